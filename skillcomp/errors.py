@@ -1,0 +1,72 @@
+"""Errors of skillcomp: each names the place, what was found and what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+
+class SkillcompError(Exception):
+    """Base of every error that skillcomp raises on purpose."""
+
+
+class SkillError(SkillcompError):
+    """A SKILL.md cannot be read or lacks what is needed."""
+
+
+class SuiteError(SkillcompError):
+    """A suite of cases cannot be read or does not hold together."""
+
+
+class StoreError(SkillcompError):
+    """A RunStore is damaged, locked by another writer or used against its rules."""
+
+
+class FrameError(SkillcompError, ValueError):
+    """A DataFrame does not keep the contract of its kind.
+
+    Attributes
+    ----------
+    problems : tuple of str
+        Every problem found, one sentence each.
+    """
+
+    def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.problems: tuple[str, ...] = tuple(problems)
+
+
+class AgentError(SkillcompError):
+    """An agent could not be asked, or its reply could not be read."""
+
+
+class GraderError(SkillcompError):
+    """A grader could not be asked, or its reply could not be used."""
+
+
+class StudyError(SkillcompError):
+    """A study's description asks for something that is not there or not allowed."""
+
+
+def suggest(found: str, allowed: Iterable[str]) -> str:
+    """Return ``" Did you mean 'x'?"`` for the nearest allowed word, or an empty string.
+
+    Parameters
+    ----------
+    found : str
+        The word that was met.
+    allowed : iterable of str
+        The words that are allowed.
+
+    Returns
+    -------
+    str
+        A sentence with a leading blank, or ``""`` when nothing is near.
+
+    Examples
+    --------
+    >>> suggest("baselin", ["baseline", "skill"])
+    " Did you mean 'baseline'?"
+    """
+    near = get_close_matches(found, list(allowed), n=1)
+    return f" Did you mean '{near[0]}'?" if near else ""

@@ -1,0 +1,272 @@
+"""The nouns of skillcomp as frozen records: what is written to and read from files."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+CONDITIONS = ("baseline", "skill", "placebo", "previous")
+DIMENSIONS = tuple(f"C{i}" for i in range(1, 10))
+CONCEPT_FIELDS = (
+    "definition",
+    "mental_model",
+    "purpose",
+    "boundary",
+    "taxonomy",
+    "analogy",
+    "misconception",
+)
+# Weights of the concept fields in the source schema (report 2.4); C7-C9 carry none there.
+SCHEMA_WEIGHTS = {"C1": 1.0, "C2": 1.5, "C3": 1.0, "C4": 1.5, "C5": 1.0, "C6": 0.5}
+# Bloom levels of the rubric dimensions (report 5.1).
+BLOOM = {
+    "C1": "understand",
+    "C2": "apply/analyze",
+    "C3": "understand/evaluate",
+    "C4": "analyze",
+    "C5": "analyze",
+    "C6": "apply/evaluate",
+    "C7": "evaluate",
+    "C8": "apply",
+    "C9": "evaluate",
+}
+
+CheckKind = Literal["positive", "negative"]
+Goal = Literal["outcome", "process", "style", "efficiency"]
+AttemptStatus = Literal["ok", "error", "refused", "truncated", "paused", "timeout"]
+VerdictStatus = Literal["ok", "malformed", "error", "refused"]
+
+
+class Record(BaseModel):
+    """Base of all records: frozen; unknown keys are refused, so that a typo is not lost."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Section(Record):
+    """One headed part of a SKILL.md body.
+
+    Attributes
+    ----------
+    title, level, anchor : str, int, str
+        The heading's text, its depth (1 to 6) and its anchor as used in ``truth_sources``.
+    text : str
+        What stands under the heading, up to the next heading of any depth.
+    line : int
+        Line of the heading in the file, counted from 1.
+    """
+
+    title: str
+    level: int
+    anchor: str
+    text: str
+    line: int
+
+
+class Skill(Record):
+    """One SKILL.md: its front matter, concept block, sections and the whole text as loaded.
+
+    Attributes
+    ----------
+    slug : str
+        The folder's name; the key of ``store.skills``.
+    name, description : str
+        From the front matter; empty when missing.
+    concept : dict of str to str
+        The concept fields that are present, by name (``definition`` ... ``misconception``).
+    metadata : dict
+        The rest of the front matter.
+    body : str
+        The file without its front matter.
+    text : str
+        The whole file as an agent loads it.
+    sections : tuple of Section
+        Headed parts of the body in order.
+    sha256 : str
+        Hash of the file's bytes.
+    path : str
+        Where it was read from, relative where possible.
+    problems : tuple of str
+        Deviations found while reading, one sentence each.
+    """
+
+    slug: str
+    name: str = ""
+    description: str = ""
+    concept: dict[str, str] = Field(default_factory=dict)
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    body: str = ""
+    text: str = ""
+    sections: tuple[Section, ...] = ()
+    sha256: str = ""
+    path: str = ""
+    problems: tuple[str, ...] = ()
+
+
+class Check(Record):
+    """One binary thing to verify about an answer (in a comprehension suite: a behaviour)."""
+
+    check_id: str
+    check_kind: CheckKind = "positive"
+    goal: Goal = "outcome"
+    description: str = ""
+
+
+class Case(Record):
+    """One prompt with its checks.
+
+    ``case_id`` is ``suite/id``. Vocabulary fields are plain strings, since public files use words
+    that the report does not list; deviations stand in ``Suite.problems``.
+    """
+
+    case_id: str
+    prompt: str
+    checks: tuple[Check, ...] = ()
+    dimension: str | None = None
+    comprehension_dimension: str | None = None
+    concept_field: str | None = None
+    transfer: str | None = None
+    substance: str | None = None
+    calibration: str | None = None
+    truth_mode: str | None = None
+    skill_type: str | None = None
+    criticality: str | None = None
+    truth_sources: tuple[str, ...] = ()
+    expected_reasoning: str | None = None
+    contrast_of: str | None = None
+    should_trigger: bool | None = None
+    extra: dict[str, Any] = Field(default_factory=dict)
+
+
+class Suite(Record):
+    """The cases of one skill.
+
+    Attributes
+    ----------
+    slug : str
+        The file's stem; the first half of every ``case_id``.
+    skill : str
+        Slug of the skill whose cases these are (``skill_name`` in the file).
+    cases : tuple of Case
+        In file order.
+    sha256 : str
+        Hash of the file's bytes.
+    problems : tuple of str
+        Deviations found while reading: place, what was found, what is allowed.
+    """
+
+    slug: str
+    skill: str
+    cases: tuple[Case, ...] = ()
+    subject: str | None = None
+    adjacent_concepts: tuple[str, ...] = ()
+    grounding_note: str | None = None
+    extra: dict[str, Any] = Field(default_factory=dict)
+    sha256: str = ""
+    path: str = ""
+    problems: tuple[str, ...] = ()
+
+
+class Attempt(Record):
+    """One answer by one agent to one case under one condition.
+
+    ``status`` says whether there is an answer to grade: a refusal, a cut-off or an infrastructure
+    error is recorded as such and is never a failed answer.
+    """
+
+    attempt_id: str
+    skill: str
+    case_id: str
+    condition: str
+    repeat: int = 1
+    sitting: str | None = None
+    loaded_skill: str | None = None
+    source_attempt_id: str | None = None
+    perturbation: str | None = None
+    agent: str | None = None
+    agent_model: str | None = None
+    agent_family: str | None = None
+    status: AttemptStatus = "ok"
+    stop_reason: str | None = None
+    answer: str | None = None
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    seconds: float | None = None
+    triggered: bool | None = None
+    n_commands: int | None = None
+    started_at: datetime | None = None
+    error: str | None = None
+    request_id: str | None = None
+    settings: str | None = None
+    trace: str | None = None
+
+
+class Verdict(Record):
+    """What one grader says of one check of one attempt; ``passed`` is None unless ``ok``."""
+
+    attempt_id: str
+    check_id: str
+    grader: str
+    check_kind: CheckKind | None = None
+    goal: Goal | None = None
+    grader_kind: str | None = None
+    grader_model: str | None = None
+    grader_family: str | None = None
+    grader_version: str | None = None
+    round: int = 1
+    batch: str | None = None
+    item: str | None = None
+    order: int | None = None
+    status: VerdictStatus = "ok"
+    passed: bool | None = None
+    score: float | None = None
+    evidence_quote: str | None = None
+    rationale: str | None = None
+    borderline: bool | None = None
+    cost_usd: float | None = None
+    graded_at: datetime | None = None
+    raw: str | None = None
+
+
+class GoldLabel(Record):
+    """A reference label for one check of one attempt."""
+
+    attempt_id: str
+    check_id: str
+    labeller: str
+    passed: bool | None = None
+    borderline: bool | None = None
+    inclusion_probability: float | None = None
+    note: str | None = None
+
+
+class PairwiseJudgement(Record):
+    """Which of two answers a grader preferred, in one order of showing them."""
+
+    skill: str
+    case_id: str
+    grader: str
+    order: int
+    first: str
+    second: str
+    winner: str | None = None
+    winner_position: int | None = None
+    grader_family: str | None = None
+    rationale: str | None = None
+
+
+class Passage(Record):
+    """A text labelled by construction with its degree of copying from a skill."""
+
+    passage_id: str
+    skill: str
+    document: str
+    level: str
+    text: str
+    topic: str | None = None
+    question: str | None = None

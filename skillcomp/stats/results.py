@@ -1,0 +1,82 @@
+"""The two shapes in which skillcomp.stats answers: an interval and a test."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+NAN = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate with its interval.
+
+    Attributes
+    ----------
+    estimate, low, high : float
+        Point estimate and limits, on the scale the function names. NaN when not defined.
+    ci_level : float
+        Confidence level of the limits, 0.95 unless asked otherwise.
+    method : str
+        How the limits were made, with every setting that changes them.
+    note : str
+        What a reader must know: why a value is NaN, which rule fired. Empty when nothing.
+    n : float
+        Number of units (cases, labels) behind the estimate; may be fractional for effective n.
+    n_clusters : float
+        Number of independent clusters; NaN where the method has none.
+    se, df : float
+        Standard error and degrees of freedom where the method has them, else NaN.
+    p_value : float
+        p-value of "the estimate is zero" by inverting the same interval, where defined, else NaN.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    ci_level: float = 0.95
+    method: str = ""
+    note: str = ""
+    n: float = NAN
+    n_clusters: float = NAN
+    se: float = NAN
+    df: float = NAN
+    p_value: float = NAN
+
+
+@dataclass(frozen=True, slots=True)
+class HypothesisTest:
+    """A test of one hypothesis.
+
+    Attributes
+    ----------
+    statistic : float
+        The test statistic; NaN where the test is exact and has none.
+    p_value : float
+        Two-sided p-value unless ``method`` says otherwise. NaN when not defined.
+    method : str
+        Name of the test with every setting that changes it.
+    note : str
+        Why the value is NaN, or which guard fired. Empty when nothing.
+    df : float
+        Degrees of freedom of the reference distribution, NaN where it has none.
+    """
+
+    statistic: float
+    p_value: float
+    method: str = ""
+    note: str = ""
+    df: float = NAN
+
+
+def undefined(method: str, note: str, *, ci_level: float = 0.95, n: float = NAN) -> Interval:
+    """Return an interval that is NaN throughout, with the reason in ``note``."""
+    return Interval(NAN, NAN, NAN, ci_level=ci_level, method=method, note=note, n=n)
+
+
+def check_level(ci_level: float) -> float:
+    """Return ``ci_level`` when it lies strictly between 0 and 1, else raise ValueError."""
+    if not 0.0 < ci_level < 1.0:
+        raise ValueError(f"ci_level must lie strictly between 0 and 1, found {ci_level!r}.")
+    return float(ci_level)
