@@ -209,9 +209,7 @@ def at_threshold(
 
     def rate(rows: NDArray[np.bool_], hit: NDArray[np.bool_], note: str = "") -> Interval:
         documents = data.documents[rows] if data.grouped else None
-        return rate_by_document(
-            hit[rows], documents, ci_level=ci_level, note=join(note, data.note)
-        )
+        return rate_by_document(hit[rows], documents, ci_level=ci_level, note=join(note, data.note))
 
     return OperatingPoint(
         cut=float(cut),
@@ -290,7 +288,7 @@ def choose_threshold(
 
     References
     ----------
-    Youden 1950, doi:10.1002/1097-0142(1950)3:1<32::AID-CNCR2820030106>3.0.CO;2-3.
+    Youden 1950, Cancer 3:32-35.
 
     Examples
     --------
@@ -356,9 +354,7 @@ def _few(data: Labelled) -> str:
     return f"only {fewest} {data.unit}s hold the rarer class: limits of the cut are rough"
 
 
-def _redraw(
-    data: Labelled, table: Counts, rule: Criterion, n_resamples: int, seed: int
-) -> Floats:
+def _redraw(data: Labelled, table: Counts, rule: Criterion, n_resamples: int, seed: int) -> Floats:
     """Return lower score, upper score and cut of every resample: three rows."""
     blocks = [np.empty((3, 0))]
     for weights in resamples(data, n_resamples, seed, table.values.size):
