@@ -1,0 +1,306 @@
+"""What a call to a model costs: a dated table of list prices and one function that applies it.
+
+Prices change and differ by model, by length of the prompt and by kind of token; a constant factor
+for cached tokens would be wrong. Every row carries the date from which it holds and where it was
+read. A model that is not in the table has no price: the cost is NaN with a note, never 0.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+
+import pandas as pd
+
+from skillcomp.errors import suggest
+
+__all__ = ["PRICES", "READ_ON", "Cost", "Price", "Usage", "cost", "price", "table"]
+
+READ_ON = date(2026, 11, 21)  # the day on which the table was last held against its sources
+_PAGES = "platform.claude.com model overview and pricing pages"
+_NOTES = "release notes of third parties that quote the pricing page"
+_PER = 1_000_000  # prices are in USD per million tokens
+_SNAPSHOT = re.compile(r"-\d{8}$")  # a dated snapshot is priced as its model
+
+
+@dataclass(frozen=True)
+class Price:
+    """List prices of one model from one date, for prompts of one range of lengths.
+
+    Attributes
+    ----------
+    model : str
+        Name of the model without the date of a snapshot.
+    input, output : float
+        USD per million tokens that are neither read from nor written to a cache, and of answer
+        (thinking included).
+    cache_write_5m, cache_write_1h, cache_read : float
+        USD per million tokens written to a cache that lives five minutes or one hour, and read
+        from it. NaN when unknown.
+    batch : float
+        Factor on every column when asked through a batch; NaN when there are no batches.
+    above : int
+        The row holds for prompts with more tokens than this; 0 for the lowest tier. The tier
+        applies to the whole request.
+    since : datetime.date or None
+        First day of these prices; None when it is not known how long they have held.
+    source : str
+        Where the row was read.
+    """
+
+    model: str
+    input: float
+    output: float
+    cache_write_5m: float = math.nan
+    cache_write_1h: float = math.nan
+    cache_read: float = math.nan
+    batch: float = math.nan
+    above: int = 0
+    since: date | None = None
+    source: str = "given by the user"
+
+
+def _row(
+    names: str,
+    prices: tuple[float, float, float, float, float],
+    *,
+    above: int = 0,
+    since: date | None = None,
+    source: str = _PAGES,
+) -> list[Price]:
+    """One row a name; prices in the order input, output, write 5m, write 1h, read."""
+    return [
+        Price(f"claude-{name}", *prices, batch=0.5, above=above, since=since, source=source)
+        for name in names.split()
+    ]
+
+
+PRICES: tuple[Price, ...] = (
+    *_row("fable-5-2 mythos-5-2", (8, 40, 10, 16, 0.20), since=date(2026, 11, 9), source=_NOTES),
+    *_row("fable-5-1 mythos-5-1", (10, 50, 12.50, 20, 0.25)),
+    *_row("fable-5 mythos-5", (10, 50, 12.50, 20, 1.00)),
+    *_row("opus-5-5", (4, 20, 5, 8, 0.20), since=date(2026, 9, 22)),
+    *_row("opus-5 opus-4-8 opus-4-7 opus-4-6 opus-4-5", (5, 25, 6.25, 10, 0.50)),
+    *_row("sonnet-5-5", (2, 10, 2.50, 4, 0.20), since=date(2026, 9, 28)),
+    *_row("sonnet-5-5", (2, 10, 2.50, 4, 0.10), since=date(2026, 10, 7), source=_NOTES),
+    *_row("sonnet-5", (2, 10, 2.50, 4, 0.20)),
+    *_row("sonnet-4-6", (3, 15, 3.75, 6, 0.30)),
+    *_row("haiku-5-5", (0.10, 0.50, 0.125, 0.20, 0.01), since=date(2026, 10, 7)),
+    *_row("haiku-5-5", (0.50, 2.50, 0.625, 1.00, 0.05), since=date(2026, 10, 7), above=100_000),
+    *_row("haiku-4-5", (1, 5, 1.25, 2, 0.10)),
+)
+"""List prices as read on `READ_ON`; models of other makers carry none."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens of one call, or of many calls of one kind.
+
+    Attributes
+    ----------
+    input_tokens : float
+        The whole prompt: uncached, read from a cache and written to it.
+    output_tokens : float
+        Answer and thinking.
+    cached_tokens : float
+        The part of the prompt that was read from a cache.
+    cache_write_tokens : float
+        The part of the prompt that was written to a cache.
+    cache_write_1h_tokens : float
+        The part of `cache_write_tokens` that was written for one hour instead of five minutes.
+    """
+
+    input_tokens: float
+    output_tokens: float
+    cached_tokens: float = 0
+    cache_write_tokens: float = 0
+    cache_write_1h_tokens: float = 0
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not fit into the whole."""
+        parts = self.cached_tokens + self.cache_write_tokens
+        if min(asdict(self).values()) < 0 or parts > self.input_tokens:
+            raise ValueError(
+                f"Usage: found {self}; input_tokens counts the whole prompt, so cached_tokens and "
+                "cache_write_tokens together cannot exceed it, and nothing is negative."
+            )
+        if self.cache_write_1h_tokens > self.cache_write_tokens:
+            raise ValueError(
+                f"Usage: found cache_write_1h_tokens {self.cache_write_1h_tokens}; it is a part of "
+                f"cache_write_tokens ({self.cache_write_tokens})."
+            )
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a usage costs.
+
+    Attributes
+    ----------
+    usd : float
+        Dollars; NaN when no price is known.
+    note : str or None
+        Why the cost is unknown; None when it is known.
+    price : Price or None
+        The row of the table that was applied.
+    """
+
+    usd: float
+    note: str | None = None
+    price: Price | None = None
+
+
+def price(
+    model: str,
+    *,
+    on: date | None = None,
+    prompt_tokens: float = 0,
+    prices: Sequence[Price] = (),
+) -> Price | None:
+    """Return the row of prices that holds for a model on a day, or None when there is none.
+
+    Parameters
+    ----------
+    model : str
+        Name as asked for or as reported; the date of a snapshot is ignored.
+    on : datetime.date, optional
+        The day of the call; today when not given.
+    prompt_tokens : float, default 0
+        Length of the whole prompt in tokens, which decides the tier.
+    prices : sequence of Price, optional
+        The user's own rows; a model that stands there is not looked up in `PRICES`.
+
+    Returns
+    -------
+    Price or None
+        None when the model is unknown or was not sold yet on that day.
+
+    Examples
+    --------
+    >>> from datetime import date
+    >>> price("claude-haiku-5-5", on=date(2026, 11, 21), prompt_tokens=150_000).input
+    0.5
+    >>> price("a-model-of-my-own") is None
+    True
+    """
+    day = on or date.today()
+    name = _SNAPSHOT.sub("", model)
+    own = [row for row in prices if row.model in (model, name)]
+    known = own or [row for row in PRICES if row.model == name]
+    fits = [row for row in known if (row.since or date.min) <= day and prompt_tokens >= row.above]
+    # a tier begins one token above its bound; the lowest tier begins at none
+    fits = [row for row in fits if row.above == 0 or prompt_tokens > row.above]
+    return max(fits, key=lambda row: (row.since or date.min, row.above), default=None)
+
+
+def cost(
+    usage: Usage,
+    model: str,
+    *,
+    batch: bool = False,
+    on: date | None = None,
+    prices: Sequence[Price] = (),
+) -> Cost:
+    """Return what a usage costs in dollars at list price.
+
+    Parameters
+    ----------
+    usage : Usage
+        Tokens of one call. Many calls may be added up only where the model has no length tiers.
+    model : str
+        Name as reported by the call.
+    batch : bool, default False
+        Asked through a batch.
+    on : datetime.date, optional
+        The day of the call; today when not given.
+    prices : sequence of Price, optional
+        The user's own rows, used before `PRICES`.
+
+    Returns
+    -------
+    Cost
+        ``usd`` is NaN, with a note, when a price that is needed is not known.
+
+    Notes
+    -----
+    Tokens read from and written to a cache are priced apart from the rest of the prompt; the
+    discount of a batch applies to all of them. Discounts, taxes and server tools are not known
+    here.
+
+    Examples
+    --------
+    >>> from datetime import date
+    >>> cost(Usage(1_000_000, 0), "claude-opus-5-5", batch=True, on=date(2026, 11, 21)).usd
+    2.0
+    """
+    day = on or date.today()
+    row = price(model, on=day, prompt_tokens=usage.input_tokens, prices=prices)
+    if row is None:
+        return Cost(math.nan, _why_unknown(model, day, prices))
+    plain = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
+    tokens = {
+        "input": plain,
+        "cache_read": usage.cached_tokens,
+        "cache_write_5m": usage.cache_write_tokens - usage.cache_write_1h_tokens,
+        "cache_write_1h": usage.cache_write_1h_tokens,
+        "output": usage.output_tokens,
+    }
+    # a price that is unknown does not matter where no such token was used
+    total = sum(getattr(row, kind) * n for kind, n in tokens.items() if n) / _PER
+    usd = total * (row.batch if batch else 1.0)
+    if math.isnan(usd):
+        need = [kind for kind, n in tokens.items() if n and math.isnan(getattr(row, kind))]
+        need += ["batch"] if batch and math.isnan(row.batch) else []
+        return Cost(math.nan, f"no price for {' and '.join(need)} of model '{model}'", row)
+    return Cost(usd, None, row)
+
+
+def _why_unknown(model: str, day: date, prices: Sequence[Price]) -> str:
+    name = _SNAPSHOT.sub("", model)
+    rows = [row for row in (*prices, *PRICES) if row.model in (model, name)]
+    if rows:
+        first = min(row.since or date.min for row in rows)
+        return f"no price for model '{model}' on {day}; the table begins on {first}"
+    near = suggest(name, [row.model for row in PRICES])
+    return f"no price for model '{model}' in the table of {READ_ON}.{near}"
+
+
+def table(*, on: date | None = None, prices: Sequence[Price] = ()) -> pd.DataFrame:
+    """Return the prices that hold on a day.
+
+    Parameters
+    ----------
+    on : datetime.date, optional
+        Today when not given.
+    prices : sequence of Price, optional
+        The user's own rows; they replace those of the same model.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per model and tier: model, above (tokens of the prompt beyond which the row holds),
+        input, output, cache_write_5m, cache_write_1h, cache_read (USD per million tokens), batch
+        (factor), since (first day, None when not known), source.
+
+    Examples
+    --------
+    >>> from datetime import date
+    >>> now = table(on=date(2026, 11, 21))
+    >>> now.loc[now.model == "claude-sonnet-5-5", ["input", "cache_read"]].values.tolist()
+    [[2.0, 0.1]]
+    """
+    own = {row.model for row in prices}
+    rows = [*prices, *(row for row in PRICES if row.model not in own)]
+    tiers = dict.fromkeys((row.model, row.above) for row in rows)
+    found = [
+        price(model, on=on, prompt_tokens=above + 1 if above else 0, prices=prices)
+        for model, above in tiers
+    ]
+    columns = ["model", "above", "input", "output", "cache_write_5m", "cache_write_1h"]
+    columns += ["cache_read", "batch", "since", "source"]
+    return pd.DataFrame([asdict(row) for row in found if row is not None], columns=columns).astype(
+        {"input": "float64", "output": "float64"}
+    )
