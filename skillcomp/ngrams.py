@@ -55,7 +55,7 @@ def shared_ngrams(
     >>> shared_ngrams("Narrow unknown values early", "Always narrow unknown values.", n=2)
     ['narrow unknown', 'unknown values']
     """
-    check_n([n])
+    check_n(n)
     split = tokenizer or tokenize
     words = split(text)
     allowed = _grams(split(source), n) - _grams(split(exclude), n)
@@ -67,12 +67,12 @@ def _grams(words: list[str], n: int) -> set[tuple[str, ...]]:
     return {tuple(words[i : i + n]) for i in range(len(words) - n + 1)}
 
 
-def check_n(n: Iterable[int]) -> Ints:
+def check_n(n: Iterable[int] | int) -> Ints:
     """Return the wanted lengths of n-grams, sorted and distinct.
 
     Parameters
     ----------
-    n : iterable of int
+    n : iterable of int, or one int
         Lengths in tokens.
 
     Returns
@@ -90,7 +90,7 @@ def check_n(n: Iterable[int]) -> Ints:
     >>> check_n([6, 3, 6]).tolist()
     [3, 6]
     """
-    lengths = list(n)
+    lengths = [n] if isinstance(n, int) else list(n)
     wrong = [x for x in lengths if not isinstance(x, (int, np.integer)) or x < 1]
     if wrong or not lengths:
         found = f"found {wrong[0]!r}" if wrong else "found none"
@@ -132,7 +132,7 @@ def match(
     *,
     excludes: Sequence[str] = (),
     exclude_of: Sequence[int] | Ints | None = None,
-    n: Iterable[int] = range(3, 13),
+    n: Iterable[int] | int = range(3, 13),
     tokenizer: Tokenizer | None = None,
 ) -> Matches:
     """Count the distinct n-grams that each text shares with its source, for every n at once.
@@ -149,7 +149,7 @@ def match(
         Texts (prompts) whose n-grams do not count.
     exclude_of : sequence of int, optional
         For each text the index of the text to exclude, -1 for none.
-    n : iterable of int
+    n : iterable of int, or one int
         Lengths of n-grams in tokens.
     tokenizer : callable, optional
         From str to list of str; `tokenize` when not given.
@@ -199,7 +199,9 @@ def match(
     batch_of = np.cumsum(size) // _BATCH
     for rows in np.split(order, np.flatnonzero(np.diff(batch_of)) + 1):
         if len(rows):
-            _match_batch(texts, sources, source_index, excludes, exclude_index, rows, tokenizer, out)
+            _match_batch(
+                texts, sources, source_index, excludes, exclude_index, rows, tokenizer, out
+            )
     return out
 
 
@@ -235,9 +237,10 @@ def _match_batch(
 
     count = np.diff(tokens.bounds)[first:] - 1
     out.n_tokens[rows] = count
-    out.n_distinct[rows] = np.maximum(count[:, None] - out.n + 1, 0) - _at_least(
-        text, repeated[here], len(rows), top
-    )[:, out.n]
+    out.n_distinct[rows] = (
+        np.maximum(count[:, None] - out.n + 1, 0)
+        - _at_least(text, repeated[here], len(rows), top)[:, out.n]
+    )
     low = np.minimum(np.maximum(known, repeated), shared)[here]
     new = _at_least(text, shared[here], len(rows), top) - _at_least(text, low, len(rows), top)
     out.n_shared[rows] = new[:, out.n]
@@ -259,7 +262,9 @@ def _match_batch(
             run[row], begin[row] = longer[0], longer[1] + span.start
     out.longest_run[rows] = run
     for row in np.flatnonzero(run):
-        out.longest_text[rows[row]] = tokens.cut(batch[row], begin[row], run[row], first + row)
+        out.longest_text[rows[row]] = tokens.cut(
+            batch[row], int(begin[row]), int(run[row]), first + int(row)
+        )
 
 
 def _match_lengths(

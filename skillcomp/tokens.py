@@ -18,16 +18,39 @@ Ints = NDArray[np.int64]
 
 # The starting list of the source report, section A.3.
 STOP_WORDS = frozenset(
-    "this that they them with from have will would could should their there where when what "
-    "which while about after before between into than then".split()
+    {
+        "this",
+        "that",
+        "they",
+        "them",
+        "with",
+        "from",
+        "have",
+        "will",
+        "would",
+        "could",
+        "should",
+        "their",
+        "there",
+        "where",
+        "when",
+        "what",
+        "which",
+        "while",
+        "about",
+        "after",
+        "before",
+        "between",
+        "into",
+        "than",
+        "then",
+    }
 )
 MIN_LENGTH = 4  # characters; the report keeps tokens longer than three
 
 _WORD = re.compile(f"[a-z0-9]{{{MIN_LENGTH},}}")
 # Every byte but a letter or digit becomes a blank, capitals become small: one table lookup a byte.
-_FOLD = bytes(
-    ord(chr(b).lower()) if b < 128 and chr(b).isalnum() else ord(" ") for b in range(256)
-)
+_FOLD = bytes(ord(chr(b).lower()) if b < 128 and chr(b).isalnum() else ord(" ") for b in range(256))
 _KELVIN, _DOTTED_I = "\u212a", "\u0130"  # the only others whose lower case holds an ASCII letter
 _WORD_BYTES = 8  # a token is compared eight bytes at a time
 _LONG_TOKEN = 64  # bytes; beyond this the tail of a token is compared as one object
@@ -114,10 +137,37 @@ def _find_run(text: str, words: list[str], k: int) -> str:
     return text[begin:cursor]
 
 
-def intern(docs: list[str], tokenizer: Tokenizer | None) -> Tokens:
+def intern(docs: list[str], tokenizer: Tokenizer | None = None) -> Tokens:
+    """Return documents as integers, one for each token.
+
+    Parameters
+    ----------
+    docs : list of str
+        The documents.
+    tokenizer : callable, optional
+        From str to list of str; `tokenize`, done for all documents at once, when not given.
+
+    Returns
+    -------
+    Tokens
+        The documents in the given order.
+
+    Raises
+    ------
+    TypeError
+        When the tokenizer returns a str, whose letters would be taken for tokens.
+
+    Examples
+    --------
+    >>> tokens = intern(["Type checker", "the checker"])
+    >>> bool(tokens.of(0)[1] == tokens.of(1)[0])
+    True
+    """
     if tokenizer is None or tokenizer is tokenize:
         return _intern_default(docs)
     words = [tokenizer(doc) for doc in docs]
+    if any(isinstance(ws, str) for ws in words):
+        raise TypeError("tokenizer: found a str returned; it must return a list of str.")
     flat = np.array([w for ws in words for w in ws], dtype=object)
     ids = pd.factorize(flat)[0].astype(np.int64) + 1
     count = np.fromiter(map(len, words), dtype=np.int64, count=len(words))

@@ -1,0 +1,241 @@
+"""Copying: how much of a text stands word for word in the skill it should have learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skillcomp.contracts import check
+from skillcomp.errors import FrameError, suggest
+from skillcomp.ngrams import Matches, Tokenizer, check_n, match
+from skillcomp.records import Skill
+from skillcomp.tokens import Ints
+
+_ATTEMPT = ["attempt_id", "skill", "case_id", "condition", "repeat"]
+_PASSAGE = ["passage_id", "skill", "document", "level"]
+_KEYS = {
+    "attempt_id": "str",
+    "passage_id": "str",
+    "skill": "str",
+    "case_id": "str",
+    "condition": "str",
+    "repeat": "Int64",
+    "document": "str",
+    "level": "str",
+}
+
+
+def score(
+    texts: pd.DataFrame,
+    *,
+    skills: Mapping[str, Skill | str],
+    cases: pd.DataFrame | None = None,
+    n: Iterable[int] | int = range(3, 13),
+    exclude_prompt: bool = True,
+    tokenizer: Tokenizer | None = None,
+) -> pd.DataFrame:
+    """Return what each text shares with its skill, for every length of n-gram.
+
+    Each answer or passage is compared with the whole SKILL.md of the skill it is about, also where
+    that skill was not loaded (baseline, placebo): those rows show coincidence. Nothing is averaged.
+
+    Parameters
+    ----------
+    texts : pandas.DataFrame
+        Attempts (attempt_id, skill, case_id, condition, answer) or passages (passage_id, skill,
+        level, text); other columns of the two contracts may be missing.
+    skills : mapping of str to Skill or str
+        The skill's slug, and its record or the text of its SKILL.md as loaded.
+    cases : pandas.DataFrame, optional
+        Cases (skill, case_id, prompt). Needed for attempts unless `exclude_prompt` is False.
+    n : iterable of int, default 3 to 12
+        Lengths of n-grams, in content tokens.
+    exclude_prompt : bool, default True
+        Leave out n-grams that stand in the case's prompt too: an answer may repeat its question.
+        Passages have no prompt.
+    tokenizer : callable, optional
+        From str to list of str. By default `skillcomp.ngrams.tokenize`, the source report's rule.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per text and n, texts in the given order, n ascending.
+
+        kind : str, ``attempt`` or ``passage``
+        attempt_id, passage_id, skill, case_id, condition, repeat, document, level
+            As in `texts`; NA where the kind has no such column.
+        n : int64, tokens in an n-gram
+        any_shared : boolean, whether an n-gram is shared
+        n_shared : Int64, distinct n-grams shared
+        n_distinct : Int64, distinct n-grams of the text, those of the prompt included
+        share : float64, n_shared / n_distinct, 0 to 1; NaN when the text has no n-gram
+        longest_run : Int64, tokens of the longest shared run, the same for every n and not
+            limited by it; 0 when no token is shared
+        longest_text : str, the first such run as it stands in the text, small words and
+            punctuation between its tokens included; empty when there is none
+        n_tokens : Int64, content tokens of the text
+
+        A missing answer gives NA in all of these from any_shared on, never False.
+
+    Raises
+    ------
+    FrameError
+        When `texts` is neither kind of frame or breaks its contract, a skill is not in `skills` or
+        has no text, or a prompt to exclude is not to be had.
+    ValueError
+        When `n` holds no lengths, or one that is not a whole number of at least 1.
+
+    Notes
+    -----
+    Longer texts share more by chance, and the proper terms of a subject are shared by every
+    honest text about it: judge neither `any_shared` nor `share` without a null to compare with.
+    Leaving out the prompt breaks a rule that otherwise holds, that a text sharing an n-gram shares
+    shorter ones: all n-grams of a longer, new run may stand in the prompt.
+    Matching is exact (see `skillcomp.ngrams.match`) and takes time linear in the texts.
+
+    With a tokenizer of your own, `longest_text` is found by searching the text for the tokens in
+    order; where they are not in it (stems), it is the tokens joined by blanks.
+
+    References
+    ----------
+    The tokenizer and the starting length of six are those of the comprehension report that this
+    package implements (sections 5.2 and A.3).
+
+    Examples
+    --------
+    >>> passages = pd.DataFrame({
+    ...     "passage_id": ["p1"], "skill": ["s"], "level": ["verbatim"],
+    ...     "text": ["They narrow the unknown values."],
+    ... })
+    >>> shared = score(passages, skills={"s": "Always narrow unknown values."}, n=[2, 3, 4])
+    >>> shared[["n", "any_shared", "n_shared", "share", "longest_text"]]
+       n  any_shared  n_shared  share               longest_text
+    0  2        True         2    1.0  narrow the unknown values
+    1  3        True         1    1.0  narrow the unknown values
+    2  4       False         0    NaN  narrow the unknown values
+    """
+    kind, column = _kind(texts)
+    frame = check(texts, f"{kind}s")
+    lengths = check_n(n)
+    slugs, source_of = _sources(frame["skill"], skills)
+    prompts, prompt_of = _prompts(frame, cases, kind == "attempt" and exclude_prompt)
+    missing = frame[column].isna().to_numpy()
+    found = match(
+        frame[column].fillna("").tolist(),
+        [_text(skills[slug], slug) for slug in slugs],
+        source_of,
+        excludes=prompts,
+        exclude_of=prompt_of,
+        n=lengths,
+        tokenizer=tokenizer,
+    )
+    keys = frame[_ATTEMPT if kind == "attempt" else _PASSAGE]
+    return _long(kind, keys, found, missing)
+
+
+def _kind(texts: pd.DataFrame) -> tuple[str, str]:
+    """Return whether a frame holds attempts or passages, and the column of its texts."""
+    if not isinstance(texts, pd.DataFrame):
+        raise FrameError(f"texts: expected a pandas DataFrame, found {type(texts).__name__}.")
+    kinds = {"attempt_id": ("attempt", "answer"), "passage_id": ("passage", "text")}
+    found = [name for name in kinds if name in texts.columns]
+    if len(found) != 1:
+        both = "both" if found else "none of the two"
+        raise FrameError(
+            "texts: a frame of attempts has a column 'attempt_id', one of passages 'passage_id'; "
+            f"found {both} among: {', '.join(map(str, texts.columns))}."
+        )
+    kind, column = kinds[found[0]]
+    if column not in texts.columns:
+        raise FrameError(
+            f"texts: {kind}s need a column '{column}'; "
+            f"found: {', '.join(map(str, texts.columns))}."
+            + suggest(column, [str(c) for c in texts.columns])
+        )
+    return kind, column
+
+
+def _sources(named: pd.Series, skills: Mapping[str, Skill | str]) -> tuple[list[str], Ints]:
+    """Return the skills that the texts name, and for each text which of them is its own."""
+    codes, slugs = pd.factorize(named)
+    for slug in slugs:
+        if slug not in skills:
+            rows = int((named == slug).sum())
+            raise FrameError(
+                f"texts, column 'skill': found '{slug}' ({rows} rows), which is not in skills; "
+                f"there: {', '.join(skills)}.{suggest(slug, skills)}"
+            )
+    return list(slugs), codes.astype(np.int64)
+
+
+def _text(skill: Skill | str, slug: str) -> str:
+    text = skill if isinstance(skill, str) else getattr(skill, "text", None)
+    if not isinstance(text, str) or not text.strip():
+        raise FrameError(
+            f"skills['{slug}']: found {type(skill).__name__} without text; allowed: a Skill with "
+            "its text, or the text of the SKILL.md itself."
+        )
+    return text
+
+
+def _prompts(
+    frame: pd.DataFrame, cases: pd.DataFrame | None, wanted: bool
+) -> tuple[list[str], Ints | None]:
+    """Return the prompts that the attempts answered, and for each attempt which is its own."""
+    if not wanted:
+        return [], None
+    if cases is None:
+        raise FrameError(
+            "exclude_prompt=True leaves out what an answer repeats from its prompt and needs the "
+            "prompts: give cases=, or exclude_prompt=False to count it as shared."
+        )
+    table = check(cases, "cases").set_index("case_id")["prompt"]
+    codes, asked = pd.factorize(frame["case_id"])
+    prompts = table.reindex(asked)
+    lacking = prompts.index[prompts.isna()]
+    if len(lacking):
+        first = str(lacking[0])
+        where = "has no prompt in cases" if first in table.index else "is not in cases"
+        raise FrameError(
+            f"texts, column 'case_id': '{first}' {where} ({len(lacking)} such cases)."
+            + ("" if first in table.index else suggest(first, table.index))
+        )
+    return prompts.tolist(), codes.astype(np.int64)
+
+
+def _long(
+    kind: str, keys: pd.DataFrame, found: Matches, missing: NDArray[np.bool_]
+) -> pd.DataFrame:
+    """Return one row per text and n."""
+    row = np.repeat(np.arange(len(keys)), len(found.n))
+    index = pd.RangeIndex(len(row))
+    absent = missing[row]
+
+    def count(values: Ints) -> pd.arrays.IntegerArray:
+        return pd.arrays.IntegerArray(values, absent.copy())
+
+    columns: dict[str, object] = {"kind": pd.Series(kind, index=index, dtype="str")}
+    for name, dtype in _KEYS.items():
+        here = name in keys.columns
+        columns[name] = keys[name].array.take(row) if here else pd.Series(None, index, dtype=dtype)
+    shared, distinct = found.n_shared.ravel(), found.n_distinct.ravel()
+    share = np.full(len(row), np.nan)
+    np.divide(shared, distinct, out=share, where=(distinct > 0) & ~absent)
+    longest = pd.Series(found.longest_text, dtype="str").mask(missing)
+    return pd.DataFrame(
+        {
+            **columns,
+            "n": np.tile(found.n, len(keys)),
+            "any_shared": pd.arrays.BooleanArray(shared > 0, absent.copy()),
+            "n_shared": count(shared),
+            "n_distinct": count(distinct),
+            "share": share,
+            "longest_run": count(found.longest_run[row]),
+            "longest_text": longest.array.take(row),
+            "n_tokens": count(found.n_tokens[row]),
+        },
+        index=index,
+    )
