@@ -47,6 +47,7 @@ __all__ = [
 ]
 
 SMALL_CLASS = 30  # rows or documents; below, DeLong limits are made on the logit scale
+EXTREME = 0.9  # area above which (or below 1 minus which) they are, too: plain covers 83 % at 0.98
 
 
 def _placements(data: Labelled) -> tuple[Floats, Floats, Floats]:
@@ -102,7 +103,8 @@ def _single(data: Labelled, auc: float, variance: float, scale: str, ci_level: f
             auc, n_documents, ci_level=ci_level, n=n, unit=data.unit, note=join(why, data.note)
         )
     se = math.sqrt(variance)
-    logit = scale == "logit" or (scale == "auto" and n_documents < SMALL_CLASS)
+    hard = n_documents < SMALL_CLASS or max(auc, 1.0 - auc) > EXTREME
+    logit = scale == "logit" or (scale == "auto" and hard)
     q, df = _quantile(data, ci_level)
     if logit:
         centre, spread = math.log(auc / (1.0 - auc)), q * se / (auc * (1.0 - auc))
@@ -148,7 +150,8 @@ def delong(
         Document of each row. The variance is then Obuchowski's, whose rows within a document may
         depend on each other, with t quantiles on the smaller number of documents minus one.
     scale : {"auto", "plain", "logit"}
-        Scale of the limits. ``auto`` takes the logit when a class has fewer than 30 units.
+        Scale of the limits. ``auto`` takes the logit when a class has fewer than 30 units or the
+        area lies outside 0.1..0.9.
     ci_level : float, default 0.95
         Confidence level.
 
