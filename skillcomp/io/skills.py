@@ -1,0 +1,287 @@
+"""SKILL.md in, Skill out: front matter, concept block, sections and the text as an agent loads it.
+
+Files are read leniently: what deviates is listed in ``Skill.problems``; only a file that cannot be
+read at all raises. The front matter is plain YAML read with ``safe_load``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import yaml
+from frontmatter.default_handlers import YAMLHandler
+
+from skillcomp.errors import SkillError, suggest
+from skillcomp.io._files import decode, digest, read_bytes, shown
+from skillcomp.records import CONCEPT_FIELDS, Section, Skill
+
+MAX_BYTES = 1 << 20  # a SKILL.md goes whole into a context window; 1 MiB is far beyond any
+MAX_NODES = 20_000  # values in the front matter once its aliases are followed
+FILE_NAME = "SKILL.md"
+
+# the library's own boundary runs on over blank lines, which would shift the line numbers
+_FRONT = YAMLHandler(fm_boundary=re.compile(r"^-{3,}[ \t]*\r?$", re.MULTILINE))
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_NOT_IN_ANCHOR = re.compile(r"[^\w\- ]")
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_MAX_NAME, _MAX_DESCRIPTION = 64, 1024  # limits of the Agent Skills specification
+
+
+def read_skill(path: str | PathLike[str], *, strict: bool = False) -> Skill:
+    r"""Read one skill and list what its file leaves to be desired.
+
+    Parameters
+    ----------
+    path : str or path
+        The ``SKILL.md`` or the folder that holds it.
+    strict : bool, default False
+        Raise one error that lists every problem instead of keeping them in ``problems``.
+
+    Returns
+    -------
+    Skill
+        ``slug`` is the folder's name (the file's stem when the file is not called SKILL.md);
+        ``concept`` holds those of the seven concept fields that are there; ``metadata`` the rest of
+        the front matter, with unknown keys of the concept block under ``concept``; ``sections`` the
+        headed parts of the body with their anchors and line numbers; ``text`` the whole file
+        without a byte-order mark; ``sha256`` is of the file's bytes; ``problems`` one sentence per
+        deviation with its line where there is one.
+
+    Raises
+    ------
+    SkillError
+        If there is no such file, it leads out of its folder, is larger than 1 MiB or not UTF-8, or
+        its YAML is broken (with the line); with ``strict`` also if there is any problem.
+
+    Notes
+    -----
+    Anchors follow the rule of public code hosts: lower case, punctuation dropped, blanks to
+    hyphens, ``-1``, ``-2`` added to repeated ones. Headings inside fenced code are not headings.
+    ``name`` and ``description`` are required and limited as in the Agent Skills specification;
+    the seven concept fields are required where ``comprehension_state`` is ``present`` or a concept
+    block has begun. An alias that expands into very many values is refused.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "tea", "SKILL.md")
+    ...     file.parent.mkdir()
+    ...     _ = file.write_text("---\nname: tea\ndescription: Brewing.\n---\n# Tea\n\nHot.\n")
+    ...     skill = read_skill(file)
+    >>> skill.slug, skill.description, skill.sections[0].anchor, skill.sections[0].line
+    ('tea', 'Brewing.', 'tea', 5)
+    """
+    given = Path(path)
+    file = given / FILE_NAME if given.is_dir() else given
+    data = read_bytes(file, root=file.parent, max_bytes=MAX_BYTES, what=FILE_NAME, error=SkillError)
+    slug = file.parent.resolve().name if file.name == FILE_NAME else file.stem
+    skill = _parse(decode(data, file, SkillError), slug, file).model_copy(
+        update={"sha256": digest(data), "path": shown(file)}
+    )
+    if strict and skill.problems:
+        raise SkillError(_listed(shown(file), skill.problems))
+    return skill
+
+
+def _listed(place: str, problems: tuple[str, ...]) -> str:
+    many = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    return f"{place}, {many}:\n" + "\n".join(f"- {problem}" for problem in problems)
+
+
+def _parse(text: str, slug: str, file: Path) -> Skill:
+    problems: list[str] = []
+    front, body = _split(text, problems)
+    metadata = _load(front, file, problems)
+    name = _word(metadata.pop("name", None), "name", problems)
+    description = _word(metadata.pop("description", None), "description", problems)
+    concept = _concept(metadata, problems)
+    problems += _name_problems(name, description, slug)
+    first_line = text.count("\n", 0, len(text) - len(body)) + 1
+    return Skill(
+        slug=slug,
+        name=name,
+        description=description,
+        concept=concept,
+        metadata=metadata,
+        body=body,
+        text=text,
+        sections=tuple(_sections(body, first_line)),
+        problems=tuple(problems),
+    )
+
+
+def _split(text: str, problems: list[str]) -> tuple[str, str]:
+    """Return the YAML between the fences and what stands below the line of the second one."""
+    if not _FRONT.detect(text):
+        problems.append("line 1: no front matter; expected a first line '---'.")
+        return "", text
+    try:
+        front, body = _FRONT.split(text)
+    except ValueError:
+        problems.append("line 1: the front matter is opened by '---' and never closed.")
+        return "", text
+    return front, body.removeprefix("\n")
+
+
+def _load(front: str, file: Path, problems: list[str]) -> dict[str, Any]:
+    try:
+        problems += _repeated_keys(yaml.compose(front, Loader=yaml.SafeLoader))
+        loaded = yaml.safe_load(front)
+        _guard_size(loaded)
+    except yaml.reader.ReaderError as cause:
+        line = front.count("\n", 0, int(cause.position)) + 1
+        raise SkillError(
+            f"{file}, line {line}: the front matter holds a character that YAML does not allow "
+            f"({cause.reason})."
+        ) from cause
+    except yaml.MarkedYAMLError as cause:
+        # the text between the fences begins with the line feed of line 1, so lines agree
+        mark = cause.problem_mark or cause.context_mark
+        line = mark.line + 1 if mark else 1
+        said = " ".join(part for part in (cause.context, cause.problem) if part)
+        raise SkillError(f"{file}, line {line}: the front matter is not YAML ({said}).") from cause
+    except (ValueError, RecursionError) as cause:
+        raise SkillError(f"{file}: the front matter cannot be taken ({cause}).") from cause
+    if loaded is None:
+        return {}
+    if not isinstance(loaded, dict):
+        problems.append(
+            f"line 2: the front matter is a {type(loaded).__name__}; expected 'key: value' lines."
+        )
+        return {}
+    return {str(key): value for key, value in loaded.items()}
+
+
+def _guard_size(loaded: Any) -> None:
+    """Refuse what a few nested aliases can blow up: the walk follows every alias anew."""
+    count, waiting = 0, [loaded]
+    while waiting:
+        value = waiting.pop()
+        count += 1
+        if count > MAX_NODES:
+            raise ValueError(f"more than {MAX_NODES:,} values once aliases are followed")
+        if isinstance(value, dict):
+            waiting += [*value.keys(), *value.values()]
+        elif isinstance(value, list | tuple | set):
+            waiting += list(value)
+
+
+def _repeated_keys(node: yaml.Node | None) -> Iterator[str]:
+    if not isinstance(node, yaml.MappingNode):
+        return
+    seen: dict[str, int] = {}
+    for key, value in node.value:
+        word, line = str(key.value), key.start_mark.line + 1
+        if word in seen:
+            yield (
+                f"line {line}: the key '{word}' stands already in line {seen[word]}; "
+                "the later one counts."
+            )
+        seen[word] = line
+        if word == "concept":
+            yield from _repeated_keys(value)
+
+
+def _word(value: Any, key: str, problems: list[str]) -> str:
+    if value is None:
+        problems.append(f"front matter: '{key}' is missing.")
+        return ""
+    if not isinstance(value, str):
+        problems.append(f"front matter: '{key}' is {value!r}; expected text.")
+        return str(value)
+    return value.strip()
+
+
+def _name_problems(name: str, description: str, slug: str) -> Iterator[str]:
+    if name and (len(name) > _MAX_NAME or not _NAME.fullmatch(name)):
+        yield (
+            f"front matter: 'name' is '{name[:80]}'; allowed: lower-case letters, digits and "
+            f"single hyphens, at most {_MAX_NAME} characters."
+        )
+    if name and name != slug:
+        yield f"front matter: 'name' is '{name[:80]}', the folder is called '{slug}'."
+    if len(description) > _MAX_DESCRIPTION:
+        yield (
+            f"front matter: 'description' has {len(description):,} characters; "
+            f"allowed: at most {_MAX_DESCRIPTION:,}."
+        )
+
+
+def _concept(metadata: dict[str, Any], problems: list[str]) -> dict[str, str]:
+    """Take the concept fields out of the front matter; what else the block holds stays there."""
+    block = metadata.pop("concept", None)
+    expected = block is not None or metadata.get("comprehension_state") == "present"
+    if block is not None and not isinstance(block, dict):
+        problems.append(
+            f"concept: a {type(block).__name__}; expected a block of {', '.join(CONCEPT_FIELDS)}."
+        )
+        metadata["concept"], block = block, {}
+    concept, others = {}, {}
+    for key, value in (block or {}).items():
+        if key in CONCEPT_FIELDS and isinstance(value, str) and value.strip():
+            concept[key] = value.strip()
+            continue
+        others[str(key)] = value
+        if key in CONCEPT_FIELDS:
+            problems.append(f"concept.{key}: {_kind(value)}; expected text.")
+        else:
+            problems.append(
+                f"concept.{key}: not one of the seven concept fields ({', '.join(CONCEPT_FIELDS)})."
+                + suggest(str(key), CONCEPT_FIELDS)
+            )
+    if others:
+        metadata["concept"] = others
+    missing = [key for key in CONCEPT_FIELDS if key not in concept and key not in others]
+    if expected and missing:
+        problems.append(f"concept: missing {', '.join(missing)}.")
+    return {key: concept[key] for key in CONCEPT_FIELDS if key in concept}
+
+
+def _kind(value: Any) -> str:
+    return "empty" if value is None or value == "" else f"a {type(value).__name__}"
+
+
+def _sections(body: str, first_line: int) -> Iterator[Section]:
+    used: Counter[str] = Counter()
+    heading: tuple[int, str, int] | None = None
+    below: list[str] = []
+    fence = ""
+    for number, line in enumerate(body.split("\n"), start=first_line):
+        line = line.removesuffix("\r")
+        opened = _FENCE.match(line)
+        if fence:
+            if opened and opened[1][0] == fence[0] and len(opened[1]) >= len(fence):
+                fence = ""
+        elif opened:
+            fence = opened[1]
+        found = None if fence or opened else _HEADING.fullmatch(line)
+        if not found:
+            below.append(line)
+            continue
+        if heading:
+            yield _section(heading, below, used)
+        heading, below = (len(found[1]), (found[2] or "").strip(), number), []
+    if heading:
+        yield _section(heading, below, used)
+
+
+def _section(heading: tuple[int, str, int], below: list[str], used: Counter[str]) -> Section:
+    level, title, line = heading
+    anchor = _NOT_IN_ANCHOR.sub("", title.lower()).replace(" ", "-")
+    repeated = used[anchor]
+    used[anchor] += 1
+    return Section(
+        title=title,
+        level=level,
+        anchor=f"{anchor}-{repeated}" if repeated else anchor,
+        text="\n".join(below).strip("\n"),
+        line=line,
+    )

@@ -1,0 +1,284 @@
+"""JSON Lines into Arrow tables whose columns and types follow the records, whatever the file holds.
+
+Records are validated by pydantic on write; reading half a million of them goes through Arrow.
+Only when Arrow refuses a file is it gone through line by line, to say which line is at fault.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+from pydantic import BaseModel, ValidationError
+
+from skillcomp.errors import StoreError, suggest
+from skillcomp.records import Attempt, GoldLabel, PairwiseJudgement, Passage, Record, Verdict
+
+RECORDS: Mapping[str, type[Record]] = {
+    "attempts": Attempt,
+    "verdicts": Verdict,
+    "gold": GoldLabel,
+    "pairwise": PairwiseJudgement,
+    "passages": Passage,
+}
+_BLOCK = 1 << 24  # bytes; a record must fit into one block, longer lines raise it
+_NEWLINE = 10
+_WRITE = orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC | orjson.OPT_SERIALIZE_NUMPY
+_TYPES: Mapping[Any, pa.DataType] = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    datetime: pa.timestamp("us", tz="UTC"),
+}
+_NAMES = {
+    pa.string(): "text",
+    pa.int64(): "a whole number",
+    pa.float64(): "a number",
+    pa.bool_(): "true or false",
+    pa.timestamp("us", tz="UTC"): "a time (ISO 8601)",
+}
+
+
+@cache
+def schema(name: str) -> pa.Schema:
+    """Return the Arrow schema of a table, derived from the record of its rows.
+
+    Parameters
+    ----------
+    name : str
+        ``"attempts"``, ``"verdicts"``, ``"gold"``, ``"pairwise"`` or ``"passages"``.
+
+    Returns
+    -------
+    pyarrow.Schema
+        One field per field of the record, in its order: text as ``string``, whole numbers as
+        ``int64``, numbers as ``double``, truth values as ``bool``, times as ``timestamp[us, UTC]``.
+    """
+    fields = RECORDS[name].model_fields
+    return pa.schema([(key, _arrow_type(field.annotation)) for key, field in fields.items()])
+
+
+def _arrow_type(annotation: Any) -> pa.DataType:
+    options = [a for a in get_args(annotation) if a is not NoneType]
+    if get_origin(annotation) is Literal:
+        return _TYPES[type(options[0])]
+    return _TYPES[annotation] if annotation in _TYPES else _arrow_type(options[0])
+
+
+def read_table(path: Path, name: str) -> pa.Table:
+    """Return a JSON Lines file as a table of stable columns.
+
+    Parameters
+    ----------
+    path : path
+        The file; a missing or empty one gives an empty table.
+    name : str
+        Which record a line holds: ``"attempts"``, ``"verdicts"``, ``"gold"``, ``"pairwise"`` or
+        ``"passages"``. Other names are read with inferred types.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row per line with the columns of :func:`schema`. A key that a line lacks is null, or
+        the record's default where it has one. Keys that the record does not know are left out.
+
+    Raises
+    ------
+    StoreError
+        If a line is not a JSON object or a value does not fit its column; names file and line.
+    """
+    return read_lines(path, name)[0]
+
+
+def read_lines(path: Path, name: str, size: int | None = None) -> tuple[pa.Table, Counter[str]]:
+    """Return the table in the first ``size`` bytes of a file and how often each unknown key stood.
+
+    A last line without its line feed is read if it is a whole JSON object. The caller passes
+    ``size`` to leave out what another process has only half written.
+    """
+    known = name in RECORDS
+    try:
+        size = path.stat().st_size if size is None else size
+    except FileNotFoundError:
+        size = 0
+    if size == 0:
+        return (schema(name).empty_table() if known else pa.table({})), Counter()
+    with pa.memory_map(str(path)) as stream:
+        buffer = stream.read_buffer(size)
+        extras: Counter[str] = Counter()
+        try:
+            table = _parse(buffer, name, "error")
+        except (pa.ArrowInvalid, UnicodeDecodeError) as cause:
+            extras, longest = _diagnose(buffer, path, name)
+            table = _retry(buffer, path, name, longest, cause)
+    return (_with_defaults(table, name) if known else table), extras
+
+
+def _parse(buffer: pa.Buffer, name: str, unknown: str, block: int = _BLOCK) -> pa.Table:
+    known = name in RECORDS
+    table = pj.read_json(
+        pa.BufferReader(buffer),
+        read_options=pj.ReadOptions(block_size=block),
+        parse_options=pj.ParseOptions(
+            explicit_schema=schema(name) if known else None,
+            unexpected_field_behavior=unknown if known else "infer",
+        ),
+    )
+    table.validate(full=True)  # Arrow takes over bytes that are not UTF-8 unseen
+    if table.num_rows != _n_lines(buffer):
+        raise pa.ArrowInvalid("rows and lines differ in number")
+    return table
+
+
+def _n_lines(buffer: pa.Buffer) -> int:
+    data = np.frombuffer(buffer, dtype=np.uint8)
+    full = sum(
+        int(np.count_nonzero(data[start : start + _BLOCK] == _NEWLINE))
+        for start in range(0, len(data), _BLOCK)
+    )
+    return full + int(data[-1] != _NEWLINE)
+
+
+def _retry(buffer: pa.Buffer, path: Path, name: str, longest: int, cause: Exception) -> pa.Table:
+    """Read a file whose every line was found to be sound: unknown keys, blank or long lines."""
+    lines = [line for line in buffer.to_pybytes().split(b"\n") if line.strip()]
+    if not lines:
+        return schema(name).empty_table() if name in RECORDS else pa.table({})
+    whole = pa.py_buffer(b"\n".join(lines) + b"\n")
+    try:
+        return _parse(whole, name, "ignore", block=max(_BLOCK, 2 * longest))
+    except (pa.ArrowInvalid, UnicodeDecodeError) as again:
+        raise StoreError(f"{path}: cannot be read as {name} ({again}).") from cause
+
+
+def _with_defaults(table: pa.Table, name: str) -> pa.Table:
+    for key, field in RECORDS[name].model_fields.items():
+        if not field.is_required() and field.default is not None:
+            column = table.column(key)
+            if column.null_count:
+                index = table.column_names.index(key)
+                table = table.set_column(index, key, pc.fill_null(column, field.default))
+    return table
+
+
+def _diagnose(buffer: pa.Buffer, path: Path, name: str) -> tuple[Counter[str], int]:
+    """Go through the lines: raise at the first that is at fault, else count the unknown keys."""
+    fields = {field.name: field.type for field in schema(name)} if name in RECORDS else None
+    extras: Counter[str] = Counter()
+    longest = 0
+    for number, line in enumerate(buffer.to_pybytes().split(b"\n"), start=1):
+        longest = max(longest, len(line))
+        if not line.strip():
+            continue
+        row = parse_line(line, path, number)
+        if fields is None:
+            continue
+        for key, value in row.items():
+            if key not in fields:
+                extras[key] += 1
+            elif not _fits(value, fields[key]):
+                raise StoreError(
+                    f"{path}, line {number}: '{key}' is {_literal(value)}; "
+                    f"expected {_NAMES[fields[key]]}."
+                )
+    return extras, longest
+
+
+def parse_line(line: bytes, path: Path, number: int) -> dict[str, Any]:
+    """Return the JSON object of a line, or raise an error that names file and line."""
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError as cause:
+        raise StoreError(
+            f"{path}, line {number}: not a JSON object ({cause.msg} at character {cause.pos + 1}). "
+            "The lines before and after it are whole; restore this one from a copy or remove it."
+        ) from cause
+    if not isinstance(row, dict):
+        raise StoreError(f"{path}, line {number}: {_literal(row)} is not a JSON object.")
+    return row
+
+
+def validated(line: bytes, name: str, place: str) -> Record:
+    """Return the record of a JSON line, or one error that lists everything wrong with it."""
+    model = RECORDS[name]
+    try:
+        return model.model_validate_json(line, strict=True)
+    except ValidationError as cause:
+        faults = [_fault(fault, model) for fault in cause.errors(include_url=False)]
+        raise StoreError(f"{place}: {'; '.join(faults)}.") from cause
+
+
+def line_of(record: BaseModel | Mapping[str, Any], name: str, index: int) -> bytes:
+    """Return the JSON line of a record that is fit for a table, without its empty fields.
+
+    Validated once more, since a copy of a record with changed fields is not checked by pydantic.
+    Times are written in UTC; one without a zone counts as UTC.
+    """
+    place = f"{name}, record {index + 1}"
+    if name in RECORDS and isinstance(record, BaseModel) and not isinstance(record, RECORDS[name]):
+        raise StoreError(
+            f"{place}: a {type(record).__name__}; this table takes {RECORDS[name].__name__}."
+        )
+    row = record.model_dump(warnings=False) if isinstance(record, BaseModel) else record
+    try:
+        line = orjson.dumps({k: _finite(v, k) for k, v in row.items()}, option=_WRITE)
+        if name not in RECORDS:
+            return line
+        checked = validated(line, name, place).model_dump(exclude_none=True)
+        return orjson.dumps({k: _finite(v, k) for k, v in checked.items()}, option=_WRITE)
+    except (TypeError, ValueError) as cause:
+        raise StoreError(f"{place}: cannot be written as JSON ({cause}).") from cause
+
+
+def _finite(value: Any, key: str) -> Any:
+    """Return ``value``; refuse numbers that JSON or a 64-bit column would silently change."""
+    if isinstance(value, float) and math.isinf(value):
+        raise ValueError(f"'{key}' is infinite")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError(f"'{key}' is beyond 64 bits")
+    return value
+
+
+def _fault(fault: Any, model: type[Record]) -> str:
+    key = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        return f"'{key}' is not a field of {model.__name__}{suggest(key, model.model_fields)}"
+    if fault["type"] == "missing":
+        return f"'{key}' is missing"
+    message = fault["msg"][0].lower() + fault["msg"][1:]
+    return f"'{key}' is {_literal(fault['input'])}: {message}"
+
+
+def _fits(value: Any, kind: pa.DataType) -> bool:
+    if value is None:
+        return True
+    if pa.types.is_string(kind):
+        return isinstance(value, str)
+    if pa.types.is_boolean(kind):
+        return isinstance(value, bool)
+    if pa.types.is_integer(kind):
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+    if pa.types.is_floating(kind):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    try:
+        datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _literal(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
