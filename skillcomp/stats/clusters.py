@@ -263,7 +263,7 @@ def _finish(
     safe: Floats = np.where(flat, np.nan, se)
     with np.errstate(invalid="ignore"):
         reach = student_t.isf((1 - ci_level) / 2, df) * safe
-        p_values = 2 * student_t.sf(np.abs(coefficients) / safe, df)
+        p_values = np.asarray(2 * student_t.sf(np.abs(coefficients) / safe, df))
     return ClusteredFit(
         coefficients,
         se,

@@ -118,7 +118,7 @@ def _one_df(difference: Floats, factor: float, label: str) -> HypothesisTest:
 
 
 def _signed_sums(totals: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """Return sums over clusters, plain and weighted by size, for every pattern of signs but mirrors."""
+    """Return sums over clusters, plain and weighted by size, for every pattern but mirrors."""
     plain, weighted = totals[:1].copy(), (totals * sizes)[:1].copy()
     for total, size in zip(totals[1:], sizes[1:], strict=True):
         plain = np.concatenate([plain + total, plain - total])

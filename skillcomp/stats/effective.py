@@ -19,12 +19,12 @@ from skillcomp.stats.pairs import (
     ONE_CLUSTER,
     PairedCounts,
     dropped_note,
+    effective_sides,
     paired_counts,
-    paired_moments,
     without_limits,
 )
 from skillcomp.stats.results import Interval, check_level, undefined
-from skillcomp.stats.score import quantile, square_and_add, square_and_add_p, wilson_limits
+from skillcomp.stats.score import quantile, wilson_limits
 
 __all__ = ["newcombe_effective", "tango_effective", "wilson_effective"]
 
@@ -46,26 +46,30 @@ def effective_interval(counts: PairedCounts, ci_level: float) -> Interval:
     """
     clusters = counts.clusters
     df = clusters.df if clusters.count > 1 else math.inf
-    found = paired_moments(
-        counts.x1 / counts.n1,
-        counts.x0 / counts.n0,
+    rates1, rates0 = counts.x1 / counts.n1, counts.x0 / counts.n0
+    sides = effective_sides(
+        rates1,
+        rates0,
         clusters,
         attempt_ceiling(counts.x1, counts.n1),
         attempt_ceiling(counts.x0, counts.n0),
     )
-    sides = (found.rate1, found.n1, found.rate0, found.n0, found.phi)
-    low, high = square_and_add(*sides, quantile(ci_level, df))
+    low, high = sides.interval(quantile(ci_level, df))
+    variance = math.nan
+    if clusters.n > 1:
+        totals = clusters.totals(rates1 - rates0 - (sides.rate1 - sides.rate0))
+        variance = float(clusters.covariance(totals, totals))
     return Interval(
-        float(found.rate1 - found.rate0),
+        float(sides.rate1 - sides.rate0),
         float(low),
         float(high),
         ci_level,
         f"Newcombe 10 on effective n, t with {df:.1f} df" if math.isfinite(df) else "Newcombe 10",
         n=float(clusters.n),
         n_clusters=float(clusters.count),
-        se=float(np.sqrt(found.variance)),
+        se=math.sqrt(variance),
         df=df if math.isfinite(df) else math.nan,
-        p_value=float(square_and_add_p(*sides, df)),
+        p_value=float(sides.p_value(df)),
     )
 
 

@@ -142,9 +142,11 @@ class Clusters:
         ndarray, shape (...)
             Covariance of the two means; at least two clusters are needed.
         """
+        if self.single:
+            product: Floats = np.einsum("...g,...g->...", totals1, totals0)
+            return product / (self.n * (self.n - 1.0))
         weights = 1.0 / (1.0 - self.sizes / self.n) / self.n**2
-        product: Floats = (totals1 * totals0 * weights).sum(axis=-1)
-        return product
+        return np.asarray((totals1 * totals0) @ weights, dtype=float)
 
     @property
     def df(self) -> float:

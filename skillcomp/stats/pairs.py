@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from skillcomp.stats.moments import Clusters, effective_n
 from skillcomp.stats.results import Interval, undefined
-from skillcomp.stats.score import reduced_phi
+from skillcomp.stats.score import reduced_phi, square_and_add, square_and_add_p
 
 __all__ = [
     "PairedCounts",
-    "PairedMoments",
+    "Sides",
     "dropped_note",
+    "effective_sides",
     "paired_counts",
-    "paired_moments",
     "without_limits",
 ]
 
@@ -28,32 +28,57 @@ ONE_CLUSTER = "one cluster of several cases: nothing tells how clusters vary"
 
 
 @dataclass(frozen=True)
-class PairedMoments:
+class Sides:
     """What the square-and-add interval needs of one study or of many.
 
     Attributes
     ----------
-    rate1, rate0 : ndarray
-        Mean pass rate of the skill arm and of the baseline.
-    n1, n0 : ndarray
-        Effective number of units of each arm.
+    rate1, n1, rate0, n0 : ndarray
+        Mean pass rate and effective number of units of the skill arm and of the baseline.
     phi : ndarray
         Correlation of the two means, reduced by Newcombe's correction.
-    variance : ndarray
-        CR2 variance of the difference; NaN with one case.
     """
 
     rate1: Floats
-    rate0: Floats
     n1: Floats
+    rate0: Floats
     n0: Floats
     phi: Floats
-    variance: Floats
+
+    def interval(self, q: float) -> tuple[Floats, Floats]:
+        """Return the limits at quantile ``q``.
+
+        Parameters
+        ----------
+        q : float
+            Quantile of the reference distribution.
+
+        Returns
+        -------
+        tuple of ndarray
+            Lower and upper limit.
+        """
+        return square_and_add(self.rate1, self.n1, self.rate0, self.n0, self.phi, q)
+
+    def p_value(self, df: float) -> Floats:
+        """Return the p-value of "no difference" by inverting the interval.
+
+        Parameters
+        ----------
+        df : float
+            Degrees of freedom of the quantile, infinite for the normal one.
+
+        Returns
+        -------
+        ndarray
+            One p-value per study.
+        """
+        return square_and_add_p(self.rate1, self.n1, self.rate0, self.n0, self.phi, df)
 
 
-def paired_moments(
+def effective_sides(
     rates1: Floats, rates0: Floats, clusters: Clusters, ceiling1: Any, ceiling0: Any
-) -> PairedMoments:
+) -> Sides:
     """Rates, effective numbers and correlation of two arms over the same cases.
 
     Parameters
@@ -67,34 +92,24 @@ def paired_moments(
 
     Returns
     -------
-    PairedMoments
+    Sides
         One entry per study. A single case counts as one unit in each arm.
     """
     rate1, rate0 = rates1.mean(axis=-1), rates0.mean(axis=-1)
     if clusters.n == 1:
         one = np.ones_like(rate1)
-        return PairedMoments(rate1, rate0, one, one, 0.0 * one, np.nan * one)
+        return Sides(rate1, one, rate0, one, 0.0 * one)
     totals1 = clusters.totals(rates1 - rate1[..., None])
     totals0 = clusters.totals(rates0 - rate0[..., None])
     variance1 = clusters.covariance(totals1, totals1)
     variance0 = clusters.covariance(totals0, totals0)
-    difference = totals1 - totals0
     n1 = effective_n(rate1, variance1, clusters, ceiling1)
     n0 = effective_n(rate0, variance0, clusters, ceiling0)
-    product = variance1 * variance0
-    phi = np.where(
-        product > 0,
-        clusters.covariance(totals1, totals0) / np.sqrt(np.where(product > 0, product, 1.0)),
-        0.0,
-    )
-    return PairedMoments(
-        rate1,
-        rate0,
-        n1,
-        n0,
-        reduced_phi(phi, rate1, rate0, np.sqrt(n1 * n0)),
-        clusters.covariance(difference, difference),
-    )
+    scale = np.sqrt(variance1 * variance0)
+    varies = scale > 0
+    phi = clusters.covariance(totals1, totals0) / np.where(varies, scale, 1.0)
+    phi = np.where(varies, phi, 0.0)
+    return Sides(rate1, n1, rate0, n0, reduced_phi(phi, rate1, rate0, np.sqrt(n1 * n0)))
 
 
 @dataclass(frozen=True)
