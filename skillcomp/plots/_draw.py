@@ -1,0 +1,221 @@
+"""What the plots share: columns asked for, order of levels, points with intervals, keys, axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.transforms import ScaledTranslation
+from numpy.typing import NDArray
+
+from skillcomp.errors import FrameError, suggest
+from skillcomp.records import DIMENSIONS
+from skillcomp.style import CONDITIONS, INK, LABEL_SIZE, TICK_SIZE, Look, figure, looks, plain
+
+Floats = NDArray[np.float64]
+Stroke: TypeAlias = Any  # what matplotlib takes as a line style: a word or a pattern
+
+_NATURAL = (tuple(CONDITIONS), DIMENSIONS, ("near", "far"))
+_CHAR = 0.56  # mean width of a character of DejaVu Sans, in font sizes
+RULE = "#b0b0b0"
+
+
+def require(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
+    """Raise FrameError when a column that a plot reads is not in the frame."""
+    if not isinstance(frame, pd.DataFrame):
+        raise FrameError(f"{where}: expected a pandas DataFrame, found {type(frame).__name__}.")
+    there = [str(name) for name in frame.columns]
+    for name in columns:
+        if name not in frame.columns:
+            raise FrameError(
+                f"{where}: there is no column '{name}'; there: {', '.join(there)}."
+                + suggest(str(name), there)
+            )
+
+
+def numbers(frame: pd.DataFrame, column: str, where: str) -> Floats:
+    """Return a column as floats, NaN where missing or where the column is not there."""
+    if column not in frame.columns:
+        return np.full(len(frame), np.nan)
+    try:
+        given = frame[column].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = ", ".join(repr(str(v)) for v in frame[column].dropna().unique()[:3])
+        raise FrameError(f"{where}: column '{column}' holds {found}; allowed: numbers.") from None
+
+
+def keys(column: pd.Series) -> list[Any]:
+    """Return the values of a column with None for every kind of missing."""
+    return [None if pd.isna(value) else value for value in column.tolist()]
+
+
+def levels(column: pd.Series) -> list[Any]:
+    """Return the levels of a column in the order in which they are drawn.
+
+    Conditions, C1 to C9 and near before far have their natural order, a categorical column its
+    own (levels without rows are kept, so that facets agree); others stand as they appear.
+    """
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return [*column.cat.categories, *([None] if column.isna().any() else [])]
+    found = list(dict.fromkeys(keys(column)))
+    for order in _NATURAL:
+        if any(level in order for level in found):
+            known = [level for level in order if level in found]
+            return known + [level for level in found if level not in order]
+    return found
+
+
+def hue_looks(frame: pd.DataFrame, hue: str | None) -> tuple[list[Any], dict[Any, Look], list[Any]]:
+    """Return for each row its level of the hue, the look of each level, and the levels."""
+    if hue is None:
+        return [None] * len(frame), {None: Look(INK, "o")}, [None]
+    found = levels(frame[hue])
+    return keys(frame[hue]), looks(found), found
+
+
+def axes(ax: Axes | None, *, width: str = "text", height: float | None = None) -> Axes:
+    """Return the axes given, or those of a new figure."""
+    if ax is not None:
+        return ax
+    made: Axes = figure(width, height=height)[1]
+    return made
+
+
+def words(name: object) -> str:
+    """Return a column name or level as words of a label."""
+    text = plain(str(name).replace("_", " "), width=48)
+    return text[:1].upper() + text[1:]
+
+
+def number(value: float, *, percent: bool, signed: bool = False, digits: int = 6) -> str:
+    """Return a number as print sets it: a true minus, a plus where the sign is the message."""
+    shown = 100 * value if percent else value
+    text = f"{shown:{'+' if signed and round(shown, 9) else ''}.{digits}g}"
+    return ("0" if float(text) == 0 else text).replace("-", "\N{MINUS SIGN}")
+
+
+def scale(axis: Axis, *, percent: bool, signed: bool) -> None:
+    """Label an axis in percent or percentage points while the data stay proportions."""
+    if percent or signed:
+        axis.set_major_formatter(
+            FuncFormatter(lambda value, _: number(value, percent=percent, signed=signed))
+        )
+
+
+def whole_steps(axis: Axis, values: Floats) -> None:
+    """Put ticks on whole numbers where the values are counts."""
+    finite = values[np.isfinite(values)]
+    if len(finite) and np.all(finite == np.round(finite)):
+        axis.set_major_locator(MaxNLocator(integer=True, nbins=10))
+
+
+def room(ax: Axes, share: float = 1.0) -> int:
+    """Return about how many small characters fit into a share of the width that the axes have."""
+    figure_width = float(ax.figure.get_figure(root=True).get_size_inches()[0]) * 72
+    spec = ax.get_subplotspec()
+    part = len(spec.colspan) / spec.get_gridspec().ncols if spec is not None else 1.0
+    return max(int(figure_width * part * share / (TICK_SIZE * _CHAR)), 8)
+
+
+def offsets(count: int, spread: float = 0.62) -> Floats:
+    """Return where the levels of a hue stand around the place of their category."""
+    return np.asarray((np.arange(count) - (count - 1) / 2) * (spread / max(count, 1)))
+
+
+def marker(look: Look, *, line: Stroke = "", hollow: bool = False) -> Line2D:
+    """Return the key entry of a look."""
+    face = "white" if hollow else look.color
+    return Line2D(
+        [], [], color=look.color, marker=look.marker, linestyle=line, markerfacecolor=face
+    )
+
+
+def intervals(
+    ax: Axes, at: Floats, low: Floats, high: Floats, look: Look, *, upright: bool
+) -> None:
+    """Draw intervals as lines without caps; a row without both limits has none."""
+    known = ~(np.isnan(low) | np.isnan(high))
+    if known.any():
+        draw: Callable[..., Any] = ax.vlines if upright else ax.hlines
+        lines = draw(at[known], low[known], high[known], color=look.color, linewidth=1.1, zorder=2)
+        lines.set_gid("interval")
+
+
+def points(
+    ax: Axes,
+    x: Floats,
+    y: Floats,
+    look: Look,
+    label: object,
+    *,
+    line: Stroke = "",
+    bare: Any = None,
+) -> None:
+    """Draw the points of one level, hollow where they have no interval."""
+    ax.plot(
+        x, y, color=look.color, marker=look.marker, linestyle=line, label=plain(label), zorder=3
+    )[0].set_gid("estimate")
+    if bare is not None and np.any(bare):
+        ax.plot(
+            x[bare],
+            y[bare],
+            color=look.color,
+            marker=look.marker,
+            linestyle="",
+            markerfacecolor="white",
+            zorder=3.1,
+        )[0].set_gid("no interval")
+
+
+def rule(ax: Axes, at: float, *, upright: bool, dashed: bool = False) -> None:
+    """Draw a line of reference."""
+    draw: Callable[..., Line2D] = ax.axvline if upright else ax.axhline
+    style = (0, (4, 2)) if dashed else "-"
+    color = INK if dashed else RULE
+    draw(at, color=color, linestyle=style, linewidth=0.8, zorder=1).set_gid("reference")
+
+
+def key(
+    ax: Axes,
+    entries: Sequence[tuple[object, Artist]],
+    place: str | bool,
+    *,
+    words_only: bool = True,
+) -> None:
+    """Draw the legend outside the data.
+
+    ``"below"`` stands under the axis label, free of titles above and of columns at the side;
+    ``"right"`` beside the axes; False draws none.
+    """
+    if place is False or not entries:
+        return
+    if place not in ("below", "right"):
+        raise FrameError(f"legend: found {place!r}; allowed: 'below', 'right' or False.")
+    texts = [plain(str(label).replace("_", " "), width=40) for label, _ in entries]
+    handles = [handle for _, handle in entries]
+    if place == "right":
+        box = ax.legend(handles, texts, loc="upper left", bbox_to_anchor=(1.01, 1.0))
+    else:
+        longest = max(len(text) for text in texts) + 8
+        under = LABEL_SIZE * 1.4 + 4 if ax.get_xlabel() else 0.0
+        down = ScaledTranslation(0, -(TICK_SIZE * 1.4 + 7 + under) / 72, ax.figure.dpi_scale_trans)
+        box = ax.legend(
+            handles,
+            texts,
+            loc="upper center",
+            bbox_to_anchor=(0.5, 0.0),
+            bbox_transform=ax.transAxes + down,
+            borderaxespad=0.0,
+            ncols=int(np.clip(room(ax) // longest, 1, len(texts))),
+        )
+    # matplotlib drops labels with a leading underscore, which text from outside may have
+    for shown, text in zip(box.get_texts(), texts, strict=True):
+        shown.set_text(text)

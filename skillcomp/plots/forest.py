@@ -1,0 +1,321 @@
+"""Forests: a point with its interval for every row of an estimates frame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from skillcomp.errors import FrameError
+from skillcomp.plots._draw import (
+    RULE,
+    Floats,
+    axes,
+    hue_looks,
+    intervals,
+    key,
+    keys,
+    levels,
+    marker,
+    number,
+    numbers,
+    offsets,
+    points,
+    require,
+    room,
+    rule,
+    scale,
+    words,
+)
+from skillcomp.style import TICK_SIZE, Look, plain
+
+_LINE = 0.17  # inches that one row of a forest needs at 7 pt
+_MARGIN = 0.85  # inches for axis, its label and the key
+
+
+def estimates(
+    frame: pd.DataFrame,
+    *,
+    y: str | Sequence[str],
+    hue: str | None = None,
+    null: float | None = 0.0,
+    percent: bool = True,
+    label: str | None = None,
+    legend: str | bool = "below",
+    width: str = "text",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw an estimates frame as a forest: every row a point with its interval.
+
+    Rows stand from top to bottom in the order of the frame (conditions, C1-C9 and near before far
+    in theirs). A row that is not known is not dropped: its note is written where the point would
+    be. A point without an interval is hollow.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Columns `y`, ``estimate``, ``ci_low``, ``ci_high``; where there, ``n`` goes into the label
+        and ``note`` into the place of a missing estimate.
+    y : str or sequence of str
+        Column or columns that name a row of the forest.
+    hue : str, optional
+        Column told apart by colour and marker, at most six levels. By default ``condition``,
+        where the frame has one that is not in `y`.
+    null : float, optional
+        Where a line marks no effect; with 0 the axis shows signs. None draws no line.
+    percent : bool, default True
+        Whether the estimates are proportions, shown in percent or percentage points.
+    label : str, optional
+        Label of the axis of estimates.
+    legend : {"below", "right", False}
+        Where the key stands; it is drawn for two levels or more.
+    width : {"column", "text", "page"}
+        Width of the figure that is made when `ax` is not given.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure, as high as the rows need.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    FrameError
+        When a column is not there, the hue has more than six levels, or two rows would stand in
+        one place.
+
+    See Also
+    --------
+    skillcomp.deltas.paired, skillcomp.reliability.agreement, skillcomp.bias.audit
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> delta = pd.DataFrame({"skill": ["a", "b"], "estimate": [0.2, float("nan")],
+    ...     "ci_low": [0.1, float("nan")], "ci_high": [0.3, float("nan")], "n": [14, 0],
+    ...     "note": ["", "no case has both conditions"]})
+    >>> ax = estimates(delta, y="skill")
+    >>> [tick.get_text() for tick in ax.get_yticklabels()]
+    ['a (n = 14)', 'b (n = 0)']
+    """
+    where = "plots.estimates"
+    names = [y] if isinstance(y, str) else list(y)
+    require(frame, [*names, "estimate", "ci_low", "ci_high", *([hue] if hue else [])], where)
+    if hue is None and "condition" in frame.columns and "condition" not in names:
+        hue = "condition"
+    categories, places = _rows(frame, names)
+    hues, look_of, order = hue_looks(frame, hue)
+    _refuse_overlaps(frame, names, hue, places, hues, where)
+    step = dict(zip(order, offsets(len(order)), strict=True))
+    at = np.array([place + step[level] for place, level in zip(places, hues, strict=True)])
+    lines = len(categories) * (len(order) * _LINE + 0.06)
+    ax = axes(ax, width=width, height=min(lines + _MARGIN, 9.0))
+    value, low, high = (numbers(frame, c, where) for c in ("estimate", "ci_low", "ci_high"))
+    low, high = _within(ax, value, low, high, null)
+    if null is not None:
+        rule(ax, null, upright=True)
+    for level in order:
+        rows = np.array([h == level for h in hues], dtype=bool)
+        if rows.any():
+            intervals(ax, at[rows], low[rows], high[rows], look_of[level], upright=False)
+            bare = np.isnan(low[rows]) | np.isnan(high[rows])
+            label_of = level if hue else "estimate"
+            points(ax, value[rows], at[rows], look_of[level], label_of, bare=bare)
+    longest = _rows_axis(ax, frame, categories, places, hues, order)
+    _notes(ax, frame, at, value, [look_of[level] for level in hues], room(ax) - longest - 8)
+    scale(ax.xaxis, percent=percent, signed=null == 0)
+    ax.set_xlabel(label if label is not None else _label(null, percent))
+    entries = [(level, marker(look_of[level], line="-")) for level in order]
+    key(ax, entries if len(order) > 1 else [], legend)
+    return ax
+
+
+def severity(
+    frame: pd.DataFrame,
+    *,
+    y: str | Sequence[str] = "grader",
+    hue: str | None = None,
+    label: str = "Shift in severity (logit of PASS)",
+    legend: str | bool = "below",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw shifts in severity between graders on the logit scale, 0 for no shift.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        As for `estimates`, the estimates in logits: above 0 a grader passes more easily than
+        the reference.
+    y, hue, label, legend, ax
+        As for `estimates`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    See Also
+    --------
+    skillcomp.reliability.drift
+    """
+    return estimates(frame, y=y, hue=hue, percent=False, label=label, legend=legend, ax=ax)
+
+
+def corrected(
+    frame: pd.DataFrame,
+    *,
+    y: str | Sequence[str] = "skill",
+    hue: str = "method",
+    null: float | None = 0.0,
+    label: str | None = None,
+    legend: str | bool = "below",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the naive estimate beside the corrected ones.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        As for `estimates`, with a column that names the way of correction.
+    y, null, label, legend, ax
+        As for `estimates`.
+    hue : str, default "method"
+        Column of the ways of correction, at most six.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    See Also
+    --------
+    skillcomp.correction.delta, skillcomp.correction.rate
+    """
+    return estimates(frame, y=y, hue=hue, null=null, label=label, legend=legend, ax=ax)
+
+
+def _rows(frame: pd.DataFrame, names: list[str]) -> tuple[list[tuple[Any, ...]], Floats]:
+    """Return the categories of the forest and the place of each row among them."""
+    of_row = list(zip(*(keys(frame[name]) for name in names), strict=True))
+    if len(names) == 1:
+        found = set(of_row)
+        categories = [(level,) for level in levels(frame[names[0]]) if (level,) in found]
+    else:
+        categories = list(dict.fromkeys(of_row))
+    place = {category: i for i, category in enumerate(categories)}
+    return categories, np.array([place[row] for row in of_row], dtype=np.float64)
+
+
+def _refuse_overlaps(
+    frame: pd.DataFrame,
+    names: list[str],
+    hue: str | None,
+    places: Floats,
+    hues: list[Any],
+    where: str,
+) -> None:
+    spots = pd.DataFrame({"place": places, "hue": hues})
+    double = spots.duplicated(keep=False).to_numpy()
+    if not double.any():
+        return
+    first = (spots == spots[double].iloc[0]) | (spots.isna() & spots[double].iloc[0].isna())
+    rows = frame[first.all(axis=1).to_numpy()]
+    told = ("estimate", "ci_low", "ci_high", "ci_level", "p_value", "p_adjusted", "n", "note")
+    differ = [str(c) for c in rows.columns if c not in told and rows[c].nunique(dropna=False) > 1]
+    hint = f"columns that tell them apart: {', '.join(differ)}" if differ else "the rows are alike"
+    raise FrameError(
+        f"{where}: {len(rows)} rows stand in one place with y={', '.join(names)} and hue={hue}; "
+        f"{hint}. Name one in y= or hue=, or facet by it (skillcomp.plots.facet)."
+    )
+
+
+def _within(
+    ax: Axes, value: Floats, low: Floats, high: Floats, null: float | None
+) -> tuple[Floats, Floats]:
+    """Return the limits with infinite ends brought to the edge and marked as going on."""
+    everything = np.concatenate([value, low, high, [np.nan if null is None else null]])
+    if not np.isinf(everything).any():
+        return low, high
+    finite = everything[np.isfinite(everything)]
+    least, most = (finite.min(), finite.max()) if len(finite) else (-1.0, 1.0)
+    edge = 0.15 * ((most - least) or 1.0)
+    ax.set_xlim(least - edge, most + edge)
+    return np.clip(low, least - edge, None), np.clip(high, None, most + edge)
+
+
+def _notes(
+    ax: Axes,
+    frame: pd.DataFrame,
+    at: Floats,
+    value: Floats,
+    look: Sequence[Look],
+    space: int,
+) -> None:
+    """Write why a row has no point, where the point would be."""
+    notes = keys(frame["note"]) if "note" in frame.columns else [None] * len(frame)
+    across = ax.get_yaxis_transform()
+    for place, known, note, own in zip(at, np.isfinite(value), notes, look, strict=True):
+        if known:
+            continue
+        ax.plot(
+            [0.02],
+            [place],
+            color=own.color,
+            marker=own.marker,
+            markerfacecolor="white",
+            linestyle="",
+            transform=across,
+            clip_on=False,
+        )[0].set_gid("unknown")
+        said = str(note or "").strip()
+        if not said.lower().startswith(("not identified", "undefined")):
+            said = f"undefined: {said}" if said else "undefined"
+        ax.text(
+            0.05,
+            place,
+            plain(said, width=max(space, len("undefined"))),
+            transform=across,
+            va="center_baseline",
+            fontsize=TICK_SIZE,
+            bbox={"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5},
+            zorder=2.5,
+            # a long note must not squeeze the axes
+            in_layout=False,
+            gid="note",
+        )
+
+
+def _rows_axis(
+    ax: Axes,
+    frame: pd.DataFrame,
+    categories: list[tuple[Any, ...]],
+    places: Floats,
+    hues: list[Any],
+    order: list[Any],
+) -> int:
+    """Name the rows, with n, and return the length of the longest name."""
+    counts = numbers(frame, "n", "plots.estimates")
+    rank = [order.index(level) for level in hues]
+    texts = []
+    for i, category in enumerate(categories):
+        rows = sorted(np.flatnonzero(places == i), key=lambda row: rank[row])
+        known = [number(counts[r], percent=False) for r in rows if np.isfinite(counts[r])]
+        shown = ", ".join(known if len(set(known)) > 1 else known[:1])
+        name = " · ".join(plain(part, width=36) for part in category)
+        between = "\n" if len(order) > 1 else " "
+        texts.append(f"{name}{between}(n = {shown})" if shown else name)
+    ax.set_yticks(range(len(categories)), texts)
+    ax.set_ylim(len(categories) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    if len(order) > 1 and len(categories) > 1:
+        for i in range(len(categories) - 1):
+            ax.axhline(i + 0.5, color=RULE, linewidth=0.4, zorder=0).set_gid("separator")
+    return max((len(line) for text in texts for line in text.split("\n")), default=0)
+
+
+def _label(null: float | None, percent: bool) -> str:
+    if null == 0:
+        return "Difference (percentage points)" if percent else "Difference"
+    return words("estimate") + (" (%)" if percent else "")
