@@ -8,13 +8,13 @@ the length of the longest match that starts there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skillcomp.suffixes import SuffixAutomaton
 from skillcomp.tokens import END, STOP_WORDS, Ints, Tokenizer, Tokens, intern, tokenize
 
 __all__ = ["STOP_WORDS", "Matches", "Tokenizer", "check_n", "match", "shared_ngrams", "tokenize"]
@@ -177,232 +177,219 @@ def match(
     >>> found.n_shared.tolist(), found.longest_text
     ([[2, 1, 0]], ['unknown values'])
     """
-    lengths = check_n(n)
     source_index = np.asarray(source_of, dtype=np.int64)
     exclude_index = (
         np.full(len(texts), -1, dtype=np.int64)
         if exclude_of is None
         else np.asarray(exclude_of, dtype=np.int64)
     )
-    shape = (len(texts), len(lengths))
-    out = Matches(
-        n=lengths,
-        n_tokens=np.zeros(len(texts), dtype=np.int64),
-        n_distinct=np.zeros(shape, dtype=np.int64),
-        n_shared=np.zeros(shape, dtype=np.int64),
-        longest_run=np.zeros(len(texts), dtype=np.int64),
-        longest_text=[""] * len(texts),
-    )
+    job = _Job(texts, sources, source_index, excludes, exclude_index, check_n(n), tokenizer)
     # Texts of one source stand together, so that a batch needs few sources.
     order = np.argsort(source_index, kind="stable")
     size = np.fromiter((len(texts[i]) + 1 for i in order), dtype=np.int64, count=len(order))
     batch_of = np.cumsum(size) // _BATCH
-    for rows in np.split(order, np.flatnonzero(np.diff(batch_of)) + 1):
-        if len(rows):
-            _match_batch(
-                texts, sources, source_index, excludes, exclude_index, rows, tokenizer, out
-            )
-    return out
-
-
-def _match_batch(
-    texts: Sequence[str],
-    sources: Sequence[str],
-    source_of: Ints,
-    excludes: Sequence[str],
-    exclude_of: Ints,
-    rows: Ints,
-    tokenizer: Tokenizer | None,
-    out: Matches,
-) -> None:
-    """Fill the given rows of `out`."""
-    used, source = np.unique(source_of[rows], return_inverse=True)
-    banned, exclude = np.unique(exclude_of[rows], return_inverse=True)
-    batch = [texts[i] for i in rows]
-    docs = [sources[i] for i in used] + ["" if i < 0 else excludes[i] for i in banned]
-    first = len(docs)  # the documents from here on are the texts
-    tokens = intern(docs + batch, tokenizer)
-    doc = tokens.doc()
-    top = int(out.n[-1])
-
-    here = np.arange(tokens.bounds[first], len(doc))
-    text = doc[here] - first
-    shared = _match_lengths(tokens, doc, range(len(used)), here, source[text], top)
-    known = np.zeros_like(shared)
-    if banned[-1] >= 0:
-        there = here[shared[here] > 0]
-        owner = exclude[doc[there] - first] + len(used)
-        known = _match_lengths(tokens, doc, range(len(used), first), there, owner, top)
-    repeated = _repeat_lengths(tokens, doc, here, top)
-
-    count = np.diff(tokens.bounds)[first:] - 1
-    out.n_tokens[rows] = count
-    out.n_distinct[rows] = (
-        np.maximum(count[:, None] - out.n + 1, 0)
-        - _at_least(text, repeated[here], len(rows), top)[:, out.n]
+    batches = np.split(order, np.flatnonzero(np.diff(batch_of)) + 1)
+    parts = [_match_batch(job, rows) for rows in batches]
+    back = np.argsort(order, kind="stable")
+    longest = [text for part in parts for text in part.longest_text]
+    return Matches(
+        n=job.n,
+        n_tokens=np.concatenate([part.n_tokens for part in parts])[back],
+        n_distinct=np.concatenate([part.n_distinct for part in parts])[back],
+        n_shared=np.concatenate([part.n_shared for part in parts])[back],
+        longest_run=np.concatenate([part.longest_run for part in parts])[back],
+        longest_text=[longest[i] for i in back],
     )
-    low = np.minimum(np.maximum(known, repeated), shared)[here]
-    new = _at_least(text, shared[here], len(rows), top) - _at_least(text, low, len(rows), top)
-    out.n_shared[rows] = new[:, out.n]
-
-    at = here[(shared > known)[here]]
-    run, begin = _first_longest(doc[at] - first, at, shared[at], len(rows))
-    table = cache(lambda d: _suffix_automaton(tokens.of(d).tolist()))
-    for row in np.unique(text[shared[here] == top]):
-        span = slice(tokens.bounds[first + row], tokens.bounds[first + row + 1])
-        longer = _beyond(
-            tokens.ids[span],
-            shared[span] == top,
-            known[span] == top,
-            top,
-            table(int(source[row])),
-            table(int(exclude[row]) + len(used)),
-        )
-        if longer is not None:
-            run[row], begin[row] = longer[0], longer[1] + span.start
-    out.longest_run[rows] = run
-    for row in np.flatnonzero(run):
-        out.longest_text[rows[row]] = tokens.cut(
-            batch[row], int(begin[row]), int(run[row]), first + int(row)
-        )
 
 
-def _match_lengths(
-    tokens: Tokens, doc: Ints, sources: range, at: Ints, source: Ints, top: int
-) -> Ints:
-    """Return for each position the length of its longest match, at most `top`.
+@dataclass(frozen=True)
+class _Job:
+    """What `match` was asked; `automata` are kept from one batch to the next."""
 
-    `at` are the positions to look at and `source` the document that each is compared with.
+    texts: Sequence[str]
+    sources: Sequence[str]
+    source_of: Ints
+    excludes: Sequence[str]
+    exclude_of: Ints
+    n: Ints
+    tokenizer: Tokenizer | None
+    automata: dict[tuple[str, int], SuffixAutomaton] = field(default_factory=dict)
+
+
+def _match_batch(job: _Job, rows: Ints) -> Matches:
+    """Return the matches of some of the texts, in the order of `rows`."""
+    used, source = np.unique(job.source_of[rows], return_inverse=True)
+    banned, exclude = np.unique(job.exclude_of[rows], return_inverse=True)
+    docs = [job.sources[i] for i in used]
+    docs += ["" if i < 0 else job.excludes[i] for i in banned]
+    texts = [job.texts[i] for i in rows]
+    first = len(docs)  # the documents from here on are the texts
+    tokens = intern(docs + texts, job.tokenizer)
+    top = int(job.n[-1])
+
+    here = np.arange(tokens.bounds[first], tokens.bounds[-1])
+    count = np.diff(tokens.bounds)[first:] - 1
+    text = np.repeat(np.arange(len(rows)), count + 1)
+    shared = _match_lengths(tokens, range(len(used)), here, source[text], top)
+    known = np.zeros_like(shared)
+    if job.excludes:
+        some = np.flatnonzero(shared)
+        owner = exclude[text[some]] + len(used)
+        known[some] = _match_lengths(tokens, range(len(used), first), here[some], owner, top)
+    repeated = _repeat_lengths(tokens, here, text, top)
+
+    low = np.minimum(np.maximum(known, repeated), shared)
+    at_least = [_at_least(text, x, len(rows), top)[:, job.n] for x in (repeated, shared, low)]
+    sides = {"source": (source, used), "exclude": (exclude + len(used), banned)}
+    shared = _lengthen(job, tokens, text, shared, known, sides)
+    at = np.flatnonzero(shared > known)
+    run, begin = _first_longest(text[at], at, shared[at], len(rows))
+    begin -= tokens.bounds[first:-1] - tokens.bounds[first]
+    return Matches(
+        n=job.n,
+        n_tokens=count,
+        n_distinct=np.maximum(count[:, None] - job.n + 1, 0) - at_least[0],
+        n_shared=at_least[1] - at_least[2],
+        longest_run=run,
+        longest_text=[
+            tokens.cut(text, first + i, int(begin[i]), int(run[i])) if run[i] else ""
+            for i, text in enumerate(texts)
+        ],
+    )
+
+
+def _match_lengths(tokens: Tokens, docs: range, at: Ints, owner: Ints, top: int) -> Ints:
+    """Return the length of the longest match, at most `top`, at each of some places.
+
+    `owner` tells for each place which of the documents `docs` it is compared with.
     """
-    ids = tokens.ids
-    base = int(ids.max(initial=0)) + 1
-    mine = np.arange(tokens.bounds[sources.start], tokens.bounds[sources.stop])
-    mine_rank, rank = doc[mine], source
-    in_source = np.zeros(base, dtype=bool)
-    in_source[ids[mine]] = True
-    in_source[END] = False
-    length = np.zeros(len(ids), dtype=np.int64)
+    ids, base = tokens.ids, tokens.base
+    mine = np.arange(tokens.bounds[docs.start], tokens.bounds[docs.stop])
+    mine_rank = np.repeat(docs, np.diff(tokens.bounds[docs.start : docs.stop + 1]))
+    rank, where = owner, np.arange(len(at))
+    in_docs = np.zeros(base, dtype=bool)
+    in_docs[ids[mine]] = True
+    in_docs[END] = False
+    length = np.zeros(len(at), dtype=np.int64)
     for n in range(1, top + 1):
         go = ids[mine + n - 1] != END
         mine, mine_rank = mine[go], mine_rank[go]
-        go = in_source[ids[at + n - 1]]
-        at, rank = at[go], rank[go]
+        go = np.flatnonzero(in_docs[ids[at + n - 1]])
+        at, rank, where = at[go], rank[go], where[go]
         if not len(at) or not len(mine):
             break
-        pairs = np.concatenate(
-            [mine_rank * base + ids[mine + n - 1], rank * base + ids[at + n - 1]]
-        )
-        # Codes are given in order of appearance, the source's n-grams first.
-        code = pd.factorize(pairs)[0]
+        pairs = [mine_rank * base + ids[mine + n - 1], rank * base + ids[at + n - 1]]
+        # Codes are given in order of appearance, the documents' n-grams first.
+        code = pd.factorize(np.concatenate(pairs))[0]
         mine_rank, rank = code[: len(mine)], code[len(mine) :]
-        go = rank <= mine_rank.max()
-        at, rank = at[go], rank[go]
-        length[at] = n
+        go = np.flatnonzero(rank <= mine_rank.max())
+        at, rank, where = at[go], rank[go], where[go]
+        length[where] = n
     return length
 
 
-def _repeat_lengths(tokens: Tokens, doc: Ints, at: Ints, top: int) -> Ints:
-    """Return for each position the longest n-gram, at most `top`, seen earlier in its text."""
-    ids, rank = tokens.ids, doc[at]
-    base = int(ids.max(initial=0)) + 1
-    length = np.zeros(len(ids), dtype=np.int64)
+def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
+    """Return the longest n-gram, at most `top`, at each place that its text had before."""
+    rank, where = text, np.arange(len(at))
+    length = np.zeros(len(at), dtype=np.int64)
     for n in range(1, top + 1):
-        go = ids[at + n - 1] != END
-        at, rank = at[go], rank[go]
-        if not len(at):
-            break
-        rank = pd.factorize(rank * base + ids[at + n - 1])[0]
-        # A code is new where it is larger than all before it.
-        seen = np.diff(np.maximum.accumulate(rank), prepend=-1) == 0
-        length[at[seen]] = n
-        go = (np.bincount(rank) > 1)[rank]
-        at, rank = at[go], rank[go]
+        last = tokens.ids[at + n - 1]
+        go = np.flatnonzero(last != END)
+        at, where = at[go], where[go]
+        rank, again, shared = _rank(rank[go] * tokens.base + last[go])
+        length[where[again]] = n
+        at, rank, where = at[shared], rank[shared], where[shared]
     return length
+
+
+def _rank(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return dense ranks, which values stood before, and which stand more than once."""
+    # Value and place in one number make a plain sort stable, and it is several times as fast.
+    bits = len(values).bit_length()
+    if int(values.max(initial=0)) >> (63 - bits):
+        values = pd.factorize(values)[0].astype(np.int64)
+    both = np.sort(values << bits | np.arange(len(values)))
+    place, value = both & ((1 << bits) - 1), both >> bits
+    same = np.zeros(len(values) + 1, dtype=bool)
+    same[1:-1] = value[1:] == value[:-1]
+    rank = np.empty_like(values)
+    again, shared = np.empty((2, len(values)), dtype=bool)
+    rank[place] = np.cumsum(~same[:-1])
+    again[place] = same[:-1]
+    shared[place] = same[:-1] | same[1:]
+    return rank, again, shared
 
 
 def _at_least(text: Ints, length: Ints, n_texts: int, top: int) -> Ints:
-    """Return how many positions of each text have a length of at least 0, 1, ..., top."""
+    """Return how many places of each text have a length of at least 0, 1, ..., top."""
     table = np.bincount(text * (top + 1) + length, minlength=n_texts * (top + 1))
     return np.cumsum(table.reshape(n_texts, top + 1)[:, ::-1], axis=1)[:, ::-1]
 
 
 def _first_longest(text: Ints, at: Ints, length: Ints, n_texts: int) -> tuple[Ints, Ints]:
-    """Return the largest length of each text and the first position that has it."""
+    """Return the largest length of each text and the first of the places `at` that has it."""
     run = np.zeros(n_texts, dtype=np.int64)
     np.maximum.at(run, text, length)
-    best = length == run[text]
+    best = np.flatnonzero(length == run[text])[::-1]
     begin = np.zeros(n_texts, dtype=np.int64)
-    begin[text[best][::-1]] = at[best][::-1]
+    begin[text[best]] = at[best]
     return run, begin
 
 
-# Transitions, suffix links and lengths of the states; state 0 is the empty run.
-_Automaton = tuple[list[dict[int, int]], list[int], list[int]]
+def _lengthen(
+    job: _Job,
+    tokens: Tokens,
+    text: Ints,
+    shared: Ints,
+    known: Ints,
+    sides: dict[str, tuple[Ints, Ints]],
+) -> Ints:
+    """Return `shared` with the true lengths of runs longer than the longest n-gram asked for.
 
-
-def _beyond(
-    ids: Ints,
-    shared: NDArray[np.bool_],
-    known: NDArray[np.bool_],
-    top: int,
-    source: _Automaton,
-    exclude: _Automaton,
-) -> tuple[int, int] | None:
-    """Return length and position of a text's first longest run of at least `top` that counts.
-
-    `shared` and `known` mark the positions that match for `top` tokens in source and exclude.
+    `sides` tells of source and exclude which document of the batch each text is compared with, and
+    the numbers of these documents in the job.
     """
-    full = np.flatnonzero(shared)
-    # The last full position cannot match for longer: the next one would be full too.
-    begin, stop = int(full[0]), int(full[-1]) + top
-    piece = ids[begin:stop].tolist()
-    runs = np.array(_suffix_matches(source, piece))
-    counts = runs >= top
-    if known[begin:stop].any():
-        counts &= runs > np.array(_suffix_matches(exclude, piece))
-    if not counts.any():
-        return None
-    last = int(np.argmax(np.where(counts, runs, 0)))
-    return int(runs[last]), begin + last - int(runs[last]) + 1
+    top = int(job.n[-1])
+    place = np.arange(len(shared))
+    begun = np.maximum.accumulate(np.where(shared == top, place, -top))
+    end = np.flatnonzero(place - begun < top)  # all places of a match of `top` tokens
+    if not len(end):
+        return shared
+    runs = {}
+    for side, (owner, names) in sides.items():
+        if side == "exclude" and not (known == top).any():
+            runs[side] = np.zeros(len(end), dtype=np.int64)
+            continue
+        numbers = dict(zip(np.unique(owner).tolist(), names.tolist(), strict=True))
+        at = end + len(tokens.ids) - len(text)
+        runs[side] = _runs(job, tokens, at, owner[text[end]], side, numbers)
+    new = (runs["source"] >= top) & (runs["source"] > runs["exclude"])
+    longer = shared.copy()
+    # Ends ascend, so the longest of the runs with one beginning is written last.
+    longer[end[new] - runs["source"][new] + 1] = runs["source"][new]
+    return longer
 
 
-def _suffix_matches(source: _Automaton, piece: list[int]) -> list[int]:
-    """Return for each end in the piece how many tokens up to it stand together in the source."""
-    follow, link, size = source
-    out, state, length = [], 0, 0
-    for token in piece:
-        while state and token not in follow[state]:
-            state = link[state]
-            length = size[state]
-        if token in follow[state]:
-            state, length = follow[state][token], length + 1
-        out.append(length)
-    return out
+def _runs(
+    job: _Job, tokens: Tokens, at: Ints, owner: Ints, role: str, names: dict[int, int]
+) -> Ints:
+    """Return the longest run ending at each of some places that stands in its own document.
 
-
-def _suffix_automaton(source: list[int]) -> _Automaton:
-    """Return the automaton of all runs of a source."""
-    follow: list[dict[int, int]] = [{}]
-    link, size, last = [-1], [0], 0
-    for token in source:
-        new, state = len(size), last
-        follow.append({})
-        link.append(0)
-        size.append(size[last] + 1)
-        while state >= 0 and token not in follow[state]:
-            follow[state][token] = new
-            state = link[state]
-        if state >= 0:
-            near = follow[state][token]
-            if size[near] > size[state] + 1:
-                twin = len(size)
-                follow.append(dict(follow[near]))
-                link.append(link[near])
-                size.append(size[state] + 1)
-                while state >= 0 and follow[state].get(token) == near:
-                    follow[state][token] = twin
-                    state = link[state]
-                link[near] = near = twin
-            link[new] = near
-        last = new
-    return follow, link, size
+    Only neighbouring places make a run. `names` tells under which number the job knows a document:
+    the integers of tokens change from batch to batch, the order in which they first appear in a
+    document does not, and the automata that the job keeps are built on that.
+    """
+    length = np.zeros(len(at), dtype=np.int64)
+    for doc in np.unique(owner).tolist():
+        code, distinct = pd.factorize(tokens.of(doc))
+        key = (role, names[doc])
+        if key not in job.automata:
+            job.automata[key] = SuffixAutomaton(code.tolist())
+        code_of = np.full(tokens.base, -1, dtype=np.int64)
+        code_of[distinct] = np.arange(len(distinct))
+        mine = np.flatnonzero(owner == doc)
+        gap = np.flatnonzero(np.diff(at[mine]) > 1) + 1
+        piece = np.insert(code_of[tokens.ids[at[mine]]], gap, -1)
+        runs = np.array(job.automata[key].runs(piece.tolist()), dtype=np.int64)
+        length[mine] = np.delete(runs, gap + np.arange(len(gap)))
+    return length

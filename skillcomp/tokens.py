@@ -106,17 +106,21 @@ class Tokens:
         """Return the tokens of one document without its end mark."""
         return self.ids[self.bounds[doc] : self.bounds[doc + 1] - 1]
 
-    def doc(self) -> Ints:
-        """Return for each place in `ids` the document that it belongs to."""
-        return np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
+    @property
+    def base(self) -> int:
+        """Return a number above all integers in `ids`."""
+        return int(self.ids.max(initial=END)) + 1
 
-    def cut(self, text: str, begin: int, run: int, doc: int) -> str:
-        """Return the piece of the text that holds a run of tokens."""
-        if self.start is not None and self.end is not None:
-            return text[self.start[begin] : self.end[begin + run - 1]]
-        assert self.words is not None
-        k = int(begin - self.bounds[doc])
-        return _find_run(text, self.words[doc][: k + run], k)
+    def cut(self, text: str, doc: int, begin: int, run: int) -> str:
+        """Return the piece of the text that holds a run of tokens.
+
+        `begin` counts tokens from the start of the document, whose text is given.
+        """
+        if self.words is not None:
+            return _find_run(text, self.words[doc][: begin + run], begin)
+        assert self.start is not None and self.end is not None
+        first = int(self.bounds[doc]) + begin
+        return text[self.start[first] : self.end[first + run - 1]]
 
 
 def _find_run(text: str, words: list[str], k: int) -> str:
