@@ -1,0 +1,144 @@
+"""The recorded data is what data/README.md says it is."""
+
+import re
+from collections import Counter
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from skillcomp.io import RunStore, read_suite, read_table
+from skillcomp.records import CONCEPT_FIELDS
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+@pytest.fixture(scope="module")
+def pilot() -> RunStore:
+    return RunStore(DATA / "pilot")
+
+
+@pytest.fixture(scope="module")
+def attempts(pilot):
+    return pilot.table("attempts").to_pylist()
+
+
+@pytest.fixture(scope="module")
+def verdicts(pilot):
+    return pilot.table("verdicts").to_pylist()
+
+
+def listed_hashes() -> dict[str, str]:
+    text = (DATA / "README.md").read_text(encoding="utf-8")
+    return {name: value for value, name in re.findall(r"^([0-9a-f]{64})  (\S+)$", text, re.M)}
+
+
+def test_every_file_has_the_hash_that_the_readme_gives():
+    files = [
+        path
+        for folder in ("pilot", "corpus")
+        for path in (DATA / folder).rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+    ]
+    found = {p.relative_to(DATA).as_posix(): sha256(p.read_bytes()).hexdigest() for p in files}
+    assert found == listed_hashes()
+
+
+def test_the_pilot_has_no_problems_and_its_suites_are_strict(pilot):
+    assert pilot.problems == ()
+    for slug, suite in pilot.suites.items():
+        assert read_suite(pilot.path / suite.path, strict=True).skill == slug
+    assert all(tuple(skill.concept) == CONCEPT_FIELDS for skill in pilot.skills.values())
+
+
+def test_there_are_six_skills_with_fourteen_cases_and_410_behaviours(pilot):
+    assert [len(suite.cases) for suite in pilot.suites.values()] == [14] * 6
+    cases = [case for suite in pilot.suites.values() for case in suite.cases]
+    assert sum(len(case.checks) for case in cases) == 410
+    assert sum(case.contrast_of is not None for case in cases) == 12
+    assert Counter(case.transfer for case in cases) == {"near": 46, "far": 38}
+
+
+def test_420_plain_attempts_and_60_padded_ones_that_inherit_from_their_source(attempts):
+    plain = {a["attempt_id"]: a for a in attempts if a["perturbation"] is None}
+    padded = [a for a in attempts if a["perturbation"] == "pad"]
+    assert (len(plain), len(padded), len(attempts)) == (420, 60, 480)
+    conditions = Counter(a["condition"] for a in plain.values())
+    assert conditions == {"baseline": 168, "skill": 168, "placebo": 84}
+    for copy in padded:
+        source = plain[copy["source_attempt_id"]]
+        for key in ("case_id", "condition", "repeat", "sitting", "agent", "agent_family"):
+            assert copy[key] == source[key]
+        assert source["answer"] in copy["answer"]
+
+
+def test_first_gradings_count_5740_and_everything_7143(attempts, verdicts):
+    perturbed = {a["attempt_id"] for a in attempts if a["perturbation"]}
+    plain = [v for v in verdicts if v["attempt_id"] not in perturbed and v["round"] == 1]
+    assert len(verdicts) == 7143
+    assert len(plain) == 5740
+    assert Counter(v["grader"] for v in plain) == {"g0": 2050, "g1": 1640, "g2": 2050}
+    assert sum(v["round"] == 2 for v in verdicts) == 817
+    assert all(v["status"] == "ok" and v["passed"] is not None for v in verdicts)
+
+
+def test_every_verdict_belongs_to_a_check_of_the_case_that_was_answered(pilot, attempts, verdicts):
+    checks = {
+        (case.case_id, check.check_id): check.check_kind
+        for suite in pilot.suites.values()
+        for case in suite.cases
+        for check in case.checks
+    }
+    case_of = {a["attempt_id"]: a["case_id"] for a in attempts}
+    for verdict in verdicts:
+        key = (case_of[verdict["attempt_id"]], verdict["check_id"])
+        assert checks[key] == verdict["check_kind"]
+
+
+def test_grader_versions_name_the_hash_of_the_prompt(pilot, verdicts):
+    versions = {(v["grader"], v["grader_version"]) for v in verdicts}
+    prompts = {
+        "g0": ("impression", "g0-impression.md"),
+        "g1": ("evidence", "g1-evidence.md"),
+        "g2": ("forced", "g2-forced.md"),
+    }
+    for grader, (style, name) in prompts.items():
+        hashed = sha256((pilot.path / "prompts" / name).read_bytes()).hexdigest()
+        assert (grader, f"{style}@{hashed[:8]}") in versions
+    assert len(versions) == 3
+    assert {v["grader_kind"] for v in verdicts} == {"llm"}
+
+
+def test_gold_holds_820_labels_of_two_labellers_and_the_adjudicated_one(pilot, attempts):
+    gold = pilot.table("gold").to_pylist()
+    assert Counter(g["labeller"] for g in gold) == {
+        "labeller-1": 820,
+        "labeller-2": 820,
+        "adjudicated": 820,
+    }
+    assert {g["inclusion_probability"] for g in gold} == {0.5}
+    condition = {a["attempt_id"]: a["condition"] for a in attempts}
+    labelled = {g["attempt_id"] for g in gold}
+    assert Counter(condition[a] for a in labelled) == {"baseline": 84, "skill": 84}
+    by_labeller = {
+        name: {(g["attempt_id"], g["check_id"]): g["passed"] for g in gold if g["labeller"] == name}
+        for name in ("labeller-1", "labeller-2")
+    }
+    first, second = by_labeller["labeller-1"], by_labeller["labeller-2"]
+    assert sum(first[key] != second[key] for key in first) == 10
+
+
+def test_pairwise_judges_84_pairs_in_both_orders(pilot, attempts):
+    judged = pilot.table("pairwise").to_pylist()
+    assert len(judged) == 168
+    assert Counter(Counter(p["case_id"] for p in judged).values()) == {2: 84}
+    ids = {a["attempt_id"] for a in attempts}
+    assert all(p["winner"] in {p["first"], p["second"]} <= ids for p in judged)
+
+
+def test_the_corpus_has_180_passages_in_36_documents():
+    passages = read_table(DATA / "corpus" / "copies.jsonl", "passages").to_pylist()
+    assert len(passages) == 180
+    assert set(Counter(p["level"] for p in passages).values()) == {36}
+    assert set(Counter(p["document"] for p in passages).values()) == {5}
+    assert all(p["document"] == f"{p['skill']}/{p['topic']}" for p in passages)
