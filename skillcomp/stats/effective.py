@@ -42,10 +42,10 @@ def effective_interval(counts: PairedCounts, ci_level: float) -> Interval:
     Returns
     -------
     Interval
-        With ``p_value`` by inverting the same interval. A single case has the normal quantile.
+        With ``p_value`` by inverting the same interval. A single case has one degree of freedom.
     """
     clusters = counts.clusters
-    df = clusters.df if clusters.count > 1 else math.inf
+    df = clusters.df
     rates1, rates0 = counts.x1 / counts.n1, counts.x0 / counts.n0
     sides = effective_sides(
         rates1,
@@ -64,11 +64,11 @@ def effective_interval(counts: PairedCounts, ci_level: float) -> Interval:
         float(low),
         float(high),
         ci_level,
-        f"Newcombe 10 on effective n, t with {df:.1f} df" if math.isfinite(df) else "Newcombe 10",
+        f"Newcombe 10 on effective n, t with {df:.1f} df",
         n=float(clusters.n),
         n_clusters=float(clusters.count),
         se=math.sqrt(variance),
-        df=df if math.isfinite(df) else math.nan,
+        df=df,
         p_value=float(sides.p_value(df)),
     )
 

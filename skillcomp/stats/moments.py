@@ -150,9 +150,12 @@ class Clusters:
 
     @property
     def df(self) -> float:
-        """Satterthwaite degrees of freedom of the CR2 variance of a mean; NaN for one cluster."""
+        """Satterthwaite degrees of freedom of the CR2 variance of a mean.
+
+        NaN for one cluster of several cases; 1, the widest choice, for a single case.
+        """
         if self.count < 2:
-            return float("nan")
+            return 1.0 if self.n == 1 else float("nan")
         share = self.sizes / self.n
         weight = 1.0 / (1.0 - share)
         own = (share**2).sum()

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import elementwise
+from scipy.optimize import brentq, elementwise
 from scipy.stats import t as student_t
 
 __all__ = ["quantile", "reduced_phi", "square_and_add", "square_and_add_p", "wilson_limits"]
 
 Floats = NDArray[np.float64]
 
-# Quantile beyond which a p-value is reported as that of the quantile itself (below 1e-15 for
-# every df above 2); only there to close the bracket of the root search.
-_LARGEST_QUANTILE = 1e6
+# Quantile 1e6 as a share q / (1 + q), beyond which a p-value is reported as that of the quantile
+# itself (below 1e-15 for every df above 2); only there to close the bracket of the root search.
+_LARGEST_SHARE = 1.0 - 1e-6
 
 
 def quantile(ci_level: float, df: float = np.inf) -> float:
@@ -164,14 +164,26 @@ def square_and_add_p(
     if not open_.any():
         return p_value
 
-    def lower_limit(q: Any, a: Any, na: Any, b: Any, nb: Any, ph: Any) -> Any:
+    def lower_limit(share: Any, a: Any, na: Any, b: Any, nb: Any, ph: Any) -> Any:
+        # Searching on q / (1 + q) keeps the bracket short for large quantiles too.
+        q = share / (1.0 - share)
         low = wilson_limits(a, na, q)[0]
         high = wilson_limits(b, nb, q)[1]
         return a - b - _root_sum(a - low, high - b, ph)
 
     args = tuple(v[open_] for v in (upper, n_upper, under, n_under, r))
-    ends = (np.zeros(args[0].shape), np.full(args[0].shape, _LARGEST_QUANTILE))
-    found = elementwise.find_root(lower_limit, ends, args=args)
-    root = np.where(found.status == 0, found.x, _LARGEST_QUANTILE)
-    p_value[open_] = 2.0 * student_t.sf(root, df)
+    if args[0].size == 1:
+        # The vectorised search costs milliseconds, which a loop over single studies would feel.
+        one = tuple(float(v[0]) for v in args)
+        no_root = float(lower_limit(_LARGEST_SHARE, *one)) >= 0
+        root: Any = (
+            _LARGEST_SHARE
+            if no_root
+            else brentq(lower_limit, 0.0, _LARGEST_SHARE, args=one, xtol=1e-16, rtol=1e-15)
+        )
+    else:
+        ends = (np.zeros(args[0].shape), np.full(args[0].shape, _LARGEST_SHARE))
+        found = elementwise.find_root(lower_limit, ends, args=args)
+        root = np.where(found.status == 0, found.x, _LARGEST_SHARE)
+    p_value[open_] = 2.0 * student_t.sf(root / (1.0 - root), df)
     return p_value
