@@ -1,0 +1,292 @@
+"""Random effects with an exact marginal delta: the design behind every simulated study."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import expit
+from scipy.stats import norm
+
+from skillcomp.errors import StudyError
+
+Floats = NDArray[np.float64]
+Unit = Literal["behaviour", "attempt"]
+CheckCounts = tuple[tuple[int, float], ...]
+
+# An even grid is used as quadrature because the trapezoid rule converges exponentially for a
+# normal times an analytic function: 161 points on +-8.5 sd leave an error below 1e-12 up to sd 4.
+_Z = np.linspace(-8.5, 8.5, 161)
+_W = norm.pdf(_Z) / norm.pdf(_Z).sum()
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Standard deviations of the random effects, all on the logit scale.
+
+    Attributes
+    ----------
+    skill_effect : float
+        Of the effect of a condition between skills (tau).
+    skill_level : float
+        Of the difficulty of whole skills, the same in every condition.
+    case_level : float
+        Of the difficulty of cases inside a skill, the same in every condition.
+    case_effect : float
+        Of the effect of a condition between the cases of a skill.
+    attempt : float
+        Between attempts at one case under one condition, shared by the checks of the attempt.
+    """
+
+    skill_effect: float = 0.0
+    skill_level: float = 0.0
+    case_level: float = 0.0
+    case_effect: float = 0.0
+    attempt: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse values beyond what the quadrature covers."""
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if not 0 <= value <= 4:
+                raise StudyError(
+                    f"standard deviation '{name}': found {value!r}; allowed: 0 to 4 on the logit "
+                    "scale."
+                )
+
+    def between(self, *, treated: bool) -> float:
+        """Return the standard deviation of a case's logit in one condition."""
+        variance = self.skill_level**2 + self.case_level**2
+        if treated:
+            variance += self.skill_effect**2 + self.case_effect**2
+        return float(np.sqrt(variance))
+
+
+def marginal_rate(
+    intercept: float, between: float, attempt: float, checks: CheckCounts, unit: Unit
+) -> float:
+    """Return the pass rate over all skills, cases and attempts, by quadrature.
+
+    Parameters
+    ----------
+    intercept : float
+        Logit of a check of an average attempt at an average case.
+    between, attempt : float
+        Standard deviation between cases and between attempts at a case, on the logit scale.
+    checks : tuple of (int, float)
+        Number of checks of a case and the share of cases with it.
+    unit : {"behaviour", "attempt"}
+        Whether the rate is of single behaviours or of attempts of which every check passes.
+
+    Returns
+    -------
+    float
+        Exact to about 1e-12 for standard deviations up to 4.
+    """
+    if unit == "behaviour":
+        checks = ((1, 1.0),)
+    if all(m == 1 for m, _ in checks):
+        return float(expit(intercept + np.hypot(between, attempt) * _Z) @ _W)
+    if attempt == 0:
+        p = expit(intercept + between * _Z)
+        return float(sum(w * (p**m @ _W) for m, w in checks))
+    p = expit(intercept + between * _Z[:, None] + attempt * _Z)
+    return float(sum(w * (_W @ p**m @ _W) for m, w in checks))
+
+
+@lru_cache(maxsize=1024)
+def intercept_for(
+    rate: float, between: float, attempt: float, checks: CheckCounts, unit: Unit
+) -> float:
+    """Return the intercept at which :func:`marginal_rate` is ``rate``."""
+    if not 0 < rate < 1:
+        raise StudyError(
+            f"A pass rate of {rate:.4g} was asked for (baseline_rate plus delta, near and far "
+            "apart); allowed: strictly between 0 and 1."
+        )
+    root = brentq(
+        lambda a: marginal_rate(a, between, attempt, checks, unit) - rate, -80, 80, xtol=1e-13
+    )
+    return float(root)
+
+
+def case_rates(logits: Floats, attempt: float, n_checks: NDArray[np.int64] | int = 1) -> Floats:
+    """Return the chance that a check (or all ``n_checks`` of an attempt) passes at given logits.
+
+    Parameters
+    ----------
+    logits : numpy.ndarray
+        Case by condition, or any shape; cases stand first.
+    attempt : float
+        Standard deviation between attempts, integrated out.
+    n_checks : int or numpy.ndarray
+        Checks of each case; 1 gives the rate of single behaviours.
+
+    Returns
+    -------
+    numpy.ndarray
+        Rates in (0, 1) in the shape of ``logits``.
+    """
+    power = np.asarray(n_checks).reshape(-1, *[1] * (logits.ndim - 1))
+    if attempt == 0:
+        return np.asarray(expit(logits) ** power, dtype=np.float64)
+    rates: Floats = expit(logits[..., None] + attempt * _Z) ** power[..., None] @ _W
+    return rates
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which cases a study has: skill, transfer and number of checks of each, in order."""
+
+    skill: NDArray[np.int64]
+    far: NDArray[np.bool_]
+    n_checks: NDArray[np.int64]
+    twin: NDArray[np.int64]
+
+    @property
+    def n_cases(self) -> int:
+        """Number of cases over all skills."""
+        return len(self.skill)
+
+    @property
+    def n_skills(self) -> int:
+        """Number of skills."""
+        return int(self.skill[-1]) + 1
+
+    def checks(self, rows: NDArray[np.bool_] | slice = slice(None)) -> CheckCounts:
+        """Return the number of checks and the share of the chosen cases that has it."""
+        values, counts = np.unique(self.n_checks[rows], return_counts=True)
+        return tuple((int(m), float(n / counts.sum())) for m, n in zip(values, counts, strict=True))
+
+
+def layout(
+    n_skills: int,
+    n_cases: int | list[int] | tuple[int, ...],
+    checks_per_case: int | list[int] | tuple[int, ...],
+    far_share: float,
+    contrast_pairs: int = 0,
+) -> Layout:
+    """Lay out cases over skills: far ones spread evenly, contrast twins at each skill's end."""
+    if n_skills < 1:
+        raise StudyError(f"n_skills: found {n_skills}; allowed: 1 or more.")
+    if not 0 <= far_share <= 1:
+        raise StudyError(f"far_share: found {far_share}; allowed: 0 to 1.")
+    sizes = [n_cases] * n_skills if isinstance(n_cases, int) else list(n_cases)
+    if len(sizes) != n_skills or min(sizes) < 1:
+        raise StudyError(
+            f"n_cases: found {n_cases!r} for {n_skills} skills; allowed: one number, or one for "
+            "each skill, all at least 1."
+        )
+    if contrast_pairs < 0 or 2 * contrast_pairs > min(sizes):
+        raise StudyError(
+            f"contrast_pairs: found {contrast_pairs}; allowed: 0 to half of a skill's cases "
+            f"({min(sizes) // 2})."
+        )
+    checks = [checks_per_case] if isinstance(checks_per_case, int) else list(checks_per_case)
+    if not checks or min(checks) < 1:
+        raise StudyError(f"checks_per_case: found {checks_per_case!r}; allowed: 1 or more each.")
+    inside = np.concatenate([np.arange(n) for n in sizes])
+    skill = np.repeat(np.arange(n_skills), sizes)
+    left = np.repeat(sizes, sizes) - inside
+    second = (left <= 2 * contrast_pairs) & (left % 2 == 1)
+    index = np.arange(len(skill))
+    return Layout(
+        skill=skill,
+        # rounding guards against 0.3 * 10 = 2.9999...
+        far=np.diff(np.floor(np.round(np.stack([inside, inside + 1]) * far_share, 9)), axis=0)[0]
+        > 0,
+        n_checks=np.resize(np.array(checks, dtype=np.int64), len(skill)),
+        twin=np.where(second, index - 1, index),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Intercepts:
+    """Intercepts of the conditions and the marginal rates they give.
+
+    Attributes
+    ----------
+    values : numpy.ndarray
+        Case by condition.
+    rates : numpy.ndarray
+        Condition by (near, far): marginal rates in the unit asked for; NaN without such cases.
+    """
+
+    values: Floats
+    rates: Floats
+
+
+def solve(
+    plan: Layout,
+    spread: Spread,
+    baseline_rate: float,
+    deltas: list[float],
+    gaps: list[float],
+    unit: Unit,
+) -> Intercepts:
+    """Find the intercepts that give every condition exactly its marginal delta and gap.
+
+    Parameters
+    ----------
+    plan : Layout
+        The cases; the share of far ones weighs the two deltas.
+    spread : Spread
+        The random effects.
+    baseline_rate : float
+        Marginal pass rate of the first condition over all cases.
+    deltas, gaps : list of float
+        Of each condition, the first included (0): rate minus the baseline's, over all cases; and
+        that delta among far cases minus among near ones.
+    unit : {"behaviour", "attempt"}
+        What the rates count.
+
+    Returns
+    -------
+    Intercepts
+        With mean over cases equal to the delta asked for to about 1e-12.
+    """
+    share_far = float(plan.far.mean())
+    if any(gaps) and share_far in (0.0, 1.0):
+        raise StudyError(
+            "near_far_gap needs both near and far cases; far_share or the number of cases leaves "
+            f"only {'far' if share_far else 'near'} ones."
+        )
+    values = np.zeros((plan.n_cases, len(deltas)))
+    rates = np.full((len(deltas), 2), np.nan)
+    plain, treated = spread.between(treated=False), spread.between(treated=True)
+    values[:, 0] = intercept_for(baseline_rate, plain, spread.attempt, plan.checks(), unit)
+    for far in (0, 1):
+        rows = plan.far == bool(far)
+        if not rows.any():
+            continue
+        checks = plan.checks(rows)
+        rates[0, far] = marginal_rate(values[0, 0], plain, spread.attempt, checks, unit)
+        for k in range(1, len(deltas)):
+            rates[k, far] = rates[0, far] + deltas[k] + (far - share_far) * gaps[k]
+            values[rows, k] = intercept_for(
+                float(rates[k, far]), treated, spread.attempt, checks, unit
+            )
+    return Intercepts(values, rates)
+
+
+def draw_logits(
+    plan: Layout, intercepts: Floats, spread: Spread, rng: np.random.Generator, n_runs: int
+) -> Floats:
+    """Draw the logit of every case in every condition: runs x cases x conditions.
+
+    logit p(baseline) = a + s + u and logit p(condition) = b + s + u + v + e, with s and v of the
+    skill, u and e of the case; contrast twins share u.
+    """
+    n_conditions = intercepts.shape[1]
+    level = spread.skill_level * rng.standard_normal((n_runs, plan.n_skills))
+    case = spread.case_level * rng.standard_normal((n_runs, plan.n_cases))
+    effect = spread.skill_effect * rng.standard_normal((n_runs, plan.n_skills, n_conditions))
+    own = spread.case_effect * rng.standard_normal((n_runs, plan.n_cases, n_conditions))
+    effect[..., 0] = own[..., 0] = 0
+    shared = level[:, plan.skill] + case[:, plan.twin]
+    logits: Floats = intercepts + shared[..., None] + effect[:, plan.skill] + own
+    return logits

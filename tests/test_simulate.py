@@ -1,0 +1,482 @@
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.special import expit
+from scipy.stats import norm
+
+from skillcomp import simulate
+from skillcomp.contracts import check
+from skillcomp.errors import StudyError
+from skillcomp.frames import outcomes
+from skillcomp.simulate import Grader, effects
+from skillcomp.simulate.text import HEDGES
+
+KINDS = ("cases", "checks", "attempts", "verdicts", "gold", "pairwise")
+RICH = dict(
+    n_skills=3,
+    n_cases=[4, 7, 12],
+    conditions=("baseline", "skill", "placebo"),
+    checks_per_case=[1, 3, 5],
+    contrast_pairs=2,
+    labeller_error=0.1,
+    attempt_failure_rate=0.1,
+    listed_share=0.3,
+    agent_families=("family-a", "family-b"),
+    copying={"baseline": 0.0, "skill": 0.4, "placebo": 0.0},
+)
+
+
+def exact_rate(intercept, sd):
+    """Second route to the marginal rate: adaptive quadrature instead of the even grid."""
+    return quad(lambda z: expit(intercept + sd * z) * norm.pdf(z), -9, 9, epsabs=1e-13)[0]
+
+
+def test_every_frame_keeps_its_contract_and_is_already_at_its_dtypes():
+    graders = [
+        Grader("a", failure_rate=0.1, rounds=2, quote_error_rate=0.2),
+        Grader("a", version="2", asks_evidence=False),
+    ]
+    made = simulate.study(graders=graders, seed=3, **RICH)
+    for kind in KINDS:
+        frame = getattr(made, kind)
+        pd.testing.assert_frame_equal(check(frame, kind), frame)
+    pd.testing.assert_frame_equal(check(made.labels, "gold"), made.labels)
+    assert len(outcomes(made.verdicts, made.cases)) == made.attempts["answer"].notna().sum() * 3
+
+
+@pytest.mark.parametrize("graders", [(), (Grader("a"),)])
+def test_a_study_without_gold_or_without_graders_is_still_valid(graders):
+    made = simulate.study(graders=graders, gold_fraction=0, n_skills=1, n_cases=1, n_repeats=1)
+    for kind in KINDS:
+        pd.testing.assert_frame_equal(check(getattr(made, kind), kind), getattr(made, kind))
+    assert made.gold.empty
+
+
+def test_the_same_seed_gives_the_same_study_and_another_seed_another():
+    one, two, other = (simulate.study(n_skills=2, seed=s) for s in (5, 5, 6))
+    for kind in KINDS:
+        pd.testing.assert_frame_equal(getattr(one, kind), getattr(two, kind))
+    assert not one.attempts["answer"].equals(other.attempts["answer"])
+
+
+@pytest.mark.parametrize("sd", [0.3, 1.0, 2.5, 4.0])
+def test_the_even_grid_agrees_with_adaptive_quadrature(sd):
+    checks = ((1, 1.0),)
+    found = effects.marginal_rate(-0.7, sd, 0.0, checks, "behaviour")
+    assert found == pytest.approx(exact_rate(-0.7, sd), abs=1e-11)
+
+
+def test_without_random_effects_the_intercept_is_the_logit():
+    # logit(0.8) = ln(0.8 / 0.2) = ln 4 = 1.386294
+    found = effects.intercept_for(0.8, 0.0, 0.0, ((1, 1.0),), "behaviour")
+    assert found == pytest.approx(np.log(4), abs=1e-10)
+
+
+def test_attempts_with_independent_checks_pass_with_the_product():
+    # rate 0.5 for attempts of two independent checks: each check sqrt(0.5) = 0.707107
+    made = simulate.study(
+        n_skills=1, n_cases=2, baseline_rate=0.5, delta=0.25, unit="attempt", checks_per_case=2,
+        between_skill_sd=0, between_case_sd=0, case_effect_sd=0, skill_level_sd=0,
+        between_attempt_sd=0,
+    )  # fmt: skip
+    rate = made.true("pass_rate", unit="behaviour", condition="baseline")
+    assert rate == pytest.approx(np.sqrt(0.5), abs=1e-10)
+    # skill arm: sqrt(0.75) = 0.866025, so the behaviours' delta is 0.158919
+    assert made.true("delta", unit="behaviour") == pytest.approx(0.1589186, abs=1e-7)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    baseline=st.floats(0.2, 0.8),
+    delta=st.floats(-0.15, 0.15),
+    gap=st.floats(-0.1, 0.1),
+    unit=st.sampled_from(["behaviour", "attempt"]),
+    sd=st.floats(0, 2),
+    sizes=st.lists(st.integers(2, 9), min_size=1, max_size=4),
+)
+def test_marginal_delta_and_gap_are_exactly_as_asked(baseline, delta, gap, unit, sd, sizes):
+    made = simulate.study(
+        n_skills=len(sizes), n_cases=sizes, n_repeats=1, baseline_rate=baseline, delta=delta,
+        near_far_gap=gap, unit=unit, between_case_sd=sd, case_effect_sd=sd / 2,
+        checks_per_case=[2, 3, 5], graders=(),
+    )  # fmt: skip
+    assert made.true("pass_rate", unit=unit, condition="baseline") == pytest.approx(
+        baseline, abs=1e-9
+    )
+    assert made.true("delta", unit=unit) == pytest.approx(delta, abs=1e-9)
+    assert made.true("gap", unit=unit) == pytest.approx(gap, abs=1e-9)
+
+
+@pytest.mark.parametrize("unit", ["behaviour", "attempt"])
+def test_the_planted_delta_and_gap_come_out_of_the_outcomes_on_average(unit):
+    deltas, gaps = [], []
+    for seed in range(60):
+        made = simulate.study(
+            n_skills=8, n_cases=6, n_repeats=1, delta=0.2, near_far_gap=-0.15, unit=unit,
+            baseline_rate=0.4, checks_per_case=3, graders=(Grader("g", 1.0, 1.0),), seed=seed,
+        )  # fmt: skip
+        out = outcomes(made.verdicts, made.cases)
+        out["value"] = out["share_passed"] if unit == "behaviour" else out["passed"].astype(float)
+        wide = out.pivot_table(index=["case_id", "transfer"], columns="condition", values="value")
+        by_case = (wide["skill"] - wide["baseline"]).reset_index("transfer")
+        near_far = by_case.groupby("transfer")[0].mean()
+        deltas.append(by_case[0].mean())
+        gaps.append(near_far["far"] - near_far["near"])
+    for values, true in ((deltas, 0.2), (gaps, -0.15)):
+        error = np.std(values, ddof=1) / np.sqrt(len(values))
+        assert abs(np.mean(values) - true) < 3.5 * error
+
+
+def test_true_rates_of_the_cases_average_to_the_realised_delta():
+    made = simulate.study(seed=2, near_far_gap=0.1)
+    wide = made.rates.pivot(index="case_id", columns="condition", values="attempt_rate")
+    realised = made.true("delta", unit="attempt", target="these_cases")
+    assert (wide["skill"] - wide["baseline"]).mean() == pytest.approx(realised, abs=1e-12)
+
+
+def test_a_placebo_has_no_effect_unless_it_is_given_one():
+    conditions = ("baseline", "skill", "placebo")
+    none = simulate.study(conditions=conditions, delta=0.2, n_skills=2)
+    some = simulate.study(conditions=conditions, delta={"skill": 0.2, "placebo": 0.1}, n_skills=2)
+    assert none.true("delta", unit="behaviour", condition="placebo") == pytest.approx(0, abs=1e-9)
+    assert some.true("delta", unit="behaviour", condition="placebo") == pytest.approx(0.1, abs=1e-9)
+
+
+def test_a_perfect_grader_repeats_the_truth():
+    made = simulate.study(graders=(Grader("g", 1.0, 1.0),), seed=4)
+    both = made.verdicts.merge(made.labels, on=["attempt_id", "check_id"], suffixes=("", "_true"))
+    assert len(both) == len(made.verdicts)
+    assert both["passed"].eq(both["passed_true"]).all()
+
+
+def rates_against_truth(made, by):
+    both = made.verdicts.merge(
+        made.labels[["attempt_id", "check_id", "passed"]].rename(columns={"passed": "met"}),
+        on=["attempt_id", "check_id"],
+    )
+    right = both["passed"].eq(both["met"])
+    return right.groupby([both[name] for name in by] + [both["met"]]).mean()
+
+
+def test_sensitivity_and_specificity_hold_in_each_condition():
+    grader = Grader("g", {"baseline": 0.9, "skill": 0.96}, {"baseline": 0.85, "skill": 0.7})
+    made = simulate.study(graders=(grader,), n_skills=20, n_cases=20, n_repeats=2, seed=1)
+    found = rates_against_truth(made, ["condition"])
+    # about 2,000 to 5,600 checks a cell: three standard errors are at most 0.03
+    for condition, se, sp in (("baseline", 0.9, 0.85), ("skill", 0.96, 0.7)):
+        assert found[condition, True] == pytest.approx(se, abs=0.03)
+        assert found[condition, False] == pytest.approx(sp, abs=0.03)
+        assert made.true("sensitivity", condition=condition) == se
+        assert made.true("specificity", condition=condition, target="these_cases") == pytest.approx(
+            sp
+        )
+
+
+@pytest.mark.parametrize("when", [0.5, "2026-02-02T21:20:00", pd.Timestamp("2026-02-02 21:20")])
+def test_drift_sets_in_at_its_time(when):
+    # 1,600 attempts, one a minute from 08:00: the 800th is graded at 21:20
+    made = simulate.study(
+        n_skills=20, n_cases=20, graders=(Grader("g", 0.95, 0.9, drift=(when, 0.6, 0.5)),), seed=1
+    )
+    made.verdicts["late"] = made.verdicts["graded_at"] >= pd.Timestamp("2026-02-02 21:20", tz="UTC")
+    found = rates_against_truth(made, ["late"])
+    expected = {(False, True): 0.95, (False, False): 0.9, (True, True): 0.6, (True, False): 0.5}
+    for key, value in expected.items():
+        assert found[key] == pytest.approx(value, abs=0.04)
+    assert made.true("specificity", condition="skill", period="after") == 0.5
+
+
+def test_the_order_of_conditions_in_time_is_random():
+    made = simulate.study(n_skills=10, n_cases=20, seed=1)
+    minutes = (made.attempts["started_at"] - made.attempts["started_at"].min()).dt.total_seconds()
+    means = minutes.groupby(made.attempts["condition"]).mean() / minutes.max()
+    assert means["skill"] == pytest.approx(means["baseline"], abs=0.06)
+
+
+def test_a_failed_grader_gives_no_verdict():
+    made = simulate.study(graders=(Grader("g", failure_rate=0.2),), seed=1)
+    bad = made.verdicts["status"].eq("malformed")
+    assert bad.mean() == pytest.approx(0.2, abs=0.04)
+    assert made.verdicts.loc[bad, "passed"].isna().all()
+    assert made.verdicts.loc[~bad, "passed"].notna().all()
+
+
+def test_a_failed_attempt_has_no_answer_no_verdict_and_no_gold():
+    made = simulate.study(attempt_failure_rate=0.3, gold_fraction=1.0, seed=1)
+    bad = made.attempts["status"].eq("error")
+    assert 0.2 < bad.mean() < 0.4
+    assert made.attempts["answer"].isna().equals(bad)
+    gone = set(made.attempts.loc[bad, "attempt_id"])
+    for frame in (made.verdicts, made.gold, made.labels):
+        assert not gone & set(frame["attempt_id"])
+    assert not gone & set(made.pairwise["first"])
+
+
+def test_quotes_are_substrings_of_the_answer_except_the_planted_ones():
+    grader = Grader("g", quote_error_rate=0.25)
+    made = simulate.study(graders=(grader,), listed_share=0.5, seed=1)
+    answer = made.attempts.set_index("attempt_id")["answer"]
+    found = [
+        quote in answer[name]
+        for quote, name in zip(
+            made.verdicts["evidence_quote"], made.verdicts["attempt_id"], strict=True
+        )
+    ]
+    assert made.verdicts["evidence_found"].tolist() == found
+    assert np.mean(found) == pytest.approx(0.75, abs=0.04)
+
+
+def test_gold_takes_one_repeat_of_every_condition_of_random_cases_within_skill():
+    made = simulate.study(n_skills=4, n_cases=10, n_repeats=3, gold_fraction=0.3, seed=2)
+    drawn = made.attempts[made.attempts["attempt_id"].isin(made.gold["attempt_id"])]
+    assert drawn.groupby("skill")["case_id"].nunique().tolist() == [3] * 4
+    assert drawn.groupby("case_id")["condition"].agg(",".join).eq("baseline,skill").all()
+    assert drawn.groupby("case_id")["repeat"].nunique().eq(1).all()
+    # 3 of 10 cases and 1 of 3 repeats: 0.1
+    assert made.gold["inclusion_probability"].to_numpy() == pytest.approx(0.1)
+    truth = made.labels.merge(made.gold, on=["attempt_id", "check_id"])
+    assert truth["passed_x"].eq(truth["passed_y"]).all()
+
+
+def test_labellers_err_at_the_planted_rate_and_the_adjudicated_label_does_not():
+    made = simulate.study(gold_fraction=1.0, labeller_error=0.1, n_cases=30, seed=2)
+    wide = made.gold.pivot(
+        index=["attempt_id", "check_id"], columns="labeller", values="passed"
+    ).astype(bool)
+    assert (wide["labeller-1"] != wide["adjudicated"]).mean() == pytest.approx(0.1, abs=0.02)
+    # two independent labellers differ at 2 * 0.1 * 0.9 = 0.18
+    assert (wide["labeller-1"] != wide["labeller-2"]).mean() == pytest.approx(0.18, abs=0.03)
+
+
+def longest_shared(answer, source):
+    clean = [text.lower().replace(".", "").split() for text in (answer, source)]
+    words, body = clean[0], " " + " ".join(clean[1]) + " "
+    best = 0
+    for start in range(len(words)):
+        while f" {' '.join(words[start : start + best + 1])} " in body and start + best < len(
+            words
+        ):
+            best += 1
+    return best
+
+
+def test_the_copied_share_of_an_answer_is_one_span_of_the_skill():
+    copying = {"baseline": 0.0, "skill": 0.35}
+    made = simulate.study(n_skills=2, n_cases=4, copying=copying, hedges_per_100=4, seed=2)
+    table = made.attempts.merge(made.planted, on="attempt_id", suffixes=("", "_planted"))
+    for row in table.itertuples():
+        shared = longest_shared(row.answer, made.skills[row.skill].text)
+        if row.condition == "skill":
+            assert row.n_copied_words == round(0.35 * row.n_words)
+            # a neighbouring word may happen to go on as the skill does
+            assert row.n_copied_words <= shared <= row.n_copied_words + 2
+        else:
+            assert shared <= 3
+
+
+def test_length_and_hedging_are_as_planted():
+    made = simulate.study(
+        n_skills=10, answer_words={"baseline": 60, "skill": 120}, hedges_per_100=3.0,
+        listed_share=0.5, seed=1,
+    )  # fmt: skip
+    answers = made.attempts["answer"]
+    mean = made.attempts.groupby("condition")["n_words"].mean()
+    # bullets count as words: half of the answers have one in twelve words, 4 % more
+    assert mean["baseline"] == pytest.approx(60 * 1.04, rel=0.05)
+    assert mean["skill"] == pytest.approx(120 * 1.04, rel=0.05)
+    assert answers.str.count(r"\S+").eq(made.attempts["n_words"]).all()
+    counted = answers.str.lower().str.count("|".join(HEDGES))
+    assert counted.to_numpy().tolist() == made.planted["n_hedges"].tolist()
+    assert 100 * counted.sum() / made.attempts["n_words"].sum() == pytest.approx(2.9, abs=0.2)
+    listed = answers.str.contains(r"(?m)^- ", regex=True)
+    assert listed.tolist() == made.planted["listed"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("bias", "column"), [("verbosity", "words"), ("hedging", "hedges"), ("list", "listed")]
+)
+def test_a_biased_grader_is_moved_by_its_feature_and_only_by_it(bias, column):
+    grader = Grader("g", 0.7, 0.7, **{f"{bias}_bias": 1.0})
+    made = simulate.study(
+        n_skills=20, n_cases=20, graders=(grader,), hedges_per_100=2, listed_share=0.5, seed=1
+    )
+    planted = made.planted.assign(
+        words=np.log2(made.planted["n_words"]),
+        hedges=100 * made.planted["n_hedges"] / made.planted["n_words"],
+    )
+    both = made.verdicts.merge(planted, on="attempt_id").merge(
+        made.labels[["attempt_id", "check_id", "passed"]], on=["attempt_id", "check_id"]
+    )
+    names = ["words", "hedges", "listed"]
+    design = sm.add_constant(
+        both[[*names]].astype(float).assign(met=both["passed_y"].astype(float))
+    )
+    fit = sm.Logit(both["passed_x"].astype(float), design).fit(disp=0)
+    for name in names:
+        assert fit.params[name] == pytest.approx(float(name == column), abs=4 * fit.bse[name])
+    effect = made.true(f"{bias}_effect")
+    assert 0.1 < effect < 0.25
+
+
+def test_a_family_bias_favours_the_graders_own_family():
+    grader = Grader("g", 0.7, 0.7, family="family-b", family_bias=1.0)
+    made = simulate.study(
+        n_skills=20, n_cases=20, graders=(grader,), agent_families=("family-a", "family-b"), seed=1
+    )
+    families = made.attempts[["attempt_id", "agent_family"]]
+    made.verdicts["agent_family"] = made.verdicts.merge(families, on="attempt_id")["agent_family"]
+    found = rates_against_truth(made, ["agent_family"])
+    # expit(logit(0.7) + 1) = 0.8638; specificity 1 - expit(logit(0.3) + 1) = 0.4619
+    assert found["family-a", True] == pytest.approx(0.7, abs=0.03)
+    assert found["family-b", True] == pytest.approx(0.8638, abs=0.03)
+    assert found["family-b", False] == pytest.approx(0.4619, abs=0.03)
+
+
+def test_a_certain_grader_is_not_moved_by_biases():
+    made = simulate.study(graders=(Grader("g", 1.0, 1.0, verbosity_bias=3.0),), seed=1)
+    assert rates_against_truth(made, ["condition"]).eq(1).all()
+    assert made.true("verbosity_effect") == 0
+
+
+def test_position_bias_shows_in_both_orders():
+    fair, biased = Grader("fair"), Grader("biased", position_bias=2.0)
+    made = simulate.study(n_skills=20, n_cases=20, graders=(fair, biased), delta=0.0, seed=1)
+    first = made.pairwise["winner_position"].eq(1).groupby(made.pairwise["grader"]).mean()
+    assert first["fair"] == pytest.approx(0.5, abs=0.06)
+    assert first["biased"] > 0.75
+    named = made.pairwise["first"].where(
+        made.pairwise["winner_position"].eq(1), made.pairwise["second"]
+    )
+    assert named.eq(made.pairwise["winner"]).all()
+
+
+def test_grading_padded_copies_moves_only_the_grader_that_likes_length():
+    made = simulate.study(n_skills=20, n_cases=10, n_repeats=1, seed=1)
+    copies = made.attempts.assign(
+        source_attempt_id=made.attempts["attempt_id"],
+        attempt_id=made.attempts["attempt_id"] + "/pad",
+        perturbation="pad",
+        answer=made.attempts["answer"] + " Zumon telum." * 60,
+    )
+    shares = {}
+    for bias in (0.0, 1.0):
+        grader = Grader("g", 0.7, 0.7, verbosity_bias=bias)
+        for name, attempts in (("plain", None), ("pad", copies)):
+            verdicts = simulate.grade(made, grader, attempts=attempts, seed=7)
+            pd.testing.assert_frame_equal(check(verdicts, "verdicts"), verdicts)
+            shares[bias, name] = verdicts["passed"].mean()
+    assert shares[0.0, "pad"] == pytest.approx(shares[0.0, "plain"], abs=0.03)
+    assert shares[1.0, "pad"] > shares[1.0, "plain"] + 0.15
+
+
+def test_regrading_uses_the_truth_of_the_source():
+    made = simulate.study(n_skills=2, seed=1)
+    verdicts = simulate.grade(made, Grader("sure", 1.0, 1.0))
+    both = verdicts.merge(made.labels, on=["attempt_id", "check_id"])
+    assert len(both) == len(made.labels)
+    assert both["passed_x"].eq(both["passed_y"]).all()
+
+
+def test_a_stranger_among_the_attempts_is_refused():
+    made = simulate.study(n_skills=1, n_cases=2)
+    stranger = made.attempts.assign(attempt_id=made.attempts["attempt_id"] + "x")
+    with pytest.raises(StudyError, match="8 are neither attempts of the study nor copies"):
+        simulate.grade(made, Grader("g"), attempts=stranger)
+
+
+def test_contrast_twins_share_their_prompt_and_difficulty():
+    made = simulate.study(
+        n_skills=5, n_cases=6, contrast_pairs=1, skill_level_sd=0, case_effect_sd=0,
+        between_skill_sd=0,
+    )  # fmt: skip
+    twins = made.cases[made.cases["contrast_of"].notna()]
+    assert len(twins) == 5
+    base = made.rates[made.rates["condition"].eq("baseline")].set_index("case_id")["behaviour_rate"]
+    for row in twins.itertuples():
+        assert base[row.case_id] == pytest.approx(base[row.contrast_of])
+
+
+def test_passages_hold_the_planted_share_of_the_skill():
+    made = simulate.study(n_skills=1, n_cases=1, seed=1)
+    copies = simulate.passages(made.skills, topics=3, seed=1)
+    assert copies.groupby("document").size().eq(5).all()
+    body = made.skills["skill-01"].text
+    longest = copies["text"].map(lambda text: longest_shared(text, body))
+    means = longest.groupby(copies["level"]).mean()
+    assert means["verbatim"] == 60
+    assert means["verbatim"] > means["near_copy"] > means["light_revision"] > means["fresh"]
+
+
+def test_a_gold_stream_rises_when_planted_and_else_does_not():
+    stream = simulate.gold_stream(n=20_000, rise_at=10_000, seed=1)
+    before, after = stream["error"][:10_000].mean(), stream["error"][10_000:].mean()
+    assert before == pytest.approx(0.05, abs=0.01)
+    assert after == pytest.approx(0.15, abs=0.015)
+    assert stream["time"].is_monotonic_increasing
+    flat = simulate.gold_stream(n=50, rise_at=None, n_streams=3)
+    assert flat.groupby("stream").size().tolist() == [50] * 3
+    assert flat["true_rate"].eq(0.05).all()
+
+
+def test_counts_have_the_delta_gap_and_repeat_variance_asked_for():
+    many = simulate.counts(
+        n_runs=2000, n_skills=5, n_cases=6, n_repeats=3, baseline_rate=0.3, delta=0.25,
+        near_far_gap=-0.1, between_skill_sd=0.5, checks_per_case=[1, 2], between_attempt_sd=0.5,
+    )  # fmt: skip
+    share = (many.skill - many.baseline) / 3
+    for values, true in (
+        (share.mean(axis=1), 0.25),
+        (share[:, many.far].mean(axis=1) - share[:, ~many.far].mean(axis=1), -0.1),
+        (many.baseline.mean(axis=1) / 3, 0.3),
+        (many.realised, 0.25),
+    ):
+        assert abs(values.mean() - true) < 3.5 * values.std() / np.sqrt(2000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"baseline_rate": 0.9, "delta": 0.2}, r"A pass rate of 1\.1 was asked for"),
+        ({"conditions": ("skill", "baseline")}, "allowed: 'baseline' first"),
+        ({"delta": {"skil": 0.1}}, "found condition 'skil'; allowed: skill. Did you mean 'skill'"),
+        ({"n_cases": [3, 4]}, "for 6 skills; allowed: one number, or one for each skill"),
+        ({"far_share": 0.0, "near_far_gap": 0.1}, "needs both near and far cases"),
+        ({"contrast_pairs": 8}, r"allowed: 0 to half of a skill's cases \(7\)"),
+        ({"copying": {"skill": 0.1}}, "copying: found 'skill'; allowed: one number"),
+        ({"gold_fraction": 1.5}, "gold_fraction: found 1.5"),
+        ({"between_case_sd": 9}, "standard deviation 'case_level': found 9"),
+        ({"graders": (Grader("a"), Grader("a"))}, "two have the same name and version"),
+        ({"n_repeats": 0}, "n_repeats: found 0"),
+        ({"n_skills": 0}, "n_skills: found 0"),
+        ({"checks_per_case": 0}, "checks_per_case: found 0"),
+    ],
+)
+def test_an_impossible_study_is_refused_by_name(arguments, message):
+    with pytest.raises(StudyError, match=message):
+        simulate.study(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"sensitivity": 1.2}, "grader 'g': sensitivity is 1.2; allowed: 0 to 1"),
+        ({"drift": (2.0, 0.5, 0.5)}, "drift time 2.0; allowed: a share"),
+        ({"drift": (0.5, 0.5, 7)}, "drifted specificity is 7"),
+        ({"rounds": 0}, "rounds is 0"),
+    ],
+)
+def test_an_impossible_grader_is_refused_by_name(arguments, message):
+    with pytest.raises(StudyError, match=message):
+        Grader("g", **arguments)
+
+
+def test_asking_for_a_truth_that_is_not_single_says_what_to_name():
+    made = simulate.study(n_skills=1, n_cases=2)
+    with pytest.raises(StudyError, match="2 rows of measure 'delta' fit"):
+        made.true("delta")
+    with pytest.raises(StudyError, match="Did you mean 'sensitivity'"):
+        made.true("sensitivty")
