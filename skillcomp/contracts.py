@@ -318,7 +318,9 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     """
     contract = _contract(kind)
     if not isinstance(frame, pd.DataFrame):
-        raise FrameError(f"{kind} frame: expected a pandas DataFrame, found {type(frame).__name__}.")
+        raise FrameError(
+            f"{kind} frame: expected a pandas DataFrame, found {type(frame).__name__}."
+        )
     if not frame.columns.is_unique:
         twice = sorted(set(frame.columns[frame.columns.duplicated()].astype(str)))
         raise FrameError(f"{kind} frame: columns stand twice: {', '.join(twice)}.")
@@ -416,7 +418,9 @@ def _to_text(values: pd.Series, present: pd.Series) -> pd.Series:
 def _to_boolean(values: pd.Series, present: pd.Series) -> pd.Series:
     fits = present.map(lambda v: not isinstance(v, str) and v in (0, 1))
     if not fits.all():
-        raise _Unfit(f"found {_show(present[~fits.astype(bool)])}; allowed: True, False or missing.")
+        raise _Unfit(
+            f"found {_show(present[~fits.astype(bool)])}; allowed: True, False or missing."
+        )
     return present.astype(bool).astype("boolean").reindex(values.index)
 
 

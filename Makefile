@@ -1,0 +1,56 @@
+# skillcomp: every target makes the environment it needs. `make help` lists them.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+DATA   ?= data/pilot
+OUT    ?= report
+
+.DEFAULT_GOAL := help
+.PHONY: help lab report test check notebooks bench validate clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1|/' | column -t -s '|'
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "skillcomp needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run-ready: $(BIN)/python pyproject.toml constraints.txt
+	$(PIP) -e .
+	@touch $@
+
+# cffconvert is taken without what it asks for: only its copy of the CITATION.cff schema is used,
+# and it would hold jsonschema at a version that JupyterLab cannot live with.
+$(VENV)/.dev-ready: $(BIN)/python pyproject.toml constraints.txt
+	$(PIP) -e '.[dask,openai,inspect,dev]'
+	$(PIP) --no-deps cffconvert
+	@touch $@ $(VENV)/.run-ready
+
+report: $(VENV)/.run-ready  ## build report/index.html from the recorded study: no key, no network
+	$(BIN)/skillcomp report --data $(DATA) --out $(OUT)
+
+test: $(VENV)/.dev-ready  ## lint, types, layers and all tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check skillcomp tests benchmarks tools
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+
+check: $(VENV)/.run-ready  ## validate the recorded skills and suites
+	$(BIN)/skillcomp check $(DATA)
+
+lab: $(VENV)/.run-ready  ## open the notebooks in JupyterLab
+	$(BIN)/jupyter lab notebooks
+
+notebooks: $(VENV)/.run-ready  ## run every notebook from top to bottom and write its outputs
+	$(BIN)/python -m skillcomp.report --write-notebooks
+
+bench: $(VENV)/.dev-ready  ## time skillcomp against its peers in the same run
+	$(BIN)/python -m benchmarks
+
+validate: $(VENV)/.run-ready  ## coverage and error rates of every interval (QUICK=1: one minute)
+	$(BIN)/python -m benchmarks.validity $(if $(QUICK),--quick,)
+
+clean:  ## remove what the targets made
+	rm -rf $(VENV) $(OUT) build *.egg-info

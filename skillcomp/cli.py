@@ -1,0 +1,96 @@
+"""The command line: ``skillcomp check | report | export``.
+
+Exit status: 0 when all is well, 1 when a check found problems, 2 when the input cannot be used.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skillcomp.errors import SkillcompError, StudyError
+
+app = typer.Typer(
+    name="skillcomp",
+    help="Does a Skill teach an agent, and can the grader that says so be trusted?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def _root() -> None:
+    """Keep subcommands even where only one is registered."""
+
+
+@app.command()
+def check(
+    path: Annotated[Path, typer.Argument(help="A SKILL.md, its folder, a suite or a study.")],
+) -> None:
+    """Validate a skill, a suite or a whole study; print every problem with its place."""
+    from skillcomp.io.inspection import inspect
+
+    found = inspect(path)
+    for problem in found.problems:
+        typer.echo(problem)
+    typer.echo(found.summary)
+    if found.problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def report(
+    data: Annotated[Path, typer.Option(help="Folder of the recorded study.")] = Path("data/pilot"),
+    out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("report"),
+    quiet: Annotated[bool, typer.Option(help="Show no progress bars.")] = False,
+) -> None:
+    """Execute the notebooks on a study and build the HTML report (from a source checkout)."""
+    from skillcomp.report import build
+
+    page = build(data, out, progress=not quiet)
+    typer.echo(f"report: {page}")
+
+
+@app.command()
+def export(
+    data: Annotated[Path, typer.Argument(help="Folder of the recorded study.")],
+    out: Annotated[Path, typer.Argument(help="Folder for the files.")],
+) -> None:
+    """Write every frame of a study as parquet and csv."""
+    from skillcomp import export as exporter
+    from skillcomp import frames
+    from skillcomp.io.store import RunStore
+
+    if not (data / "manifest.json").is_file():
+        raise StudyError(f"export: {data} is not a recorded study: it has no manifest.json.")
+    store = RunStore(data)
+    cases, verdicts = frames.cases(store), frames.verdicts(store)
+    written = exporter.write(
+        {
+            "cases": cases,
+            "checks": frames.checks(store),
+            "attempts": frames.attempts(store, perturbation="all"),
+            "verdicts": frames.verdicts(store, perturbation="all", round="all"),
+            "outcomes": frames.outcomes(verdicts, cases),
+            "gold": frames.gold(store, labeller="all"),
+            "pairwise": frames.pairwise(store),
+        },
+        out,
+    )
+    typer.echo(f"export: {len(written)} files in {out}")
+
+
+def main() -> None:
+    """Run the command line; errors of ours end with their message and status 2, no traceback."""
+    try:
+        app()
+    except SkillcompError as error:
+        typer.echo(f"skillcomp: {error}", err=True)
+        sys.exit(2)
+    except (OSError, UnicodeDecodeError) as error:
+        typer.echo(f"skillcomp: {error}", err=True)
+        sys.exit(2)

@@ -1,0 +1,114 @@
+"""What every analysis shares: one grader at a time, groups of ``by``, rows of the estimates frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skillcomp.contracts import CONTRACTS, check
+from skillcomp.errors import FrameError, suggest
+from skillcomp.stats.results import Interval
+
+GRADER = ("grader", "grader_version", "round")
+
+
+def listed(by: str | Sequence[str] | None) -> list[str]:
+    """Return ``by`` as a list; a single name is taken as a list of one."""
+    if by is None:
+        return []
+    return [by] if isinstance(by, str) else list(by)
+
+
+def require_columns(frame: pd.DataFrame, names: Sequence[str], what: str) -> None:
+    """Raise FrameError when one of ``names`` is not a column of ``frame``."""
+    for name in names:
+        if name not in frame.columns:
+            raise FrameError(
+                f"{what}: there is no column '{name}'; there: {', '.join(map(str, frame.columns))}."
+                + suggest(name, [str(c) for c in frame.columns])
+            )
+
+
+def require_one_grader(frame: pd.DataFrame, by: Sequence[str], what: str) -> None:
+    """Raise FrameError when graders, versions or rounds would be pooled silently.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        A verdicts or outcomes frame.
+    by : sequence of str
+        The columns by which the analysis keeps rows apart.
+    what : str
+        The analysis, for the message.
+    """
+    kept: list[str] = []
+    for name in GRADER:
+        if name not in frame.columns:
+            continue
+        if name in by:
+            kept.append(name)
+            continue
+        several = (
+            frame.groupby(kept, dropna=False)[name].nunique()
+            if kept
+            else pd.Series([frame[name].nunique()])
+        )
+        if (several > 1).any():
+            found = sorted(map(str, frame[name].dropna().unique()))
+            raise FrameError(
+                f"{what}: the frame holds more than one {name}: {', '.join(found)}. "
+                f"Add '{name}' to by=, or select one first: pooling them would hide their "
+                "differences."
+            )
+
+
+def groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """Yield the ``by`` values and the rows of each group, in order of first appearance."""
+    if not by:
+        yield {}, frame
+        return
+    for key, rows in frame.groupby(list(by), sort=False, dropna=False, observed=True):
+        yield dict(zip(by, key, strict=True)), rows
+
+
+def row(measure: str, interval: Interval, **columns: Any) -> dict[str, Any]:
+    """Return one row of an estimates frame from an interval and further columns."""
+    return {
+        **columns,
+        "measure": measure,
+        "estimate": interval.estimate,
+        "ci_low": interval.low,
+        "ci_high": interval.high,
+        "ci_level": interval.ci_level,
+        "n": interval.n,
+        "n_clusters": interval.n_clusters,
+        "p_value": interval.p_value,
+        "p_adjusted": np.nan,
+        "method": interval.method,
+        "note": interval.note,
+    }
+
+
+def estimates(
+    rows: Sequence[Mapping[str, Any]], *, by: Sequence[str], extra: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Return rows as an estimates frame: ``by``, the contract's columns, then ``extra``.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        As made by :func:`row`.
+    by : sequence of str
+        Columns that name the row; they come first.
+    extra : sequence of str
+        Named diagnostics that come last.
+    """
+    shape = list(CONTRACTS["estimates"].columns)
+    names = [*by, *shape, *extra]
+    frame = pd.DataFrame([dict(one) for one in rows], columns=pd.Index(names))
+    checked = check(frame, "estimates")
+    checked["note"] = checked["note"].fillna("")
+    return checked[names]

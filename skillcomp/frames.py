@@ -1,0 +1,461 @@
+"""Readers: a store in, tidy frames under their contract out.
+
+Each reader is named by its grain. By default it returns the plain study: unperturbed attempts,
+first gradings, the adjudicated labeller where there is one. Perturbed copies, retests and other
+labellers are asked for by argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from skillcomp.contracts import CONTRACTS, check, empty
+from skillcomp.errors import FrameError, suggest
+from skillcomp.io.store import RunStore
+from skillcomp.io.tables import read_table
+from skillcomp.records import BLOOM, SCHEMA_WEIGHTS, Suite
+
+if TYPE_CHECKING:
+    from skillcomp.records import Case
+
+__all__ = [
+    "attempts",
+    "cases",
+    "check",
+    "checks",
+    "empty",
+    "gold",
+    "outcomes",
+    "pairwise",
+    "passages",
+    "verdicts",
+]
+
+PLAIN = "none"
+ADJUDICATED = "adjudicated"
+_QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
+_ATTEMPT_KEYS = ["skill", "case_id", "condition", "repeat"]
+_GRADER_KEYS = [
+    "grader",
+    "grader_kind",
+    "grader_model",
+    "grader_family",
+    "grader_version",
+    "round",
+]
+
+
+def cases(store: RunStore) -> pd.DataFrame:
+    """Return which cases the study asks, one row per case.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study; its suites are read.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per case in suite order: skill, suite, case_id (``suite/id``), prompt, dimension,
+        comprehension_dimension (C1 to C9), concept_field, transfer (near, far or NA), criticality,
+        bloom, schema_weight (NaN for C7 to C9, which the source schema does not weight),
+        contrast_of (case_id of the twin), should_trigger, n_checks. Words outside the vocabulary
+        are NA here; they stand in ``store.suites[slug].problems``.
+    """
+    rows = [_case_row(suite, case) for suite in store.suites.values() for case in suite.cases]
+    return check(pd.DataFrame(rows), "cases") if rows else empty("cases")
+
+
+def _case_row(suite: Suite, case: Case) -> dict[str, object]:
+    allowed = CONTRACTS["cases"].allowed
+    known = {
+        name: value if (value := getattr(case, name)) in words else None
+        for name, words in allowed.items()
+    }
+    dimension = known["comprehension_dimension"]
+    return {
+        "skill": suite.skill,
+        "suite": suite.slug,
+        "case_id": case.case_id,
+        "prompt": case.prompt,
+        "dimension": case.dimension,
+        **known,
+        "criticality": case.criticality,
+        "bloom": BLOOM.get(dimension or ""),
+        "schema_weight": SCHEMA_WEIGHTS.get(dimension or "", np.nan),
+        "contrast_of": case.contrast_of,
+        "should_trigger": case.should_trigger,
+        "n_checks": len(case.checks),
+    }
+
+
+def checks(store: RunStore) -> pd.DataFrame:
+    """Return what is verified in each case, one row per check.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study; its suites are read.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per check of a case: skill, case_id, check_id, check_kind (positive or negative),
+        goal (outcome, process, style, efficiency), description.
+    """
+    rows = [
+        {"skill": suite.skill, "case_id": case.case_id, **one.model_dump()}
+        for suite in store.suites.values()
+        for case in suite.cases
+        for one in case.checks
+    ]
+    return check(pd.DataFrame(rows), "checks") if rows else empty("checks")
+
+
+def attempts(
+    store: RunStore,
+    *,
+    perturbation: str | Sequence[str] | Literal["all"] | None = None,
+) -> pd.DataFrame:
+    """Return the recorded answers, one row per attempt.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study.
+    perturbation : str or sequence of str, optional
+        None (default) gives the unperturbed attempts only; ``"all"`` everything; a name or several
+        (such as ``"pad"``) only those perturbed copies; ``"none"`` within a sequence stands for the
+        unperturbed ones.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per attempt with the columns of the attempts contract. ``answer`` is NA where there
+        is none (error, refusal); ``n_words`` counts white-space separated words of the answer, NA
+        without one; ``status`` is ok, error, refused, truncated, paused or timeout.
+
+    Raises
+    ------
+    FrameError
+        If ``perturbation`` names a perturbation that the store does not hold.
+    """
+    frame = _frame(store.table("attempts"), "attempts")
+    frame["n_words"] = _n_words(frame["answer"])
+    frame = frame[_wanted(frame["perturbation"], perturbation)]
+    return check(frame, "attempts")
+
+
+def _n_words(answers: pd.Series) -> pd.Series:
+    return answers.str.count(r"\S+").astype("Int64")
+
+
+def _wanted(values: pd.Series, asked: str | Sequence[str] | None) -> pd.Series:
+    if asked is None:
+        return values.isna()
+    if asked == "all":
+        return pd.Series(True, index=values.index)
+    names = _listed(asked, "perturbation")
+    _known(names, [*values.dropna().unique(), PLAIN], "perturbation")
+    return values.fillna(PLAIN).isin(names)
+
+
+def verdicts(
+    store: RunStore,
+    *,
+    perturbation: str | Sequence[str] | Literal["all"] | None = None,
+    round: int | Sequence[int] | Literal["all"] = 1,
+) -> pd.DataFrame:
+    """Return what the graders said, one row per attempt, check, grader version and round.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study.
+    perturbation : str or sequence of str, optional
+        As in :func:`attempts`; None gives verdicts on unperturbed attempts.
+    round : int or sequence of int or "all", default 1
+        1 is the first grading; 2 and up are gradings repeated later.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of the verdicts contract. ``passed`` is NA unless ``status`` is ok: a failed
+        grader is never a failed agent. ``check_kind`` and ``goal`` come from the suite where the
+        verdict does not carry them. ``evidence_found`` says whether the quote stands in the answer
+        after white-space and quotation marks are normalised; NA without a quote or an answer.
+
+    Raises
+    ------
+    FrameError
+        If a verdict belongs to an attempt that the store does not hold, or if ``perturbation`` or
+        ``round`` names what is not there.
+    """
+    frame = _frame(store.table("verdicts"), "verdicts")
+    every = _frame(store.table("attempts"), "attempts")
+    index = pd.Index(every["attempt_id"])
+    position = index.get_indexer(pd.Index(frame["attempt_id"]))
+    _orphans(frame.loc[position < 0, "attempt_id"], "verdicts")
+    keep = _wanted(every["perturbation"], perturbation).to_numpy()[position]
+    keep &= _rounds(frame["round"], round).to_numpy()
+    frame, position = frame[keep].reset_index(drop=True), position[keep]
+    for name in _ATTEMPT_KEYS:
+        frame[name] = every[name].array.take(position)
+    frame["passed"] = frame["passed"].where(frame["status"].eq("ok"))
+    frame = _with_check_columns(frame, store)
+    frame["evidence_found"] = _evidence_found(frame["evidence_quote"], every["answer"], position)
+    return check(frame, "verdicts")
+
+
+def _rounds(values: pd.Series, asked: int | Sequence[int] | str) -> pd.Series:
+    if asked == "all":
+        return pd.Series(True, index=values.index)
+    names = [asked] if isinstance(asked, int) else list(asked)
+    if not all(isinstance(name, int) for name in names):
+        raise FrameError(f"round: found {asked!r}; allowed: a number, several numbers or 'all'.")
+    return values.fillna(1).isin(names)
+
+
+def _orphans(attempt_ids: pd.Series, kind: str) -> None:
+    if len(attempt_ids):
+        names = ", ".join(attempt_ids.unique()[:3])
+        raise FrameError(
+            f"{kind}: {len(attempt_ids)} rows belong to attempts that the store does not hold: "
+            f"{names} ..."
+        )
+
+
+def _with_check_columns(frame: pd.DataFrame, store: RunStore) -> pd.DataFrame:
+    if not frame[["check_kind", "goal"]].isna().any(axis=None):
+        return frame
+    known = checks(store).set_index(["case_id", "check_id"])[["check_kind", "goal"]]
+    wanted = pd.MultiIndex.from_frame(frame[["case_id", "check_id"]])
+    found = known.reindex(wanted).reset_index(drop=True)
+    return frame.assign(
+        check_kind=frame["check_kind"].fillna(found["check_kind"]),
+        goal=frame["goal"].fillna(found["goal"]),
+    )
+
+
+def normalise_quote(text: str) -> str:
+    """Return ``text`` with straight quotation marks and single blanks, for comparing quotes."""
+    return " ".join(text.translate(_QUOTES).split())
+
+
+def _evidence_found(quotes: pd.Series, answers: pd.Series, position: np.ndarray) -> pd.Series:
+    found = pd.Series(pd.NA, index=quotes.index, dtype="boolean")
+    quoted = np.flatnonzero(quotes.str.strip().fillna("").ne("").to_numpy())
+    if not len(quoted):
+        return found
+    plain = [normalise_quote(a) if isinstance(a, str) else None for a in answers]
+    values: list[bool | None] = []
+    for row, quote in zip(quoted, quotes.iloc[quoted], strict=True):
+        answer = plain[position[row]]
+        values.append(None if answer is None else normalise_quote(quote) in answer)
+    found.iloc[quoted] = pd.array(values, dtype="boolean")
+    return found
+
+
+def outcomes(verdicts: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return whether each attempt passed, one row per attempt, grader version and round.
+
+    Parameters
+    ----------
+    verdicts : pandas.DataFrame
+        A verdicts frame, ours or a researcher's own.
+    cases : pandas.DataFrame, optional
+        A cases frame: gives the dimension, the transfer distance and how many checks an attempt
+        should have. Without it the number of checks is the number of distinct checks that any
+        verdict on the case names.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per attempt and grader version and round. ``passed`` is True iff every check of the
+        attempt passed, False as soon as one failed, NA when none failed but one is missing.
+        ``share_passed`` is over the checks with a verdict, NA when fewer than half have one.
+        ``n_checks``, ``n_passed``, ``n_missing`` count checks.
+
+    Raises
+    ------
+    FrameError
+        If a frame breaks its contract or a verdict's case is not among ``cases``.
+
+    Notes
+    -----
+    An attempt whose verdicts are all errors has ``passed`` NA; ``groupby.all()`` of pandas, which
+    skips missing values, would call it True.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rows = pd.DataFrame({
+    ...     "attempt_id": ["a", "a", "b", "b"], "skill": "s", "case_id": "s/1",
+    ...     "condition": ["skill", "skill", "baseline", "baseline"], "check_id": ["x", "y"] * 2,
+    ...     "grader": "g", "status": ["ok", "ok", "error", "error"],
+    ...     "passed": [True, True, None, None]})
+    >>> outcomes(rows)[["attempt_id", "n_checks", "n_passed", "n_missing", "passed"]]
+      attempt_id  n_checks  n_passed  n_missing  passed
+    0          a         2         2          0    True
+    1          b         2         0          2    <NA>
+    """
+    given = check(verdicts, "verdicts")
+    if given.empty:
+        return empty("outcomes")
+    given["passed"] = given["passed"].where(given["status"].isna() | given["status"].eq("ok"))
+    # the key columns are constant in a group: the first row of a group carries them
+    groups = given.groupby(
+        ["attempt_id", "grader", "grader_version", "round"], sort=False, dropna=False, observed=True
+    )
+    code = groups.ngroup().to_numpy()
+    first = np.unique(code, return_index=True)[1]
+    result = given.iloc[first][["attempt_id", *_ATTEMPT_KEYS, *_GRADER_KEYS]].reset_index(drop=True)
+    n_seen = np.bincount(code, weights=given["passed"].notna())
+    n_passed = np.bincount(code, weights=given["passed"].fillna(False).astype(bool))
+    about = _case_facts(given, check(cases, "cases") if cases is not None else None)
+    facts = about.reindex(result["case_id"]).reset_index(drop=True)
+    # a suite may have lost checks since the grading: never fewer than were seen
+    n_checks = np.maximum(facts["n_checks"].to_numpy(dtype=float), np.bincount(code))
+    result = result.assign(
+        comprehension_dimension=facts["comprehension_dimension"],
+        transfer=facts["transfer"],
+        contrast_of=facts["contrast_of"],
+        n_checks=n_checks.astype(int),
+        n_passed=n_passed.astype(int),
+        n_missing=(n_checks - n_seen).astype(int),
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        result["share_passed"] = np.where(2 * n_seen >= n_checks, n_passed / n_seen, np.nan)
+    failed, complete = n_passed < n_seen, n_seen == n_checks
+    values = np.where(failed, 0, np.where(complete, 1, -1))
+    result["passed"] = pd.array(values == 1, dtype="boolean")
+    result.loc[values == -1, "passed"] = pd.NA
+    return check(result, "outcomes")
+
+
+def _case_facts(verdicts: pd.DataFrame, cases: pd.DataFrame | None) -> pd.DataFrame:
+    if cases is None:
+        counted = verdicts.groupby("case_id", sort=False)["check_id"].nunique()
+        facts = counted.rename("n_checks").to_frame()
+        return facts.assign(
+            comprehension_dimension=pd.Series(dtype="str"),
+            transfer=pd.Series(dtype="str"),
+            contrast_of=pd.Series(dtype="str"),
+        )
+    unknown = sorted(set(verdicts["case_id"].unique()) - set(cases["case_id"]))
+    if unknown:
+        raise FrameError(
+            f"outcomes: {len(unknown)} cases of the verdicts are not in the cases frame, "
+            f"the first is '{unknown[0]}'." + suggest(unknown[0], cases["case_id"])
+        )
+    facts = cases.set_index("case_id")[
+        ["n_checks", "comprehension_dimension", "transfer", "contrast_of"]
+    ]
+    return facts.assign(n_checks=facts["n_checks"].astype("float64").fillna(0))
+
+
+def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.DataFrame:
+    """Return the reference labels, one row per attempt, check and labeller.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study.
+    labeller : str or sequence of str, optional
+        None (default) gives the adjudicated labels where the store has any, else every labeller;
+        ``"all"`` gives every labeller.
+
+    Returns
+    -------
+    pandas.DataFrame
+        attempt_id, check_id, labeller, passed (NA where the labeller gave none), borderline,
+        inclusion_probability (chance that the attempt was drawn for labelling), note.
+
+    Raises
+    ------
+    FrameError
+        If ``labeller`` is not in the store.
+    """
+    frame = check(_frame(store.table("gold"), "gold"), "gold")
+    if labeller == "all":
+        return frame
+    if labeller is None:
+        adjudicated = frame[frame["labeller"].eq(ADJUDICATED)]
+        return (adjudicated if len(adjudicated) else frame).reset_index(drop=True)
+    names = _listed(labeller, "labeller")
+    _known(names, frame["labeller"].dropna().unique(), "labeller")
+    return frame[frame["labeller"].isin(names)].reset_index(drop=True)
+
+
+def pairwise(store: RunStore) -> pd.DataFrame:
+    """Return pairwise judgements, one row per comparison in one order.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study.
+
+    Returns
+    -------
+    pandas.DataFrame
+        skill, case_id, grader, grader_family, order, first and second (attempt ids as shown),
+        winner (attempt id), winner_position (1 or 2), rationale. NA where the grader named none.
+    """
+    return check(_frame(store.table("pairwise"), "pairwise"), "pairwise")
+
+
+def passages(path: str | PathLike[str]) -> pd.DataFrame:
+    """Return texts labelled by construction with their degree of copying, one row per passage.
+
+    Parameters
+    ----------
+    path : str or path
+        A JSON Lines file of passages.
+
+    Returns
+    -------
+    pandas.DataFrame
+        passage_id, skill, document (skill and topic: passages of one document are related), level
+        (such as verbatim or fresh), text; then topic and question where the file has them.
+    """
+    table = read_table(Path(path), "passages")
+    return check(table.to_pandas(types_mapper=_TYPES.get), "passages")
+
+
+_TYPES = {
+    pa.string(): pd.StringDtype(na_value=np.nan),
+    pa.bool_(): pd.BooleanDtype(),
+    pa.int64(): pd.Int64Dtype(),
+}
+
+
+def _frame(table: pa.Table, kind: str) -> pd.DataFrame:
+    """Bring a stored table to the columns and dtypes of its contract, unchecked as yet."""
+    columns = CONTRACTS[kind].columns
+    kept = table.select([name for name in columns if name in table.column_names])
+    frame = kept.to_pandas(types_mapper=_TYPES.get)
+    return frame.reindex(columns=list(columns)).astype(dict(columns))
+
+
+def _listed(asked: str | Iterable[str], what: str) -> list[str]:
+    names = [asked] if isinstance(asked, str) else list(asked)
+    if not all(isinstance(name, str) for name in names):
+        raise FrameError(f"{what}: found {asked!r}; allowed: a name, several names or 'all'.")
+    return names
+
+
+def _known(names: Sequence[str], present: Iterable[str], what: str) -> None:
+    there = sorted(set(present))
+    for name in names:
+        if name not in there:
+            words = ", ".join(there) if there else "none"
+            raise FrameError(
+                f"{what} '{name}' is not in the store; there: {words}." + suggest(name, there)
+            )

@@ -1,0 +1,247 @@
+"""The report: executes the notebooks on a recorded study and builds one HTML page from them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from jinja2 import Environment, PackageLoader, select_autoescape
+from markupsafe import Markup
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError
+from nbconvert import HTMLExporter
+from tqdm.auto import tqdm
+
+import skillcomp
+from skillcomp.errors import StudyError
+
+__all__ = ["Chapter", "build", "execute", "find_notebooks", "write_notebooks"]
+
+CELL_TIMEOUT = 600  # seconds; the slowest cell of the recorded study takes a few
+_KERNEL = "python3"
+_FIGURE_FILES = (".pdf", ".png", ".csv", ".json")
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One executed notebook as it stands in the report.
+
+    Attributes
+    ----------
+    stem, title : str
+        File stem of the notebook and its first heading.
+    body : markupsafe.Markup
+        Sanitised HTML of the cells.
+    files : tuple of str
+        Figure and data files that the notebook saved, by name.
+    """
+
+    stem: str
+    title: str
+    body: Markup
+    files: tuple[str, ...]
+
+
+def find_notebooks(folder: Path | None = None) -> list[Path]:
+    """Return the notebooks of the report in order.
+
+    Parameters
+    ----------
+    folder : pathlib.Path, optional
+        Where they are; by default ``notebooks`` beside the package, as in a checkout.
+
+    Raises
+    ------
+    StudyError
+        If there are none: the notebooks are part of the source checkout, not of the package.
+    """
+    where = folder or Path(skillcomp.__file__).resolve().parent.parent / "notebooks"
+    found = sorted(where.glob("[0-9][0-9]-*.ipynb"))
+    if not found:
+        raise StudyError(
+            "report: the notebooks are not here. They are part of skillcomp's source checkout, "
+            "not of the installed package: clone the repository and run `make report` in it."
+        )
+    return found
+
+
+def execute(
+    path: Path, *, parameters: dict[str, object] | None = None, progress: bool = True
+) -> nbformat.NotebookNode:
+    """Run a notebook from top to bottom in a fresh kernel and return it with its outputs.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The notebook; it runs in its own folder.
+    parameters : dict, optional
+        Values that replace those of the cell tagged ``parameters``, by assignment after it.
+    progress : bool, default True
+        Show a bar over the cells.
+
+    Returns
+    -------
+    nbformat.NotebookNode
+        The executed notebook. The file is not changed.
+
+    Raises
+    ------
+    StudyError
+        If a cell fails or takes longer than ten minutes: names the notebook, the cell and the
+        error.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    if parameters:
+        _inject(notebook, parameters)
+    client = NotebookClient(
+        notebook,
+        timeout=CELL_TIMEOUT,
+        kernel_name=_KERNEL,
+        resources={"metadata": {"path": str(path.parent)}},
+        record_timing=False,
+    )
+    code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
+    try:
+        with (
+            client.setup_kernel(env={**os.environ, "PYTHONHASHSEED": "0", "COLUMNS": "100"}),
+            tqdm(code, desc=path.stem, unit="cell", leave=False, disable=not progress) as bar,
+        ):
+            for number, index in enumerate(bar, start=1):
+                client.execute_cell(notebook.cells[index], index, execution_count=number)
+    except (CellExecutionError, CellTimeoutError) as error:
+        line = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().splitlines()
+        raise StudyError(
+            f"report: {path.name}, cell {index}: {line[-1] if line else error}"
+        ) from error
+    notebook.metadata.pop("widgets", None)
+    return notebook
+
+
+def _inject(notebook: nbformat.NotebookNode, parameters: dict[str, object]) -> None:
+    for index, cell in enumerate(notebook.cells):
+        if "parameters" in cell.metadata.get("tags", []):
+            source = "\n".join(f"{name} = {value!r}" for name, value in parameters.items())
+            extra = nbformat.v4.new_code_cell(source, metadata={"tags": ["injected-parameters"]})
+            extra.pop("id", None)
+            extra["id"] = "injected-parameters"
+            notebook.cells.insert(index + 1, extra)
+            return
+    raise StudyError("report: the notebook has no cell tagged 'parameters'.")
+
+
+def build(
+    data: Path,
+    out: Path,
+    *,
+    notebooks: Sequence[Path] | None = None,
+    progress: bool = True,
+) -> Path:
+    """Execute the notebooks on a recorded study and write ``index.html`` with the figures.
+
+    Parameters
+    ----------
+    data : pathlib.Path
+        Folder of the RunStore.
+    out : pathlib.Path
+        Folder of the report; made when it is not there.
+    notebooks : sequence of pathlib.Path, optional
+        By default all notebooks of the checkout, in order.
+    progress : bool, default True
+        Show progress bars.
+
+    Returns
+    -------
+    pathlib.Path
+        The page. Beside it stand pdf, png, csv and json of every figure.
+
+    Raises
+    ------
+    StudyError
+        If the data are not a study, the notebooks are not there or a cell fails.
+    """
+    if not (data / "manifest.json").is_file():
+        raise StudyError(f"report: {data} is not a recorded study: it has no manifest.json.")
+    paths = list(notebooks) if notebooks is not None else find_notebooks()
+    out.mkdir(parents=True, exist_ok=True)
+    chapters: list[Chapter] = []
+    for path in tqdm(paths, desc="report", unit="notebook", disable=not progress):
+        given = {"DATA": str(data.resolve()), "OUT": str(out.resolve())}
+        executed = execute(path, parameters=given, progress=progress)
+        chapters.append(_chapter(path, executed, out))
+    page = out / "index.html"
+    page.write_text(_render(chapters, data), encoding="utf-8")
+    return page
+
+
+def _chapter(path: Path, notebook: nbformat.NotebookNode, out: Path) -> Chapter:
+    exporter = HTMLExporter(template_name="basic", sanitize_html=True, anchor_link_text="")
+    exporter.exclude_input_prompt = exporter.exclude_output_prompt = True
+    cells = [c for c in notebook.cells if "injected-parameters" not in c.metadata.get("tags", [])]
+    shown = nbformat.from_dict({**notebook, "cells": cells})
+    body, _ = exporter.from_notebook_node(shown)
+    number = path.stem.split("-")[0]
+    files = sorted(f.name for f in out.glob(f"{number}-*") if f.suffix in _FIGURE_FILES)
+    return Chapter(
+        path.stem, _title(notebook, path), Markup(_prefixed(body, path.stem)), tuple(files)
+    )
+
+
+def _title(notebook: nbformat.NotebookNode, path: Path) -> str:
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown" and (match := re.match(r"#\s+(.+)", cell.source)):
+            return str(match.group(1)).strip()
+    return path.stem
+
+
+def _prefixed(body: str, stem: str) -> str:
+    """Make heading anchors unique over chapters and figures readable without sight."""
+    body = re.sub(r'id="([^"]+)"', lambda m: f'id="{stem}--{m.group(1)}"', body)
+    return body.replace('alt="No description has been provided for this image"', 'alt="figure"')
+
+
+def _render(chapters: Sequence[Chapter], data: Path) -> str:
+    environment = Environment(
+        loader=PackageLoader("skillcomp"),
+        autoescape=select_autoescape(),
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    template = environment.get_template("report.html")
+    return str(template.render(chapters=chapters, study=data.name, version=skillcomp.__version__))
+
+
+def write_notebooks(paths: Sequence[Path] | None = None, *, progress: bool = True) -> None:
+    """Run notebooks and write their outputs into the files themselves (``make notebooks``)."""
+    for path in tqdm(paths or find_notebooks(), unit="notebook", disable=not progress):
+        nbformat.write(_settled(execute(path, progress=progress)), path)
+
+
+def _settled(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """Drop what differs between two runs of the same notebook."""
+    keep = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": _KERNEL},
+        "language_info": {"name": "python"},
+    }
+    notebook.metadata = nbformat.from_dict(keep)
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+        for output in cell.get("outputs", []):
+            if output.get("name") == "stderr":
+                continue
+            data: dict[str, Any] = output.get("data", {})
+            data.pop("application/vnd.jupyter.widget-view+json", None)
+    return notebook
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Execute the notebooks in place.")
+    parser.add_argument("--write-notebooks", action="store_true", required=True)
+    parser.add_argument("paths", nargs="*", type=Path)
+    arguments = parser.parse_args()
+    write_notebooks(arguments.paths or None)

@@ -1,0 +1,318 @@
+"""What a study says of each skill: teaching, redundant, ineffective, harmful or undetermined.
+
+Decisions are read from intervals against a stated margin. "No change" is an equivalence claim:
+the whole interval lies inside the margin. The lack of a significant difference is never one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from skillcomp.contracts import check
+from skillcomp.deltas import paired, rates
+from skillcomp.errors import FrameError, suggest
+from skillcomp.estimates import groups, listed, require_columns, require_one_grader
+from skillcomp.records import DIMENSIONS, SCHEMA_WEIGHTS
+
+__all__ = ["aggregate", "cases", "decide", "dimensions"]
+
+VERDICTS = ("teaching", "redundant", "ineffective", "harmful", "undetermined")
+Policy = Literal["strict", "weighted", "pass_count"]
+
+
+def decide(
+    outcomes: pd.DataFrame,
+    *,
+    by: Sequence[str] = ("skill",),
+    margin: float = 0.1,
+    reference: str = "baseline",
+    value: Literal["passed", "share_passed"] = "passed",
+    ci_level: float = 0.95,
+) -> pd.DataFrame:
+    """Say of each skill whether it teaches, from the interval of its delta.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame of one grader (or name ``grader`` in ``by``).
+    by : sequence of str, default ("skill",)
+        What a verdict is given for.
+    margin : float, default 0.1
+        The largest change that counts as none, in rate units (0.1 is ten points). State it before
+        looking at the data.
+    reference : str, default "baseline"
+        The condition that the others are compared with.
+    value : {"passed", "share_passed"}, default "passed"
+        Whole attempts passed, or the share of checks passed.
+    ci_level : float, default 0.95
+        Level of the intervals that decide.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows of :func:`skillcomp.deltas.paired` with ``margin``, ``reference_low`` (lower
+        limit of the reference's rate) and ``verdict``:
+
+        ``ineffective``
+            The whole interval lies inside ``(-margin, margin)`` and the reference does not pass.
+        ``redundant``
+            The reference already passes: its lower limit is at least ``1 - margin``, so that less
+            than the margin is left to gain; or no change beyond the margin and a reference rate
+            of at least ``1 - margin``.
+        ``teaching``, ``harmful``
+            The interval lies above, or below, zero.
+        ``undetermined``
+            Anything else: the data do not decide.
+
+    Raises
+    ------
+    FrameError
+        As :func:`skillcomp.deltas.paired`; or if ``margin`` is not between 0 and 1.
+
+    See Also
+    --------
+    cases : Which single cases change when the skill is loaded.
+    """
+    if not 0.0 < margin < 1.0:
+        raise FrameError(f"margin: found {margin!r}; allowed: above 0 and below 1.")
+    names = listed(by)
+    deltas = paired(outcomes, by=names, value=value, reference=reference, ci_level=ci_level)
+    levels = rates(outcomes, by=names, value=value, ci_level=ci_level)
+    at_reference = levels[levels["condition"].eq(reference)]
+    low = at_reference.set_index(names)["ci_low"] if names else None
+    deltas["margin"] = margin
+    if low is None:
+        deltas["reference_low"] = float(at_reference["ci_low"].iloc[0])
+    else:
+        keys = pd.MultiIndex.from_frame(deltas[names]) if len(names) > 1 else deltas[names[0]]
+        deltas["reference_low"] = low.reindex(keys).to_numpy()
+    within = (deltas["ci_low"] > -margin) & (deltas["ci_high"] < margin)
+    saturated = deltas["reference_low"] >= 1.0 - margin
+    passing = deltas["reference_rate"] >= 1.0 - margin
+    deltas["verdict"] = np.select(
+        [
+            within & (saturated | passing),
+            within,
+            deltas["ci_low"] > 0,
+            deltas["ci_high"] < 0,
+            saturated,
+        ],
+        ["redundant", "ineffective", "teaching", "harmful", "redundant"],
+        default="undetermined",
+    )
+    return deltas
+
+
+def cases(
+    outcomes: pd.DataFrame, *, by: Sequence[str] = (), reference: str = "baseline"
+) -> pd.DataFrame:
+    """Say of each case whether the answer changes when the skill is loaded.
+
+    A single case has few repeats and no interval worth printing: read these rows to find cases,
+    not to claim effects.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame of one grader (or name ``grader`` in ``by``).
+    by : sequence of str
+        Further columns that keep rows apart.
+    reference : str, default "baseline"
+        The condition that the others are compared with.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per case and condition other than the reference: ``by``, skill, case_id,
+        comprehension_dimension, transfer, condition, n and n_reference (attempts with an outcome),
+        rate and reference_rate, ``discriminates`` (the majority changes; NA where an arm has no
+        outcome) and ``verdict``: taught, already_passes, not_taught, harmed, or undetermined where
+        an arm ties or is missing.
+    """
+    names = [*listed(by), "skill", "case_id", "comprehension_dimension", "transfer"]
+    given = check(outcomes, "outcomes")
+    require_columns(given, names, "skillverdicts.cases")
+    require_one_grader(given, listed(by), "skillverdicts.cases")
+    if reference not in set(given["condition"]):
+        found = sorted(given["condition"].unique())
+        raise FrameError(
+            f"reference: there is no condition '{reference}'; there: {', '.join(found)}."
+            + suggest(reference, found)
+        )
+    scored = given.assign(passed=given["passed"].astype("float64"))
+    table = (
+        scored.groupby([*names, "condition"], sort=False, dropna=False, observed=True)["passed"]
+        .agg(["count", "mean"])
+        .reset_index()
+    )
+    base = table[table["condition"].eq(reference)].drop(columns="condition")
+    base = base.rename(columns={"count": "n_reference", "mean": "reference_rate"})
+    others = table[table["condition"].ne(reference)].rename(columns={"count": "n", "mean": "rate"})
+    joined = others.merge(base, on=names, how="left")
+    joined["n_reference"] = joined["n_reference"].fillna(0).astype("int64")
+    after, before = np.sign(joined["rate"] - 0.5), np.sign(joined["reference_rate"] - 0.5)
+    known = after.notna() & before.notna()
+    joined["discriminates"] = (after != before).astype("boolean").where(known)
+    joined["verdict"] = np.select(
+        [
+            (after > 0) & (before < 0),
+            (after > 0) & (before > 0),
+            (after < 0) & (before < 0),
+            (after < 0) & (before > 0),
+        ],
+        ["taught", "already_passes", "not_taught", "harmed"],
+        default="undetermined",
+    )
+    order = [*names, "condition", "n", "rate", "n_reference", "reference_rate"]
+    return joined[[*order, "discriminates", "verdict"]]
+
+
+def dimensions(
+    outcomes: pd.DataFrame, *, by: Sequence[str] = ("skill",), ci_level: float = 0.95
+) -> pd.DataFrame:
+    """Say which rubric dimensions each skill passes under each condition.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame of one grader (or name ``grader`` in ``by``).
+    by : sequence of str, default ("skill",)
+        What is judged.
+    ci_level : float, default 0.95
+        Level of the interval of the rate.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by``, condition and comprehension_dimension: the estimates columns (rate of
+        attempts passed with its interval by case), ``n_cases``, ``n_cases_passed`` and
+        ``passed``: True when every case passes in the majority of its repeats (ties fail), NA when
+        no case fails but one has no outcome.
+    """
+    names = listed(by)
+    keys = [*names, "comprehension_dimension"]
+    given = check(outcomes, "outcomes")
+    require_one_grader(given, names, "skillverdicts.dimensions")
+    given = given[given["comprehension_dimension"].notna()]
+    level = rates(given, by=keys, ci_level=ci_level)
+    scored = given.assign(passed=given["passed"].astype("float64"))
+    per_case = scored.groupby(
+        [*keys, "condition", "case_id"], sort=False, dropna=False, observed=True
+    )["passed"].mean()
+    rows = []
+    for values, part in groups(per_case.reset_index(), [*keys, "condition"]):
+        share = part["passed"]
+        failed = bool((share <= 0.5).any())
+        rows.append(
+            {
+                **values,
+                "n_cases": len(share),
+                "n_cases_passed": int((share > 0.5).sum()),
+                "passed": False if failed else (pd.NA if share.isna().any() else True),
+            }
+        )
+    verdict = pd.DataFrame(
+        rows, columns=[*keys, "condition", "n_cases", "n_cases_passed", "passed"]
+    )
+    verdict["passed"] = verdict["passed"].astype("boolean")
+    return level.merge(verdict, on=[*keys, "condition"], how="left")
+
+
+def aggregate(
+    judged: pd.DataFrame,
+    *,
+    by: Sequence[str] = ("skill",),
+    policy: Policy = "strict",
+    exceptions: Sequence[str] = (),
+    weights: Mapping[str, float] | None = None,
+    threshold: float | None = None,
+) -> pd.DataFrame:
+    """Combine the nine dimension verdicts into one of the skill, by one of three policies.
+
+    Parameters
+    ----------
+    judged : pandas.DataFrame
+        As returned by :func:`dimensions`.
+    by : sequence of str, default ("skill",)
+        The columns given there.
+    policy : {"strict", "weighted", "pass_count"}, default "strict"
+        ``strict``: every dimension passes, but for the named ``exceptions``, which are listed.
+        ``weighted``: the weighted share of passed dimensions reaches ``threshold`` (default 0.8).
+        ``pass_count``: at least ``threshold`` dimensions pass (default 6 of 9).
+    exceptions : sequence of str
+        Dimensions documented as known deficient; only for ``strict``.
+    weights : mapping of str to float, optional
+        Weight by dimension; by default the source schema's (C1 to C6; C7 to C9 carry none).
+    threshold : float, optional
+        See ``policy``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by`` and condition: policy, ``passed`` (NA when the missing dimensions could
+        decide either way), score (share or count), n_passed, n_failed, n_missing, failed (names),
+        excepted (failed dimensions that an exception covers), note.
+
+    Raises
+    ------
+    FrameError
+        For an unknown policy or exception.
+    """
+    if policy not in ("strict", "weighted", "pass_count"):
+        raise FrameError(
+            f"policy: found '{policy}'; allowed: 'strict', 'weighted', 'pass_count'."
+            + suggest(str(policy), ["strict", "weighted", "pass_count"])
+        )
+    for name in exceptions:
+        if name not in DIMENSIONS:
+            raise FrameError(
+                f"exceptions: found '{name}'; allowed: C1 to C9." + suggest(name, DIMENSIONS)
+            )
+    weigh = dict(SCHEMA_WEIGHTS if weights is None else weights)
+    rows = []
+    for values, part in groups(judged, [*listed(by), "condition"]):
+        passed = part.set_index("comprehension_dimension")["passed"].reindex(list(DIMENSIONS))
+        rows.append(
+            {**values, "policy": policy, **_combine(passed, policy, exceptions, weigh, threshold)}
+        )
+    return pd.DataFrame(rows).astype({"passed": "boolean"})
+
+
+def _combine(
+    passed: pd.Series,
+    policy: Policy,
+    exceptions: Sequence[str],
+    weights: Mapping[str, float],
+    threshold: float | None,
+) -> dict[str, object]:
+    missing = list(passed.index[passed.isna()])
+    failed = list(passed.index[passed.eq(False).fillna(False)])
+    won = list(passed.index[passed.eq(True).fillna(False)])
+    excepted = [name for name in failed if name in exceptions]
+    if policy == "strict":
+        open_ = [name for name in missing if name not in exceptions]
+        verdict: object = False if len(failed) > len(excepted) else (pd.NA if open_ else True)
+        score = len(won) / len(passed)
+    else:
+        each = {
+            name: weights.get(name, 0.0) if policy == "weighted" else 1.0 for name in DIMENSIONS
+        }
+        scale = sum(each.values()) if policy == "weighted" else 1.0
+        bound = threshold if threshold is not None else (0.8 if policy == "weighted" else 6)
+        score = sum(each[name] for name in won) / scale
+        best = score + sum(each[name] for name in missing) / scale
+        verdict = True if score >= bound else (False if best < bound else pd.NA)
+    return {
+        "passed": verdict,
+        "score": score,
+        "n_passed": len(won),
+        "n_failed": len(failed),
+        "n_missing": len(missing),
+        "failed": ", ".join(failed),
+        "excepted": ", ".join(excepted),
+        "note": f"no verdict for {', '.join(missing)}" if missing else "",
+    }

@@ -1,0 +1,32 @@
+"""Shared fixtures: the recorded pilot study, opened once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import skillcomp as sc
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def pilot() -> sc.RunStore:
+    return sc.RunStore(ROOT / "data" / "pilot")
+
+
+@pytest.fixture(scope="session")
+def pilot_cases(pilot: sc.RunStore) -> pd.DataFrame:
+    return sc.frames.cases(pilot)
+
+
+@pytest.fixture(scope="session")
+def pilot_outcomes(pilot: sc.RunStore, pilot_cases: pd.DataFrame) -> pd.DataFrame:
+    return sc.frames.outcomes(sc.frames.verdicts(pilot), pilot_cases)
+
+
+@pytest.fixture(scope="session")
+def forced(pilot_outcomes: pd.DataFrame) -> pd.DataFrame:
+    return pilot_outcomes[pilot_outcomes["grader"].eq("g2")]

@@ -1,0 +1,159 @@
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import skillcomp as sc
+from skillcomp.contracts import CONTRACTS
+from skillcomp.errors import FrameError
+from skillcomp.records import Attempt, GoldLabel, Verdict
+
+
+def rows(passed: list[bool | None], status: list[str] | None = None) -> pd.DataFrame:
+    n = len(passed)
+    return pd.DataFrame(
+        {
+            "attempt_id": "a",
+            "skill": "s",
+            "case_id": "s/1",
+            "condition": "skill",
+            "check_id": [f"c{i}" for i in range(n)],
+            "grader": "g",
+            "passed": pd.array(passed, dtype="boolean"),
+            "status": status or ["ok" if p is not None else "error" for p in passed],
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("passed", "whole", "share", "missing"),
+    [
+        ([True, True], True, 1.0, 0),
+        ([True, False], False, 0.5, 0),
+        ([False, None], False, 0.0, 1),  # one failed: that decides
+        ([True, None], pd.NA, 1.0, 1),  # none failed, one missing: unknown
+        ([None, None], pd.NA, np.nan, 2),  # pandas' groupby.all() would say True
+        ([True, None, None], pd.NA, np.nan, 2),  # fewer than half have a verdict
+    ],
+)
+def test_an_outcome_follows_from_its_verdicts(
+    passed: list[bool | None], whole: object, share: float, missing: int
+) -> None:
+    outcome = sc.frames.outcomes(rows(passed)).iloc[0]
+    assert outcome["passed"] is whole or outcome["passed"] == whole
+    np.testing.assert_equal(outcome["share_passed"], share)
+    assert outcome["n_missing"] == missing
+
+
+def test_a_verdict_of_a_failed_grader_does_not_count_even_if_it_carries_a_value() -> None:
+    outcome = sc.frames.outcomes(rows([True, False], ["ok", "malformed"])).iloc[0]
+    assert outcome["passed"] is pd.NA
+    assert outcome["n_missing"] == 1
+
+
+def test_checks_that_no_verdict_names_are_missing_when_the_cases_say_how_many_there_are() -> None:
+    cases = pd.DataFrame({"skill": ["s"], "case_id": ["s/1"], "n_checks": [3]})
+    outcome = sc.frames.outcomes(rows([True, True]), cases).iloc[0]
+    assert outcome["passed"] is pd.NA
+    assert outcome["n_missing"] == 1
+    assert outcome["share_passed"] == 1.0
+
+
+def test_outcomes_keep_versions_and_rounds_apart() -> None:
+    both = pd.concat([rows([True]).assign(round=1), rows([False]).assign(round=2)])
+    outcomes = sc.frames.outcomes(both)
+    assert outcomes["round"].tolist() == [1, 2]
+    assert outcomes["passed"].tolist() == [True, False]
+
+
+def test_empty_verdicts_give_an_empty_outcomes_frame_of_stable_dtypes() -> None:
+    frame = sc.frames.outcomes(sc.frames.empty("verdicts"))
+    assert frame.dtypes.astype(str).to_dict() == dict(CONTRACTS["outcomes"].columns)
+
+
+def test_a_case_that_the_cases_frame_lacks_is_named() -> None:
+    cases = pd.DataFrame({"skill": ["s"], "case_id": ["s/11"]})
+    with pytest.raises(FrameError, match=r"'s/1'\. Did you mean 's/11'"):
+        sc.frames.outcomes(rows([True]), cases)
+
+
+def test_an_empty_store_gives_empty_frames_of_stable_dtypes(tmp_path: Path) -> None:
+    store = sc.RunStore(tmp_path)
+    for kind in ("cases", "checks", "attempts", "verdicts", "gold", "pairwise"):
+        frame = getattr(sc.frames, kind)(store)
+        assert frame.empty
+        assert frame.dtypes.astype(str).to_dict() == dict(CONTRACTS[kind].columns), kind
+
+
+def test_a_verdict_of_an_unknown_attempt_raises(tmp_path: Path) -> None:
+    store = sc.RunStore(tmp_path)
+    store.append("verdicts", [Verdict(attempt_id="gone", check_id="c", grader="g", passed=True)])
+    with pytest.raises(FrameError, match="attempts that the store does not hold: gone"):
+        sc.frames.verdicts(store)
+
+
+def test_quotes_are_found_after_white_space_and_quotation_marks_are_normalised(
+    tmp_path: Path,
+) -> None:
+    store = sc.RunStore(tmp_path)
+    about = {"skill": "s", "case_id": "s/1", "condition": "skill"}
+    store.append("attempts", [Attempt(attempt_id="a", answer="It\u2019s  a\nrule.", **about)])
+    store.append("attempts", [Attempt(attempt_id="b", status="error", **about)])
+    quotes = {"x": "It's a rule", "y": "no such words", "z": None, "w": "  "}
+    store.append(
+        "verdicts",
+        [
+            Verdict(attempt_id=a, check_id=k, grader="g", passed=True, evidence_quote=q)
+            for a in "ab"
+            for k, q in quotes.items()
+        ],
+    )
+    found = sc.frames.verdicts(store).set_index(["attempt_id", "check_id"])["evidence_found"]
+    assert found["a"][["x", "y"]].tolist() == [True, False]
+    assert found["a"][["z", "w"]].isna().all()
+    assert found["b"].isna().all()
+
+
+def test_gold_falls_back_on_all_labellers_where_none_is_adjudicated(tmp_path: Path) -> None:
+    store = sc.RunStore(tmp_path)
+    store.append(
+        "gold",
+        [GoldLabel(attempt_id="a", check_id="c", labeller=name, passed=True) for name in "uv"],
+    )
+    assert sc.frames.gold(store)["labeller"].tolist() == ["u", "v"]
+    assert sc.frames.gold(store, labeller="u")["labeller"].tolist() == ["u"]
+    with pytest.raises(FrameError, match="labeller 'w' is not in the store; there: u, v"):
+        sc.frames.gold(store, labeller="w")
+
+
+def test_the_pilot_has_the_rows_that_were_counted_independently(pilot: sc.RunStore) -> None:
+    attempts, verdicts = sc.frames.attempts(pilot), sc.frames.verdicts(pilot)
+    assert len(attempts) == 420
+    assert len(verdicts) == 5740
+    assert verdicts["grader"].value_counts().to_dict() == {"g0": 2050, "g2": 2050, "g1": 1640}
+    gold = sc.frames.gold(pilot)
+    assert len(gold) == 820
+    assert set(gold["labeller"]) == {"adjudicated"}
+    assert len(sc.frames.gold(pilot, labeller="all")) == 2460
+    assert len(sc.frames.attempts(pilot, perturbation="all")) == 480
+    assert len(sc.frames.verdicts(pilot, perturbation="all", round="all")) == 7143
+    assert len(sc.frames.attempts(pilot, perturbation="pad")) == 60
+    assert len(sc.frames.verdicts(pilot, round=2)) == 817
+    assert len(sc.frames.pairwise(pilot)) == 168
+    assert len(sc.frames.cases(pilot)) == 84
+    assert len(sc.frames.checks(pilot)) == 410
+
+
+def test_the_pilots_quotes_are_substrings_of_its_answers(pilot: sc.RunStore) -> None:
+    verdicts = sc.frames.verdicts(pilot)
+    asked = verdicts[verdicts["grader"].isin(["g1", "g2"])]
+    assert asked["evidence_found"].all()
+    assert verdicts.loc[verdicts["grader"].eq("g0"), "evidence_found"].isna().all()
+
+
+def test_an_unknown_perturbation_is_named(pilot: sc.RunStore) -> None:
+    with pytest.raises(
+        FrameError, match="perturbation 'pat' is not in the store; there: none, pad"
+    ):
+        sc.frames.attempts(pilot, perturbation="pat")
