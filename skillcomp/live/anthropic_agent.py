@@ -1,0 +1,330 @@
+"""Claude through the Messages API."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import time
+from collections.abc import Sequence
+from typing import Any, Literal
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+import anthropic
+from anthropic.types import Message
+from pydantic import BaseModel
+
+from skillcomp.errors import AgentError, suggest
+from skillcomp.live.cachegate import CacheGate
+from skillcomp.live.prompts import skill_block
+from skillcomp.live.reply import Cell, Reply, cost_fields, family_of, redact, settings_json
+from skillcomp.live.retry import RetryPolicy, UnreadableReplyError, failed
+from skillcomp.pricing import Price, Usage, cost
+from skillcomp.records import AttemptStatus, Skill
+
+__all__ = ["AnthropicAgent"]
+
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+THINKING = ("adaptive", "disabled", "between_tools", "enabled")
+_SECONDS = {"5m": 300.0, "1h": 3600.0}
+_CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
+# Everything else that the API may report is an answer that did not come about as asked.
+_STATUS: dict[str, AttemptStatus] = {
+    "end_turn": "ok",
+    "stop_sequence": "ok",
+    "max_tokens": "truncated",
+    "model_context_window_exceeded": "truncated",
+    "refusal": "refused",
+    "pause_turn": "paused",
+}
+
+
+class AnthropicAgent:
+    """A Claude model, asked through the official SDK.
+
+    The skill is loaded as a system block that the service caches: the first question about a skill
+    goes alone, the others read what it wrote. Retries are ours (see `RetryPolicy`), the SDK's own
+    are switched off, since it would obey a wait of any length. The key is taken from the
+    environment by the SDK and from nowhere else.
+
+    Parameters
+    ----------
+    model : str
+        As the API names it.
+    name : str, optional
+        The label in the frames; the model when not given.
+    effort : str, optional
+        ``low``, ``medium``, ``high``, ``xhigh`` or ``max``; the model's default when not given.
+    thinking : str or dict, optional
+        ``"adaptive"``, ``"disabled"``, ``"between_tools"``, or the API's own object. What is
+        allowed differs by model; the API refuses the rest. Left out when not given.
+    max_tokens : int, default 16000
+        Limit of answer and thinking together; a longer answer is recorded as truncated.
+    cache : bool, default True
+        Ask the service to cache the system blocks.
+    cache_ttl : str, default "5m"
+        ``"5m"`` or ``"1h"``, counted from the last use.
+    timeout : float, default 600
+        Seconds for one try.
+    retry : RetryPolicy, optional
+        How often to ask again.
+    base_url : str, optional
+        Another endpoint.
+    client : anthropic.AsyncAnthropic, optional
+        A client of one's own, used as it is but for its retries.
+    prices : sequence of Price, optional
+        Prices that are not list prices.
+
+    Raises
+    ------
+    AgentError
+        When an option is not one of those allowed.
+
+    Notes
+    -----
+    There is no temperature and no seed: determinism cannot be asked for, so a study records
+    repeats. A refusal, a cut-off and a pause are statuses of the reply and never failed answers.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        name: str | None = None,
+        effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None,
+        thinking: str | dict[str, Any] | None = None,
+        max_tokens: int = 16_000,
+        cache: bool = True,
+        cache_ttl: Literal["5m", "1h"] = "5m",
+        timeout: float = 600.0,
+        retry: RetryPolicy | None = None,
+        base_url: str | None = None,
+        client: anthropic.AsyncAnthropic | None = None,
+        prices: Sequence[Price] = (),
+    ) -> None:
+        _allowed("effort", effort, EFFORTS)
+        _allowed("cache_ttl", cache_ttl, tuple(_SECONDS))
+        thinking = {"type": thinking} if isinstance(thinking, str) else thinking
+        _allowed("thinking", thinking and thinking.get("type"), THINKING)
+        self.model: str | None = model
+        self.name = name or model
+        self.family = family_of(model)
+        self.prices = tuple(prices)
+        self._model = model
+        self._effort, self._thinking, self._max_tokens = effort, thinking, max_tokens
+        self._cache = {"type": "ephemeral", "ttl": cache_ttl} if cache else None
+        self._ttl = cache_ttl
+        self._timeout = timeout
+        self._retry = retry or RetryPolicy()
+        self._base_url = base_url
+        self._given = client.with_options(max_retries=0) if client is not None else None
+        # A connection pool and a lock belong to the event loop in which they were first used.
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, anthropic.AsyncAnthropic]
+        self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, CacheGate]
+        self._clients, self._gates = WeakKeyDictionary(), WeakKeyDictionary()
+        self.settings = settings_json(
+            effort=effort or "default",
+            thinking=thinking or "default",
+            max_tokens=max_tokens,
+            cache=cache_ttl if cache else "off",
+            endpoint=urlsplit(base_url).hostname if base_url else None,
+        )
+
+    def client(self) -> anthropic.AsyncAnthropic:
+        """Return the SDK's client of the running event loop, with its own retries off.
+
+        Raises
+        ------
+        AgentError
+            When the environment holds no key.
+        """
+        if self._given is not None:
+            return self._given
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            try:
+                made = anthropic.AsyncAnthropic(
+                    base_url=self._base_url, timeout=self._timeout, max_retries=0
+                )
+            except anthropic.AnthropicError as error:
+                raise AgentError(self._no_key(redact(str(error)))) from None
+            self._clients[loop] = made
+        return self._clients[loop]
+
+    def _no_key(self, why: str) -> str:
+        return (
+            f"AnthropicAgent '{self.name}' has no credentials: {why} Set one of "
+            f"{', '.join(_CREDENTIALS)} in the environment; keys are read from nowhere else."
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections of the running event loop; a given client is left open."""
+        made = self._clients.pop(asyncio.get_running_loop(), None)
+        if made is not None:
+            await made.close()
+
+    def request(
+        self,
+        prompt: str,
+        *,
+        skill: Skill | None = None,
+        system: str | None = None,
+        schema: type[BaseModel] | None = None,
+    ) -> dict[str, Any]:
+        """Return the body of the call, as the Messages and the Batches API take it."""
+        body: dict[str, Any] = {
+            "model": self._model,
+            "max_tokens": self._max_tokens,
+            "messages": [{"role": "user", "content": prompt}],
+        }
+        texts = [text for text in (system, skill_block(skill) if skill else None) if text]
+        if texts:
+            blocks: list[dict[str, Any]] = [{"type": "text", "text": text} for text in texts]
+            if self._cache:
+                blocks[-1]["cache_control"] = self._cache
+            body["system"] = blocks
+        output: dict[str, Any] = {"effort": self._effort} if self._effort else {}
+        if schema is not None:
+            output["format"] = {"type": "json_schema", "schema": anthropic.transform_schema(schema)}
+        if output:
+            body["output_config"] = output
+        if self._thinking:
+            body["thinking"] = self._thinking
+        return body
+
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        skill: Skill | None = None,
+        system: str | None = None,
+        schema: type[BaseModel] | None = None,
+        cell: Cell | None = None,
+    ) -> Reply:
+        """Return the reply to one prompt; see `Agent.ask`.
+
+        Raises
+        ------
+        AgentError
+            When the environment holds no key.
+        """
+        body = self.request(prompt, skill=skill, system=system, schema=schema)
+        if not (self._cache and "system" in body):
+            return await self._send(body)
+        loop = asyncio.get_running_loop()
+        gate = self._gates.setdefault(loop, CacheGate(_SECONDS[self._ttl]))
+        prefix = _prefix(body)
+        async with gate.passing(prefix):
+            reply = await self._send(body)
+            if reply.input_tokens is not None:
+                gate.open(prefix, cached=bool(reply.cached_tokens or reply.cache_write_tokens))
+        return reply
+
+    async def _send(self, body: dict[str, Any]) -> Reply:
+        client = self.client()
+        begun = last = time.monotonic()
+
+        async def once() -> Message:
+            nonlocal last
+            last = time.monotonic()
+            message = await client.messages.create(**body)
+            if not isinstance(message, Message) or not isinstance(message.content, list):
+                raise UnreadableReplyError(
+                    "the service answered with something else than a message"
+                )
+            return message
+
+        try:
+            message, n_tries = await self._retry.call(once)
+        except (anthropic.AnthropicError, json.JSONDecodeError, UnreadableReplyError) as error:
+            spent = time.monotonic() - begun
+            return failed(error, seconds=spent, settings=self.settings)
+        except TypeError as error:
+            # the SDK finds out about missing credentials only when it builds the headers
+            if any(os.environ.get(name) for name in _CREDENTIALS):
+                raise
+            raise AgentError(self._no_key(redact(str(error)))) from None
+        return self.read(message, seconds=time.monotonic() - last, n_tries=n_tries)
+
+    def read(
+        self,
+        message: Message,
+        *,
+        seconds: float | None = None,
+        n_tries: int = 1,
+        batch: bool = False,
+    ) -> Reply:
+        """Return what a message says, as a reply with its cost.
+
+        Parameters
+        ----------
+        message : anthropic.types.Message
+            From the Messages API or from the results of a batch.
+        seconds : float, optional
+            How long the call took; not known for batches.
+        n_tries : int, default 1
+            How often it was sent.
+        batch : bool, default False
+            Whether it came from a batch, which costs half.
+        """
+        used = message.usage
+        read = used.cache_read_input_tokens or 0
+        write = used.cache_creation_input_tokens or 0
+        hour = used.cache_creation.ephemeral_1h_input_tokens if used.cache_creation else 0
+        usage = Usage(used.input_tokens + read + write, used.output_tokens, read, write, hour)
+        batch = batch or used.service_tier == "batch"
+        stop = message.stop_reason or ""
+        status = _STATUS.get(stop, "error")
+        text = "".join(block.text for block in message.content if block.type == "text")
+        return Reply(
+            answer=redact(text) or (text if status == "ok" else None),
+            status=status,
+            stop_reason=message.stop_reason,
+            model=message.model,
+            input_tokens=int(usage.input_tokens),
+            cached_tokens=read,
+            cache_write_tokens=write,
+            output_tokens=used.output_tokens,
+            **cost_fields(cost(usage, message.model, batch=batch, prices=self.prices)),
+            seconds=seconds,
+            request_id=getattr(message, "_request_id", None),
+            n_tries=n_tries,
+            error=_explained(message, status),
+            settings=self.settings,
+        )
+
+    async def count_tokens(
+        self, prompt: str, *, skill: Skill | None = None, system: str | None = None
+    ) -> int:
+        """Return the length of the whole prompt in tokens, as the service counts it."""
+        body = self.request(prompt, skill=skill, system=system)
+        wanted = {key: body[key] for key in ("model", "messages", "system") if key in body}
+        counted, _ = await self._retry.call(lambda: self.client().messages.count_tokens(**wanted))
+        return counted.input_tokens
+
+
+def _explained(message: Message, status: AttemptStatus) -> str | None:
+    if status == "refused":
+        details = message.stop_details
+        found = (getattr(details, "category", None), getattr(details, "explanation", None))
+        told = ": ".join(text for text in found if text)
+        return f"refused ({told})" if told else "refused"
+    if status == "error":
+        return f"stop_reason '{message.stop_reason}' is not an answer"
+    return None
+
+
+def _prefix(body: dict[str, Any]) -> str:
+    """Hash everything that comes before the messages."""
+    before = {key: value for key, value in body.items() if key not in ("messages", "max_tokens")}
+    return hashlib.sha256(json.dumps(before, sort_keys=True).encode()).hexdigest()
+
+
+def _allowed(option: str, found: Any, allowed: tuple[str, ...]) -> None:
+    if found is not None and found not in allowed:
+        raise AgentError(
+            f"AnthropicAgent: {option} is '{found}'; allowed: {', '.join(allowed)}."
+            + suggest(str(found), allowed)
+        )

@@ -1,0 +1,219 @@
+"""Which failures are worth another try, and how long to wait before it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+
+import tenacity
+
+from skillcomp.errors import AgentError
+from skillcomp.live.reply import Reply, redact
+
+__all__ = [
+    "RetryPolicy",
+    "UnreadableReplyError",
+    "failed",
+    "is_fatal",
+    "is_timeout",
+    "is_transient",
+    "retry_after",
+]
+
+_T = TypeVar("_T")
+_log = logging.getLogger("skillcomp.live")
+
+_TRANSIENT_STATUS = frozenset({408, 409, 429})  # beside everything from 500 on
+_FATAL_STATUS = frozenset({401, 402, 403, 404})  # key, money, permission, unknown model
+_MAX_ERROR = 2000  # characters of a message that are kept
+# 429 answers that no waiting cures: the account's money is used up.
+_SPENT = ("spend_limit", "insufficient_quota", "billing")
+
+
+class UnreadableReplyError(AgentError):
+    """The service answered 200 with something that is not a message."""
+
+
+def _status(error: BaseException) -> int | None:
+    code = getattr(error, "status_code", None)
+    return code if isinstance(code, int) else None
+
+
+def _spent(error: BaseException) -> bool:
+    codes = [getattr(error, name, None) for name in ("error_code", "code", "type")]
+    return any(word in str(code) for code in codes if code for word in _SPENT)
+
+
+def _header(error: BaseException, name: str) -> str | None:
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    value = headers.get(name) if headers is not None else None
+    return None if value is None else str(value)
+
+
+def _is_connection(error: BaseException) -> bool:
+    # Both SDKs name this class alike and share no base; importing both would need the extra.
+    names = {cls.__name__ for cls in type(error).__mro__}
+    return bool(names & {"APIConnectionError", "ConnectionError"})
+
+
+def is_timeout(error: BaseException) -> bool:
+    """Return whether a call ended because it took too long."""
+    names = {cls.__name__ for cls in type(error).__mro__}
+    return bool(names & {"APITimeoutError", "TimeoutError"}) or _status(error) in (408, 504)
+
+
+def is_fatal(error: BaseException) -> bool:
+    """Return whether every further call would fail as this one: no permission or no money."""
+    return _status(error) in _FATAL_STATUS or _spent(error)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Return whether asking again may help.
+
+    Yes for 408, 409, 429 and everything from 500 on (529 included), for a lost connection, a
+    timeout and a reply that is not JSON. No for spend limits and for every other 4xx. The
+    service's own ``x-should-retry`` header decides where it is sent, except on a spend limit.
+    """
+    if isinstance(error, json.JSONDecodeError | UnreadableReplyError):
+        return True
+    if _is_connection(error):
+        return True
+    status = _status(error)
+    if status is None or is_fatal(error):
+        return False
+    told = _header(error, "x-should-retry")
+    if told in ("true", "false"):
+        return told == "true"
+    return status in _TRANSIENT_STATUS or status >= 500
+
+
+def failed(error: BaseException, *, seconds: float, settings: str) -> Reply:
+    """Return the reply that records a call which ended in an error.
+
+    Parameters
+    ----------
+    error : BaseException
+        What the last try raised.
+    seconds : float
+        Wall clock of all tries.
+    settings : str
+        Settings of the agent.
+
+    Returns
+    -------
+    Reply
+        With status ``timeout`` or ``error``, the error's class, status and message (secrets of
+        the environment removed), and ``fatal`` where every further call would fail too.
+    """
+    status = _status(error)
+    told = getattr(error, "api_message", None) or str(error)
+    head = type(error).__name__ if status is None else f"{type(error).__name__} {status}"
+    return Reply(
+        status="timeout" if is_timeout(error) else "error",
+        error=redact(f"{head}: {told}"[:_MAX_ERROR]),
+        fatal=is_fatal(error),
+        seconds=seconds,
+        request_id=getattr(error, "request_id", None),
+        n_tries=getattr(error, "n_tries", 1),
+        settings=settings,
+    )
+
+
+def retry_after(error: BaseException | None) -> float | None:
+    """Return how many seconds the service asked to wait, or None when it did not say.
+
+    Reads ``retry-after-ms``, then ``retry-after`` as seconds or as an HTTP date. A value that
+    cannot be read, is negative or is not finite counts as not said.
+    """
+    if error is None:
+        return None
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        value = _header(error, name)
+        if value is None:
+            continue
+        seconds = _seconds(value, unit)
+        if seconds is not None and 0 <= seconds < float("inf"):
+            return seconds
+    return None
+
+
+def _seconds(value: str, unit: float) -> float | None:
+    try:
+        return float(value) / unit
+    except ValueError:
+        pass
+    try:
+        when = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    when = when if when.tzinfo else when.replace(tzinfo=UTC)
+    return max(0.0, (when - datetime.now(UTC)).total_seconds())
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How often to ask again and how long to wait.
+
+    Attributes
+    ----------
+    tries : int, default 6
+        Calls in all, the first included.
+    base, longest : float
+        Seconds: the first wait and the longest without a word from the service. The wait doubles
+        with each try and carries up to ``base`` of jitter.
+    cap : float, default 120
+        Seconds: the longest wait that the service may ask for; the SDK itself knows no cap.
+    """
+
+    tries: int = 6
+    base: float = 0.5
+    longest: float = 30.0
+    cap: float = 120.0
+
+    def wait(self, state: tenacity.RetryCallState) -> float:
+        """Return the seconds to wait before the next try."""
+        error = state.outcome.exception() if state.outcome else None
+        asked = retry_after(error)
+        if asked is not None:
+            return min(asked, self.cap)
+        growth = tenacity.wait_exponential(multiplier=self.base, max=self.longest)
+        return growth(state) + tenacity.wait_random(0, self.base)(state)
+
+    async def call(self, function: Callable[[], Awaitable[_T]]) -> tuple[_T, int]:
+        """Return what the function returns and how often it was called.
+
+        The last error is raised when the tries are used up or asking again cannot help; it
+        carries the number of calls as ``n_tries``.
+        """
+        n_tries = 0
+
+        async def once() -> _T:
+            nonlocal n_tries
+            n_tries += 1
+            return await function()
+
+        retrying = tenacity.AsyncRetrying(
+            stop=tenacity.stop_after_attempt(self.tries),
+            wait=self.wait,
+            retry=tenacity.retry_if_exception(is_transient),
+            before_sleep=_note,
+            reraise=True,
+        )
+        try:
+            return await retrying(once), n_tries
+        except Exception as error:
+            error.n_tries = n_tries  # type: ignore[attr-defined]
+            raise
+
+
+def _note(state: tenacity.RetryCallState) -> None:
+    error: Any = state.outcome.exception() if state.outcome else None
+    wait = state.next_action.sleep if state.next_action else 0.0
+    # the message of an error may quote the request; its class and status say enough
+    _log.info("try %d: %s %s; next in %.2f s", state.attempt_number, type(error).__name__,
+              _status(error) or "", wait)  # fmt: skip
