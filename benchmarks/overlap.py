@@ -1,0 +1,270 @@
+"""Shared n-grams against three other ways to count them, on the same texts in the same run.
+
+``python -m benchmarks.overlap`` prints a table; ``--quick`` takes a tenth of the answers, once.
+Every way gives, for each answer and n = 3..12, whether an n-gram is shared, how many distinct ones,
+and their share of the answer's; the results are compared before anything is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import TypeVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.feature_extraction.text import CountVectorizer
+
+from skillcomp import overlap
+from skillcomp.ngrams import STOP_WORDS
+
+R = TypeVar("R")
+LENGTHS = range(3, 13)
+N_ANSWERS, ANSWER_TOKENS, SKILL_TOKENS, N_SKILLS = 20_000, 150, 1_200, 6
+TARGETS = {"sets": 80, "sets_cached": 8, "vectorizer": 10}
+
+# Letters by their frequency in English text, in percent.
+_LETTERS = dict(
+    zip(
+        "etaoinshrdlcumwfgypbvkjxqz",
+        [12.7, 9.1, 8.2, 7.5, 7.0, 6.7, 6.3, 6.1, 6.0, 4.3, 4.0, 2.8, 2.8, 2.4,
+         2.4, 2.2, 2.0, 2.0, 1.9, 1.5, 1.0, 0.8, 0.15, 0.15, 0.1, 0.07],
+        strict=True,
+    )
+)  # fmt: skip
+_SMALL = "the a of to and in is it you are for on as be at or an not by if we can has one so no"
+_GLUE = [*[" "] * 8, *[", ", ". "] * 2, "; ", ": ", " (", ") ", "-", "\n\n- ", " — ", "’s ", "` "]
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Answers, the skills they are about, and for each answer which."""
+
+    answers: list[str]
+    skills: list[str]
+    skill_of: NDArray[np.int64]
+
+    def head(self, n: int) -> Texts:
+        """Return the first answers only."""
+        return Texts(self.answers[:n], self.skills, self.skill_of[:n])
+
+
+def synthetic(n_answers: int = N_ANSWERS, *, seed: int = 0) -> Texts:
+    """Return answers of 150 content tokens; three in ten copy 3 to 40 tokens from their skill."""
+    rng = np.random.default_rng(seed)
+    letters, weight = np.array(list(_LETTERS)), np.array(list(_LETTERS.values()))
+    sizes = rng.choice(
+        np.arange(4, 14), p=[0.14, 0.16, 0.17, 0.16, 0.13, 0.1, 0.06, 0.04, 0.02, 0.02], size=20_000
+    )
+    made = ("".join(rng.choice(letters, size=k, p=weight / weight.sum())) for k in sizes)
+    words = np.array([w for w in dict.fromkeys(made) if w not in STOP_WORDS], dtype=object)
+    zipf = 1 / (np.arange(len(words)) + 2.7)  # Zipf-Mandelbrot
+    zipf /= zipf.sum()
+    # The same frequent words stand in another order in each subject.
+    subjects = [rng.permutation(2_000) for _ in range(N_SKILLS)]
+
+    def draw(subject: int, size: int) -> NDArray[np.int64]:
+        rank = rng.choice(len(words), size=size, p=zipf)
+        return np.where(rank < 2_000, subjects[subject][np.minimum(rank, 1_999)], rank)
+
+    skills = [draw(s, SKILL_TOKENS) for s in range(N_SKILLS)]
+    skill_of = rng.integers(N_SKILLS, size=n_answers)
+    answers = []
+    for s in skill_of:
+        answer = draw(s, ANSWER_TOKENS)
+        if rng.random() < 0.3:
+            span = int(rng.integers(3, 41))
+            source, target = rng.integers(SKILL_TOKENS - span), rng.integers(ANSWER_TOKENS - span)
+            answer[target : target + span] = skills[s][source : source + span]
+        answers.append(_prose(words[answer], rng))
+    return Texts(answers, [_prose(words[skill], rng) for skill in skills], skill_of)
+
+
+def _prose(tokens: NDArray[np.object_], rng: np.random.Generator) -> str:
+    """Put small words, stop words, punctuation and capitals between content tokens."""
+    filler = np.array([*_SMALL.split(), *sorted(STOP_WORDS)], dtype=object)
+    between = rng.choice(filler, size=(len(tokens), 2)) + " "
+    between[rng.random(between.shape) < 0.5] = ""
+    glue = rng.choice(np.array(_GLUE, dtype=object), size=len(tokens))
+    capital = rng.random(len(tokens)) < 0.1
+    tokens = np.where(capital, [t.capitalize() for t in tokens], tokens)
+    return "".join(tokens + glue + between[:, 0] + between[:, 1])
+
+
+Counts = tuple[NDArray[np.int64], NDArray[np.int64]]  # n_shared, n_distinct; one row an answer
+
+
+def _tokenize(text: str) -> list[str]:
+    folded = re.sub(r"[^a-z0-9\s]", " ", text.lower())
+    return [t for t in folded.split() if len(t) > 3 and t not in STOP_WORDS]
+
+
+def _ngrams(tokens: list[str], n: int) -> set[str]:
+    return {" ".join(tokens[i : i + n]) for i in range(len(tokens) - n + 1)}
+
+
+def sets(texts: Texts) -> Counts:
+    """Count with the report's function as written: both texts are split anew for every n."""
+    rows = []
+    for answer, s in zip(texts.answers, texts.skill_of, strict=True):
+        for n in LENGTHS:
+            own = _ngrams(_tokenize(answer), n)
+            body = _ngrams(_tokenize(texts.skills[s] + " "), n)
+            rows.append((len([g for g in own if g in body]), len(own)))
+    return _table(rows)
+
+
+def sets_cached(texts: Texts) -> Counts:
+    """Count with the skill's n-grams made once, and the answer split once."""
+    bodies = [{n: _ngrams(_tokenize(skill), n) for n in LENGTHS} for skill in texts.skills]
+    rows = []
+    for answer, s in zip(texts.answers, texts.skill_of, strict=True):
+        tokens = _tokenize(answer)
+        for n in LENGTHS:
+            own, body = _ngrams(tokens, n), bodies[s][n]
+            rows.append((len([g for g in own if g in body]), len(own)))
+    return _table(rows)
+
+
+def _table(rows: list[tuple[int, int]]) -> Counts:
+    both = np.array(rows).reshape(-1, len(LENGTHS), 2)
+    return both[:, :, 0], both[:, :, 1]
+
+
+def vectorizer(texts: Texts) -> Counts:
+    """Count with CountVectorizer over the n-grams of the skill alone.
+
+    The quickest way found: its analyzer once an answer, a table over the skill's n-grams, and sets
+    for the distinct ones (a table over all n-grams of all answers takes three times as long or
+    more).
+    """
+    shared = np.zeros((len(texts.answers), len(LENGTHS)), dtype=np.int64)
+    distinct = np.zeros_like(shared)
+    ngrams = CountVectorizer(
+        ngram_range=(LENGTHS[0], LENGTHS[-1]),
+        token_pattern=r"[a-z0-9]{4,}",
+        stop_words=sorted(STOP_WORDS),
+    ).build_analyzer()
+    ends = np.cumsum([0, *(ANSWER_TOKENS - n + 1 for n in LENGTHS)]).tolist()
+    for s, skill in enumerate(texts.skills):
+        mine = np.flatnonzero(texts.skill_of == s)
+        found = [ngrams(texts.answers[i]) for i in mine]
+        count = CountVectorizer(analyzer=_as_it_is, binary=True).fit([ngrams(skill)])
+        table = count.transform(found).tocsc()
+        length = np.array([gram.count(" ") + 1 for gram in count.get_feature_names_out()])
+        for k, n in enumerate(LENGTHS):
+            columns = table[:, np.flatnonzero(length == n)]
+            shared[mine, k] = np.asarray(columns.sum(axis=1)).ravel()
+            distinct[mine, k] = [len(set(grams[ends[k] : ends[k + 1]])) for grams in found]
+    return shared, distinct
+
+
+def _as_it_is(grams: list[str]) -> list[str]:
+    return grams
+
+
+def frames(texts: Texts) -> tuple[pd.DataFrame, dict[str, str]]:
+    slugs = [f"skill-{s}" for s in texts.skill_of]
+    attempts = pd.DataFrame(
+        {
+            "attempt_id": [f"{slug}/{i}/skill/1" for i, slug in enumerate(slugs)],
+            "skill": slugs,
+            "case_id": [f"{slug}/{i % 14}" for i, slug in enumerate(slugs)],
+            "condition": "skill",
+            "answer": texts.answers,
+        }
+    )
+    return attempts, {f"skill-{s}": skill for s, skill in enumerate(texts.skills)}
+
+
+def ours(texts: Texts) -> pd.DataFrame:
+    attempts, skills = frames(texts)
+    return overlap.score(attempts, skills=skills, n=LENGTHS, exclude_prompt=False)
+
+
+def require_equal(name: str, found: Counts, reference: pd.DataFrame) -> None:
+    """Raise unless a way of counting agrees with ours in every answer and n."""
+    shared, distinct = (counts.ravel() for counts in found)
+    head = reference.iloc[: len(shared)]
+    same = (
+        np.array_equal(shared, head["n_shared"])
+        and np.array_equal(shared > 0, head["any_shared"])
+        and np.array_equal(shared / np.maximum(distinct, 1), head["share"].fillna(0))
+    )
+    if not same:
+        raise AssertionError(f"{name} and skillcomp.overlap.score disagree")
+
+
+def timed(work: Callable[[Texts], R], texts: Texts) -> tuple[float, R]:
+    begin = time.perf_counter()
+    result = work(texts)
+    return time.perf_counter() - begin, result
+
+
+def peak_memory(n_answers: int) -> float:
+    """Return the peak GiB of this process after scoring, texts and libraries included."""
+    ours(synthetic(n_answers))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak * (1 if sys.platform == "darwin" else 1024) / 2**30
+
+
+def compare(n_answers: int, rounds: int) -> list[str]:
+    """Return the lines of the table; the ways take turns, so that a busy machine slows all."""
+    texts = synthetic(n_answers)
+    half, tenth = texts.head(n_answers // 2), texts.head(n_answers // 10)
+    peers: list[tuple[str, Callable[[Texts], Counts], Texts, int]] = [
+        ("(a) sets as the report has them, a tenth scaled", sets, tenth, 10),
+        ("(b) sets, skill's n-grams and tokens kept", sets_cached, texts, 1),
+        ("(c) scikit-learn CountVectorizer", vectorizer, texts, 1),
+    ]
+    ours(tenth)
+    own, own_half = [], []
+    spent: dict[str, list[float]] = {label: [] for label, *_ in peers}
+    for _ in range(rounds):
+        for label, work, some, scale in peers:
+            seconds, reference = timed(ours, texts)
+            own.append(seconds)
+            own_half.append(timed(ours, half)[0])
+            seconds, found = timed(work, some)
+            spent[label].append(seconds * scale)
+            require_equal(label, found, reference)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
+        peak = alone.submit(peak_memory, n_answers).result()
+
+    best = statistics.median(own)
+    lines = [
+        f"{n_answers:,} answers of {ANSWER_TOKENS} tokens, {N_SKILLS} skills of {SKILL_TOKENS:,} "
+        f"tokens, n = {LENGTHS[0]}..{LENGTHS[-1]}: equal results, median of {rounds} rounds",
+        f"{'skillcomp.overlap.score':<50} {best:9.2f} s",
+    ]
+    for label, work, _, _ in peers:
+        seconds = statistics.median(spent[label])
+        goal = f"to reach: {TARGETS[work.__name__]}"
+        lines.append(f"{label:<50} {seconds:9.2f} s {seconds / best:7.1f} x   {goal}")
+    growth = best / statistics.median(own_half)
+    lines.append(f"twice as many answers take {growth:.2f} times as long")
+    lines.append(
+        f"peak memory of a process with texts and libraries {peak:.2f} GiB   to stay below 1"
+    )
+    return lines
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the comparison and print it."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.overlap", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the answers, one round")
+    quick = parser.parse_args(argv).quick
+    print("\n".join(compare(N_ANSWERS // 10, 1) if quick else compare(N_ANSWERS, 3)))
+
+
+if __name__ == "__main__":
+    main()
