@@ -1,0 +1,234 @@
+"""What attempts and passages share with their skill, as a frame."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import skillcomp as sc
+from skillcomp.errors import FrameError
+from skillcomp.ngrams import tokenize
+from skillcomp.overlap import score
+
+CORPUS = Path(__file__).resolve().parent.parent / "data" / "corpus" / "copies.jsonl"
+SKILLS = {
+    "types": "Always narrow unknown values before they leak further inside.",
+    "retry": "Once.",
+}
+COLUMNS = [
+    *("kind", "attempt_id", "passage_id", "skill", "case_id", "condition", "repeat", "document"),
+    *("level", "n", "any_shared", "n_shared", "n_distinct", "share", "longest_run"),
+    *("longest_text", "n_tokens"),
+]
+
+
+def attempts(*answers: str | None, **other: Any) -> pd.DataFrame:
+    rows = range(1, len(answers) + 1)
+    return pd.DataFrame(
+        {
+            "attempt_id": [f"types/1/skill/{i}" for i in rows],
+            "skill": "types",
+            "case_id": "types/1",
+            "condition": "skill",
+            "repeat": list(rows),
+            "answer": answers,
+            **other,
+        }
+    )
+
+
+def cases(prompt: str | None = "What is it?") -> pd.DataFrame:
+    return pd.DataFrame({"skill": ["types"], "case_id": ["types/1"], "prompt": [prompt]})
+
+
+def grams(text: str, n: int) -> set[tuple[str, ...]]:
+    words = tokenize(text)
+    return {tuple(words[i : i + n]) for i in range(len(words) - n + 1)}
+
+
+def test_one_row_per_text_and_length_with_the_columns_of_the_docstring() -> None:
+    found = score(
+        attempts("Narrow the unknown values!", "No."), skills=SKILLS, cases=cases(), n=[2, 3]
+    )
+    assert found.columns.tolist() == COLUMNS
+    assert found["n"].tolist() == [2, 3, 2, 3]
+    assert found["kind"].eq("attempt").all()
+    assert found["passage_id"].isna().all() and found["level"].isna().all()
+    assert found["any_shared"].tolist() == [True, True, False, False]
+    assert found["n_shared"].tolist() == [2, 1, 0, 0]
+    assert found["longest_run"].tolist() == [3, 3, 0, 0]
+    assert found["longest_text"].tolist() == ["Narrow the unknown values"] * 2 + [""] * 2
+
+
+def test_a_text_without_ngrams_has_no_share_and_shares_none() -> None:
+    found = score(attempts("narrow"), skills=SKILLS, cases=cases(), n=[1, 2])
+    assert found["share"].iloc[0] == 1.0
+    assert pd.isna(found["share"].iloc[1])
+    assert found["any_shared"].tolist() == [True, False]
+
+
+def test_a_missing_answer_is_unknown_and_never_false() -> None:
+    found = score(attempts(None, ""), skills=SKILLS, cases=cases(), n=[3])
+    counted = ["any_shared", "n_shared", "n_distinct", "share", "longest_run", "longest_text"]
+    assert found.loc[0, [*counted, "n_tokens"]].isna().all()
+    assert not found.loc[1, "any_shared"]
+    assert found.loc[1, "n_tokens"] == 0
+
+
+def test_dtypes_are_the_same_when_there_are_no_texts() -> None:
+    full = score(attempts("narrow"), skills=SKILLS, cases=cases())
+    empty = score(attempts("narrow").iloc[:0], skills=SKILLS, cases=cases())
+    assert len(empty) == 0
+    assert empty.dtypes.to_dict() == full.dtypes.to_dict()
+    missing = score(attempts(None), skills=SKILLS, cases=cases())
+    assert missing.dtypes.to_dict() == full.dtypes.to_dict()
+
+
+def test_what_stands_in_the_prompt_does_not_count() -> None:
+    # Shared 2-grams: narrow unknown, unknown values, values leak. The prompt holds the first two.
+    answer = attempts("narrow unknown values leak")
+    asked = cases("Why narrow unknown values?")
+    found = score(answer, skills=SKILLS, cases=asked, n=[2, 3, 4])
+    assert found["n_shared"].tolist() == [1, 1, 1]
+    # The denominator stays the whole text: 3 distinct 2-grams.
+    assert found["share"].iloc[0] == pytest.approx(1 / 3)
+    # The run as a whole is longer than what the prompt holds.
+    assert found["longest_run"].iloc[0] == 4
+    counted = score(answer, skills=SKILLS, n=[2], exclude_prompt=False)
+    assert counted["n_shared"].tolist() == [3]
+
+
+def test_an_answer_that_only_repeats_its_prompt_shares_nothing() -> None:
+    prompt = "Why narrow unknown values leak further inside?"
+    found = score(attempts(prompt), skills=SKILLS, cases=cases(prompt), n=[1, 2, 3])
+    assert not found["any_shared"].any()
+    assert found["longest_run"].eq(0).all() and found["longest_text"].eq("").all()
+
+
+def test_without_the_prompt_a_longer_ngram_can_be_new_where_its_parts_are_not() -> None:
+    skills = {"types": "alpha beta1 gamma delta1"}
+    asked = cases("alpha beta1 gamma; then beta1 gamma delta1")
+    found = score(attempts("alpha beta1 gamma delta1"), skills=skills, cases=asked, n=[3, 4])
+    assert found["any_shared"].tolist() == [False, True]
+
+
+def test_a_placebo_answer_is_compared_with_its_cases_skill_not_the_one_loaded() -> None:
+    skills = {**SKILLS, "retry": "repeat safely after failure"}
+    texts = attempts("repeat safely after failure", condition="placebo", loaded_skill="retry")
+    assert not score(texts, skills=skills, cases=cases(), n=[2])["any_shared"].any()
+
+
+def test_passages_need_no_prompt_and_keep_document_and_level() -> None:
+    passages = pd.DataFrame(
+        {
+            "passage_id": ["p1"], "skill": ["types"], "document": ["types/what"],
+            "level": ["verbatim"], "text": [SKILLS["types"]],
+        }
+    )  # fmt: skip
+    found = score(passages, skills=SKILLS)
+    assert found["kind"].eq("passage").all() and found["attempt_id"].isna().all()
+    assert found[["document", "level"]].drop_duplicates().values.tolist() == [
+        ["types/what", "verbatim"]
+    ]
+    # narrow unknown values leak further inside always: 7 content tokens, all shared.
+    assert found["n_tokens"].eq(7).all() and found["longest_run"].eq(7).all()
+    assert found.loc[found["n"].le(7), "share"].eq(1.0).all()
+    assert found.loc[found["n"].gt(7), "share"].isna().all()
+
+
+def test_a_skill_record_serves_as_well_as_its_text() -> None:
+    record = sc.records.Skill(slug="types", text=SKILLS["types"])
+    texts = attempts("narrow unknown values")
+    by_record = score(texts, skills={"types": record}, cases=cases())
+    pd.testing.assert_frame_equal(by_record, score(texts, skills=SKILLS, cases=cases()))
+
+
+def test_the_texts_are_not_changed() -> None:
+    texts, asked = attempts("narrow", None), cases()
+    before, asked_before = texts.copy(), asked.copy()
+    score(texts, skills=SKILLS, cases=asked)
+    pd.testing.assert_frame_equal(texts, before)
+    pd.testing.assert_frame_equal(asked, asked_before)
+
+
+def test_a_tokenizer_can_be_given() -> None:
+    found = score(
+        attempts("it is so"),
+        skills={"types": "so it is"},
+        cases=cases(""),
+        n=[2],
+        tokenizer=str.split,
+    )
+    assert found["n_shared"].tolist() == [1]
+    assert found["longest_text"].tolist() == ["it is"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"cases": None}, r"exclude_prompt=True .* give cases=, or exclude_prompt=False"),
+        ({"cases": cases(None)}, r"'types/1' has no prompt in cases"),
+        (
+            {"skills": {"typos": "a"}},
+            r"'types' \(1 rows\), which is not in skills; there: typos. Did",
+        ),
+        ({"skills": {"types": " "}}, r"skills\['types'\]: found str without text"),
+        ({"texts": cases()}, r"found none of the two among: skill, case_id, prompt"),
+        ({"texts": attempts("a").assign(passage_id="p")}, r"found both among"),
+        ({"texts": attempts("a").drop(columns="answer")}, r"attempts need a column 'answer'"),
+        ({"texts": attempts("a").assign(case_id="types/01")}, r"'types/01' is not in cases .* Did"),
+        ({"texts": pd.concat([attempts("a")] * 2)}, r"2 rows share a key"),
+        ({"texts": ["a text"]}, r"expected a pandas DataFrame, found list"),
+    ],
+)
+def test_what_cannot_be_scored_is_named(change: dict[str, Any], message: str) -> None:
+    given = {"texts": attempts("a"), "skills": SKILLS, "cases": cases(), **change}
+    with pytest.raises(FrameError, match=message):
+        score(given.pop("texts"), **given)
+
+
+def test_the_pilots_answers_share_six_tokens_as_often_as_counted_by_sets(
+    pilot: sc.RunStore, pilot_cases: pd.DataFrame
+) -> None:
+    answers = sc.frames.attempts(pilot)
+    found = score(answers, skills=pilot.skills, cases=pilot_cases)
+    prompts = pilot_cases.set_index("case_id")["prompt"]
+    for n in (3, 6, 12):
+        mine = found[found["n"].eq(n)].set_index("attempt_id")
+        for row in answers.itertuples():
+            own = grams(row.answer, n)
+            counted = own & grams(pilot.skills[row.skill].text, n)
+            counted -= grams(prompts[row.case_id], n)
+            assert mine.loc[row.attempt_id, "n_shared"] == len(counted)
+            assert mine.loc[row.attempt_id, "share"] == len(counted) / len(own)
+    answer_of = answers.set_index("attempt_id")["answer"]
+    pairs = zip(found["attempt_id"], found["longest_text"], strict=True)
+    assert all(piece in answer_of[attempt] for attempt, piece in pairs)
+    # Counted from the files with plain sets.
+    flagged = found[found["n"].eq(6)].groupby(["condition", "skill"])["any_shared"].sum()
+    assert flagged["baseline"].sum() == 0 and flagged["placebo"].sum() == 0
+    assert flagged["skill"].to_dict() == {
+        "base-rate-reasoning": 0,
+        "braid-provenance": 11,
+        "idempotent-retries": 2,
+        "lantern-escalation": 7,
+        "tidemark-reconciliation": 3,
+        "type-safety": 4,
+    }
+    # At n = 4, one of 168 baseline answers and 69 of 168 skill answers.
+    four = found[found["n"].eq(4)].groupby("condition")["any_shared"].sum()
+    assert four.to_dict() == {"baseline": 1, "placebo": 0, "skill": 69}
+
+
+def test_the_recorded_passages_share_six_tokens_by_their_level(pilot: sc.RunStore) -> None:
+    found = score(sc.frames.passages(CORPUS), skills=pilot.skills, n=6)
+    assert found.groupby("level")["any_shared"].sum().to_dict() == {
+        "fresh": 0,
+        "heavy_revision": 0,
+        "light_revision": 0,
+        "near_copy": 33,
+        "verbatim": 36,
+    }
