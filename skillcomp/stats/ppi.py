@@ -12,22 +12,23 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import norm
 from scipy.stats import t as student_t
 
 from skillcomp.stats.clusters import cr2, cr2_mean
 from skillcomp.stats.results import NAN, Interval, check_level, undefined
-from skillcomp.stats.score import quantile
+from skillcomp.stats.score import quantile, wilson_limits
 
 __all__ = ["ppi_mean", "ppi_paired", "within_range"]
 
 Floats = NDArray[np.float64]
 
-# With fewer gold cases on which grader and gold differ, the spread of the correction is hardly
-# seen. Two imagined cases, one error in each direction, are then added to the variance; their
-# squares sum to 1. Coverage stayed at or above 94 % from 10 gold cases on, ceiling included.
-_FEWEST_DISAGREEMENTS = 5
+# With fewer gold cases on which the grader errs in one direction, the spread of the correction is
+# hardly seen. Two imagined cases, one error in each direction, are then added to the variance;
+# their squares sum to 1. Coverage stayed at or above 94 % from 10 gold cases on, ceiling included.
+_FEWEST_ERRORS = 5
 _IMAGINED_SQUARES = 1.0
+# A rate beyond this (or below one less) has a skewed sampling distribution; t covered 93 % there.
+_HIGHEST_RATE = 0.9
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class _Data:
     gold: Floats
     predicted: Floats
     on_gold: Floats
-    weights: Floats | None
+    weights: Floats
+    weighted: bool
     clusters: NDArray[np.intp]
     clustered: bool
     notes: tuple[str, ...]
@@ -45,6 +47,20 @@ class _Data:
     @property
     def labelled(self) -> NDArray[np.bool_]:
         return np.isfinite(self.gold)
+
+    @property
+    def gold_clusters(self) -> int:
+        return int(np.unique(self.clusters[self.labelled]).size)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Estimate before any rule is applied; ``error`` is what gold adds to each of its cases."""
+
+    estimate: float
+    variance: float
+    df: float
+    error: Floats
 
 
 def within_range(
@@ -118,17 +134,18 @@ def _collect(
     notes = []
     if lost:
         notes.append(f"{lost} cases without a prediction left out, {lost_gold} of them with gold")
-    weights = None
+    weights, weighted = np.ones(int(usable.sum())), False
     if inclusion_probability is not None:
         chance = _vector("inclusion_probability", inclusion_probability, y.size)
         known = chance[labelled & usable]
         if not np.all((known > 0.0) & (known <= 1.0)):
             raise ValueError("inclusion_probability must lie in (0, 1] for every case with gold.")
         if known.size and np.ptp(known) > 1e-9:
-            weights = 1.0 / np.where(labelled, chance, 1.0)[usable]
+            weights, weighted = 1.0 / np.where(labelled, chance, 1.0)[usable], True
     codes = np.unique(labels[usable], return_inverse=True)[1]
     return _Data(
-        y[usable], f[usable], g[usable], weights, codes, clusters is not None, tuple(notes)
+        y[usable], f[usable], g[usable], weights, weighted, codes, clusters is not None,
+        tuple(notes),
     )
 
 
@@ -148,30 +165,30 @@ def _tuned(data: _Data) -> float:
     if has.all():
         # Across repeats of one case: the case's own mean cancels on both sides.
         return _share(_cross(y - f, g - f), _cross(g - f, g - f))
-    if data.weights is not None:
+    if data.weighted:
         w = data.weights[has]
         return _share(_cross(y, g, w), _cross(g, g, w))
     ratio = float(has.sum()) / float((~has).sum())
     return _share(_cross(y, g), _cross(g, g) + ratio * _cross(f, f))
 
 
-def _every_case(data: _Data, lam: float, ddof: int) -> tuple[float, float, float, Floats]:
+def _every_case(data: _Data, lam: float, ddof: int) -> _Found:
     values = lam * data.predicted + data.gold - lam * data.on_gold
     estimate = float(values.mean())
     if data.clustered and np.unique(data.clusters).size > 1:
         found = cr2_mean(values, data.clusters)
-        return estimate, found.se**2, found.df, values
+        return _Found(estimate, found.se**2, found.df, values)
     n = values.size
     variance = float(values.var(ddof=ddof)) / n if n > ddof else 0.0
-    return estimate, variance, n - 1.0, values
+    return _Found(estimate, variance, n - 1.0, values)
 
 
-def _subset(data: _Data, lam: float, ddof: int) -> tuple[float, float, float, Floats]:
+def _subset(data: _Data, lam: float, ddof: int) -> _Found:
     has = data.labelled
     error = data.gold[has] - lam * data.on_gold[has]
     rest = lam * data.predicted[~has]
     estimate = float(rest.mean() + error.mean())
-    groups = int(np.unique(data.clusters[has]).size)
+    groups = data.gold_clusters
     if data.clustered and groups > 1:
         # Response = theta - beta in the unlabelled rows and beta in the labelled ones: the first
         # coefficient is the sum of the two means, so CR2 covers what they share in a cluster.
@@ -182,31 +199,46 @@ def _subset(data: _Data, lam: float, ddof: int) -> tuple[float, float, float, Fl
         order = np.concatenate([data.clusters[~has], data.clusters[has]])
         fit = cr2(response, design, order)
         df = min(float(np.nan_to_num(fit.df[0], nan=1.0)), groups - 1.0)
-        return estimate, float(fit.covariance[0, 0]), df, error
+        return _Found(estimate, float(fit.covariance[0, 0]), df, error)
     spread = float(error.var(ddof=ddof)) / error.size if error.size > ddof else 0.0
     variance = float(rest.var(ddof=ddof)) / rest.size if rest.size > ddof else 0.0
-    return estimate, spread + variance, (groups if data.clustered else error.size) - 1.0, error
+    return _Found(estimate, spread + variance, groups - 1.0, error)
 
 
-def _weighted(data: _Data, lam: float) -> tuple[float, float, float, Floats]:
+def _weighted(data: _Data, lam: float) -> _Found:
     has = data.labelled
-    assert data.weights is not None
     w = np.where(has, data.weights, 0.0) / data.weights[has].sum()
     error = np.where(has, data.gold - lam * data.on_gold, 0.0)
     correction = float(w @ error)
     mean = float(data.predicted.mean())
     influence = lam * (data.predicted - mean) / has.size + w * (error - correction)
     totals = np.bincount(data.clusters, weights=influence)
-    groups = int(np.unique(data.clusters[has]).size)
+    groups = data.gold_clusters
     inflate = groups / (groups - 1.0) if groups > 1 else 1.0
-    return lam * mean + correction, inflate * float(totals @ totals), groups - 1.0, error[has]
+    variance = inflate * float(totals @ totals)
+    return _Found(lam * mean + correction, variance, groups - 1.0, error[has])
 
 
-def _sparse(data: _Data, error: Floats) -> bool:
+def _collapse_rule(data: _Data, found: _Found) -> str:
     has = data.labelled
-    differing = int((np.abs(data.gold[has] - data.on_gold[has]) > 1e-9).sum())
-    _, counts = np.unique(np.round(error, 9), return_counts=True)
-    return min(differing, error.size - int(counts.max())) < _FEWEST_DISAGREEMENTS
+    error = data.gold[has] - data.on_gold[has]
+    fewest = min(int((error > 1e-9).sum()), int((error < -1e-9).sum()))
+    _, counts = np.unique(np.round(found.error, 9), return_counts=True)
+    if min(fewest, found.error.size - int(counts.max())) < _FEWEST_ERRORS:
+        return f"fewer than {_FEWEST_ERRORS} gold cases on which the grader errs in one direction"
+    if data.clustered and data.gold_clusters < 2:
+        return "gold in one cluster only"
+    if not found.variance > 1e-15:
+        return "no variation between cases"
+    return ""
+
+
+def _fitted(data: _Data, lam: float, ddof: int) -> tuple[str, _Found]:
+    if data.labelled.all():
+        return "gold on every case", _every_case(data, lam, ddof)
+    if data.weighted:
+        return "gold on a subset of unequal inclusion probability", _weighted(data, lam)
+    return "gold on a subset", _subset(data, lam, ddof)
 
 
 def _estimate(
@@ -217,62 +249,44 @@ def _estimate(
     ci_level: float,
     bounds: tuple[float, float],
 ) -> Interval:
-    has, notes = data.labelled, list(data.notes)
+    has, groups, notes = data.labelled, data.gold_clusters, list(data.notes)
     if not has.any():
-        return undefined(
-            label, "; ".join((*notes, "no case with gold")), ci_level=ci_level, n=float(has.size)
-        )
+        reason = "; ".join((*notes, "no case with gold"))
+        return undefined(label, reason, ci_level=ci_level, n=0.0)
     weight = _tuned(data) if lam is None else lam
-    ddof = 0 if reference == "normal" else 1
-    if has.all():
-        design = "gold on every case"
-        estimate, variance, df, error = _every_case(data, weight, ddof)
-    elif data.weights is not None:
-        design = "gold on a subset of unequal inclusion probability"
-        estimate, variance, df, error = _weighted(data, weight)
-    else:
-        design = "gold on a subset"
-        estimate, variance, df, error = _subset(data, weight, ddof)
-    groups = int(np.unique(data.clusters[has]).size)
+    normal = reference == "normal"
+    design, found = _fitted(data, weight, 0 if normal else 1)
     over = f"CR2 over {groups} clusters" if data.clustered else "variance over cases"
-    tail = "normal quantile, population variances" if reference == "normal" else "t"
+    tail = "normal quantile, population variances" if normal else "t"
     method = f"{label}, {design}, lambda={weight:.4f}, {over}, {tail}"
-    if _sparse(data, error):
-        few = f"fewer than {_FEWEST_DISAGREEMENTS} gold cases on which grader and gold differ"
-        if reference == "normal":
-            notes.append(f"{few}: this interval can collapse")
-        else:
-            variance += _IMAGINED_SQUARES / ((groups + 1.0) * (groups + 2.0))
-            method += ", variance with one imagined error in each direction"
-            notes.append(f"{few}, where the plain interval can collapse: two imagined errors added")
-    return _finished(
-        method, notes, (estimate, variance, max(df, 1.0)), reference, ci_level, bounds,
-        (float(has.size), float(groups) if data.clustered else NAN),
-    )
-
-
-def _finished(
-    method: str,
-    notes: list[str],
-    found: tuple[float, float, float],
-    reference: str,
-    ci_level: float,
-    bounds: tuple[float, float],
-    sizes: tuple[float, float],
-) -> Interval:
-    estimate, variance, df = found
-    se = math.sqrt(variance)
-    df = math.inf if reference == "normal" else df
-    half = quantile(ci_level, df) * se
-    p_value = NAN
-    if se > 0.0:
-        ratio = abs(estimate) / se
-        p_value = float(2.0 * (norm.sf(ratio) if math.isinf(df) else student_t.sf(ratio, df)))
-    inside, low, high, cut = within_range(estimate, estimate - half, estimate + half, bounds)
+    variance = found.variance if math.isfinite(found.variance) else 0.0
+    df = math.inf if normal else max(found.df, 1.0)
+    rule = _collapse_rule(data, found)
+    if rule and not normal:
+        variance += _IMAGINED_SQUARES / ((groups + 1.0) * (groups + 2.0))
+        method += ", variance with one imagined error in each direction"
+        notes.append(f"{rule}, where the plain interval can collapse: two imagined errors added")
+    elif rule:
+        notes.append(f"{rule}: this interval can collapse")
+    estimate, se = found.estimate, math.sqrt(variance)
+    low, high = (estimate + sign * quantile(ci_level, df) * se for sign in (-1.0, 1.0))
+    if bounds[0] == 0.0 and not rule and not normal and _skewed(estimate):
+        units = max(estimate * (1.0 - estimate) / variance, float(groups))
+        low, high = map(float, wilson_limits(estimate, units, quantile(ci_level, df)))
+        method += f", Wilson on effective n {units:.1f}"
+        notes.append(f"rate above {_HIGHEST_RATE} or below {1 - _HIGHEST_RATE:.1f}: score interval")
+    inside, low, high, cut = within_range(estimate, low, high, bounds)
+    # Only a delta has a zero worth testing.
+    tested = bounds[0] < 0.0 < se
     return Interval(
-        inside, low, high, ci_level, method, "; ".join(filter(None, (*notes, cut))), sizes[0],
-        sizes[1], se, NAN if math.isinf(df) else df, p_value,
+        inside, low, high, ci_level, method, "; ".join(filter(None, (*notes, cut))),
+        float(has.sum()), float(groups) if data.clustered else NAN, se, NAN if normal else df,
+        float(2.0 * student_t.sf(abs(estimate) / se, df)) if tested else NAN,
     )
+
+
+def _skewed(rate: float) -> bool:
+    return 0.0 < rate < 1.0 and not 1.0 - _HIGHEST_RATE <= rate <= _HIGHEST_RATE
 
 
 def _checked(lam: float | None, reference: str, ci_level: float) -> float:
@@ -340,9 +354,12 @@ def ppi_mean(
     -----
     With gold on some repeats of every case the value of a case is ``lam`` times its mean over all
     repeats plus gold minus ``lam`` times the grader on the gold repeats; the variance is that over
-    cases. With clusters both means are one CR2 regression. With fewer than 5 cases on which grader
-    and gold differ the plain variance can collapse; one imagined error in each direction is then
-    added and named in ``method`` and ``note``. Checked against ppi-python 0.2.3.
+    cases. With clusters both means are one CR2 regression. With fewer than 5 gold cases on which
+    the grader errs in one direction the plain variance can collapse; one imagined error in each
+    direction is then added and named in ``method`` and ``note``. Rates beyond 0.9 or 0.1 take
+    Wilson's interval on the effective number of cases. Tuning ``lam`` on few gold cases near the
+    ceiling biases by up to 0.01; a ``lam`` fixed beforehand does not. Simulated coverage was 94 to
+    98 % from 15 gold cases on. Checked against ppi-python 0.2.3.
 
     References
     ----------
