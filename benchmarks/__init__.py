@@ -1,0 +1,1 @@
+"""Speed and validity of skillcomp, measured beside its peers."""
