@@ -20,7 +20,7 @@ from pandera.errors import SchemaErrors
 from skillcomp.errors import FrameError, suggest
 from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS
 
-TIME = "datetime64[us, UTC]"
+TIME: Any = "datetime64[us, UTC]"
 _MAX_SHOWN = 5  # distinct bad values named in a message
 
 
@@ -384,12 +384,13 @@ def _literal(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _convert(values: pd.Series, dtype: str) -> pd.Series:
+def _convert(values: pd.Series, dtype: Any) -> pd.Series:
     """Bring a column to its dtype where nothing is lost, else say which values stand in the way."""
     if str(values.dtype) == dtype:
         return values
     if (dtype, values.dtype.kind) in {("boolean", "b"), ("Int64", "i"), ("float64", "i")}:
-        return values.astype(dtype)
+        converted: pd.Series = values.astype(dtype)
+        return converted
     if isinstance(values.dtype, pd.CategoricalDtype):
         values = values.astype(values.cat.categories.dtype)
     present = values.dropna()

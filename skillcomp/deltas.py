@@ -6,7 +6,7 @@ Pairs are formed on the case; repeats are averaged inside it; attempts are never
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -398,7 +398,7 @@ def by_dimension(
                 method=part["method"] + f"; Holm over {len(DIMENSIONS)} dimensions",
             ).sort_values("comprehension_dimension", kind="stable")
         )
-    return cast(pd.DataFrame, pd.concat(parts, ignore_index=True)) if parts else result
+    return pd.concat(parts, ignore_index=True) if parts else result
 
 
 def pass_at_k(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -440,8 +440,9 @@ def _frame(table: pa.Table, kind: str) -> pd.DataFrame:
     """Bring a stored table to the columns and dtypes of its contract, unchecked as yet."""
     columns = CONTRACTS[kind].columns
     kept = table.select([name for name in columns if name in table.column_names])
-    frame = kept.to_pandas(types_mapper=_TYPES.get)
-    return frame.reindex(columns=list(columns)).astype(dict(columns))
+    frame: pd.DataFrame = kept.to_pandas(types_mapper=_TYPES.get)
+    types: Any = dict(columns)
+    return frame.reindex(columns=list(columns)).astype(types)
 
 
 def _listed(asked: str | Iterable[str], what: str) -> list[str]:

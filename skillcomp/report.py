@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,7 @@ def find_notebooks(folder: Path | None = None) -> list[Path]:
 
 
 def execute(
-    path: Path, *, parameters: dict[str, object] | None = None, progress: bool = True
+    path: Path, *, parameters: Mapping[str, object] | None = None, progress: bool = True
 ) -> nbformat.NotebookNode:
     """Run a notebook from top to bottom in a fresh kernel and return it with its outputs.
 
@@ -80,7 +80,7 @@ def execute(
     ----------
     path : pathlib.Path
         The notebook; it runs in its own folder.
-    parameters : dict, optional
+    parameters : mapping of str to object, optional
         Values that replace those of the cell tagged ``parameters``, by assignment after it.
     progress : bool, default True
         Show a bar over the cells.
@@ -96,7 +96,7 @@ def execute(
         If a cell fails or takes longer than ten minutes: names the notebook, the cell and the
         error.
     """
-    notebook = nbformat.read(path, as_version=4)
+    notebook: nbformat.NotebookNode = nbformat.read(path, as_version=4)
     if parameters:
         _inject(notebook, parameters)
     client = NotebookClient(
@@ -105,6 +105,8 @@ def execute(
         kernel_name=_KERNEL,
         resources={"metadata": {"path": str(path.parent)}},
         record_timing=False,
+        # the kernel's notice that loopback sockets carry plain text is no news in a batch run
+        extra_arguments=["--IPKernelApp.log_level=40"],
     )
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
     try:
@@ -123,7 +125,7 @@ def execute(
     return notebook
 
 
-def _inject(notebook: nbformat.NotebookNode, parameters: dict[str, object]) -> None:
+def _inject(notebook: nbformat.NotebookNode, parameters: Mapping[str, object]) -> None:
     for index, cell in enumerate(notebook.cells):
         if "parameters" in cell.metadata.get("tags", []):
             source = "\n".join(f"{name} = {value!r}" for name, value in parameters.items())
