@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -25,6 +27,7 @@ Stroke: TypeAlias = Any  # what matplotlib takes as a line style: a word or a pa
 _NATURAL = (tuple(CONDITIONS), DIMENSIONS, ("near", "far"))
 _CHAR = 0.56  # mean width of a character of DejaVu Sans, in font sizes
 RULE = "#b0b0b0"
+DASH = (0, (4, 2))
 
 
 def require(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
@@ -90,9 +93,31 @@ def axes(ax: Axes | None, *, width: str = "text", height: float | None = None) -
 
 
 def words(name: object) -> str:
-    """Return a column name or level as words of a label."""
-    text = plain(str(name).replace("_", " "), width=48)
-    return text[:1].upper() + text[1:]
+    """Return a column name as the words of an axis label."""
+    text = str(name).replace("_", " ")
+    if text.startswith("n ") and len(text) > 2:
+        text = f"number of {text[2:]}"
+    return plain(text[:1].upper() + text[1:], width=48)
+
+
+def shown(level: object, *, width: int = 36) -> str:
+    """Return a level as it stands in a figure: one line, single words for joined_ones."""
+    return re.sub(r"(?<=[^\W_])_(?=[^\W_])", " ", plain(level, width=width))
+
+
+def reason(note: object) -> str:
+    """Return why a row is not known, from its note."""
+    said = "" if note is None else str(note).strip()
+    if said.lower().startswith(("not identified", "undefined")):
+        return said
+    return f"undefined: {said}" if said else "undefined"
+
+
+def level_text(frame: pd.DataFrame) -> str:
+    """Return the level of the intervals as words, where the frame has one for all rows."""
+    found = np.unique(numbers(frame, "ci_level", "ci_level"))
+    known = found[np.isfinite(found)]
+    return f", {100 * known[0]:g}% intervals" if len(known) == 1 else ""
 
 
 def number(value: float, *, percent: bool, signed: bool = False, digits: int = 6) -> str:
@@ -111,18 +136,45 @@ def scale(axis: Axis, *, percent: bool, signed: bool) -> None:
 
 
 def whole_steps(axis: Axis, values: Floats) -> None:
-    """Put ticks on whole numbers where the values are counts."""
-    finite = values[np.isfinite(values)]
-    if len(finite) and np.all(finite == np.round(finite)):
+    """Put ticks on whole numbers where the values are counts, on each of a few in a row."""
+    finite = np.unique(values[np.isfinite(values)])
+    if not len(finite) or np.any(finite != np.round(finite)):
+        return
+    if len(finite) <= 12 and np.ptp(finite) < 16:
+        axis.set_ticks(finite)
+    else:
         axis.set_major_locator(MaxNLocator(integer=True, nbins=10))
 
 
-def room(ax: Axes, share: float = 1.0) -> int:
-    """Return about how many small characters fit into a share of the width that the axes have."""
-    figure_width = float(ax.figure.get_figure(root=True).get_size_inches()[0]) * 72
+def wrapped(text: str, inches: float) -> str:
+    """Return a label in as many lines as the room along its axis asks for."""
+    return textwrap.fill(text, max(int(inches * 72 / (LABEL_SIZE * _CHAR)), 14))
+
+
+def label_x(ax: Axes, text: str, *, taken: int = 0) -> None:
+    """Label the x axis, ``taken`` being the characters that stand at its left."""
+    beside = taken * TICK_SIZE * _CHAR / 72 if taken else 0.45
+    ax.set_xlabel(wrapped(text, cell(ax)[0] - beside))
+
+
+def label_y(ax: Axes, text: str) -> None:
+    """Label the y axis."""
+    ax.set_ylabel(wrapped(text, cell(ax)[1] - 0.75))
+
+
+def cell(ax: Axes) -> tuple[float, float]:
+    """Return width and height, in inches, of the cell that the axes have in their figure."""
+    wide, high = (float(side) for side in ax.figure.get_figure(root=True).get_size_inches())
     spec = ax.get_subplotspec()
-    part = len(spec.colspan) / spec.get_gridspec().ncols if spec is not None else 1.0
-    return max(int(figure_width * part * share / (TICK_SIZE * _CHAR)), 8)
+    if spec is None:
+        return wide, high
+    grid = spec.get_gridspec()
+    return wide * len(spec.colspan) / grid.ncols, high * len(spec.rowspan) / grid.nrows
+
+
+def room(ax: Axes, share: float = 1.0) -> int:
+    """Return about how many small characters fit into a share of the width of the axes' cell."""
+    return max(int(cell(ax)[0] * 72 * share / (TICK_SIZE * _CHAR)), 8)
 
 
 def offsets(count: int, spread: float = 0.62) -> Floats:
@@ -178,9 +230,56 @@ def points(
 def rule(ax: Axes, at: float, *, upright: bool, dashed: bool = False) -> None:
     """Draw a line of reference."""
     draw: Callable[..., Line2D] = ax.axvline if upright else ax.axhline
-    style = (0, (4, 2)) if dashed else "-"
-    color = INK if dashed else RULE
-    draw(at, color=color, linestyle=style, linewidth=0.8, zorder=1).set_gid("reference")
+    color, stroke = (INK, DASH) if dashed else (RULE, "-")
+    draw(at, color=color, linestyle=stroke, marker="", linewidth=0.8, zorder=1, gid="reference")
+
+
+def dashed() -> Line2D:
+    """Return the key entry of a dashed line of reference."""
+    return Line2D([], [], color=INK, linestyle=DASH, linewidth=0.8, marker="")
+
+
+def ring(x: Any = (), y: Any = ()) -> Line2D:
+    """Return rings, the mark of what was chosen."""
+    return Line2D(
+        x,
+        y,
+        marker="o",
+        markersize=8,
+        markerfacecolor="none",
+        markeredgecolor=INK,
+        markeredgewidth=0.9,
+        linestyle="",
+        zorder=4,
+        clip_on=False,
+        gid="chosen",
+    )
+
+
+def ring_chosen(ax: Axes, x: Floats, y: Floats) -> None:
+    """Ring the points that were chosen, where there are any."""
+    # an artist without points and without clipping would have an infinite extent
+    if len(x):
+        ax.add_line(ring(x, y))
+
+
+def truth(frame: pd.DataFrame, column: str, where: str) -> NDArray[np.bool_]:
+    """Return a column of truth values, False where missing or where the column is not there."""
+    if column not in frame.columns:
+        return np.zeros(len(frame), dtype=bool)
+    try:
+        given = frame[column].astype("boolean").fillna(False)
+    except (TypeError, ValueError):
+        found = ", ".join(repr(str(v)) for v in frame[column].dropna().unique()[:3])
+        raise FrameError(
+            f"{where}: column '{column}' holds {found}; allowed: truth values."
+        ) from None
+    return np.asarray(given.to_numpy(dtype=bool))
+
+
+def where_equal(values: Sequence[Any], level: Any) -> NDArray[np.bool_]:
+    """Return which rows hold a level."""
+    return np.array([value == level for value in values], dtype=bool)
 
 
 def key(
@@ -192,21 +291,22 @@ def key(
 ) -> None:
     """Draw the legend outside the data.
 
-    ``"below"`` stands under the axis label, free of titles above and of columns at the side;
-    ``"right"`` beside the axes; False draws none.
+    ``"below"`` stands under the axis and its label, so these are to be set before; ``"right"``
+    beside the axes; False draws none.
     """
     if place is False or not entries:
         return
     if place not in ("below", "right"):
         raise FrameError(f"legend: found {place!r}; allowed: 'below', 'right' or False.")
-    texts = [plain(str(label).replace("_", " "), width=40) for label, _ in entries]
+    texts = [shown(label, width=40) for label, _ in entries]
     handles = [handle for _, handle in entries]
     if place == "right":
         box = ax.legend(handles, texts, loc="upper left", bbox_to_anchor=(1.01, 1.0))
     else:
-        longest = max(len(text) for text in texts) + 8
-        under = LABEL_SIZE * 1.4 + 4 if ax.get_xlabel() else 0.0
-        down = ScaledTranslation(0, -(TICK_SIZE * 1.4 + 7 + under) / 72, ax.figure.dpi_scale_trans)
+        longest = max(len(text) for text in texts) + 6
+        under = ax.xaxis.get_tightbbox()
+        deep = 0.0 if under is None else max(ax.bbox.y0 - under.y0, 0.0)
+        down = ScaledTranslation(0, -deep / ax.figure.dpi - 5 / 72, ax.figure.dpi_scale_trans)
         box = ax.legend(
             handles,
             texts,
@@ -217,5 +317,5 @@ def key(
             ncols=int(np.clip(room(ax) // longest, 1, len(texts))),
         )
     # matplotlib drops labels with a leading underscore, which text from outside may have
-    for shown, text in zip(box.get_texts(), texts, strict=True):
-        shown.set_text(text)
+    for drawn, text in zip(box.get_texts(), texts, strict=True):
+        drawn.set_text(text)

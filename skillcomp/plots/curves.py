@@ -1,4 +1,4 @@
-"""Figures along an axis: control charts, power, coverage of intervals."""
+"""Figures along an axis: control charts and power."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from skillcomp.errors import FrameError
 from skillcomp.plots._draw import (
+    DASH,
     Floats,
     axes,
+    dashed,
     hue_looks,
     intervals,
     key,
-    levels,
+    label_x,
+    label_y,
     marker,
     number,
     numbers,
@@ -22,14 +24,14 @@ from skillcomp.plots._draw import (
     require,
     rule,
     scale,
+    truth,
+    where_equal,
     whole_steps,
     words,
 )
-from skillcomp.plots.copying import strip
-from skillcomp.style import INK, looks
+from skillcomp.style import INK
 
 _ALARM = "#D55E00"
-_DASH = (0, (4, 2))
 
 
 def cusum(
@@ -84,14 +86,14 @@ def cusum(
     (path,) = ax.plot(at, value, color="#0072B2", marker="", linewidth=1.0, label="CUSUM")
     path.set_gid("path")
     bound = numbers(frame, limit, where) if isinstance(limit, str) else np.full(len(frame), limit)
-    (line,) = ax.plot(at, bound, color=INK, marker="", linestyle=_DASH, linewidth=0.8)
+    (line,) = ax.plot(at, bound, color=INK, marker="", linestyle=DASH, linewidth=0.8)
     line.set_gid("limit")
     entries: list[tuple[object, Line2D]] = [("CUSUM", path)]
     same = np.unique(bound[np.isfinite(bound)])
     entries.append((f"limit ({same[0]:.3g})" if len(same) == 1 else "limit", line))
     places = _alarms(frame, at, alarm, where)
     for place in places:
-        ax.axvline(place, color=_ALARM, linewidth=0.8, zorder=1).set_gid("alarm")
+        ax.axvline(place, color=_ALARM, marker="", linewidth=0.8, zorder=1, gid="alarm")
     hit = np.isin(at, places)
     if len(places):
         ax.plot(at[hit], value[hit], color=_ALARM, marker="^", linestyle="", gid="alarm point")
@@ -101,8 +103,8 @@ def cusum(
         entries.append((f"alarm (at {shown}{more})", entry))
     ax.set_ylim(bottom=min(0.0, float(np.nanmin(value)) if len(value) else 0.0))
     ax.margins(x=0.01)
-    ax.set_xlabel(label if label is not None else words(x))
-    ax.set_ylabel("CUSUM statistic")
+    label_x(ax, label if label is not None else words(x))
+    label_y(ax, "CUSUM statistic")
     key(ax, entries, legend)
     return ax
 
@@ -158,81 +160,19 @@ def power(
     ax = axes(ax, height=2.8)
     entries: list[tuple[object, Line2D]] = []
     for level in order:
-        rows = np.array([h == level for h in hues], dtype=bool)
+        rows = where_equal(hues, level)
         name = f"{words(hue).lower()} {level}" if hue else "power"
         intervals(ax, at[rows], low[rows], high[rows], look_of[level], upright=True)
         points(ax, at[rows], value[rows], look_of[level], name, line="-")
         entries.append((name, marker(look_of[level], line="-")))
     if target is not None:
         rule(ax, target, upright=False, dashed=True)
-        entry = Line2D([], [], color=INK, linestyle=_DASH, linewidth=0.8)
-        entries.append((f"target ({number(target, percent=True)}%)", entry))
+        entries.append((f"target ({number(target, percent=True)}%)", dashed()))
     whole_steps(ax.xaxis, at)
     ax.set_ylim(-0.02, 1.02)
     scale(ax.yaxis, percent=True, signed=False)
-    ax.set_xlabel(label if label is not None else words(x))
-    ax.set_ylabel("Power (%)")
-    key(ax, entries, legend)
-    return ax
-
-
-def coverage(
-    frame: pd.DataFrame,
-    *,
-    x: str = "coverage",
-    y: str = "method",
-    hue: str | None = None,
-    target: float | None = 0.94,
-    label: str = "Coverage (%)",
-    legend: str | bool = "below",
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw how often the intervals of each method held the truth: one mark per simulated design.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        One row per method and design: `x` (a proportion), `y`, `hue`.
-    x, y : str
-        Columns of coverage and method.
-    hue : str, optional
-        Column of designs told apart by colour and marker, at most six levels.
-    target : float, optional
-        Coverage that must be reached, a dashed line; None draws none.
-    label : str
-        Label of the x axis.
-    legend : {"below", "right", False}
-        Where the key stands.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    FrameError
-        When a column is not there or the hue has more than six levels.
-
-    Notes
-    -----
-    Marks are spread over the height of their row in a fixed pattern that carries no meaning; a
-    design without a coverage is counted in the label.
-    """
-    where = "plots.coverage"
-    require(frame, [x, y, *([hue] if hue else [])], where)
-    ax = axes(ax, height=min(0.36 * len(levels(frame[y])) + 0.85, 9.0))
-    strip(ax, frame, x, y, hue, where)
-    entries: list[tuple[object, Line2D]] = []
-    if hue is not None:
-        entries = [(level, marker(look)) for level, look in looks(levels(frame[hue])).items()]
-    if target is not None:
-        rule(ax, target, upright=True, dashed=True)
-        entry = Line2D([], [], color=INK, linestyle=_DASH, linewidth=0.8)
-        entries.append((f"target ({number(target, percent=True)}%)", entry))
-    scale(ax.xaxis, percent=True, signed=False)
-    ax.set_xlabel(label)
+    label_x(ax, label if label is not None else words(x))
+    label_y(ax, "Power (%)")
     key(ax, entries, legend)
     return ax
 
@@ -243,10 +183,4 @@ def _alarms(frame: pd.DataFrame, at: Floats, alarm: float | str | None, where: s
     if not isinstance(alarm, str):
         return np.array([float(alarm)]) if np.isfinite(alarm) else np.empty(0)
     require(frame, [alarm], where)
-    try:
-        fired = frame[alarm].astype("boolean").fillna(False).to_numpy(dtype=bool)
-    except (TypeError, ValueError):
-        raise FrameError(
-            f"{where}: column '{alarm}' is of type {frame[alarm].dtype}; allowed: truth values."
-        ) from None
-    return at[fired]
+    return at[truth(frame, alarm, where)]

@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from skillcomp.errors import FrameError
-from skillcomp.plots._draw import keys, levels, require
-from skillcomp.style import figure, plain
+from skillcomp.plots._draw import keys, levels, require, shown, where_equal
+from skillcomp.style import figure
 
 _MAX_PANELS = 24
 
@@ -27,6 +27,7 @@ def facet(
     height: float | None = None,
     sharex: bool = True,
     sharey: bool = True,
+    title: str = "{}",
     **options: Any,
 ) -> tuple[Figure, Any]:
     """Draw the same plot for each level of a column, with one key below all of them.
@@ -45,6 +46,8 @@ def facet(
         As for `skillcomp.style.figure`.
     sharex, sharey : bool, default True
         Whether the panels share their limits.
+    title : str, default "{}"
+        Title of a panel, the braces standing for its level: ``"gold {}"``.
     **options
         Handed to `plot` (its keyword arguments except ``ax``).
 
@@ -78,9 +81,8 @@ def facet(
     flat = np.atleast_1d(grid).ravel()
     whole, of_row = _levelled(frame, by), keys(frame[by])
     for ax, panel in zip(flat, panels, strict=False):
-        mine = np.array([value == panel for value in of_row], dtype=bool)
-        plot(whole[mine], ax=ax, **options)
-        ax.set_title(plain(panel, width=40))
+        plot(whole[where_equal(of_row, panel)], ax=ax, **options)
+        ax.set_title(title.replace("{}", shown(panel, width=40)))
         ax.label_outer()
     for ax in flat[len(panels) :]:
         ax.remove()
@@ -112,5 +114,5 @@ def _one_key(fig: Figure, panels: Any) -> None:
         box = fig.legend(
             list(entries.values()), texts, loc="outside lower center", ncols=min(len(texts), 5)
         )
-        for shown, text in zip(box.get_texts(), texts, strict=True):
-            shown.set_text(text)
+        for drawn, text in zip(box.get_texts(), texts, strict=True):
+            drawn.set_text(text)

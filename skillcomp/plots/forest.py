@@ -18,19 +18,24 @@ from skillcomp.plots._draw import (
     intervals,
     key,
     keys,
+    label_x,
+    level_text,
     levels,
     marker,
     number,
     numbers,
     offsets,
     points,
+    reason,
     require,
     room,
     rule,
     scale,
+    shown,
+    where_equal,
     words,
 )
-from skillcomp.style import TICK_SIZE, Look, plain
+from skillcomp.style import INK, TICK_SIZE, Look, plain
 
 _LINE = 0.17  # inches that one row of a forest needs at 7 pt
 _MARGIN = 0.85  # inches for axis, its label and the key
@@ -114,20 +119,21 @@ def estimates(
     lines = len(categories) * (len(order) * _LINE + 0.06)
     ax = axes(ax, width=width, height=min(lines + _MARGIN, 9.0))
     value, low, high = (numbers(frame, c, where) for c in ("estimate", "ci_low", "ci_high"))
-    low, high = _within(ax, value, low, high, null)
+    value = np.where(np.isfinite(value), value, np.nan)
+    low, high = _within(ax, at, value, low, high, null)
     if null is not None:
         rule(ax, null, upright=True)
     for level in order:
-        rows = np.array([h == level for h in hues], dtype=bool)
+        rows = where_equal(hues, level)
         if rows.any():
             intervals(ax, at[rows], low[rows], high[rows], look_of[level], upright=False)
             bare = np.isnan(low[rows]) | np.isnan(high[rows])
-            label_of = level if hue else "estimate"
-            points(ax, value[rows], at[rows], look_of[level], label_of, bare=bare)
+            points(ax, value[rows], at[rows], look_of[level], level or "estimate", bare=bare)
     longest = _rows_axis(ax, frame, categories, places, hues, order)
     _notes(ax, frame, at, value, [look_of[level] for level in hues], room(ax) - longest - 8)
     scale(ax.xaxis, percent=percent, signed=null == 0)
-    ax.set_xlabel(label if label is not None else _label(null, percent))
+    text = label if label is not None else _label(null, percent) + level_text(frame)
+    label_x(ax, text, taken=longest)
     entries = [(level, marker(look_of[level], line="-")) for level in order]
     key(ax, entries if len(order) > 1 else [], legend)
     return ax
@@ -231,17 +237,31 @@ def _refuse_overlaps(
 
 
 def _within(
-    ax: Axes, value: Floats, low: Floats, high: Floats, null: float | None
+    ax: Axes, at: Floats, value: Floats, low: Floats, high: Floats, null: float | None
 ) -> tuple[Floats, Floats]:
-    """Return the limits with infinite ends brought to the edge and marked as going on."""
-    everything = np.concatenate([value, low, high, [np.nan if null is None else null]])
-    if not np.isinf(everything).any():
+    """Return the limits with infinite ends brought to the edge, where an arrow says they go on."""
+    low, high = (np.where(np.isfinite(value), side, np.nan) for side in (low, high))
+    if not np.isinf([low, high]).any():
         return low, high
+    everything = np.concatenate([value, low, high, [np.nan if null is None else null]])
     finite = everything[np.isfinite(everything)]
-    least, most = (finite.min(), finite.max()) if len(finite) else (-1.0, 1.0)
-    edge = 0.15 * ((most - least) or 1.0)
-    ax.set_xlim(least - edge, most + edge)
-    return np.clip(low, least - edge, None), np.clip(high, None, most + edge)
+    edge = 0.15 * (float(np.ptp(finite)) or 1.0)
+    least, most = float(finite.min()) - edge, float(finite.max()) + edge
+    ax.set_xlim(least, most)
+    for side, end, arrow in ((low, least, "<"), (high, most, ">")):
+        going = at[np.isinf(side)]
+        if not len(going):
+            continue
+        ax.plot(
+            np.full(len(going), end),
+            going,
+            color=INK,
+            marker=arrow,
+            linestyle="",
+            clip_on=False,
+            gid="goes on",
+        )
+    return np.clip(low, least, None), np.clip(high, None, most)
 
 
 def _notes(
@@ -268,13 +288,10 @@ def _notes(
             transform=across,
             clip_on=False,
         )[0].set_gid("unknown")
-        said = str(note or "").strip()
-        if not said.lower().startswith(("not identified", "undefined")):
-            said = f"undefined: {said}" if said else "undefined"
         ax.text(
             0.05,
             place,
-            plain(said, width=max(space, len("undefined"))),
+            plain(reason(note), width=max(space, len("undefined"))),
             transform=across,
             va="center_baseline",
             fontsize=TICK_SIZE,
@@ -301,10 +318,10 @@ def _rows_axis(
     for i, category in enumerate(categories):
         rows = sorted(np.flatnonzero(places == i), key=lambda row: rank[row])
         known = [number(counts[r], percent=False) for r in rows if np.isfinite(counts[r])]
-        shown = ", ".join(known if len(set(known)) > 1 else known[:1])
-        name = " · ".join(plain(part, width=36) for part in category)
+        count = ", ".join(known if len(set(known)) > 1 else known[:1])
+        name = " · ".join(shown(part) for part in category)
         between = "\n" if len(order) > 1 else " "
-        texts.append(f"{name}{between}(n = {shown})" if shown else name)
+        texts.append(f"{name}{between}(n = {count})" if count else name)
     ax.set_yticks(range(len(categories)), texts)
     ax.set_ylim(len(categories) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)

@@ -1,7 +1,8 @@
-"""Figures whose places are pairs: the dimension heat map, near and far, the flip matrix."""
+"""Figures whose places are pairs of levels: the dimension heat map and the flip matrix."""
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -15,25 +16,22 @@ from skillcomp.plots._draw import (
     RULE,
     Floats,
     axes,
-    hue_looks,
-    intervals,
+    cell,
     key,
     keys,
     levels,
-    marker,
     number,
     numbers,
-    offsets,
-    points,
     require,
     room,
     scale,
+    shown,
     words,
+    wrapped,
 )
-from skillcomp.style import DIFFERENCES, INK, LABEL_SIZE, RATES, TICK_SIZE, plain
+from skillcomp.style import DIFFERENCES, LABEL_SIZE, RATES, TICK_SIZE
 
 _HATCH = "////"
-_PLACES = ("near", "far", "gap")
 
 
 def dimensions(
@@ -122,11 +120,12 @@ def dimensions(
             color=color,
             gid="value",
         )
-    _grid_axes(ax, columns, rows, x, y)
+    _grid_axes(ax, columns, rows)
     bar = ax.figure.colorbar(mesh, ax=ax, pad=0.02, aspect=25)
     scale(bar.ax.yaxis, percent=percent, signed=null == 0)
     bar.outline.set_linewidth(0.4)
-    bar.set_label(label if label is not None else _value_label(value, null, percent))
+    text = label if label is not None else _value_label(value, null, percent)
+    bar.set_label(wrapped(text, cell(ax)[1] - 0.9))
     hatched = bool((there & np.isnan(cells)).any())
     entry = Patch(facecolor="white", edgecolor=RULE, hatch=_HATCH, linewidth=0.4)
     key(ax, [("undefined", entry)] if hatched else [], legend)
@@ -179,7 +178,7 @@ def flips(
     cells = full.to_numpy(dtype=np.float64)
     ax = axes(ax, width="column", height=2.6)
     most = np.nanmax(cells) if np.isfinite(cells).any() else 1.0
-    norm = Normalize(0, 1.6 * most or 1.0)
+    norm = Normalize(-0.05 * most, 1.6 * most or 1.0)
     mesh = ax.pcolormesh(
         np.ma.masked_invalid(cells), cmap="Greys", norm=norm, edgecolors="white", linewidth=0.8
     )
@@ -194,147 +193,21 @@ def flips(
             color=_ink(mesh.cmap(norm(cells[i, j]))),
             gid="value",
         )
-        if i != j:
-            ax.add_patch(
-                Rectangle(
-                    (j + 0.03, i + 0.03),
-                    0.94,
-                    0.94,
-                    fill=False,
-                    linewidth=1.2,
-                    edgecolor="#D55E00",
-                    gid="flip",
-                )
+        edge, wide = ("#D55E00", 1.2) if i != j else (RULE, 0.6)
+        ax.add_patch(
+            Rectangle(
+                (j + 0.03, i + 0.03),
+                0.94,
+                0.94,
+                fill=False,
+                linewidth=wide,
+                edgecolor=edge,
+                gid="flip" if i != j else "agreement",
             )
-    _grid_axes(ax, order, order, x, y)
+        )
+    _grid_axes(ax, order, order)
     ax.set(xlabel=words(x), ylabel=words(y), aspect="equal")
     return ax
-
-
-def transfer(
-    frame: pd.DataFrame,
-    *,
-    x: str = "transfer",
-    hue: str = "condition",
-    percent: bool = True,
-    label: str | None = None,
-    legend: str | bool = "below",
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw near and far transfer side by side in each condition, and the gap between them.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        One row per `x` and `hue` with ``estimate``, ``ci_low`` and ``ci_high``. `x` holds
-        ``near``, ``far`` and, where there, ``gap`` (far minus near), which stands apart on the
-        right with a line at 0. For several skills, facet.
-    x : str, default "transfer"
-        Column of distances.
-    hue : str, default "condition"
-        Column told apart by colour and marker, at most six levels.
-    percent : bool, default True
-        Whether the estimates are proportions.
-    label : str, optional
-        Label of the y axis.
-    legend : {"below", "right", False}
-        Where the key stands.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    FrameError
-        When a column is not there, `x` holds another word, or two rows stand in one place.
-
-    Notes
-    -----
-    A thin line joins near and far of one condition. A row that is not known is named under its
-    place. The gap is the frame's own row, never a subtraction made here.
-
-    See Also
-    --------
-    skillcomp.transfer.gap, skillcomp.deltas.rates
-    """
-    where = "plots.transfer"
-    require(frame, [x, hue, "estimate", "ci_low", "ci_high"], where)
-    of_row = keys(frame[x])
-    wrong = [value for value in dict.fromkeys(of_row) if value not in _PLACES]
-    if wrong:
-        found = ", ".join(repr(str(value)) for value in wrong[:5])
-        raise FrameError(f"{where}: column '{x}' holds {found}; allowed: {', '.join(_PLACES)}.")
-    if frame.duplicated([x, hue]).any():
-        raise FrameError(
-            f"{where}: two rows share {x} and {hue}; select one, or facet by the column that "
-            "tells them apart (skillcomp.plots.facet)."
-        )
-    places = [place for place in _PLACES if place in of_row]
-    hues, look_of, order = hue_looks(frame, hue)
-    ax = axes(ax, width="column", height=2.6)
-    value, low, high = (numbers(frame, c, where) for c in ("estimate", "ci_low", "ci_high"))
-    step = dict(zip(order, offsets(len(order), spread=0.5), strict=True))
-    at = np.array([places.index(p) + step[h] for p, h in zip(of_row, hues, strict=True)])
-    is_gap = np.array([place == "gap" for place in of_row], dtype=bool)
-    for level in order:
-        rows = np.array([h == level for h in hues], dtype=bool)
-        if not rows.any():
-            continue
-        intervals(ax, at[rows], low[rows], high[rows], look_of[level], upright=True)
-        bare = np.isnan(low[rows]) | np.isnan(high[rows])
-        points(ax, at[rows], value[rows], look_of[level], level, bare=bare)
-        pair = np.flatnonzero(rows & ~is_gap)
-        pair = pair[np.argsort(at[pair])]
-        ax.plot(
-            at[pair],
-            value[pair],
-            color=look_of[level].color,
-            linewidth=0.6,
-            alpha=0.7,
-            zorder=1.5,
-            gid="pair",
-        )
-    _transfer_axes(ax, places, value, percent, label)
-    _missing(ax, at, value, hues)
-    key(ax, [(level, marker(look_of[level], line="-")) for level in order], legend)
-    return ax
-
-
-def _transfer_axes(
-    ax: Axes, places: list[str], value: Floats, percent: bool, label: str | None
-) -> None:
-    ax.set_xlim(-0.5, len(places) - 0.5)
-    names = {"near": "Near", "far": "Far", "gap": "Gap (far − near)"}
-    ax.set_xticks(range(len(places)), [names[place] for place in places])
-    if "gap" in places:
-        edge = len(places) - 1.5
-        ax.axvline(edge, color=RULE, linewidth=0.6, zorder=0).set_gid("separator")
-        ax.hlines(0, edge, len(places) - 0.5, color=RULE, linewidth=0.8, zorder=1).set_gid(
-            "reference"
-        )
-    scale(ax.yaxis, percent=percent, signed=False)
-    unit = " (%)" if percent else ""
-    ax.set_ylabel(label if label is not None else words("estimate") + unit)
-
-
-def _missing(ax: Axes, at: Floats, value: Floats, hues: list[Any]) -> None:
-    for place, known, level in zip(at, np.isfinite(value), hues, strict=True):
-        if not known:
-            ax.text(
-                place,
-                0.02,
-                f"{plain(level, width=16)}: undefined",
-                rotation=90,
-                transform=ax.get_xaxis_transform(),
-                ha="center",
-                va="bottom",
-                fontsize=TICK_SIZE,
-                color=INK,
-                gid="note",
-            )
 
 
 def _grid(
@@ -357,16 +230,18 @@ def _grid(
     return cells, there, columns, rows
 
 
-def _grid_axes(ax: Axes, columns: list[Any], rows: list[Any], x: str, y: str) -> None:
-    wide = room(ax, 0.6) / max(len(columns), 1)
-    texts = [plain(level, width=28) for level in columns]
-    slanted = max((len(text) for text in texts), default=0) > wide
+def _grid_axes(ax: Axes, columns: list[Any], rows: list[Any]) -> None:
+    wide = int(room(ax, 0.72) / max(len(columns), 1))
+    texts = [textwrap.fill(shown(level, width=28), max(wide, 6)) for level in columns]
+    slanted = max((len(line) for text in texts for line in text.split("\n")), default=0) > wide
+    if slanted:
+        texts = [shown(level, width=28) for level in columns]
     ax.set_xticks(np.arange(len(columns)) + 0.5, texts)
     if slanted:
-        ax.set_xticks(
-            np.arange(len(columns)) + 0.5, texts, rotation=35, ha="right", rotation_mode="anchor"
-        )
-    ax.set_yticks(np.arange(len(rows)) + 0.5, [plain(level, width=36) for level in rows])
+        ax.tick_params(axis="x", labelrotation=35)
+        for tick in ax.get_xticklabels():
+            tick.set(ha="right", rotation_mode="anchor")
+    ax.set_yticks(np.arange(len(rows)) + 0.5, [shown(level) for level in rows])
     ax.set(xlim=(0, len(columns)), ylim=(len(rows), 0))
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
