@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,8 +23,8 @@ from skillcomp.stats._curve import (
     rates,
     resamples,
 )
-from skillcomp.stats.results import NAN, Interval, check_level, undefined
-from skillcomp.stats.score import quantile, wilson_limits
+from skillcomp.stats.effective import wilson_effective
+from skillcomp.stats.results import NAN, Interval, check_level
 
 __all__ = [
     "OperatingPoint",
@@ -111,59 +111,29 @@ def rate_by_document(
     Returns
     -------
     Interval
-        Wilson limits on n / deff rows, where deff compares the CR2 variance by document with that
-        of independent rows (n / deff is kept between the numbers of documents and of rows), at the
-        t quantile with Satterthwaite's degrees of freedom. From fewer than 10 documents:
-        Clopper-Pearson over documents. Without documents: Wilson. NaN with a note without rows.
-
-    References
-    ----------
-    Saha, Miller and Wang 2016, doi:10.1515/ijb-2015-0034. Pustejovsky and Tipton 2018,
-    doi:10.1080/07350015.2016.1247004.
+        `skillcomp.stats.clusters.wilson_effective` with documents as clusters. From fewer than 10
+        documents: Clopper-Pearson over documents. NaN with a note without rows.
 
     Examples
     --------
     >>> rate_by_document([1, 1, 0, 1], None).method
-    'Wilson'
+    'Wilson on effective n 4.0, z'
     """
     value = np.asarray(values, dtype=np.float64)
-    n = value.size
-    if n == 0:
-        return undefined("Wilson", join("not defined: no rows", note), ci_level=ci_level, n=0.0)
-    rate = float(value.mean())
-    if documents is None:
-        low, high = wilson_limits(rate, n, quantile(ci_level))
-        return Interval(
-            rate, float(low), float(high), ci_level=ci_level, method="Wilson", note=note, n=n
-        )
-    _, code, size = np.unique(np.asarray(documents), return_inverse=True, return_counts=True)
-    g = size.size
-    if g < FEW_DOCUMENTS:
-        few = f"only {g} documents: counted by document"
-        return over_documents(
-            rate, g, ci_level=ci_level, n=n, unit="document", note=join(few, note)
-        )
-    leverage = 1.0 - size / n
-    residual = np.bincount(code, value - rate)
-    variance = float((residual**2 / leverage).sum()) / n**2
-    weight, own = 1.0 / (leverage * n**2), size * leverage
-    shared = (weight * size**2).sum() ** 2 - (weight**2 * size**4.0).sum()
-    df = float((weight * own).sum() ** 2 / (((weight * own) ** 2).sum() + shared / n**2))
-    spread = rate * (1.0 - rate)
-    effective = min(max(spread / variance, g), n) if variance > 0.0 else float(g)
-    low, high = wilson_limits(rate, effective, quantile(ci_level, df))
-    return Interval(
-        rate,
-        float(low),
-        float(high),
-        ci_level=ci_level,
-        method=f"Wilson on effective n {effective:.1f} by document, t",
-        note=note,
-        n=n,
-        n_clusters=g,
-        se=math.sqrt(variance),
-        df=df,
-    )
+    if documents is not None and value.size:
+        n_documents = np.unique(np.asarray(documents)).size
+        if n_documents < FEW_DOCUMENTS:
+            few = f"only {n_documents} documents: counted by document"
+            return over_documents(
+                float(value.mean()),
+                n_documents,
+                ci_level=ci_level,
+                n=float(value.size),
+                unit="document",
+                note=join(few, note),
+            )
+    found = wilson_effective(value, documents, ci_level=ci_level)
+    return replace(found, note=join("not defined: no rows" if not value.size else "", note))
 
 
 def at_threshold(
