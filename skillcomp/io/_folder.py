@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from skillcomp.errors import StoreError
 from skillcomp.io import _journal
 from skillcomp.io.skills import FILE_NAME, read_skill
 from skillcomp.io.suites import read_suite
+from skillcomp.io.tables import RECORDS
 from skillcomp.records import Skill, Suite
 
 FORMAT, VERSION = "skillcomp-store", 1
@@ -21,6 +24,28 @@ OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
 _SKILLS, _SUITES = f"skills/*/{FILE_NAME}", "suites/*.json"
 
 Hashes = dict[Path, tuple[int, int, str]]  # file -> size, time of change in ns, sha256
+
+
+class StoreWarning(UserWarning):
+    """A store was found damaged in a way that could be repaired."""
+
+
+def make(root: Path) -> None:
+    """Make the folder of a store; refuse one that holds other things."""
+    if root.exists() and not has_manifest(root):
+        names = {file.name for file in root.iterdir() if not file.name.startswith(".")}
+        strange = sorted(names - {"skills", "suites"})
+        if strange and not names & {f"{table}.jsonl" for table in RECORDS}:
+            raise StoreError(
+                f"{root} holds other things ({', '.join(strange[:3])}) and no {MANIFEST}; "
+                "name an empty or new folder for the store."
+            )
+    root.mkdir(parents=True, exist_ok=True)
+
+
+def has_manifest(root: Path) -> bool:
+    """Return whether the folder has a manifest."""
+    return (root / MANIFEST).exists()
 
 
 def read_manifest(root: Path) -> dict[str, Any]:
@@ -105,3 +130,34 @@ def fingerprint(root: Path, known: Hashes) -> str:
             known[file] = (state.st_size, state.st_mtime_ns, hashed)
         whole.update(f"{place}\n{known[file][2]}\n".encode())
     return whole.hexdigest()
+
+
+def mend(root: Path, table: str) -> None:
+    """Move a torn last line out of a table, note it in the manifest, and warn.
+
+    The caller holds the writer's place.
+    """
+    file = root / f"{table}.jsonl"
+    size, torn = _journal.whole_size(file)
+    if torn:
+        repair: dict[str, Any] = {
+            "table": table,
+            "line": _journal.n_lines(file, size) + 1,
+            "n_bytes": len(torn),
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        # in this order a second crash in between can tell it twice, but never lose it
+        _journal.keep_torn(file, torn)
+        write_manifest(root, repairs=[*read_manifest(root).get("repairs", []), repair])
+        _journal.shorten(file, size)
+        warnings.warn(repair_sentence(**repair), StoreWarning, stacklevel=5)
+    if _journal.ends_open(file):  # a whole record that only lacks its line feed
+        _journal.append(file, [b""], sync=True)
+
+
+def repair_sentence(table: str, line: int, n_bytes: int, at: str) -> str:
+    """Return what was done about a torn line."""
+    return (
+        f"{table}.jsonl, line {line}: the last line was torn off after {n_bytes} bytes; they were "
+        f"moved to {table}.torn ({at})."
+    )

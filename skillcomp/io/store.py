@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -18,16 +17,13 @@ from pydantic import BaseModel
 from skillcomp.errors import StoreError
 from skillcomp.io import _folder, _journal
 from skillcomp.io._files import checked_slug, digest
+from skillcomp.io._folder import StoreWarning
 from skillcomp.io.skills import FILE_NAME, read_skill
 from skillcomp.io.suites import read_suite
 from skillcomp.io.tables import RECORDS, line_of, parse_line, read_lines, read_table, validated
 from skillcomp.records import Skill, Suite
 
 __all__ = ["RunStore", "StoreWarning", "read_table"]
-
-
-class StoreWarning(UserWarning):
-    """A store was found damaged in a way that could be repaired."""
 
 
 class RunStore:
@@ -79,6 +75,7 @@ class RunStore:
         self._held = 0  # writer blocks open in this process, by any of its threads
         self._hold = ExitStack()
         self._sync = True
+        self._tables: dict[str, tuple[tuple[int, int], pa.Table]] = {}
         self._extras: dict[str, Counter[str]] = {}
         self._notices: dict[str, str] = {}
         self._skills: dict[str, Skill] | None = None
@@ -136,10 +133,18 @@ class RunStore:
         ------
         StoreError
             If a line in the middle is broken or a value does not fit; names the file and line.
+
+        Notes
+        -----
+        The table is kept (Arrow tables cannot be changed) and read anew once the file has changed.
         """
         size = self._settle(name)
-        table, self._extras[name] = read_lines(self._file(name), name, size)
-        return table
+        file = self._file(name)
+        state = (size, file.stat().st_mtime_ns if size else 0)
+        if self._tables.get(name, (None,))[0] != state:
+            table, self._extras[name] = read_lines(file, name, size)
+            self._tables[name] = (state, table)
+        return self._tables[name][1]
 
     def records(self, name: str) -> Iterator[Any]:
         """Yield the lines of a table one by one: validated records, or dicts for other tables.
@@ -184,10 +189,10 @@ class RunStore:
         if not self.path.exists():
             return (f"{self.path}: there is no store here yet; the first write makes it.",)
         manifest = self.manifest
-        found = [] if self._has_manifest() else [f"{_folder.MANIFEST} is missing."]
+        found = [] if _folder.has_manifest(self.path) else [f"{_folder.MANIFEST} is missing."]
         found += _folder.mismatches("skills", manifest["skills"], self.skills)
         found += _folder.mismatches("suites", manifest["suites"], self.suites)
-        found += [_repair_sentence(**repair) for repair in manifest.get("repairs", [])]
+        found += [_folder.repair_sentence(**repair) for repair in manifest.get("repairs", [])]
         found += self._notices.values()
         for table, extras in self._extras.items():
             found += [
@@ -240,7 +245,7 @@ class RunStore:
     def _take(self, patience: float, *, sync: bool = True) -> None:
         with self._mutex:
             if not self._held:
-                self._make_folder()
+                _folder.make(self.path)
                 with ExitStack() as stack:
                     stack.enter_context(_journal.locked(self.path, patience=patience))
                     self._prepare()
@@ -257,26 +262,13 @@ class RunStore:
                 for table in self.tables if not self._sync else ():
                     _journal.append(self._file(table), [], sync=True)
 
-    def _make_folder(self) -> None:
-        if self.path.exists() and not self._has_manifest():
-            names = {f.name for f in self.path.iterdir() if not f.name.startswith(".")}
-            strange = sorted(names - {"skills", "suites"})
-            if strange and not names & {f"{table}.jsonl" for table in RECORDS}:
-                raise StoreError(
-                    f"{self.path} holds other things ({', '.join(strange[:3])}) and no "
-                    f"{_folder.MANIFEST}; name an empty or new folder for the store."
-                )
-        self.path.mkdir(parents=True, exist_ok=True)
-
     def _prepare(self) -> None:
-        if not self._has_manifest():
+        if not _folder.has_manifest(self.path):
             _folder.write_manifest(
                 self.path, created=datetime.now(UTC).isoformat(timespec="seconds")
             )
         for table in self.tables:
-            self._mend(table)
-            if _journal.ends_open(self._file(table)):  # a whole record without its line feed
-                _journal.append(self._file(table), [b""], sync=True)
+            _folder.mend(self.path, table)
 
     def append(self, table: str, records: Iterable[BaseModel | Mapping[str, Any]]) -> int:
         """Add records to a table; they are on the disk when this returns.
@@ -403,9 +395,6 @@ class RunStore:
         with self.writer():
             _folder.write_manifest(self.path, **notes)
 
-    def _has_manifest(self) -> bool:
-        return (self.path / _folder.MANIFEST).exists()
-
     # Torn lines
 
     def _file(self, table: str) -> Path:
@@ -435,27 +424,3 @@ class RunStore:
                 "was not repaired, because the store is being written or cannot be written."
             )
             return size
-
-    def _mend(self, table: str) -> None:
-        file = self._file(table)
-        size, torn = _journal.whole_size(file)
-        if not torn:
-            return
-        repair: dict[str, Any] = {
-            "table": table,
-            "line": _journal.n_lines(file, size) + 1,
-            "n_bytes": len(torn),
-            "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
-        # in this order a second crash in between can tell it twice, but never lose it
-        _journal.keep_torn(file, torn)
-        _folder.write_manifest(self.path, repairs=[*self.manifest.get("repairs", []), repair])
-        _journal.shorten(file, size)
-        warnings.warn(_repair_sentence(**repair), StoreWarning, stacklevel=4)
-
-
-def _repair_sentence(table: str, line: int, n_bytes: int, at: str) -> str:
-    return (
-        f"{table}.jsonl, line {line}: the last line was torn off after {n_bytes} bytes; they were "
-        f"moved to {table}.torn ({at})."
-    )
