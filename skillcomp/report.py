@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import bleach
 import nbformat
 from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
@@ -26,6 +27,14 @@ __all__ = ["Chapter", "build", "execute", "find_notebooks", "write_notebooks"]
 CELL_TIMEOUT = 600  # seconds; the slowest cell of the recorded study takes a few
 _KERNEL = "python3"
 _FIGURE_FILES = (".pdf", ".png", ".csv", ".json")
+# what rendered Markdown and pandas tables are made of; everything else is escaped
+_TAGS = {
+    *("a", "abbr", "b", "blockquote", "br", "caption", "code", "dd", "div", "dl", "dt", "em"),
+    *("h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "li", "ol", "p", "pre", "span", "strong"),
+    *("sub", "sup", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul"),
+}
+_ATTRIBUTES = {"*": ["class", "id"], "a": ["href", "title"], "td": ["colspan", "rowspan"],
+               "th": ["colspan", "rowspan", "scope"]}
 
 
 @dataclass(frozen=True)
@@ -182,8 +191,9 @@ def build(
 
 
 def _chapter(path: Path, notebook: nbformat.NotebookNode, out: Path) -> Chapter:
-    exporter = HTMLExporter(template_name="basic", sanitize_html=True, anchor_link_text="")
+    exporter = HTMLExporter(template_name="basic", sanitize_html=True, exclude_anchor_links=True)
     exporter.exclude_input_prompt = exporter.exclude_output_prompt = True
+    exporter.register_filter("clean_html", _clean)
     cells = [c for c in notebook.cells if "injected-parameters" not in c.metadata.get("tags", [])]
     shown = nbformat.from_dict({**notebook, "cells": cells})
     body, _ = exporter.from_notebook_node(shown)
@@ -192,6 +202,13 @@ def _chapter(path: Path, notebook: nbformat.NotebookNode, out: Path) -> Chapter:
     return Chapter(
         path.stem, _title(notebook, path), Markup(_prefixed(body, path.stem)), tuple(files)
     )
+
+
+def _clean(html: str | bytes) -> str:
+    """Keep harmless markup; pandas' own style element is dropped, anything else is escaped."""
+    text = html.decode() if isinstance(html, bytes) else str(html)
+    text = re.sub(r"<style\b.*?</style>", "", text, flags=re.DOTALL)
+    return bleach.clean(text, tags=_TAGS, attributes=_ATTRIBUTES)
 
 
 def _title(notebook: nbformat.NotebookNode, path: Path) -> str:

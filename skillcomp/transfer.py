@@ -235,8 +235,10 @@ def _rows(
         note = f"{note}; {why}: limits by MOVER from two score intervals"
     elif collapsed:
         note = f"{note}; no spread and no passed counts to fall back on"
+    n = {"near_delta": len(sides[0]), "far_delta": len(sides[1]), "gap": len(pairs)}
     return [
-        row(measure, one, **about) | {"note": "; ".join(filter(None, [note, one.note]))}
+        row(measure, one, **about)
+        | {"n": float(n[measure]), "note": "; ".join(filter(None, [note, one.note]))}
         for measure, one in found.items()
     ]
 
