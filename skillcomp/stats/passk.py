@@ -145,14 +145,14 @@ def _collapse_rule(values: Floats, clusters: ArrayLike | None, interval: Interva
     groups = values.size if clusters is None else np.unique(np.asarray(clusters)).size
     if np.ptp(values) == 0.0:
         return "all cases have the same value"
-    if not 0.0 < interval.low <= interval.high < 1.0:
-        return "the t interval leaves (0, 1)"
     if values.size < _FEWEST_CASES:
         return f"fewer than {_FEWEST_CASES} cases"
     if not 1.0 - _HIGHEST_RATE <= mean <= _HIGHEST_RATE:
         return f"mean above {_HIGHEST_RATE} or below {1.0 - _HIGHEST_RATE:.1f}"
     if groups < _FEWEST_CLUSTERS:
         return f"fewer than {_FEWEST_CLUSTERS} clusters"
+    if not 0.0 < interval.low < interval.high < 1.0:
+        return "the t interval collapses or leaves (0, 1)"
     return ""
 
 

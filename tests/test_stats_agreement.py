@@ -1,0 +1,290 @@
+"""Agreement: values by hand and from irrCAC, resampling by case, and no answer where none exists."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import krippendorff
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.metrics import cohen_kappa_score
+from statsmodels.stats.inter_rater import fleiss_kappa
+
+from skillcomp.stats.agreement import (
+    bootstrap_agreement,
+    cohen_kappa,
+    gwet_ac1,
+    krippendorff_alpha,
+    raw_agreement,
+    sensitivity,
+    specificity,
+)
+
+REFERENCE = {
+    entry["name"]: entry
+    for entry in json.loads(
+        (Path(__file__).parent / "reference" / "stats_reference.json").read_text("utf-8")
+    )
+}
+TABLES = [name for name in REFERENCE if "table" in REFERENCE[name]["inputs"] and "agree" in name]
+COEFFICIENTS = ["raw_agreement", "cohen_kappa", "gwet_ac1", "fleiss_kappa", "krippendorff_alpha"]
+
+
+def ratings_of(table):
+    table = np.asarray(table)
+    return np.repeat(np.argwhere(np.ones_like(table)), table.ravel(), axis=0).astype(float)
+
+
+def test_the_three_coefficients_by_hand():
+    # 40 both pass, 9 and 6 differ, 45 both fail: observed 0.85.
+    # Kappa: expected 0.49 * 0.46 + 0.51 * 0.54 = 0.5008, (0.85 - 0.5008) / 0.4992.
+    # AC1: mean pass rate 0.475, expected 2 * 0.475 * 0.525 = 0.49875.
+    table = [[40, 9], [6, 45]]
+    assert raw_agreement(table).estimate == pytest.approx(0.85)
+    assert cohen_kappa(table).estimate == pytest.approx((0.85 - 0.5008) / 0.4992)
+    assert gwet_ac1(table).estimate == pytest.approx((0.85 - 0.49875) / 0.50125)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_coefficients_and_standard_errors_equal_irrcac(name):
+    table, expected = REFERENCE[name]["inputs"]["table"], REFERENCE[name]["expected"]
+    for key, found in (("cohen_kappa", cohen_kappa(table)), ("gwet_ac1", gwet_ac1(table))):
+        assert [found.estimate, found.se] == pytest.approx(expected[key], abs=1e-8)
+    alpha = krippendorff_alpha(ratings_of(table))
+    # irrCAC divides by n for tables and by n - 1 for ratings.
+    n = np.sum(table)
+    rescaled = alpha.se * np.sqrt((n - 1) / n)
+    assert [alpha.estimate, rescaled] == pytest.approx(expected["krippendorff"], abs=1e-8)
+    if "percent" in expected:
+        assert raw_agreement(table).estimate == pytest.approx(expected["percent"][0])
+
+
+def test_four_raters_with_gaps_equal_the_handbook():
+    entry = REFERENCE["agreement_gwet_raw4raters"]
+    ratings = np.array(entry["inputs"]["ratings_units_by_raters"], float)
+    for key in ("gwet_ac1", "fleiss_kappa"):
+        found = bootstrap_agreement(ratings, key)
+        assert [found.estimate, found.se] == pytest.approx(entry["expected"][key], abs=1e-5)
+    expected = REFERENCE["krippendorff_canonical"]["expected"]
+    assert krippendorff_alpha(ratings).estimate == pytest.approx(expected["nominal"], abs=1e-9)
+
+
+def test_kappa_collapses_at_a_skewed_rate_and_its_interval_says_so():
+    table = [[118, 5], [2, 0]]
+    kappa, ac1 = cohen_kappa(table), gwet_ac1(table)
+    assert kappa.estimate == pytest.approx(-0.0234, abs=1e-4) and ac1.estimate > 0.94
+    assert "fewer than 5 agreements" in kappa.note and "Wilson" in kappa.method
+    assert kappa.high - kappa.low > 1.0 > 0.1 > ac1.high - ac1.low
+
+
+@pytest.mark.parametrize("name", COEFFICIENTS)
+def test_ratings_equal_a_second_implementation(name):
+    rng = np.random.default_rng(0)
+    first = rng.random(60) < 0.6
+    second = np.where(rng.random(60) < 0.8, first, ~first)
+    pairs = np.column_stack([first, second]).astype(float)
+    table = np.array([[np.sum((first == a) & (second == b)) for b in (0, 1)] for a in (0, 1)])
+    oracle = {
+        "raw_agreement": np.mean(first == second),
+        "cohen_kappa": cohen_kappa_score(first, second),
+        "gwet_ac1": gwet_ac1(table).estimate,
+        "fleiss_kappa": fleiss_kappa(
+            np.column_stack([(pairs == 0).sum(axis=1), (pairs == 1).sum(axis=1)])
+        ),
+        "krippendorff_alpha": krippendorff.alpha(pairs.T, level_of_measurement="nominal"),
+    }
+    assert bootstrap_agreement(pairs, name).estimate == pytest.approx(oracle[name])
+
+
+@given(arrays(float, (12, 3), elements=st.sampled_from([0.0, 1.0, 2.0, np.nan])))
+@settings(max_examples=40, deadline=None)
+def test_alpha_from_sums_equals_the_library(ratings):
+    found = bootstrap_agreement(ratings, "krippendorff_alpha", n_resamples=20)
+    assume(not np.isnan(found.estimate))
+    library = krippendorff.alpha(ratings.T, level_of_measurement="nominal")
+    assert found.estimate == pytest.approx(library, abs=1e-9)
+
+
+@given(
+    arrays(float, (15, 2), elements=st.sampled_from([0.0, 1.0, np.nan])),
+    st.sampled_from(COEFFICIENTS),
+    st.integers(1, 15),
+)
+@settings(max_examples=60, deadline=None)
+def test_an_interval_holds_its_estimate_keeps_a_width_or_says_why_not(ratings, name, cases):
+    found = bootstrap_agreement(
+        ratings, name, clusters=np.arange(15) % cases, n_categories=2, n_resamples=200
+    )
+    if np.isnan(found.estimate) or np.isnan(found.low):
+        assert found.note
+        return
+    assert -1.0 - 1e-12 <= found.low <= found.estimate + 1e-12
+    assert found.estimate - 1e-12 <= found.high <= 1.0 + 1e-12
+    assert found.high - found.low > 1e-6
+
+
+@given(st.lists(st.integers(0, 30), min_size=4, max_size=4).filter(any))
+@settings(max_examples=60)
+def test_tables_keep_range_width_and_symmetry(cells):
+    table = np.reshape(cells, (2, 2))
+    for method in (raw_agreement, cohen_kappa, gwet_ac1):
+        found, swapped = method(table), method(table.T)
+        if np.isnan(found.estimate):
+            assert found.note and method is cohen_kappa
+            continue
+        assert -1.0 <= found.low <= found.estimate <= found.high <= 1.0
+        assert found.high - found.low > 1e-6
+        assert swapped.estimate == pytest.approx(found.estimate)
+
+
+@pytest.mark.parametrize("name", COEFFICIENTS)
+def test_every_unit_twice_in_its_case_changes_nothing(name):
+    rng = np.random.default_rng(1)
+    pairs = ratings_of([[20, 8], [7, 25]])
+    rng.shuffle(pairs)
+    case = np.arange(60)
+    once = bootstrap_agreement(pairs, name, clusters=case, seed=3)
+    twice = bootstrap_agreement(
+        np.repeat(pairs, 2, axis=0), name, clusters=np.repeat(case, 2), seed=3
+    )
+    # Alpha itself corrects for the number of ratings.
+    tolerance = 0.01 if name == "krippendorff_alpha" else 1e-12
+    assert [twice.estimate, twice.low, twice.high] == pytest.approx(
+        [once.estimate, once.low, once.high], abs=tolerance
+    )
+
+
+@pytest.mark.parametrize("name", ["cohen_kappa", "fleiss_kappa", "krippendorff_alpha"])
+def test_agreement_beyond_chance_is_undefined_when_all_ratings_are_equal(name):
+    found = bootstrap_agreement(np.ones((20, 2)), name)
+    assert np.isnan(found.estimate) and np.isnan(found.low)
+    assert "one category" in found.note
+
+
+def test_constant_tables_are_never_certain():
+    kappa = cohen_kappa([[50, 0], [0, 0]])
+    assert np.isnan(kappa.estimate) and "one category" in kappa.note
+    assert np.isnan(krippendorff_alpha(np.zeros((9, 3))).estimate)
+    # AC1 is defined here (no chance agreement), but rests on raw agreement alone.
+    ac1 = gwet_ac1([[50, 0], [0, 0]])
+    assert ac1.low == pytest.approx(raw_agreement([[50, 0], [0, 0]]).low)
+    assert "AC1 equals raw agreement" in ac1.note
+    assert np.isnan(bootstrap_agreement(np.ones((20, 2)), "gwet_ac1").estimate)
+    for method in (raw_agreement, cohen_kappa, gwet_ac1):
+        empty = method([[0, 0], [0, 0]])
+        assert np.isnan(empty.estimate) and empty.note == "no units"
+
+
+def test_perfect_agreement_hands_over_to_a_score_interval():
+    pairs = ratings_of([[30, 0], [0, 10]])
+    for name in COEFFICIENTS:
+        found = bootstrap_agreement(pairs, name)
+        assert found.estimate == 1.0 and found.low < 0.95
+        assert "score interval" in found.note
+    assert cohen_kappa([[30, 0], [0, 10]]).low < 0.9
+
+
+def test_resamples_without_variation_are_left_out_and_counted(monkeypatch):
+    # Four of 30 cases do not pass twice: (26/30)**30 = 1.4 % of the resamples hold none of them.
+    pairs = ratings_of([[2, 1], [1, 26]])
+    monkeypatch.setattr("skillcomp.stats._agreement_bootstrap.FEWEST_EVENTS", 1)
+    found = bootstrap_agreement(pairs, "cohen_kappa")
+    lost = int(found.note.split()[0])
+    assert found.note.endswith("undefined resamples left out") and 10 < lost < 50
+    assert -1 <= found.low < found.estimate < found.high <= 1
+    # Two of 30: 13 % are undefined, too many for the rest to describe the sample.
+    found = bootstrap_agreement(ratings_of([[1, 1], [0, 28]]), "cohen_kappa")
+    assert "resamples are undefined" in found.note and "score interval" in found.note
+
+
+def test_the_method_names_resamples_and_seed_and_repeats_itself():
+    pairs = ratings_of([[20, 8], [7, 25]])
+    first = bootstrap_agreement(pairs, "cohen_kappa", n_resamples=500, seed=7)
+    assert "n_resamples=500, seed=7" in first.method
+    assert first == bootstrap_agreement(pairs, "cohen_kappa", n_resamples=500, seed=7)
+    assert first.low != bootstrap_agreement(pairs, "cohen_kappa", n_resamples=500, seed=8).low
+
+
+def test_sensitivity_and_specificity_by_hand():
+    # Gold passes: 4 of 5 passed by the grader, one more without a verdict. Gold fails: 2 of 3.
+    gold = [1, 1, 1, 1, 1, 1, 0, 0, 0, np.nan]
+    verdict = [1, 1, 1, 1, 0, np.nan, 0, 0, 1, 1]
+    right = sensitivity(verdict, gold)
+    assert (right.estimate, right.n) == (0.8, 5.0)
+    assert "1 labels without a verdict left out" in right.note
+    # Wilson at 4 of 5 (Newcombe 1998, formula): 0.3755 to 0.9638.
+    assert [right.low, right.high] == pytest.approx([0.3755, 0.9638], abs=1e-4)
+    assert specificity(verdict, gold).estimate == pytest.approx(2 / 3)
+
+
+def test_a_grader_never_wrong_is_not_certain_and_no_gold_is_unknown():
+    ten = sensitivity([1] * 10, [1] * 10)
+    assert ten.estimate == 1.0 and ten.low == pytest.approx(0.7225, abs=1e-4)
+    unknown = specificity([1] * 10, [1] * 10)
+    assert np.isnan(unknown.estimate) and "no gold label fails" in unknown.note
+    assert np.isnan(sensitivity([np.nan], [1]).estimate)
+
+
+def test_units_of_one_case_do_not_count_as_cases():
+    verdict, gold = np.repeat([1, 1, 0, 1, 1, 1], 5), np.ones(30)
+    alone = sensitivity(verdict, gold)
+    clustered = sensitivity(verdict, gold, clusters=np.repeat(np.arange(6), 5))
+    assert clustered.estimate == alone.estimate
+    assert clustered.high - clustered.low > 1.5 * (alone.high - alone.low)
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match=r"must be one of .*Did you mean 'cohen_kappa'"):
+        bootstrap_agreement(np.ones((3, 2)), "cohens_kappa")
+    with pytest.raises(ValueError, match="two raters, found 3"):
+        bootstrap_agreement(np.ones((3, 3)), "cohen_kappa")
+    with pytest.raises(ValueError, match="at least two raters"):
+        krippendorff_alpha([1, 0, 1])
+    with pytest.raises(ValueError, match="the case of each of 3 units"):
+        krippendorff_alpha(np.ones((3, 2)), clusters=[1, 2])
+    with pytest.raises(ValueError, match="square"):
+        gwet_ac1([[1, 2, 3], [4, 5, 6]])
+    with pytest.raises(ValueError, match="counts"):
+        cohen_kappa([[1, -2], [3, 4]])
+    with pytest.raises(ValueError, match="0, 1 or NaN"):
+        sensitivity([2, 1], [1, 1])
+    with pytest.raises(ValueError, match="one length"):
+        specificity([1, 1, 1], [1, 1])
+    with pytest.raises(ValueError, match="2 different ratings"):
+        bootstrap_agreement([[0, 1], [1, 1]], n_categories=1)
+
+
+def coverage(name, rate, right, cases, runs):
+    rng = np.random.default_rng(5)
+
+    def draw(size):
+        # Three checks a case share its difficulty; each rater errs on its own.
+        truth = rng.random((size, 3)) < rng.beta(6 * rate, 6 * (1 - rate), size)[:, None]
+        raters = [np.where(rng.random((size, 3)) < right, truth, ~truth) for _ in range(2)]
+        return np.stack(raters, axis=-1).reshape(-1, 2).astype(float)
+
+    truth = bootstrap_agreement(draw(200_000), name, n_resamples=2).estimate
+    case = np.repeat(np.arange(cases), 3)
+    hits = 0
+    for _ in range(runs):
+        found = bootstrap_agreement(draw(cases), name, clusters=case, n_resamples=399)
+        hits += found.low <= truth <= found.high
+    return hits / runs
+
+
+@pytest.mark.parametrize("name", ["cohen_kappa", "gwet_ac1"])
+def test_the_case_bootstrap_covers(name):
+    # 400 runs: two standard errors below 95 % are 0.928.
+    assert coverage(name, 0.6, 0.9, 30, 400) >= 0.92
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COEFFICIENTS)
+@pytest.mark.parametrize(("rate", "right"), [(0.6, 0.9), (0.85, 0.9), (0.6, 0.97)])
+@pytest.mark.parametrize("cases", [15, 30, 100])
+def test_the_case_bootstrap_covers_over_the_design(name, rate, right, cases):
+    assert coverage(name, rate, right, cases, 1000) >= 0.925

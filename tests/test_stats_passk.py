@@ -1,0 +1,185 @@
+"""pass@k and pass^k: exact values, unbiasedness by summing every outcome, honest intervals."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit
+from scipy.stats import binom
+from scipy.stats import t as student_t
+
+from skillcomp.stats.passk import pass_at_k, pass_hat_k, pooled_pass_at_k, pooled_pass_hat_k
+
+REFERENCE = {
+    entry["name"]: entry
+    for entry in json.loads(
+        (Path(__file__).parent / "reference" / "stats_reference.json").read_text("utf-8")
+    )
+}
+POOLED = {"at": pooled_pass_at_k, "hat": pooled_pass_hat_k}
+
+
+@st.composite
+def attempts(draw, fewest=1):
+    n = draw(st.lists(st.integers(fewest, 12), min_size=1, max_size=12))
+    return np.array(n), np.array([draw(st.integers(0, m)) for m in n])
+
+
+def test_two_of_five_attempts_by_hand():
+    # Ten pairs can be drawn from five attempts; three hold no pass, one holds two.
+    assert pass_at_k(5, 2, 2) == pytest.approx(1 - 3 / 10)
+    assert pass_hat_k(5, 2, 2) == pytest.approx(1 / 10)
+
+
+@pytest.mark.parametrize("name", [name for name in REFERENCE if name.startswith("pass_at_k")])
+def test_values_equal_the_exact_rationals(name):
+    inputs, expected = REFERENCE[name]["inputs"], REFERENCE[name]["expected"]
+    assert pass_at_k(**inputs) == pytest.approx(expected["pass_at_k"], abs=expected["tol"])
+    assert pass_hat_k(**inputs) == pytest.approx(expected["pass_hat_k"], abs=expected["tol"])
+
+
+def test_both_equal_the_share_of_all_draws():
+    for n in range(1, 8):
+        for c in range(n + 1):
+            outcomes = [1] * c + [0] * (n - c)
+            for k in range(1, n + 1):
+                draws = [sum(draw) for draw in combinations(outcomes, k)]
+                assert pass_at_k(n, c, k) == pytest.approx(np.mean([s > 0 for s in draws]))
+                assert pass_hat_k(n, c, k) == pytest.approx(np.mean([s == k for s in draws]))
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.4, 0.9])
+def test_both_are_unbiased_where_the_plug_in_is_not(rate):
+    n, k = 5, 3
+    c = np.arange(n + 1)
+    chance = binom.pmf(c, n, rate)
+    assert chance @ pass_at_k(n, c, k) == pytest.approx(1 - (1 - rate) ** k, abs=1e-12)
+    assert chance @ pass_hat_k(n, c, k) == pytest.approx(rate**k, abs=1e-12)
+    assert chance @ (c / n) ** k > rate**k + 0.001
+
+
+@given(attempts())
+def test_with_one_attempt_both_are_the_share_of_passes(data):
+    n, c = data
+    assert pass_at_k(n, c, 1) == pytest.approx(c / n, abs=1e-12)
+    assert pass_hat_k(n, c, 1) == pytest.approx(c / n, abs=1e-12)
+    both = pooled_pass_at_k(n, c, 1), pooled_pass_hat_k(n, c, 1)
+    assert both[0].estimate == pytest.approx(both[1].estimate, abs=1e-12)
+    assert both[0].estimate == pytest.approx(float(np.mean(c / n)), abs=1e-12)
+
+
+@given(attempts(fewest=3), st.integers(1, 3))
+def test_pass_hat_k_falls_and_pass_at_k_rises_with_k(data, k):
+    n, c = data
+    assert np.all(pass_hat_k(n, c, k) <= c / n + 1e-12)
+    assert np.all(pass_at_k(n, c, k) >= c / n - 1e-12)
+    assert np.all((pass_at_k(n, c, k) >= 0) & (pass_at_k(n, c, k) <= 1))
+    assert np.all(pass_hat_k(n, c, 3) <= pass_hat_k(n, c, k) + 1e-12)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=40), st.integers(2, 5))
+def test_identical_attempts_are_no_further_evidence(passed, repeats):
+    c = np.array(passed, int)
+    once = pooled_pass_hat_k(1, c, 1)
+    again = pooled_pass_hat_k(repeats, c * repeats, repeats)
+    assert (again.estimate, again.low, again.high) == (once.estimate, once.low, once.high)
+
+
+@given(attempts(fewest=2), st.integers(1, 2), st.sampled_from(sorted(POOLED)))
+def test_the_pooled_interval_stays_in_range_and_keeps_a_width(data, k, which):
+    found = POOLED[which](*data, k)
+    assert 0.0 <= found.low <= found.estimate <= found.high <= 1.0
+    assert found.high - found.low > 1e-6
+
+
+def test_pooled_t_interval_equals_the_reference():
+    entry = REFERENCE["pass_hat_k_ci"]
+    expected = entry["expected"]
+    found = pooled_pass_hat_k(
+        entry["inputs"]["n"], entry["inputs"]["c"], entry["inputs"]["k"], method="t"
+    )
+    assert found.estimate == pytest.approx(expected["mean"], abs=expected["tol"])
+    assert found.se == pytest.approx(expected["se"], abs=expected["tol"])
+    assert [found.low, found.high] == pytest.approx(expected["ci"], abs=expected["tol"])
+    assert "can collapse" in found.note
+
+
+def test_many_cases_away_from_the_boundary_take_the_plain_t_interval():
+    c = np.tile([0, 1, 2, 3], 10)
+    found = pooled_pass_at_k(3, c, 2)
+    values = pass_at_k(3, c, 2)
+    half = student_t.isf(0.025, 39) * values.std(ddof=1) / np.sqrt(40)
+    assert found.note == ""
+    assert found.high == pytest.approx(values.mean() + half)
+    alone = pooled_pass_at_k(3, c, 2, clusters=np.arange(40))
+    assert alone.low == pytest.approx(found.low)
+
+
+@pytest.mark.parametrize(
+    ("n", "c", "clusters", "rule"),
+    [
+        (3, [3] * 40, None, "all cases have the same value"),
+        (3, [0, 1, 2, 3], None, "fewer than 30 cases"),
+        (3, [0] + [3] * 39, None, "mean above 0.9"),
+        (3, [0, 1, 2, 3] * 10, np.arange(40) % 5, "fewer than 10 clusters"),
+    ],
+)
+def test_the_note_names_the_rule_that_hands_over(n, c, clusters, rule):
+    found = pooled_pass_hat_k(n, c, 1, clusters=clusters)
+    assert rule in found.note
+    assert "Wilson on effective n" in found.method
+    assert found.high - found.low > 0.01
+
+
+def test_one_case_still_has_an_interval_and_none_has_not():
+    one = pooled_pass_at_k([3], [3], 2)
+    assert 0.0 < one.low < one.high == 1.0
+    none = pooled_pass_at_k([], [], 2)
+    assert np.isnan(none.estimate) and none.note == "no cases"
+    bare = pooled_pass_at_k([3], [3], 2, method="t")
+    assert np.isnan(bare.low) and "needs two cases" in bare.note
+
+
+def test_k_above_the_attempts_is_refused_and_says_where():
+    with pytest.raises(ValueError, match=r"k=4 .* 1 of 2 cases \(fewest: n=3\).*no unbiased"):
+        pass_at_k([3, 5], [1, 1], 4)
+    with pytest.raises(ValueError, match="k must be a whole number"):
+        pass_hat_k(3, 1, 0)
+    with pytest.raises(ValueError, match="between 0 and n"):
+        pass_hat_k(3, 4, 1)
+    with pytest.raises(ValueError, match="without gaps"):
+        pass_at_k([3, 3], [1, np.nan], 1)
+    with pytest.raises(ValueError, match="'auto', 't' or 'score'"):
+        pooled_pass_at_k(3, [1, 2], 1, method="wald")
+
+
+def coverage(which, mean, spread, cases, runs, seed):
+    rng = np.random.default_rng(seed)
+    known = expit(rng.normal(mean, spread, 400_000))
+    truth = float(np.mean(1 - (1 - known) ** 3 if which == "at" else known**3))
+    hits = 0
+    for _ in range(runs):
+        found = POOLED[which](5, rng.binomial(5, expit(rng.normal(mean, spread, cases))), 3)
+        hits += found.low <= truth <= found.high
+    return hits / runs
+
+
+@pytest.mark.parametrize(("which", "mean"), [("at", 2.5), ("hat", 0.0)])
+def test_the_interval_covers_at_thirty_cases(which, mean):
+    # 500 runs: two standard errors below 95 % are 0.93.
+    assert coverage(which, mean, 1.5, 30, 500, 1) >= 0.93
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["at", "hat"])
+@pytest.mark.parametrize("mean", [-2.0, 0.0, 2.5])
+@pytest.mark.parametrize("cases", [10, 30, 100])
+def test_the_interval_covers_over_the_design(which, mean, cases):
+    # 2,000 runs: three standard errors below 95 % are 0.935.
+    assert coverage(which, mean, 1.5, cases, 2000, 2) >= 0.93
