@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -86,6 +87,11 @@ def ewma_run_length(width: float, *, weight: float, shift: float = 0.0, nodes: i
         raise ValueError(
             f"weight must lie in 0..1 and width above 0, found {weight!r} and {width!r}."
         )
+    return _run_length(float(width), float(weight), float(shift), int(nodes))
+
+
+@lru_cache(maxsize=256)
+def _run_length(width: float, weight: float, shift: float, nodes: int) -> float:
     half = width * math.sqrt(weight / (2.0 - weight))
     points, weights = np.polynomial.legendre.leggauss(nodes)
     at, mass = half * points, half * weights

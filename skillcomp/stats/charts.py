@@ -146,10 +146,11 @@ def cusum_run_length(p: float, *, up: int, down: int, limit: int) -> float:
         band[0, up:] = -p
     if below:
         band[-1, : limit - down] = -(1.0 - p)
-    # The states below `down` all fall to 0 on a correct check: one more column on the band.
-    to_zero = np.where(np.arange(limit) < down, 1.0 - p, 0.0)
-    free, fed = solve_banded((below, above), band, np.column_stack([np.ones(limit), to_zero]))[0]
-    return float(free / (1.0 - fed))
+    # The chart is cut into excursions that end in an alarm or in a fall to 0: their mean length
+    # over their chance of an alarm. Only positive terms are added, so that long runs stay exact.
+    alarm = np.where(np.arange(limit) + up >= limit, p, 0.0)
+    length, chance = solve_banded((below, above), band, np.column_stack([np.ones(limit), alarm]))[0]
+    return float(length / chance) if chance > 0.0 else math.inf
 
 
 def cusum_limit(p0: float, *, up: int, down: int, arl: float) -> int:
