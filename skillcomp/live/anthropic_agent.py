@@ -279,7 +279,7 @@ class AnthropicAgent:
         status = _STATUS.get(stop, "error")
         text = "".join(block.text for block in message.content if block.type == "text")
         return Reply(
-            answer=redact(text) or (text if status == "ok" else None),
+            answer=text if text or status == "ok" else None,
             status=status,
             stop_reason=message.stop_reason,
             model=message.model,

@@ -1,0 +1,333 @@
+"""Agents that are programs: ``claude -p``, ``codex exec``, or any command that reads a prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from skillcomp.errors import AgentError
+from skillcomp.live.prompts import skill_block
+from skillcomp.live.reply import Cell, Reply, cost_fields, family_of, redact, settings_json
+from skillcomp.live.traces import Trace, read_trace
+from skillcomp.pricing import Price, Usage, cost
+from skillcomp.records import Skill
+
+__all__ = ["CliAgent"]
+
+# What a program needs of the environment: to be found, to reach the network, and its key.
+PASSED = (
+    *("PATH", "LANG", "LC_ALL", "TZ"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
+    *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"),
+    *("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY"),
+)
+_MAX_TRACE = 1_000_000  # characters of the output that are kept
+_MAX_OUTPUT = 64_000_000  # bytes of the output that are read
+_GRACE = 2.0  # seconds between asking a program to end and ending it
+_SHAPE = "Answer with one JSON object that fits this JSON schema, and nothing else:\n{schema}"
+
+
+class CliAgent:
+    """A program that reads the prompt on its standard input and writes its answer.
+
+    Each question runs in a process of its own, in an empty temporary working folder, with a clean
+    home and only the listed variables of the environment; no shell is involved. Output of
+    ``claude -p --output-format stream-json --verbose`` and of ``codex exec --json`` is read as a
+    trace, all other output is the answer.
+
+    Parameters
+    ----------
+    command : sequence of str
+        Program and arguments, as ``["codex", "exec", "--json", "-"]``. See `CliAgent.claude` and
+        `CliAgent.codex` for the usual ones.
+    name : str, optional
+        The label in the frames; the program's name, with the model when given.
+    model : str, optional
+        The model that the command asks for: for the frames and for the price.
+    skill_in : str, default "auto"
+        ``"home"``: the skill is installed into the clean home, and whether it is used is the
+        agent's decision, read from the trace into ``triggered``. ``"prompt"``: its text stands
+        before the question, and ``triggered`` stays None. ``"auto"``: home for a program named
+        claude, else prompt.
+    skills_folder : str, default ".claude/skills"
+        Where in the home skills are looked for.
+    passed : sequence of str, optional
+        Names of further variables of the environment that the program gets.
+    timeout : float, default 600
+        Seconds; then the program and all processes of its group are ended.
+    prices : sequence of Price, optional
+        Prices of the model, where the program does not report its cost.
+
+    Raises
+    ------
+    AgentError
+        When the command is a string or empty, or an option is not allowed.
+
+    Notes
+    -----
+    A program that is logged in through files in one's own home finds none here: give it a key in
+    the environment. Processes that leave the group on purpose are not ended.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        name: str | None = None,
+        model: str | None = None,
+        skill_in: Literal["auto", "home", "prompt"] = "auto",
+        skills_folder: str = ".claude/skills",
+        passed: Sequence[str] = (),
+        timeout: float = 600.0,
+        prices: Sequence[Price] = (),
+    ) -> None:
+        if isinstance(command, str) or not command:
+            raise AgentError(
+                f"CliAgent: the command is {command!r}; give a list of program and arguments, as "
+                "['codex', 'exec', '-']: no shell takes it apart."
+            )
+        if skill_in not in ("auto", "home", "prompt"):
+            raise AgentError(f"CliAgent: skill_in is '{skill_in}'; allowed: auto, home, prompt.")
+        first, *rest = command
+        # the program runs in another folder, so a relative path would not be found
+        self._command = [str(Path(first).resolve()) if os.sep in first else first, *rest]
+        self._program = Path(first).name
+        self.model = model
+        self.name = name or (f"{self._program}:{model}" if model else self._program)
+        self.family = family_of(model or self._program)
+        auto = "home" if self._program == "claude" else "prompt"
+        self._skill_in = auto if skill_in == "auto" else skill_in
+        self._skills_folder = skills_folder
+        self._passed = (*PASSED, *passed)
+        self._timeout = timeout
+        self.prices = tuple(prices)
+        self.settings = settings_json(
+            command=[self._program, *rest], skill_in=self._skill_in, timeout=timeout
+        )
+
+    @classmethod
+    def claude(
+        cls, model: str | None = None, *, extra: Sequence[str] = (), **options: Any
+    ) -> CliAgent:
+        """Return the agent that runs ``claude -p`` with its whole trace.
+
+        Parameters
+        ----------
+        model : str, optional
+            Its own default when not given.
+        extra : sequence of str
+            Further arguments, such as ``["--effort", "low", "--max-turns", "5"]``.
+        **options
+            Those of `CliAgent`.
+        """
+        command = ["claude", "-p", "--output-format", "stream-json", "--verbose"]
+        command += ["--setting-sources", "user", "--strict-mcp-config", "--no-session-persistence"]
+        command += ["--model", model] if model else []
+        return cls([*command, *extra], model=model, **options)
+
+    @classmethod
+    def codex(
+        cls, model: str | None = None, *, extra: Sequence[str] = (), **options: Any
+    ) -> CliAgent:
+        """Return the agent that runs ``codex exec --json`` in its read-only sandbox.
+
+        Parameters
+        ----------
+        model : str, optional
+            Its own default when not given.
+        extra : sequence of str
+            Further arguments, put before the final ``-`` that stands for standard input.
+        **options
+            Those of `CliAgent`.
+        """
+        command = ["codex", "exec", "--json", "--ephemeral", "--skip-git-repo-check"]
+        command += ["--sandbox", "read-only"]
+        command += ["--model", model] if model else []
+        return cls([*command, *extra, "-"], model=model, **options)
+
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        skill: Skill | None = None,
+        system: str | None = None,
+        schema: type[BaseModel] | None = None,
+        cell: Cell | None = None,
+    ) -> Reply:
+        """Return the reply to one prompt; see `Agent.ask`."""
+        placed = skill is not None and self._skill_in == "home"
+        texts = [system, skill_block(skill) if skill and not placed else None, prompt]
+        with _rooms() as room:
+            if skill is not None and placed:
+                self._install(skill, room / "home")
+            command, note = self._shaped(schema, room)
+            given = "\n\n".join(text for text in (*texts, note) if text)
+            (room / "io" / "in").write_text(given, encoding="utf-8")
+            environment = self._environment(room)
+            begun = time.monotonic()
+            code = await self._run(command, environment, room)
+            seconds = time.monotonic() - begun
+            output, complaint = _read(room / "io" / "out"), _read(room / "io" / "err")
+        output = redact(output, environment)
+        complaint = redact(complaint, environment).strip()[-2000:]
+        return self._reply(output, complaint, code, seconds, skill if placed else None)
+
+    async def aclose(self) -> None:
+        """Do nothing; every process ended with its question."""
+
+    def _environment(self, room: Path) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in self._passed if name in os.environ}
+        return {**kept, "HOME": str(room / "home"), "TMPDIR": str(room / "tmp")}
+
+    def _install(self, skill: Skill, home: Path) -> None:
+        folder = home / self._skills_folder / skill.slug
+        if not folder.resolve().is_relative_to(home.resolve()):
+            raise AgentError(f"CliAgent: skill '{skill.slug}' would be installed outside the home.")
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(skill.text, encoding="utf-8")
+
+    def _shaped(self, schema: type[BaseModel] | None, room: Path) -> tuple[list[str], str | None]:
+        """Return the command and what the prompt must say so that the answer has its shape."""
+        if schema is None:
+            return self._command, None
+        text = json.dumps(schema.model_json_schema())
+        if self._program == "claude":
+            return [*self._command, "--json-schema", text], None
+        if self._program == "codex":
+            file = room / "io" / "schema.json"
+            file.write_text(text, encoding="utf-8")
+            last = ["-"] if self._command[-1] == "-" else []
+            body = self._command[: len(self._command) - len(last)]
+            return [*body, "--output-schema", str(file), *last], None
+        return self._command, _SHAPE.format(schema=text)
+
+    async def _run(
+        self, command: list[str], environment: dict[str, str], room: Path
+    ) -> int | str | None:
+        """Run to the end; return the exit code, None after a timeout, or why it did not start."""
+        with contextlib.ExitStack() as stack:
+            # files, not pipes: a child that lives on cannot keep us waiting for their end
+            stdin = stack.enter_context((room / "io" / "in").open("rb"))
+            stdout = stack.enter_context((room / "io" / "out").open("wb"))
+            stderr = stack.enter_context((room / "io" / "err").open("wb"))
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *command,
+                    stdin=stdin,
+                    stdout=stdout,
+                    stderr=stderr,
+                    cwd=room / "work",
+                    env=environment,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                return f"{command[0]} cannot be started: {error.strerror}"
+            try:
+                return await asyncio.wait_for(process.wait(), self._timeout)
+            except TimeoutError:
+                return None
+            finally:
+                await _end(process)
+
+    def _reply(
+        self,
+        output: str,
+        complaint: str,
+        code: int | str | None,
+        seconds: float,
+        placed: Skill | None,
+    ) -> Reply:
+        if isinstance(code, str):
+            return Reply(status="error", error=code, fatal=True, settings=self.settings)
+        trace = read_trace(output)
+        fields = {name: getattr(trace, name) for name in _SAME}
+        if code is None:
+            fields |= {"status": "timeout", "error": f"no end after {self._timeout:g} seconds"}
+        elif code != 0 and trace.status == "ok":
+            fields |= {"status": "error", "error": f"exit code {code}: {complaint}"}
+        elif trace.status == "error" and complaint:
+            fields["error"] = f"{trace.error}: {complaint}"
+        if fields["status"] == "ok" and placed is not None and not _has(trace, placed):
+            told = ", ".join(trace.skills or ()) or "none"
+            fields |= {
+                "status": "error",
+                "error": f"skill '{placed.slug}' was installed, but the program has: {told}",
+            }
+        if trace.cost_usd is None and trace.cost_note is None:
+            fields |= self._cost(trace)
+        return Reply(
+            **{**fields, "model": trace.model or self.model},
+            seconds=seconds,
+            triggered=trace.loaded(placed.slug) if placed is not None else None,
+            trace=output[:_MAX_TRACE] if trace.kind != "text" else None,
+            settings=self.settings,
+        )
+
+    def _cost(self, trace: Trace) -> dict[str, Any]:
+        model = trace.model or self.model
+        if trace.input_tokens is None or model is None:
+            return {"cost_note": "the program reports no tokens or no model"}
+        read, write = trace.cached_tokens or 0, trace.cache_write_tokens or 0
+        try:
+            usage = Usage(trace.input_tokens, trace.output_tokens or 0, read, write)
+        except ValueError:
+            return {"cost_note": "the program reports more cached tokens than tokens"}
+        return cost_fields(cost(usage, model, prices=self.prices))
+
+
+_SAME = tuple(set(asdict(Trace())) & set(Reply.model_fields))
+
+
+def _has(trace: Trace, skill: Skill) -> bool:
+    """Whether the program knows the skill, as far as it tells."""
+    if trace.skills is None:
+        return True
+    names = {name.split(":")[-1] for name in trace.skills}
+    return bool(names & {skill.slug, skill.name})
+
+
+@contextlib.contextmanager
+def _rooms() -> Iterator[Path]:
+    """Make a temporary folder with an empty home, working folder and place for files."""
+    room = Path(tempfile.mkdtemp(prefix="skillcomp-"))
+    try:
+        for name in ("home", "work", "tmp", "io"):
+            (room / name).mkdir()
+        yield room
+    finally:
+        shutil.rmtree(room, ignore_errors=True)
+
+
+def _read(file: Path) -> str:
+    if not file.exists():
+        return ""
+    with file.open("rb") as stream:
+        return stream.read(_MAX_OUTPUT).decode("utf-8", "replace")
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a process and whatever is left of its group."""
+    if process.returncode is None:
+        _signal(process.pid, signal.SIGTERM)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), _GRACE)
+    _signal(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)

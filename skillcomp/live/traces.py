@@ -1,0 +1,316 @@
+"""What a command-line agent reported about its work: tolerant readers of its event stream.
+
+Two streams are known, ``claude -p --output-format stream-json`` and ``codex exec --json``; all
+other output is taken as the answer itself. Events that are not known are passed over, since every
+release adds some, and a line that is no JSON never breaks the rest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from skillcomp.records import AttemptStatus
+
+__all__ = ["Trace", "read_trace"]
+
+Event = Mapping[str, Any]
+_CLAUDE = frozenset({"system", "assistant", "result"})
+_CODEX = ("thread.", "turn.", "item.")
+_STOPPED: dict[str, AttemptStatus] = {
+    "refusal": "refused",
+    "max_tokens": "truncated",
+    "model_context_window_exceeded": "truncated",
+    "pause_turn": "paused",
+    # limits of the program, not of the model
+    "error_max_turns": "truncated",
+    "error_max_budget_usd": "truncated",
+}
+_PERMISSION = (401, 402, 403)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What could be read from the output of a program.
+
+    Attributes
+    ----------
+    kind : str
+        ``claude``, ``codex`` or ``text``.
+    answer : str or None
+        The final answer.
+    status : str
+        As in `Reply`.
+    error, stop_reason, model, request_id : str or None
+        As in `Reply`; the session or thread stands for the request.
+    fatal : bool
+        The service refused permission or payment.
+    input_tokens, cached_tokens, cache_write_tokens, output_tokens : int or None
+        Over all models and turns.
+    cost_usd : float or None
+        As the program estimates it; ``cost_note`` says when it cannot.
+    n_commands : int or None
+        Shell commands; None for text.
+    opened : tuple of str
+        What was loaded or read without error, each as the text that names it: skills, files read,
+        commands run.
+    skills : tuple of str or None
+        The skills that the program says it has; None when it does not say.
+    """
+
+    kind: str = "text"
+    answer: str | None = None
+    status: AttemptStatus = "ok"
+    error: str | None = None
+    stop_reason: str | None = None
+    model: str | None = None
+    request_id: str | None = None
+    fatal: bool = False
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    cost_note: str | None = None
+    n_commands: int | None = None
+    opened: tuple[str, ...] = ()
+    skills: tuple[str, ...] | None = None
+
+    def loaded(self, slug: str) -> bool | None:
+        """Return whether a skill was really loaded; None when the output is plain text.
+
+        True when the skill was called by its name, with or without that of a plugin before it, or
+        when its SKILL.md was read or printed, and nothing said that this failed.
+        """
+        if self.kind == "text":
+            return None
+        file = f"{slug}/SKILL.md"
+        return any(file in text or text.split(":")[-1] == slug for text in self.opened)
+
+
+def read_trace(output: str) -> Trace:
+    """Return what the output of a program says.
+
+    Parameters
+    ----------
+    output : str
+        Everything that it wrote to its standard output, even if it was stopped half way.
+
+    Returns
+    -------
+    Trace
+        With status ``error`` when the stream ends before its result.
+
+    Examples
+    --------
+    >>> read_trace('{"type": "thread.started", "thread_id": "t"}').error
+    'the event stream ends without a completed turn'
+    """
+    events = list(_events(output))
+    kinds = [str(event.get("type")) for event in events]
+    if any(kind.startswith(_CODEX) for kind in kinds):
+        return _codex(events)
+    if any(kind in _CLAUDE for kind in kinds):
+        return _claude(events)
+    text = output.strip()
+    if text:
+        return Trace(answer=text)
+    return Trace(status="error", error="the program wrote no answer")
+
+
+def _events(output: str) -> Iterator[Event]:
+    for line in output.splitlines():
+        if line.lstrip().startswith("{"):
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict):
+                yield event
+
+
+def _map(value: Any) -> Event:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Event]:
+    return [_map(one) for one in value] if isinstance(value, list) else []
+
+
+def _int(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) and value == value else 0
+
+
+# claude -p
+
+
+def _claude(events: list[Event]) -> Trace:
+    init = next((e for e in events if e.get("subtype") == "init"), {})
+    results = [e for e in events if e.get("type") == "result"]
+    result = results[-1] if results else None
+    commands, opened = _claude_tools(events)
+    skills = init.get("skills")
+    common: dict[str, Any] = {
+        "kind": "claude",
+        "model": init.get("model"),
+        "request_id": init.get("session_id"),
+        "n_commands": len(commands),
+        "opened": opened,
+        "skills": tuple(_named(s) for s in skills) if isinstance(skills, list) else None,
+    }
+    if result is None:
+        used = _usage_of_messages(events)
+        error = "the event stream ends without a result"
+        return Trace(**{**common, **used}, status="error", error=error)
+    return Trace(**{**common, **_claude_usage(result), **_claude_outcome(result)})
+
+
+def _named(skill: Any) -> str:
+    return str(_map(skill).get("name", skill))
+
+
+def _claude_outcome(result: Event) -> dict[str, Any]:
+    subtype, stop = str(result.get("subtype")), result.get("stop_reason")
+    out: dict[str, Any] = {"stop_reason": stop or subtype}
+    text = result.get("result")
+    # "success" only says that the program came to its end; is_error says whether the API did
+    if result.get("is_error") or subtype != "success":
+        errors = result.get("errors")
+        told = [str(e) for e in errors] if isinstance(errors, list) else []
+        told += [str(text)] if text else []
+        status = _STOPPED.get(subtype) or _STOPPED.get(str(stop)) or "error"
+        fatal = result.get("api_error_status") in _PERMISSION
+        return out | {"status": status, "error": "; ".join(told) or subtype, "fatal": fatal}
+    structured = result.get("structured_output")
+    answer = str(text or "") if structured is None else json.dumps(structured)
+    status = _STOPPED.get(str(stop), "ok")
+    return out | {"status": status, "answer": answer, "error": None}
+
+
+def _claude_usage(result: Event) -> dict[str, Any]:
+    """Tokens and dollars of everything that ran, the helpers' models included."""
+    models = {name: _map(used) for name, used in _map(result.get("modelUsage")).items()}
+    cost = result.get("total_cost_usd")
+    out: dict[str, Any] = {"cost_usd": float(cost) if isinstance(cost, int | float) else None}
+    if any(used.get("costBasis") == "unknown" for used in models.values()):
+        out = {"cost_usd": None, "cost_note": "the program knows no price for a model it used"}
+    if not models:
+        return out | _snake_usage(_map(result.get("usage")))
+    read = sum(_int(used.get("cacheReadInputTokens")) for used in models.values())
+    write = sum(_int(used.get("cacheCreationInputTokens")) for used in models.values())
+    plain = sum(_int(used.get("inputTokens")) for used in models.values())
+    main = max(models, key=lambda name: _int(models[name].get("outputTokens")))
+    return out | {
+        "model": str(models[main].get("canonicalModel") or main),
+        "input_tokens": plain + read + write,
+        "cached_tokens": read,
+        "cache_write_tokens": write,
+        "output_tokens": sum(_int(used.get("outputTokens")) for used in models.values()),
+    }
+
+
+def _snake_usage(used: Event) -> dict[str, Any]:
+    if not used:
+        return {}
+    read = _int(used.get("cache_read_input_tokens"))
+    write = _int(used.get("cache_creation_input_tokens"))
+    return {
+        "input_tokens": _int(used.get("input_tokens")) + read + write,
+        "cached_tokens": read,
+        "cache_write_tokens": write,
+        "output_tokens": _int(used.get("output_tokens")),
+    }
+
+
+def _usage_of_messages(events: list[Event]) -> dict[str, Any]:
+    """Tokens of a run without a result; several lines can belong to one message."""
+    by_message = {
+        message.get("id"): _snake_usage(_map(message.get("usage")))
+        for message in (_map(e.get("message")) for e in events if e.get("type") == "assistant")
+    }
+    return _summed(used for used in by_message.values() if used)
+
+
+def _summed(rows: Iterable[Mapping[str, int]]) -> dict[str, Any]:
+    kept = list(rows)
+    return {name: sum(row[name] for row in kept) for name in (kept[0] if kept else ())}
+
+
+def _claude_tools(events: list[Event]) -> tuple[list[str], tuple[str, ...]]:
+    """Shell commands, and all that was opened without an error."""
+    used: dict[Any, Event] = {}
+    failed: set[Any] = set()
+    for event in events:
+        for block in _list(_map(event.get("message")).get("content")):
+            if block.get("type") == "tool_use":
+                used[block.get("id")] = block
+            elif block.get("type") == "tool_result" and block.get("is_error"):
+                failed.add(block.get("tool_use_id"))
+    commands: list[str] = []
+    opened: list[str] = []
+    for ident, block in used.items():
+        given = _map(block.get("input"))
+        if block.get("name") == "Bash":
+            commands.append(str(given.get("command")))
+        if ident not in failed and block.get("name") in ("Skill", "Read", "Bash"):
+            names = (given.get(key) for key in ("skill", "command", "name", "file_path"))
+            opened += [str(name).lstrip("/") for name in names if name]
+    return commands, tuple(opened)
+
+
+# codex exec
+
+
+def _codex(events: list[Event]) -> Trace:
+    turns = [e for e in events if str(e.get("type")).startswith("turn.")]
+    done = [e for e in turns if e.get("type") == "turn.completed"]
+    items: dict[Any, Event] = {}
+    answer = None
+    for event in events:
+        item = _map(event.get("item"))
+        if not item:
+            continue
+        items[item.get("id")] = item
+        if event.get("type") == "item.completed" and item.get("type") == "agent_message":
+            answer = str(item.get("text") or "")
+    commands = [item for item in items.values() if item.get("type") == "command_execution"]
+    finished = bool(turns) and turns[-1].get("type") == "turn.completed"
+    error = None if finished and answer is not None else _codex_error(events, finished)
+    usage = _summed(_codex_usage(_map(event.get("usage"))) for event in done)
+    started = next((e for e in events if e.get("type") == "thread.started"), {})
+    return Trace(
+        kind="codex",
+        answer=answer,
+        status="error" if error else "ok",
+        error=error,
+        request_id=started.get("thread_id"),
+        n_commands=len(commands),
+        opened=tuple(str(c.get("command")) for c in commands if c.get("exit_code") == 0),
+        **usage,
+    )
+
+
+def _codex_error(events: list[Event], finished: bool) -> str:
+    # an "error" event can be a passing one (a reconnection), so it counts only without an end
+    told = [_map(e.get("error")).get("message") or e.get("message") for e in events]
+    kinds = [e.get("type") for e in events]
+    found = [
+        str(m) for m, k in zip(told, kinds, strict=True) if m and k in ("turn.failed", "error")
+    ]
+    if found:
+        return found[-1]
+    return (
+        "the turn gave no answer" if finished else "the event stream ends without a completed turn"
+    )
+
+
+def _codex_usage(used: Event) -> dict[str, int]:
+    # here the input counts the whole prompt, cached tokens included
+    return {
+        "input_tokens": _int(used.get("input_tokens")),
+        "cached_tokens": _int(used.get("cached_input_tokens")),
+        "cache_write_tokens": _int(used.get("cache_write_input_tokens")),
+        "output_tokens": _int(used.get("output_tokens")),
+    }

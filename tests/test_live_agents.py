@@ -1,0 +1,496 @@
+"""Agents against a loopback service, through the real SDKs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import traceback
+from pathlib import Path
+from types import SimpleNamespace
+
+import anthropic
+import pytest
+from pydantic import BaseModel
+
+sys.path.insert(0, str(Path(__file__).parent))
+from fake_anthropic import KEY, FakeAnthropic
+from fake_openai import FakeOpenAI
+
+from skillcomp.errors import AgentError
+from skillcomp.io.store import RunStore
+from skillcomp.live import retry
+from skillcomp.live.agents import (
+    Agent,
+    AnthropicAgent,
+    Cell,
+    OpenAIAgent,
+    ReplayAgent,
+    Reply,
+    RetryPolicy,
+    family_of,
+)
+from skillcomp.live.cachegate import CacheGate
+from skillcomp.pricing import Price
+from skillcomp.records import Attempt, Skill
+
+MODEL = "claude-sonnet-5-5"
+LONG = Skill(slug="tides", text="A tidemark is drawn once. " * 400)  # about 2,600 tokens
+FAST = RetryPolicy(tries=4, base=0.005, longest=0.02)
+
+
+@pytest.fixture(autouse=True)
+def only_the_fake_key(monkeypatch):
+    for name in ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("ANTHROPIC_CUSTOM_HEADERS", raising=False)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+
+def ask(server, prompt="What is a tidemark?", *, n=1, skill=None, system=None, schema=None, **kw):
+    """Ask n questions at once and return the replies."""
+
+    async def main():
+        agent = AnthropicAgent(kw.pop("model", MODEL), base_url=server.url, retry=FAST, **kw)
+        prompts = [prompt if n == 1 else f"{prompt} ({i})" for i in range(n)]
+        asked = [agent.ask(p, skill=skill, system=system, schema=schema) for p in prompts]
+        try:
+            return await asyncio.gather(*asked)
+        finally:
+            await agent.aclose()
+
+    replies = asyncio.run(main())
+    return replies[0] if n == 1 else replies
+
+
+def test_an_answer_carries_tokens_cost_model_and_settings():
+    with FakeAnthropic() as server:
+        reply = ask(server, effort="low", max_tokens=2000)
+    assert reply.status == "ok" and reply.stop_reason == "end_turn"
+    assert reply.answer.startswith("On 'What is a tidemark?'")
+    assert reply.model == MODEL and reply.request_id == "req_000001"
+    assert reply.cost_usd == pytest.approx(
+        (reply.input_tokens * 2 + reply.output_tokens * 10) / 1e6
+    )
+    assert json.loads(reply.settings) == {
+        "cache": "5m",
+        "effort": "low",
+        "endpoint": "127.0.0.1",
+        "max_tokens": 2000,
+        "thinking": "default",
+    }
+    assert server.headers[0]["anthropic-version"] == "2026-10-21"
+
+
+def test_the_fields_of_a_reply_fill_an_attempt():
+    with FakeAnthropic() as server:
+        reply = ask(server)
+    attempt = Attempt(
+        attempt_id="a", skill="s", case_id="s/1", condition="skill", **reply.attempt_fields()
+    )
+    assert attempt.agent_model == MODEL and attempt.answer == reply.answer
+
+
+def test_one_call_warms_the_cache_and_the_others_read_it():
+    with FakeAnthropic(latency=0.02) as server:
+        replies = ask(server, n=40, skill=LONG)
+    wrote = [reply for reply in replies if reply.cache_write_tokens]
+    assert len(wrote) == 1
+    size = wrote[0].cache_write_tokens
+    assert size > 1024 and wrote[0].cached_tokens == 0
+    assert all(reply.cached_tokens == size for reply in replies if reply is not wrote[0])
+    assert server.most_in_flight > 1  # after the first, they go at once
+    assert server.bodies[0]["system"][-1]["cache_control"] == {"type": "ephemeral", "ttl": "5m"}
+
+
+def test_each_skill_and_each_arm_has_its_own_warm_up():
+    async def main(url):
+        agent = AnthropicAgent(MODEL, base_url=url, retry=FAST)
+        other = LONG.model_copy(update={"slug": "other"})
+        asked = [agent.ask(f"q{i}", skill=s) for i in range(5) for s in (LONG, other, None)]
+        replies = await asyncio.gather(*asked)
+        await agent.aclose()
+        return replies
+
+    with FakeAnthropic(latency=0.01) as server:
+        replies = asyncio.run(main(server.url))
+    assert sum(reply.cache_write_tokens > 0 for reply in replies) == 2
+    assert sum(reply.cached_tokens > 0 for reply in replies) == 8
+
+
+def test_a_failed_warm_up_lets_the_next_one_try():
+    with FakeAnthropic(["400"], latency=0.01) as server:
+        replies = ask(server, n=6, skill=LONG)
+    assert sorted(reply.status for reply in replies) == ["error"] + ["ok"] * 5
+    assert sum((reply.cache_write_tokens or 0) > 0 for reply in replies) == 1
+
+
+def test_a_prefix_too_short_to_cache_does_not_hold_the_others_back():
+    short = Skill(slug="s", text="short")
+    with FakeAnthropic(latency=0.02) as server:
+        replies = ask(server, n=10, skill=short)
+    assert {reply.cache_write_tokens for reply in replies} == {0}
+    assert server.most_in_flight >= 5
+
+
+def test_the_cache_gate_closes_when_the_entry_may_be_gone():
+    now = SimpleNamespace(t=0.0)
+    gate = CacheGate(300, clock=lambda: now.t)
+    gate.open("p", cached=True)
+    gate.open("short", cached=False)
+    now.t = 269  # 300 x 0.9 = 270
+    assert gate.is_open("p")
+    now.t = 271
+    assert not gate.is_open("p") and gate.is_open("short")
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "stop"),
+    [
+        ("refusal", "refused", "refusal"),
+        ("max_tokens", "truncated", "max_tokens"),
+        ("pause_turn", "paused", "pause_turn"),
+    ],
+)
+def test_what_is_no_answer_is_recorded_as_such_and_paid(fault, status, stop):
+    with FakeAnthropic([fault]) as server:
+        reply = ask(server)
+    assert (reply.status, reply.stop_reason) == (status, stop)
+    assert reply.input_tokens > 0 and reply.cost_usd > 0
+    if status == "refused":
+        assert reply.answer is None and "cyber: by schedule" in reply.error
+
+
+@pytest.mark.parametrize(
+    "fault", ["408", "409", "429", "429:0.01", "500", "503", "529", "drop", "half", "malformed"]
+)
+def test_passing_failures_are_asked_again(fault):
+    with FakeAnthropic([fault, fault]) as server:
+        reply = ask(server)
+    assert reply.status == "ok" and reply.n_tries == 3
+    assert sum(server.log.values()) == 3
+
+
+def test_a_page_of_some_proxy_is_asked_again():
+    with FakeAnthropic(["html"]) as server:
+        assert ask(server).n_tries == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "fatal"),
+    [("400", False), ("413", False), ("401", True), ("403", True), ("404", True), ("spend", True)],
+)
+def test_what_will_not_pass_is_asked_once(fault, fatal):
+    with FakeAnthropic([fault] * 9) as server:
+        reply = ask(server)
+    assert reply.status == "error" and reply.n_tries == 1 and reply.fatal is fatal
+    assert sum(server.log.values()) == 1
+
+
+def test_tries_are_used_up_and_the_last_error_is_kept():
+    with FakeAnthropic(["529"] * 9) as server:
+        reply = ask(server)
+    assert reply.status == "error" and reply.n_tries == FAST.tries and not reply.fatal
+    assert reply.error.startswith("OverloadedError 529: by schedule")
+
+
+def test_a_call_that_never_ends_is_a_timeout():
+    with FakeAnthropic(["hang:5"] * 9) as server:
+        reply = ask(server, timeout=0.05)
+    assert reply.status == "timeout" and reply.n_tries == FAST.tries
+
+
+def error_with(headers, status=429):
+    response = SimpleNamespace(headers=headers)
+    return type("E", (Exception,), {"status_code": status, "response": response})()
+
+
+def test_the_wait_that_the_service_asks_for_is_kept_up_to_a_cap():
+    state = SimpleNamespace(attempt_number=1, outcome=None)
+    policy = RetryPolicy(cap=60)
+    for headers, seconds in [
+        ({"retry-after": "7"}, 7),
+        ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
+        ({"retry-after": "3600"}, 60),  # the SDK would sleep an hour
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
+    ]:
+        error = error_with(headers)
+        state.outcome = SimpleNamespace(exception=lambda error=error: error)
+        assert policy.wait(state) == seconds
+    assert retry.retry_after(error_with({"retry-after": "soon"})) is None
+    assert retry.retry_after(error_with({"retry-after": "inf"})) is None
+
+
+def test_the_service_may_say_whether_to_ask_again():
+    assert not retry.is_transient(error_with({"x-should-retry": "false"}, 500))
+    assert retry.is_transient(error_with({"x-should-retry": "true"}, 400))
+    assert not retry.is_transient(error_with({"x-should-retry": "true"}, 401))
+
+
+class Shape(BaseModel):
+    point: str
+    holds: bool
+
+
+def test_a_shape_is_asked_for_and_the_text_is_kept_even_when_it_does_not_fit():
+    with FakeAnthropic(["garbage"]) as server:
+        reply = ask(server, schema=Shape)
+    form = server.bodies[0]["output_config"]["format"]
+    assert form["type"] == "json_schema"
+    assert form["schema"]["additionalProperties"] is False
+    assert reply.answer == "{nothing useful" and reply.output_tokens > 0
+
+
+def test_thinking_and_effort_are_sent_and_its_blocks_are_not_the_answer():
+    with FakeAnthropic() as server:
+        reply = ask(server, thinking="adaptive", effort="max")
+    assert server.bodies[0]["thinking"] == {"type": "adaptive"}
+    assert server.bodies[0]["output_config"] == {"effort": "max"}
+    assert reply.answer.startswith("On '")
+
+
+def test_settings_that_a_model_refuses_are_an_error_of_the_service():
+    with FakeAnthropic() as server:
+        reply = ask(server, thinking="disabled")
+    assert "disabled is not supported by this model" in reply.error
+
+
+def test_options_are_checked_before_anything_is_sent():
+    with pytest.raises(AgentError, match=r"effort is 'hgh'.*Did you mean 'high'\?"):
+        AnthropicAgent(MODEL, effort="hgh")
+    with pytest.raises(AgentError, match="thinking is 'on'"):
+        AnthropicAgent(MODEL, thinking="on")
+
+
+def test_own_prices_and_unknown_models():
+    mine = (Price(MODEL, 1, 1),)
+    with FakeAnthropic() as server:
+        reply = ask(server, prices=mine)
+        strange = ask(server, model="claude-next-9")
+    assert reply.cost_usd == pytest.approx((reply.input_tokens + reply.output_tokens) / 1e6)
+    assert strange.fatal and "model: claude-next-9" in strange.error and strange.cost_usd is None
+
+
+def test_tokens_can_be_counted_before_money_is_spent():
+    async def main(url):
+        agent = AnthropicAgent(MODEL, base_url=url)
+        counted = await agent.count_tokens("What?", skill=LONG)
+        await agent.aclose()
+        return counted
+
+    with FakeAnthropic() as server:
+        assert asyncio.run(main(server.url)) > 2000
+
+
+def test_a_given_client_is_used_without_its_retries():
+    async def main(url):
+        client = anthropic.AsyncAnthropic(api_key=KEY, base_url=url, max_retries=5)
+        agent = AnthropicAgent(MODEL, client=client, retry=RetryPolicy(tries=1))
+        reply = await agent.ask("q")
+        await agent.aclose()
+        await client.close()
+        return reply
+
+    with FakeAnthropic(["500"] * 9) as server:
+        assert asyncio.run(main(server.url)).n_tries == 1
+        assert sum(server.log.values()) == 1
+
+
+def test_an_agent_serves_several_event_loops():
+    with FakeAnthropic() as server:
+        agent = AnthropicAgent(MODEL, base_url=server.url)
+
+        async def once():
+            reply = await agent.ask("q", skill=LONG)
+            await agent.aclose()
+            return reply
+
+        assert [asyncio.run(once()).status for _ in range(3)] == ["ok"] * 3
+
+
+def test_no_key_is_told_before_anything_is_sent(monkeypatch, tmp_path):
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with FakeAnthropic() as server:
+        with pytest.raises(AgentError, match="Set one of ANTHROPIC_API_KEY"):
+            ask(server)
+        assert not server.log
+    with pytest.raises(AgentError, match="set OPENAI_API_KEY in the environment"):
+        asyncio.run(OpenAIAgent("gpt-6").ask("q"))
+
+
+def test_the_key_stands_in_no_reply_and_no_traceback(monkeypatch, caplog):
+    caplog.set_level("DEBUG", logger="skillcomp")
+    secret = "sk-ant-a-wrong-but-secret-key"
+    monkeypatch.setenv("ANTHROPIC_API_KEY", secret)
+    # the fake puts the key that it was given into its message, as a careless proxy might
+    with FakeAnthropic(["ok"]) as server:
+        reply = ask(server)
+    assert "invalid x-api-key [ANTHROPIC_API_KEY]" in reply.error
+    monkeypatch.setenv("OPENAI_API_KEY", secret)
+    with FakeOpenAI(key="another") as server:
+        other = ask_openai(server)
+    assert other.fatal
+    try:
+        AnthropicAgent(MODEL, effort="never")
+    except AgentError:
+        shown = traceback.format_exc()
+    everything = reply.model_dump_json() + other.model_dump_json() + shown + caplog.text
+    assert secret not in everything
+    agent = AnthropicAgent(MODEL, base_url=f"http://user:{secret}@127.0.0.1:9")
+    assert secret not in agent.settings + repr(agent)
+
+
+# OpenAI-compatible endpoints
+
+
+def ask_openai(server, prompt="What is a tidemark?", *, skill=None, schema=None, **kw):
+    async def main():
+        agent = OpenAIAgent("gpt-6", base_url=server.url, retry=FAST, **kw)
+        reply = await agent.ask(prompt, skill=skill, schema=schema, system="Be brief.")
+        await agent.aclose()
+        return reply
+
+    return asyncio.run(main())
+
+
+def test_another_family_is_asked_through_chat_completions():
+    with FakeOpenAI() as server:
+        reply = ask_openai(server, skill=LONG, schema=Shape, effort="low", options={"seed": 7})
+    assert reply.status == "ok" and reply.answer == "An answer."
+    assert (reply.input_tokens, reply.cached_tokens, reply.output_tokens) == (120, 100, 9)
+    assert reply.cost_usd is None and "no price for model 'gpt-6-2026'" in reply.cost_note
+    body = server.bodies[0]
+    assert [m["role"] for m in body["messages"]] == ["system", "user"]
+    assert LONG.text in body["messages"][0]["content"]
+    assert (body["reasoning_effort"], body["seed"]) == ("low", 7)
+    assert body["response_format"]["json_schema"]["strict"] is True
+    assert json.loads(reply.settings)["seed"] == 7
+
+
+def test_prices_of_another_family_are_the_users_own():
+    with FakeOpenAI() as server:
+        reply = ask_openai(server, prices=(Price("gpt-6-2026", 3, 12, cache_read=0.3),))
+    # 20 x 3 + 100 x 0.3 + 9 x 12 = 60 + 30 + 108 = 198 per million
+    assert reply.cost_usd == pytest.approx(198e-6)
+
+
+@pytest.mark.parametrize(
+    ("finish", "status"),
+    [("length", "truncated"), ("content_filter", "refused"), ("tool_calls", "error")],
+)
+def test_other_endings_of_chat_completions(finish, status):
+    with FakeOpenAI(finish=finish) as server:
+        assert ask_openai(server).status == status
+
+
+def test_a_refusal_of_chat_completions():
+    with FakeOpenAI(refusal="I will not.") as server:
+        reply = ask_openai(server)
+    assert (reply.status, reply.stop_reason, reply.answer) == ("refused", "refusal", "I will not.")
+
+
+def test_chat_completions_are_asked_again_but_not_when_the_quota_is_used_up():
+    with FakeOpenAI(faults=[500, 429]) as server:
+        assert ask_openai(server).n_tries == 3
+    with FakeOpenAI(faults=["quota"] * 9) as server:
+        reply = ask_openai(server)
+    assert reply.fatal and reply.n_tries == 1
+
+
+def test_a_local_server_needs_no_key(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with FakeOpenAI(key=None) as server:
+        assert ask_openai(server, limit_name="max_tokens", json_mode="none").status == "ok"
+    assert server.bodies[0]["max_tokens"] == 16_000
+
+
+def test_a_missing_extra_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(AgentError, match=r"pip install 'skillcomp\[openai\]'"):
+        OpenAIAgent("gpt-6")
+
+
+# recordings
+
+
+def recorded(folder, *rows):
+    store = RunStore(folder)
+    store.append("attempts", rows)
+    return store
+
+
+def row(number, condition="skill", **more):
+    return Attempt(
+        attempt_id=f"s/{number}/{condition}",
+        skill="s",
+        case_id=f"s/{number}",
+        condition=condition,
+        **{"agent": "claude", "agent_family": "claude", "answer": "yes", **more},
+    )
+
+
+def test_a_recording_answers_by_cell(tmp_path):
+    store = recorded(
+        tmp_path,
+        row(1, output_tokens=5, cost_usd=0.5, stop_reason="end_turn"),
+        row(2, status="refused", answer=None),
+        row(3, perturbation="pad", source_attempt_id="s/1/skill"),
+    )
+    agent = ReplayAgent(store)
+    reply = asyncio.run(agent.ask("q", cell=Cell("s/1", "skill", 1)))
+    assert (reply.answer, reply.output_tokens, reply.cost_usd) == ("yes", 5, 0.5)
+    assert asyncio.run(agent.ask("q", cell=Cell("s/2", "skill"))).status == "refused"
+    missing = asyncio.run(agent.ask("q", cell=Cell("s/3", "skill")))
+    assert missing.status == "error"
+    assert missing.error == "not recorded: s/3, condition 'skill', repeat 1"
+    with pytest.raises(AgentError, match="asked by cell="):
+        asyncio.run(agent.ask("q"))
+
+
+def test_a_recording_of_several_agents_must_be_told_whose(tmp_path):
+    store = recorded(tmp_path, row(1), row(2, agent="gpt"))
+    with pytest.raises(AgentError, match="answers of claude, gpt; name one"):
+        ReplayAgent(store)
+    with pytest.raises(AgentError, match=r"no answers of 'claud'.*Did you mean 'claude'\?"):
+        ReplayAgent(store, agent="claud")
+    assert ReplayAgent(store, agent="gpt").name == "gpt"
+
+
+def test_the_pilot_can_be_replayed_whole(pilot):
+    agent = ReplayAgent(pilot)
+    rows = [r for r in pilot.table("attempts").to_pylist() if r["perturbation"] is None]
+    assert len(rows) == 420
+
+    async def main():
+        cells = [Cell(r["case_id"], r["condition"], r["repeat"]) for r in rows]
+        return [await agent.ask("q", cell=cell) for cell in cells]
+
+    assert [reply.answer for reply in asyncio.run(main())] == [r["answer"] for r in rows]
+
+
+def test_all_agents_keep_the_protocol(tmp_path):
+    agents = [AnthropicAgent(MODEL), OpenAIAgent("m", base_url="http://127.0.0.1:9/v1")]
+    agents.append(ReplayAgent(recorded(tmp_path, row(1))))
+    for agent in agents:
+        assert isinstance(agent, Agent)
+    assert Reply().status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("model", "family"),
+    [
+        ("claude-opus-5-5", "claude"),
+        ("us.anthropic.claude-haiku-5-5", "claude"),
+        ("gpt-6", "gpt"),
+        ("o4-mini", "gpt"),
+        ("meta-llama/Llama-4-8B", "llama"),
+        ("google/gemma-4", "gemini"),
+        ("olmo3:7b", "olmo"),
+        (None, None),
+    ],
+)
+def test_families(model, family):
+    assert family_of(model) == family
