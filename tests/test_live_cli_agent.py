@@ -1,0 +1,402 @@
+"""Agents that are programs; each program here is a script of a few lines."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from skillcomp.errors import AgentError
+from skillcomp.live.agents import Agent, CliAgent
+from skillcomp.live.traces import read_trace
+from skillcomp.pricing import Price
+from skillcomp.records import Skill
+
+SKILL = Skill(slug="tides", name="tides", text="# Tides\nDraw the mark once.")
+
+
+def script(folder, body, *, name="agent"):
+    """Write a program and return its command."""
+    file = folder / name
+    file.write_text(f"#!{sys.executable}\nimport json, os, sys, time\n{body}\n")
+    file.chmod(0o755)
+    return [str(file)]
+
+
+def ask(agent, prompt="What?", **kw):
+    return asyncio.run(agent.ask(prompt, **kw))
+
+
+def lines(*events):
+    return "\n".join(json.dumps(event) for event in events)
+
+
+def prints(folder, *events, name="agent", then=""):
+    (folder / "stream").write_text(lines(*events) + "\n")
+    body = f"sys.stdout.write(open({str(folder / 'stream')!r}).read()); sys.stdout.flush()\n{then}"
+    return script(folder, body, name=name)
+
+
+# isolation
+
+
+def test_the_prompt_comes_on_standard_input_and_the_answer_goes_to_standard_output(tmp_path):
+    agent = CliAgent(script(tmp_path, "print(sys.stdin.read().upper())"))
+    reply = ask(agent, "what; echo $HOME `id`?", system="be brief.")
+    assert reply.answer == "BE BRIEF.\n\nWHAT; ECHO $HOME `ID`?"
+    assert reply.status == "ok" and reply.trace is None and reply.triggered is None
+    assert isinstance(agent, Agent) and agent.name == "agent"
+
+
+def test_home_and_working_folder_are_its_own_and_empty_and_are_gone_afterwards(tmp_path):
+    show = "home = os.environ['HOME']\n"
+    show += "print(json.dumps([os.getcwd(), os.listdir(), home, os.listdir(home)]))"
+    work, inside, home, at_home = json.loads(ask(CliAgent(script(tmp_path, show))).answer)
+    assert inside == [] and at_home == []
+    assert home != os.environ.get("HOME") and work not in home
+    assert not os.path.exists(work) and not os.path.exists(home)
+
+
+def test_only_listed_variables_are_passed(tmp_path, monkeypatch):
+    monkeypatch.setenv("MY_PRIVATE_THING", "x")
+    monkeypatch.setenv("MY_OTHER_THING", "y")
+    show = "print(sorted(name for name in os.environ if name.startswith('MY_')))"
+    assert ask(CliAgent(script(tmp_path, show))).answer == "[]"
+    agent = CliAgent(script(tmp_path, show), passed=["MY_OTHER_THING"])
+    assert ask(agent).answer == "['MY_OTHER_THING']"
+
+
+def test_a_key_that_the_program_prints_is_kept_nowhere(tmp_path, monkeypatch):
+    secret = "sk-ant-very-secret-value"
+    monkeypatch.setenv("ANTHROPIC_API_KEY", secret)
+    body = "k = os.environ['ANTHROPIC_API_KEY']; print(json.dumps({'type': 'assistant', 'k': k}))"
+    body += "; print(k, file=sys.stderr); sys.exit(3)"
+    reply = ask(CliAgent(script(tmp_path, body)))
+    assert "[ANTHROPIC_API_KEY]" in reply.trace and "[ANTHROPIC_API_KEY]" in reply.error
+    assert secret not in reply.model_dump_json()
+
+
+def test_the_skill_is_installed_into_the_home_or_put_before_the_question(tmp_path):
+    body = "f = os.path.expanduser('~/.claude/skills/tides/SKILL.md')\n"
+    body += "print(open(f).read() if os.path.exists(f) else 'none', '|', sys.stdin.read())"
+    command = script(tmp_path, body)
+    at_home = ask(CliAgent(command, skill_in="home"), skill=SKILL).answer
+    assert at_home == f"{SKILL.text} | What?"
+    in_prompt = ask(CliAgent(command), skill=SKILL).answer
+    assert in_prompt.startswith("none | You have one skill loaded.")
+    assert SKILL.text in in_prompt and in_prompt.endswith("What?")
+    assert ask(CliAgent(command, skill_in="home")).answer == "none | What?"
+
+
+def test_a_skill_cannot_be_installed_outside_the_home(tmp_path):
+    bad = SKILL.model_copy(update={"slug": "../../../../x"})
+    agent = CliAgent(script(tmp_path, "print(1)"), skill_in="home")
+    with pytest.raises(AgentError, match="outside the home"):
+        ask(agent, skill=bad)
+
+
+# endings
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat") as stat:
+        return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def gone(pid):
+    for _ in range(100):
+        if not alive(pid):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+SPAWN = """
+import subprocess
+child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])
+open({file!r}, 'w').write(str(child.pid)); print('begun', flush=True)
+"""
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="reads the state of a process in /proc")
+def test_a_timeout_ends_the_whole_group_and_keeps_what_was_written(tmp_path):
+    file = str(tmp_path / "pid")
+    agent = CliAgent(script(tmp_path, SPAWN.format(file=file) + "time.sleep(60)"), timeout=1.5)
+    begun = time.monotonic()
+    reply = ask(agent)
+    assert time.monotonic() - begun < 20
+    assert reply.status == "timeout" and reply.error == "no end after 1.5 seconds"
+    assert reply.answer == "begun"
+    assert gone(int(Path(file).read_text()))
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="reads the state of a process in /proc")
+def test_a_child_left_behind_neither_delays_the_answer_nor_lives_on(tmp_path):
+    file = str(tmp_path / "pid")
+    reply = ask(CliAgent(script(tmp_path, SPAWN.format(file=file)), timeout=30))
+    assert reply.status == "ok" and reply.seconds < 20
+    assert gone(int(Path(file).read_text()))
+
+
+def test_cancelling_the_question_ends_the_program(tmp_path):
+    file = tmp_path / "pid"
+    body = f"open({str(file)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+
+    async def main():
+        task = asyncio.create_task(CliAgent(script(tmp_path, body)).ask("q"))
+        while not (file.exists() and file.read_text()):
+            await asyncio.sleep(0.02)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert gone(int(file.read_text()))
+
+
+def test_a_failing_program_is_an_error_with_its_complaint_and_not_an_answer(tmp_path):
+    command = script(tmp_path, "print('half'); print('no credit', file=sys.stderr); sys.exit(2)")
+    reply = ask(CliAgent(command))
+    assert (reply.status, reply.error) == ("error", "exit code 2: no credit")
+    silent = ask(CliAgent(script(tmp_path, "pass")))
+    assert (silent.status, silent.error) == ("error", "the program wrote no answer")
+
+
+def test_a_program_that_is_not_there_fails_for_good(tmp_path):
+    reply = ask(CliAgent(["no-such-program-here", "-"]))
+    assert reply.fatal and "no-such-program-here cannot be started: No such file" in reply.error
+
+
+def test_a_command_is_a_list():
+    with pytest.raises(AgentError, match="no shell takes it apart"):
+        CliAgent("codex exec -")
+    with pytest.raises(AgentError, match="skill_in is 'cwd'"):
+        CliAgent(["x"], skill_in="cwd")
+
+
+# claude -p
+
+
+INIT = {
+    "type": "system",
+    "subtype": "init",
+    "session_id": "s-1",
+    "model": "claude-sonnet-5-5",
+    "skills": ["tides", "docs:pdf"],
+}
+RESULT = {
+    "type": "result",
+    "subtype": "success",
+    "is_error": False,
+    "result": "The mark is drawn once.",
+    "stop_reason": "end_turn",
+    "total_cost_usd": 0.0123,
+    "usage": {"input_tokens": 1, "output_tokens": 1},
+    "modelUsage": {
+        "claude-haiku-5-5": {"inputTokens": 5, "outputTokens": 2, "costUSD": 0.0001},
+        "claude-sonnet-5-5": {
+            "inputTokens": 100,
+            "outputTokens": 40,
+            "cacheReadInputTokens": 3000,
+            "cacheCreationInputTokens": 200,
+            "costUSD": 0.0122,
+        },
+    },
+}
+
+
+def used(name, ident="t1", message="m1", **given):
+    block = {"type": "tool_use", "id": ident, "name": name, "input": given}
+    usage = {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 20}
+    return {
+        "type": "assistant",
+        "parent_tool_use_id": None,
+        "message": {"id": message, "content": [block], "usage": usage},
+    }
+
+
+def came_back(ident="t1", *, is_error=False):
+    block = {"type": "tool_result", "tool_use_id": ident, "is_error": is_error}
+    return {"type": "user", "message": {"content": [block]}}
+
+
+def test_a_claude_trace_gives_answer_tokens_cost_and_whether_the_skill_loaded(tmp_path):
+    events = [INIT, used("Skill", skill="tides"), came_back(), used("Bash", "t2", command="ls")]
+    after = {"type": "system", "subtype": "hook_note"}
+    command = prints(tmp_path, *events, RESULT, after, name="claude")
+    reply = ask(CliAgent(command), skill=SKILL)
+    assert reply.answer == "The mark is drawn once." and reply.status == "ok"
+    # everything that ran: 100 + 5 plain, 3,000 read, 200 written
+    assert (reply.input_tokens, reply.cached_tokens, reply.cache_write_tokens) == (3305, 3000, 200)
+    assert reply.output_tokens == 42 and reply.cost_usd == 0.0123
+    assert reply.model == "claude-sonnet-5-5" and reply.request_id == "s-1"
+    assert reply.triggered is True and reply.n_commands == 1
+    assert len(reply.trace.splitlines()) == 6
+
+
+@pytest.mark.parametrize(
+    ("events", "loaded"),
+    [
+        ([used("Skill", command="/tides")], True),
+        ([used("Skill", skill="plugin:tides")], True),
+        ([used("Read", file_path="/h/.claude/skills/tides/SKILL.md")], True),
+        ([used("Bash", command="cat ~/.claude/skills/tides/SKILL.md")], True),
+        ([used("Skill", skill="tides"), came_back(is_error=True)], False),
+        ([used("Skill", skill="ebbs")], False),
+        ([used("Grep", command="tides")], False),
+        (
+            [{"type": "assistant", "message": {"content": [{"type": "text", "text": "tides"}]}}],
+            False,
+        ),
+        ([], False),
+    ],
+)
+def test_only_the_trace_says_that_a_skill_was_loaded(events, loaded):
+    assert read_trace(lines(INIT, *events, RESULT)).loaded("tides") is loaded
+
+
+def test_a_skill_that_the_program_does_not_list_makes_no_attempt_with_the_skill(tmp_path):
+    command = prints(tmp_path, INIT | {"skills": ["docs:pdf"]}, RESULT, name="claude")
+    reply = ask(CliAgent(command), skill=SKILL)
+    assert reply.status == "error" and reply.cost_usd == 0.0123
+    assert reply.error == "skill 'tides' was installed, but the program has: docs:pdf"
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "error", "fatal"),
+    [
+        ({"is_error": True, "result": "API Error: 529"}, "error", "API Error: 529", False),
+        ({"is_error": True, "result": "no", "api_error_status": 401}, "error", "no", True),
+        ({"subtype": "error_max_turns", "errors": ["8 turns"]}, "truncated", "8 turns", False),
+        ({"subtype": "error_during_execution", "errors": ["a", "b"]}, "error", "a; b", False),
+        ({"stop_reason": "refusal"}, "refused", None, False),
+        ({"stop_reason": "max_tokens"}, "truncated", None, False),
+    ],
+)
+def test_a_claude_run_that_came_to_no_answer(change, status, error, fatal):
+    result = RESULT | change
+    if result["subtype"] != "success":
+        del result["result"]
+    trace = read_trace(lines(INIT, result))
+    assert (trace.status, trace.error, trace.fatal) == (status, error, fatal)
+    assert trace.cost_usd == 0.0123  # paid all the same
+
+
+def test_a_cost_that_the_program_only_guesses_is_unknown(tmp_path):
+    guess = {"claude-x": {"inputTokens": 5, "outputTokens": 2, "costBasis": "unknown"}}
+    trace = read_trace(lines(INIT, RESULT | {"modelUsage": guess}))
+    assert trace.cost_usd is None and "no price" in trace.cost_note
+
+
+def test_a_claude_stream_that_is_cut_off_still_counts_its_tokens_once_a_message(tmp_path):
+    events = [INIT, used("Read", "t1", "m1"), used("Bash", "t2", "m1"), used("Bash", "t3", "m2")]
+    command = prints(tmp_path, *events, name="claude", then="time.sleep(60)")
+    reply = ask(CliAgent(command, timeout=1.5))
+    assert reply.status == "timeout" and reply.n_commands == 2
+    # two messages of 10 + 20 tokens
+    assert (reply.input_tokens, reply.cached_tokens, reply.output_tokens) == (60, 40, 10)
+    # sonnet-5-5: 20 plain x 2 + 40 read x 0.10 + 10 out x 10 = 144 per million
+    assert reply.cost_usd == pytest.approx(144e-6)
+
+
+def test_noise_and_unknown_events_are_passed_over():
+    noise = '{"type": "rate_limit_event"}\nnot json\n{"broken": \n[1, 2]\n{"type": 5}\n'
+    odd = {"type": "assistant", "message": {"content": "text", "usage": None}}
+    trace = read_trace(noise + lines(INIT | {"skills": [{"name": "tides"}]}, odd, RESULT))
+    assert trace.status == "ok" and trace.skills == ("tides",)
+    assert read_trace(lines({"type": "result", "modelUsage": 3, "usage": []})).status == "error"
+
+
+class Shape(BaseModel):
+    point: str
+
+
+def test_a_shape_is_asked_for_in_the_way_of_the_program(tmp_path):
+    result = RESULT | {"structured_output": {"point": "once"}}
+    (tmp_path / "r").write_text(lines(INIT, result))
+    body = "assert json.loads(sys.argv[sys.argv.index('--json-schema') + 1])['type'] == 'object'\n"
+    body += f"print(open({str(tmp_path / 'r')!r}).read())"
+    reply = ask(CliAgent(script(tmp_path, body, name="claude")), schema=Shape)
+    assert json.loads(reply.answer) == {"point": "once"}
+    body = "assert sys.argv[-1] == '-'; print(json.load(open(sys.argv[sys.argv.index("
+    body += "'--output-schema') + 1]))['title'])"
+    agent = CliAgent([*script(tmp_path, body, name="codex"), "exec", "-"])
+    assert ask(agent, schema=Shape).answer == "Shape"
+    plain = ask(CliAgent(script(tmp_path, "print(sys.stdin.read())")), schema=Shape).answer
+    assert "fits this JSON schema" in plain and '"point"' in plain
+
+
+# codex exec
+
+
+def codex(*events, last="turn.completed"):
+    usage = {"input_tokens": 900, "cached_input_tokens": 600, "output_tokens": 50}
+    end = {"type": last, "usage": usage, "error": {"message": "out of luck"}}
+    return [{"type": "thread.started", "thread_id": "t"}, {"type": "turn.started"}, *events, end]
+
+
+def item(ident, kind, event="item.completed", **more):
+    return {"type": event, "item": {"id": ident, "type": kind, **more}}
+
+
+def test_a_codex_trace_gives_the_last_message_and_what_was_read(tmp_path):
+    run = {"command": "cat /h/.codex/skills/tides/SKILL.md", "exit_code": 0, "status": "completed"}
+    events = codex(
+        item("1", "reasoning", text="hm"),
+        item("2", "command_execution", "item.started", command=run["command"]),
+        item("2", "command_execution", **run),
+        item("3", "agent_message", text="First."),
+        {"type": "error", "message": "Reconnecting 1/5"},
+        item("4", "agent_message", text="Once."),
+    )
+    agent = CliAgent(
+        prints(tmp_path, *events, name="codex"),
+        model="gpt-6",
+        skill_in="home",
+        skills_folder=".codex/skills",
+        prices=[Price("gpt-6", 1, 10, cache_read=0.1)],
+    )
+    reply = ask(agent, skill=SKILL)
+    assert (reply.answer, reply.status, reply.error) == ("Once.", "ok", None)
+    assert reply.triggered is True and reply.n_commands == 1
+    assert (reply.input_tokens, reply.cached_tokens, reply.output_tokens) == (900, 600, 50)
+    # 300 x 1 + 600 x 0.1 + 50 x 10 = 860 per million
+    assert reply.cost_usd == pytest.approx(860e-6) and reply.model == "gpt-6"
+    assert agent.family == "gpt" and agent.name == "codex:gpt-6"
+
+
+def test_a_codex_turn_that_failed_or_said_nothing_is_no_answer():
+    failed = read_trace(lines(*codex(item("1", "agent_message", text="So"), last="turn.failed")))
+    assert (failed.status, failed.error) == ("error", "out of luck")
+    silent = read_trace(lines(*codex()))
+    assert (silent.status, silent.error) == ("error", "the turn gave no answer")
+    refused = item("1", "command_execution", command="cat tides/SKILL.md", exit_code=1)
+    trace = read_trace(lines(*codex(refused, item("2", "agent_message", text="a"))))
+    assert trace.loaded("tides") is False
+
+
+def test_the_usual_commands_are_built_in():
+    claude = CliAgent.claude("claude-opus-5-5", extra=["--max-turns", "5"])
+    assert claude.name == "claude:claude-opus-5-5" and claude.family == "claude"
+    settings = json.loads(claude.settings)
+    assert settings["skill_in"] == "home"
+    assert settings["command"][:5] == [
+        "claude",
+        "-p",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+    ]
+    codex = CliAgent.codex("gpt-6", extra=["--config", "a=1"])
+    assert json.loads(codex.settings)["command"][-3:] == ["--config", "a=1", "-"]
+    assert CliAgent(["codex", "exec", "-"]).family == "gpt"
