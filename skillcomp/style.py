@@ -171,8 +171,8 @@ def figure(
     nrows, ncols : int
         Grid of axes.
     height : float, optional
-        Inches; by default each axes is about three quarters as high as wide, and never higher
-        than a printed page (9 inches) in all.
+        Inches; by default each axes is about three quarters as high as wide, but at least 2.6
+        inches, and the figure no higher than a printed page (9 inches).
     sharex, sharey : bool
         Whether all axes share their limits.
 
@@ -193,7 +193,7 @@ def figure(
             + suggest(str(width), WIDTHS)
         )
     if height is None:
-        height = min(0.72 * WIDTHS[width] / max(ncols, 1) * nrows, 9.0)
+        height = min(max(0.72 * WIDTHS[width] / max(ncols, 1), 2.6) * nrows, 9.0)
     if not height > 0:
         raise SkillcompError(f"style.figure: height is {height}; allowed: above 0 (inches).")
     return plt.subplots(

@@ -117,7 +117,7 @@ def level_text(frame: pd.DataFrame) -> str:
     """Return the level of the intervals as words, where the frame has one for all rows."""
     found = np.unique(numbers(frame, "ci_level", "ci_level"))
     known = found[np.isfinite(found)]
-    return f", {100 * known[0]:g}% intervals" if len(known) == 1 else ""
+    return f", {100 * known[0]:g}% CI" if len(known) == 1 else ""
 
 
 def number(value: float, *, percent: bool, signed: bool = False, digits: int = 6) -> str:

@@ -51,8 +51,8 @@ _MEASURES: dict[Any, Look] = dict(
 )
 _NAMES = {
     "auc": "AUC",
-    "false_flags_baseline": "false flags, baseline answers",
-    "false_flags_fresh": "false flags, fresh passages",
+    "false_flags_baseline": "false flags (baseline)",
+    "false_flags_fresh": "false flags (fresh)",
 }
 _LINES: tuple[Stroke, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)))
 

@@ -14,14 +14,12 @@ from skillcomp.plots._draw import (
     RULE,
     Floats,
     axes,
-    cell,
     hue_looks,
     intervals,
     key,
     keys,
     label_y,
     level_text,
-    levels,
     marker,
     number,
     numbers,
@@ -30,16 +28,15 @@ from skillcomp.plots._draw import (
     reason,
     require,
     scale,
-    shown,
     where_equal,
 )
-from skillcomp.style import INK, TICK_SIZE, Look
+from skillcomp.style import INK, Look
 
 _PLACES = {
     "near": "Near",
     "far": "Far",
-    "near_delta": "Near,\ndelta",
-    "far_delta": "Far,\ndelta",
+    "near_delta": "Near\n(delta)",
+    "far_delta": "Far\n(delta)",
     "gap": "Gap\n(far − near)",
 }
 _RATES = ("near", "far")
@@ -63,8 +60,8 @@ def transfer(
         ``transfer`` (``near``, ``far``, or ``gap``), or, where that is missing, ``measure``
         (``near_delta``, ``far_delta``, ``gap``): the frames of ``sc.transfer.rates`` and
         ``sc.transfer.gap``, or both one below the other. Where there, ``scope`` keeps rows apart
-        (at most two: the first filled, the second hollow), ``n`` stands under its place and
-        ``note`` says why a row is not known.
+        (at most two: the first, and rows without one, filled; the second hollow), ``n`` stands
+        under its place and ``note`` says why a row is not known.
     hue : str, default "condition"
         Column told apart by colour and marker, at most six levels.
     percent : bool, default True
@@ -92,15 +89,15 @@ def transfer(
 
     Notes
     -----
-    A thin line joins near and far of one condition. Differences stand right of a vertical line,
+    A thin line joins near and far of one condition. A row that is not known is a cross at the foot
+    of its place, its note in the key. Differences stand right of a vertical line,
     with a line at 0. The gap is the frame's own row, never a subtraction made here.
     """
     where = "plots.transfer"
     require(frame, [hue, "estimate", "ci_low", "ci_high"], where)
     of_row = _place_of(frame, where)
     hues, look_of, order = hue_looks(frame, hue)
-    scopes = _scopes(frame, where)
-    of_scope = keys(frame["scope"]) if len(scopes) > 1 else [scopes[0]] * len(frame)
+    scopes, of_scope = _scopes(frame, where)
     _refuse_overlaps(of_row, hues, of_scope, hue, where)
     places = [place for place in _PLACES if place in of_row]
     lanes = [(level, scope) for level in order for scope in scopes]
@@ -123,7 +120,8 @@ def transfer(
             hollow,
             where,
         )
-    _unknown(ax, frame, at, numbers(frame, "estimate", where), hues)
+    known = numbers(frame, "estimate", where)
+    unknown = _unknown(ax, frame, at, known, [look_of[level] for level in hues])
     _place_axes(ax, frame, places, of_row, percent, where)
     kinds = "rates" if set(places) <= set(_RATES) else ""
     kinds = kinds or ("both" if set(places) & set(_RATES) else "differences")
@@ -134,7 +132,7 @@ def transfer(
     if len(scopes) > 1:
         ink = Look(INK, "o")
         entries += [(scope, marker(ink, hollow=scope != scopes[0])) for scope in scopes]
-    key(ax, entries, legend)
+    key(ax, [*entries, *unknown], legend)
     return ax
 
 
@@ -153,15 +151,16 @@ def _place_of(frame: pd.DataFrame, where: str) -> list[Any]:
     return of_row
 
 
-def _scopes(frame: pd.DataFrame, where: str) -> list[Any]:
-    found = levels(frame["scope"]) if "scope" in frame.columns else [None]
-    known = [scope for scope in found if scope is not None]
-    if len(known) > 2:
+def _scopes(frame: pd.DataFrame, where: str) -> tuple[list[Any], list[Any]]:
+    """Return the scopes and that of each row; a row without one goes with the first."""
+    of_row = keys(frame["scope"]) if "scope" in frame.columns else [None] * len(frame)
+    found = [s for s in dict.fromkeys(of_row) if s is not None] or [None]
+    if len(found) > 2:
         raise FrameError(
-            f"{where}: column 'scope' has {len(known)} levels; allowed: at most 2. Facet by scope "
+            f"{where}: column 'scope' has {len(found)} levels; allowed: at most 2. Facet by scope "
             "instead (skillcomp.plots.facet)."
         )
-    return [None, *known] if len(found) > len(known) and known else known or [None]
+    return found, [found[0] if scope is None else scope for scope in of_row]
 
 
 def _refuse_overlaps(
@@ -216,8 +215,8 @@ def _place_axes(
     texts = []
     for place in places:
         here = counts[where_equal(of_row, place) & np.isfinite(counts)]
-        same = len(here) and np.all(here == here[0])
-        texts.append(_PLACES[place] + (f"\n(n = {number(here[0], percent=False)})" if same else ""))
+        several = ", ".join(number(n, percent=False) for n in dict.fromkeys(here))
+        texts.append(_PLACES[place] + (f"\n(n = {several})" if several else ""))
     ax.set_xlim(-0.5, len(places) - 0.5)
     ax.set_xticks(range(len(places)), texts)
     rates = sum(place in _RATES for place in places)
@@ -231,25 +230,27 @@ def _place_axes(
     scale(ax.yaxis, percent=percent, signed=rates == 0)
 
 
-def _unknown(ax: Axes, frame: pd.DataFrame, at: Floats, value: Floats, hues: list[Any]) -> None:
+def _unknown(
+    ax: Axes, frame: pd.DataFrame, at: Floats, value: Floats, look: list[Look]
+) -> list[tuple[object, Line2D]]:
+    """Mark the rows that are not known at the foot of their place; return why, for the key."""
     notes = keys(frame["note"]) if "note" in frame.columns else [None] * len(frame)
-    space = int((cell(ax)[1] - 0.9) * 72 / (TICK_SIZE * 0.6))
-    for place, known, level, note in zip(at, np.isfinite(value), hues, notes, strict=True):
+    reasons = []
+    for place, known, own, note in zip(at, np.isfinite(value), look, notes, strict=True):
         if not known:
-            text = shown(f"{level}: {reason(note)}", width=max(space, 20))
-            ax.text(
-                place,
-                0.02,
-                text,
-                rotation=90,
+            reasons.append(reason(note))
+            ax.plot(
+                [place],
+                [0.03],
+                color=own.color,
+                marker="x",
+                linestyle="",
+                zorder=3,
                 transform=ax.get_xaxis_transform(),
-                ha="center",
-                va="bottom",
-                fontsize=TICK_SIZE,
-                in_layout=False,
-                gid="note",
-                bbox={"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5},
+                gid="unknown",
             )
+    mark = Line2D([], [], color=INK, marker="x", linestyle="")
+    return [(why, mark) for why in dict.fromkeys(reasons)]
 
 
 def _label(kinds: str, percent: bool) -> str:

@@ -14,6 +14,7 @@ from skillcomp.plots._draw import (
     RULE,
     Floats,
     axes,
+    cell,
     hue_looks,
     intervals,
     key,
@@ -296,7 +297,7 @@ def _notes(
             va="center_baseline",
             fontsize=TICK_SIZE,
             bbox={"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5},
-            zorder=2.5,
+            zorder=1.5,
             # a long note must not squeeze the axes
             in_layout=False,
             gid="note",
@@ -314,13 +315,14 @@ def _rows_axis(
     """Name the rows, with n, and return the length of the longest name."""
     counts = numbers(frame, "n", "plots.estimates")
     rank = [order.index(level) for level in hues]
+    lines = (cell(ax)[1] - _MARGIN) / max(len(categories), 1) / (TICK_SIZE * 1.2 / 72)
+    between = "\n" if len(order) > 1 and lines > 2 else " "
     texts = []
     for i, category in enumerate(categories):
         rows = sorted(np.flatnonzero(places == i), key=lambda row: rank[row])
         known = [number(counts[r], percent=False) for r in rows if np.isfinite(counts[r])]
         count = ", ".join(known if len(set(known)) > 1 else known[:1])
         name = " · ".join(shown(part) for part in category)
-        between = "\n" if len(order) > 1 else " "
         texts.append(f"{name}{between}(n = {count})" if count else name)
     ax.set_yticks(range(len(categories)), texts)
     ax.set_ylim(len(categories) - 0.5, -0.5)

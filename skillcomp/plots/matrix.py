@@ -193,20 +193,21 @@ def flips(
             color=_ink(mesh.cmap(norm(cells[i, j]))),
             gid="value",
         )
-        edge, wide = ("#D55E00", 1.2) if i != j else (RULE, 0.6)
-        ax.add_patch(
-            Rectangle(
-                (j + 0.03, i + 0.03),
-                0.94,
-                0.94,
-                fill=False,
-                linewidth=wide,
-                edgecolor=edge,
-                gid="flip" if i != j else "agreement",
+        if i != j:
+            ax.add_patch(
+                Rectangle(
+                    (j + 0.03, i + 0.03),
+                    0.94,
+                    0.94,
+                    fill=False,
+                    linewidth=1.2,
+                    edgecolor="#D55E00",
+                    gid="flip",
+                )
             )
-        )
     _grid_axes(ax, order, order)
     ax.set(xlabel=words(x), ylabel=words(y), aspect="equal")
+    ax.spines[:].set(visible=True, color=RULE, linewidth=0.6)
     return ax
 
 
@@ -232,8 +233,11 @@ def _grid(
 
 def _grid_axes(ax: Axes, columns: list[Any], rows: list[Any]) -> None:
     wide = int(room(ax, 0.72) / max(len(columns), 1))
-    texts = [textwrap.fill(shown(level, width=28), max(wide, 6)) for level in columns]
-    slanted = max((len(line) for text in texts for line in text.split("\n")), default=0) > wide
+    texts = [
+        textwrap.fill(shown(level, width=28), max(wide, 6), break_long_words=False)
+        for level in columns
+    ]
+    slanted = max((len(line) for text in texts for line in text.split("\n")), default=0) > wide + 2
     if slanted:
         texts = [shown(level, width=28) for level in columns]
     ax.set_xticks(np.arange(len(columns)) + 0.5, texts)

@@ -33,7 +33,7 @@ from skillcomp.style import looks
 
 _GOLDEN = 0.6180339887498949  # steps of this fraction never pile up
 _KNOWN = {
-    "share": "Share of n-grams shared with the skill (%)",
+    "share": "N-grams shared with the skill (%)",
     "longest_run": "Longest shared run (content tokens)",
     "n_shared": "Distinct n-grams shared",
 }
