@@ -272,7 +272,7 @@ def test_bad_counts_are_refused_with_what_was_found():
         fay_lumbard(1.5, 2, 10)
     with pytest.raises(ValueError, match="successes must not exceed n = 3"):
         wilson(4, 3)
-    with pytest.raises(ValueError, match="needs whole counts, found 1.5 of 3"):
+    with pytest.raises(ValueError, match=r"needs whole counts, found 1\.5 of 3"):
         wilson(1.5, 3, continuity=True)
     with pytest.raises(ValueError, match="ci_level must lie strictly between 0 and 1"):
         wilson(1, 3, ci_level=95)

@@ -1,0 +1,499 @@
+"""CR2, score intervals on effective numbers, tests for clustered pairs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.stats import t as student_t
+from scipy.stats import ttest_1samp
+
+from skillcomp.stats import clusters as module
+from skillcomp.stats.clusters import (
+    cr2,
+    cr2_mean,
+    durkalski,
+    newcombe_effective,
+    obuchowski,
+    sign_flip,
+    tango_effective,
+    wilson_effective,
+)
+from skillcomp.stats.intervals import newcombe_paired, tango, wilson
+
+# The 42-case, 8-skill fixture of the reference file: passes of three attempts.
+SKILL = np.repeat(np.arange(1, 9), [3, 4, 5, 6, 8, 4, 7, 5])
+BASELINE = np.array(
+    [
+        0,
+        0,
+        2,
+        2,
+        3,
+        2,
+        3,
+        2,
+        0,
+        1,
+        0,
+        0,
+        1,
+        1,
+        2,
+        1,
+        3,
+        1,
+        1,
+        2,
+        2,
+        1,
+        2,
+        0,
+        0,
+        0,
+        1,
+        2,
+        2,
+        2,
+        2,
+        3,
+        3,
+        1,
+        1,
+        2,
+        3,
+        2,
+        1,
+        2,
+        1,
+        1,
+    ]
+)
+WITH_SKILL = np.array(
+    [
+        2,
+        0,
+        1,
+        3,
+        3,
+        3,
+        3,
+        3,
+        1,
+        3,
+        2,
+        2,
+        3,
+        1,
+        1,
+        0,
+        3,
+        2,
+        0,
+        3,
+        0,
+        0,
+        2,
+        2,
+        1,
+        2,
+        0,
+        2,
+        3,
+        1,
+        1,
+        3,
+        2,
+        2,
+        2,
+        3,
+        3,
+        2,
+        3,
+        3,
+        3,
+        3,
+    ]
+)
+FAR = np.array(
+    [
+        0,
+        1,
+        0,
+        0,
+        1,
+        0,
+        1,
+        0,
+        1,
+        0,
+        1,
+        0,
+        0,
+        1,
+        0,
+        1,
+        0,
+        1,
+        0,
+        1,
+        0,
+        1,
+        0,
+        1,
+        0,
+        1,
+        0,
+        1,
+        0,
+        1,
+        0,
+        1,
+        0,
+        1,
+        0,
+        1,
+        0,
+        0,
+        1,
+        0,
+        1,
+        0,
+    ]
+)
+DIFFERENCE = (WITH_SKILL - BASELINE) / 3
+
+
+@st.composite
+def studies(draw, min_cases=1, max_cases=16, max_attempts=4, min_clusters=1):
+    n = draw(st.integers(min_cases, max_cases))
+    tries = st.lists(st.integers(1, max_attempts), min_size=n, max_size=n)
+    n1, n0 = draw(tries), draw(tries)
+    x1, x0 = ([draw(st.integers(0, k)) for k in counts] for counts in (n1, n0))
+    groups = draw(st.lists(st.integers(0, 5), min_size=n, max_size=n))
+    assume(len(set(groups)) >= min(min_clusters, n))
+    return tuple(np.array(v) for v in (x1, n1, x0, n0)), np.array(groups)
+
+
+def _dense_cr2(y, X, groups):
+    """Return standard errors and df from the n x n definition, as an oracle for small data."""
+    bread = np.linalg.inv(X.T @ X)
+    hat = X @ bread @ X.T
+    residuals = (np.eye(len(y)) - hat) @ y
+    names = np.unique(groups)
+    pieces, columns = [], [[] for _ in range(X.shape[1])]
+    for name in names:
+        rows = groups == name
+        values, vectors = np.linalg.eigh(np.eye(rows.sum()) - hat[np.ix_(rows, rows)])
+        inverse = np.where(values > 1e-10, np.maximum(values, 1e-300) ** -0.5, 0.0)
+        adjust = (vectors * inverse) @ vectors.T
+        pieces.append(bread @ X[rows].T @ adjust @ residuals[rows])
+        for j in range(X.shape[1]):
+            weights = adjust @ X[rows] @ bread[:, j]
+            columns[j].append((np.eye(len(y)) - hat)[:, rows] @ weights)
+    covariance = sum(np.outer(v, v) for v in pieces)
+    q = [np.array(c) @ np.array(c).T for c in columns]
+    df = [np.trace(m) ** 2 / np.trace(m @ m) for m in q]
+    return np.sqrt(np.diag(covariance)), np.array(df)
+
+
+@settings(max_examples=40, deadline=None)
+@given(values=st.lists(st.floats(-3, 3), min_size=2, max_size=30))
+def test_with_one_case_a_cluster_cr2_is_the_ordinary_t(values):
+    assume(np.std(values) > 1e-6)
+    expected = ttest_1samp(values, 0.0)
+    low, high = expected.confidence_interval(0.95)
+    for found in (
+        cr2_mean(values),
+        cr2_mean(values, np.arange(len(values))),
+        cr2(values, np.ones(len(values)), np.arange(len(values))).interval(0),
+    ):
+        assert found.df == pytest.approx(len(values) - 1)
+        assert found.p_value == pytest.approx(expected.pvalue, abs=1e-9)
+        assert (found.low, found.high) == pytest.approx((low, high), rel=1e-8, abs=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), n=st.integers(5, 40), g=st.integers(3, 8))
+def test_the_general_cr2_agrees_with_the_dense_definition_and_the_closed_form(seed, n, g):
+    rng = np.random.default_rng(seed)
+    groups = np.concatenate([np.arange(g), rng.integers(0, g, max(n - g, 0))])
+    y = rng.normal(size=len(groups))
+    X = np.column_stack([np.ones(len(y)), rng.normal(size=len(y))])
+    se, df = _dense_cr2(y, X, groups)
+    found = cr2(y, X, groups)
+    assert found.se == pytest.approx(se, rel=1e-8)
+    assert found.df == pytest.approx(df, rel=1e-6)
+    mean, fit = cr2_mean(y, groups), cr2(y, X[:, :1], groups)
+    assert (mean.se, mean.df) == pytest.approx((fit.se[0], fit.df[0]), rel=1e-9)
+    assert (mean.low, mean.high) == pytest.approx((fit.low[0], fit.high[0]), rel=1e-9)
+
+
+def test_cr2_of_a_mean_agrees_with_the_arithmetic_by_hand():
+    # Clusters {0, 2} and {4, 6}: mean 3, totals -4 and 4, V = (16 + 16) / (1 - 1/2) / 16 = 4;
+    # two equal clusters leave one degree of freedom, whose 97.5 % point is 12.7062
+    found = cr2_mean([0.0, 2.0, 4.0, 6.0], ["u", "u", "v", "v"])
+    assert (found.se, found.df) == pytest.approx((2.0, 1.0))
+    assert found.high == pytest.approx(3 + 2 * 12.7062, abs=1e-3)
+
+
+def test_cr0_and_cr3_agree_with_statsmodels():
+    X = np.column_stack([np.ones(42), FAR])
+    model = sm.OLS(DIFFERENCE, X)
+    plain = model.fit(cov_type="cluster", cov_kwds={"groups": SKILL, "use_correction": False})
+    assert cr2(DIFFERENCE, X, SKILL, kind="CR0").se == pytest.approx(plain.bse)
+    jackknife = model.fit(
+        cov_type="cluster-crv3", cov_kwds={"groups": SKILL, "use_correction": False}
+    )
+    assert cr2(DIFFERENCE, X, SKILL, kind="CR3").se == pytest.approx(jackknife.bse)
+
+
+def test_near_and_far_on_attempts_equal_the_regression_on_case_differences():
+    y, condition, far, skill = [], [], [], []
+    for passes, arm in ((BASELINE, 0.0), (WITH_SKILL, 1.0)):
+        for x, f, s in zip(passes, FAR, SKILL, strict=True):
+            y += [1.0] * x + [0.0] * (3 - x)
+            condition += [arm] * 3
+            far += [f] * 3
+            skill += [s] * 3
+    c, f = np.array(condition), np.array(far, float)
+    attempts = cr2(y, np.column_stack([np.ones(len(y)), c, f, c * f]), skill).interval(3)
+    cases = cr2(DIFFERENCE, np.column_stack([np.ones(42), FAR]), SKILL).interval(1)
+    for name in ("estimate", "se", "df", "low", "high", "p_value"):
+        assert getattr(attempts, name) == pytest.approx(getattr(cases, name), rel=1e-9)
+
+
+def test_ten_thousand_clusters_need_no_square_matrix():
+    rng = np.random.default_rng(3)
+    groups = rng.integers(0, 10_000, 50_000)
+    X = np.column_stack([np.ones(50_000), rng.normal(size=50_000)])
+    y = rng.normal(size=50_000)
+    tracemalloc.start()
+    fit, mean = cr2(y, X, groups), cr2_mean(y, groups)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert fit.n_clusters == mean.n_clusters
+    assert peak < 100e6  # 50,000 x 50,000 numbers would be 20 GB
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_order_and_names_of_the_clusters_do_not_matter(seed):
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(42)
+    names = np.array([f"skill {k}" for k in rng.permutation(9)])[SKILL]
+    one, other = cr2_mean(DIFFERENCE, SKILL), cr2_mean(DIFFERENCE[order], names[order])
+    assert (other.low, other.high, other.df) == pytest.approx((one.low, one.high, one.df))
+
+
+def test_a_collapsed_standard_error_is_said_and_handed_over_where_the_range_is_known():
+    bare = cr2_mean([0.5] * 6, ["u", "u", "v", "v", "w", "w"])
+    assert math.isnan(bare.low) and bare.estimate == 0.5
+    assert "collapsed to 0" in bare.note
+    known = cr2_mean([1.0] * 6, ["u", "u", "v", "v", "w", "w"], bounds=(0, 1))
+    expected = wilson(3, 3)
+    assert (known.low, known.high) == pytest.approx((expected.low, expected.high))
+    assert "Wilson with the clusters as units instead" in known.note
+    assert "collapsed" in cr2([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1, 2, 3]).note
+
+
+def test_one_cluster_one_case_and_no_case_have_no_standard_error():
+    assert "one cluster of several cases" in cr2_mean([1.0, 2.0], ["u", "u"]).note
+    assert "one case" in cr2_mean([1.0]).note
+    assert cr2_mean([]).note == "no values"
+    fit = cr2([1.0, 2.0], [1.0, 1.0], ["u", "u"])
+    assert np.isnan(fit.se).all() and "one cluster" in fit.note
+
+
+def test_missing_values_are_left_out_and_counted():
+    found = cr2_mean([1.0, 2.0, np.nan, 4.0], ["u", "v", "v", "w"])
+    expected = cr2_mean([1.0, 2.0, 4.0], ["u", "v", "w"])
+    assert (found.low, found.n) == (expected.low, 3.0)
+    assert found.note == "1 missing value left out"
+    fit = cr2([1.0, np.nan, 3.0, 5.0], [1.0] * 4, [1, 2, 3, 4])
+    assert fit.n == 3 and "1 rows with a missing value left out" in fit.note
+
+
+def test_bad_input_to_cr2_is_refused_with_what_was_found():
+    with pytest.raises(ValueError, match="one row per case, found 2, 2 and 3"):
+        cr2([1.0, 2.0], [1.0, 1.0], [1, 2, 3])
+    with pytest.raises(ValueError, match="linearly independent over 3 rows"):
+        cr2([1.0, 2.0, 3.0], np.ones((3, 2)), [1, 2, 3])
+    with pytest.raises(ValueError, match=r"kind must be one of .*found 'CR9'"):
+        cr2([1.0, 2.0], [1.0, 1.0], [1, 2], kind="CR9")
+    with pytest.raises(ValueError, match="have no cluster label"):
+        cr2_mean([1.0, 2.0], ["u", None])
+    with pytest.raises(ValueError, match="values must lie within bounds"):
+        cr2_mean([1.0, 2.0], bounds=(0, 1))
+    with pytest.raises(ValueError, match="one cluster each"):
+        cr2_mean([1.0, 2.0], ["u"])
+
+
+EFFECTIVE = {
+    "newcombe": lambda arms, groups, level: newcombe_effective(*arms, groups, ci_level=level),
+    "newcombe by case": lambda arms, groups, level: newcombe_effective(*arms, ci_level=level),
+    "tango": lambda arms, groups, level: tango_effective(*arms, ci_level=level),
+}
+
+
+@pytest.mark.parametrize("name", EFFECTIVE)
+@settings(max_examples=40, deadline=None)
+@given(study=studies(min_clusters=2), level=st.floats(0.5, 0.995))
+def test_score_intervals_mirror_stay_in_range_and_match_their_p_value(name, study, level):
+    (x1, n1, x0, n0), groups = study
+    found = EFFECTIVE[name]((x1, n1, x0, n0), groups, level)
+    other = EFFECTIVE[name]((x0, n0, x1, n1), groups, level)
+    assert (other.low, other.high) == pytest.approx((-found.high, -found.low), abs=1e-9)
+    assert other.p_value == pytest.approx(found.p_value, abs=1e-9)
+    assert -1 <= found.low < found.high <= 1
+    assert found.low - 1e-9 <= found.estimate <= found.high + 1e-9
+    assume(abs(found.p_value - (1 - level)) > 1e-6)
+    assert (found.p_value < 1 - level) == (found.low > 0 or found.high < 0)
+
+
+@pytest.mark.parametrize("name", EFFECTIVE)
+@settings(max_examples=40, deadline=None)
+@given(study=studies(min_clusters=2), copies=st.integers(2, 4))
+def test_duplicating_every_attempt_changes_no_effective_interval(name, study, copies):
+    arms, groups = study
+    once = EFFECTIVE[name](arms, groups, 0.95)
+    again = EFFECTIVE[name](tuple(copies * v for v in arms), groups, 0.95)
+    assert (again.low, again.high) == pytest.approx((once.low, once.high), abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(study=studies(min_cases=10, max_cases=40, max_attempts=1))
+def test_with_one_attempt_and_independent_cases_the_effective_numbers_are_the_cases(study):
+    (x1, n1, x0, n0), _ = study
+    a, b = int((x1 * x0).sum()), int((x1 * (1 - x0)).sum())
+    c, n = int(((1 - x1) * x0).sum()), len(x1)
+    plain, found = newcombe_paired(a, b, c, n - a - b - c), newcombe_effective(x1, n1, x0, n0)
+    # Only the quantile differs: t on n - 1 df in place of the normal one.
+    level = 1 - 2 * float(student_t.sf(1.959963984540054, n - 1))
+    same = newcombe_effective(x1, n1, x0, n0, ci_level=level)
+    assert (same.low, same.high) == pytest.approx((plain.low, plain.high), abs=1e-9)
+    assert found.high - found.low >= plain.high - plain.low
+    exact = tango(b, c, n)
+    effective = tango_effective(x1, n1, x0, n0)
+    assert (effective.low, effective.high) == pytest.approx((exact.low, exact.high), abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(study=studies(min_clusters=2))
+def test_the_clustered_wilson_interval_mirrors_and_never_collapses(study):
+    (x1, n1, _, _), groups = study
+    rates = x1 / n1
+    found = wilson_effective(rates, groups, attempts=n1)
+    other = wilson_effective(1 - rates, groups, attempts=n1)
+    assert (other.low, other.high) == pytest.approx((1 - found.high, 1 - found.low), abs=1e-9)
+    assert 0 <= found.low < found.high <= 1
+
+
+def test_the_clustered_wilson_interval_of_single_attempts_is_wilsons_own():
+    found, plain = wilson_effective([1, 1, 0, 1, 1, 0, 1]), wilson(5, 7)
+    assert (found.low, found.high) == pytest.approx((plain.low, plain.high))
+    assert math.isnan(wilson_effective([1, 0, 1], ["u"] * 3).low)
+    assert wilson_effective([np.nan]).note == "1 missing value left out"
+    with pytest.raises(ValueError, match="values must lie between 0 and 1, found 0 to 2"):
+        wilson_effective([0, 2])
+
+
+def test_cases_that_agree_inside_clusters_widen_the_interval():
+    rates, groups = np.repeat([1, 1, 0, 1, 0, 1], 5), np.repeat(np.arange(6), 5)
+    clustered, naive = wilson_effective(rates, groups), wilson_effective(rates)
+    assert clustered.high - clustered.low > 1.5 * (naive.high - naive.low)
+
+
+def test_cases_without_a_partner_are_left_out_of_the_difference_and_counted():
+    found = newcombe_effective([1, 1, np.nan, 0], [1, 1, 1, 1], [0, 1, 1, 0], [1, 1, 1, 0])
+    assert found.n == 2.0
+    assert found.note == "2 cases without a partner left out"
+    empty = newcombe_effective([np.nan], 1, [1], 1)
+    assert "no case with attempts in both arms" in empty.note
+    with pytest.raises(ValueError, match="x1 must lie between 0 and the attempts of its case"):
+        newcombe_effective([2, 1], 1, [0, 1], 1)
+    with pytest.raises(ValueError, match="same cases, found shapes"):
+        newcombe_effective([1, 1], 1, [0, 1, 1], 1)
+
+
+def test_obuchowski_and_durkalski_agree_with_the_arithmetic_by_hand():
+    # b - c = 2, 1, -1, 2: sum 4, squares 10. Obuchowski 3/4 * 16 / 10 = 1.2;
+    # over n = 4, 2, 4, 8: .5, .5, -.25, .25: sum 1, squares .625. Durkalski 1 / .625 = 1.6
+    assert obuchowski([2, 1, 0, 3], [0, 0, 1, 1]).statistic == pytest.approx(1.2)
+    assert durkalski([2, 1, 0, 3], [0, 0, 1, 1], [4, 2, 4, 8]).statistic == pytest.approx(1.6)
+
+
+def test_clustered_tests_without_discordance_have_p_1_and_a_note():
+    for found in (obuchowski([0, 0], [0, 0]), durkalski([1, 0], [1, 0], [2, 2])):
+        assert found.p_value == 1.0 and "no cluster with a difference" in found.note
+    with pytest.raises(ValueError, match="n must be at least one pair in every cluster"):
+        durkalski([1, 0], [0, 0], [1, 0])
+    with pytest.raises(ValueError, match="one count per cluster in every argument"):
+        obuchowski([1, 0], [0])
+
+
+def test_the_sign_flip_of_the_fixture_counts_ties():
+    # The enumeration of 256 patterns: 6 reach |t|, two of them the data and their mirror
+    found = sign_flip(DIFFERENCE, SKILL)
+    assert found.p_value == 6 / 256
+    assert found.statistic == pytest.approx(2.44120041362)
+
+
+@settings(max_examples=40, deadline=None)
+@given(study=studies(min_cases=2, max_cases=12, min_clusters=2))
+def test_the_enumerated_sign_flip_agrees_with_brute_force(study):
+    (x1, n1, x0, n0), groups = study
+    d = x1 / n1 - x0 / n0
+    totals = np.array([d[groups == g].sum() for g in np.unique(groups)])
+    sizes = np.array([(groups == g).sum() for g in np.unique(groups)])
+    assume(np.abs(totals).max() > 1e-9)
+
+    def squared_t(signs):
+        flipped = totals * signs
+        mean = flipped.sum() / sizes.sum()
+        square = ((flipped - sizes * mean) ** 2).sum()
+        return np.inf if square < 1e-12 else flipped.sum() ** 2 / square
+
+    patterns = [squared_t(np.array(s)) for s in itertools.product([1, -1], repeat=len(totals))]
+    reached = np.mean([p >= patterns[0] * (1 - 1e-9) for p in patterns])
+    assert sign_flip(d, groups).p_value == pytest.approx(reached)
+    assert sign_flip(-d, groups).p_value == pytest.approx(reached)
+
+
+def test_sign_flips_say_their_floor_and_draw_at_random_beyond_twenty_clusters():
+    few = sign_flip([1.0, 2.0, 3.0])
+    assert few.p_value == 2 / 8 and "cannot fall below 0.25" in few.note
+    values = np.random.default_rng(5).normal(0.4, 1.0, 40)
+    drawn = sign_flip(values, n_resamples=4999, seed=2)
+    assert drawn.p_value == pytest.approx(ttest_1samp(values, 0.0).pvalue, abs=0.02)
+    assert "4999 random patterns, seed 2" in drawn.method
+    assert sign_flip([0.0, 0.0]).p_value == 1.0
+    assert math.isnan(sign_flip([np.nan]).p_value)
+
+
+def test_twenty_clusters_are_still_enumerated():
+    found = sign_flip(np.ones(20))
+    assert found.p_value == 2 / 2**20
+    assert "all 1048576 patterns" in found.method
+
+
+def test_every_public_name_is_there():
+    assert all(hasattr(module, name) for name in module.__all__)
+
+
+@pytest.mark.slow
+def test_cr2_covers_with_lopsided_clusters():
+    rng = np.random.default_rng(11)
+    groups = np.repeat(np.arange(10), [30] + [4] * 9)
+    hits = 0
+    for _ in range(2000):
+        values = rng.normal(size=10)[groups] * 0.5 + rng.normal(size=len(groups))
+        found = cr2_mean(values, groups)
+        hits += found.low <= 0 <= found.high
+    assert hits / 2000 > 0.935
