@@ -114,7 +114,7 @@ def test_marginal_delta_and_gap_are_exactly_as_asked(baseline, delta, gap, unit,
 @pytest.mark.parametrize("unit", ["behaviour", "attempt"])
 def test_the_planted_delta_and_gap_come_out_of_the_outcomes_on_average(unit):
     deltas, gaps = [], []
-    for seed in range(60):
+    for seed in range(30):
         made = simulate.study(
             n_skills=8, n_cases=6, n_repeats=1, delta=0.2, near_far_gap=-0.15, unit=unit,
             baseline_rate=0.4, checks_per_case=3, graders=(Grader("g", 1.0, 1.0),), seed=seed,

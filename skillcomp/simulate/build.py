@@ -84,10 +84,11 @@ def _case_ids(plan: Layout) -> tuple[Any, Any]:
 
 
 def cases(plan: Layout) -> pd.DataFrame:
-    """Return the cases frame: dimensions cycle through C1 to C9, twins name each other."""
+    """Return the cases frame: two cases each of C1 to C9 and again, twins name each other."""
     skill, case_id = _case_ids(plan)
     first = np.searchsorted(plan.skill, plan.skill)
-    place = (np.arange(plan.n_cases) - first) % len(DIMENSIONS)
+    # neighbours share a dimension, so that it has a near and a far case
+    place = (np.arange(plan.n_cases) - first) // 2 % len(DIMENSIONS)
     fields = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False))
     dimension = [DIMENSIONS[k] for k in place]
     is_twin = plan.twin != np.arange(plan.n_cases)

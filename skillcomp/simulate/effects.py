@@ -134,7 +134,10 @@ def case_rates(logits: Floats, attempt: float, n_checks: NDArray[np.int64] | int
     power = np.asarray(n_checks).reshape(-1, *[1] * (logits.ndim - 1))
     if attempt == 0:
         return np.asarray(expit(logits) ** power, dtype=np.float64)
-    rates: Floats = expit(logits[..., None] + attempt * _Z) ** power[..., None] @ _W
+    rates = np.zeros(logits.shape)
+    # node by node: all nodes at once would need 161 times the memory
+    for z, w in zip(_Z, _W, strict=True):
+        rates += w * expit(logits + attempt * z) ** power
     return rates
 
 

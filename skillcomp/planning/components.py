@@ -1,0 +1,395 @@
+"""Where the noise of a paired delta comes from: skills, cases, repeats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import chi2
+from scipy.stats import f as f_distribution
+
+from skillcomp.contracts import check
+from skillcomp.errors import FrameError, suggest
+from skillcomp.estimates import (
+    estimates,
+    groups,
+    listed,
+    require_columns,
+    require_one_grader,
+    row,
+)
+from skillcomp.stats.clusters import cr2, cr2_mean
+from skillcomp.stats.results import Interval, check_level, undefined
+
+Floats = NDArray[np.float64]
+Value = Literal["passed", "share_passed"]
+
+MEASURES = (
+    "baseline_rate",
+    "delta",
+    "gap",
+    "tau2",
+    "tau2_gap",
+    "omega2",
+    "omega2_gap",
+    "sigma2_baseline",
+    "sigma2_skill",
+)
+_EXTRA = ["n_skills", "n_repeats"]
+_MOMENTS = "moments of the nested analysis of variance, modified large-sample limits"
+
+
+def variance_components(
+    outcomes: pd.DataFrame,
+    *,
+    by: Sequence[str] = (),
+    value: Value = "passed",
+    reference: str = "baseline",
+    ci_level: float = 0.95,
+) -> pd.DataFrame:
+    """Split the variance of a pilot's paired deltas into skills, cases and repeats.
+
+    The delta of a case is the mean of its repeats in one condition minus that in the reference.
+    What this returns is what :func:`power_curve` and its siblings plan with.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame of the pilot. Reads skill, case_id, condition, transfer and ``value``.
+    by : sequence of str
+        Columns that keep rows apart, such as ``["grader"]``.
+    value : {"passed", "share_passed"}, default "passed"
+        Whole attempts passed, or the share of checks passed.
+    reference : str, default "baseline"
+        The condition that the others are compared with.
+    ci_level : float, default 0.95
+        Level of the intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Nine rows per ``by`` and condition, in the estimates columns; ``measure`` is one of
+
+        - ``baseline_rate``, ``delta``: mean over cases, in rate units;
+        - ``gap``: mean delta of far cases minus that of near ones, NaN without both;
+        - ``tau2``: variance of the delta between skills; ``tau2_gap``: of the gap;
+        - ``omega2``: variance of the true delta between cases of a skill; ``omega2_gap``: between
+          cases of a skill and distance, which is what a gap is measured against;
+        - ``sigma2_baseline``, ``sigma2_skill``: variance between the repeats of a case, mean over
+          cases; for ``passed`` the mean of p(1 - p).
+
+        ``n`` is the number of paired cases, ``n_clusters`` of skills, ``n_repeats`` the mean
+        repeats per case and arm. Variances estimated below zero are 0 and say so; what one skill
+        or one repeat cannot tell is NaN with a note.
+
+    Raises
+    ------
+    FrameError
+        If the frame breaks its contract, several graders would be pooled, or the reference is not
+        there.
+
+    See Also
+    --------
+    cases_needed : How many cases such a pilot calls for.
+
+    Notes
+    -----
+    E(mean square within skills) = omega2 + mean noise of a case's delta, with noise
+    sigma2_baseline / K_baseline + sigma2_skill / K_skill; E(mean square between) adds
+    n0 tau2. sigma2 is the mean over cases of the sample variance between repeats. With one
+    repeat, omega2 and sigma2 cannot be told apart: omega2 then holds both. Limits of tau2 and
+    omega2 are the modified large-sample limits for a difference of mean squares; they assume
+    normal deltas and are wide in small pilots, and that is the point.
+
+    References
+    ----------
+    Miller 2024, arXiv:2411.00640; Burdick and Graybill 1992, Confidence Intervals on Variance
+    Components, Dekker.
+    """
+    check_level(ci_level)
+    names = listed(by)
+    given = _given(outcomes, names, value, reference)
+    rows: list[dict[str, Any]] = []
+    for values, part in groups(given, names):
+        for condition in part["condition"].unique():
+            if condition != reference:
+                pairs = paired_cases(part, condition, reference, value)
+                about = {**values, "condition": condition}
+                rows += _rows(pairs, ci_level, about)
+    return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
+
+
+def _given(outcomes: pd.DataFrame, names: list[str], value: str, reference: str) -> pd.DataFrame:
+    if value not in ("passed", "share_passed"):
+        raise FrameError(
+            f"value: found '{value}'; allowed: 'passed', 'share_passed'."
+            + suggest(str(value), ["passed", "share_passed"])
+        )
+    if "condition" in names:
+        raise FrameError(
+            "planning: by= names 'condition', which is what is compared. Leave it out."
+        )
+    given = check(outcomes, "outcomes")
+    require_columns(given, names, "planning")
+    require_one_grader(given, names, "planning")
+    found = list(given["condition"].unique())
+    if reference not in found:
+        raise FrameError(
+            f"reference: there is no condition '{reference}'; there: {', '.join(found)}."
+            + suggest(reference, found)
+        )
+    return given
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Cases with both arms: what a case contributes to the components.
+
+    Attributes
+    ----------
+    skill : numpy.ndarray of int
+        Code of the skill of each case.
+    far : numpy.ndarray of float
+        1 far, 0 near, NaN unknown.
+    mean1, mean0 : numpy.ndarray
+        Mean over repeats in the condition and in the reference.
+    n1, n0 : numpy.ndarray
+        Repeats with an outcome.
+    within1, within0 : numpy.ndarray
+        Sample variance between repeats; NaN with one repeat.
+    """
+
+    skill: NDArray[np.intp]
+    far: Floats
+    mean1: Floats
+    mean0: Floats
+    n1: Floats
+    n0: Floats
+    within1: Floats
+    within0: Floats
+
+    @property
+    def delta(self) -> Floats:
+        """Return the delta of each case."""
+        return self.mean1 - self.mean0
+
+    @property
+    def n_skills(self) -> int:
+        """Return the number of skills."""
+        return int(self.skill.max(initial=-1)) + 1
+
+
+def paired_cases(part: pd.DataFrame, condition: str, reference: str, value: str) -> Pairs:
+    """Return the cases with an outcome in both arms."""
+    numbers = part.assign(_value=part[value].astype("float64"))
+    keys = ["skill", "case_id", "transfer"]
+    arms = [
+        numbers[numbers["condition"].eq(name)]
+        .groupby(keys, sort=False, dropna=False)["_value"]
+        .agg(["mean", "count", "var"])
+        for name in (condition, reference)
+    ]
+    both = arms[0].add_suffix("1").join(arms[1].add_suffix("0"), how="inner").reset_index()
+    both = both[both["count1"].gt(0) & both["count0"].gt(0)]
+    both["far"] = both["transfer"].map({"far": 1.0, "near": 0.0})
+    names = ["far", "mean1", "mean0", "count1", "count0", "var1", "var0"]
+    columns = [np.asarray(both[name], dtype=np.float64) for name in names]
+    return Pairs(pd.factorize(both["skill"])[0], *columns)
+
+
+def _rows(pairs: Pairs, ci_level: float, about: dict[str, Any]) -> list[dict[str, Any]]:
+    found = components(pairs, ci_level)
+    n = len(pairs.skill)
+    about = about | {
+        "n_skills": pairs.n_skills,
+        "n_repeats": float((pairs.n1 + pairs.n0).mean() / 2) if n else np.nan,
+    }
+    return [
+        row(measure, found[measure], **about) | {"n": float(n), "n_clusters": float(pairs.n_skills)}
+        for measure in MEASURES
+    ]
+
+
+def components(pairs: Pairs, ci_level: float) -> dict[str, Interval]:
+    """Return rates and variance components of paired cases as intervals by measure."""
+    if not len(pairs.skill):
+        nothing = undefined("", "no case has outcomes in both conditions", ci_level=ci_level, n=0)
+        return dict.fromkeys(MEASURES, nothing)
+    several = pairs.n_skills > 1
+    labels = pairs.skill if several else None
+    sigma = {
+        "sigma2_skill": _sigma2(pairs.within1, ci_level),
+        "sigma2_baseline": _sigma2(pairs.within0, ci_level),
+    }
+    noise = _noise(pairs, sigma)
+    known = distances(pairs)
+    kinds = np.unique(2 * known.skill + known.far.astype(np.intp), return_inverse=True)[1]
+    apart = _within(known.delta, kinds)
+    return {
+        "baseline_rate": _mean(pairs.mean0, labels, (0.0, 1.0), ci_level),
+        "delta": _mean(pairs.delta, labels, (-1.0, 1.0), ci_level),
+        "gap": _gap(known, ci_level),
+        "tau2": _tau2(pairs, ci_level),
+        "tau2_gap": _tau2_gap(known, apart, ci_level),
+        "omega2": _omega2(_within(pairs.delta, pairs.skill), noise, ci_level),
+        "omega2_gap": _omega2(apart, noise, ci_level),
+        **sigma,
+    }
+
+
+def _mean(
+    values: Floats, labels: NDArray[np.intp] | None, bounds: tuple[float, float], ci_level: float
+) -> Interval:
+    found = cr2_mean(values, labels, bounds=bounds, ci_level=ci_level)
+    return replace(found, low=max(found.low, bounds[0]), high=min(found.high, bounds[1]))
+
+
+def _sigma2(within: Floats, ci_level: float) -> Interval:
+    if np.isnan(within).all():
+        note = "one repeat a case cannot tell repeats from cases; omega2 holds both"
+        return undefined("", note, ci_level=ci_level, n=float(len(within)))
+    # the sample variance of values in [0, 1] is at most 1/2, reached by two different repeats
+    found = cr2_mean(within, bounds=(0.0, 0.5), ci_level=ci_level)
+    return replace(
+        found,
+        low=max(found.low, 0.0),
+        method="mean over cases of the variance between repeats, t",
+        p_value=np.nan,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Square:
+    """A mean square with its degrees of freedom; NaN where it is not defined."""
+
+    value: float
+    df: float
+
+
+def _noise(pairs: Pairs, sigma: dict[str, Interval]) -> _Square:
+    """Return the mean variance of a case's delta that comes from repeats."""
+    arms = ((sigma["sigma2_skill"], pairs.n1), (sigma["sigma2_baseline"], pairs.n0))
+    value = sum(one.estimate * float((1 / n).mean()) for one, n in arms)
+    spread = sum((one.se * float((1 / n).mean())) ** 2 for one, n in arms)
+    if not value > 0 or not spread > 0:
+        return _Square(value, np.inf)
+    return _Square(value, max(2 * value**2 / spread, 1.0))
+
+
+def _within(delta: Floats, codes: NDArray[np.intp]) -> _Square:
+    size = np.bincount(codes)
+    df = float(len(delta) - len(size))
+    if df < 1:
+        return _Square(np.nan, np.nan)
+    means = np.bincount(codes, weights=delta) / size
+    return _Square(float(((delta - means[codes]) ** 2).sum() / df), df)
+
+
+def _omega2(square: _Square, noise: _Square, ci_level: float) -> Interval:
+    if np.isnan(square.value):
+        note = "no group has two cases"
+        return undefined(_MOMENTS, note, ci_level=ci_level)
+    if np.isnan(noise.value):
+        found = _difference(square, _Square(0.0, np.inf), 1.0, ci_level)
+        note = "one repeat a case: holds the variance between repeats of both arms as well"
+        return replace(found, note="; ".join(filter(None, [note, found.note])))
+    return _difference(square, noise, 1.0, ci_level)
+
+
+def _tau2(pairs: Pairs, ci_level: float) -> Interval:
+    n_skills, size = pairs.n_skills, np.bincount(pairs.skill)
+    within = _within(pairs.delta, pairs.skill)
+    if n_skills < 2 or np.isnan(within.value):
+        return undefined(_MOMENTS, _needs("two cases"), ci_level=ci_level)
+    means = np.bincount(pairs.skill, weights=pairs.delta) / size
+    squares = size * (means - pairs.delta.mean()) ** 2
+    between = _Square(float(squares.sum() / (n_skills - 1)), n_skills - 1.0)
+    effective = (size.sum() - (size**2).sum() / size.sum()) / (n_skills - 1)
+    return _difference(between, within, float(effective), ci_level)
+
+
+def _needs(what: str) -> str:
+    return f"needs at least two skills, and {what} in at least one"
+
+
+def distances(pairs: Pairs) -> Pairs:
+    """Return the cases whose distance is known."""
+    known = np.isfinite(pairs.far)
+    parts = {name: getattr(pairs, name)[known] for name in Pairs.__slots__}
+    parts["skill"] = np.unique(parts["skill"], return_inverse=True)[1]
+    return Pairs(**parts)
+
+
+def _tau2_gap(pairs: Pairs, within: _Square, ci_level: float) -> Interval:
+    n_far = np.bincount(pairs.skill, weights=pairs.far, minlength=pairs.n_skills)
+    n_near = np.bincount(pairs.skill, minlength=pairs.n_skills) - n_far
+    both = (n_far > 0) & (n_near > 0)
+    if both.sum() < 2 or np.isnan(within.value):
+        note = _needs("near and far cases, with two of a kind")
+        return undefined(_MOMENTS, note, ci_level=ci_level)
+    far = np.bincount(pairs.skill, weights=pairs.far * pairs.delta, minlength=pairs.n_skills)
+    near = np.bincount(pairs.skill, weights=pairs.delta, minlength=pairs.n_skills) - far
+    gaps = far[both] / n_far[both] - near[both] / n_near[both]
+    scale = float((1 / n_far[both] + 1 / n_near[both]).mean())
+    between = _Square(float(gaps.var(ddof=1)), both.sum() - 1.0)
+    return _difference(between, _Square(within.value * scale, within.df), 1.0, ci_level)
+
+
+def _gap(pairs: Pairs, ci_level: float) -> Interval:
+    n_far = pairs.far.sum()
+    if min(n_far, len(pairs.far) - n_far) < 2:
+        note = "needs at least two near and two far cases"
+        return undefined("", note, ci_level=ci_level, n=float(len(pairs.far)))
+    design = np.column_stack([np.ones(len(pairs.far)), pairs.far])
+    labels = pairs.skill if pairs.n_skills > 1 else np.arange(len(pairs.far))
+    return cr2(pairs.delta, design, labels, ci_level=ci_level).interval(1)
+
+
+def _difference(first: _Square, second: _Square, scale: float, ci_level: float) -> Interval:
+    """Return (first - second) / scale, a variance, with modified large-sample limits."""
+    plain = (first.value - second.value) / scale
+    below, above = _limits(first, second, (1 - ci_level) / 2)
+    note = "" if plain >= 0 else f"estimated below zero ({plain:.3g}) and set to 0"
+    return Interval(
+        max(plain, 0.0),
+        max((first.value - second.value - below) / scale, 0.0),
+        max((first.value - second.value + above) / scale, 0.0),
+        ci_level,
+        _MOMENTS,
+        note,
+        df=first.df,
+    )
+
+
+def _limits(first: _Square, second: _Square, alpha: float) -> tuple[float, float]:
+    """Return how far the limits of a difference of mean squares lie below and above it."""
+    a, b = first.value, second.value
+    if not a > 0 and not b > 0:
+        return 0.0, 0.0
+    low1, high1 = _scaled_chi2(alpha, first.df)
+    low2, high2 = _scaled_chi2(alpha, second.df)
+    out = []
+    for own, other, f in (
+        (1 - 1 / high1, 1 / low2 - 1, _f_quantile(1 - alpha, first.df, second.df)),
+        (1 / low1 - 1, 1 - 1 / high2, _f_quantile(alpha, first.df, second.df)),
+    ):
+        cross = ((f - 1) ** 2 - (own * f) ** 2 - other**2) / f
+        out.append(math.sqrt(max((own * a) ** 2 + (other * b) ** 2 + cross * a * b, 0.0)))
+    return out[0], out[1]
+
+
+def _scaled_chi2(alpha: float, df: float) -> tuple[float, float]:
+    if math.isinf(df):
+        return 1.0, 1.0
+    return float(chi2.ppf(alpha, df) / df), float(chi2.ppf(1 - alpha, df) / df)
+
+
+def _f_quantile(level: float, df1: float, df2: float) -> float:
+    if math.isinf(df2):
+        return float(chi2.ppf(level, df1) / df1)
+    return float(f_distribution.ppf(level, df1, df2))

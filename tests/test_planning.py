@@ -1,0 +1,286 @@
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillcomp import planning, simulate
+from skillcomp.contracts import check
+from skillcomp.errors import FrameError, StudyError
+from skillcomp.frames import outcomes
+from skillcomp.planning import gold as gold_module
+from skillcomp.planning.components import Pairs, components
+from skillcomp.simulate import Grader
+from skillcomp.stats.ppi import ppi_paired
+
+PERFECT = (Grader("g", 1.0, 1.0),)
+
+
+def frame_of(rows):
+    """Outcomes from (skill, case, condition, repeat, passed)."""
+    frame = pd.DataFrame(rows, columns=["skill", "case_id", "condition", "repeat", "passed"])
+    names = [frame[name].astype(str) for name in ("case_id", "condition", "repeat")]
+    frame["attempt_id"] = names[0] + "/" + names[1] + "/" + names[2]
+    return frame
+
+
+def value(table, measure, column="estimate"):
+    return table.set_index("measure")[column][measure]
+
+
+def test_components_by_hand():
+    # deltas by case: skill a: 1.0, 0.5; skill b: 0.0, 0.0  (two repeats an arm)
+    passes = {"a/1": (0, 2), "a/2": (1, 2), "b/1": (1, 1), "b/2": (0, 0)}
+    rows = [
+        (case[0], case, condition, repeat, repeat <= k)
+        for case, both in passes.items()
+        for condition, k in zip(("baseline", "skill"), both, strict=True)
+        for repeat in (1, 2)
+    ]
+    found = planning.variance_components(frame_of(rows))
+    assert value(found, "delta") == pytest.approx(1.5 / 4)
+    # variance between repeats is 1/2 in arms with one pass of two: baseline a/2, b/1; skill b/1
+    assert value(found, "sigma2_baseline") == pytest.approx(2 * 0.5 / 4)
+    assert value(found, "sigma2_skill") == pytest.approx(0.5 / 4)
+    # within: (1 - .75)^2 + (.5 - .75)^2 = .125 over 2 df: .0625; noise (.25 + .125) / 2 = .1875
+    assert value(found, "omega2") == 0
+    assert "estimated below zero (-0.125)" in value(found, "omega2", "note")
+    # between: 2 (.75 - .375)^2 + 2 (0 - .375)^2 = .5625 on 1 df; (.5625 - .0625) / 2 = .25
+    assert value(found, "tau2") == pytest.approx(0.25)
+    assert value(found, "tau2", "ci_low") <= 0.25 <= value(found, "tau2", "ci_high")
+
+
+def test_one_repeat_leaves_sigma_unknown_and_says_what_omega_holds():
+    made = simulate.study(n_skills=3, n_repeats=1, graders=PERFECT)
+    found = planning.variance_components(outcomes(made.verdicts, made.cases))
+    assert np.isnan(value(found, "sigma2_skill"))
+    assert "one repeat a case" in value(found, "sigma2_skill", "note")
+    assert "holds the variance between repeats" in value(found, "omega2", "note")
+    assert value(found, "omega2") > 0
+
+
+def test_one_skill_leaves_tau_unknown_and_no_distance_leaves_the_gap_unknown():
+    made = simulate.study(n_skills=1, graders=PERFECT, far_share=0.0)
+    found = planning.variance_components(outcomes(made.verdicts, made.cases))
+    for measure, words in (("tau2", "at least two skills"), ("gap", "two near and two far")):
+        assert np.isnan(value(found, measure))
+        assert words in value(found, measure, "note")
+
+
+def test_components_are_an_estimates_frame_and_refuse_pooled_graders():
+    made = simulate.study(graders=(Grader("a"), Grader("b")), n_skills=2)
+    both = outcomes(made.verdicts, made.cases)
+    found = planning.variance_components(both, by=["grader"])
+    pd.testing.assert_frame_equal(
+        check(found, "estimates")[list(found.columns)], found, check_dtype=False
+    )
+    assert len(found) == 2 * 9
+    with pytest.raises(FrameError, match="holds more than one grader: a, b"):
+        planning.variance_components(both)
+    with pytest.raises(FrameError, match="Did you mean 'share_passed'"):
+        planning.variance_components(both, by=["grader"], value="share_pased")
+    with pytest.raises(FrameError, match="no condition 'base'"):
+        planning.variance_components(both, by=["grader"], reference="base")
+
+
+def draws(n_runs, seed, *, n_skills=6, n_cases=10, n_repeats=2, tau=0.15, omega=0.2, sigma=0.3):
+    """Normal pilots whose components are known: tau2, omega2, sigma2 = squares of these."""
+    rng = np.random.default_rng(seed)
+    skill = np.repeat(np.arange(n_skills), n_cases)
+    far = np.tile([0.0, 1.0], len(skill) // 2)
+    size = (n_runs, len(skill))
+    true = tau * rng.standard_normal((n_runs, n_skills))[:, skill]
+    true = true + omega * rng.standard_normal(size)
+    arms = sigma * rng.standard_normal((2, n_repeats, *size)) / 2 + 0.5
+    counts = np.full(len(skill), float(n_repeats))
+    for run in range(n_runs):
+        one = np.clip(arms[:, :, run], 0, 1)
+        mean = one.mean(axis=1)
+        yield Pairs(
+            skill, far, mean[1] + true[run], mean[0], counts, counts, *one.var(axis=1, ddof=1)
+        )
+
+
+def test_components_are_unbiased_and_their_limits_cover():
+    found = {"tau2": [], "omega2": [], "omega2_gap": []}
+    inside = {name: 0 for name in found}
+    true = {"tau2": 0.15**2, "omega2": 0.2**2, "omega2_gap": 0.2**2}
+    n_runs = 300
+    for pairs in draws(n_runs, 1):
+        # means may leave [0, 1] here; only the variances are looked at
+        result = {
+            "tau2": planning.components._tau2(pairs, 0.95),
+            **{
+                name: planning.components._omega2(
+                    planning.components._within(pairs.delta, codes),
+                    planning.components._noise(
+                        pairs,
+                        {
+                            "sigma2_skill": planning.components._sigma2(pairs.within1, 0.95),
+                            "sigma2_baseline": planning.components._sigma2(pairs.within0, 0.95),
+                        },
+                    ),
+                    0.95,
+                )
+                for name, codes in (
+                    ("omega2", pairs.skill),
+                    ("omega2_gap", 2 * pairs.skill + pairs.far.astype(int)),
+                )
+            },
+        }
+        for name, one in result.items():
+            found[name].append(one.estimate)
+            inside[name] += one.low <= true[name] <= one.high
+    for name, values in found.items():
+        error = np.std(values) / np.sqrt(n_runs)
+        assert abs(np.mean(values) - true[name]) < 4 * error + 0.002
+        # Monte Carlo standard error of 95 % over 300 runs: 1.3 points
+        assert inside[name] / n_runs > 0.91
+
+
+def test_every_component_is_within_its_limits_for_a_pilot_without_any_variation():
+    pairs = Pairs(
+        np.repeat([0, 1], 3), np.tile([0.0, 1.0, 1.0], 2), *(np.full(6, v) for v in (1.0, 0.0)),
+        *(np.full(6, 2.0) for _ in range(2)), *(np.zeros(6) for _ in range(2)),
+    )  # fmt: skip
+    for measure, one in components(pairs, 0.95).items():
+        assert one.low <= one.estimate <= one.high or "collapsed" in one.note, measure
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    n_gold=st.integers(12, 55),
+    noise=st.floats(0.05, 0.6),
+)
+def test_the_planned_variance_is_the_one_that_ppi_reports(seed, n_gold, noise):
+    rng = np.random.default_rng(seed)
+    gold = rng.choice([-1.0, -0.5, 0.0, 0.5, 1.0], 60)
+    grader = np.clip(gold * 0.7 + noise * rng.standard_normal(60), -1, 1)
+    labelled = np.where(np.arange(60) < n_gold, gold, np.nan)
+    has = np.isfinite(labelled)
+    joint = np.cov(np.stack([gold, grader, grader], axis=1)[has], rowvar=False)
+    moments = gold_module.Moments(joint, grader[~has].var(ddof=1), 5.0)
+    variance, lam = gold_module.expected_variance(moments, np.array([n_gold]), 60)
+    interval = ppi_paired(labelled, grader, lam=float(lam[0]))
+    if "imagined" not in interval.method:
+        assert np.sqrt(variance[0]) == pytest.approx(interval.se, rel=1e-9)
+    best = [
+        gold_module.expected_variance(moments, np.array([n_gold]), 60)[0][0],
+        ppi_paired(labelled, grader, lam=min(lam[0] + 0.05, 1.0)).se ** 2,
+        ppi_paired(labelled, grader, lam=max(lam[0] - 0.05, 0.0)).se ** 2,
+    ]
+    assert best[0] <= min(best) + 1e-9
+
+
+def test_with_gold_on_every_case_the_planned_variance_is_ppis_too():
+    rng = np.random.default_rng(1)
+    gold, noise = rng.standard_normal((2, 50)) / 4
+    mean, on_gold = np.clip(gold + noise / 2, -1, 1), np.clip(gold + noise, -1, 1)
+    joint = np.cov(np.stack([gold, mean, on_gold]))
+    moments = gold_module.Moments(joint, mean.var(ddof=1), 5.0)
+    variance, lam = gold_module.expected_variance(moments, np.array([50]), 50)
+    interval = ppi_paired(gold, mean, predicted_on_gold=on_gold)
+    assert np.sqrt(variance[0]) == pytest.approx(interval.se, rel=1e-9)
+    assert f"lambda={lam[0]:.4f}" in interval.method
+
+
+def test_a_perfect_grader_needs_the_fewest_labels_and_a_useless_one_saves_none():
+    # Var(gold) = 0.1, N = 84. Useless grader: V = 0.1 / n; 2 t(n-1) sqrt(0.1 / n) <= 0.2 needs
+    # n = 41: t = 2.0211, 2 * 2.0211 * sqrt(0.1 / 41) = 0.1996; n = 40: 2.0227 -> 0.2023
+    about = dict(width=0.2, n_cases=84, baseline_rate=0.5, delta=0.2, gold_variance=0.1)
+    useless = planning.gold_needed(sensitivity=0.5, specificity=0.5, **about)
+    perfect = planning.gold_needed(sensitivity=1.0, specificity=1.0, **about)
+    assert np.isnan(value(useless, "gold_cases")) or value(useless, "gold_cases") == 41
+    assert value(perfect, "gold_cases") < 30
+    # a useless grader does not vary with gold: correlation 0
+    assert value(useless, "gold_cases", "correlation") == pytest.approx(0)
+
+
+def test_gold_counts_scale_to_attempts_and_labels():
+    made = simulate.study(seed=1, n_repeats=1, graders=(Grader("g"),))
+    found = planning.gold_needed(made.verdicts, made.gold, width=0.25, n_resamples=200)
+    cases, attempts, labels = (
+        value(found, name) for name in ("gold_cases", "gold_attempts", "gold_labels")
+    )
+    assert attempts == 2 * cases
+    assert labels == 10 * cases
+    row = found.iloc[0]
+    assert row["ci_low"] <= row["estimate"] <= row["ci_high"]
+    assert row["expected_width"] <= 0.25
+
+
+def test_wider_intervals_need_fewer_labels_and_better_graders_too():
+    made = simulate.study(
+        seed=1, n_repeats=1, graders=(Grader("good", 0.97, 0.97), Grader("poor", 0.7, 0.7))
+    )
+    found = planning.gold_needed(
+        made.verdicts, made.gold, width=[0.2, 0.3], by=["grader"], n_resamples=50
+    )
+    cases = found[found["measure"].eq("gold_cases")].set_index(["grader", "width"])["estimate"]
+    assert cases["good", 0.3] <= cases["good", 0.2]
+    assert cases["good", 0.3] <= cases["poor", 0.3]
+
+
+def test_the_planned_count_gives_the_wanted_width_in_a_new_study():
+    pilot = simulate.study(
+        seed=3, n_skills=10, n_cases=30, n_repeats=1, graders=(Grader("g"),), gold_fraction=1.0
+    )
+    found = planning.gold_needed(pilot.verdicts, pilot.gold, width=0.2, n_cases=84, n_resamples=10)
+    n_gold = int(value(found, "gold_cases"))
+    widths = []
+    for seed in range(20):
+        made = simulate.study(
+            seed=100 + seed, n_repeats=1, graders=(Grader("g"),), gold_fraction=n_gold / 84
+        )
+        ((_, table),) = planning.labelled.case_differences(
+            made.verdicts, made.gold, [], "behaviour", "baseline"
+        )
+        interval = ppi_paired(table["gold"], table["grader"])
+        widths.append(interval.high - interval.low)
+    assert np.mean(widths) == pytest.approx(0.2, abs=0.02)
+
+
+def test_gold_on_every_case_that_is_not_enough_says_so():
+    about = dict(sensitivity=0.9, specificity=0.9, baseline_rate=0.5, delta=0.2, gold_variance=0.1)
+    found = planning.gold_needed(width=0.05, n_cases=84, **about)
+    assert found["estimate"].isna().all()
+    # 2 * t(83) * sqrt(0.1 / 84) = 2 * 1.98896 * 0.034503 = 0.13725
+    assert "gold on all 84 cases gives a length of 0.137" in found["note"].iloc[0]
+
+
+def test_a_condition_without_gold_is_unknown_not_zero():
+    made = simulate.study(conditions=("baseline", "skill", "placebo"), graders=(Grader("g"),))
+    placebo = made.attempts.loc[made.attempts["condition"].eq("placebo"), "attempt_id"]
+    gold = made.gold[~made.gold["attempt_id"].isin(placebo)]
+    found = planning.gold_needed(made.verdicts, gold, width=0.3, n_resamples=20)
+    without = found[found["condition"].eq("placebo")]
+    assert without["estimate"].isna().all()
+    assert without["note"].str.contains("0 cases have gold in both arms").all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_cases": 84}, "missing: sensitivity, specificity, baseline_rate, delta, gold_variance"),
+        ({"sensitivity": 1.5}, r"sensitivity, specificity: found 1\.5"),
+        ({"width": 0.0}, "width: found 0.0"),
+        ({"n_cases": 5}, "n_cases: found 5; allowed: at least 10"),
+    ],
+)
+def test_impossible_gold_plans_are_refused(arguments, message):
+    about = dict(
+        n_cases=84, sensitivity=0.9, specificity=0.9, baseline_rate=0.5, delta=0.2,
+        gold_variance=0.1,
+    )  # fmt: skip
+    if arguments == {"n_cases": 84}:
+        about = {}
+    with pytest.raises(StudyError, match=message):
+        planning.gold_needed(**(about | arguments))
+
+
+def test_several_labellers_without_an_adjudicated_one_are_refused():
+    made = simulate.study(graders=(Grader("g"),), labeller_error=0.1, n_skills=2)
+    gold = made.gold[made.gold["labeller"].ne("adjudicated")]
+    with pytest.raises(FrameError, match="several labellers and none 'adjudicated'"):
+        planning.gold_needed(made.verdicts, gold)
