@@ -477,7 +477,8 @@ def _violations(frame: pd.DataFrame, kind: str) -> list[str]:
             problems.append(_sentence(str(name), str(rule), frame, rows, contract))
     unique = [name for name in contract.unique if name in frame.columns]
     if unique and len(unique) == len(contract.unique):
-        doubled = frame.duplicated(unique, keep=False)
+        # rows without an id (a researcher's own outcomes) cannot share one
+        doubled = frame.duplicated(unique, keep=False) & frame[unique[0]].notna()
         if doubled.any():
             first = frame.loc[doubled, unique].iloc[0].dropna().astype(str).to_dict()
             problems.append(

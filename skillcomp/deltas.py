@@ -6,6 +6,7 @@ Pairs are formed on the case; repeats are averaged inside it; attempts are never
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -249,7 +250,7 @@ def _delta_share(pairs: pd.DataFrame, clusters: pd.Series, ci_level: float) -> I
     if len(difference) > 1 and np.ptp(difference) > 0:
         interval = cr2_mean(difference, pd.factorize(clusters)[0], ci_level=ci_level)
         if interval.high > interval.low:
-            return interval
+            return _inside(interval)
     scored = pairs[(pairs["n_1"] > 0) & (pairs["n_0"] > 0)]
     estimate = float(difference.mean())
     if scored.empty:
@@ -270,6 +271,18 @@ def _delta_share(pairs: pd.DataFrame, clusters: pd.Series, ci_level: float) -> I
         note=f"{note}; {score.note}" if score.note else note,
         n=float(len(pairs)),
         n_clusters=score.n_clusters,
+    )
+
+
+def _inside(interval: Interval) -> Interval:
+    """Cut limits to the range that a difference of rates has."""
+    if interval.low >= -1.0 and interval.high <= 1.0:
+        return interval
+    return replace(
+        interval,
+        low=max(interval.low, -1.0),
+        high=min(interval.high, 1.0),
+        note="; ".join(filter(None, [interval.note, "limits cut to -1 and 1"])),
     )
 
 

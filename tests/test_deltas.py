@@ -1,0 +1,215 @@
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import skillcomp as sc
+from skillcomp.errors import FrameError
+from skillcomp.stats.intervals import newcombe_paired
+
+
+def outcomes(
+    baseline: list[list[bool | None]], skill: list[list[bool | None]], **columns: object
+) -> pd.DataFrame:
+    """One inner list a case, one entry a repeat."""
+    rows = [
+        {
+            "attempt_id": f"{case}/{condition}/{repeat}",
+            "skill": "s",
+            "case_id": f"s/{case}",
+            "condition": condition,
+            "repeat": repeat,
+            "grader": "g",
+            "passed": passed,
+            "share_passed": None if passed is None else float(passed),
+        }
+        for condition, arm in (("baseline", baseline), ("skill", skill))
+        for case, repeats in enumerate(arm)
+        for repeat, passed in enumerate(repeats, start=1)
+    ]
+    return pd.DataFrame(rows).assign(**columns)
+
+
+def one(frame: pd.DataFrame) -> pd.Series:
+    assert len(frame) == 1
+    return frame.iloc[0]
+
+
+def test_single_attempts_give_the_paired_difference_of_the_counted_table() -> None:
+    # 12 cases: 3 pass in both arms (a), 6 only with the skill (b), 1 only without (c), 2 never (d)
+    baseline = [[True]] * 3 + [[False]] * 6 + [[True]] + [[False]] * 2
+    skill = [[True]] * 3 + [[True]] * 6 + [[False]] + [[False]] * 2
+    row = one(sc.deltas.paired(outcomes(baseline, skill)))
+    assert row["estimate"] == pytest.approx((6 - 1) / 12)
+    assert row["reference_rate"] == pytest.approx(4 / 12)
+    assert row["rate"] == pytest.approx(9 / 12)
+    limits = newcombe_paired(3, 6, 1, 2)
+    assert row["ci_low"] == pytest.approx(limits.low)
+    assert row["ci_high"] == pytest.approx(limits.high)
+    assert "one attempt a case, independent cases: Newcombe 10" in row["note"]
+
+
+def test_repeats_are_averaged_inside_a_case_and_never_counted_as_cases() -> None:
+    baseline = [[False], [False], [True], [False]]
+    skill = [[True], [True], [True], [False]]
+    once = one(sc.deltas.paired(outcomes(baseline, skill)))
+    many = one(sc.deltas.paired(outcomes([c * 5 for c in baseline], [c * 5 for c in skill])))
+    assert many["n"] == once["n"] == 4
+    assert many["estimate"] == once["estimate"]
+    assert many["ci_high"] - many["ci_low"] > 0.5
+
+
+def test_arms_may_have_unequal_numbers_of_repeats() -> None:
+    row = one(sc.deltas.paired(outcomes([[True, False], [False]], [[True], [True, True, False]])))
+    # case 0: 1 - 1/2, case 1: 2/3 - 0; mean of 1/2 and 2/3 is 7/12
+    assert row["estimate"] == pytest.approx(7 / 12)
+
+
+def test_dropped_attempts_do_not_break_the_pairing() -> None:
+    # both cases have delta 0; unpaired rates would say 1/3 - 1/2
+    frame = outcomes([[True], [False]], [[True], [False, False]])
+    assert one(sc.deltas.paired(frame))["estimate"] == 0
+
+
+def test_a_case_without_an_outcome_in_one_arm_is_dropped_and_counted() -> None:
+    row = one(sc.deltas.paired(outcomes([[True], [False], [None]], [[True], [True], [True]])))
+    assert row["n"] == 2
+    assert row["n_dropped"] == 1
+    assert "1 cases dropped" in row["note"]
+
+
+def test_no_pair_at_all_is_unknown_and_says_why() -> None:
+    row = one(sc.deltas.paired(outcomes([[None]], [[True]])))
+    assert np.isnan([row["estimate"], row["ci_low"], row["ci_high"], row["p_value"]]).all()
+    assert "no case has outcomes in both conditions" in row["note"]
+
+
+def test_a_single_case_has_an_interval_that_admits_almost_anything() -> None:
+    row = one(sc.deltas.paired(outcomes([[False]], [[True]])))
+    assert row["estimate"] == 1
+    assert -1 <= row["ci_low"] < 0 < row["ci_high"] <= 1
+
+
+def test_a_single_skill_says_nothing_of_skills_in_general() -> None:
+    frame = outcomes([[False]] * 8, [[True]] * 8)
+    row = one(sc.deltas.paired(frame, cluster="skill"))
+    assert np.isnan(row["ci_low"])
+    assert "one skill says nothing of skills in general" in row["note"]
+
+
+def test_fewer_than_five_skills_are_refused_a_general_claim() -> None:
+    parts = [outcomes([[False]] * 4, [[True]] * 4).assign(skill=s) for s in "abc"]
+    frame = pd.concat(
+        [
+            p.assign(case_id=p["skill"] + p["case_id"], attempt_id=p["skill"] + p["attempt_id"])
+            for p in parts
+        ]
+    )
+    row = one(sc.deltas.paired(frame, cluster="skill"))
+    assert "these cases only: 3 skills are too few" in row["note"]
+    assert np.isfinite(row["ci_low"])
+
+
+def test_all_differences_equal_never_give_a_zero_width_interval() -> None:
+    for value in ("passed", "share_passed"):
+        row = one(sc.deltas.paired(outcomes([[False]] * 9, [[True]] * 9), value=value))
+        assert row["estimate"] == 1
+        assert row["ci_low"] < 1 == row["ci_high"]
+    assert "differences without spread" in row["note"]
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=25),
+    st.sampled_from(["passed", "share_passed"]),
+)
+@settings(max_examples=40, deadline=None)
+def test_swapping_the_conditions_mirrors_the_row(
+    pairs: list[tuple[bool, bool]], value: str
+) -> None:
+    first, second = [[a] for a, _ in pairs], [[b] for _, b in pairs]
+    there = one(sc.deltas.paired(outcomes(first, second), value=value))
+    back = one(sc.deltas.paired(outcomes(second, first), value=value))
+    assert there["estimate"] == pytest.approx(-back["estimate"])
+    assert there["ci_low"] == pytest.approx(-back["ci_high"])
+    assert there["p_value"] == pytest.approx(back["p_value"], nan_ok=True)
+    assert there["ci_low"] < there["ci_high"]
+    assert -1 - 1e-9 <= there["ci_low"] <= there["estimate"] <= there["ci_high"] <= 1 + 1e-9
+
+
+def test_contrast_pairs_form_one_cluster() -> None:
+    frame = outcomes([[False]] * 8, [[True]] * 6 + [[False]] * 2)
+    frame["contrast_of"] = frame["case_id"].map({"s/3": "s/0"})
+    assert one(sc.deltas.paired(frame))["n_clusters"] == 7
+
+
+def test_several_graders_are_never_pooled_silently() -> None:
+    frame = outcomes([[False]] * 3, [[True]] * 3)
+    both = pd.concat([frame, frame.assign(grader="h")])
+    with pytest.raises(FrameError, match="holds more than one grader: g, h"):
+        sc.deltas.paired(both)
+    assert len(sc.deltas.paired(both, by=["grader"])) == 2
+    rounds = pd.concat([frame.assign(round=1), frame.assign(round=2)])
+    with pytest.raises(FrameError, match="more than one round"):
+        sc.deltas.paired(rounds, by=["grader"])
+
+
+def test_bad_words_are_named_with_the_nearest_right_one() -> None:
+    frame = outcomes([[False]], [[True]])
+    with pytest.raises(FrameError, match=r"no condition 'basline'.*Did you mean 'baseline'"):
+        sc.deltas.paired(frame, reference="basline")
+    with pytest.raises(FrameError, match="value: found 'pass'"):
+        sc.deltas.paired(frame, value="pass")  # type: ignore[arg-type]
+    with pytest.raises(FrameError, match=r"no column 'skil'.*Did you mean 'skill'"):
+        sc.deltas.paired(frame, by=["skil"])
+    with pytest.raises(FrameError, match="by= names 'condition'"):
+        sc.deltas.paired(frame, by=["condition"])
+
+
+def test_an_empty_frame_gives_an_empty_estimates_frame() -> None:
+    frame = sc.deltas.paired(sc.frames.empty("outcomes"), by=["skill"])
+    assert frame.empty
+    assert list(frame.columns[:3]) == ["skill", "condition", "measure"]
+
+
+def test_rates_are_wilson_over_cases_and_count_what_is_missing() -> None:
+    frame = outcomes([[True]] * 3 + [[False]] * 7 + [[None]], [[True]] * 11)
+    rates = sc.deltas.rates(frame).set_index("condition")
+    assert rates.loc["baseline", "estimate"] == pytest.approx(0.3)
+    assert rates.loc["baseline", "n_missing"] == 1
+    assert rates.loc["skill", "ci_high"] == 1
+    assert rates.loc["skill", "ci_low"] < 0.8
+
+
+def test_dimensions_are_adjusted_over_the_declared_family_of_nine() -> None:
+    frame = outcomes([[False]] * 8, [[True]] * 8)
+    frame["comprehension_dimension"] = np.where(frame["case_id"] < "s/4", "C1", "C2")
+    rows = sc.deltas.by_dimension(frame)
+    assert rows["comprehension_dimension"].tolist() == ["C1", "C2"]
+    # Holm counts all nine: the smallest of two equal p-values is multiplied by 9, the next by 8
+    assert (rows["p_adjusted"] >= np.minimum(1, 8 * rows["p_value"]) - 1e-12).all()
+
+
+def test_pass_at_k_and_pass_hat_k_bracket_the_rate() -> None:
+    frame = outcomes([[True, False]] * 6, [[True, True]] * 6)
+    at = sc.deltas.pass_at_k(frame, k=2).set_index("condition")["estimate"]
+    hat = sc.deltas.pass_hat_k(frame, k=2).set_index("condition")["estimate"]
+    assert at["baseline"] == 1
+    assert hat["baseline"] == 0
+    assert hat["skill"] == 1
+
+
+def test_own_frames_with_the_keys_only_work(pilot_outcomes: pd.DataFrame) -> None:
+    frame = pilot_outcomes[["skill", "case_id", "condition", "passed", "grader"]]
+    own = frame[frame["grader"].eq("g2")].drop(columns="grader")
+    assert len(sc.deltas.paired(own)) == 2
+
+
+def test_on_the_pilot_the_skill_helps_and_the_placebo_stands_beside_it(
+    forced: pd.DataFrame,
+) -> None:
+    rows = sc.deltas.paired(forced).set_index("condition")
+    assert rows.loc["skill", "estimate"] == pytest.approx(0.5179, abs=5e-5)
+    assert rows.loc["placebo", "estimate"] == pytest.approx(0.0476, abs=5e-5)
+    assert rows.loc["skill", "n"] == 84
+    assert rows.loc["skill", "n_clusters"] == 72
