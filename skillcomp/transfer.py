@@ -1,4 +1,4 @@
-"""Near versus far: does what the skill teaches carry over to cases it does not resemble?"""
+"""Near versus far: how well what the skill teaches carries over to cases it does not resemble."""
 
 from __future__ import annotations
 
