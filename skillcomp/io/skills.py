@@ -154,7 +154,7 @@ def _load(front: str, file: Path, problems: list[str]) -> dict[str, Any]:
         return {}
     if not isinstance(loaded, dict):
         problems.append(
-            f"line 2: the front matter is a {type(loaded).__name__}; expected 'key: value' lines."
+            f"line 2: the front matter holds {_kind(loaded)}; expected 'key: value' lines."
         )
         return {}
     return {str(key): value for key, value in loaded.items()}
@@ -221,7 +221,7 @@ def _concept(metadata: dict[str, Any], problems: list[str]) -> dict[str, str]:
     expected = block is not None or metadata.get("comprehension_state") == "present"
     if block is not None and not isinstance(block, dict):
         problems.append(
-            f"concept: a {type(block).__name__}; expected a block of {', '.join(CONCEPT_FIELDS)}."
+            f"concept: {_kind(block)}; expected a block of {', '.join(CONCEPT_FIELDS)}."
         )
         metadata["concept"], block = block, {}
     concept, others = {}, {}
@@ -246,7 +246,10 @@ def _concept(metadata: dict[str, Any], problems: list[str]) -> dict[str, str]:
 
 
 def _kind(value: Any) -> str:
-    return "empty" if value is None or value == "" else f"a {type(value).__name__}"
+    if value is None or value == "":
+        return "nothing"
+    names = {str: "text", dict: "a block", list: "a list", bool: "a truth value"}
+    return names.get(type(value), f"a value of type {type(value).__name__}")
 
 
 def _sections(body: str, first_line: int) -> Iterator[Section]:

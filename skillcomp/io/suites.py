@@ -156,7 +156,9 @@ def _load(text: str, file: Path, problems: list[str]) -> dict[str, Any]:
 
     content = json.loads(text, object_pairs_hook=pairs)
     if not isinstance(content, dict):
-        raise SuiteError(f"{file}: a JSON {_kind(content)}; expected an object with 'evals'.")
+        raise SuiteError(
+            f"{file}: the JSON holds {_kind(content)}; expected an object with 'evals'."
+        )
     return content
 
 
@@ -171,7 +173,7 @@ class _Reader:
         key = _ROUTING if "evals" not in content and _ROUTING in content else "evals"
         rows = content.get(key)
         if not isinstance(rows, list):
-            found = f"'evals' is a {_kind(rows)}" if "evals" in content else "'evals' is missing"
+            found = f"'evals' is {_kind(rows)}" if "evals" in content else "'evals' is missing"
             raise SuiteError(f"{file}: {found}; expected a list of cases.{suggest(key, content)}")
         if key == _ROUTING:
             self.problems.append(
@@ -197,7 +199,7 @@ class _Reader:
 
     def case(self, row: Any, place: str, index: int, routing: bool) -> Case:
         if not isinstance(row, dict):
-            self.problems.append(f"{place}: a {_kind(row)}; expected an object.")
+            self.problems.append(f"{place}: {_kind(row)}; expected an object.")
             row = {}
         ident = self.ident(row.get("id"), place, index)
         place = f"{place} (id {ident})"
@@ -291,9 +293,7 @@ class _Reader:
         if listed is None:
             return (), {}
         if not isinstance(listed, list):
-            self.problems.append(
-                f"{place}: expected_behaviors: a {_kind(listed)}; expected a list."
-            )
+            self.problems.append(f"{place}: expected_behaviors: {_kind(listed)}; expected a list.")
             return (), {}
         checks: list[Check] = []
         odd: dict[str, Any] = {}
@@ -315,7 +315,7 @@ class _Reader:
             self.problems.append(f"{place}: plain text; expected an object with id and kind.")
             return Check(check_id=f"behavior-{index + 1}", description=item), {}
         if not isinstance(item, dict):
-            self.problems.append(f"{place}: a {_kind(item)}; expected an object.")
+            self.problems.append(f"{place}: {_kind(item)}; expected an object.")
             item = {}
         ident = item.get("id")
         if not isinstance(ident, str) or not ident.strip():
@@ -382,5 +382,5 @@ def _short(value: Any) -> str:
 
 
 def _kind(value: Any) -> str:
-    names = {dict: "object", list: "list", str: "text", bool: "truth value", type(None): "null"}
-    return names.get(type(value), "number")
+    names = {dict: "an object", list: "a list", str: "text", bool: "a truth value"}
+    return "null" if value is None else names.get(type(value), "a number")

@@ -232,7 +232,7 @@ def line_of(record: BaseModel | Mapping[str, Any], name: str, index: int) -> byt
     place = f"{name}, record {index + 1}"
     if name in RECORDS and isinstance(record, BaseModel) and not isinstance(record, RECORDS[name]):
         raise StoreError(
-            f"{place}: a {type(record).__name__}; this table takes {RECORDS[name].__name__}."
+            f"{place}: found {type(record).__name__}; this table takes {RECORDS[name].__name__}."
         )
     row = record.model_dump(warnings=False) if isinstance(record, BaseModel) else record
     try:
@@ -257,7 +257,8 @@ def _finite(value: Any, key: str) -> Any:
 def _fault(fault: Any, model: type[Record]) -> str:
     key = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
-        return f"'{key}' is not a field of {model.__name__}{suggest(key, model.model_fields)}"
+        hint = suggest(key, model.model_fields).strip()
+        return f"'{key}' is not a field of {model.__name__}" + (f" ({hint})" if hint else "")
     if fault["type"] == "missing":
         return f"'{key}' is missing"
     message = fault["msg"][0].lower() + fault["msg"][1:]

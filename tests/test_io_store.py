@@ -1,0 +1,640 @@
+"""The store: what is written comes back, one writes, damage is found and never hidden."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillcomp.errors import SkillError, StoreError
+from skillcomp.io import RunStore, read_table
+from skillcomp.io._folder import StoreWarning
+from skillcomp.io.tables import RECORDS, schema
+from skillcomp.records import Attempt, GoldLabel, Verdict
+
+SKILL = "---\nname: tide\ndescription: Tides.\n---\n# Tide\n"
+SUITE = {
+    "skill_name": "tide",
+    "evals": [
+        {
+            "id": 1,
+            "prompt": "What?",
+            "dimension": "definition",
+            "substance": "domain",
+            "calibration": "semantic",
+            "truth_mode": "code_verification",
+            "skill_type": "concept",
+            "criticality": "high",
+            "truth_sources": [],
+            "expected_behaviors": [{"id": "b", "kind": "positive", "description": "Says it."}],
+        }
+    ],
+}
+
+
+def attempt(i: int = 1, **changes) -> Attempt:
+    values = {
+        "attempt_id": f"tide/1/skill/{i}",
+        "skill": "tide",
+        "case_id": "tide/1",
+        "condition": "skill",
+        "repeat": i,
+        "answer": f"Answer {i}",
+    }
+    return Attempt(**{**values, **changes})
+
+
+@pytest.fixture
+def store(tmp_path) -> RunStore:
+    return RunStore(tmp_path / "study")
+
+
+@pytest.fixture
+def sources(tmp_path) -> Path:
+    """Return a folder with the skill and the suite to add."""
+    (tmp_path / "tide").mkdir()
+    (tmp_path / "tide" / "SKILL.md").write_text(SKILL)
+    (tmp_path / "tide.json").write_bytes(orjson.dumps(SUITE))
+    return tmp_path
+
+
+def run_python(code: str, *args: object) -> subprocess.Popen:
+    """Start a second process that runs ``code`` with the store's path as first argument."""
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code), *map(str, args)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+# Opening and writing
+
+
+def test_a_store_that_is_not_there_is_empty_and_says_so_and_makes_nothing(store):
+    assert store.table("attempts").num_rows == 0
+    assert store.table("attempts").schema == schema("attempts")
+    assert list(store.records("verdicts")) == []
+    assert (store.skills, store.suites, store.tables) == ({}, {}, ())
+    assert store.problems == (
+        f"{store.path}: there is no store here yet; the first write makes it.",
+    )
+    assert not store.path.exists()
+
+
+def test_records_come_back_as_they_were_written(store):
+    written = [attempt(1), attempt(2, status="error", answer=None, error="no answer")]
+    assert store.append("attempts", written) == 2
+    assert list(RunStore(store.path).records("attempts")) == written
+    assert store.table("attempts")["answer"].to_pylist() == ["Answer 1", None]
+    assert store.problems == ()
+
+
+def test_mappings_are_validated_and_given_the_defaults(store):
+    store.append("gold", [{"attempt_id": "a", "check_id": "c", "labeller": "me", "passed": True}])
+    store.append("attempts", [attempt().model_dump(exclude={"status", "repeat"})])
+    assert next(store.records("attempts")) == attempt()
+    assert next(store.records("gold")).passed is True
+
+
+def test_one_bad_record_keeps_all_of_them_out_and_every_fault_is_told(store):
+    bad = {"attempt_id": "a", "check_id": "c", "grader": "g", "pased": True, "status": "fine"}
+    with pytest.raises(StoreError) as caught:
+        store.append("verdicts", [Verdict(attempt_id="a", check_id="c", grader="g"), bad])
+    message = str(caught.value)
+    assert message.startswith("verdicts, record 2: ")
+    assert "'pased' is not a field of Verdict (Did you mean 'passed'?)" in message
+    assert "'status' is 'fine': input should be 'ok', 'malformed', 'error' or 'refused'" in message
+    assert not (store.path / "verdicts.jsonl").exists()
+
+
+def test_text_is_never_taken_for_a_truth_value_or_a_number(store):
+    row = {"attempt_id": "a", "check_id": "c", "labeller": "me"}
+    with pytest.raises(StoreError, match="'passed' is 'yes'"):
+        store.append("gold", [{**row, "passed": "yes"}])
+    with pytest.raises(StoreError, match="'repeat' is '2'"):
+        store.append("attempts", [{**attempt().model_dump(exclude_none=True), "repeat": "2"}])
+
+
+def test_a_copy_with_changed_fields_is_validated_again(store):
+    broken = attempt().model_copy(update={"status": "fine"})
+    with pytest.raises(StoreError, match="attempts, record 1: 'status' is 'fine'"):
+        store.append("attempts", [broken])
+
+
+def test_a_record_of_another_kind_is_refused(store):
+    with pytest.raises(StoreError, match="record 1: found Attempt; this table takes Verdict"):
+        store.append("verdicts", [attempt()])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seconds": float("inf")}, "'seconds' is infinite"),
+        ({"output_tokens": 2**63}, "'output_tokens' is beyond 64 bits"),
+    ],
+)
+def test_numbers_that_json_would_change_are_refused(store, changes, message):
+    with pytest.raises(StoreError, match=message):
+        store.append("attempts", [attempt(**changes)])
+
+
+def test_tables_of_ones_own_take_any_mapping_and_infer_their_types(store):
+    store.append("batches", [{"id": "b1", "n": 2}, {"id": "b2", "n": 3, "done": True}])
+    assert list(store.records("batches"))[1] == {"id": "b2", "n": 3, "done": True}
+    assert store.table("batches").to_pylist() == [
+        {"id": "b1", "n": 2, "done": None},
+        {"id": "b2", "n": 3, "done": True},
+    ]
+    assert store.table("receipts").num_rows == 0
+
+
+@pytest.mark.parametrize("name", ["../attempts", "a/b", "Attempts", "", "a b", "/etc/passwd"])
+def test_a_tables_name_cannot_leave_the_folder(store, name):
+    with pytest.raises(StoreError, match="cannot name a table"):
+        store.append(name, [{}])
+    with pytest.raises(StoreError, match="cannot name a table"):
+        store.table(name)
+
+
+def test_a_folder_with_other_things_does_not_become_a_store(tmp_path):
+    (tmp_path / "thesis.tex").write_text("...")
+    with pytest.raises(StoreError, match=r"holds other things \(thesis\.tex\) and no manifest"):
+        RunStore(tmp_path).append("attempts", [attempt()])
+    with pytest.raises(StoreError, match="is a file; a store is a folder"):
+        RunStore(tmp_path / "thesis.tex")
+
+
+def test_a_full_disk_leaves_the_file_as_it_was(store, monkeypatch):
+    store.append("attempts", [attempt(1)])
+    before = (store.path / "attempts.jsonl").read_bytes()
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with store.writer():
+        monkeypatch.setattr("skillcomp.io._journal.os.fsync", full)
+        with pytest.raises(StoreError, match=r"1 records could not be written \(No space left"):
+            store.append("attempts", [attempt(2)])
+        monkeypatch.undo()
+    assert (store.path / "attempts.jsonl").read_bytes() == before
+
+
+# Skills and suites
+
+
+def test_added_skills_and_suites_are_copied_and_listed(store, sources):
+    skill = store.add_skill(sources / "tide")
+    suite = store.add_suite(sources / "tide.json")
+    assert store.skills == {"tide": skill}
+    assert store.suites == {"tide": suite}
+    assert skill.path == "skills/tide/SKILL.md"
+    assert store.manifest["skills"]["tide"]["sha256"] == skill.sha256
+    assert store.manifest["suites"]["tide"]["sha256"] == suite.sha256
+    assert store.problems == ()
+    assert RunStore(store.path).skills == store.skills
+
+
+def test_adding_the_same_again_changes_nothing_and_another_text_is_refused(store, sources):
+    store.add_skill(sources / "tide")
+    before = store.fingerprint
+    store.add_skill(sources / "tide" / "SKILL.md")
+    assert store.fingerprint == before
+    (sources / "tide" / "SKILL.md").write_text(SKILL + "More.\n")
+    with pytest.raises(StoreError, match="skill 'tide' is recorded with another text"):
+        store.add_skill(sources / "tide")
+    assert store.add_skill(sources / "tide", slug="tide-2").slug == "tide-2"
+    assert store.skills["tide"].text == SKILL
+
+
+def test_a_suite_under_another_slug_has_other_case_ids(store, sources):
+    assert store.add_suite(sources / "tide.json", slug="ebb").cases[0].case_id == "ebb/1"
+
+
+@pytest.mark.parametrize("slug", ["../out", "a/b", ".hidden", "a..b", "x" * 101, "a\x00"])
+def test_a_slug_cannot_leave_the_folder(store, sources, slug):
+    with pytest.raises(StoreError, match="cannot be a slug"):
+        store.add_skill(sources / "tide", slug=slug)
+    with pytest.raises(StoreError, match="cannot be a slug"):
+        store.add_suite(sources / "tide.json", slug=slug)
+
+
+def test_edited_missing_and_unlisted_files_are_named(store, sources):
+    store.add_skill(sources / "tide")
+    store.add_skill(sources / "tide", slug="ebb")
+    store.add_suite(sources / "tide.json")
+    (store.path / "skills/tide/SKILL.md").write_text(SKILL + "Edited.\n")
+    (store.path / "skills/ebb/SKILL.md").unlink()
+    (store.path / "suites/new.json").write_bytes(orjson.dumps(SUITE))
+    problems = "\n".join(RunStore(store.path).problems)
+    assert "skills/tide/SKILL.md was edited after it was recorded" in problems
+    assert "skills: 'ebb' is in the manifest and its file is missing." in problems
+    assert "suites/new.json is not in the manifest; add it with add_suite." in problems
+
+
+def test_links_out_of_the_store_are_not_followed(store, sources):
+    store.add_skill(sources / "tide")
+    (store.path / "skills" / "out").symlink_to(sources / "tide")
+    with pytest.raises(StoreError, match="the link leads out of the store"):
+        _ = RunStore(store.path).skills
+    (sources / "elsewhere.jsonl").write_text("{}\n")
+    (store.path / "gold.jsonl").symlink_to(sources / "elsewhere.jsonl")
+    with pytest.raises(StoreError, match="the link leads out of the store"):
+        RunStore(store.path)
+
+
+def test_an_unreadable_skill_is_not_added(store, tmp_path):
+    with pytest.raises(SkillError, match=r"there is no SKILL\.md here"):
+        store.add_skill(tmp_path / "nowhere")
+    assert not store.path.exists()
+
+
+def test_problems_inside_skills_and_suites_are_passed_on(store, sources):
+    (sources / "tide" / "SKILL.md").write_text("---\nname: tide\n---\n")
+    store.add_skill(sources / "tide")
+    assert store.problems == ("skills/tide/SKILL.md: front matter: 'description' is missing.",)
+
+
+# Manifest and fingerprint
+
+
+def test_the_manifest_of_a_newer_format_or_a_broken_one_is_refused(store):
+    store.append("attempts", [attempt()])
+    file = store.path / "manifest.json"
+    file.write_text('{"format": "skillcomp-store", "version": 2}')
+    with pytest.raises(StoreError, match="format version 2; this skillcomp reads up to 1"):
+        RunStore(store.path)
+    file.write_text('{\n"format": ')
+    with pytest.raises(StoreError, match=r"manifest\.json, line 2: not JSON"):
+        RunStore(store.path)
+    file.write_text("{}")
+    with pytest.raises(StoreError, match="not the manifest of a store"):
+        RunStore(store.path)
+
+
+def test_notes_stand_in_the_manifest_and_the_stores_own_entries_are_safe(store):
+    store.annotate(created="2026-11-21", collected="2026-11-21")
+    assert store.manifest["created"] == "2026-11-21"
+    with pytest.raises(StoreError, match="skills: kept by the store itself"):
+        store.annotate(skills={})
+
+
+def test_the_fingerprint_follows_every_file_and_nothing_else(store, sources):
+    store.add_skill(sources / "tide")
+    store.append("attempts", [attempt(1)])
+    first = store.fingerprint
+    assert RunStore(store.path).fingerprint == first
+    (store.path / "notes.txt").write_text("beside")
+    assert store.fingerprint == first
+    store.append("attempts", [attempt(2)])
+    second = store.fingerprint
+    (store.path / "skills/tide/SKILL.md").write_text(SKILL + "Edited.\n")
+    assert len({first, second, store.fingerprint}) == 3
+
+
+# Damage
+
+
+def test_a_torn_last_line_is_moved_aside_and_reported_with_its_line(store):
+    store.append("attempts", [attempt(1), attempt(2)])
+    file = store.path / "attempts.jsonl"
+    whole = file.read_bytes()
+    torn = b'{"attempt_id":"tide/1/skill/3","answer":"Half an \xc3'
+    file.write_bytes(whole + torn)
+    with pytest.warns(StoreWarning, match=r"attempts\.jsonl, line 3: the last line was torn off"):
+        again = RunStore(store.path)
+    assert file.read_bytes() == whole
+    assert (store.path / "attempts.torn").read_bytes() == torn + b"\n"
+    assert again.table("attempts").num_rows == 2
+    later = RunStore(store.path)
+    assert len(later.problems) == 1
+    assert f"line 3: the last line was torn off after {len(torn)} bytes" in later.problems[0]
+
+
+def test_a_torn_line_that_comes_up_while_the_store_is_open_is_found_on_reading(store):
+    store.append("gold", [GoldLabel(attempt_id="a", check_id="c", labeller="me")])
+    with (store.path / "gold.jsonl").open("ab") as stream:
+        stream.write(b'{"attempt_id":')
+    with pytest.warns(StoreWarning, match=r"gold\.jsonl, line 2"):
+        assert store.table("gold").num_rows == 1
+
+
+def test_zeros_that_a_power_cut_left_at_the_end_count_as_torn(store):
+    store.append("attempts", [attempt(1)])
+    with (store.path / "attempts.jsonl").open("ab") as stream:
+        stream.write(b"\x00" * 100_000)
+    with pytest.warns(StoreWarning, match="torn off after 100000 bytes"):
+        assert len(list(RunStore(store.path).records("attempts"))) == 1
+
+
+def test_a_whole_last_record_without_line_feed_is_kept(store):
+    store.append("attempts", [attempt(1)])
+    file = store.path / "attempts.jsonl"
+    file.write_bytes(file.read_bytes().rstrip(b"\n"))
+    again = RunStore(store.path)
+    assert again.table("attempts").num_rows == 1
+    again.append("attempts", [attempt(2)])
+    assert list(again.records("attempts")) == [attempt(1), attempt(2)]
+    assert again.problems == ()
+
+
+def test_a_broken_line_in_the_middle_is_an_error_that_names_file_and_line(store):
+    store.append("attempts", [attempt(1), attempt(2), attempt(3)])
+    file = store.path / "attempts.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(lines[0] + lines[1][:40] + b"\n" + lines[2])
+    with pytest.raises(StoreError, match=r"attempts\.jsonl, line 2: not a JSON object"):
+        store.table("attempts")
+    with pytest.raises(StoreError, match=r"attempts\.jsonl, line 2: not a JSON object"):
+        list(store.records("attempts"))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"attempt_id": 5}', "'attempt_id' is 5; expected text"),
+        (b'{"repeat": 1.5}', "'repeat' is 1.5; expected a whole number"),
+        (b'{"triggered": 1}', "'triggered' is 1; expected true or false"),
+        (b'{"seconds": "fast"}', "'seconds' is 'fast'; expected a number"),
+        (b'{"started_at": "noon"}', r"'started_at' is 'noon'; expected a time \(ISO 8601\)"),
+        (b"[1]", r"\[1\] is not a JSON object"),
+        (b'{"answer": "\xff"}', "not a JSON object"),
+        (b'{"answer": "a"}{"answer": "b"}', "not a JSON object"),
+    ],
+)
+def test_a_value_that_does_not_fit_its_column_is_named_with_its_line(store, line, message):
+    store.append("attempts", [attempt(1)])
+    with (store.path / "attempts.jsonl").open("ab") as stream:
+        stream.write(line + b"\n")
+    with pytest.raises(StoreError, match=r"attempts\.jsonl, line 2: " + message):
+        store.table("attempts")
+
+
+def test_unknown_keys_and_blank_lines_are_left_out_and_counted(store):
+    store.append("attempts", [attempt(1)])
+    row = attempt(2).model_dump(exclude_none=True)
+    with (store.path / "attempts.jsonl").open("ab") as stream:
+        stream.write(b"\n" + orjson.dumps({**row, "mood": "good"}) + b"\n")
+        stream.write(orjson.dumps({**row, "mood": 3}) + b"\n")
+    table = store.table("attempts")
+    assert table.num_rows == 3
+    assert table.schema == schema("attempts")
+    assert store.problems == (
+        "attempts: the key 'mood' is not one of the record's; left out of 2 lines.",
+    )
+
+
+# Tables
+
+
+@pytest.mark.parametrize("name", sorted(RECORDS))
+def test_a_table_has_the_columns_of_its_record_even_when_empty(tmp_path, name):
+    file = tmp_path / "some.jsonl"
+    assert read_table(file, name).schema.names == list(RECORDS[name].model_fields)
+    for content in (b"", b"\n", b"\n \n"):
+        file.write_bytes(content)
+        assert read_table(file, name).schema == schema(name)
+        assert read_table(file, name).num_rows == 0
+
+
+def test_types_follow_the_record_and_not_the_values(store):
+    store.append("attempts", [attempt(1)])
+    kinds = {field.name: field.type for field in store.table("attempts").schema}
+    assert kinds["answer"] == pa.string()
+    assert kinds["status"] == pa.string()
+    assert kinds["repeat"] == kinds["input_tokens"] == pa.int64()
+    assert kinds["cost_usd"] == pa.float64()
+    assert kinds["triggered"] == pa.bool_()
+    assert kinds["started_at"] == pa.timestamp("us", tz="UTC")
+
+
+def test_a_line_that_lacks_a_key_has_the_records_default(tmp_path):
+    file = tmp_path / "attempts.jsonl"
+    file.write_text('{"attempt_id":"a","skill":"s","case_id":"s/1","condition":"skill"}\n')
+    row = read_table(file, "attempts").to_pylist()[0]
+    assert (row["status"], row["repeat"], row["answer"]) == ("ok", 1, None)
+
+
+def test_lines_longer_than_a_block_are_read(store):
+    long = "word " * 2_000_000
+    store.append("attempts", [attempt(1), attempt(2, answer=long), attempt(3)])
+    assert store.table("attempts")["answer"].to_pylist()[1] == long
+
+
+def test_a_table_is_read_anew_once_it_has_grown(store):
+    store.append("attempts", [attempt(1)])
+    first = store.table("attempts")
+    assert store.table("attempts") is first
+    RunStore(store.path).append("attempts", [attempt(2)])
+    assert store.table("attempts").num_rows == 2
+
+
+# Text without lone surrogates, and with what breaks careless writers: line ends of all kinds, NUL.
+_TEXT = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
+    ["", "a\nb\r\n", "\x00", "\u2028\u0085", '"\\', "𝛼 ﷽", "null", "{"]
+)
+_TIME = st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))
+_NUMBER = st.floats(allow_nan=False, allow_infinity=False)
+_WHOLE = st.integers(-(2**63), 2**63 - 1)
+
+_ATTEMPTS = st.builds(
+    Attempt,
+    attempt_id=_TEXT,
+    skill=_TEXT,
+    case_id=_TEXT,
+    condition=_TEXT,
+    repeat=_WHOLE,
+    answer=st.none() | _TEXT,
+    output_tokens=st.none() | _WHOLE,
+    cost_usd=st.none() | _NUMBER,
+    triggered=st.none() | st.booleans(),
+    started_at=st.none() | _TIME,
+)
+_VERDICTS = st.builds(
+    Verdict,
+    attempt_id=_TEXT,
+    check_id=_TEXT,
+    grader=_TEXT,
+    check_kind=st.sampled_from([None, "positive", "negative"]),
+    passed=st.none() | st.booleans(),
+    score=st.none() | _NUMBER,
+    evidence_quote=st.none() | _TEXT,
+    graded_at=st.none() | _TIME,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(_ATTEMPTS, max_size=4), st.lists(_VERDICTS, max_size=4))
+def test_any_record_comes_back_equal_both_ways(tmp_path_factory, attempts, verdicts):
+    store = RunStore(tmp_path_factory.mktemp("round"))
+    for table, records in (("attempts", attempts), ("verdicts", verdicts)):
+        with store.writer(sync=False):
+            store.append(table, records[:1])
+            store.append(table, records[1:])
+        assert list(store.records(table)) == records
+        assert store.table(table).to_pylist() == [r.model_dump() for r in records]
+    assert store.problems == ()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 10_000))
+def test_a_file_cut_at_any_byte_loses_at_most_the_record_that_was_cut(tmp_path_factory, at):
+    store = RunStore(tmp_path_factory.mktemp("cut"))
+    written = [attempt(i, answer="é" * i) for i in range(1, 6)]
+    store.append("attempts", written)
+    file = store.path / "attempts.jsonl"
+    whole = file.read_bytes()
+    at %= len(whole)
+    file.write_bytes(whole[:at])
+    n_whole = whole[: at + 1].count(b"\n")  # a record that only lacks its line feed is whole
+    torn = b"" if whole[:at].endswith(b"\n") or at == 0 or whole[at : at + 1] == b"\n" else True
+    if torn:
+        with pytest.warns(StoreWarning):
+            again = RunStore(store.path)
+    else:
+        again = RunStore(store.path)
+    assert list(again.records("attempts")) == written[:n_whole]
+    assert again.table("attempts").num_rows == n_whole
+    if torn:
+        kept = (store.path / "attempts.torn").read_bytes().rstrip(b"\n")
+        assert file.read_bytes() + kept == whole[:at]
+
+
+# More than one process
+
+
+def test_a_second_writer_is_refused_and_told_who_is_first(store):
+    with store.writer(), pytest.raises(StoreError) as caught:
+        RunStore(store.path).append("attempts", [attempt()])
+    message = str(caught.value)
+    assert f"is being written by process {os.getpid()} on " in message
+    assert "since 20" in message
+    assert "(command: " in message
+    RunStore(store.path).append("attempts", [attempt()])
+
+
+HOLD = """
+    import sys, time
+    from skillcomp.io import RunStore
+    store = RunStore(sys.argv[1])
+    with store.writer():
+        print("held", flush=True)
+        time.sleep(60)
+"""
+
+
+def test_a_writer_in_another_process_is_named_and_its_death_frees_the_place(store):
+    store.append("attempts", [attempt(1)])
+    other = run_python(HOLD, store.path)
+    try:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(StoreError, match=f"is being written by process {other.pid} on"):
+            store.append("attempts", [attempt(2)])
+        assert store.table("attempts").num_rows == 1
+    finally:
+        other.kill()
+        other.communicate()
+    store.append("attempts", [attempt(2)])
+    assert store.table("attempts").num_rows == 2
+
+
+def test_a_torn_line_is_left_alone_while_a_writer_is_at_work(store):
+    store.append("attempts", [attempt(1)])
+    other = run_python(HOLD, store.path)
+    file = store.path / "attempts.jsonl"
+    try:
+        assert other.stdout.readline() == "held\n"
+        with file.open("ab") as stream:
+            stream.write(b'{"attempt_id": "half')
+        damaged = file.read_bytes()
+        reader = RunStore(store.path)
+        assert reader.table("attempts").num_rows == 1
+        assert [r.repeat for r in reader.records("attempts")] == [1]
+        assert file.read_bytes() == damaged
+        assert not (store.path / "attempts.torn").exists()
+        assert len(reader.problems) == 1
+        assert "the last line is not whole (20 bytes) and is left out" in reader.problems[0]
+    finally:
+        other.kill()
+        other.communicate()
+    with pytest.warns(StoreWarning, match=r"attempts\.jsonl, line 2"):
+        assert reader.table("attempts").num_rows == 1
+    assert "left out" not in "\n".join(reader.problems)
+
+
+WRITE = """
+    import sys
+    from skillcomp.io import RunStore
+    from skillcomp.records import Attempt
+    store, i = RunStore(sys.argv[1]), 0
+    with store.writer(sync=False):
+        while True:
+            i += 1
+            store.append("attempts", [Attempt(attempt_id=f"a/{i}", skill="a", case_id="a/1",
+                condition="skill", repeat=i, answer="word " * 5_000)])
+            if i == 20:
+                print("started", flush=True)
+"""
+
+
+@pytest.mark.filterwarnings("ignore::skillcomp.io._folder.StoreWarning")
+def test_reading_works_while_another_writes_and_a_kill_loses_no_whole_record(store):
+    other = run_python(WRITE, store.path)
+    try:
+        assert other.stdout.readline() == "started\n"
+        reader = RunStore(store.path)
+        counts = []
+        for _ in range(8):
+            repeats = reader.table("attempts")["repeat"].to_pylist()
+            assert repeats == list(range(1, len(repeats) + 1))
+            counts.append(len(repeats))
+            time.sleep(0.02)
+        assert counts == sorted(counts)
+        assert counts[-1] > counts[0]
+    finally:
+        other.send_signal(signal.SIGKILL)
+        other.communicate()
+    n_whole = (store.path / "attempts.jsonl").read_bytes().count(b"\n")
+    after = RunStore(store.path)
+    after.append("attempts", [attempt(n_whole + 1)])
+    repeats = [record.repeat for record in after.records("attempts")]
+    assert repeats == list(range(1, n_whole + 2))
+
+
+def test_threads_share_the_writers_place(store):
+    def work(start: int) -> None:
+        for i in range(start, start + 10):
+            store.append("attempts", [attempt(i)])
+
+    with store.writer(sync=False):
+        threads = [threading.Thread(target=work, args=(n * 10 + 1,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    repeats = store.table("attempts")["repeat"].to_pylist()
+    assert sorted(repeats) == list(range(1, 41))
+
+
+def test_a_store_that_cannot_be_written_can_be_read(store, monkeypatch):
+    store.append("attempts", [attempt(1)])
+    with (store.path / "attempts.jsonl").open("ab") as stream:
+        stream.write(b'{"half')
+
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("skillcomp.io._journal.FileLock.acquire", denied)
+    reader = RunStore(store.path)
+    assert reader.table("attempts").num_rows == 1
+    assert "cannot be written" in reader.problems[0]
