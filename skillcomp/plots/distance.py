@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from skillcomp.plots._draw import (
     points,
     reason,
     require,
+    room,
     scale,
     where_equal,
 )
@@ -213,10 +215,12 @@ def _place_axes(
 ) -> None:
     counts = numbers(frame, "n", where)
     texts = []
+    wide = max(int(room(ax, 0.66) / len(places)), 7)
     for place in places:
         here = counts[where_equal(of_row, place) & np.isfinite(counts)]
         several = ", ".join(number(n, percent=False) for n in dict.fromkeys(here))
-        texts.append(_PLACES[place] + (f"\n(n = {several})" if several else ""))
+        count = textwrap.fill(f"n = {several}", wide) if several else ""
+        texts.append("\n".join(part for part in (_PLACES[place], count) if part))
     ax.set_xlim(-0.5, len(places) - 0.5)
     ax.set_xticks(range(len(places)), texts)
     rates = sum(place in _RATES for place in places)
@@ -250,7 +254,9 @@ def _unknown(
                 gid="unknown",
             )
     mark = Line2D([], [], color=INK, marker="x", linestyle="")
-    return [(why, mark) for why in dict.fromkeys(reasons)]
+    space = max(room(ax) // 2 - 6, 22)  # leaves room for a second column of the key
+    whys = (textwrap.shorten(why, space, placeholder="…") for why in reasons)
+    return [(why, mark) for why in dict.fromkeys(whys)]
 
 
 def _label(kinds: str, percent: bool) -> str:

@@ -282,4 +282,5 @@ def _verdict(value: Any) -> Any:
 def _value_label(value: str, null: float | None, percent: bool) -> str:
     if null == 0:
         return "Difference (percentage points)" if percent else "Difference"
-    return words(value) + (" (%)" if percent else "")
+    name = "Rate" if percent and value == "estimate" else words(value)
+    return name + (" (%)" if percent else "")
