@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
-from scipy.stats import binom, binomtest, chi2
+from scipy.stats import beta, binom, binomtest, chi2
 from statsmodels.stats.proportion import proportion_confint
 
 from skillcomp.stats.betas import dirichlet_paired, fay_lumbard
@@ -163,30 +164,32 @@ def clopper_pearson(successes: float, n: float, *, ci_level: float = 0.95) -> In
     return _proportion(successes, n, ci_level, "Clopper-Pearson", limits)
 
 
-def jeffreys(successes: float, n: float, *, ci_level: float = 0.95) -> Interval:
-    """Range of a pass rate by the central posterior interval under Jeffreys' prior.
+def jeffreys(successes: float, n: float, *, prior: float = 0.5, ci_level: float = 0.95) -> Interval:
+    """Posterior of a pass rate under a symmetric Beta prior, Jeffreys' unless told otherwise.
 
     Parameters
     ----------
     successes, n : float
         Cases passed and all cases.
+    prior : float, default 0.5
+        Both parameters of the prior, above 0; 1 is the uniform prior.
     ci_level : float, default 0.95
-        Probability of the interval.
+        Probability of the central interval.
 
     Returns
     -------
     Interval
-        Raw quantiles of Beta(successes + 1/2, n - successes + 1/2), widened only so far that the
-        rate itself lies inside (at 0 and at 1). NaN with a note when ``n`` is 0.
+        ``estimate`` is the posterior mean, limits the raw posterior quantiles, which at 0 or ``n``
+        successes leave the observed rate outside. NaN with a note when ``n`` is 0.
 
     Raises
     ------
     ValueError
-        When a count is negative or ``successes > n``.
+        When a count is negative, ``successes > n`` or the prior is not above 0.
 
     Notes
     -----
-    Limits by statsmodels ``proportion_confint(method="jeffreys")``; checked against R's ``qbeta``.
+    Checked against R's ``qbeta``.
 
     References
     ----------
@@ -198,12 +201,15 @@ def jeffreys(successes: float, n: float, *, ci_level: float = 0.95) -> Interval:
     >>> round(ci.low, 4), round(ci.high, 4)
     (0.6187, 0.989)
     """
-
-    def limits(rate: float, n: float, level: float) -> tuple[float, float]:
-        low, high = proportion_confint(rate * n, n, alpha=1 - level, method="jeffreys")
-        return float(low), float(high)
-
-    return _proportion(successes, n, ci_level, "Jeffreys", limits)
+    if not prior > 0:
+        raise ValueError(f"prior must be above 0, found {prior!r}.")
+    label = f"Beta posterior, prior {prior:g}"
+    checked = _proportion(successes, n, ci_level, label, lambda *_: (0.0, 1.0))
+    if n == 0:
+        return checked
+    posterior = beta(successes + prior, n - successes + prior)
+    low, high = (float(v) for v in posterior.interval(ci_level))
+    return replace(checked, estimate=float(posterior.mean()), low=low, high=high)
 
 
 def mover_difference(
