@@ -1,4 +1,4 @@
-"""Agreement: values by hand and from irrCAC, resampling by case, and no answer where none exists."""
+"""Agreement: values by hand and from irrCAC, resampling by case, no answer where none exists."""
 
 from __future__ import annotations
 

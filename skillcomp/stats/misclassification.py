@@ -272,7 +272,8 @@ def youden(sensitivity: Estimate, specificity: Estimate) -> Interval:
     0.7
     """
     estimate, low, high, level = _unpacked(specificity)
-    wrong = Interval(1.0 - estimate, 1.0 - high, 1.0 - low, level)
+    note = specificity.note if isinstance(specificity, Interval) else ""
+    wrong = Interval(1.0 - estimate, 1.0 - high, 1.0 - low, level, note=note)
     return _difference("Youden's J", sensitivity, wrong)
 
 
