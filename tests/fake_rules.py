@@ -265,7 +265,7 @@ def grade(prompt: str) -> dict[str, Any]:
 
     item = re.search(r'<item id="([^"]*)"', prompt)
     evidence = "evidence_quote" in prompt
-    copied = 'passed="false"' in prompt
+    copied = re.search(r'<overlap-check [^>]*passed="false"', prompt) is not None
     quote = " ".join(inside("agent-answer").split()[:6])
     rows = []
     for found in re.finditer(r'<behavior id="([^"]*)" kind="([^"]*)"', prompt):
