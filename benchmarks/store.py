@@ -138,9 +138,11 @@ def measure(store_path: Path) -> dict[str, float]:
     from skillcomp import frames
     from skillcomp.io import RunStore
 
-    parts: dict[str, list[float]] = {"attempts": [], "verdicts": [], "both": [], "tables": []}
+    parts: dict[str, list[float]] = {
+        name: [] for name in ("tables", "attempts", "verdicts", "both", "cpu")
+    }
     for _ in range(REPEATS):
-        started = time.perf_counter()
+        started, cpu = time.perf_counter(), time.process_time()
         store = RunStore(store_path)
         attempts = frames.attempts(store)
         middle = time.perf_counter()
@@ -149,10 +151,13 @@ def measure(store_path: Path) -> dict[str, float]:
         parts["attempts"].append(middle - started)
         parts["verdicts"].append(ended - middle)
         parts["both"].append(ended - started)
+        parts["cpu"].append(time.process_time() - cpu)
         rows = (len(attempts), len(verdicts))
-        del attempts, verdicts
+        del attempts, verdicts, store
         started = time.perf_counter()
-        store.table("attempts"), store.table("verdicts")
+        fresh = RunStore(store_path)  # a store keeps the tables that it has read
+        for name in ("attempts", "verdicts"):
+            fresh.table(name)
         parts["tables"].append(time.perf_counter() - started)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # MiB on Linux
     medians = {name: statistics.median(seconds) for name, seconds in parts.items()}
@@ -185,6 +190,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     target = TARGET_SECONDS / scale
     verdict = "reached" if took["both"] <= target else "NOT REACHED"
     print(f"  both                          {took['both']:6.2f} s   target {target:g} s: {verdict}")
+    print(f"  both, time on the processor   {took['cpu']:6.2f} s")
     print(f"  peak memory                   {took['peak_mib']:6,.0f} MiB")
     return 0 if took["both"] <= target else 1
 

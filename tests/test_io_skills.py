@@ -187,6 +187,12 @@ def test_a_file_that_is_too_large_is_refused(make):
         read_skill(make(b"x" * (MAX_BYTES + 1)))
 
 
+def test_a_front_matter_that_would_take_long_to_read_is_refused(make):
+    keys = "\n".join(f"k{i}: v" for i in range(20_000))
+    with pytest.raises(SkillError, match=r"characters of front matter; allowed: at most 131,072"):
+        read_skill(make(f"---\n{keys}\n---\n"))
+
+
 def test_bytes_that_are_not_utf8_are_named_with_their_line(make):
     with pytest.raises(SkillError, match="line 2: byte 0xff is not UTF-8"):
         read_skill(make(b"---\nname: \xff\n---\n"))

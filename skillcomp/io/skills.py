@@ -21,6 +21,7 @@ from skillcomp.io._files import decode, digest, read_bytes, shown
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 
 MAX_BYTES = 1 << 20  # a SKILL.md goes whole into a context window; 1 MiB is far beyond any
+MAX_FRONT = 1 << 17  # characters of front matter; the YAML reader takes seconds for a MiB
 MAX_NODES = 20_000  # values in the front matter once its aliases are followed
 FILE_NAME = "SKILL.md"
 
@@ -56,8 +57,9 @@ def read_skill(path: str | PathLike[str], *, strict: bool = False) -> Skill:
     Raises
     ------
     SkillError
-        If there is no such file, it leads out of its folder, is larger than 1 MiB or not UTF-8, or
-        its YAML is broken (with the line); with ``strict`` also if there is any problem.
+        If there is no such file, it leads out of its folder, is larger than 1 MiB (its front
+        matter: 128 KiB) or not UTF-8, or its YAML is broken (with the line); with ``strict`` also
+        if there is any problem.
 
     Notes
     -----
@@ -132,6 +134,10 @@ def _split(text: str, problems: list[str]) -> tuple[str, str]:
 
 
 def _load(front: str, file: Path, problems: list[str]) -> dict[str, Any]:
+    if len(front) > MAX_FRONT:
+        raise SkillError(
+            f"{file}: {len(front):,} characters of front matter; allowed: at most {MAX_FRONT:,}."
+        )
     try:
         problems += _repeated_keys(yaml.compose(front, Loader=yaml.SafeLoader))
         loaded = yaml.safe_load(front)
