@@ -163,8 +163,8 @@ def _tuned(data: _Data) -> float:
     has = data.labelled
     y, g, f = data.gold[has], data.on_gold[has], data.predicted[has]
     if has.all():
-        # Across repeats of one case: the case's own mean cancels on both sides.
-        return _share(_cross(y - f, g - f), _cross(g - f, g - f))
+        # The repeat with gold deviates from the case's mean by chance only, with expectation 0.
+        return _share(float((y - f) @ (g - f)), float((g - f) @ (g - f)))
     if data.weighted:
         w = data.weights[has]
         return _share(_cross(y, g, w), _cross(g, g, w))
@@ -177,7 +177,8 @@ def _every_case(data: _Data, lam: float, ddof: int) -> _Found:
     estimate = float(values.mean())
     if data.clustered and np.unique(data.clusters).size > 1:
         found = cr2_mean(values, data.clusters)
-        return _Found(estimate, found.se**2, found.df, values)
+        df = found.df if math.isfinite(found.df) else data.gold_clusters - 1.0
+        return _Found(estimate, found.se**2, df, values)
     n = values.size
     variance = float(values.var(ddof=ddof)) / n if n > ddof else 0.0
     return _Found(estimate, variance, n - 1.0, values)

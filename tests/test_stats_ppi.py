@@ -1,0 +1,339 @@
+"""Prediction-powered estimates: by hand, by ppi-python, by their limits, by simulated studies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+from scipy.stats import t as student_t
+
+from skillcomp.stats.clusters import cr2_mean
+from skillcomp.stats.ppi import ppi_mean, ppi_paired, within_range
+
+REFERENCE = {
+    entry["name"]: entry
+    for entry in json.loads(
+        (Path(__file__).parent / "reference" / "stats_reference.json").read_text("utf-8")
+    )
+}
+NAN = float("nan")
+# Sensitivity and specificity of the grader in the baseline and in the skill arm.
+EVEN = ((0.92, 0.80), (0.92, 0.80))
+LENIENT = ((0.90, 0.85), (0.96, 0.70))
+GOOD = ((0.98, 0.97), (0.98, 0.95))
+
+
+@pytest.mark.parametrize(("name", "lam"), [("ppi_mean_lambda1", 1.0), ("ppi_plusplus_mean", None)])
+def test_the_mean_equals_ppi_python(name, lam):
+    i, expected = REFERENCE[name]["inputs"], REFERENCE[name]["expected"]
+    ones = i["F_unlabelled_ones"]
+    gold = np.r_[i["Y"], np.full(i["F_unlabelled_n"], NAN)]
+    grader = np.r_[i["F_labelled"], np.ones(ones), np.zeros(i["F_unlabelled_n"] - ones)]
+    found = ppi_mean(gold, grader, lam=lam, reference="normal")
+    assert [found.estimate, found.low, found.high] == pytest.approx(
+        [expected["estimate"], expected["lower"], expected["upper"]], abs=expected["tol"]
+    )
+
+
+def test_gold_on_a_subset_by_hand():
+    # lambda 1/2: 1/2 * mean(1, 0, 1, 1) + mean(1 - 1/2, 0 - 1/2, 1 - 0, 0 - 0) = 0.375 + 0.25.
+    gold, grader = [1, 0, 1, 0, NAN, NAN, NAN, NAN], [1, 1, 0, 0, 1, 0, 1, 1]
+    found = ppi_mean(gold, grader, lam=0.5)
+    assert found.estimate == pytest.approx(0.625)
+    # Variances: 1/4 * 0.25 / 4 and (0.0625 + 0.5625 + 0.5625 + 0.0625) / 3 / 4, and for two
+    # imagined errors 1 / (5 * 6).
+    assert found.se**2 == pytest.approx(0.0625 / 4 + 1.25 / 12 + 1 / 30)
+    assert found.df == 3 and "lambda=0.5000" in found.method
+    assert "grader errs in one direction" in found.note
+
+
+def test_gold_on_one_repeat_of_every_case_by_hand():
+    # Per case: lambda times the grader's mean plus gold minus lambda times what it said there.
+    gold, mean, seen = [1, 0, 1, 0, 1], [0.5, 0.5, 1, 0, 0], [1, 1, 1, 0, -1]
+    found = ppi_paired(gold, mean, predicted_on_gold=seen, lam=0.8)
+    values = 0.8 * np.array(mean) + gold - 0.8 * np.array(seen)
+    assert found.estimate == pytest.approx(values.mean())
+    assert found.se**2 == pytest.approx(values.var(ddof=1) / 5 + 1 / 42)
+    assert "gold on every case" in found.method and found.n == 5
+
+
+def test_with_enough_errors_the_interval_is_the_plain_t_interval():
+    rng = np.random.default_rng(0)
+    gold = rng.choice([-1.0, 0.0, 1.0], 80)
+    grader = np.where(rng.random(80) < 0.6, gold, rng.choice([-1.0, 0.0, 1.0], 80))
+    known = np.where(np.arange(80) < 50, gold, NAN)
+    found = ppi_paired(known, grader, lam=0.7)
+    error = gold[:50] - 0.7 * grader[:50]
+    se = np.sqrt(0.49 * grader[50:].var(ddof=1) / 30 + error.var(ddof=1) / 50)
+    estimate = 0.7 * grader[50:].mean() + error.mean()
+    assert found.note == ""
+    assert [found.estimate, found.se] == pytest.approx([estimate, se])
+    assert found.high == pytest.approx(estimate + student_t.isf(0.025, 49) * se)
+    assert found.p_value == pytest.approx(2 * student_t.sf(abs(estimate) / se, 49))
+
+
+cases = st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=4, max_size=40)
+
+
+@given(cases, st.data())
+def test_a_grader_equal_to_gold_gives_the_mean_of_all_cases(values, data):
+    values = np.array(values)
+    labelled = data.draw(st.integers(2, values.size - 1))
+    gold = np.where(np.arange(values.size) < labelled, values, NAN)
+    if np.ptp(values[:labelled]) == 0:
+        return  # nothing tells how the grader goes with gold: gold alone is used
+    assert ppi_paired(gold, values).estimate == pytest.approx(values.mean())
+    rates = (values + 1) / 2
+    assert ppi_mean((gold + 1) / 2, rates).estimate == pytest.approx(rates.mean())
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=2, max_size=30))
+def test_so_it_does_with_gold_on_one_repeat_of_every_case(repeats):
+    y = np.array(repeats, float)
+    if np.all(y[:, 0] == y.mean(axis=1)):
+        return  # no case varies over its repeats: any lambda gives the mean of gold
+    found = ppi_mean(y[:, 0], y.mean(axis=1), predicted_on_gold=y[:, 0])
+    assert found.estimate == pytest.approx(y.mean())
+
+
+@given(cases, st.data())
+def test_swapping_the_arms_mirrors_the_interval(gold, data):
+    gold = np.array(gold)
+    grader = np.array(data.draw(st.lists(st.sampled_from([-1.0, 0.0, 1.0]),
+                                         min_size=gold.size, max_size=gold.size)))
+    gold[data.draw(st.integers(1, gold.size)):] = NAN
+    found, mirrored = ppi_paired(gold, grader), ppi_paired(-gold, -grader)
+    assert [mirrored.estimate, mirrored.low, mirrored.high] == pytest.approx(
+        [-found.estimate, -found.high, -found.low]
+    )
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0, NAN]), st.sampled_from([0.0, 0.5, 1.0])),
+             min_size=1, max_size=25),
+    st.integers(1, 6),
+    st.booleans(),
+)
+@settings(max_examples=150, deadline=None)
+def test_no_interval_collapses_or_leaves_its_range(pairs, skills, clustered):
+    gold, grader = np.array(pairs).T
+    clusters = np.arange(gold.size) % skills if clustered else None
+    for method, bottom in ((ppi_mean, 0.0), (ppi_paired, -1.0)):
+        found = method(gold, grader, clusters=clusters)
+        if np.isnan(gold).all():
+            assert np.isnan(found.estimate) and found.note == "no case with gold"
+            continue
+        assert bottom <= found.low <= found.estimate <= found.high <= 1.0
+        assert found.high - found.low > 1e-3
+
+
+def test_collapse_is_named_and_handed_over():
+    # Grader and gold agree wherever they can be compared, and no case differs.
+    found = ppi_paired([0.0] * 10 + [NAN] * 40, [0.0] * 50)
+    assert found.estimate == 0.0 and found.high > 0.1
+    assert "imagined error in each direction" in found.method
+    assert "can collapse: two imagined errors added" in found.note
+    published = ppi_paired([0.0] * 10 + [NAN] * 40, [0.0] * 50, reference="normal")
+    assert "this interval can collapse" in published.note
+    single = ppi_mean([1.0, NAN, NAN], [1.0, 1.0, 0.0], clusters=["u", "u", "v"])
+    assert single.high - single.low > 0.5
+
+
+def test_a_high_rate_takes_the_score_interval():
+    rng = np.random.default_rng(3)
+    gold = (rng.random(1000) < 0.94).astype(float)
+    grader = np.where(rng.random(1000) < 0.8, gold, 1 - gold)
+    found = ppi_mean(np.where(np.arange(1000) < 800, gold, NAN), grader)
+    assert "rate above 0.9" in found.note and "Wilson on effective n" in found.method
+    assert found.estimate - found.low > found.high - found.estimate
+
+
+def test_single_case_clusters_change_nothing():
+    rng = np.random.default_rng(4)
+    gold = rng.choice([-1.0, 0.0, 1.0], 60)
+    grader = np.where(rng.random(60) < 0.6, gold, rng.choice([-1.0, 0.0, 1.0], 60))
+    known = np.where(np.arange(60) < 25, gold, NAN)
+    plain, single = ppi_paired(known, grader), ppi_paired(known, grader, clusters=np.arange(60))
+    assert [single.estimate, single.se, single.df] == pytest.approx(
+        [plain.estimate, plain.se, plain.df]
+    )
+    every = ppi_paired(gold, grader, predicted_on_gold=grader[::-1], clusters=np.arange(60) % 12)
+    values = gold + (lam := float(every.method.split("lambda=")[1][:6])) * (grader - grader[::-1])
+    by_skill = cr2_mean(values, np.arange(60) % 12)
+    assert 0 <= lam <= 1
+    assert [every.estimate, every.se, every.df] == pytest.approx(
+        [by_skill.estimate, by_skill.se, by_skill.df], rel=1e-3
+    )
+
+
+def test_gold_on_everything_leaves_nothing_to_predict():
+    gold = np.array([1.0, 0.0, 0.0, 1.0, 1.0, 0.0])
+    assert ppi_mean(gold, 1 - gold).estimate == pytest.approx(0.5)
+    assert "lambda=0.0000" in ppi_mean(gold, gold).method
+
+
+def test_a_case_whose_grader_failed_is_left_out_and_counted():
+    found = ppi_mean([1, 0, 1, NAN, NAN], [1, 0, NAN, NAN, 1])
+    assert "2 cases without a prediction left out, 1 of them with gold" in found.note
+    assert found.n == 2
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match=r"gold must lie between 0 and 1, found -1 to 1"):
+        ppi_mean([1, -1, NAN], [1, 0, 1])
+    with pytest.raises(ValueError, match="one value for each of 3 cases"):
+        ppi_paired([1, -1, NAN], [1, 0])
+    with pytest.raises(ValueError, match="lam must lie between 0 and 1"):
+        ppi_paired([1, NAN], [1, 0], lam=1.5)
+    with pytest.raises(ValueError, match="'t' or 'normal'"):
+        ppi_mean([1, NAN], [1, 0], reference="z")
+    with pytest.raises(ValueError, match="one cluster for each of 2 cases"):
+        ppi_mean([1, NAN], [1, 0], clusters=[1])
+    with pytest.raises(ValueError, match="inclusion_probability must lie in"):
+        ppi_mean([1, 0, NAN], [1, 0, 1], inclusion_probability=[0.5, 0.0, NAN])
+
+
+def test_an_interval_outside_its_range_keeps_its_length():
+    assert within_range(0.5, -0.2, 0.7, (0.0, 1.0)) == (0.5, 0.0, 0.7, "")
+    estimate, low, high, note = within_range(-0.5, -0.75, -0.25, (0.0, 1.0))
+    assert (estimate, low, high) == (0.0, 0.0, 0.25)
+    assert "is cut to it" in note
+
+
+def study(rng, n, repeats, shift, grader, skill=None, spread=0.0):
+    """Verdicts and gold of both arms, shape (2, n, repeats); skills differ in ease and effect."""
+    ease, effect = rng.normal(0, 1.2, n), rng.normal(0, 0.5, n)
+    if skill is not None:
+        ease = ease + rng.normal(0, spread, skill.max() + 1)[skill]
+        effect = effect + rng.normal(0, spread, skill.max() + 1)[skill]
+    rate = expit(np.stack([shift[0] + ease, shift[1] + ease + effect]))
+    gold = rng.random((2, n, repeats)) < rate[..., None]
+    luck = rng.random((2, n, repeats))
+    seen = [np.where(gold[a], luck[a] < grader[a][0], luck[a] < 1 - grader[a][1]) for a in (0, 1)]
+    return gold.astype(float), np.stack(seen).astype(float)
+
+
+def truth(shift, spread=0.0):
+    z = np.random.default_rng(99).normal(size=(2, 1_000_000))
+    ease, effect = z[0] * np.hypot(1.2, spread), z[1] * np.hypot(0.5, spread)
+    with_skill = expit(shift[1] + ease + effect).mean()
+    return with_skill - expit(shift[0] + ease).mean(), with_skill
+
+
+def simulate(design, runs, *, n=200, repeats=1, labels=60, shift=(0.2, 1.3), grader=LENIENT,
+             skill=None, spread=0.0, lam=None, seed=1):
+    """Bias, its Monte Carlo error and coverage: of the delta, then of the skill arm's rate."""
+    rng = np.random.default_rng(seed)
+    true = truth(shift, spread)
+    errors, covered = np.zeros((runs, 2)), np.zeros((runs, 2))
+    for run in range(runs):
+        gold, seen = study(rng, n, repeats, shift, grader, skill, spread)
+        drawn = rng.permutation(n) < labels
+        for j, (y, f, method) in enumerate(
+            [(gold[1] - gold[0], seen[1] - seen[0], ppi_paired), (gold[1], seen[1], ppi_mean)]
+        ):
+            if design == "subset":
+                known, on_gold = np.where(drawn, y.mean(axis=1), NAN), None
+            elif design == "repeat of a subset":
+                known, on_gold = np.where(drawn, y[:, 0], NAN), f[:, 0]
+            else:
+                known, on_gold = y[:, 0], f[:, 0]
+            found = method(
+                known, f.mean(axis=1), predicted_on_gold=on_gold, clusters=skill, lam=lam
+            )
+            errors[run, j] = found.estimate - true[j]
+            covered[run, j] = found.low <= true[j] <= found.high
+    return errors.mean(axis=0), errors.std(axis=0) / np.sqrt(runs), covered.mean(axis=0)
+
+
+@pytest.mark.parametrize(
+    ("design", "setting"),
+    [
+        ("subset", {"labels": 30, "repeats": 1}),
+        ("subset", {"labels": 60, "repeats": 3}),
+        ("one repeat of every case", {"n": 60, "repeats": 3}),
+        ("subset", {"labels": 80, "skill": np.arange(200) % 10, "spread": 0.7}),
+    ],
+)
+def test_delta_and_rate_are_unbiased_and_covered(design, setting):
+    bias, error, covered = simulate(design, 400, **setting)
+    assert np.all(np.abs(bias) < 3.3 * error)
+    # 400 runs: two standard errors below 95 % are 0.928.
+    assert np.all(covered >= 0.92)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("grader", [EVEN, LENIENT, GOOD], ids=["even", "lenient", "good"])
+@pytest.mark.parametrize("shift", [(0.2, 0.2), (0.2, 1.3), (1.6, 4.5)])
+@pytest.mark.parametrize(
+    ("design", "setting"),
+    [
+        ("subset", {"labels": 15}),
+        ("subset", {"labels": 30}),
+        ("subset", {"labels": 60}),
+        ("subset", {"labels": 30, "repeats": 3}),
+        ("repeat of a subset", {"labels": 60, "repeats": 3}),
+        ("one repeat of every case", {"n": 30, "repeats": 3}),
+        ("one repeat of every case", {"n": 100, "repeats": 3}),
+    ],
+)
+def test_delta_and_rate_over_the_design(design, setting, shift, grader):
+    bias, error, covered = simulate(design, 1500, shift=shift, grader=grader, **setting)
+    # Tuning lambda on few gold cases near the ceiling costs up to 0.015.
+    room = 0.015 if shift[1] > 4 else 0.0
+    assert np.all(np.abs(bias) < 3.5 * error + room)
+    # 1,500 runs, 126 figures: 3.2 standard errors below 95 % are 0.932; the top row a point less.
+    assert np.all(covered >= (0.92 if room else 0.93))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("groups", [5, 10, 20])
+@pytest.mark.parametrize("lopsided", [False, True])
+@pytest.mark.parametrize("spread", [0.0, 1.0])
+@pytest.mark.parametrize("design", ["subset", "one repeat of every case"])
+def test_delta_over_skills(design, groups, lopsided, spread):
+    even = np.arange(200) % groups
+    skill = np.where(np.arange(200) < 80, 0, 1 + np.arange(200) % (groups - 1))
+    bias, error, covered = simulate(
+        design, 800, labels=60, repeats=1 if design == "subset" else 3,
+        skill=skill if lopsided else even, spread=spread,
+    )
+    assert abs(bias[0]) < 3.5 * error[0]
+    # 800 runs, 24 figures: 3 standard errors below 94 % are 0.915.
+    assert covered[0] >= 0.915
+
+
+def unequal(runs, seed):
+    rng = np.random.default_rng(seed)
+    # Half of the cases are hard; they are labelled three times as often.
+    chance = np.repeat([0.45, 0.15], 150)
+    true = (truth((0.2, 0.2))[1] + truth((0.2, 1.7))[1]) / 2
+    found = []
+    for _ in range(runs):
+        hard = study(rng, 150, 1, (0.2, 0.2), LENIENT)
+        easy = study(rng, 150, 1, (0.2, 1.7), LENIENT)
+        gold, seen = (np.r_[h[1, :, 0], e[1, :, 0]] for h, e in zip(hard, easy, strict=True))
+        known = np.where(rng.random(300) < chance, gold, NAN)
+        told = ppi_mean(known, seen, inclusion_probability=chance)
+        found.append((told, ppi_mean(known, seen).estimate))
+    errors = np.array([f.estimate for f, _ in found]) - true
+    naive = np.mean([e for _, e in found]) - true
+    covered = np.mean([f.low <= true <= f.high for f, _ in found])
+    return errors.mean(), errors.std() / np.sqrt(runs), covered, naive
+
+
+def test_gold_drawn_with_unequal_chances_needs_them_told():
+    bias, error, covered, naive = unequal(500, 7)
+    assert abs(bias) < 3 * error
+    assert covered >= 0.925
+    assert naive < -0.01
+
+
+def test_a_lambda_fixed_beforehand_has_no_bias_at_the_ceiling():
+    bias, error, _ = simulate("subset", 800, labels=15, shift=(1.6, 4.5), grader=GOOD, lam=0.9)
+    assert abs(bias[0]) < 3 * error[0]
