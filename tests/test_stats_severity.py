@@ -1,0 +1,82 @@
+"""Severity of grader versions on the logit scale."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from skillcomp.stats.severity import cochran_q, severity_shift
+
+
+def _rows(both, only_new, only_old, neither):
+    return np.repeat([[1, 1], [0, 1], [1, 0], [0, 0]], [both, only_new, only_old, neither], axis=0)
+
+
+def test_two_versions_agree_with_the_arithmetic_by_hand():
+    # log(16 / 6) = 0.980829, sqrt(1/16 + 1/6) = 0.478714
+    (found,) = severity_shift(_rows(59, 16, 6, 80))
+    assert (found.estimate, found.se) == pytest.approx((0.980829, 0.478714), abs=1e-6)
+    assert found.low == pytest.approx(0.980829 - 1.959964 * 0.478714, abs=1e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(cells=st.tuples(*[st.integers(0, 30)] * 4), level=st.floats(0.5, 0.99))
+def test_swapping_the_versions_negates_the_shift(cells, level):
+    assume(cells[1] + cells[2] > 0)
+    rows = _rows(*cells)
+    (found,), (other,) = (severity_shift(r, ci_level=level) for r in (rows, rows[:, ::-1]))
+    assert (other.low, other.high) == pytest.approx((-found.high, -found.low))
+    assert other.p_value == pytest.approx(found.p_value)
+    assert found.low < found.estimate < found.high
+
+
+def test_clusters_that_repeat_their_items_widen_the_interval():
+    rows = _rows(20, 8, 3, 9)
+    (alone,) = severity_shift(rows)
+    (clustered,) = severity_shift(np.repeat(rows, 5, axis=0), np.repeat(np.arange(40), 5))
+    (naive,) = severity_shift(np.repeat(rows, 5, axis=0))
+    assert clustered.se == pytest.approx(alone.se * math.sqrt(40 / 39))
+    assert clustered.se > 2 * naive.se
+    assert clustered.df == 39
+
+
+def test_disagreement_in_one_direction_gets_half_an_item_and_says_so():
+    (found,) = severity_shift(_rows(10, 4, 0, 2))
+    assert found.estimate == pytest.approx(math.log(4.5 / 0.5))
+    assert "half an item added to both" in found.note
+    three = np.column_stack([_rows(10, 4, 0, 2), np.arange(16) % 2])
+    assert all(math.isfinite(s.low) for s in severity_shift(three))
+
+
+def test_no_disagreement_and_a_single_cluster_are_unknown():
+    (never,) = severity_shift(_rows(5, 0, 0, 5))
+    assert math.isnan(never.estimate) and "never disagree" in never.note
+    (one,) = severity_shift(_rows(5, 2, 2, 5), np.zeros(14))
+    assert math.isnan(one.low) and "come from one cluster" in one.note
+
+
+def test_a_missing_verdict_leaves_out_that_verdict_only():
+    rng = np.random.default_rng(4)
+    table = (rng.random((200, 3)) < [0.4, 0.6, 0.6]).astype(float)
+    full = severity_shift(table)
+    table[:20, 2] = np.nan
+    gaps = severity_shift(table)
+    assert gaps[0].estimate == pytest.approx(full[0].estimate, abs=0.1)
+    assert gaps[1].se > full[1].se
+    assert cochran_q(table).note == "20 items left out"
+
+
+def test_cochrans_q_without_disagreement_has_p_1():
+    found = cochran_q([[1, 1, 1], [0, 0, 0]])
+    assert found.p_value == 1.0 and "agree on every item" in found.note
+
+
+def test_bad_verdicts_are_refused():
+    with pytest.raises(ValueError, match=r"found shape \(3,\)"):
+        severity_shift([1, 0, 1])
+    with pytest.raises(ValueError, match="verdicts must be 0, 1 or NaN"):
+        severity_shift([[0.5, 1.0]])
