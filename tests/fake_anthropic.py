@@ -65,6 +65,8 @@ class FakeAnthropic:
         From body to text, in place of the default.
     clock : callable, optional
         Seconds, for the life of cache entries.
+    keep : bool
+        Remember bodies and headers; off for long runs, so that memory stays flat.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class FakeAnthropic:
         answer: Callable[[dict[str, Any]], str] = rules.answer,
         clock: Callable[[], float] | None = None,
         port: int = 0,
+        keep: bool = True,
     ) -> None:
         listed = list(faults) if not callable(faults) else []
         self._fault: Fault = (
@@ -90,7 +93,7 @@ class FakeAnthropic:
         self.log: Counter[str] = Counter()  # "METHOD path status"
         self.in_flight = self.most_in_flight = 0
         self.batches: dict[str, dict[str, Any]] = {}
-        self._n, self._port = 0, port
+        self._n, self._n_exchanges, self._port, self._keep = 0, 0, port, keep
         self._tasks: set[asyncio.Task[Any]] = set()
 
     # -- life ---------------------------------------------------------------------------------
@@ -148,7 +151,10 @@ class FakeAnthropic:
                 headers[line.split(": ", 1)[0].lower()] = line.split(": ", 1)[1]
         raw = await reader.readexactly(int(headers.get("content-length", 0)))
         path = target.split("?")[0]
-        self.headers.append(headers)
+        self._n_exchanges += 1
+        number = self._n_exchanges
+        if self._keep:
+            self.headers.append(headers)
         status, out, extra, cut = 500, b"", {}, ""
         try:
             self._authorise(headers)
@@ -164,7 +170,7 @@ class FakeAnthropic:
             return False
         lines = [f"HTTP/1.1 {status} X", f"content-length: {len(out)}"]
         lines += [f"{k}: {v}" for k, v in ({"content-type": "application/json"} | extra).items()]
-        lines.append(f"request-id: req_{len(self.headers):06d}")
+        lines.append(f"request-id: req_{number:06d}")
         reply = "\r\n".join(lines).encode() + b"\r\n\r\n" + out
         writer.write(reply[: len(reply) - len(out) // 2] if cut == "half" else reply)
         await writer.drain()
@@ -213,7 +219,8 @@ class FakeAnthropic:
                 refused = rules.Refused(int(fault), _KINDS[int(fault)], f"by schedule: {fault}")
                 return int(fault), _error(refused), wait, ""
             rules.check_body(body, version=version)
-            self.bodies.append(body)
+            if self._keep:
+                self.bodies.append(body)
             out = json.dumps(self.message(body, fault=fault)).encode()
             if fault == "malformed":
                 return 200, out[: len(out) // 2], {}, ""
@@ -350,7 +357,8 @@ class FakeAnthropic:
             status = 500 if fate == "errored" else 400
             told = json.loads(_error(rules.Refused(status, _KINDS[status], "by schedule")))
             return {"custom_id": name, "result": {"type": "errored", "error": told}}
-        self.bodies.append(body)
+        if self._keep:
+            self.bodies.append(body)
         message = self.message(body, fault=fate, tier="batch")
         return {"custom_id": name, "result": {"type": "succeeded", "message": message}}
 
@@ -375,6 +383,10 @@ if __name__ == "__main__":
     given = parser.parse_args()
     listed = [fault for fault in given.faults.split(",") if fault]
     server = FakeAnthropic(
-        listed, latency=given.latency, batch_polls=given.batch_polls, port=given.port
+        listed,
+        latency=given.latency,
+        batch_polls=given.batch_polls,
+        port=given.port,
+        keep=False,
     )
     asyncio.run(server.serve())
