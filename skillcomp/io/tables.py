@@ -84,7 +84,7 @@ def read_table(path: Path, name: str) -> pa.Table:
     Parameters
     ----------
     path : path
-        The file; a missing or empty one gives an empty table.
+        The file; an empty one gives an empty table.
     name : str
         Which record a line holds: ``"attempts"``, ``"verdicts"``, ``"gold"``, ``"pairwise"`` or
         ``"passages"``. Other names are read with inferred types.
@@ -98,8 +98,11 @@ def read_table(path: Path, name: str) -> pa.Table:
     Raises
     ------
     StoreError
-        If a line is not a JSON object or a value does not fit its column; names file and line.
+        If there is no such file, a line is not a JSON object, or a value does not fit its column;
+        names file and line.
     """
+    if not path.is_file():
+        raise StoreError(f"{path}: there is no file of {name} here.")
     return read_lines(path, name)[0]
 
 
