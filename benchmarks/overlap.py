@@ -231,17 +231,17 @@ def compare(n_answers: int, rounds: int) -> list[str]:
         ("(c) scikit-learn CountVectorizer", vectorizer, texts, 1),
     ]
     ours(tenth)
-    own, own_half = [], []
+    pairs = [(timed(ours, half)[0], timed(ours, texts)[0]) for _ in range(5)]
+    growth = statistics.median(whole / part for part, whole in pairs)
+    own: list[float] = []
     spent: dict[str, list[float]] = {label: [] for label, *_ in peers}
     for _ in range(rounds):
         for label, work, some, scale in peers:
             seconds, reference = timed(ours, texts)
             own.append(seconds)
-            own_half.append(timed(ours, half)[0])
             seconds, found = timed(work, some)
             spent[label].append(seconds * scale)
             require_equal(label, found, reference)
-    growth = statistics.median(a / b for a, b in zip(own, own_half, strict=True))
     return [
         f"{n_answers:,} answers of {ANSWER_TOKENS} tokens, {N_SKILLS} skills of {SKILL_TOKENS:,}, "
         f"n = {LENGTHS[0]}..{LENGTHS[-1]}: equal results; CPU time, median of {rounds} rounds",
