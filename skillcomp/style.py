@@ -274,7 +274,7 @@ def plain(value: Any, *, width: int | None = None) -> str:
     Examples
     --------
     >>> plain("costs $5\nor $6", width=14)
-    'costs \\$5 or…'
+    'costs \\$5 or \\$6'
     """
     if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
         return "missing"
@@ -379,7 +379,7 @@ def _settled(fig: Figure) -> Iterator[None]:
     for _ in range(_MAX_DRAWS):
         fig.draw_without_rendering()
         now = np.array([ax.get_position().bounds for ax in fig.axes]).ravel()
-        if np.allclose(before, now, rtol=0, atol=1e-12):
+        if np.allclose(before, now, rtol=0, atol=1e-9):
             break
         before = now
     fig.set_layout_engine("none")

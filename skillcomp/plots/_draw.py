@@ -148,7 +148,8 @@ def whole_steps(axis: Axis, values: Floats) -> None:
 
 def wrapped(text: str, inches: float) -> str:
     """Return a label in as many lines as the room along its axis asks for."""
-    return textwrap.fill(text, max(int(inches * 72 / (LABEL_SIZE * _CHAR)), 14))
+    width = max(int(inches * 72 / (LABEL_SIZE * _CHAR)), 14)
+    return textwrap.fill(text, width, max_lines=3, placeholder="…")
 
 
 def label_x(ax: Axes, text: str, *, taken: int = 0) -> None:

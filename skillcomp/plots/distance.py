@@ -215,13 +215,13 @@ def _place_axes(
 ) -> None:
     counts = numbers(frame, "n", where)
     texts = []
-    wide = max(int(room(ax, 0.66) / len(places)), 7)
+    wide = max(int(room(ax, 0.66) / max(len(places), 1)), 7)
     for place in places:
         here = counts[where_equal(of_row, place) & np.isfinite(counts)]
         several = ", ".join(number(n, percent=False) for n in dict.fromkeys(here))
         count = textwrap.fill(f"n = {several}", wide) if several else ""
         texts.append("\n".join(part for part in (_PLACES[place], count) if part))
-    ax.set_xlim(-0.5, len(places) - 0.5)
+    ax.set_xlim(-0.5, max(len(places), 1) - 0.5)
     ax.set_xticks(range(len(places)), texts)
     rates = sum(place in _RATES for place in places)
     if rates < len(places):

@@ -118,7 +118,7 @@ def estimates(
     step = dict(zip(order, offsets(len(order)), strict=True))
     at = np.array([place + step[level] for place, level in zip(places, hues, strict=True)])
     lines = len(categories) * (len(order) * _LINE + 0.06)
-    ax = axes(ax, width=width, height=min(lines + _MARGIN, 9.0))
+    ax = axes(ax, width=width, height=min(max(lines + _MARGIN, 1.3), 9.0))
     value, low, high = (numbers(frame, c, where) for c in ("estimate", "ci_low", "ci_high"))
     value = np.where(np.isfinite(value), value, np.nan)
     low, high = _within(ax, at, value, low, high, null)
@@ -325,7 +325,7 @@ def _rows_axis(
         name = " · ".join(shown(part) for part in category)
         texts.append(f"{name}{between}(n = {count})" if count else name)
     ax.set_yticks(range(len(categories)), texts)
-    ax.set_ylim(len(categories) - 0.5, -0.5)
+    ax.set_ylim(max(len(categories), 1) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
     if len(order) > 1 and len(categories) > 1:

@@ -246,7 +246,7 @@ def _grid_axes(ax: Axes, columns: list[Any], rows: list[Any]) -> None:
         for tick in ax.get_xticklabels():
             tick.set(ha="right", rotation_mode="anchor")
     ax.set_yticks(np.arange(len(rows)) + 0.5, [shown(level) for level in rows])
-    ax.set(xlim=(0, len(columns)), ylim=(len(rows), 0))
+    ax.set(xlim=(0, max(len(columns), 1)), ylim=(max(len(rows), 1), 0))
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
 

@@ -205,7 +205,7 @@ def _strip(
         lost = f", {unknown} undefined" if unknown else ""
         texts.append(f"{shown(level)}\n({count}{lost})")
     ax.set_yticks(range(len(rows)), texts)
-    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.set_ylim(max(len(rows), 1) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
     for i in range(len(rows) - 1):

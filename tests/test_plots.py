@@ -1,0 +1,725 @@
+import warnings
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillcomp import plots, style
+from skillcomp.errors import FrameError
+
+mpl.use("agg")
+NAN = float("nan")
+HOSTILE = "_$x_{1}$ costs $5\nand \\frac{ " + "long " * 40 + "🙂\x00"
+
+
+@pytest.fixture(autouse=True)
+def _styled():
+    with style.use():
+        yield
+    plt.close("all")
+
+
+def delta(**columns):
+    frame = pd.DataFrame(
+        {
+            "skill": ["a", "a", "b", "b"],
+            "condition": ["skill", "placebo"] * 2,
+            "estimate": [0.5, 0.1, 0.25, -0.05],
+            "ci_low": [0.3, -0.1, 0.0, -0.2],
+            "ci_high": [0.7, 0.3, 0.5, 0.1],
+            "n": [14.0, 14.0, 14.0, 12.0],
+            "note": [""] * 4,
+        }
+    )
+    return frame.assign(**columns)
+
+
+def gids(ax, name):
+    return [a for a in ax.findobj(lambda artist: artist.get_gid() == name)]
+
+
+def drawn_points(ax, gid="estimate"):
+    return {
+        line.get_label(): np.column_stack([line.get_xdata(), line.get_ydata()]).astype(float)
+        for line in gids(ax, gid)
+    }
+
+
+def segments(ax):
+    parts = [s for lines in gids(ax, "interval") for s in lines.get_segments()]
+    return np.array(parts)  # line, end, (x, y)
+
+
+def ticks(axis):
+    return [text.get_text() for text in axis.get_ticklabels()]
+
+
+def legend_texts(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def draw(ax):
+    ax.figure.draw_without_rendering()
+    return ax.figure.canvas.get_renderer()
+
+
+# estimates -------------------------------------------------------------------------------------
+
+
+def test_every_row_is_a_point_with_its_interval():
+    ax = plots.estimates(delta(), y="skill")
+    found = drawn_points(ax)
+    assert found["skill"][:, 0].tolist() == [0.5, 0.25]
+    assert found["placebo"][:, 0].tolist() == [0.1, -0.05]
+    spans = sorted(map(tuple, segments(ax)[:, :, 0].tolist()))
+    assert spans == sorted(zip([0.3, -0.1, 0.0, -0.2], [0.7, 0.3, 0.5, 0.1], strict=True))
+
+
+def test_an_interval_lies_at_the_height_of_its_point():
+    ax = plots.estimates(delta(), y="skill")
+    heights = np.sort(np.concatenate([p[:, 1] for p in drawn_points(ax).values()]))
+    assert np.sort(segments(ax)[:, 0, 1]) == pytest.approx(heights)
+
+
+def test_conditions_have_their_colour_and_marker():
+    ax = plots.estimates(delta(), y="skill")
+    looks = {
+        line.get_label(): (line.get_color(), line.get_marker()) for line in gids(ax, "estimate")
+    }
+    assert looks == {"skill": ("#0072B2", "s"), "placebo": ("#D55E00", "^")}
+
+
+def test_rows_stand_in_the_order_of_the_frame_and_not_of_the_values():
+    frame = delta()[::-1].query("condition == 'skill'")
+    ax = plots.estimates(frame, y="skill")
+    draw(ax)
+    assert ticks(ax.yaxis) == ["b (n = 14)", "a (n = 14)"]
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]
+
+
+def test_hue_levels_stand_beside_each_other():
+    found = drawn_points(plots.estimates(delta(), y="skill"))
+    assert np.all(found["skill"][:, 1] < found["placebo"][:, 1])
+    assert np.all(np.abs(found["skill"][:, 1] - [0, 1]) < 0.5)
+
+
+def test_n_is_in_the_label_and_differing_n_in_the_order_of_the_key():
+    ax = plots.estimates(delta(), y="skill")
+    assert [text.replace("\n", " ") for text in ticks(ax.yaxis)] == ["a (n = 14)", "b (n = 14, 12)"]
+
+
+def test_the_null_line_stands_where_it_is_asked_for():
+    (line,) = gids(plots.estimates(delta(), y="skill", null=0.1), "reference")
+    assert line.get_xdata() == [0.1, 0.1]
+    assert gids(plots.estimates(delta(), y="skill", null=None), "reference") == []
+
+
+def test_proportions_are_shown_in_points_with_signs_while_the_data_stay():
+    ax = plots.estimates(delta(), y="skill")
+    draw(ax)
+    assert "+40" in ticks(ax.xaxis)
+    assert "0" in ticks(ax.xaxis)
+    assert "\N{MINUS SIGN}20" in ticks(ax.xaxis)
+    assert ax.get_xlabel() == "Difference (percentage points)"
+
+
+def test_values_that_are_no_proportions_keep_their_unit():
+    ax = plots.estimates(delta(), y="skill", percent=False, null=None)
+    draw(ax)
+    assert "0.4" in ticks(ax.xaxis)
+    assert ax.get_xlabel() == "Estimate"
+
+
+def test_the_level_of_the_intervals_is_said():
+    ax = plots.estimates(delta(ci_level=0.9), y="skill")
+    assert ax.get_xlabel() == "Difference (percentage points), 90% CI"
+
+
+def test_an_unknown_row_is_named_with_its_note_and_not_dropped():
+    frame = delta(estimate=[0.5, NAN, 0.25, NAN], ci_low=[0.3, NAN, 0.0, NAN])
+    frame["note"] = ["", "no case has both", "", "not identified: one family"]
+    ax = plots.estimates(frame, y="skill")
+    notes = {text.get_text(): text.get_position()[1] for text in gids(ax, "note")}
+    assert list(notes) == ["undefined: no case has both", "not identified: one family"]
+    places = [line.get_ydata()[0] for line in gids(ax, "unknown")]
+    assert places == list(notes.values())
+    assert all(line.get_color() == "#D55E00" for line in gids(ax, "unknown"))
+    assert len(segments(ax)) == 2
+
+
+def test_a_row_without_note_is_undefined():
+    frame = delta(estimate=[NAN, 0.1, 0.2, 0.3]).drop(columns="note")
+    assert [t.get_text() for t in gids(plots.estimates(frame, y="skill"), "note")] == ["undefined"]
+
+
+def test_a_point_without_interval_is_hollow_and_has_no_line():
+    ax = plots.estimates(delta(ci_low=[NAN, -0.1, 0.0, -0.2]), y="skill")
+    (hollow,) = gids(ax, "no interval")
+    assert hollow.get_xdata().tolist() == [0.5]
+    assert hollow.get_markerfacecolor() == "white"
+    assert len(segments(ax)) == 3
+
+
+def test_an_infinite_end_reaches_the_edge_with_an_arrow():
+    ax = plots.estimates(delta(ci_high=[np.inf, 0.3, 0.5, 0.1]), y="skill")
+    (arrow,) = gids(ax, "goes on")
+    assert arrow.get_marker() == ">"
+    assert arrow.get_xdata()[0] == ax.get_xlim()[1] == segments(ax)[:, 1, 0].max()
+    draw(ax)
+
+
+def test_an_infinite_estimate_is_said_and_not_drawn():
+    frame = delta(estimate=[-np.inf, 0.1, 0.2, 0.0], note=["not identified: separated", "", "", ""])
+    ax = plots.estimates(frame, y="skill")
+    assert [t.get_text() for t in gids(ax, "note")] == ["not identified: separated"]
+    draw(ax)
+
+
+def test_several_columns_name_a_row():
+    frame = delta().assign(measure=["x", "x", "y", "y"]).drop(columns="n")
+    ax = plots.estimates(frame, y=["skill", "measure"])
+    assert ticks(ax.yaxis) == ["a · x", "b · y"]
+
+
+def test_two_rows_in_one_place_name_the_column_that_tells_them_apart():
+    frame = pd.concat([delta().assign(scope="within"), delta().assign(scope="pooled")])
+    message = r"2 rows stand in one place with y=skill and hue=condition; .*apart: scope\. Name"
+    with pytest.raises(FrameError, match=message):
+        plots.estimates(frame, y="skill")
+
+
+def test_a_missing_column_names_the_nearest():
+    message = r"plots\.estimates: there is no column 'skil'.*Did you mean 'skill'\?"
+    with pytest.raises(FrameError, match=message):
+        plots.estimates(delta(), y="skil")
+
+
+def test_what_is_no_number_is_named():
+    message = r"column 'estimate' holds 'much'.*allowed: numbers"
+    with pytest.raises(FrameError, match=message):
+        plots.estimates(delta(estimate=["much"] * 4), y="skill")
+
+
+def test_seven_hues_are_refused():
+    frame = pd.DataFrame({"g": list("abcdefg"), "y": 1, "estimate": 0.1, "ci_low": 0, "ci_high": 1})
+    with pytest.raises(FrameError, match=r"found 7 levels.*Facet"):
+        plots.estimates(frame, y="y", hue="g")
+
+
+def test_the_key_stands_outside_the_data():
+    for place in ("below", "right"):
+        ax = plots.estimates(delta(), y="skill", legend=place)
+        renderer = draw(ax)
+        box = ax.get_legend().get_window_extent(renderer)
+        assert not box.overlaps(ax.get_window_extent())
+        assert box.y0 >= 0
+        assert box.x1 <= ax.figure.bbox.x1
+        assert legend_texts(ax) == ["skill", "placebo"]
+
+
+def test_the_key_is_clear_of_the_axis_label():
+    ax = plots.estimates(delta(), y="skill")
+    renderer = draw(ax)
+    key = ax.get_legend().get_window_extent(renderer)
+    assert not key.overlaps(ax.xaxis.get_tightbbox(renderer))
+
+
+def test_no_key_is_drawn_where_none_is_wanted():
+    assert plots.estimates(delta(), y="skill", legend=False).get_legend() is None
+    with pytest.raises(FrameError, match=r"found 'left'; allowed: 'below', 'right' or False"):
+        plots.estimates(delta(), y="skill", legend="left")
+
+
+def test_frames_may_be_categorical_nullable_or_indexed():
+    frame = delta().astype({"condition": "category", "skill": "string", "estimate": "Float64"})
+    frame["n"] = frame["n"].astype("Int64")
+    frame.loc[1, "estimate"] = pd.NA
+    frame.index = [5, 5, 7, 9]
+    ax = plots.estimates(frame, y="skill")
+    assert len(gids(ax, "note")) == 1
+
+
+def test_nothing_is_changed_in_the_frame():
+    frame = delta()
+    before = frame.copy(deep=True)
+    plots.estimates(frame, y="skill")
+    pd.testing.assert_frame_equal(frame, before)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.tuples(*[st.floats(-1, 1) | st.just(NAN) for _ in range(3)]), min_size=1, max_size=6
+    )
+)
+def test_each_row_is_either_a_point_or_a_note(rows):
+    frame = pd.DataFrame(rows, columns=["estimate", "ci_low", "ci_high"])
+    frame["row"] = [f"r{i}" for i in range(len(frame))]
+    ax = plots.estimates(frame, y="row")
+    points = [p for p in drawn_points(ax)["estimate"] if np.isfinite(p[0])]
+    assert len(points) + len(gids(ax, "note")) == len(frame)
+    assert len(segments(ax)) == int(
+        (frame["estimate"].notna() & frame["ci_low"].notna() & frame["ci_high"].notna()).sum()
+    )
+    plt.close("all")
+
+
+def test_severity_is_drawn_on_the_logit_scale():
+    frame = delta().drop(columns="condition").iloc[[0, 2]].assign(grader=["g0", "g1"])
+    ax = plots.severity(frame)
+    draw(ax)
+    assert "logit" in ax.get_xlabel()
+    assert "+0.4" in ticks(ax.xaxis)
+
+
+def test_naive_and_corrected_stand_beside_each_other():
+    frame = delta().rename(columns={"condition": "method"})
+    frame["method"] = ["naive", "per arm"] * 2
+    ax = plots.corrected(frame)
+    assert legend_texts(ax) == ["naive", "per arm"]
+    assert drawn_points(ax)["naive"][:, 0].tolist() == [0.5, 0.25]
+
+
+# threshold, roc, precision and recall -----------------------------------------------------------
+
+
+def calibration(**columns):
+    rows = [
+        {"rule": "any", "n": n, "measure": m, "estimate": e / n, "ci_low": e / n - 0.05,
+         "ci_high": e / n + 0.05, "chosen": n == 5, "limit": 0.05}
+        for n in (4, 5, 6)
+        for m, e in (("sensitivity", 4.0), ("false_flags_baseline", 1.0))
+    ]  # fmt: skip
+    return pd.DataFrame(rows).assign(**columns)
+
+
+def test_threshold_draws_one_curve_a_measure_with_intervals():
+    ax = plots.threshold(calibration())
+    found = drawn_points(ax)
+    assert found["sensitivity"][:, 1] == pytest.approx([4 / 4, 4 / 5, 4 / 6])
+    assert found["sensitivity"][:, 0] == pytest.approx([4, 5, 6], abs=0.25)
+    assert len(segments(ax)) == 6
+    assert ticks(ax.xaxis) == ["4", "5", "6"]
+
+
+def test_the_chosen_point_and_the_limit_are_marked():
+    ax = plots.threshold(calibration())
+    rings = [a for a in gids(ax, "chosen") if isinstance(a, mpl.lines.Line2D)]
+    assert sorted(float(r.get_ydata()[0]) for r in rings) == pytest.approx([0.2, 0.8])
+    (line,) = gids(ax, "reference")
+    assert line.get_ydata() == [0.05, 0.05]
+    assert legend_texts(ax) == [
+        "sensitivity", "false flags (baseline)", "limit (5%)", "chosen (n = 5)",
+    ]  # fmt: skip
+
+
+def test_a_measure_keeps_its_look_whichever_are_drawn():
+    both = plots.threshold(calibration())
+    alone = plots.threshold(calibration().query("measure == 'false_flags_baseline'"))
+    colors = [
+        {line.get_label(): line.get_color() for line in gids(ax, "estimate")}
+        for ax in (both, alone)
+    ]
+    name = style.plain("false_flags_baseline")
+    assert colors[0][name] == colors[1][name]
+
+
+def test_rules_differ_in_stroke_and_five_are_too_many():
+    two = pd.concat([calibration(), calibration(rule="share", chosen=False)])
+    ax = plots.threshold(two)
+    assert {"any", "share"} <= set(legend_texts(ax))
+    assert {line.get_linestyle() for line in gids(ax, "estimate")} == {"-", "--"}
+    five = pd.concat([calibration(rule=f"r{i}") for i in range(5)])
+    with pytest.raises(FrameError, match=r"found 5 rules; allowed: at most 4"):
+        plots.threshold(five)
+
+
+def test_threshold_needs_neither_rule_chosen_nor_limit():
+    ax = plots.threshold(calibration().drop(columns=["rule", "chosen", "limit"]))
+    assert gids(ax, "reference") == gids(ax, "chosen") == []
+    draw(ax)
+
+
+def test_an_undefined_rate_is_a_gap():
+    frame = calibration()
+    frame.loc[2, "estimate"] = NAN
+    found = drawn_points(plots.threshold(frame))["sensitivity"][:, 1]
+    assert np.isnan(found).tolist() == [False, True, False]
+
+
+def test_chosen_must_be_truth_values():
+    with pytest.raises(FrameError, match=r"column 'chosen' holds 'perhaps'.*truth values"):
+        plots.threshold(calibration(chosen="perhaps"))
+
+
+def test_roc_draws_the_rates_in_the_order_given():
+    frame = pd.DataFrame(
+        {
+            "false_positive_rate": [1.0, 0.2, 0.0],
+            "true_positive_rate": [1.0, 0.7, 0.0],
+            "auc": 0.75,
+            "chosen": [False, True, False],
+        }
+    )
+    ax = plots.roc(frame)
+    (line,) = gids(ax, "estimate")
+    assert line.get_xdata().tolist() == [1.0, 0.2, 0.0]
+    assert line.get_ydata().tolist() == [1.0, 0.7, 0.0]
+    assert legend_texts(ax) == ["thresholds (AUC 0.75)", "chosen", "chance"]
+    assert ax.get_aspect() == 1.0
+    assert [r.get_xdata().tolist() for r in gids(ax, "chosen")] == [[0.2]]
+
+
+def test_precision_recall_shows_the_prevalence():
+    frame = pd.DataFrame(
+        {"recall": [0.5, 1.0, 0.0], "precision": [0.9, 0.4, NAN], "rule": "any", "prevalence": 0.4}
+    )
+    ax = plots.precision_recall(frame, hue="rule")
+    assert gids(ax, "reference")[0].get_ydata() == [0.4, 0.4]
+    assert legend_texts(ax) == ["any", "prevalence (40%)"]
+    draw(ax)
+
+
+# strips -----------------------------------------------------------------------------------------
+
+
+def test_overlap_draws_one_mark_for_every_text():
+    frame = pd.DataFrame(
+        {"condition": ["skill", "baseline", "skill", "skill"], "share": [0.2, 0.0, 0.1, NAN]}
+    )
+    ax = plots.overlap(frame, limit=0.05)
+    found = drawn_points(ax)
+    assert found["baseline"][:, 0].tolist() == [0.0]
+    np.testing.assert_array_equal(found["skill"][:, 0], [0.2, 0.1, NAN])
+    assert np.all(np.abs(found["skill"][:, 1] - 1) < 0.5)
+    assert ticks(ax.yaxis) == ["baseline\n(n = 1)", "skill\n(n = 3, 1 undefined)"]
+    assert legend_texts(ax) == ["limit (5%)"]
+
+
+def test_overlap_by_level_and_in_tokens():
+    frame = pd.DataFrame({"level": ["near_copy", "fresh"], "longest_run": [12, 3]})
+    ax = plots.overlap(frame, x="longest_run", y="level")
+    draw(ax)
+    assert ticks(ax.yaxis) == ["near copy\n(n = 1)", "fresh\n(n = 1)"]
+    assert ax.get_xlabel() == "Longest shared run (content tokens)"
+
+
+def test_overlap_keeps_hues_in_lanes():
+    frame = pd.DataFrame(
+        {"skill": ["a"] * 40, "condition": ["baseline", "skill"] * 20, "share": np.arange(40) / 80}
+    )
+    found = drawn_points(plots.overlap(frame, y="skill", hue="condition"))
+    assert found["baseline"][:, 1].max() < found["skill"][:, 1].min()
+
+
+def test_overlap_refuses_scores_of_several_n():
+    frame = pd.DataFrame({"condition": "skill", "share": [0.1, 0.0], "n": [5, 6]})
+    with pytest.raises(FrameError, match=r"scores of several n \(5, 6\)"):
+        plots.overlap(frame)
+    assert len(plots.overlap(frame, y="n").get_yticks()) == 2
+
+
+def test_coverage_draws_each_design_against_the_line():
+    frame = pd.DataFrame(
+        {"method": ["ours", "ours", "Wald"], "coverage": [0.95, 0.96, 0.8], "design": list("aba")}
+    )
+    ax = plots.coverage(frame, hue="design")
+    assert gids(ax, "reference")[0].get_xdata() == [0.94, 0.94]
+    assert sorted(np.concatenate([p[:, 0] for p in drawn_points(ax).values()])) == [0.8, 0.95, 0.96]
+    assert ticks(ax.yaxis) == ["ours\n(2 designs)", "Wald\n(1 designs)"]
+    assert legend_texts(ax)[-1] == "target (94%)"
+
+
+# transfer ---------------------------------------------------------------------------------------
+
+
+def near_far():
+    return pd.DataFrame(
+        {
+            "transfer": ["far", "near", "near", "far", "gap"],
+            "condition": ["skill", "skill", "baseline", "baseline", "skill"],
+            "estimate": [0.7, 0.9, 0.2, 0.1, -0.2],
+            "ci_low": [0.6, 0.8, 0.1, 0.0, -0.4],
+            "ci_high": [0.8, 1.0, 0.3, 0.2, 0.0],
+        }
+    )
+
+
+def test_transfer_draws_near_far_and_the_gap():
+    ax = plots.transfer(near_far())
+    found = drawn_points(ax)
+    assert np.round(found["skill"][:, 0]).tolist() == [1, 0, 2]
+    assert found["skill"][:, 1].tolist() == [0.7, 0.9, -0.2]
+    assert found["baseline"][:, 1].tolist() == [0.2, 0.1]
+    assert len(segments(ax)) == 5
+    assert ticks(ax.xaxis) == ["Near", "Far", "Gap\n(far − near)"]
+
+
+def test_a_line_joins_near_and_far_of_one_condition():
+    pairs = {p.get_color(): list(p.get_ydata()) for p in gids(plots.transfer(near_far()), "pair")}
+    assert pairs == {"#0072B2": [0.9, 0.7], "#767676": [0.2, 0.1]}
+
+
+def test_the_gap_has_its_own_zero_line():
+    (zero,) = gids(plots.transfer(near_far()), "reference")
+    assert zero.get_segments()[0].tolist() == [[1.5, 0.0], [2.5, 0.0]]
+    assert gids(plots.transfer(near_far().query("transfer != 'gap'")), "reference") == []
+
+
+def test_transfer_takes_the_frame_of_the_gap_analysis_with_both_scopes():
+    rows = [
+        {"condition": "skill", "measure": m, "scope": s, "estimate": e, "ci_low": e - 0.1,
+         "ci_high": e + 0.1, "n": n, "ci_level": 0.95}
+        for s, n in (("within_dimensions", 20), ("pooled", 50))
+        for m, e in (("near_delta", 0.6), ("far_delta", 0.4), ("gap", -0.2))
+    ]  # fmt: skip
+    ax = plots.transfer(pd.DataFrame(rows))
+    assert ticks(ax.xaxis)[0].startswith("Near\n(delta)\nn = 20, 50")
+    assert legend_texts(ax) == ["skill", "within dimensions", "pooled"]
+    (hollow,) = gids(ax, "no interval")
+    assert hollow.get_ydata().tolist() == [0.6, 0.4, -0.2]
+    assert len(segments(ax)) == 6
+
+
+def test_rates_and_deltas_may_stand_in_one_frame():
+    gap = pd.DataFrame(
+        {"measure": ["near_delta", "gap"], "condition": "skill", "scope": "within_dimensions",
+         "estimate": [0.7, -0.1], "ci_low": [0.5, -0.3], "ci_high": [0.9, 0.1]}
+    )  # fmt: skip
+    both = pd.concat([near_far().query("transfer != 'gap'").assign(measure="rate_passed"), gap])
+    ax = plots.transfer(both)
+    assert [text.split("\n")[0] for text in ticks(ax.xaxis)] == ["Near", "Far", "Near", "Gap"]
+    assert legend_texts(ax) == ["baseline", "skill"]
+
+
+def test_an_unknown_gap_is_marked_and_its_reason_in_the_key():
+    frame = near_far().assign(note=["", "", "", "", "too few far cases"])
+    frame.loc[4, ["estimate", "ci_low", "ci_high"]] = NAN
+    ax = plots.transfer(frame)
+    (cross,) = gids(ax, "unknown")
+    assert round(cross.get_xdata()[0]) == 2
+    assert legend_texts(ax)[-1].startswith("undefined: too")
+
+
+def test_transfer_refuses_other_places_and_double_rows():
+    with pytest.raises(FrameError, match=r"holds 'middle'; allowed: near, far"):
+        plots.transfer(near_far().assign(transfer="middle"))
+    with pytest.raises(FrameError, match=r"two rows share the place and condition.*facet"):
+        plots.transfer(pd.concat([near_far(), near_far()]))
+
+
+# heat map and flips -----------------------------------------------------------------------------
+
+
+def rated():
+    return pd.DataFrame(
+        {
+            "comprehension_dimension": ["C9", "C1", "C9", "C1"],
+            "condition": ["skill", "skill", "baseline", "baseline"],
+            "estimate": [1.0, 0.25, NAN, 0.0],
+        }
+    )
+
+
+def test_dimensions_stand_in_their_order_and_values_are_printed():
+    ax = plots.dimensions(rated())
+    draw(ax)
+    assert ticks(ax.yaxis) == ["C1", "C9"]
+    assert ticks(ax.xaxis) == ["baseline", "skill"]
+    texts = {t.get_position(): t.get_text() for t in gids(ax, "value")}
+    assert texts == {(0.5, 0.5): "0", (1.5, 0.5): "25", (1.5, 1.5): "100"}
+    mesh = ax.collections[0].get_array()
+    np.testing.assert_array_equal(mesh.filled(NAN), [[0.0, 0.25], [NAN, 1.0]])
+
+
+def test_an_undefined_cell_is_hatched_and_one_without_row_is_white():
+    (patch,) = gids(plots.dimensions(rated()), "undefined")
+    assert patch.get_xy() == (0, 1)
+    assert patch.get_hatch()
+    assert gids(plots.dimensions(rated().dropna()), "undefined") == []
+
+
+def test_rates_are_coloured_from_0_to_1_and_differences_around_0():
+    rates = plots.dimensions(rated()).collections[0]
+    assert (rates.norm.vmin, rates.norm.vmax, rates.cmap.name) == (0, 1, "cividis")
+    ax = plots.dimensions(rated().assign(estimate=[0.5, -0.1, 0.2, 0.0]), null=0)
+    mesh = ax.collections[0]
+    assert (mesh.norm.vmin, mesh.norm.vcenter, mesh.norm.vmax) == (-0.5, 0, 0.5)
+    assert {t.get_text() for t in gids(ax, "value")} == {"+50", "\N{MINUS SIGN}10", "+20", "0"}
+
+
+def test_printed_values_stand_out_from_their_cell():
+    frame = pd.DataFrame(
+        {"comprehension_dimension": [f"C{i}" for i in range(1, 10)], "condition": "skill",
+         "estimate": np.linspace(0, 1, 9)}
+    )  # fmt: skip
+    ax = plots.dimensions(frame)
+    mesh = ax.collections[0]
+    for text, value in zip(gids(ax, "value"), frame["estimate"], strict=True):
+        red, green, blue = (
+            c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+            for c in mesh.cmap(mesh.norm(value))[:3]
+        )
+        light = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+        ink = 0.0 if text.get_color() == "black" else 1.0
+        assert (max(light, ink) + 0.05) / (min(light, ink) + 0.05) >= 4.5
+
+
+def test_a_heat_map_of_nothing_known_is_still_drawn():
+    ax = plots.dimensions(rated().assign(estimate=NAN), null=0)
+    draw(ax)
+    assert len(gids(ax, "undefined")) == 4
+
+
+def test_two_rows_on_a_cell_are_refused():
+    with pytest.raises(FrameError, match=r"share a cell of condition and comprehension_dimension"):
+        plots.dimensions(pd.concat([rated(), rated()]))
+
+
+def test_flips_print_the_counts_and_frame_the_flips():
+    frame = pd.DataFrame(
+        {"old": [False, True, True, False], "new": [True, True, False, False],
+         "count": [5, 310, 12, 1347]}
+    )  # fmt: skip
+    ax = plots.flips(frame)
+    assert ticks(ax.xaxis) == ticks(ax.yaxis) == ["PASS", "FAIL"]
+    texts = {t.get_position(): t.get_text() for t in gids(ax, "value")}
+    assert texts == {(0.5, 0.5): "310", (1.5, 0.5): "12", (0.5, 1.5): "5", (1.5, 1.5): "1,347"}
+    assert len(gids(ax, "flip")) == 2
+
+
+def test_a_pair_that_never_came_is_white():
+    frame = pd.DataFrame({"old": [True, True], "new": [True, False], "count": [3, 1]})
+    assert len(gids(plots.flips(frame), "value")) == 2
+
+
+# curves -----------------------------------------------------------------------------------------
+
+
+def path():
+    return pd.DataFrame({"check": [1, 2, 3, 4], "cusum": [0.0, 1.1, 2.2, 3.3]})
+
+
+def test_cusum_draws_path_limit_and_alarm():
+    ax = plots.cusum(path().assign(limit=3.0, alarm=[False, False, False, True]))
+    assert gids(ax, "path")[0].get_ydata().tolist() == [0.0, 1.1, 2.2, 3.3]
+    assert gids(ax, "limit")[0].get_ydata().tolist() == [3.0] * 4
+    assert gids(ax, "alarm")[0].get_xdata() == [4, 4]
+    assert gids(ax, "alarm point")[0].get_ydata().tolist() == [3.3]
+    assert legend_texts(ax) == ["CUSUM", "limit (3)", "alarm (at 4)"]
+
+
+def test_cusum_takes_limit_and_alarm_as_numbers_and_no_alarm():
+    ax = plots.cusum(path(), limit=2.0, alarm=3)
+    assert gids(ax, "alarm")[0].get_xdata() == [3, 3]
+    for none in (None, NAN):
+        assert gids(plots.cusum(path(), limit=2.0, alarm=none), "alarm") == []
+    assert gids(plots.cusum(path(), limit=2.0), "alarm") == []
+    with pytest.raises(FrameError, match="no column 'limit'"):
+        plots.cusum(path())
+
+
+def test_power_draws_a_curve_for_each_effect():
+    frame = pd.DataFrame(
+        {"n_cases": [10, 20] * 2, "effect": [0.1, 0.1, 0.2, 0.2], "power": [0.2, 0.4, 0.5, 0.9]}
+    )
+    ax = plots.power(frame, hue="effect")
+    found = [line.get_ydata().tolist() for line in gids(ax, "estimate")]
+    assert found == [[0.2, 0.4], [0.5, 0.9]]
+    assert legend_texts(ax) == ["effect 0.1", "effect 0.2", "target (80%)"]
+    assert ax.get_xlabel() == "Number of cases"
+    assert len(segments(ax)) == 0
+
+
+# facets -----------------------------------------------------------------------------------------
+
+
+def test_facets_draw_each_row_once_with_one_key():
+    frame = pd.concat([near_far().assign(skill=s) for s in ("b", "a")])
+    fig, axes = plots.facet(frame, plots.transfer, by="skill", title="skill {}")
+    assert [ax.get_title() for ax in axes] == ["skill b", "skill a"]
+    assert sum(len(p) for ax in axes for p in drawn_points(ax).values()) == len(frame)
+    assert [ax.get_legend() for ax in axes] == [None, None]
+    assert [t.get_text() for t in fig.legends[0].get_texts()] == ["baseline", "skill"]
+    fig.draw_without_rendering()
+
+
+def test_a_level_keeps_its_colour_in_every_facet():
+    frame = delta().drop(columns="condition").assign(grader=["g0", "g1", "g1", "g0"])
+    frame = frame.drop(index=0)
+    _, axes = plots.facet(frame, plots.estimates, by="skill", y="skill", hue="grader")
+    colors = [{n.get_label(): n.get_color() for n in gids(ax, "estimate")} for ax in axes]
+    assert colors[0]["g1"] == colors[1]["g1"]
+
+
+def test_facets_without_levels_or_too_many_are_refused():
+    with pytest.raises(FrameError, match=r"'skill' has 0 levels; allowed: 1 to 24"):
+        plots.facet(delta().iloc[:0], plots.estimates, by="skill", y="skill")
+
+
+# everything -------------------------------------------------------------------------------------
+
+
+def every_plot(text):
+    """Return one call a plot whose labels all come from outside."""
+    one = delta().drop(columns="condition").iloc[:1].assign(skill=text, g=text, note=text)
+    unknown = one.assign(estimate=NAN)
+    two = pd.DataFrame({"x": [0.1, 0.2], "y": [0.3, 0.4], "g": text})
+    near = near_far().assign(condition=[text] * 4 + [f"{text} 2"])
+    near = near.drop_duplicates(["transfer", "condition"])
+    cell = pd.DataFrame({"a": [text], "b": [text], "estimate": [0.5]})
+    return {
+        "estimates": lambda: plots.estimates(one, y="skill", hue="g", label=style.plain(text)),
+        "unknown": lambda: plots.estimates(unknown, y="skill", hue="g"),
+        "threshold": lambda: plots.threshold(calibration(measure=text, rule=text)[:3]),
+        "roc": lambda: plots.roc(two, x="x", y="y", hue="g"),
+        "precision_recall": lambda: plots.precision_recall(two, x="x", y="y", hue="g"),
+        "overlap": lambda: plots.overlap(two, x="x", y="g", hue="g"),
+        "coverage": lambda: plots.coverage(two, x="x", y="g", hue="g"),
+        "transfer": lambda: plots.transfer(near.assign(note=text)),
+        "dimensions": lambda: plots.dimensions(cell, x="a", y="b"),
+        "flips": lambda: plots.flips(cell, x="a", y="b", value="estimate"),
+        "power": lambda: plots.power(two, x="x", y="y", hue="g"),
+        "facet": lambda: plots.facet(two, plots.power, by="g", x="x", y="y")[1][0],
+    }
+
+
+@pytest.mark.parametrize("name", list(every_plot("x")))
+def test_hostile_labels_are_shown_and_neither_parsed_nor_clipped(name, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ax = every_plot(HOSTILE)[name]()
+        style.save(ax.figure, tmp_path / "fig", data={"d": pd.DataFrame({"x": [1]})})
+    for text in ax.figure.findobj(mpl.text.Text):
+        assert text._preprocess_math(text.get_text())[1] is False, text.get_text()
+    if ax.get_legend() is not None:
+        assert any("x {1}" in t or "x_{1}" in t for t in legend_texts(ax))
+
+
+@pytest.mark.parametrize("name", ["estimates", "overlap", "transfer", "dimensions", "threshold"])
+def test_an_empty_frame_gives_empty_axes_and_no_warning(name):
+    empty = {
+        "estimates": lambda: plots.estimates(delta().iloc[:0], y="skill"),
+        "overlap": lambda: plots.overlap(pd.DataFrame({"condition": [], "share": []})),
+        "transfer": lambda: plots.transfer(near_far().iloc[:0]),
+        "dimensions": lambda: plots.dimensions(rated().iloc[:0]),
+        "threshold": lambda: plots.threshold(calibration().iloc[:0]),
+    }
+    draw(empty[name]())
+
+
+def test_a_plot_draws_on_the_axes_it_is_given():
+    fig, (a, b) = style.figure("text", ncols=2)
+    assert plots.estimates(delta(), y="skill", ax=a) is a
+    assert plots.transfer(near_far(), ax=b) is b
+    assert fig.axes == [a, b]
+    fig.draw_without_rendering()
+
+
+def test_what_is_no_frame_is_refused():
+    with pytest.raises(FrameError, match="expected a pandas DataFrame, found list"):
+        plots.estimates([1, 2], y="skill")
