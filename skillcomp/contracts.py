@@ -392,10 +392,11 @@ def _convert(values: pd.Series, dtype: Any) -> pd.Series:
         converted: pd.Series = values.astype(dtype)
         return converted
     if isinstance(values.dtype, pd.CategoricalDtype):
-        values = values.astype(values.cat.categories.dtype)
+        values = pd.Series(values.astype(values.cat.categories.dtype))
     present = values.dropna()
     if present.empty:
-        return pd.Series(None, index=values.index, dtype=dtype)
+        absent: pd.Series = pd.Series(None, index=values.index, dtype=dtype)
+        return absent
     match dtype:
         case "str":
             return _to_text(values, present)

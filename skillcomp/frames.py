@@ -154,7 +154,9 @@ def attempts(
 
 
 def _n_words(answers: pd.Series) -> pd.Series:
-    return answers.str.count(r"\S+").astype("Int64")
+    # str.split is a third of the time of a regular expression; both part at the same white space
+    counts = [len(a.split()) if isinstance(a, str) else None for a in answers.to_numpy(object)]
+    return pd.Series(counts, index=answers.index, dtype="Int64")
 
 
 def _wanted(values: pd.Series, asked: str | Sequence[str] | None) -> pd.Series:
@@ -250,17 +252,19 @@ def normalise_quote(text: str) -> str:
 
 
 def _evidence_found(quotes: pd.Series, answers: pd.Series, position: np.ndarray) -> pd.Series:
-    found = pd.Series(pd.NA, index=quotes.index, dtype="boolean")
-    quoted = np.flatnonzero(quotes.str.strip().fillna("").ne("").to_numpy())
-    if not len(quoted):
-        return found
-    plain = [normalise_quote(a) if isinstance(a, str) else None for a in answers]
-    values: list[bool | None] = []
-    for row, quote in zip(quoted, quotes.iloc[quoted], strict=True):
-        answer = plain[position[row]]
-        values.append(None if answer is None else normalise_quote(quote) in answer)
-    found.iloc[quoted] = pd.array(values, dtype="boolean")
-    return found
+    found: list[bool | None] = [None] * len(quotes)
+    texts, plain = answers.to_numpy(object), {}
+    for row, (quote, at) in enumerate(zip(quotes.to_numpy(object), position, strict=True)):
+        answer = texts[at]
+        if not (isinstance(quote, str) and quote.strip() and isinstance(answer, str)):
+            continue
+        if quote in answer:  # then it stands in the normalised answer as well
+            found[row] = True
+            continue
+        if at not in plain:
+            plain[at] = normalise_quote(answer)
+        found[row] = normalise_quote(quote) in plain[at]
+    return pd.Series(found, index=quotes.index, dtype="boolean")
 
 
 def outcomes(verdicts: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.DataFrame:

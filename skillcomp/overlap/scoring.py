@@ -1,4 +1,4 @@
-"""Copying: how much of a text stands word for word in the skill it should have learned from."""
+"""What each text shares word for word with the skill it should have learned from."""
 
 from __future__ import annotations
 

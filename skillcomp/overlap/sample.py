@@ -1,0 +1,223 @@
+"""The texts of a calibration by class, the candidate rules, and the choice among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skillcomp.errors import FrameError, suggest
+from skillcomp.stats.results import NAN
+
+__all__ = ["Chooser", "Group", "Sample", "Settings", "make_sample"]
+
+Floats = NDArray[np.float64]
+MAX_CUTS = 40  # cuts of the share tried for each n
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user asked for."""
+
+    positive: tuple[str, ...]
+    nulls: tuple[str, ...]
+    max_false_flags: float
+    ci_level: float
+    n_resamples: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """The texts of one class: flags by candidate, and the units that they come from.
+
+    Attributes
+    ----------
+    name : str
+        ``positive``, or the name of a level or condition.
+    passages : bool
+        Whether the texts are passages (units are documents) or attempts (units are cases).
+    flags : ndarray of bool, shape (texts, candidates)
+    share : ndarray of float, shape (texts, lengths)
+    units : ndarray of int, shape (texts,)
+    tokens : ndarray of float, shape (texts,)
+        Content tokens of each text.
+    """
+
+    name: str
+    passages: bool
+    flags: NDArray[np.bool_]
+    share: Floats
+    units: NDArray[np.intp]
+    tokens: Floats
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Candidates in order of preference, and every class of texts with its flags.
+
+    Attributes
+    ----------
+    candidates : pandas.DataFrame
+        rule, n, cut: ``any`` before ``share``, longer n-grams first.
+    lengths : tuple of int
+        The n-gram lengths, ascending.
+    positive : Group
+    nulls, others : tuple of Group
+        The nulls that the limit applies to; every other level or condition, shown beside.
+    n_documents, n_cases : int
+        Units of passages and of attempts.
+    answer_tokens : float
+        Median content tokens of the answers that are not a null; NaN without any.
+    """
+
+    candidates: pd.DataFrame
+    lengths: tuple[int, ...]
+    positive: Group
+    nulls: tuple[Group, ...]
+    others: tuple[Group, ...]
+    n_documents: int
+    n_cases: int
+    answer_tokens: float
+
+    def n_units(self, group: Group) -> int:
+        """Return how many units a group's kind of text has."""
+        return self.n_documents if group.passages else self.n_cases
+
+
+def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
+    """Sort scored attempts and passages into classes and list the candidates.
+
+    Parameters
+    ----------
+    shared : pandas.DataFrame
+        Rows of :func:`skillcomp.overlap.score` for attempts and passages together.
+    settings : Settings
+        Which levels copy, and which levels or conditions are nulls.
+
+    Returns
+    -------
+    Sample
+
+    Raises
+    ------
+    FrameError
+        If a level or condition is not there, or no passage copies.
+    """
+    names = shared["level"].where(shared["kind"].eq("passage"), shared["condition"])
+    known = shared[shared["any_shared"].notna() & names.notna()].assign(name=names)
+    _named(settings, known)
+    known = known.assign(
+        text=known["passage_id"].where(known["kind"].eq("passage"), known["attempt_id"]),
+        any=known["any_shared"].astype("float64"),
+        # a text without an n-gram shares nothing
+        share=known["share"].fillna(0.0),
+    )
+    keys = ["kind", "name", "text"]
+    wide = known.pivot(index=keys, columns="n", values=["any", "share"])
+    about = known.drop_duplicates(keys).set_index(keys).loc[wide.index]
+    lengths = tuple(int(n) for n in wide["any"].columns)
+    positive = wide.index.get_level_values("name").isin(settings.positive)
+    passages = wide.index.get_level_values("kind") == "passage"
+    share, any_ = wide["share"].to_numpy(), wide["any"].to_numpy() > 0
+    candidates = _candidates(lengths, share, positive | _nulls(wide.index, settings))
+    flags = _flags(candidates, lengths, any_, share)
+    document = about["document"].fillna(about["passage_id"])
+    codes = np.where(passages, pd.factorize(document)[0], pd.factorize(about["case_id"])[0])
+    tokens = about["n_tokens"].to_numpy(dtype=float)
+
+    def group(name: str, mask: NDArray[np.bool_]) -> Group:
+        of_passages = bool(passages[mask].all())
+        return Group(name, of_passages, flags[mask], share[mask], codes[mask], tokens[mask])
+
+    level = wide.index.get_level_values("name").to_numpy()
+    rest = [n for n in dict.fromkeys(level) if n not in (*settings.nulls, *settings.positive)]
+    answers = ~passages & ~np.isin(level, settings.nulls)
+    return Sample(
+        candidates,
+        lengths,
+        group("positive", positive),
+        tuple(group(name, level == name) for name in settings.nulls),
+        tuple(group(name, level == name) for name in rest),
+        int(codes[passages].max(initial=-1)) + 1,
+        int(codes[~passages].max(initial=-1)) + 1,
+        float(np.median(tokens[answers])) if answers.any() else NAN,
+    )
+
+
+def _named(settings: Settings, known: pd.DataFrame) -> None:
+    levels = set(known.loc[known["kind"].eq("passage"), "name"])
+    there = [*sorted(levels), *sorted(set(known["name"]) - levels)]
+    for what, names, allowed in (
+        ("positive", settings.positive, sorted(levels)),
+        ("nulls", settings.nulls, there),
+    ):
+        for name in names:
+            if name not in allowed:
+                raise FrameError(
+                    f"overlap.calibrate: {what} names '{name}', which no text has; "
+                    f"there: {', '.join(allowed) or 'none'}." + suggest(name, allowed)
+                )
+    both = sorted(set(settings.positive) & set(settings.nulls))
+    if both:
+        raise FrameError(f"overlap.calibrate: '{both[0]}' is named as positive and as a null.")
+
+
+def _nulls(index: pd.Index, settings: Settings) -> NDArray[np.bool_]:
+    return np.asarray(index.get_level_values("name").isin(settings.nulls))
+
+
+def _candidates(lengths: Sequence[int], share: Floats, judged: NDArray[np.bool_]) -> pd.DataFrame:
+    """List the rules tried; ``any`` first and longer n-grams first, for ties."""
+    rows = [("any", n, NAN) for n in reversed(lengths)]
+    for column, n in reversed(list(enumerate(lengths))):
+        values = np.unique(share[judged, column])
+        middle = (values[1:] + values[:-1]) / 2
+        if len(middle) > MAX_CUTS:
+            middle = np.unique(np.quantile(middle, np.linspace(0, 1, MAX_CUTS)))
+        rows += [("share", n, float(cut)) for cut in middle]
+    return pd.DataFrame(rows, columns=["rule", "n", "cut"])
+
+
+def _flags(
+    candidates: pd.DataFrame, lengths: Sequence[int], any_: NDArray[np.bool_], share: Floats
+) -> NDArray[np.bool_]:
+    column = np.searchsorted(lengths, candidates["n"].to_numpy())
+    by_share = share[:, column] >= candidates["cut"].fillna(np.inf).to_numpy()
+    return np.where(candidates["rule"].eq("any").to_numpy(), any_[:, column], by_share)
+
+
+class Chooser:
+    """Chooses a candidate under weights of the units, as often as asked."""
+
+    def __init__(self, sample: Sample, nulls: Sequence[Group], limit: float) -> None:
+        self.limit = limit
+        self.groups = [sample.positive, *nulls]
+        self.tables = [_counts(group, sample.n_units(group)) for group in self.groups]
+
+    def rates(self, documents: Floats, cases: Floats) -> list[Floats]:
+        """Return the flagged share of each group by candidate; one row per row of weights."""
+        found = []
+        for group, (flagged, texts) in zip(self.groups, self.tables, strict=True):
+            weights = documents if group.passages else cases
+            with np.errstate(invalid="ignore", divide="ignore"):
+                found.append((weights @ flagged) / (weights @ texts)[:, None])
+        return found
+
+    def choose(self, documents: Floats, cases: Floats) -> NDArray[np.intp]:
+        """Return the chosen candidate for each row of weights; -1 where none keeps the limit."""
+        sensitivity, *nulls = self.rates(documents, cases)
+        allowed = np.all([rate <= self.limit for rate in nulls], axis=0)
+        gain = np.where(allowed & np.isfinite(sensitivity), sensitivity, -1.0)
+        best = np.argmax(gain >= gain.max(axis=1, keepdims=True) - 1e-12, axis=1)
+        usable = gain.max(axis=1) > 0
+        return np.where(usable, best, -1)
+
+
+def _counts(group: Group, n_units: int) -> tuple[Floats, Floats]:
+    flagged = np.zeros((n_units, group.flags.shape[1]))
+    np.add.at(flagged, group.units, group.flags.astype(np.float64))
+    return flagged, np.bincount(group.units, minlength=n_units).astype(np.float64)
