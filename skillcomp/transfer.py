@@ -228,9 +228,13 @@ def _rows(
     means = np.array([[side["rate1"].mean(), side["rate0"].mean()] for side in sides])
     near_edge = bool((means > BOUNDARY).any() or (means < 1 - BOUNDARY).any())
     collapsed = any(not np.isfinite(one.low) for one in found.values())
+    spans = [1.0 if measure != "gap" else 2.0 for measure in found]
+    outside = any(
+        max(-one.low, one.high) > span for one, span in zip(found.values(), spans, strict=True)
+    )
     usable = bool(pairs["n1"].gt(0).all() and pairs["n0"].gt(0).all())
-    if (near_edge or collapsed) and usable and (value == "passed" or collapsed):
-        why = "a rate beyond 0.9 or 0.1" if near_edge else "no spread between clusters"
+    if usable and (collapsed or outside or (near_edge and value == "passed")):
+        why = "a rate beyond 0.9 or 0.1" if near_edge else "too little spread between clusters"
         found = _by_mover(found, sides, ci_level)
         note = f"{note}; {why}: limits by MOVER from two score intervals"
     elif collapsed:

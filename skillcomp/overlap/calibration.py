@@ -90,7 +90,8 @@ def calibrate(
 
         rule : str, ``any`` (a shared n-gram flags) or ``share`` (a share of at least ``cut`` flags)
         n : Int64, tokens of the n-gram (not a number of texts: that is ``n_texts``)
-        cut : float64, for ``share``: the cut that finds most copies within the limit
+        cut : float64, for ``share``: the cut that finds most copies within the limit (of several,
+            the middle one)
         measure : str
             ``sensitivity`` among the copies and ``specificity`` among the passages of the nulls,
             by document; ``false_flags_<null>`` for each null, with its upper bound and, where the

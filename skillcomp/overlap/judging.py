@@ -58,7 +58,8 @@ def _shown(sample: Sample, chooser: Chooser, ones: Any, chosen: int) -> list[int
         picked.append(int(np.flatnonzero(here & table["rule"].eq("any").to_numpy())[0]))
         cuts = np.flatnonzero(here & table["rule"].eq("share").to_numpy() & allowed)
         if len(cuts):
-            picked.append(int(cuts[np.argmax(sensitivity[cuts])]))
+            best = cuts[sensitivity[cuts] >= sensitivity[cuts].max() - 1e-12]
+            picked.append(int(best[len(best) // 2]))  # as far from both classes as can be
     return picked if chosen < 0 or chosen in picked else [*picked, chosen]
 
 

@@ -15,7 +15,7 @@ from skillcomp.stats.results import NAN
 __all__ = ["Chooser", "Group", "Sample", "Settings", "make_sample"]
 
 Floats = NDArray[np.float64]
-MAX_CUTS = 40  # cuts of the share tried for each n
+MAX_CUTS = 200  # cuts of the share tried for each n
 
 
 @dataclass(frozen=True)
