@@ -22,7 +22,7 @@ from skillcomp.stats.effective import (
     tango_effective,
     wilson_effective,
 )
-from skillcomp.stats.moments import ZERO_VARIANCE, Clusters, cluster_codes
+from skillcomp.stats.moments import ZERO_VARIANCE, cluster_codes, complete_values, join_notes
 from skillcomp.stats.pairs import ONE_CLUSTER
 from skillcomp.stats.results import Interval, check_level, undefined
 from skillcomp.stats.score import quantile, wilson_limits
@@ -337,36 +337,17 @@ def cr2_mean(
     """
     check_level(ci_level)
     label = "CR2 with Satterthwaite t"
-    numbers = np.asarray(values, float)
-    labels = None if clusters is None else np.asarray(clusters)
-    if numbers.ndim != 1 or (labels is not None and len(labels) != len(numbers)):
-        raise ValueError(
-            f"values must be one-dimensional with one cluster each, found shape {numbers.shape}"
-            + ("." if labels is None else f" and {len(labels)} labels.")
-        )
-    keep = np.isfinite(numbers)
-    dropped = int((~keep).sum())
-    note = f"{dropped} missing {'value' if dropped == 1 else 'values'} left out" if dropped else ""
-    numbers = numbers[keep]
-    if bounds is not None and numbers.size:
-        _check_bounds(numbers, bounds)
-    groups = Clusters.of(None if labels is None else labels[keep], len(numbers))
+    numbers, groups, note = complete_values(values, clusters)
     if groups.n == 0:
         return undefined(label, note or "no values", ci_level=ci_level, n=0.0)
+    if bounds is not None:
+        _check_bounds(numbers, bounds)
     mean = float(numbers.mean())
-    bare = Interval(
-        mean,
-        math.nan,
-        math.nan,
-        ci_level,
-        label,
-        note,
-        n=float(groups.n),
-        n_clusters=float(groups.count),
-    )
+    sizes = {"n": float(groups.n), "n_clusters": float(groups.count)}
+    bare = Interval(mean, math.nan, math.nan, ci_level, label, note, **sizes)
     if groups.count == 1:
         reason = ONE_CLUSTER if groups.n > 1 else "one case has no standard error"
-        return replace(bare, note="; ".join(filter(None, (reason, note))))
+        return replace(bare, note=join_notes(reason, note))
     totals = groups.totals(numbers - mean)
     scale = max(1.0, float(np.abs(numbers).max())) ** 2
     variance = float(groups.covariance(totals, totals))
@@ -388,17 +369,16 @@ def _check_bounds(numbers: Floats, bounds: tuple[float, float]) -> None:
 def _collapsed_mean(bare: Interval, bounds: tuple[float, float] | None) -> Interval:
     reason = "standard error collapsed to 0 (no variation between clusters)"
     if bounds is None:
-        notes = (f"{reason}: no interval; use a score interval", bare.note)
-        return replace(bare, se=0.0, note="; ".join(filter(None, notes)))
+        note = join_notes(f"{reason}: no interval; use a score interval", bare.note)
+        return replace(bare, se=0.0, note=note)
     least, most = bounds
     share = (bare.estimate - least) / (most - least)
     low, high = wilson_limits(share, bare.n_clusters, quantile(bare.ci_level))
-    notes = (f"{reason}: Wilson with the clusters as units instead", bare.note)
     return replace(
         bare,
         low=least + float(low) * (most - least),
         high=least + float(high) * (most - least),
         method=f"Wilson on {bare.n_clusters:.0f} clusters within [{least:g}, {most:g}]",
-        note="; ".join(filter(None, notes)),
+        note=join_notes(f"{reason}: Wilson with the clusters as units instead", bare.note),
         se=0.0,
     )

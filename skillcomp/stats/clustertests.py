@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chi2
 
-from skillcomp.stats.moments import Clusters
+from skillcomp.stats.moments import complete_values, join_notes
 from skillcomp.stats.results import HypothesisTest
 
 __all__ = ["durkalski", "obuchowski", "sign_flip"]
@@ -195,14 +195,8 @@ def sign_flip(
     >>> sign_flip([1.0, 2.0, 1.5, 0.5, 1.0, 2.5]).p_value
     0.03125
     """
-    numbers = np.asarray(values, float) - null
-    keep = np.isfinite(numbers)
-    labels = None if clusters is None else np.asarray(clusters)
-    if labels is not None and len(labels) != len(numbers):
-        raise ValueError(f"clusters must name {len(numbers)} cases, found {len(labels)} labels.")
-    groups = Clusters.of(None if labels is None else labels[keep], int(keep.sum()))
-    dropped = int((~keep).sum())
-    note = f"{dropped} missing {'value' if dropped == 1 else 'values'} left out" if dropped else ""
+    numbers, groups, note = complete_values(values, clusters)
+    numbers = numbers - null
     exact = groups.count <= _ENUMERATED
     label = f"sign flips of {groups.count} clusters, " + (
         f"all {2**groups.count} patterns"
@@ -211,10 +205,10 @@ def sign_flip(
     )
     if groups.count == 0:
         return HypothesisTest(math.nan, math.nan, label, note or "no values")
-    totals, sizes = groups.totals(numbers[keep]), groups.sizes
+    totals, sizes = groups.totals(numbers), groups.sizes
     if not totals.any():
         reason = "every cluster sums to the null value: p = 1"
-        return HypothesisTest(0.0, 1.0, label, "; ".join(filter(None, (reason, note))))
+        return HypothesisTest(0.0, 1.0, label, join_notes(reason, note))
     observed = _bounded_t(totals.sum(), (totals * sizes).sum(), totals, sizes)
     sums = _signed_sums(totals, sizes) if exact else _drawn_sums(totals, sizes, n_resamples, seed)
     # The comparison allows for rounding, or patterns that tie with the observed one get lost.
@@ -222,7 +216,7 @@ def sign_flip(
     p_value = reached / len(sums[0]) if exact else (reached + 1) / (n_resamples + 1)
     if groups.count < 6:
         floor = f"with {groups.count} clusters p cannot fall below {2 / 2**groups.count:g}"
-        note = "; ".join(filter(None, (floor, note)))
+        note = join_notes(floor, note)
     sign = math.copysign(1.0, totals.sum())
     statistic = sign * math.sqrt(observed / (1 - observed)) if observed < 1 else sign * math.inf
     return HypothesisTest(statistic, p_value, label, note)

@@ -13,7 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skillcomp.stats.moments import Clusters, as_rates, attempt_ceiling, effective_n
+from skillcomp.stats.moments import (
+    as_rates,
+    attempt_ceiling,
+    complete_values,
+    effective_n,
+    join_notes,
+)
 from skillcomp.stats.paired import tango
 from skillcomp.stats.pairs import (
     ONE_CLUSTER,
@@ -257,25 +263,19 @@ def wilson_effective(
     (0.833, 3.0, True)
     """
     check_level(ci_level)
-    rates = as_rates(values, "values")
-    tries = np.ones(len(rates)) if attempts is None else np.asarray(attempts, float)
-    tries = np.broadcast_to(tries, rates.shape)
-    labels = None if clusters is None else np.asarray(clusters)
-    if labels is not None and len(labels) != len(rates):
-        raise ValueError(f"clusters must name {len(rates)} cases, found {len(labels)} labels.")
-    keep = np.isfinite(rates) & (tries > 0)
-    rates, tries = rates[keep], tries[keep]
-    dropped = int((~keep).sum())
-    note = f"{dropped} missing {'value' if dropped == 1 else 'values'} left out" if dropped else ""
-    groups = Clusters.of(None if labels is None else labels[keep], len(rates))
+    known = as_rates(values, "values")
+    tries = np.broadcast_to(np.asarray(1 if attempts is None else attempts, float), known.shape)
+    usable = np.isfinite(known) & (tries > 0)
+    rates, groups, note = complete_values(known, clusters, usable)
+    tries = tries[usable]
     label = "Wilson on effective n"
     if groups.n == 0:
         return undefined(label, note or "no cases", ci_level=ci_level, n=0.0)
     rate = float(rates.mean())
     sizes = {"n": float(groups.n), "n_clusters": float(groups.count)}
     if groups.count == 1 < groups.n:
-        notes = "; ".join(filter(None, (ONE_CLUSTER, note)))
-        return Interval(rate, math.nan, math.nan, ci_level, label, notes, **sizes)
+        note = join_notes(ONE_CLUSTER, note)
+        return Interval(rate, math.nan, math.nan, ci_level, label, note, **sizes)
     units, df, se = 1.0, math.inf, math.nan
     if groups.n > 1:
         totals = groups.totals(rates - rate)

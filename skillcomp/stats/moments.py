@@ -13,7 +13,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Clusters", "attempt_ceiling", "cluster_codes", "effective_n"]
+__all__ = [
+    "Clusters",
+    "as_rates",
+    "attempt_ceiling",
+    "cluster_codes",
+    "complete_values",
+    "effective_n",
+    "join_notes",
+]
 
 Floats = NDArray[np.float64]
 
@@ -161,6 +169,68 @@ class Clusters:
         own = (share**2).sum()
         crossed = (weight * share**2).sum() ** 2 - (weight**2 * share**4).sum()
         return float(1.0 / (own + crossed))
+
+
+def complete_values(
+    values: ArrayLike, clusters: Any, usable: ArrayLike | None = None
+) -> tuple[Floats, Clusters, str]:
+    """Keep the cases with a value, sort them by cluster and say how many were left out.
+
+    Parameters
+    ----------
+    values : array_like of float, shape (n,)
+        One value per case, NaN where unknown.
+    clusters : array_like of shape (n,) or None
+        Cluster of each case.
+    usable : array_like of bool, shape (n,), optional
+        Cases to keep besides having a value.
+
+    Returns
+    -------
+    values : ndarray of float64
+        The known values.
+    clusters : Clusters
+        Their clusters.
+    note : str
+        How many were left out, empty when none.
+
+    Raises
+    ------
+    ValueError
+        When the values are not one-dimensional or the lengths differ.
+    """
+    numbers = np.asarray(values, float)
+    if numbers.ndim != 1:
+        raise ValueError(f"values must be one-dimensional, found shape {numbers.shape}.")
+    labels = None if clusters is None else np.asarray(clusters)
+    if labels is not None and len(labels) != len(numbers):
+        raise ValueError(
+            f"there must be one cluster label for each of {len(numbers)} cases, found "
+            f"{len(labels)} labels."
+        )
+    keep = np.isfinite(numbers)
+    if usable is not None:
+        keep &= np.asarray(usable, dtype=bool)
+    dropped = int((~keep).sum())
+    note = f"{dropped} missing {'value' if dropped == 1 else 'values'} left out" if dropped else ""
+    groups = Clusters.of(None if labels is None else labels[keep], int(keep.sum()))
+    return numbers[keep], groups, note
+
+
+def join_notes(*notes: str) -> str:
+    """Join the notes that say something.
+
+    Parameters
+    ----------
+    *notes : str
+        Notes, some of them empty.
+
+    Returns
+    -------
+    str
+        The others, separated by semicolons.
+    """
+    return "; ".join(filter(None, notes))
 
 
 def attempt_ceiling(passes: Floats, attempts: Floats) -> Floats:

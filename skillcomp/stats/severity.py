@@ -12,7 +12,7 @@ from scipy.stats import t as student_t
 from statsmodels.discrete.conditional_models import ConditionalLogit
 from statsmodels.stats.contingency_tables import cochrans_q
 
-from skillcomp.stats.moments import Clusters
+from skillcomp.stats.moments import Clusters, join_notes
 from skillcomp.stats.results import HypothesisTest, Interval, check_level, undefined
 
 __all__ = ["cochran_q", "severity_shift"]
@@ -190,6 +190,6 @@ def cochran_q(verdicts: ArrayLike) -> HypothesisTest:
     df = table.shape[1] - 1.0
     if not len(table) or (table == table[:, :1]).all():
         reason = "the versions agree on every item: p = 1"
-        return HypothesisTest(0.0, 1.0, "Cochran's Q", "; ".join(filter(None, (reason, note))), df)
+        return HypothesisTest(0.0, 1.0, "Cochran's Q", join_notes(reason, note), df)
     found = cochrans_q(table)
     return HypothesisTest(float(found.statistic), float(found.pvalue), "Cochran's Q", note, df)

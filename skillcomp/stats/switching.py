@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student_t
 
-from skillcomp.stats.moments import ZERO_VARIANCE, Clusters, attempt_ceiling
+from skillcomp.stats.moments import ZERO_VARIANCE, Clusters, attempt_ceiling, join_notes
 from skillcomp.stats.pairs import dropped_note, effective_sides, paired_counts, without_limits
 from skillcomp.stats.results import Interval, check_level
 from skillcomp.stats.score import quantile
@@ -314,7 +314,7 @@ def paired_delta(
         float(many.high[0]),
         ci_level,
         chosen if plain else f"{chosen}, t with {many.df:.1f} df",
-        dropped_note("; ".join(filter(None, notes)), counts.dropped),
+        dropped_note(join_notes(*notes), counts.dropped),
         n=float(level.n),
         n_clusters=float(level.count),
         se=float(se[0]),
