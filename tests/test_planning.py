@@ -6,11 +6,13 @@ from hypothesis import strategies as st
 
 from skillcomp import planning, simulate
 from skillcomp.contracts import check
+from skillcomp.deltas import paired
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.frames import outcomes
 from skillcomp.planning import gold as gold_module
 from skillcomp.planning.components import Pairs, components
 from skillcomp.simulate import Grader
+from skillcomp.stats.power import paired_components
 from skillcomp.stats.ppi import ppi_paired
 
 PERFECT = (Grader("g", 1.0, 1.0),)
@@ -284,3 +286,230 @@ def test_several_labellers_without_an_adjudicated_one_are_refused():
     gold = made.gold[made.gold["labeller"].ne("adjudicated")]
     with pytest.raises(FrameError, match="several labellers and none 'adjudicated'"):
         planning.gold_needed(made.verdicts, gold)
+
+
+ASSUMED = dict(omega2=0.05, sigma2=0.15, baseline_rate=0.4)
+
+
+def one(table, measure=None):
+    rows = table if measure is None else table[table["measure"].eq(measure)]
+    assert len(rows) == 1
+    return rows.iloc[0]
+
+
+def test_the_detectable_delta_by_hand():
+    # 84 cases, 2 repeats: variance (0.05 + 0.15 / 2 + 0.15 / 2) / 84 = 0.2 / 84 = 0.00238095
+    # (t(.975; 83) + t(.8; 83)) * 0.0487950 = (1.988960 + 0.845958) * 0.0487950 = 0.138331
+    found = one(planning.minimum_detectable_delta(method="formula", **ASSUMED))
+    assert found["estimate"] == pytest.approx(0.138331, abs=1e-6)
+    assert np.isnan(found["ci_low"])
+    assert "no limits" in found["note"]
+
+
+def test_the_gap_needs_about_four_times_the_cases_of_a_delta_of_its_size():
+    counts = {
+        effect: one(
+            planning.cases_needed(size=0.1, effect=effect, method="formula", delta=0.2, **ASSUMED),
+            "cases_in_all",
+        )["estimate"]
+        for effect in ("delta", "gap")
+    }
+    assert counts["gap"] / counts["delta"] == pytest.approx(4, rel=0.05)
+
+
+def test_a_gap_by_hand():
+    # 42 near and 42 far: variance 2 * 0.2 / 42 = 0.0095238; df of two equal groups: 2 (42 - 1) = 82
+    found = one(planning.minimum_detectable_delta(method="formula", effect="gap", **ASSUMED))
+    # (1.989319 + 0.846024) * 0.0975900 = 0.276701
+    assert found["estimate"] == pytest.approx(0.276701, abs=1e-6)
+
+
+def test_formula_and_simulation_agree_away_from_the_ceiling():
+    about = dict(n_skills=10, n_cases=10, sizes=[0.1, 0.15], **ASSUMED)
+    formula = planning.power_curve(method="formula", **about)["estimate"]
+    simulated = planning.power_curve(method="simulation", n_studies=2000, **about)
+    assert simulated["estimate"].to_numpy() == pytest.approx(formula.to_numpy(), abs=0.05)
+    assert (simulated["ci_low"] < simulated["estimate"]).all()
+    assert (simulated["estimate"] < simulated["ci_high"]).all()
+
+
+@pytest.mark.parametrize("cluster", ["case", "skill"])
+def test_gap_power_by_simulation_agrees_with_the_formula(cluster):
+    about = dict(
+        effect="gap", cluster=cluster, n_skills=12, n_cases=20, sizes=[-0.2], delta=0.2, tau2=0.02,
+        **ASSUMED,
+    )  # fmt: skip
+    formula = one(planning.power_curve(method="formula", **about))["estimate"]
+    simulated = one(planning.power_curve(n_studies=2000, **about))["estimate"]
+    assert simulated == pytest.approx(formula, abs=0.06)
+
+
+def test_power_without_an_effect_is_at_most_half_the_error_rate():
+    found = planning.power_curve(sizes=[0.0], n_studies=2000, **ASSUMED)
+    assert one(found)["ci_low"] < 0.025 < one(found)["ci_high"] + 0.01
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    n_cases=st.integers(4, 40),
+    n_repeats=st.integers(1, 5),
+    omega2=st.floats(0.01, 0.2),
+    tau2=st.floats(0, 0.05),
+    cluster=st.sampled_from(["case", "skill"]),
+    effect=st.sampled_from(["delta", "gap"]),
+)
+def test_more_of_anything_never_hurts(n_cases, n_repeats, omega2, tau2, cluster, effect):
+    def detectable(**more):
+        about = dict(
+            n_skills=6, n_cases=n_cases, n_repeats=n_repeats, effect=effect, cluster=cluster,
+            omega2=omega2, tau2=tau2, sigma2=0.2, method="formula",
+        )  # fmt: skip
+        return one(planning.minimum_detectable_delta(**(about | more)))["estimate"]
+
+    base = detectable()
+    assert detectable(n_cases=n_cases + 2) <= base + 1e-12
+    assert detectable(n_repeats=n_repeats + 1) <= base + 1e-12
+    assert detectable(n_skills=9) <= base + 1e-12
+
+
+@pytest.mark.parametrize(("method", "slack"), [("formula", 0.0), ("simulation", 0.02)])
+def test_the_cases_needed_reach_the_power_and_one_fewer_does_not(method, slack):
+    about = dict(n_skills=8, n_repeats=2, method=method, seed=3, **ASSUMED)
+    needed = one(planning.cases_needed(size=0.15, **about), "cases_per_skill")["estimate"]
+    power = [
+        one(planning.power_curve(sizes=[0.15], n_cases=int(n), **about))["estimate"]
+        for n in (needed - 1, needed)
+    ]
+    assert power[0] < 0.8 + slack
+    assert power[1] >= 0.8
+    attempts = one(planning.cases_needed(size=0.15, **about), "attempts")["estimate"]
+    assert attempts == needed * 8 * 2 * 2
+
+
+def test_the_detectable_delta_has_the_power_by_simulation():
+    about = dict(n_skills=8, n_cases=8, seed=1, **ASSUMED)
+    found = one(planning.minimum_detectable_delta(**about))["estimate"]
+    power = one(planning.power_curve(sizes=[found], **about))["estimate"]
+    assert power == pytest.approx(0.8, abs=0.02)
+
+
+def test_skills_that_differ_make_more_cases_useless():
+    # standard error at least sqrt(0.04 / 6) = 0.0816; a delta of 0.1 is 1.2 of these
+    found = planning.cases_needed(
+        size=0.1, cluster="skill", n_skills=[6, 60], tau2=0.04, method="formula", **ASSUMED
+    )
+    cases = found[found["measure"].eq("cases_per_skill")].set_index("n_skills")
+    assert np.isnan(cases["estimate"][6])
+    assert "6 skills differ too much from each other" in cases["note"][6]
+    assert cases["estimate"][60] < 20
+
+
+def test_a_claim_about_skills_from_one_or_few_skills_is_refused_or_noted():
+    about = dict(cluster="skill", tau2=0.01, sizes=[0.2], method="formula", **ASSUMED)
+    alone = one(planning.power_curve(n_skills=1, **about))
+    assert np.isnan(alone["estimate"])
+    assert "one skill says nothing" in alone["note"]
+    assert "speaks of these cases only" in one(planning.power_curve(n_skills=4, **about))["note"]
+
+
+def test_an_impossible_effect_is_unknown_with_a_note():
+    found = one(planning.power_curve(sizes=[0.7], **ASSUMED))
+    assert np.isnan(found["estimate"])
+    assert "needs a rate outside 0 to 1; at most 0.599" in found["note"]
+    few = planning.minimum_detectable_delta(n_skills=1, n_cases=4, n_repeats=1, **ASSUMED)
+    assert np.isnan(one(few)["estimate"])
+    assert "even the largest possible delta" in one(few)["note"]
+
+
+def test_deltas_wilder_than_the_simulation_hand_over_to_the_formula():
+    wild = dict(omega2=0.4, sigma2=0.05, baseline_rate=0.3)
+    found = one(planning.power_curve(sizes=[0.1], **wild))
+    formula = one(planning.power_curve(sizes=[0.1], method="formula", **wild))
+    assert found["estimate"] == formula["estimate"]
+    assert "the t formula instead" in found["note"]
+    assert "t formula" in found["method"]
+
+
+def test_a_pilot_and_its_components_give_the_same_plan():
+    made = simulate.study(graders=(Grader("a", 1.0, 1.0), Grader("b")), seed=1)
+    pilot = outcomes(made.verdicts, made.cases)
+    components_frame = planning.variance_components(pilot, by=["grader"])
+    about = dict(by=["grader"], method="formula", n_cases=[14, 28])
+    direct = planning.minimum_detectable_delta(pilot, **about)
+    through = planning.minimum_detectable_delta(components_frame, **about)
+    pd.testing.assert_frame_equal(direct, through)
+    assert len(direct) == 4
+    assert check(direct, "estimates") is not None
+    with pytest.raises(FrameError, match="name their columns in by="):
+        planning.minimum_detectable_delta(components_frame, method="formula")
+
+
+def test_what_is_stated_takes_the_place_of_what_the_pilot_says():
+    made = simulate.study(graders=PERFECT, seed=1)
+    pilot = outcomes(made.verdicts, made.cases)
+    calm = planning.minimum_detectable_delta(pilot, method="formula", tau2=0.0, omega2=0.0)
+    wild = planning.minimum_detectable_delta(pilot, method="formula", tau2=0.0, omega2=0.3)
+    assert one(calm)["estimate"] < one(wild)["estimate"]
+
+
+def test_a_pilot_with_one_repeat_says_what_it_takes_for_granted():
+    made = simulate.study(graders=PERFECT, n_repeats=1, seed=1)
+    pilot = outcomes(made.verdicts, made.cases)
+    formula = planning.minimum_detectable_delta(pilot, method="formula", n_repeats=[1, 4])
+    assert formula["estimate"].nunique() == 1
+    assert "repeats are taken to gain nothing" in formula["note"].iloc[1]
+    simulated = planning.power_curve(pilot, sizes=[0.2], n_studies=200)
+    assert "differ by 1 on the logit scale" in one(simulated)["note"]
+
+
+def test_point_values_agree_with_the_second_implementation_in_stats():
+    made = simulate.study(graders=PERFECT, n_cases=[5, 9, 14, 6], n_skills=4, n_repeats=3, seed=2)
+    out = outcomes(made.verdicts, made.cases)
+    found = planning.variance_components(out)
+    wide = out.assign(x=out["passed"].astype(float)).pivot_table(
+        index=["skill", "case_id"], columns="condition", values="x", aggfunc="sum"
+    )
+    other = paired_components(
+        wide["skill"], 3, wide["baseline"], 3, wide.index.get_level_values("skill")
+    )
+    for name in ("tau2", "omega2", "sigma2_skill", "sigma2_baseline"):
+        assert value(found, name) == pytest.approx(getattr(other, name), abs=1e-12)
+
+
+@pytest.mark.slow
+def test_planned_power_comes_true_in_full_studies():
+    truth = dict(baseline_rate=0.4, unit="attempt", between_attempt_sd=0.0, checks_per_case=1)
+    pilot = simulate.study(n_skills=40, n_cases=40, delta=0.2, graders=PERFECT, seed=1, **truth)
+    out = outcomes(pilot.verdicts, pilot.cases)
+    planned = one(planning.power_curve(out, sizes=[0.2], n_skills=6, n_cases=8, n_studies=2000))
+    shown = []
+    for seed in range(100):
+        made = simulate.study(
+            n_skills=6, n_cases=8, delta=0.2, graders=PERFECT, seed=500 + seed, **truth
+        )
+        delta = paired(outcomes(made.verdicts, made.cases))
+        shown.append(delta["ci_low"].iloc[0] > 0)
+    # Monte Carlo standard error over 100 studies: at most 5 points
+    assert np.mean(shown) == pytest.approx(planned["estimate"], abs=0.13)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"omega2": None}, "stated assumptions leaves unknown what is needed: omega2"),
+        ({"baseline_rate": None}, "needed: baseline_rate"),
+        ({"effect": "gap"}, "needed: delta"),
+        ({"cluster": "skill"}, "needed: tau2"),
+        ({"cluster": "skills"}, "cluster: found 'skills'.*Did you mean 'skill'"),
+        ({"effect": "interaction"}, "effect: found 'interaction'; allowed: delta, gap"),
+        ({"method": "exact"}, "method: found 'exact'; allowed: simulation, formula"),
+        ({"omega2": -0.1}, "omega2: found -0.1; allowed: 0 or more"),
+        ({"n_cases": 0}, "n_cases: found 0; allowed: whole numbers of at least 1"),
+        ({"power": 0.01}, "power: found 0.01; allowed: above 0.05"),
+        ({"far_share": 1.0}, "far_share: found 1.0"),
+        ({"value": "share_passed"}, "use method='formula'"),
+    ],
+)
+def test_a_plan_without_what_it_needs_is_refused(arguments, message):
+    with pytest.raises(StudyError, match=message):
+        planning.minimum_detectable_delta(**(ASSUMED | arguments))

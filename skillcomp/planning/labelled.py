@@ -44,7 +44,8 @@ def case_differences(
             if condition == reference:
                 continue
             arm = table.xs(condition, level="condition")
-            difference = (arm - base).loc[lambda both: both["grader"].notna()]
+            difference = pd.DataFrame(arm - base)
+            difference = difference.loc[difference["grader"].notna()].copy()
             difference["n_checks"] = arm["n_checks"].reindex(difference.index)
             found.append(({**values, "condition": condition}, difference))
     return found
