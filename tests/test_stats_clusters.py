@@ -474,6 +474,7 @@ def test_sign_flips_say_their_floor_and_draw_at_random_beyond_twenty_clusters():
     assert drawn.p_value == pytest.approx(ttest_1samp(values, 0.0).pvalue, abs=0.02)
     assert "4999 random patterns, seed 2" in drawn.method
     assert sign_flip([0.0, 0.0]).p_value == 1.0
+    assert sign_flip([0.1, 0.2, -0.3] * 3, [1, 1, 1, 2, 2, 2, 3, 3, 3]).p_value == 1.0
     assert math.isnan(sign_flip([np.nan]).p_value)
 
 

@@ -206,6 +206,8 @@ def sign_flip(
     if groups.count == 0:
         return HypothesisTest(math.nan, math.nan, label, note or "no values")
     totals, sizes = groups.totals(numbers), groups.sizes
+    # Thirds that cancel leave 1e-17 behind, which must not count as a difference.
+    totals = np.where(np.abs(totals) <= 1e-12 * np.abs(numbers).max(), 0.0, totals)
     if not totals.any():
         reason = "every cluster sums to the null value: p = 1"
         return HypothesisTest(0.0, 1.0, label, join_notes(reason, note))
