@@ -8,12 +8,13 @@ from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import norm
 
-from skillcomp import simulate
+from skillcomp import overlap, simulate, transfer
 from skillcomp.contracts import check
 from skillcomp.errors import StudyError
 from skillcomp.frames import outcomes
 from skillcomp.simulate import Grader, effects
 from skillcomp.simulate.text import HEDGES
+from skillcomp.stats.charts import bernoulli_cusum
 
 KINDS = ("cases", "checks", "attempts", "verdicts", "gold", "pairwise")
 RICH = dict(
@@ -480,3 +481,49 @@ def test_asking_for_a_truth_that_is_not_single_says_what_to_name():
         made.true("delta")
     with pytest.raises(StudyError, match="Did you mean 'sensitivity'"):
         made.true("sensitivty")
+
+
+def test_the_overlap_score_sees_the_planted_copying():
+    copying = {"baseline": 0.0, "skill": 0.3}
+    made = simulate.study(n_skills=2, n_cases=5, copying=copying, seed=3)
+    scored = overlap.score(made.attempts, skills=made.skills, cases=made.cases, n=[6])
+    found = scored.merge(made.attempts[["attempt_id", "condition"]], on="attempt_id", how="left")
+    condition = found["condition_y"] if "condition_y" in found else found["condition"]
+    longest = found["longest_run"].groupby(condition.to_numpy()).min()
+    assert found.loc[condition.eq("baseline"), "n_shared"].eq(0).all()
+    # the shortest answer has 20 words or more, of which 30 % stand in the skill in one run
+    assert longest["skill"] >= 6
+
+
+def test_the_transfer_analysis_finds_the_planted_gap():
+    found = []
+    for seed in range(12):
+        made = simulate.study(
+            n_cases=18, near_far_gap=-0.25, graders=(Grader("g", 1.0, 1.0),), seed=seed
+        )
+        table = transfer.gap(outcomes(made.verdicts, made.cases), value="share_passed")
+        gaps = table[table["measure"].eq("gap")].set_index("scope")
+        assert gaps["n_near"].eq(54).all()
+        found.append(gaps["estimate"])
+    means = pd.concat(found, axis=1).mean(axis=1)
+    assert means["within_dimensions"] == pytest.approx(-0.25, abs=0.06)
+    assert means["pooled"] == pytest.approx(-0.25, abs=0.06)
+
+
+def test_a_control_chart_finds_the_planted_rise():
+    stream = simulate.gold_stream(n=600, rise_at=300, seed=2)
+    found = bernoulli_cusum(stream["error"].to_numpy(dtype=float), p0=0.05, p1=0.15, arl=1000)
+    assert found.alarm is not None
+    assert 300 < found.alarm < 450
+
+
+def test_a_control_chart_finds_a_drift_among_the_verdicts():
+    drifting = Grader("g", 0.95, 0.95, drift=(0.5, 0.8, 0.8))
+    made = simulate.study(graders=(drifting,), seed=1)
+    both = made.verdicts.merge(made.labels, on=["attempt_id", "check_id"], suffixes=("", "_gold"))
+    both = both.sort_values("graded_at")
+    wrong = both["passed"].ne(both["passed_gold"]).to_numpy(dtype=float)
+    found = bernoulli_cusum(wrong, p0=0.05, p1=0.15, arl=5000)
+    half = len(wrong) // 2
+    assert found.alarm is not None
+    assert half < found.alarm < half + 100
