@@ -511,10 +511,14 @@ def test_the_transfer_analysis_finds_the_planted_gap():
 
 
 def test_a_control_chart_finds_the_planted_rise():
-    stream = simulate.gold_stream(n=600, rise_at=300, seed=2)
-    found = bernoulli_cusum(stream["error"].to_numpy(dtype=float), p0=0.05, p1=0.15, arl=1000)
-    assert found.alarm is not None
-    assert 300 < found.alarm < 450
+    streams = simulate.gold_stream(n=600, rise_at=300, n_streams=60, seed=2)
+    alarms = []
+    for _, stream in streams.groupby("stream"):
+        found = bernoulli_cusum(stream["error"].to_numpy(dtype=float), p0=0.05, p1=0.15, arl=10_000)
+        alarms.append(np.inf if found.alarm is None else found.alarm)
+    # 300 checks at an average run length of 10,000: about 3 % false alarms
+    assert np.mean(np.array(alarms) < 300) < 0.12
+    assert 300 < np.median(alarms) < 300 + 1.5 * found.arl_p1
 
 
 def test_a_control_chart_finds_a_drift_among_the_verdicts():
