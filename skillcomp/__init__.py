@@ -1,4 +1,4 @@
-"""Does a Skill teach an agent, and can the grader that says so be trusted?
+"""Ask whether a Skill teaches an agent, and whether the grader that says so can be trusted.
 
 ``import skillcomp as sc`` is light: every part below loads on first use.
 """

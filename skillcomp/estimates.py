@@ -1,4 +1,4 @@
-"""What every analysis shares: one grader at a time, groups of ``by``, rows of the estimates frame."""
+"""What every analysis shares: one grader at a time, groups of ``by``, rows of estimates."""
 
 from __future__ import annotations
 

@@ -33,8 +33,12 @@ _TAGS = {
     *("h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "li", "ol", "p", "pre", "span", "strong"),
     *("sub", "sup", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul"),
 }
-_ATTRIBUTES = {"*": ["class", "id"], "a": ["href", "title"], "td": ["colspan", "rowspan"],
-               "th": ["colspan", "rowspan", "scope"]}
+_ATTRIBUTES = {
+    "*": ["class", "id"],
+    "a": ["href", "title"],
+    "td": ["colspan", "rowspan"],
+    "th": ["colspan", "rowspan", "scope"],
+}
 
 
 @dataclass(frozen=True)
@@ -208,7 +212,7 @@ def _clean(html: str | bytes) -> str:
     """Keep harmless markup; pandas' own style element is dropped, anything else is escaped."""
     text = html.decode() if isinstance(html, bytes) else str(html)
     text = re.sub(r"<style\b.*?</style>", "", text, flags=re.DOTALL)
-    return bleach.clean(text, tags=_TAGS, attributes=_ATTRIBUTES)
+    return str(bleach.clean(text, tags=_TAGS, attributes=_ATTRIBUTES))
 
 
 def _title(notebook: nbformat.NotebookNode, path: Path) -> str:

@@ -188,9 +188,7 @@ def rogan_gladen_study(runs, n, labels, seed):
     rng = np.random.default_rng(seed)
     seen = rng.binomial(n, 0.6 * 0.9 + 0.4 * 0.25, runs) / n
     se, sp = rng.binomial(labels, 0.9, runs) / labels, rng.binomial(labels, 0.75, runs) / labels
-    found = [
-        rogan_gladen(p, n, a, labels, b, labels) for p, a, b in zip(seen, se, sp, strict=True)
-    ]
+    found = [rogan_gladen(p, n, a, labels, b, labels) for p, a, b in zip(seen, se, sp, strict=True)]
     estimates = np.array([f.estimate for f in found])
     covered = np.array([f.low <= 0.6 <= f.high for f in found])
     return estimates.mean() - 0.6, estimates.std() / np.sqrt(runs), covered.mean()

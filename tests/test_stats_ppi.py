@@ -104,9 +104,12 @@ def test_so_it_does_with_gold_on_one_repeat_of_every_case(repeats):
 @given(cases, st.data())
 def test_swapping_the_arms_mirrors_the_interval(gold, data):
     gold = np.array(gold)
-    grader = np.array(data.draw(st.lists(st.sampled_from([-1.0, 0.0, 1.0]),
-                                         min_size=gold.size, max_size=gold.size)))
-    gold[data.draw(st.integers(1, gold.size)):] = NAN
+    grader = np.array(
+        data.draw(
+            st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=gold.size, max_size=gold.size)
+        )
+    )
+    gold[data.draw(st.integers(1, gold.size)) :] = NAN
     found, mirrored = ppi_paired(gold, grader), ppi_paired(-gold, -grader)
     assert [mirrored.estimate, mirrored.low, mirrored.high] == pytest.approx(
         [-found.estimate, -found.high, -found.low]
@@ -114,8 +117,11 @@ def test_swapping_the_arms_mirrors_the_interval(gold, data):
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0, NAN]), st.sampled_from([0.0, 0.5, 1.0])),
-             min_size=1, max_size=25),
+    st.lists(
+        st.tuples(st.sampled_from([0.0, 0.5, 1.0, NAN]), st.sampled_from([0.0, 0.5, 1.0])),
+        min_size=1,
+        max_size=25,
+    ),
     st.integers(1, 6),
     st.booleans(),
 )
@@ -225,8 +231,20 @@ def truth(shift, spread=0.0):
     return with_skill - expit(shift[0] + ease).mean(), with_skill
 
 
-def simulate(design, runs, *, n=200, repeats=1, labels=60, shift=(0.2, 1.3), grader=LENIENT,
-             skill=None, spread=0.0, lam=None, seed=1):
+def simulate(
+    design,
+    runs,
+    *,
+    n=200,
+    repeats=1,
+    labels=60,
+    shift=(0.2, 1.3),
+    grader=LENIENT,
+    skill=None,
+    spread=0.0,
+    lam=None,
+    seed=1,
+):
     """Bias, its Monte Carlo error and coverage: of the delta, then of the skill arm's rate."""
     rng = np.random.default_rng(seed)
     true = truth(shift, spread)
@@ -300,8 +318,12 @@ def test_delta_over_skills(design, groups, lopsided, spread):
     even = np.arange(200) % groups
     skill = np.where(np.arange(200) < 80, 0, 1 + np.arange(200) % (groups - 1))
     bias, error, covered = simulate(
-        design, 800, labels=60, repeats=1 if design == "subset" else 3,
-        skill=skill if lopsided else even, spread=spread,
+        design,
+        800,
+        labels=60,
+        repeats=1 if design == "subset" else 3,
+        skill=skill if lopsided else even,
+        spread=spread,
     )
     assert abs(bias[0]) < 3.5 * error[0]
     # 800 runs, 24 figures: 3 standard errors below 94 % are 0.915.

@@ -27,9 +27,7 @@ _MOST_UNDEFINED = 0.05
 _BLOCK = 1_000_000
 
 
-def score_limits(
-    estimate: float, expected: float, low: float, high: float
-) -> tuple[float, float]:
+def score_limits(estimate: float, expected: float, low: float, high: float) -> tuple[float, float]:
     """Limits of a coefficient from score limits ``low``, ``high`` of the raw agreement."""
     # Chance agreement is held at its estimate; the coefficient then rises linearly with the raw
     # agreement, and the score limits of that carry over.
@@ -39,9 +37,7 @@ def score_limits(
     return min(lower, estimate), max(upper, estimate)
 
 
-def _resampled(
-    sums: Floats, parts: Parts, n_resamples: int, seed: int
-) -> Floats:
+def _resampled(sums: Floats, parts: Parts, n_resamples: int, seed: int) -> Floats:
     rng = np.random.default_rng(seed)
     groups = sums.shape[0]
     block = max(1, _BLOCK // groups)
@@ -135,10 +131,16 @@ def bootstrap_agreement(
     if math.isnan(estimate):
         return undefined(coefficient_name, ONE_CATEGORY, ci_level=level, n=units)
     base = Interval(
-        estimate, NAN, NAN, level,
+        estimate,
+        NAN,
+        NAN,
+        level,
         f"{coefficient_name}, bootstrap of {groups} cases, expanded percentile, "
         f"n_resamples={n_resamples}, seed={seed}",
-        "", units, float(groups), _linearised_se(parts, sums),
+        "",
+        units,
+        float(groups),
+        _linearised_se(parts, sums),
     )
     rule = _collapse_rule(coefficient_name, parts, group)
     if rule:
@@ -169,8 +171,9 @@ def _cases(clusters: ArrayLike | None, units: int) -> NDArray[np.intp]:
         return np.arange(units)
     labels = np.asarray(clusters)
     if labels.shape != (units,):
-        raise ValueError(f"clusters must name the case of each of {units} units, found shape "
-                         f"{labels.shape}.")
+        raise ValueError(
+            f"clusters must name the case of each of {units} units, found shape {labels.shape}."
+        )
     return np.unique(labels, return_inverse=True)[1]
 
 
@@ -198,8 +201,10 @@ def _handed_over(
     raw = wilson_effective(parts.agreeing[usable], group[usable], ci_level=base.ci_level)
     low, high = score_limits(base.estimate, expected, raw.low, raw.high)
     return replace(
-        base, low=low, high=high, method=f"{name}, rescaled limits of the raw agreement: "
-        f"{raw.method}",
+        base,
+        low=low,
+        high=high,
+        method=f"{name}, rescaled limits of the raw agreement: {raw.method}",
         note=f"{rule}, so resampling can collapse: score interval instead, chance agreement "
         "held fixed",
     )

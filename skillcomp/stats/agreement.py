@@ -93,15 +93,30 @@ def _from_table(
     else:
         half = quantile(level, total - 1.0) * se
         return Interval(
-            estimate, max(-1.0, estimate - half), min(1.0, estimate + half), level,
-            f"{name}, t with the analytic standard error", "", total, NAN, se, total - 1.0,
+            estimate,
+            max(-1.0, estimate - half),
+            min(1.0, estimate + half),
+            level,
+            f"{name}, t with the analytic standard error",
+            "",
+            total,
+            NAN,
+            se,
+            total - 1.0,
         )
     wilson_low, wilson_high = wilson_limits(observed, total, quantile(level))
     low, high = score_limits(estimate, expected, float(wilson_low), float(wilson_high))
     return Interval(
-        estimate, low, high, level, f"{name}, Wilson limits of the raw agreement rescaled",
+        estimate,
+        low,
+        high,
+        level,
+        f"{name}, Wilson limits of the raw agreement rescaled",
         f"{rule}, so the analytic interval can collapse: score interval instead, chance "
-        "agreement held fixed", total, NAN, se,
+        "agreement held fixed",
+        total,
+        NAN,
+        se,
     )
 
 
@@ -266,8 +281,12 @@ def krippendorff_alpha(
     0.5333
     """
     found = bootstrap_agreement(
-        ratings, "krippendorff_alpha", clusters=clusters, ci_level=ci_level,
-        n_resamples=n_resamples, seed=seed,
+        ratings,
+        "krippendorff_alpha",
+        clusters=clusters,
+        ci_level=ci_level,
+        n_resamples=n_resamples,
+        seed=seed,
     )
     if math.isnan(found.estimate):
         return found
@@ -277,13 +296,18 @@ def krippendorff_alpha(
 
 
 def _against_gold(
-    label: str, verdicts: ArrayLike, gold: ArrayLike, truth: float,
-    clusters: ArrayLike | None, level: float,
+    label: str,
+    verdicts: ArrayLike,
+    gold: ArrayLike,
+    truth: float,
+    clusters: ArrayLike | None,
+    level: float,
 ) -> Interval:
     given, true = np.asarray(verdicts, float), np.asarray(gold, float)
     if given.shape != true.shape or given.ndim != 1:
-        raise ValueError(f"verdicts and gold must be of one length, found shapes {given.shape} and "
-                         f"{true.shape}.")
+        raise ValueError(
+            f"verdicts and gold must be of one length, found shapes {given.shape} and {true.shape}."
+        )
     for name, values in (("verdicts", given), ("gold", true)):
         if not np.isin(values[np.isfinite(values)], (0.0, 1.0)).all():
             raise ValueError(f"{name} must hold 0, 1 or NaN.")

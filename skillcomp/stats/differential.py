@@ -135,9 +135,7 @@ def differential_misclassification(
     for truth in (1.0, 0.0):
         used = known & (true == truth)
         right = (given[used] == truth).astype(float)
-        tests.append(
-            _compare(right, arm[used], None if labels is None else labels[used])
-        )
+        tests.append(_compare(right, arm[used], None if labels is None else labels[used]))
     return DifferentialTests(tests[0], tests[1], _either(tests))
 
 
@@ -152,8 +150,11 @@ def _compare(
         note = "no variation inside the arms, so CR2 collapses: Fisher's mid-p over units instead"
         return replace(by_units, note=note)
     return HypothesisTest(
-        float(fit.coefficients[1]), float(fit.p_values[1]),
-        f"difference of rates, {fit.method} over {fit.n_clusters} clusters", "", float(fit.df[1]),
+        float(fit.coefficients[1]),
+        float(fit.p_values[1]),
+        f"difference of rates, {fit.method} over {fit.n_clusters} clusters",
+        "",
+        float(fit.df[1]),
     )
 
 

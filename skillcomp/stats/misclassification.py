@@ -149,18 +149,29 @@ def rogan_gladen(
     j = sensitivity + specificity - 1.0
     if j <= 1e-12:
         return undefined(
-            label, "sensitivity + specificity do not exceed 1: the grader is no better than chance",
-            ci_level=level, n=float(n),
+            label,
+            "sensitivity + specificity do not exceed 1: the grader is no better than chance",
+            ci_level=level,
+            n=float(n),
         )
     estimate = (positive_rate + specificity - 1.0) / j
     centre, half = _lang_reiczigel(
-        positive_rate, n, sensitivity, np.asarray(n_sensitivity, float), specificity,
-        np.asarray(n_specificity, float), quantile(level),
+        positive_rate,
+        n,
+        sensitivity,
+        np.asarray(n_sensitivity, float),
+        specificity,
+        np.asarray(n_specificity, float),
+        quantile(level),
     )
     if not math.isfinite(float(half)):
         return replace(
-            undefined(label, "shrunk sensitivity + specificity equal 1: no interval",
-                      ci_level=level, n=float(n)),
+            undefined(
+                label,
+                "shrunk sensitivity + specificity equal 1: no interval",
+                ci_level=level,
+                n=float(n),
+            ),
             estimate=min(max(estimate, 0.0), 1.0),
         )
     low, high, cut = max(float(centre - half), 0.0), min(float(centre + half), 1.0), ""
@@ -171,7 +182,13 @@ def rogan_gladen(
         )
         low, high = min(low, shifted_low), max(high, shifted_high)
     return Interval(
-        inside, min(low, inside), max(high, inside), level, label, cut, float(n),
+        inside,
+        min(low, inside),
+        max(high, inside),
+        level,
+        label,
+        cut,
+        float(n),
         se=float(half) / quantile(level),
     )
 

@@ -189,8 +189,14 @@ def _t_interval(label: str, values: Floats, clusters: ArrayLike | None, level: f
     groups = np.arange(values.size) if clusters is None else np.asarray(clusters)
     if np.unique(groups).size < 2:
         return Interval(
-            float(values.mean()), math.nan, math.nan, level, f"{label}, t",
-            "a t interval needs two cases or clusters", float(values.size), 1.0,
+            float(values.mean()),
+            math.nan,
+            math.nan,
+            level,
+            f"{label}, t",
+            "a t interval needs two cases or clusters",
+            float(values.size),
+            1.0,
         )
     found = cr2_mean(values, groups, ci_level=level)
     kind = "t over cases" if clusters is None else "CR2 with Satterthwaite df over clusters"

@@ -144,7 +144,13 @@ def _collect(
             weights, weighted = 1.0 / np.where(labelled, chance, 1.0)[usable], True
     codes = np.unique(labels[usable], return_inverse=True)[1]
     return _Data(
-        y[usable], f[usable], g[usable], weights, weighted, codes, clusters is not None,
+        y[usable],
+        f[usable],
+        g[usable],
+        weights,
+        weighted,
+        codes,
+        clusters is not None,
         tuple(notes),
     )
 
@@ -280,8 +286,16 @@ def _estimate(
     # Only a delta has a zero worth testing.
     tested = bounds[0] < 0.0 < se
     return Interval(
-        inside, low, high, ci_level, method, "; ".join(filter(None, (*notes, cut))),
-        float(has.sum()), float(groups) if data.clustered else NAN, se, NAN if normal else df,
+        inside,
+        low,
+        high,
+        ci_level,
+        method,
+        "; ".join(filter(None, (*notes, cut))),
+        float(has.sum()),
+        float(groups) if data.clustered else NAN,
+        se,
+        NAN if normal else df,
         float(2.0 * student_t.sf(abs(estimate) / se, df)) if tested else NAN,
     )
 
