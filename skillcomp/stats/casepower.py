@@ -82,7 +82,8 @@ def mcnemar_power(
         mid_p = binom.sf(below - 1.0, m, 0.5) + binom.sf(below, m, 0.5)
         first = np.where((mid_p <= alpha + SLACK) & (below > m / 2.0), below, first)
     share = max(p_improve, p_regress) / discordant
-    return float((binom.pmf(m, n, discordant) * binom.sf(first - 1.0, m, share)).sum())
+    power = float((binom.pmf(m, n, discordant) * binom.sf(first - 1.0, m, share)).sum())
+    return min(power, 1.0)  # the sum of many terms may pass 1 by rounding
 
 
 def mcnemar_cases(
