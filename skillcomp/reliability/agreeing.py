@@ -1,0 +1,274 @@
+"""How far a grader agrees with gold, and how often it fails to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skillcomp.contracts import check
+from skillcomp.estimates import (
+    GRADER,
+    estimates,
+    groups,
+    listed,
+    require_columns,
+    require_one_grader,
+    row,
+)
+from skillcomp.reliability._common import (
+    ITEM,
+    clusters_of,
+    labellers,
+    plural,
+    reference_labels,
+    with_known,
+)
+from skillcomp.stats.agreement import (
+    bootstrap_agreement,
+    krippendorff_alpha,
+    sensitivity,
+    specificity,
+)
+from skillcomp.stats.clusters import wilson_effective
+from skillcomp.stats.results import Interval, check_level, undefined
+
+Floats = NDArray[np.float64]
+
+COEFFICIENTS = ("raw_agreement", "gwet_ac1", "cohen_kappa", "krippendorff_alpha")
+_FEW_LABELLERS = (
+    "no ceiling: the gold frame holds {}; frames.gold(store, labeller='all') holds every one"
+)
+EXTRA = ["ceiling", "prevalence", "n_failed"]
+
+
+def agreement(
+    verdicts: pd.DataFrame,
+    gold: pd.DataFrame,
+    *,
+    by: Sequence[str] = ("grader",),
+    cases: pd.DataFrame | None = None,
+    ci_level: float = 0.95,
+    n_resamples: int = 1999,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Say how far each grader agrees with gold, beside how far the labellers agree themselves.
+
+    An item is a check of an attempt with a verdict and a gold label; items weigh alike, and the
+    case is the unit of evidence. To compare two versions of a grader use :func:`drift`.
+
+    Parameters
+    ----------
+    verdicts : pandas.DataFrame
+        A verdicts frame; one version and round a grader unless ``by`` keeps them apart.
+    gold : pandas.DataFrame
+        A gold frame. The adjudicated labels are the reference, or those of a single labeller. With
+        every labeller in it (``frames.gold(store, labeller="all")``) the ceiling is known too.
+    by : sequence of str, default ("grader",)
+        Columns that keep rows apart, such as ``["grader", "skill"]``.
+    cases : pandas.DataFrame, optional
+        A cases frame: the members of a contrast pair then form one cluster.
+    ci_level : float, default 0.95
+        Level of the intervals.
+    n_resamples, seed : int
+        Bootstrap of cases behind the intervals of the four coefficients.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows per ``by``, in the estimates shape:
+
+        - ``raw_agreement``, ``gwet_ac1``, ``cohen_kappa``, ``krippendorff_alpha`` of grader and
+          gold, at most 1; n counts items;
+        - ``sensitivity``, share of the gold passes that the grader passes, and ``specificity``,
+          share of the gold fails that it fails;
+        - ``failure_share``, share of all its verdicts (labelled or not) that are no verdict:
+          malformed, refused or an error;
+        - ``ceiling_raw_agreement`` and so on: the labellers among themselves on the same items.
+
+        Extra: ceiling (the labellers' value of the same coefficient), prevalence (share of the
+        items that pass by gold), n_failed (items whose verdict failed; they are left out, never
+        counted as FAIL). NaN with a note where a coefficient is not defined.
+
+    Raises
+    ------
+    FrameError
+        If a frame breaks its contract, several graders, versions or rounds would be pooled, or
+        several labellers are there and none is adjudicated.
+
+    See Also
+    --------
+    consistency : A grader against itself on a second grading.
+    skillcomp.plots.estimates : Draws the result.
+
+    Notes
+    -----
+    Coefficients: bootstrap of whole cases, or score limits of the raw agreement where that can
+    collapse. Rates: Wilson's interval on the effective number of items. Report raw agreement and
+    AC1 beside kappa: kappa falls towards 0 where nearly all items pass. Where labels were drawn
+    with unequal probabilities the rates speak of the labelled items, and the note says so.
+
+    References
+    ----------
+    Gwet 2008, doi:10.1348/000711006X126600; Hayes and Krippendorff 2007,
+    doi:10.1080/19312450709336664.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> cases = [f"s/{i}" for i in range(20)]
+    >>> verdicts = pd.DataFrame({
+    ...     "attempt_id": cases, "skill": "s", "case_id": cases, "condition": "skill",
+    ...     "check_id": "c", "grader": "g", "passed": [True] * 14 + [False] * 6})
+    >>> gold = pd.DataFrame({
+    ...     "attempt_id": cases, "check_id": "c", "passed": [True] * 12 + [False] * 8})
+    >>> found = agreement(verdicts, gold).set_index("measure")["estimate"]
+    >>> found[["raw_agreement", "sensitivity", "specificity"]].tolist()
+    [0.9, 1.0, 0.75]
+    """
+    check_level(ci_level)
+    names = listed(by)
+    given = check(verdicts, "verdicts")
+    require_columns(given, names, "reliability.agreement")
+    require_one_grader(given, names, "reliability.agreement")
+    labels, raters = reference_labels(gold), labellers(gold)
+    known = with_known(given, cases)
+    # a label without a row among the verdicts has no skill or condition to count it under
+    whole = set(names) <= set(GRADER)
+    rows: list[dict[str, Any]] = []
+    for values, part in groups(known, names):
+        items = part.merge(labels, on=ITEM, how="inner")
+        settings = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
+        ceiling = _ceiling(items, raters, cases, settings)
+        about = {
+            "prevalence": float(items["gold"].mean()) if items["gold"].notna().any() else np.nan,
+            "n_failed": int((items["verdict"].isna() & items["gold"].notna()).sum()),
+            **values,
+        }
+        lost = int(labels["gold"].notna().sum() - items["gold"].notna().sum()) if whole else 0
+        remarks = [
+            f"{plural(lost, 'gold label')} without a verdict of this grader" if lost else "",
+            _unequal(items),
+        ]
+        for name, interval in _against_gold(items, settings).items():
+            own = ceiling[name].estimate if name in ceiling else np.nan
+            one = row(name, interval, ceiling=own, **about)
+            rows.append(one | {"note": _joined(interval.note, *remarks)})
+        rows.append(row("failure_share", failure_share(part, ci_level), ceiling=np.nan, **about))
+        rows += [
+            row(f"ceiling_{name}", found, ceiling=np.nan, **about)
+            for name, found in ceiling.items()
+        ]
+    return estimates(rows, by=names, extra=EXTRA)
+
+
+def _joined(*notes: str) -> str:
+    return "; ".join(filter(None, notes))
+
+
+def _unequal(items: pd.DataFrame) -> str:
+    chances = items["inclusion_probability"].dropna()
+    if chances.nunique() < 2:
+        return ""
+    return "labels drawn with unequal probabilities: this speaks of the labelled items"
+
+
+def _against_gold(items: pd.DataFrame, settings: dict[str, Any]) -> dict[str, Interval]:
+    cluster = items["cluster"].to_numpy()
+    verdict, gold = (items[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
+    found = coefficients(np.column_stack([verdict, gold]), cluster, **settings)
+    level = {"clusters": cluster, "ci_level": settings["ci_level"]}
+    if not len(items):
+        level["clusters"] = None
+    found["sensitivity"] = sensitivity(verdict, gold, **level)
+    found["specificity"] = specificity(verdict, gold, **level)
+    return found
+
+
+def coefficients(
+    ratings: Floats, clusters: Any, *, ci_level: float, n_resamples: int, seed: int
+) -> dict[str, Interval]:
+    """Return the four coefficients of agreement of ratings, NaN with a note where undefined.
+
+    Parameters
+    ----------
+    ratings : ndarray of float, shape (items, raters)
+        0, 1 or NaN.
+    clusters : array_like, shape (items,)
+        Case of each item.
+    ci_level, n_resamples, seed
+        Settings of the bootstrap over cases.
+
+    Returns
+    -------
+    dict of str to Interval
+        By the name of the coefficient; kappa is defined for two raters only.
+    """
+    both = np.isfinite(ratings).sum(axis=1) >= 2
+    ratings, clusters = ratings[both], np.asarray(clusters)[both]
+    settings: dict[str, Any] = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
+    found: dict[str, Interval] = {}
+    for name in COEFFICIENTS:
+        if not len(ratings):
+            found[name] = undefined(name, "no item has both ratings", ci_level=ci_level, n=0.0)
+        elif name == "cohen_kappa" and ratings.shape[1] > 2:
+            note = "kappa compares two raters; use krippendorff_alpha"
+            found[name] = undefined(name, note, ci_level=ci_level, n=float(len(ratings)))
+        elif name == "krippendorff_alpha":
+            found[name] = krippendorff_alpha(ratings, clusters=clusters, **settings)
+        else:
+            found[name] = bootstrap_agreement(
+                ratings, name, clusters=clusters, n_categories=2, **settings
+            )
+    return found
+
+
+def _ceiling(
+    items: pd.DataFrame,
+    raters: pd.DataFrame,
+    cases: pd.DataFrame | None,
+    settings: dict[str, Any],
+) -> dict[str, Interval]:
+    """Return how far the labellers agree on the items that this grader is held against."""
+    if raters.shape[1] < 2:
+        what = "one labeller" if raters.shape[1] else "adjudicated labels only"
+        note = _FEW_LABELLERS.format(what)
+        return {
+            name: undefined(name, note, ci_level=settings["ci_level"], n=0.0)
+            for name in COEFFICIENTS
+        }
+    wanted = raters.reindex(pd.MultiIndex.from_frame(items[ITEM]))
+    cluster = clusters_of(items["case_id"], cases).to_numpy()
+    found = coefficients(wanted.to_numpy(dtype=float), cluster, **settings)
+    who = " and ".join(map(str, raters.columns))
+    return {
+        name: replace(one, note=_joined(f"between {who}", one.note)) for name, one in found.items()
+    }
+
+
+def failure_share(part: pd.DataFrame, ci_level: float) -> Interval:
+    """Return the share of verdicts that are none, with the kinds of failure in the note.
+
+    Parameters
+    ----------
+    part : pandas.DataFrame
+        Verdicts with ``verdict`` and ``cluster``.
+    ci_level : float
+        Level of the interval.
+
+    Returns
+    -------
+    Interval
+        Wilson's interval on the effective number of verdicts.
+    """
+    failed = part["verdict"].isna()
+    found = wilson_effective(
+        failed.astype(float).to_numpy(), pd.factorize(part["cluster"])[0], ci_level=ci_level
+    )
+    kinds = part.loc[failed, "status"].replace("ok", None).fillna("no verdict").value_counts()
+    told = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    return replace(found, note=_joined(told, found.note))

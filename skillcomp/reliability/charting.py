@@ -1,0 +1,166 @@
+"""When did a grader start to err more often: a control chart over a stream of gold checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from skillcomp.errors import FrameError
+from skillcomp.estimates import groups, listed, require_columns, require_one_grader
+from skillcomp.stats.charts import BernoulliCusum, bernoulli_cusum, cusum_limit, cusum_steps
+
+_COLUMNS = [
+    "check",
+    "time",
+    "error",
+    "cusum",
+    "limit",
+    "alarm",
+    "alarm_at",
+    "alarm_time",
+    "change_at",
+    "arl_p0",
+    "arl_p1",
+    "p_false_alarm",
+    "method",
+    "note",
+]
+
+
+def chart(
+    gold_checks: pd.DataFrame,
+    *,
+    p0: float,
+    p1: float,
+    arl: float,
+    by: Sequence[str] = (),
+    time: str = "time",
+) -> pd.DataFrame:
+    """Say when a grader's error rate rose from ``p0`` towards ``p1``, check by check.
+
+    Parameters
+    ----------
+    gold_checks : pandas.DataFrame
+        One row per check whose truth is known: ``error`` (true where grader and gold differ), or
+        ``passed`` and ``gold`` to compare. A missing value (a failed grader) leaves the chart
+        where it is. Rows are taken in the order of ``time`` where there is such a column, else as
+        they stand.
+    p0, p1 : float
+        Tolerated error rate and the higher one to be found quickly.
+    arl : float
+        Wanted mean number of checks to a false alarm at ``p0``; the limit is chosen from it.
+    by : sequence of str
+        Columns that keep streams apart, such as ``["grader"]``: one chart each.
+    time : str, default "time"
+        Name of the column of times.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per check, in order: ``by``, check (number from 1), time (NaT without), error,
+        cusum (value after the check), limit, alarm (true at the check that raised the first alarm
+        only); and the same in every row of a stream: alarm_at and change_at (check of the alarm,
+        and the first one after the chart last stood at 0, the usual estimate of when the rate
+        rose; NA without alarm), alarm_time, arl_p0 and arl_p1 (exact mean number of checks to an
+        alarm from the start at either rate), p_false_alarm (exact chance of an alarm in a stream
+        this long at ``p0``), method, note.
+
+    Raises
+    ------
+    FrameError
+        If the columns are not there, hold something that is no truth value, or several graders
+        or streams would be pooled.
+    ValueError
+        If ``p1`` is not above ``p0`` or ``arl`` not above 1.
+
+    See Also
+    --------
+    skillcomp.plots.cusum : Draws the result.
+    skillcomp.simulate.gold_stream : A stream with a planted rise.
+
+    Notes
+    -----
+    Bernoulli CUSUM on whole-number steps, so that its run length is a finite Markov chain solved
+    exactly. Holds for independent checks: check one behaviour an attempt, or alarms come early.
+
+    References
+    ----------
+    Reynolds and Stoumbos 1999, doi:10.1080/00224065.1999.11979900.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> stream = pd.DataFrame({"error": [False] * 40 + [True, False, True, False, True, True]})
+    >>> found = chart(stream, p0=0.05, p1=0.15, arl=300)
+    >>> found.loc[found["alarm"], ["check", "cusum", "limit", "change_at"]].values.tolist()
+    [[45, 28.0, 24, 41]]
+    """
+    names = listed(by)
+    if not isinstance(gold_checks, pd.DataFrame):
+        raise FrameError(
+            f"gold_checks: expected a pandas DataFrame, found {type(gold_checks).__name__}."
+        )
+    require_columns(gold_checks, names, "reliability.chart")
+    require_one_grader(gold_checks, names, "reliability.chart")
+    if "stream" in gold_checks and "stream" not in names and gold_checks["stream"].nunique() > 1:
+        raise FrameError("reliability.chart: the frame holds several streams. Add 'stream' to by=.")
+    up, down = cusum_steps(p0, p1)
+    limit = cusum_limit(p0, up=up, down=down, arl=arl)
+    given = gold_checks.assign(_error=_errors(gold_checks))
+    if time in given.columns:
+        given = given.sort_values(time, kind="stable")
+    parts = []
+    for values, rows in groups(given, names):
+        found = bernoulli_cusum(rows["_error"].to_numpy(dtype=float), p0=p0, p1=p1, limit=limit)
+        times = rows[time].reset_index(drop=True) if time in rows else None
+        parts.append(_drawn(found, rows["_error"], times).assign(**values))
+    shape = [*names, *_COLUMNS]
+    if not parts:
+        return pd.DataFrame(columns=pd.Index(shape))
+    return pd.concat(parts, ignore_index=True)[shape]
+
+
+def _errors(frame: pd.DataFrame) -> pd.Series:
+    if "error" in frame.columns:
+        return _truth(frame["error"], "error").astype("float64")
+    if not {"passed", "gold"} <= set(frame.columns):
+        require_columns(frame, ["error"], "reliability.chart needs 'error', or 'passed' and 'gold'")
+    passed, gold = (_truth(frame[name], name) for name in ("passed", "gold"))
+    return passed.ne(gold).astype("float64")
+
+
+def _truth(values: pd.Series, name: str) -> pd.Series:
+    odd = [v for v in values.dropna().unique() if isinstance(v, str) or v not in (0, 1)]
+    if odd:
+        raise FrameError(
+            f"gold_checks: column '{name}': found {odd[0]!r}; allowed: True, False or missing."
+        )
+    return values.astype("boolean")
+
+
+def _drawn(found: BernoulliCusum, errors: pd.Series, times: pd.Series | None) -> pd.DataFrame:
+    number = np.arange(1, len(errors) + 1)
+    at = None if found.alarm is None else found.alarm + 1
+    unknown = pd.Series(pd.NaT, index=range(len(errors)))
+    return pd.DataFrame(
+        {
+            "check": number,
+            "time": unknown if times is None else times,
+            "error": errors.astype("boolean").array,
+            "cusum": found.path,
+            "limit": found.limit,
+            "alarm": number == (at or 0),
+            "alarm_at": pd.array([at] * len(number), dtype="Int64"),
+            "alarm_time": pd.NaT if at is None or times is None else times.iloc[at - 1],
+            "change_at": pd.array(
+                [None if found.change is None else found.change + 1] * len(number), dtype="Int64"
+            ),
+            "arl_p0": found.arl_p0,
+            "arl_p1": found.arl_p1,
+            "p_false_alarm": found.p_false_alarm,
+            "method": f"{found.method}, arl {found.arl_p0:.1f} at p0, {found.arl_p1:.1f} at p1",
+            "note": "; ".join(filter(None, [found.note, "" if at else "no alarm in this stream"])),
+        }
+    )
