@@ -149,3 +149,15 @@ def test_on_the_pilot_both_nulls_choose_four(pilot: sc.RunStore) -> None:
         shared, attempts, passages=passages, skills=pilot.skills, by=["skill"], n_resamples=50
     )
     assert by.groupby("skill")["chosen"].sum().eq(1).all()
+
+
+def test_roc_points_are_counted_by_hand_and_end_in_the_corners() -> None:
+    shared = sc.overlap.score(corpus({"verbatim": [12, 6], "fresh": [6, 0]}), skills=SKILL, n=[4])
+    points = sc.overlap.roc(shared, positive=["verbatim"], negative=["fresh"])
+    # shares of 37 4-grams: 9/37 and 3/37 copy, 3/37 and 0 do not
+    assert points["true_positive_rate"].tolist() == [0, 0.5, 1, 1]
+    assert points["false_positive_rate"].tolist() == [0, 0, 0.5, 1]
+    assert points["precision"].iloc[1:].tolist() == pytest.approx([1, 2 / 3, 1 / 2])
+    assert np.isnan(points["precision"].iloc[0])
+    with pytest.raises(FrameError, match="no passage has the level 'frsh'"):
+        sc.overlap.roc(shared, positive=["verbatim"], negative=["frsh"])
