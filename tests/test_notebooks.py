@@ -1,0 +1,367 @@
+"""The rules of the notebooks, held on every one; their committed outputs are those of a run."""
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import nbformat
+import pandas as pd
+import pytest
+
+import skillcomp as sc
+from skillcomp.report import execute, find_notebooks
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOKS = find_notebooks(ROOT / "notebooks")
+FIGURE_FILES = {".pdf", ".png", ".csv", ".json"}
+MODEL_CALLS = {"run", "grade", "regrade", "AnthropicAgent", "OpenAIAgent", "CliAgent"}
+# modules that reach the network, other processes or other paths
+REFUSED_MODULES = {"httpx", "os", "requests", "shutil", "socket", "subprocess", "sys", "urllib"}
+REFUSED_TEXTS = {
+    "a magic or a shell line": r"(?m)^\s*[%!]",
+    "an address": r"(?i)\b(https?|ftp|wss?)://",
+    "a key": r"(?i)api_?key|\bsk-[a-z0-9]|_TOKEN\b|password",
+    "an absolute path": r"""["'](/|~|[A-Za-z]:\\)""",
+    "a path trick": r"__file__|chdir|sys\.path|getcwd|expanduser",
+}
+MACHINE_PATHS = r"(?<![\w.])/(home|root|tmp|work|usr|var|opt|Users|private)/|[A-Z]:\\\\"
+
+each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def read(path: Path) -> nbformat.NotebookNode:
+    return nbformat.read(path, as_version=4)
+
+
+def code_cells(path: Path) -> list[nbformat.NotebookNode]:
+    return [cell for cell in read(path).cells if cell.cell_type == "code"]
+
+
+def tagged(path: Path, tag: str) -> list[nbformat.NotebookNode]:
+    return [cell for cell in code_cells(path) if tag in cell.metadata.get("tags", [])]
+
+
+def parameters(path: Path) -> dict[str, object]:
+    (cell,) = tagged(path, "parameters")
+    body = ast.parse(cell.source).body
+    return {node.targets[0].id: ast.literal_eval(node.value) for node in body}
+
+
+def texts(cell: nbformat.NotebookNode) -> list[str]:
+    """What a cell printed and showed as text; progress on stderr and images are left out."""
+    found = []
+    for output in cell.get("outputs", []):
+        if output.output_type == "stream" and output.name == "stdout":
+            found.append(output.text)
+        elif output.output_type in {"execute_result", "display_data"}:
+            widget = any("widget" in kind for kind in output.data)
+            found.append("a widget" if widget else output.data.get("text/plain", ""))
+    return found
+
+
+@pytest.fixture(scope="session")
+def executed(tmp_path_factory: pytest.TempPathFactory):
+    """Return a function that runs a notebook into a folder of its own, once a session."""
+    kept: dict[Path, tuple[nbformat.NotebookNode, Path]] = {}
+
+    def once(path: Path) -> tuple[nbformat.NotebookNode, Path]:
+        if path not in kept:
+            out = tmp_path_factory.mktemp(path.stem)
+            kept[path] = execute(path, parameters={"OUT": str(out)}, progress=False), out
+        return kept[path]
+
+    return once
+
+
+# The rules
+
+
+def test_the_notebooks_are_numbered_without_a_gap() -> None:
+    numbers = [int(path.stem[:2]) for path in NOTEBOOKS]
+    assert numbers == list(range(1, len(NOTEBOOKS) + 1))
+    assert [path.stem for path in NOTEBOOKS][:3] == [
+        "01-ngram-threshold",
+        "02-skill-vs-baseline",
+        "03-near-vs-far",
+    ]
+    others = {p.name for p in (ROOT / "notebooks").glob("*.ipynb")} - {p.name for p in NOTEBOOKS}
+    assert others == set()
+
+
+@each_notebook
+def test_the_first_cell_is_the_question_with_its_answer_below(path: Path) -> None:
+    prose = [cell for cell in read(path).cells if cell.cell_type == "markdown"]
+    first = read(path).cells[0]
+    assert first.cell_type == "markdown"
+    title, _, rest = first.source.partition("\n")
+    assert re.fullmatch(r"# \S.*\?", title), f"{path.name}: {title!r} is not a question"
+    answer = rest.strip().split("\n\n")[0]
+    assert answer.endswith("."), f"{path.name}: no answer stands below the question"
+    assert not answer.startswith("#")
+    headings = re.findall(r"(?m)^# .+", "\n".join(cell.source for cell in prose))
+    assert headings == [title]
+
+
+@each_notebook
+def test_parameters_come_second_with_one_plain_value_a_line(path: Path) -> None:
+    (cell,) = tagged(path, "parameters")
+    assert read(path).cells[1] == cell
+    for line in cell.source.splitlines():
+        assert re.fullmatch(r"[A-Z][A-Z0-9_]* = \S.*", line), f"{path.name}: {line!r}"
+    assert len(parameters(path)) == len(cell.source.splitlines())
+    assert parameters(path)["OUT"] == "../report"
+
+
+@each_notebook
+def test_a_notebook_defines_no_function_and_stays_small(path: Path) -> None:
+    for cell in code_cells(path):
+        defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        assert not [n for n in ast.walk(ast.parse(cell.source)) if isinstance(n, defined)]
+        assert len(cell.source.splitlines()) <= 12, f"{path.name}: {cell.source}"
+    lines = [line for cell in code_cells(path) for line in cell.source.splitlines()]
+    assert len([line for line in lines if line.strip()]) <= 120
+    assert path.stat().st_size <= 300_000
+
+
+@each_notebook
+def test_the_committed_outputs_are_those_of_one_clean_run(path: Path) -> None:
+    cells = code_cells(path)
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    kinds = {output.output_type for cell in cells for output in cell.outputs}
+    assert "error" not in kinds
+    injected = [cell for cell in cells if "injected-parameters" in cell.metadata.get("tags", [])]
+    assert injected == []
+    assert nbformat.validate(read(path)) is None
+
+
+@each_notebook
+def test_no_magic_no_key_no_network_and_no_absolute_path(path: Path) -> None:
+    for cell in code_cells(path):
+        for what, pattern in REFUSED_TEXTS.items():
+            assert not re.search(pattern, cell.source), f"{path.name}: {what}: {cell.source}"
+        for node in ast.walk(ast.parse(cell.source)):
+            names = [alias.name for alias in getattr(node, "names", []) if hasattr(alias, "name")]
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not {name.split(".")[0] for name in names} & REFUSED_MODULES
+    for cell in code_cells(path):
+        for output in cell.outputs:
+            shown = json.dumps({k: v for k, v in output.get("data", {}).items() if "/png" not in k})
+            assert not re.search(MACHINE_PATHS, shown + output.get("text", "")), shown
+
+
+@each_notebook
+def test_models_are_called_only_behind_live_which_is_false(path: Path) -> None:
+    for cell in code_cells(path):
+        tree = ast.parse(cell.source)
+        guarded = {
+            id(inner)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "LIVE"
+            for statement in node.body
+            for inner in ast.walk(statement)
+        }
+        calls = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and ast.unparse(node.func) in {f"sc.{name}" for name in MODEL_CALLS}
+        ]
+        assert all(id(call) in guarded for call in calls), f"{path.name}: {cell.source}"
+        if calls or guarded:
+            assert parameters(path)["LIVE"] is False
+
+
+@each_notebook
+def test_claims_are_asserted_only_for_the_fingerprint_of_the_pilot(path: Path) -> None:
+    (claims,) = tagged(path, "claims")
+    guarded = [
+        inner
+        for node in ast.parse(claims.source).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "store.fingerprint == PILOT"
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Assert)
+    ]
+    everywhere = [
+        node
+        for cell in code_cells(path)
+        for node in ast.walk(ast.parse(cell.source))
+        if isinstance(node, ast.Assert)
+    ]
+    assert guarded, f"{path.name}: the claims cell asserts nothing about the pilot"
+    assert len(everywhere) == len(guarded), f"{path.name}: an assert stands outside the guard"
+
+
+@each_notebook
+def test_pilot_names_the_fingerprint_of_the_recorded_study(path: Path, pilot: sc.RunStore) -> None:
+    given = parameters(path)
+    assert given["PILOT"] == pilot.fingerprint, f"{path.name}: PILOT should be this fingerprint"
+    assert given["DATA"] == "../data/pilot"
+
+
+@each_notebook
+def test_limits_come_after_the_claims_and_versions_come_last(path: Path) -> None:
+    cells = read(path).cells
+    (claims,) = [i for i, c in enumerate(cells) if "claims" in c.metadata.get("tags", [])]
+    limits = [
+        i
+        for i, cell in enumerate(cells)
+        if cell.cell_type == "markdown" and re.search(r"(?m)^## Limits$", cell.source)
+    ]
+    assert len(limits) == 1 and claims < limits[0] < len(cells) - 1
+    said = cells[limits[0]].source.split("## Limits")[1]
+    assert re.search(r"(?m)^- \S", said), f"{path.name}: Limits names no limit"
+    assert cells[-1].cell_type == "code" and ".version(" in cells[-1].source
+    assert "skillcomp" in texts(cells[-1])[0]
+
+
+# The outputs
+
+
+@each_notebook
+def test_a_new_run_gives_the_committed_text_outputs(path: Path, executed) -> None:
+    fresh, _ = executed(path)
+    again = [
+        cell
+        for cell in fresh.cells
+        if cell.cell_type == "code" and "injected-parameters" not in cell.metadata.get("tags", [])
+    ]
+    committed = code_cells(path)
+    assert [cell.source for cell in again] == [cell.source for cell in committed]
+    # the last cell tells the versions of whoever ran it
+    for old, new in zip(committed[:-1], again[:-1], strict=True):
+        assert texts(new) == texts(old), f"{path.name}: run `make notebooks`.\n{old.source}"
+
+
+@each_notebook
+def test_a_run_saves_every_figure_with_its_data_and_leaves_nothing_else(
+    path: Path, executed
+) -> None:
+    fresh, out = executed(path)
+    drawn = [
+        cell
+        for cell in fresh.cells
+        if any("image/png" in output.get("data", {}) for output in cell.get("outputs", []))
+    ]
+    saved = sorted(out.iterdir())
+    assert {file.suffix for file in saved} <= FIGURE_FILES
+    assert all(file.name.startswith(path.stem[:3]) for file in saved)
+    pages = [file for file in saved if file.suffix == ".pdf"]
+    assert len(pages) == len(drawn) > 0
+    for page in pages:
+        beside = {file.suffix for file in saved if file.name.startswith(page.stem)}
+        assert beside == FIGURE_FILES, f"{path.name}: {page.stem} lacks a file"
+        assert parameters(path)["PILOT"] in page.with_suffix(".json").read_text("utf-8")
+    stray = [file.name for file in path.parent.iterdir() if file.name.startswith(("kernel", "."))]
+    assert [name for name in stray if name not in STRAY_BEFORE] == []
+
+
+STRAY_BEFORE = {file.name for file in (ROOT / "notebooks").iterdir()}
+
+
+# A reader's own data
+
+
+@contextmanager
+def plain_matplotlib() -> Iterator[None]:
+    with mpl.rc_context():
+        yield
+    plt.close("all")
+
+
+def run_through(path: Path, monkeypatch: pytest.MonkeyPatch, **given: object) -> dict[str, object]:
+    """Run a notebook's cells in this process with other parameters and return its names."""
+    monkeypatch.chdir(path.parent)
+    names: dict[str, object] = {}
+    with plain_matplotlib():
+        for cell in code_cells(path):
+            exec(compile(cell.source, path.name, "exec"), names)
+            if "parameters" in cell.metadata.get("tags", []):
+                names.update(given)
+    return names
+
+
+def record(folder: Path, study: sc.simulate.Study) -> sc.RunStore:
+    """Write a simulated study as a researcher's own store."""
+    store = sc.RunStore(folder / "study")
+    for slug, skill in study.skills.items():
+        (folder / slug).mkdir(parents=True)
+        (folder / slug / "SKILL.md").write_text(skill.text, encoding="utf-8")
+        store.add_skill(folder / slug)
+        suite = {"skill_name": slug, "evals": suite_cases(study, slug)}
+        (folder / f"{slug}.json").write_text(json.dumps(suite), encoding="utf-8")
+        store.add_suite(folder / f"{slug}.json")
+    attempts = study.attempts.drop(columns=["n_words", "started_at"])
+    store.append("attempts", rows_of(attempts))
+    drop = ["skill", "case_id", "condition", "repeat", "evidence_found", "graded_at"]
+    store.append("verdicts", rows_of(study.verdicts.drop(columns=drop)))
+    return store
+
+
+def suite_cases(study: sc.simulate.Study, slug: str) -> list[dict[str, object]]:
+    keep = ["prompt", "dimension", "comprehension_dimension", "concept_field", "transfer"]
+    mine = study.cases[study.cases["skill"].eq(slug)]
+    made = []
+    for one in rows_of(mine):
+        checks = study.checks[study.checks["case_id"].eq(one["case_id"])]
+        behaviours = [
+            {"id": c["check_id"], "kind": c["check_kind"], "description": "Does what is asked."}
+            for c in rows_of(checks)
+        ]
+        case = {key: one[key] for key in keep if key in one}
+        number = str(one["case_id"]).split("/")[1]
+        made.append({"id": number, **case, "expected_behaviors": behaviours})
+        if "contrast_of" in one:
+            made[-1]["contrast_of"] = str(one["contrast_of"]).split("/")[-1]
+    return made
+
+
+def rows_of(frame: pd.DataFrame) -> list[dict[str, object]]:
+    """Return the rows as mappings without what is missing."""
+    rows = frame.astype(object).to_dict("records")
+    return [{str(k): v for k, v in one.items() if not pd.isna(v)} for one in rows]
+
+
+@pytest.fixture(scope="module")
+def own_study(tmp_path_factory: pytest.TempPathFactory) -> sc.RunStore:
+    study = sc.simulate.study(
+        n_skills=3, n_cases=[9, 6, 12], conditions=("baseline", "skill"), contrast_pairs=1, seed=3
+    )
+    return record(tmp_path_factory.mktemp("own"), study)
+
+
+@pytest.mark.parametrize("stem", ["02-skill-vs-baseline", "03-near-vs-far"])
+def test_a_study_of_ones_own_without_a_placebo_runs_through(
+    stem: str, own_study: sc.RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = ROOT / "notebooks" / f"{stem}.ipynb"
+    given = {"DATA": str(own_study.path), "OUT": str(tmp_path), "GRADER": "judge"}
+    names = run_through(path, monkeypatch, **given)
+    assert names["store"].fingerprint != names["PILOT"]
+    assert set(names["outcomes"]["skill"]) == set(own_study.skills)
+    assert list(tmp_path.glob("*.pdf"))
+
+
+@pytest.mark.parametrize("stem", ["02-skill-vs-baseline", "03-near-vs-far"])
+def test_the_pilot_with_attempts_missing_runs_through(
+    stem: str, pilot: sc.RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    less = sc.RunStore(tmp_path / "less")
+    for slug in list(pilot.skills)[:4]:
+        less.add_skill(pilot.path / "skills" / slug)
+        less.add_suite(pilot.path / "suites" / f"{slug}.json")
+    rows = pilot.table("attempts").to_pylist()
+    kept = [r for i, r in enumerate(rows) if r["skill"] in less.skills and i % 5]
+    less.append("attempts", [{k: v for k, v in r.items() if v is not None} for r in kept])
+    ids = {r["attempt_id"] for r in kept}
+    verdicts = [r for r in pilot.table("verdicts").to_pylist() if r["attempt_id"] in ids]
+    less.append("verdicts", [{k: v for k, v in r.items() if v is not None} for r in verdicts])
+    path = ROOT / "notebooks" / f"{stem}.ipynb"
+    names = run_through(path, monkeypatch, DATA=str(less.path), OUT=str(tmp_path / "out"))
+    assert len(names["outcomes"]) == names["outcomes"]["attempt_id"].nunique() < 280
+    assert list((tmp_path / "out").glob("*.pdf"))
