@@ -1,0 +1,163 @@
+"""Which estimator is recommended, and the rows that say so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import pandas as pd
+
+from skillcomp.correction.errors import Errors
+from skillcomp.correction.estimators import ESTIMATORS, Arm
+from skillcomp.correction.tables import VALUES, Tables, key_of
+from skillcomp.errors import FrameError, suggest
+from skillcomp.estimates import row
+from skillcomp.stats.results import Interval, undefined
+
+Method = Literal["auto", "naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi"]
+Drawn = Literal["random", "chosen"]
+
+# The prediction-powered interval was measured from this many cases on.
+FEWEST_GOLD = 10
+LEADING = ("estimator", "recommended", "reason", "n_gold")
+
+
+def checked(method: str, gold_drawn: str) -> tuple[str, ...]:
+    """Return the estimators to give, or raise FrameError for an unknown word."""
+    allowed = ("auto", *ESTIMATORS)
+    drawn = ("random", "chosen")
+    for name, found, words in (("method", method, allowed), ("gold_drawn", gold_drawn, drawn)):
+        if found not in words:
+            raise FrameError(
+                f"{name}: found {found!r}; allowed: {', '.join(words)}."
+                + suggest(str(found), words)
+            )
+    return ESTIMATORS if method == "auto" else (method,)
+
+
+def complete(arms: list[Arm]) -> bool:
+    """Whether every attempt with a verdict carries gold, so that nothing is left to estimate."""
+    return all(
+        len(arm.cases) and bool((arm.cases["n_gold"] >= arm.cases["size"]).all()) for arm in arms
+    )
+
+
+def choose(
+    arms: Mapping[str, Arm], found: Mapping[str, Interval], n_gold: int, gold_drawn: Drawn
+) -> tuple[str, str]:
+    """Return the recommended estimator, or an empty name, and the reason.
+
+    Parameters
+    ----------
+    arms : mapping of str to Arm
+        Cases of each condition concerned.
+    found : mapping of str to Interval
+        Every estimate.
+    n_gold : int
+        Cases with gold.
+    gold_drawn : {"random", "chosen"}
+        Whether chance decided which cases carry gold.
+
+    Returns
+    -------
+    tuple of str
+        Estimator and reason.
+    """
+    without = [name for name, arm in arms.items() if arm.n_gold == 0]
+    if without:
+        return "", f"no gold in condition '{without[0]}': the grader's errors there are unknown"
+    if complete(list(arms.values())) and not math.isnan(found["gold_only"].low):
+        return "gold_only", "every attempt carries gold: the grader is not needed"
+    if gold_drawn == "chosen":
+        if math.isnan(found["rogan_gladen_by_arm"].low):
+            return "", "gold was chosen, and an arm lacks gold passes or gold fails"
+        return "rogan_gladen_by_arm", (
+            "gold was chosen, not drawn: right if the error rates of each arm carry over to its "
+            "other attempts"
+        )
+    if n_gold < FEWEST_GOLD:
+        return "", f"{n_gold} cases with gold, fewer than {FEWEST_GOLD}: label more"
+    if math.isnan(found["ppi"].low):
+        return "", found["ppi"].note
+    return "ppi", f"gold on {n_gold} cases drawn at random: no assumption on the grader's errors"
+
+
+def looked_up(
+    made: Tables,
+    analysis: Callable[..., pd.DataFrame],
+    source: Literal["grader", "gold"],
+    ci_level: float,
+    **how: Any,
+) -> Callable[[Mapping[str, Any]], Interval]:
+    """Run an analysis of outcomes for every group at once and return a look-up of its rows.
+
+    Parameters
+    ----------
+    made : Tables
+        The study.
+    analysis : callable
+        :func:`skillcomp.deltas.rates` or :func:`skillcomp.deltas.paired`.
+    source : {"grader", "gold"}
+        Whose outcomes.
+    ci_level : float
+        Level of the interval.
+    **how : object
+        Further arguments of the analysis.
+
+    Returns
+    -------
+    callable
+        From the columns that name a row to its Interval, NaN where there is none.
+    """
+    given = made.outcomes(source)
+    names = [*made.by, "condition"]
+    lacking = "reference" in how and not given["condition"].eq(how["reference"]).any()
+    label = "gold alone" if source == "gold" else "the grader as it is"
+    rows: dict[tuple[Any, ...], Interval] = {}
+    if len(given) and not lacking:
+        value = VALUES[made.unit]
+        table = analysis(given, by=made.by, value=value, ci_level=ci_level, **how)
+        for one in table.to_dict("records"):
+            named = {str(name): value for name, value in one.items()}
+            rows[key_of(named, names)] = _interval(named, label)
+    nothing = undefined(label, f"no outcome by {source}", ci_level=ci_level, n=0.0)
+    return lambda values: rows.get(key_of(values, names), nothing)
+
+
+def _interval(one: Mapping[str, Any], label: str) -> Interval:
+    return Interval(
+        one["estimate"],
+        one["ci_low"],
+        one["ci_high"],
+        one["ci_level"],
+        f"{label}, {one['method']}",
+        one["note"],
+        n=one["n"],
+        n_clusters=one["n_clusters"],
+        p_value=one["p_value"],
+    )
+
+
+def rows_of(
+    measure: str,
+    found: Mapping[str, Interval],
+    wanted: tuple[str, ...],
+    choice: tuple[str, str],
+    columns: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """Return one row per wanted estimator with the recommendation."""
+    name, reason = choice
+    return [
+        row(measure, found[one], **columns)
+        | {"estimator": one, "recommended": one == name, "reason": reason}
+        for one in wanted
+    ]
+
+
+def error_columns(own: Errors, prefix: str = "") -> dict[str, float]:
+    """Return sensitivity and specificity as columns."""
+    return {
+        f"{prefix}sensitivity": own.sensitivity.estimate,
+        f"{prefix}specificity": own.specificity.estimate,
+    }

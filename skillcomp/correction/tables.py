@@ -1,0 +1,251 @@
+"""What each attempt and each case shows: by the grader, by gold, by the grader where gold is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skillcomp.contracts import check
+from skillcomp.errors import FrameError, suggest
+from skillcomp.estimates import groups, require_columns, require_one_grader
+from skillcomp.frames import ADJUDICATED
+
+Unit = Literal["behaviour", "attempt"]
+Floats = NDArray[np.float64]
+
+# name of the column of an outcomes frame that holds the unit
+VALUES = {"behaviour": "share_passed", "attempt": "passed"}
+_PLACE = ["skill", "case_id", "condition", "attempt_id"]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Verdicts joined with gold, and what follows from them for attempts and cases.
+
+    Attributes
+    ----------
+    items : pandas.DataFrame
+        One row per verdict: ``by``, skill, case_id, cluster, contrast_of, condition, attempt_id,
+        check_id, verdict and gold as 0, 1 or NaN, chance.
+    attempts : pandas.DataFrame
+        One row per attempt: ``by``, the keys, cluster, passed and share_passed by the grader;
+        gold_passed and gold_share; verdict and gold in the asked unit; seen, the grader's value
+        on just what carries gold.
+    cases : pandas.DataFrame
+        One row per ``by``, case and condition: means over the attempts of the case in the asked
+        unit (verdict, gold, seen), size and n (attempts, those with a verdict), n_gold, chance
+        (with which the case was drawn for gold; NaN where not recorded), case and cluster as
+        numbers.
+    by : list of str
+        Columns that keep rows apart.
+    unit : str
+        What is counted.
+    """
+
+    items: pd.DataFrame
+    attempts: pd.DataFrame
+    cases: pd.DataFrame
+    by: list[str]
+    unit: Unit
+
+    def labelled(self) -> dict[tuple[Any, ...], pd.DataFrame]:
+        """Return verdict, gold, cluster and condition of each unit with gold, by group."""
+        frame = self.items if self.unit == "behaviour" else self.attempts
+        kept = frame[frame["gold"].notna()]
+        columns = list(dict.fromkeys([*self.by, "condition", "verdict", "gold"]))
+        small = kept[columns].assign(cluster=pd.factorize(kept["cluster"])[0])
+        return {key_of(values, self.by): part for values, part in groups(small, self.by)}
+
+    def outcomes(self, source: Literal["grader", "gold"]) -> pd.DataFrame:
+        """Return the attempts as an outcomes frame, by the grader's verdicts or by gold."""
+        names = ("passed", "share_passed") if source == "grader" else ("gold_passed", "gold_share")
+        frame = self.attempts
+        kept = frame[frame[names[1]].notna() | frame[names[0]].notna()]
+        columns = [*self.by, "skill", "case_id", "condition", "contrast_of"]
+        return kept[list(dict.fromkeys(columns))].assign(
+            passed=kept[names[0]].astype("boolean"), share_passed=kept[names[1]]
+        )
+
+
+def key_of(values: Mapping[str, Any], names: Sequence[str]) -> tuple[Any, ...]:
+    """Return the values that name a group, None where one is missing."""
+    return tuple(None if pd.isna(values[name]) else values[name] for name in names)
+
+
+def tables(
+    verdicts: pd.DataFrame,
+    gold: pd.DataFrame,
+    *,
+    by: Sequence[str],
+    unit: Unit,
+    cases: pd.DataFrame | None,
+    what: str,
+) -> Tables:
+    """Join verdicts with gold and sum up attempts and cases.
+
+    Parameters
+    ----------
+    verdicts, gold : pandas.DataFrame
+        Frames under their contracts or a researcher's own.
+    by : sequence of str
+        Columns of the verdicts that keep rows apart.
+    unit : {"behaviour", "attempt"}
+        What is counted.
+    cases : pandas.DataFrame, optional
+        Tells which cases are contrast pairs.
+    what : str
+        The analysis, for messages.
+
+    Returns
+    -------
+    Tables
+        As described there.
+
+    Raises
+    ------
+    FrameError
+        If a frame breaks its contract, graders or labellers would be pooled, or the unit is
+        unknown.
+    """
+    if unit not in VALUES:
+        raise FrameError(
+            f"unit: found '{unit}'; allowed: 'behaviour', 'attempt'." + suggest(unit, VALUES)
+        )
+    given = check(verdicts, "verdicts")
+    require_columns(given, by, what)
+    require_one_grader(given, by, what)
+    joined = join_gold(given, gold, what)
+    joined["cluster"], joined["contrast_of"] = _clusters(joined["case_id"], cases)
+    keys = [*by, *_PLACE, "cluster", "contrast_of", "check_id", "verdict", "gold", "chance"]
+    items = joined[list(dict.fromkeys(keys))]
+    attempts = _attempts(items, list(by), unit)
+    return Tables(items, attempts, _cases(attempts, list(by)), list(by), unit)
+
+
+def join_gold(verdicts: pd.DataFrame, gold: pd.DataFrame, what: str) -> pd.DataFrame:
+    """Return the verdicts with their gold label.
+
+    Parameters
+    ----------
+    verdicts : pandas.DataFrame
+        A checked verdicts frame.
+    gold : pandas.DataFrame
+        A gold frame of one labeller, or one that holds adjudicated labels.
+    what : str
+        The analysis, for messages.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The verdicts and ``verdict``, ``gold`` (0, 1 or NaN), ``chance`` (inclusion probability).
+
+    Raises
+    ------
+    FrameError
+        If several labellers would be pooled.
+    """
+    labels = check(gold, "gold")
+    if labels["labeller"].nunique(dropna=False) > 1:
+        adjudicated = labels[labels["labeller"].eq(ADJUDICATED)]
+        if adjudicated.empty:
+            found = ", ".join(sorted(map(str, labels["labeller"].unique())))
+            raise FrameError(
+                f"{what}: gold holds more than one labeller and none is '{ADJUDICATED}': {found}. "
+                "Select one first."
+            )
+        labels = adjudicated
+    passed = verdicts["passed"].where(verdicts["status"].isna() | verdicts["status"].eq("ok"))
+    known = pd.DataFrame(
+        {
+            "attempt_id": labels["attempt_id"],
+            "check_id": labels["check_id"],
+            "gold": labels["passed"].astype("float64"),
+            "chance": labels["inclusion_probability"],
+        }
+    )
+    left = verdicts.assign(verdict=passed.astype("float64"))
+    return left.merge(known, on=["attempt_id", "check_id"], how="left", validate="many_to_one")
+
+
+def _clusters(
+    case_id: pd.Series, cases: pd.DataFrame | None
+) -> tuple[pd.Series, pd.Series | NDArray[np.str_]]:
+    if cases is None:
+        return case_id, pd.Series(pd.NA, index=case_id.index, dtype="str")
+    twins = check(cases, "cases").set_index("case_id")["contrast_of"]
+    twin = pd.Series(twins.reindex(case_id).to_numpy(), index=case_id.index, dtype="str")
+    return twin.where(twin.notna(), case_id), twin
+
+
+def _attempts(items: pd.DataFrame, by: list[str], unit: Unit) -> pd.DataFrame:
+    has, seen = items["gold"].notna(), items["verdict"].notna()
+    counted = items.assign(
+        _seen=seen,
+        _met=items["verdict"].eq(1),
+        _gold=has,
+        _gold_met=items["gold"].eq(1),
+        _both=has & seen,
+        _both_met=has & items["verdict"].eq(1),
+    )
+    keys = list(dict.fromkeys([*by, *_PLACE]))
+    sums = ["_seen", "_met", "_gold", "_gold_met", "_both", "_both_met"]
+    grouped = counted.groupby(keys, sort=False, dropna=False, observed=True)
+    frame = grouped[sums].sum().join(grouped[["cluster", "contrast_of", "chance"]].first())
+    frame = frame.reset_index()
+    of_case = list(dict.fromkeys([*by, "case_id"]))
+    size = items.groupby(of_case, sort=False, dropna=False, observed=True)["check_id"].nunique()
+    frame = frame.merge(size.rename("n_checks").reset_index(), on=of_case, how="left")
+    frame["share_passed"] = _share(frame["_met"], frame["_seen"]).where(
+        2 * frame["_seen"] >= frame["n_checks"]
+    )
+    frame["passed"] = _whole(frame["_met"], frame["_seen"], frame["n_checks"])
+    frame["gold_share"] = _share(frame["_gold_met"], frame["_gold"])
+    frame["gold_passed"] = _whole(frame["_gold_met"], frame["_gold"], frame["n_checks"])
+    if unit == "behaviour":
+        own = (frame["share_passed"], frame["gold_share"])
+        on_gold = _share(frame["_both_met"], frame["_both"])
+    else:
+        own = (frame["passed"], frame["gold_passed"])
+        on_gold = frame["passed"].where(frame["gold_passed"].notna())
+    return frame.assign(verdict=own[0], gold=own[1], seen=on_gold)
+
+
+def _share(met: pd.Series, n: pd.Series) -> pd.Series:
+    return met / n.where(n.gt(0))
+
+
+def _whole(met: pd.Series, seen: pd.Series, n_checks: pd.Series) -> pd.Series:
+    """Return 1 where every check passed, 0 as soon as one failed, NaN where one is missing."""
+    known = met.lt(seen) | seen.eq(n_checks)
+    return met.eq(seen).astype("float64").where(known & seen.gt(0))
+
+
+def _cases(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    keys = list(dict.fromkeys([*by, "skill", "case_id", "cluster", "condition"]))
+    labelled = attempts["gold"].notna()
+    frame = attempts.assign(
+        _n=attempts["verdict"].notna(),
+        _chance=attempts["chance"].where(labelled),
+        seen=attempts["seen"].where(labelled),
+    )
+    grouped = frame.groupby(keys, sort=False, dropna=False, observed=True)
+    table = grouped.agg(
+        verdict=("verdict", "mean"),
+        gold=("gold", "mean"),
+        seen=("seen", "mean"),
+        n=("_n", "sum"),
+        n_gold=("gold", "count"),
+        chance=("_chance", "mean"),
+        size=("attempt_id", "size"),
+    ).reset_index()
+    # One of several repeats is drawn: the case itself had as many chances as it has attempts.
+    drawn = table["chance"] * table["size"] / table["n_gold"].where(table["n_gold"].gt(0))
+    codes = {name: pd.factorize(table[name])[0] for name in ("case_id", "cluster")}
+    return table.assign(
+        chance=drawn.clip(upper=1.0), case=codes["case_id"], cluster=codes["cluster"]
+    )
