@@ -90,10 +90,12 @@ def clusters_of(case_ids: pd.Series, cases: pd.DataFrame | None) -> pd.Series:
     """Return the cluster of each case: the case itself, or one name for a contrast pair."""
     if cases is None:
         return case_ids
-    known = check(cases, "cases").set_index("case_id")["contrast_of"]
-    twin = case_ids.map(known)
-    # twins name each other or one names the other: the smaller id stands for both
-    return case_ids.where(twin.isna() | case_ids.lt(twin.fillna("")), twin)
+    known = check(cases, "cases")
+    named = known.loc[known["contrast_of"].notna(), ["case_id", "contrast_of"]]
+    twin = dict(zip(named["case_id"], named["contrast_of"], strict=True))
+    # where twins name each other, the smaller id stands for both
+    root = {a: min(a, b) if twin.get(b) == a else b for a, b in twin.items()}
+    return case_ids.map(root).fillna(case_ids)
 
 
 def without_checks(

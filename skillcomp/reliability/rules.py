@@ -1,0 +1,317 @@
+"""The mechanical rules of the source report, checked on verdicts as they were recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skillcomp.contracts import check
+from skillcomp.errors import FrameError
+from skillcomp.estimates import (
+    estimates,
+    groups,
+    listed,
+    require_columns,
+    require_one_grader,
+    row,
+)
+from skillcomp.frames import normalise_quote
+from skillcomp.reliability._common import GRADER_COLUMNS, clusters_of
+from skillcomp.reliability._words import (
+    HEDGES_ON_FAIL,
+    HEDGES_ON_PASS,
+    hedges,
+    undecided,
+)
+from skillcomp.stats.clusters import wilson_effective
+from skillcomp.stats.results import check_level, undefined
+
+# rule -> what its rate is a share of
+RULES: Mapping[str, str] = {
+    "count_differs": "attempts",
+    "ids_differ": "attempts",
+    "quote_empty": "verdicts",
+    "quote_not_found": "quotes",
+    "hedged_fail": "FAILs with a rationale",
+    "softened_pass": "PASSes with a rationale",
+    "overlap_contradicted": "verdicts on verbatim checks",
+    "dimension_inconsistent": "attempts",
+    "undecided_fail": "FAILs with a rationale",
+}
+_BY_ATTEMPT = [name for name, unit in RULES.items() if unit == "attempts"]
+_REPLY = ["attempt_id", *GRADER_COLUMNS]
+_KEYS = [
+    *("attempt_id", "skill", "case_id", "condition", "repeat"),
+    *("check_id", "check_kind", *GRADER_COLUMNS, "passed"),
+]
+
+
+def integrity(
+    verdicts: pd.DataFrame,
+    attempts: pd.DataFrame,
+    checks: pd.DataFrame,
+    *,
+    shared: pd.DataFrame | None = None,
+    n: int = 6,
+    verbatim: str = "verbatim",
+    asks_evidence: Mapping[str, bool] | None = None,
+) -> pd.DataFrame:
+    """Hold every verdict against the rules that a program can check.
+
+    Parameters
+    ----------
+    verdicts : pandas.DataFrame
+        A verdicts frame of any number of graders, versions and rounds. A column
+        ``dimension_verdict`` (``PASS``/``FAIL`` or truth values), where it has one, is checked too.
+    attempts : pandas.DataFrame
+        An attempts frame; its answers are what quotes must stand in.
+    checks : pandas.DataFrame
+        A checks frame: the expected behaviours of every case.
+    shared : pandas.DataFrame, optional
+        Result of :func:`skillcomp.overlap.score` on these attempts, for the overlap rule.
+    n : int, default 6
+        Length of n-gram at which the overlap check decides; the source report starts with 6.
+    verbatim : str, default "verbatim"
+        Negative checks whose id contains this text are decided by the overlap check.
+    asks_evidence : mapping of str to bool, optional
+        Whether a grader was asked for evidence, by its name. Where not told, a version that never
+        gave a quote or a rationale counts as not asked.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per verdict, and one with ``passed`` NA for each expected behaviour that a reply
+        left out: attempt_id, skill, case_id, condition, repeat, check_id, check_kind, grader,
+        grader_version, round, passed, then booleans, true where a rule is broken:
+
+        - ``count_differs`` (RULE-1): the reply has another number of verdicts than behaviours;
+        - ``ids_differ`` (RULE-9): its ids are not those of the behaviours;
+        - ``quote_empty`` (RULE-2): no evidence quote;
+        - ``quote_not_found``: the quote is no part of the answer after white space and quotation
+          marks are made alike;
+        - ``hedged_fail`` (RULE-6): a FAIL whose rationale hedges;
+        - ``softened_pass``: a PASS whose rationale hedges, which may be a softened FAIL: read it;
+        - ``overlap_contradicted``: a verbatim check decided against the n-gram overlap;
+        - ``dimension_inconsistent``: the dimension verdict is not "every behaviour passed";
+        - ``undecided_fail``: a FAIL given because the grader could not decide. RULE-9 asks for it;
+          its rate says how often.
+
+        The first two and the dimension rule concern a whole reply and stand in each of its rows.
+        NA where a rule does not apply: evidence rules for a grader that was not asked for any,
+        rules on rationales without one, an answer that is missing or empty, a failed verdict, no
+        ``shared``, no dimension verdict. Last, ``closest_spot`` (boolean): the quote need only be
+        the closest spot, because the verdict is a FAIL or the behaviour a negative one; such a
+        quote is not expected to show the behaviour, only to stand in the answer.
+
+    Raises
+    ------
+    FrameError
+        If a frame breaks its contract, a case has no checks, or ``shared`` lacks n-grams of
+        length ``n``.
+
+    See Also
+    --------
+    integrity_rates : The rate of each rule by grader.
+
+    Notes
+    -----
+    Hedge words are those of the source report (A.4 for FAIL, 8.9 for PASS), as whole words, in
+    the grader's own wording: what a rationale quotes is left out. English only. A reply all of
+    whose verdicts failed has broken no rule; its failures are counted by
+    :func:`skillcomp.reliability.agreement`.
+    """
+    given, answers = check(verdicts, "verdicts"), check(attempts, "attempts")
+    expected = check(checks, "checks")
+    known = _complete(given, expected)
+    marks = known[_KEYS].copy()
+    marks[["count_differs", "ids_differ"]] = _counts(known)
+    marks[["quote_empty", "quote_not_found"]] = _quotes(known, answers, asks_evidence or {})
+    for name, words, on in (
+        ("hedged_fail", HEDGES_ON_FAIL, False),
+        ("softened_pass", HEDGES_ON_PASS, True),
+        ("undecided_fail", None, False),
+    ):
+        applies = known["passed"].eq(on) & _has_text(known["rationale"])
+        marks[name] = _told(known["rationale"], applies, words)
+    marks["overlap_contradicted"] = _against_overlap(known, shared, n, verbatim)
+    marks["dimension_inconsistent"] = _dimension(known)
+    close = known["passed"].eq(False) | known["check_kind"].eq("negative")
+    marks["closest_spot"] = close.where(known["passed"].notna()).astype("boolean")
+    return marks[[*_KEYS, *RULES, "closest_spot"]]
+
+
+def _complete(given: pd.DataFrame, expected: pd.DataFrame) -> pd.DataFrame:
+    """Add a row for each behaviour that a reply should have decided and left out."""
+    unknown = sorted(set(given["case_id"]) - set(expected["case_id"]))
+    if unknown:
+        raise FrameError(
+            f"integrity: {len(unknown)} cases of the verdicts have no checks, the first is "
+            f"'{unknown[0]}'."
+        )
+    usable = given["status"].isna() | given["status"].eq("ok")
+    given = given.assign(passed=given["passed"].where(usable), there=True, usable=usable)
+    keys = ["skill", "case_id", "condition", "repeat"]
+    replies = given[[*_REPLY, *keys]].drop_duplicates(_REPLY)
+    wanted = replies.merge(
+        expected[["case_id", "check_id", "check_kind"]], on="case_id", how="left"
+    )
+    item = [*_REPLY, "check_id"]
+    named = given.merge(
+        wanted[[*item, "check_kind"]].assign(expected=True),
+        on=item,
+        how="left",
+        suffixes=("", "_wanted"),
+    )
+    named["check_kind"] = named["check_kind"].fillna(named["check_kind_wanted"])
+    told = wanted.merge(given[item].assign(there=True), on=item, how="left")
+    absent = told[told["there"].isna()].assign(expected=True)
+    both = pd.concat([named, absent], ignore_index=True) if len(absent) else named
+    flags = {
+        name: both[name].astype("boolean").fillna(False) for name in ("there", "usable", "expected")
+    }
+    return both.assign(**flags)
+
+
+def _counts(known: pd.DataFrame) -> pd.DataFrame:
+    reply = [known[name] for name in _REPLY]
+    told = {
+        name: known[name].astype("int64").groupby(reply, dropna=False).transform("sum")
+        for name in ("there", "expected", "usable")
+    }
+    strange = (known["there"] ^ known["expected"]).groupby(reply, dropna=False).transform("any")
+    found = pd.DataFrame(
+        {"count": told["there"].ne(told["expected"]), "ids": strange}, index=known.index
+    )
+    return found.astype("boolean").where(told["usable"].gt(0))
+
+
+def _has_text(values: pd.Series) -> pd.Series:
+    return values.str.strip().fillna("").ne("")
+
+
+def _quotes(known: pd.DataFrame, attempts: pd.DataFrame, asked: Mapping[str, bool]) -> pd.DataFrame:
+    has_quote = _has_text(known["evidence_quote"])
+    gives = has_quote | _has_text(known["rationale"])
+    version = [known["grader"], known["grader_version"]]
+    inferred = gives.groupby(version, dropna=False).transform("any")
+    wanted = known["grader"].map(dict(asked)).astype("boolean").fillna(inferred)
+    answer = known["attempt_id"].map(attempts.set_index("attempt_id")["answer"])
+    # an empty answer has nothing to quote
+    applies = wanted & known["usable"] & _has_text(answer)
+    missing = pd.Series(pd.NA, index=known.index, dtype="boolean")
+    missing[applies.to_numpy(dtype=bool)] = ~has_quote[applies]
+    lost = pd.Series(pd.NA, index=known.index, dtype="boolean")
+    rows = (applies & has_quote).to_numpy(dtype=bool)
+    plain = {text: normalise_quote(text) for text in answer[rows].unique()}
+    lost[rows] = [
+        normalise_quote(quote) not in plain[text]
+        for quote, text in zip(known.loc[rows, "evidence_quote"], answer[rows], strict=True)
+    ]
+    return pd.DataFrame({"empty": missing, "lost": lost})
+
+
+def _told(rationale: pd.Series, applies: pd.Series, words: Sequence[str] | None) -> pd.Series:
+    rows = applies.fillna(False).to_numpy(dtype=bool)
+    found = pd.Series(pd.NA, index=rationale.index, dtype="boolean")
+    found[rows] = [
+        undecided(text) if words is None else hedges(text, words) is not None
+        for text in rationale[rows]
+    ]
+    return found
+
+
+def _against_overlap(
+    known: pd.DataFrame, shared: pd.DataFrame | None, n: int, verbatim: str
+) -> pd.Series:
+    unknown = pd.Series(pd.NA, index=known.index, dtype="boolean")
+    if shared is None:
+        return unknown
+    require_columns(shared, ["attempt_id", "n", "any_shared"], "integrity: shared")
+    lengths = sorted(set(shared["n"]))
+    if n not in lengths:
+        raise FrameError(f"integrity: shared has no n-grams of length {n}; there: {lengths}.")
+    copied = shared[shared["n"].eq(n)].set_index("attempt_id")["any_shared"]
+    found = known["attempt_id"].map(copied).astype("boolean")
+    bound = known["check_kind"].eq("negative") & known["check_id"].str.contains(
+        verbatim, regex=False
+    )
+    return known["passed"].eq(found).where(bound & known["passed"].notna() & found.notna(), pd.NA)
+
+
+def _dimension(known: pd.DataFrame) -> pd.Series:
+    if "dimension_verdict" not in known.columns:
+        return pd.Series(pd.NA, index=known.index, dtype="boolean")
+    reply = [known[name] for name in _REPLY]
+    told = known["dimension_verdict"].map(
+        lambda value: {"PASS": True, "FAIL": False}.get(value, value), na_action="ignore"
+    )
+    odd = [v for v in told.dropna().unique() if isinstance(v, str) or v not in (0, 1)]
+    if odd:
+        raise FrameError(
+            f"verdicts: column 'dimension_verdict': found {odd[0]!r}; allowed: 'PASS', 'FAIL', "
+            "True, False or missing."
+        )
+    said = told.astype("boolean").groupby(reply, dropna=False).transform("first")
+    passed = known["passed"].astype("boolean")
+    failed = passed.eq(False).fillna(False).groupby(reply, dropna=False).transform("any")
+    open_ = passed.isna().groupby(reply, dropna=False).transform("any")
+    whole = pd.Series(np.where(failed, 0, 1), index=known.index).astype("boolean")
+    return said.ne(whole.where(failed | ~open_)).astype("boolean")
+
+
+def integrity_rates(
+    marks: pd.DataFrame,
+    *,
+    by: Sequence[str] = ("grader",),
+    cases: pd.DataFrame | None = None,
+    ci_level: float = 0.95,
+) -> pd.DataFrame:
+    """Say how often each grader breaks each mechanical rule.
+
+    Parameters
+    ----------
+    marks : pandas.DataFrame
+        Result of :func:`integrity`.
+    by : sequence of str, default ("grader",)
+        Columns that keep rows apart.
+    cases : pandas.DataFrame, optional
+        A cases frame: the members of a contrast pair then form one cluster.
+    ci_level : float, default 0.95
+        Level of the intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by`` and rule (measure), in the estimates shape: estimate is the share that
+        breaks it, n what it is a share of, Wilson's interval on the effective number with cases as
+        clusters. Extra: unit (attempts, verdicts, quotes ...), n_broken. NaN with a note where the
+        rule does not apply to this grader.
+
+    Raises
+    ------
+    FrameError
+        If columns are missing or several graders, versions or rounds would be pooled.
+    """
+    check_level(ci_level)
+    names = listed(by)
+    require_columns(marks, [*names, *_KEYS, *RULES], "reliability.integrity_rates")
+    require_one_grader(marks, names, "reliability.integrity_rates")
+    given = marks.assign(cluster=clusters_of(marks["case_id"], cases))
+    rows: list[dict[str, Any]] = []
+    for values, part in groups(given, names):
+        replies = part.drop_duplicates(_REPLY)
+        for rule, unit in RULES.items():
+            units = replies if rule in _BY_ATTEMPT else part
+            known = units[units[rule].notna()]
+            broken = known[rule].astype("float64").to_numpy()
+            if known.empty:
+                why = "this rule does not apply here, or what it needs was not recorded"
+                found = undefined("", why, ci_level=ci_level, n=0.0)
+            else:
+                cluster = pd.factorize(known["cluster"])[0]
+                found = wilson_effective(broken, cluster, ci_level=ci_level)
+            rows.append(row(rule, found, unit=unit, n_broken=int(broken.sum()), **values))
+    return estimates(rows, by=names, extra=["unit", "n_broken"])
