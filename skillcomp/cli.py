@@ -30,15 +30,16 @@ def _root() -> None:
 @app.command()
 def check(
     path: Annotated[Path, typer.Argument(help="A SKILL.md, its folder, a suite or a study.")],
+    strict: Annotated[bool, typer.Option(help="Let warnings count as errors.")] = False,
 ) -> None:
-    """Validate a skill, a suite or a whole study; print every problem with its place."""
+    """Validate and lint a skill, a suite or a whole study; every finding with place and reason."""
     from skillcomp.io.inspection import inspect
 
     found = inspect(path)
-    for problem in found.problems:
-        typer.echo(problem)
+    for one in found.findings:
+        typer.echo(str(one))
     typer.echo(found.summary)
-    if found.problems:
+    if found.n_errors or (strict and found.n_warnings):
         raise typer.Exit(1)
 
 

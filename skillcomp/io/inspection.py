@@ -1,39 +1,73 @@
-"""What stands at a path - a skill, a suite or a whole study - and every problem in it."""
+"""What stands at a path - a skill, a suite or a whole study - and everything wrong with it."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillcomp.errors import StudyError
+from skillcomp.errors import SkillError, StudyError
+from skillcomp.io.findings import Finding, finding
+from skillcomp.io.lint import lint_skill, lint_suite
 from skillcomp.io.skills import read_skill
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
+from skillcomp.records import Skill, Suite
 
 __all__ = ["Found", "inspect"]
+
+# The readers say these too; the lint says them with the case and the reason.
+_SAID = re.compile(
+    r": expected_behaviors: the id '.*' stands \d+ times\.$"
+    r"|: contrast_of: '.*' is (?:no case|the case)"
+    r"|: comprehension_dimension: found |: transfer: found |^evals: the list is empty"
+    r"|^front matter: '\w+' is missing|^concept: missing |^concept\."
+)
+_OTHER_WORD = "A word of other published files"
 
 
 @dataclass(frozen=True)
 class Found:
-    """What was read, and its problems.
+    """What was read, and what was found in it.
 
     Attributes
     ----------
     kind : {"skill", "suite", "study"}
         What stands at the path.
-    summary : str
-        One line: what was read and how many problems it has.
-    problems : tuple of str
-        One sentence each, with the place.
+    what : str
+        What was read, in one line.
+    findings : tuple of Finding
+        Deviations met while reading, then what the lint says; file by file.
     """
 
     kind: str
-    summary: str
-    problems: tuple[str, ...]
+    what: str
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def n_errors(self) -> int:
+        """Return how many findings are errors."""
+        return sum(found.severity == "error" for found in self.findings)
+
+    @property
+    def n_warnings(self) -> int:
+        """Return how many findings are warnings."""
+        return len(self.findings) - self.n_errors
+
+    @property
+    def summary(self) -> str:
+        """Return one line: what was read, and how many errors and warnings there are."""
+        parts = [
+            f"{n} {word}" if n == 1 else f"{n} {word}s"
+            for n, word in ((self.n_errors, "error"), (self.n_warnings, "warning"))
+            if n
+        ]
+        return f"{self.what}: {', '.join(parts) or 'no problems'}"
 
 
 def inspect(path: Path) -> Found:
-    """Read a SKILL.md, its folder, a suite file or a study's folder and list every problem.
+    """Read a SKILL.md, its folder, a suite file or a study's folder and say what is wrong with it.
 
     Parameters
     ----------
@@ -43,7 +77,9 @@ def inspect(path: Path) -> Found:
     Returns
     -------
     Found
-        Kind, a one-line summary and the problems.
+        Kind, what was read, and the findings. A suite is linted beside
+        ``../skills/<skill>/SKILL.md`` where that exists; without it, what needs the skill is not
+        looked at, and a finding says so.
 
     Raises
     ------
@@ -60,12 +96,12 @@ def inspect(path: Path) -> Found:
         skill = read_skill(path)
         what = f"skill '{skill.slug}': {len(skill.concept)} of 7 concept fields, "
         what += f"{len(skill.sections)} sections"
-        return _found("skill", what, [f"{path}: {p}" for p in skill.problems])
+        return Found("skill", what, tuple(_skill(skill, path)))
     if path.suffix == ".json":
         suite = read_suite(path)
         n_checks = sum(len(case.checks) for case in suite.cases)
         what = f"suite '{suite.slug}': {len(suite.cases)} cases, {n_checks} checks"
-        return _found("suite", what, [f"{path}: {p}" for p in suite.problems])
+        return Found("suite", what, tuple(_suite(suite, _beside(path, suite), path, None)))
     raise StudyError(
         f"check: {path} is none of: a SKILL.md, a folder with one, a suite (.json), a study "
         "(a folder with manifest.json)."
@@ -74,18 +110,47 @@ def inspect(path: Path) -> Found:
 
 def _study(path: Path) -> Found:
     store = RunStore(path)
-    problems = list(store.problems)
+    found = [finding("reading", str(path), problem) for problem in store.problems]
     for slug, skill in store.skills.items():
-        problems += [f"{path}/skills/{slug}/SKILL.md: {p}" for p in skill.problems]
+        found += _skill(skill, path / "skills" / slug / "SKILL.md")
     for slug, suite in store.suites.items():
-        problems += [f"{path}/suites/{slug}.json: {p}" for p in suite.problems]
+        file = path / "suites" / f"{slug}.json"
+        found += _suite(suite, store.skills.get(suite.skill), file, path)
     n_cases = sum(len(suite.cases) for suite in store.suites.values())
     what = f"study '{path.name}': {len(store.skills)} skills, {n_cases} cases, "
     what += f"{store.table('attempts').num_rows} attempts, "
     what += f"{store.table('verdicts').num_rows} verdicts"
-    return _found("study", what, problems)
+    return Found("study", what, tuple(found))
 
 
-def _found(kind: str, what: str, problems: list[str]) -> Found:
-    many = {0: "no problems", 1: "1 problem"}.get(len(problems), f"{len(problems)} problems")
-    return Found(kind, f"{what}: {many}", tuple(problems))
+def _skill(skill: Skill, file: Path) -> list[Finding]:
+    return [*_read(skill.problems, file), *_at(lint_skill(skill), file)]
+
+
+def _suite(suite: Suite, skill: Skill | None, file: Path, root: Path | None) -> list[Finding]:
+    read = _read(suite.problems, file)
+    if any(problem.startswith("routing_cases:") for problem in suite.problems):
+        return read  # cases for a router keep none of the rules, and need not
+    return [*read, *_at(lint_suite(suite, skill, root=root), file)]
+
+
+def _beside(path: Path, suite: Suite) -> Skill | None:
+    try:
+        skill = read_skill(path.resolve().parent.parent / "skills" / suite.skill)
+    except SkillError:
+        return None
+    return skill if skill.slug == suite.skill else None
+
+
+def _read(problems: Sequence[str], file: Path) -> list[Finding]:
+    """Return what a reader noted as findings, but for what the lint says as well."""
+    return [
+        finding("other_word" if _OTHER_WORD in problem else "reading", str(file), problem)
+        for problem in problems
+        if not _SAID.search(problem)
+    ]
+
+
+def _at(findings: Iterable[Finding], file: Path) -> list[Finding]:
+    """Return findings with the file before their place."""
+    return [one.model_copy(update={"place": f"{file}: {one.place}"}) for one in findings]

@@ -93,6 +93,28 @@ def read_skill(path: str | PathLike[str], *, strict: bool = False) -> Skill:
     return skill
 
 
+def sections_of(text: str) -> tuple[Section, ...]:
+    r"""Return the headed parts of a Markdown text, with or without a front matter.
+
+    Parameters
+    ----------
+    text : str
+        The whole file.
+
+    Returns
+    -------
+    tuple of Section
+        In order, with anchors and the lines of the headings counted in the whole file.
+
+    Examples
+    --------
+    >>> [(s.anchor, s.line) for s in sections_of("# Tea\n\nHot.\n\n## Do NOT stir\n")]
+    [('tea', 1), ('do-not-stir', 5)]
+    """
+    _, body = _split(text, [])
+    return tuple(_sections(body, text.count("\n", 0, len(text) - len(body)) + 1))
+
+
 def _listed(place: str, problems: tuple[str, ...]) -> str:
     many = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     return f"{place}, {many}:\n" + "\n".join(f"- {problem}" for problem in problems)
