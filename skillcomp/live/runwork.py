@@ -1,0 +1,263 @@
+"""One run at work: cells in their order, each answer on the disk before the next."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from skillcomp.errors import AgentError
+from skillcomp.io.store import RunStore
+from skillcomp.live.batches import BatchAgent, Batches, BatchLimits, batch_agent
+from skillcomp.live.budget import PAID, Budget, upper_cost
+from skillcomp.live.ledger import Ledger
+from skillcomp.live.loop import Stop, fan_out
+from skillcomp.live.plan import Key, Plan, PlannedCell, Tried
+from skillcomp.live.prompts import agent_version, skill_block
+from skillcomp.live.receipts import Receipt, Tally, begun, ended
+from skillcomp.live.reply import Agent, Cell, Reply
+from skillcomp.records import Attempt, Skill
+
+__all__ = ["RunWork", "StudyWarning"]
+
+_IN_A_ROW = 20  # failures without an answer in between; then something is wrong with all of them
+_FROM_REPLY = tuple(name for name in Reply.model_fields if name in Attempt.model_fields)
+
+
+class StudyWarning(UserWarning):
+    """A study ended with less than was asked for, or with something to keep in mind."""
+
+
+class RunWork:
+    """One call of `run`: what is open, and where its answers go."""
+
+    def __init__(
+        self,
+        store: RunStore,
+        plan: Plan,
+        agents: Sequence[Agent],
+        done: Mapping[Key, Tried],
+        again: Collection[str],
+        settings: dict[str, Any],
+        progress: bool,
+    ) -> None:
+        self.store, self.plan, self.done, self.again = store, plan, dict(done), again
+        self.agents = {agent.name: agent for agent in agents}
+        self.tallies = {agent.name: Tally() for agent in agents}
+        self.settings, self.progress = settings, progress
+        self.loaded = {at: arm.loaded(store) for at, arm in plan.arms.items()}
+        self.in_a_row = 0
+        self.stopped: str | None = None
+        self.settled: set[Key] = set()  # cells that were answered in this run, again or not
+        self.given_up: set[str] = set()  # cells whose request the service refuses as it is
+
+    def open(self, agent: str | None = None) -> list[PlannedCell]:
+        """Return the cells that are left to ask, in their order."""
+        return [
+            cell
+            for cell in self.plan.cells
+            if agent in (None, cell.agent)
+            and cell.key not in self.settled
+            and not self.done.get(cell.key, Tried()).is_done(self.again)
+        ]
+
+    async def main(
+        self, budget_usd: float | None, width: int, limits: BatchLimits | None, stop: Stop
+    ) -> None:
+        """Ask what is open."""
+        self.stop, self.ledger = stop, Ledger(self.store)
+        self.budget = Budget(budget_usd, spent=_spent(self.store))
+        pending = self.open()
+        receipts = [self._begun(agent) for agent in self.agents.values()]
+        await self.ledger.write("receipts", receipts)
+        self.bar = tqdm(
+            total=len(self.plan.cells),
+            initial=len(self.plan.cells) - len(pending),
+            desc="answers",
+            unit="answer",
+            disable=not self.progress,
+        )
+        try:
+            if limits is None:
+                await fan_out(pending, self._ask, width=width, stop=stop)
+            else:
+                for agent in self.agents.values():
+                    await self._ask_batches(batch_agent(agent), limits)
+        finally:
+            self.stopped = stop.reason or self.budget.exhausted
+            await self.ledger.close()
+            await self.ledger.write("receipts", [self._ended(one) for one in receipts])
+            self.bar.close()
+            for agent in self.agents.values():
+                await agent.aclose()
+
+    def _begun(self, agent: Agent) -> Receipt:
+        more = {"model": agent.model, "settings": agent.settings, "study": self.settings}
+        n_wanted = sum(cell.agent == agent.name for cell in self.plan.cells)
+        return begun(
+            self.store,
+            "run",
+            agent.name,
+            prompt_version=agent_version(),
+            n_wanted=n_wanted,
+            n_open=len(self.open(agent.name)),
+            **more,
+        )
+
+    def _ended(self, receipt: Receipt) -> Receipt:
+        tally, n_open = self.tallies[receipt.name], len(self.open(receipt.name))
+        return ended(receipt, tally, n_open=n_open, stopped=self.stopped)
+
+    # -- one at a time ------------------------------------------------------------------------
+
+    async def _ask(self, cell: PlannedCell) -> None:
+        agent, skill = self.agents[cell.agent], self.loaded[cell.skill, cell.condition]
+        prompt = self.plan.cases[cell.case_id].prompt
+        aside = await self.budget.take(self._estimate(agent, prompt, skill))
+        if aside is None:
+            self.stop.ask(self.budget.exhausted or "budget_usd")
+            return
+        started, reply = datetime.now(UTC), None
+        try:
+            reply = await agent.ask(
+                prompt, skill=skill, cell=Cell(cell.case_id, cell.condition, cell.repeat)
+            )
+            await self._book(cell, reply, started)
+        finally:
+            await self.budget.settle(aside, reply)
+        self._watch(reply)
+
+    def _estimate(self, agent: Agent, prompt: str, skill: Skill | None) -> float:
+        if self.budget.limit is None:
+            return 0.0
+        return upper_cost(agent, prompt, skill_block(skill) if skill else None)
+
+    async def _book(self, cell: PlannedCell, reply: Reply, started: datetime | None) -> None:
+        tried = self.done.setdefault(cell.key, Tried())
+        attempt = _attempt(cell, reply, self.agents[cell.agent], _name(cell, reply, tried), started)
+        await self.ledger.write("attempts", [attempt])
+        self.tallies[cell.agent].add(reply)
+        if reply.status in PAID:
+            tried.paid.append(reply.status)
+            self.settled.add(cell.key)
+            self.bar.update()
+        else:
+            tried.n_errors += 1
+        if cost := sum(tally.cost_usd for tally in self.tallies.values()):
+            self.bar.set_postfix_str(f"{cost:.2f} USD", refresh=False)
+
+    def _watch(self, reply: Reply) -> None:
+        """Stop where nothing further can succeed."""
+        self.in_a_row = 0 if reply.status in PAID else self.in_a_row + 1
+        told = None
+        if reply.fatal:
+            told = f"stopped, since every further question would fail too: {reply.error}"
+        elif self.in_a_row >= _IN_A_ROW:
+            told = f"stopped after {self.in_a_row} failures in a row; the last: {reply.error}"
+        if told:
+            self.stop.ask(told, AgentError(f"{told} What was answered is kept; start again later."))
+
+    # -- in batches ---------------------------------------------------------------------------
+
+    async def _ask_batches(self, agent: BatchAgent, limits: BatchLimits) -> None:
+        cells = {cell.attempt_id: cell for cell in self.plan.cells if cell.agent == agent.name}
+        ids = self.store.table("attempts").column("request_id").to_pylist()
+
+        async def book(key: str, reply: Reply) -> None:
+            if key not in cells:  # of an earlier run that wanted more than this one
+                cells[key] = self._unplanned(key)
+            await self._book(cells[key], reply, None)
+            if reply.fatal:
+                self.given_up.add(key)
+
+        batches = Batches(
+            self.store,
+            self.ledger,
+            agent,
+            purpose=f"run:{agent.name}",
+            book=book,
+            booked={name for name in ids if name},
+            budget=self.budget,
+            stop=self.stop,
+            limits=limits,
+        )
+        await batches.resume()
+        for _ in range(limits.n_rounds):
+            cells_open = [c for c in self.open(agent.name) if c.attempt_id not in self.given_up]
+            if not cells_open or self.stop.reason:
+                return
+            n_sent = await batches.send(self._bodies(agent, cells_open), self._batch_cost(agent))
+            if not n_sent:
+                self.budget.exhausted = self.budget.exhausted or "budget_usd: nothing further fits"
+                return
+
+    def _unplanned(self, attempt_id: str) -> PlannedCell:
+        rows = (PlannedCell.model_validate(row) for row in self.store.records("plan"))
+        return next(cell for cell in rows if cell.attempt_id == attempt_id)
+
+    async def _bodies(
+        self, agent: BatchAgent, cells: Iterable[PlannedCell]
+    ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+        for cell in cells:
+            skill = self.loaded[cell.skill, cell.condition]
+            prompt = self.plan.cases[cell.case_id].prompt
+            yield cell.attempt_id, agent.request(prompt, skill=skill)
+
+    def _batch_cost(self, agent: BatchAgent) -> Callable[[dict[str, Any]], float]:
+        def estimate(body: dict[str, Any]) -> float:
+            if self.budget.limit is None:
+                return 0.0
+            texts = [body["messages"][0]["content"]]
+            texts += [block["text"] for block in body.get("system", [])]
+            return upper_cost(agent, *texts, batch=True)  # type: ignore[arg-type]
+
+        return estimate
+
+    def warn(self) -> None:
+        """Say what was left open, and what to keep in mind about the placebo."""
+        n_open = len(self.open())
+        if n_open:
+            why = f" ({self.stopped})" if self.stopped else " after errors"
+            warnings.warn(
+                f"{n_open} of {len(self.plan.cells)} cells have no answer yet{why}; the same call "
+                "goes on with them.",
+                StudyWarning,
+                stacklevel=3,
+            )
+        for arm in self.plan.arms.values():
+            if arm.note:
+                warnings.warn(f"skill '{arm.skill}': {arm.note}.", StudyWarning, stacklevel=3)
+
+
+def _name(cell: PlannedCell, reply: Reply, tried: Tried) -> str:
+    """Return the cell's own name for its first reply, a longer one for whatever else was tried."""
+    if reply.status not in PAID:
+        return f"{cell.attempt_id}/error-{tried.n_errors + 1}"
+    return f"{cell.attempt_id}/again-{len(tried.paid)}" if tried.paid else cell.attempt_id
+
+
+def _attempt(
+    cell: PlannedCell, reply: Reply, agent: Agent, attempt_id: str, started: datetime | None
+) -> Attempt:
+    said = {name: getattr(reply, name) for name in _FROM_REPLY}
+    return Attempt(
+        **said,
+        attempt_id=attempt_id,
+        skill=cell.skill,
+        case_id=cell.case_id,
+        condition=cell.condition,
+        repeat=cell.repeat,
+        loaded_skill=cell.loaded_skill,
+        agent=agent.name,
+        agent_model=reply.model or agent.model,
+        agent_family=agent.family,
+        started_at=started,
+    )
+
+
+def _spent(store: RunStore) -> float:
+    costs = store.table("attempts").select(["cost_usd", "perturbation"]).to_pylist()
+    return sum(row["cost_usd"] or 0.0 for row in costs if row["perturbation"] is None)
