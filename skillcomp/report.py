@@ -15,7 +15,7 @@ import nbformat
 from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, CellTimeoutError
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbconvert import HTMLExporter
 from tqdm.auto import tqdm
 
@@ -106,8 +106,8 @@ def execute(
     Raises
     ------
     StudyError
-        If a cell fails or takes longer than ten minutes: names the notebook, the cell and the
-        error.
+        If a cell fails, takes longer than ten minutes or ends its kernel: names the notebook, the
+        cell (counted from 1) and the error.
     """
     notebook: nbformat.NotebookNode = nbformat.read(path, as_version=4)
     if parameters:
@@ -129,11 +129,9 @@ def execute(
         ):
             for number, index in enumerate(bar, start=1):
                 client.execute_cell(notebook.cells[index], index, execution_count=number)
-    except (CellExecutionError, CellTimeoutError) as error:
-        line = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().splitlines()
-        raise StudyError(
-            f"report: {path.name}, cell {index}: {line[-1] if line else error}"
-        ) from error
+    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        place = index + 1 - sum(_injected(cell) for cell in notebook.cells[:index])
+        raise StudyError(f"report: {path.name}, cell {place}: {_reason(error)}") from error
     notebook.metadata.pop("widgets", None)
     return notebook
 
@@ -148,6 +146,16 @@ def _inject(notebook: nbformat.NotebookNode, parameters: Mapping[str, object]) -
             notebook.cells.insert(index + 1, extra)
             return
     raise StudyError("report: the notebook has no cell tagged 'parameters'.")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, CellExecutionError):
+        return f"{error.ename}: {error.evalue}"
+    return str(error).partition("\n")[0]
+
+
+def _injected(cell: nbformat.NotebookNode) -> bool:
+    return "injected-parameters" in cell.metadata.get("tags", [])
 
 
 def build(
@@ -198,7 +206,7 @@ def _chapter(path: Path, notebook: nbformat.NotebookNode, out: Path) -> Chapter:
     exporter = HTMLExporter(template_name="basic", sanitize_html=True, exclude_anchor_links=True)
     exporter.exclude_input_prompt = exporter.exclude_output_prompt = True
     exporter.register_filter("clean_html", _clean)
-    cells = [c for c in notebook.cells if "injected-parameters" not in c.metadata.get("tags", [])]
+    cells = [cell for cell in notebook.cells if not _injected(cell)]
     shown = nbformat.from_dict({**notebook, "cells": cells})
     body, _ = exporter.from_notebook_node(shown)
     number = path.stem.split("-")[0]

@@ -1,0 +1,136 @@
+"""A headless Chromium that tells what a page asks for, shows and complains of."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import websocket
+
+PATIENCE = 60  # seconds that any single answer may take on a busy machine
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
+    *("--disable-extensions", "--disable-background-networking", "--disable-component-update"),
+    *("--disable-sync", "--remote-debugging-port=0", "--remote-allow-origins=*"),
+)
+
+
+def found() -> str:
+    """Return the browser's path; without one, fail in CI and skip elsewhere."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if path := shutil.which(name):
+            return path
+    reason = "no Chromium here: apt-get install chromium, to see the page as a reader does"
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+class Page:
+    """An opened page: its requests, its complaints, and answers to JavaScript expressions."""
+
+    def __init__(self, browser: Browser, session: str) -> None:
+        self._browser, self._session = browser, session
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        return self._browser.call(method, session=self._session, heard=self._hear, **parameters)
+
+    def open(self, path: Path, width: int) -> None:
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.call("Emulation.setDeviceMetricsOverride", **size)
+        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.evaluate(
+            "new Promise(done => document.readyState === 'complete' ? done(1)"
+            " : addEventListener('load', () => done(1)))"
+        )
+
+    def evaluate(self, expression: str) -> Any:
+        answer = self.call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def _hear(self, event: dict[str, Any]) -> None:
+        method, told = event["method"], event["params"]
+        if method == "Network.requestWillBeSent":
+            self.requests.append(told["request"]["url"][:200])
+        elif method == "Log.entryAdded" and told["entry"]["level"] in {"warning", "error"}:
+            self.complaints.append(told["entry"]["text"])
+        elif method == "Runtime.exceptionThrown":
+            self.complaints.append(told["exceptionDetails"]["text"])
+        elif method == "Runtime.consoleAPICalled":
+            self.complaints.append(f"console.{told['type']}")
+
+
+class Browser:
+    """One browser process with one connection."""
+
+    def __init__(self, address: str) -> None:
+        self._socket = websocket.create_connection(address, timeout=PATIENCE)
+        self._number = 0
+
+    def call(self, method: str, *, session: str = "", heard: Any = None, **parameters: Any) -> Any:
+        self._number += 1
+        sent = {"id": self._number, "method": method, "params": parameters}
+        self._socket.send(json.dumps(sent | ({"sessionId": session} if session else {})))
+        while True:
+            message = json.loads(self._socket.recv())
+            if message.get("id") == self._number:
+                assert "error" not in message, f"{method}: {message['error']}"
+                return message["result"]
+            if heard is not None and message.get("sessionId") == session:
+                heard(message)
+
+    def page(self, path: Path, *, width: int) -> Page:
+        """Open a file in a window of the given width (CSS pixels) and wait until it is loaded."""
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        page = Page(self, session)
+        page.open(path, width)
+        return page
+
+    def close(self) -> None:
+        self.call("Browser.close")
+        self._socket.close()
+
+
+@contextmanager
+def chromium(profile: Path) -> Iterator[Browser]:
+    """Start a browser with a profile of its own and stop it in the end."""
+    command = [found(), *FLAGS, f"--user-data-dir={profile}", "about:blank"]
+    with (profile / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    browser = None
+    try:
+        browser = Browser(_address(process, profile))
+        yield browser
+    finally:
+        if browser is not None:
+            browser.close()
+        else:
+            process.kill()
+        process.wait(PATIENCE)
+
+
+def _address(process: subprocess.Popen[bytes], profile: Path) -> str:
+    for _ in range(PATIENCE * 20):
+        if (port := profile / "DevToolsActivePort").is_file() and len(
+            told := port.read_text().split()
+        ) == 2:
+            return f"ws://127.0.0.1:{told[0]}{told[1]}"
+        assert process.poll() is None, (profile / "log").read_text(errors="replace")[-2000:]
+        time.sleep(0.05)
+    raise AssertionError("the browser did not start in time")

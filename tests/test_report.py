@@ -1,0 +1,271 @@
+"""The report: one page from executed notebooks, safe to open and legible at two widths."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from browser import Browser, Page, chromium
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from skillcomp import report
+from skillcomp.errors import StudyError
+
+ROOT = Path(__file__).resolve().parent.parent
+PILOT = ROOT / "data" / "pilot"
+NOTEBOOKS = report.find_notebooks(ROOT / "notebooks")
+# what a hostile answer may bring: markup that would run, load or disguise something
+HOSTILE = [
+    "<script>window.pwned = 1</script>",
+    "<img src=x onerror='window.pwned = 1'>",
+    "<a href='javascript:window.pwned=1'>click</a>",
+    "</pre></td></table></section><iframe src='https://example.com'></iframe>",
+    "<svg onload='window.pwned = 1'><script>window.pwned = 1</script></svg>",
+    "<form action='https://example.com'><input name=q></form>",
+    "<style>body { display: none }</style><link rel=stylesheet href='https://example.com/a.css'>",
+    "<p style='position: fixed; inset: 0' onclick='window.pwned = 1'>over everything</p>",
+    "<meta http-equiv=refresh content='0; url=https://example.com'>",
+    "[click](javascript:window.pwned=1) ![x](https://example.com/x.png)",
+]
+PARAMETERS = new_code_cell(
+    "DATA = '../data/pilot'\nOUT = '../report'", metadata={"tags": ["parameters"]}
+)
+
+
+def write(path: Path, *cells: nbformat.NotebookNode) -> Path:
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    book = new_notebook(cells=list(cells), metadata={"kernelspec": kernel})
+    nbformat.write(book, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with chromium(tmp_path_factory.mktemp("profile")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the recorded study, from the committed outputs in place of a new run."""
+    out = tmp_path_factory.mktemp("report")
+
+    def committed(
+        path: Path, *, parameters: dict[str, object], progress: bool
+    ) -> nbformat.NotebookNode:
+        book = nbformat.read(path, as_version=4)
+        for ending in ("pdf", "png", "csv", "json"):
+            (Path(str(parameters["OUT"])) / f"{path.stem[:3]}figure.{ending}").touch()
+        return book
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "execute", committed)
+        return report.build(PILOT, out / "new" / "folder", progress=False)
+
+
+@pytest.fixture(scope="module")
+def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page executed for real, from cells that show whatever a model may have written."""
+    folder = tmp_path_factory.mktemp("hostile")
+    study = folder / "<img src=x onerror='window.pwned=1'>"
+    study.mkdir()
+    shutil.copy(PILOT / "manifest.json", study)
+    path = write(
+        folder / "01-hostile.ipynb",
+        new_markdown_cell("# Is <script>window.pwned = 1</script> safe?\n\nYes."),
+        PARAMETERS,
+        new_code_cell(f"import pandas as pd\nbad = {HOSTILE!r}\nprint(*bad, sep='\\n')"),
+        new_code_cell("pd.DataFrame({'answer': bad, '<b onmouseover=alert(1)>n': 1}, index=bad)"),
+        new_code_cell(
+            "from IPython.display import HTML, SVG, Javascript, Latex, Markdown, display\n"
+            "for text in bad:\n"
+            "    display(HTML(text), Markdown(text), Latex(text))\n"
+            "display(HTML(pd.DataFrame({'answer': bad}).to_html(escape=False)))"
+        ),
+        new_code_cell(
+            "display(Javascript('window.pwned = 1'))\n"
+            'display(SVG(\'<svg xmlns="http://www.w3.org/2000/svg" onload="window.pwned=1"/>\'))\n'
+            "display({'application/vnd.plotly.v1+json': {}, 'text/html': bad[0]}, raw=True)"
+        ),
+        new_code_cell(
+            "import ipywidgets\n"
+            "from tqdm.auto import tqdm\n"
+            "for text in tqdm(bad):\n"
+            "    display(ipywidgets.HTML(text))"
+        ),
+        new_code_cell("open(f'{OUT}/01-\"><img src=x onerror=alert(1)>.csv', 'w').close()"),
+        *(new_markdown_cell(text) for text in HOSTILE),
+        nbformat.v4.new_raw_cell(HOSTILE[0]),
+    )
+    out = folder / "report"
+    return report.build(study, out, notebooks=[path], progress=False)
+
+
+# The page
+
+
+def test_the_page_lists_every_notebook_in_order_with_its_question(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert page.name == "index.html"
+    entries = re.findall(r'<li><a href="#([^"]+)">([^<]+)</a></li>', text)
+    sections = re.findall(r'<section id="([^"]+)">', text)
+    titles = [nbformat.read(path, 4).cells[0].source.splitlines()[0][2:] for path in NOTEBOOKS]
+    assert [stem for stem, _ in entries] == sections == [path.stem for path in NOTEBOOKS]
+    assert [title.replace("&#39;", "'") for _, title in entries] == titles
+    assert "Study <strong>pilot</strong>" in text
+
+
+def test_every_chapter_links_its_figure_files_which_stand_beside_the_page(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for path in NOTEBOOKS:
+        for ending in ("pdf", "png", "csv", "json"):
+            name = f"{path.stem[:3]}figure.{ending}"
+            assert f'<a href="{name}">{name}</a>' in text
+            assert (page.parent / name).is_file()
+
+
+def test_the_page_asks_for_nothing_from_elsewhere_and_forbids_scripts(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)
+    assert policy is not None
+    assert policy.group(1).startswith("default-src 'none'; img-src 'self' data:")
+    assert "script" not in policy.group(1)
+    assert not re.search(r"<(script|link|iframe|object|embed|base|form)\b", text)
+    assert not re.findall(r'(?:src|srcset|data|action)="(?!data:image/png;base64,)', text)
+    assert "injected-parameters" not in text and str(page.parent) not in text
+
+
+def test_anchors_are_unique_over_the_chapters(page: Path) -> None:
+    anchors = re.findall(r'\bid="([^"]+)"', page.read_text(encoding="utf-8"))
+    assert len(anchors) == len(set(anchors))
+    assert f"{NOTEBOOKS[1].stem}--cell-id=cell-00" in anchors
+
+
+# In a browser
+
+
+def measured(opened: Page, expression: str) -> object:
+    return opened.evaluate(
+        f"(() => {{ const all = q => [...document.querySelectorAll(q)]; return {expression}; }})()"
+    )
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_fits_its_window_and_shows_every_figure(
+    page: Path, browser: Browser, width: int
+) -> None:
+    opened = browser.page(page, width=width)
+    assert measured(opened, "innerWidth") == width
+    assert measured(opened, "document.documentElement.scrollWidth") <= width
+    # a wide table or code line scrolls in its own box
+    over = "e => e.getBoundingClientRect().right > innerWidth + 1"
+    assert measured(opened, f"all('main, section, p, h1, h2, img, pre').filter({over})") == []
+    images = measured(
+        opened, "all('img').map(i => [i.complete, i.naturalWidth > 0, i.clientWidth > 0])"
+    )
+    assert len(images) >= len(NOTEBOOKS) and all(all(image) for image in images)
+    links = "all('nav a').filter(a => document.getElementById(a.hash.slice(1)) === null).length"
+    assert measured(opened, links) == 0
+    assert opened.complaints == []
+    assert [url for url in opened.requests if not url.startswith(("file:", "data:image/"))] == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_table_row_stays_a_few_lines_high(page: Path, browser: Browser, width: int) -> None:
+    opened = browser.page(page, width=width)
+    heights = "all('tbody tr').map(r => r.clientHeight)"
+    assert max(measured(opened, heights)) < 100
+
+
+def test_what_a_model_wrote_is_shown_as_text_and_never_runs(
+    hostile_page: Path, browser: Browser
+) -> None:
+    opened = browser.page(hostile_page, width=1280)
+    assert measured(opened, "window.pwned === undefined && location.protocol") == "file:"
+    live = "script, iframe, object, embed, form, input, link, base, svg, meta[http-equiv=refresh]"
+    assert measured(opened, f"all({live!r}).map(e => e.outerHTML)") == []
+    handlers = "all('*').filter(e => [...e.attributes].some(a => a.name.startsWith('on')))"
+    assert measured(opened, f"{handlers}.map(e => e.outerHTML)") == []
+    schemes = "all('a[href]').map(a => a.protocol).filter(p => !['file:', 'https:'].includes(p))"
+    assert measured(opened, schemes) == []
+    styled = "all('main style, main [style]').map(e => e.outerHTML)"
+    assert measured(opened, styled) == []
+    assert measured(opened, "getComputedStyle(document.body).display") != "none"
+    # nothing was asked for, and nothing was left for the page's policy to stop
+    assert [url for url in opened.requests if not url.startswith(("file:", "data:"))] == []
+    assert opened.complaints == []
+
+
+def test_what_a_model_wrote_can_still_be_read(hostile_page: Path) -> None:
+    text = hostile_page.read_text(encoding="utf-8")
+    assert text.count("&lt;script&gt;window.pwned = 1&lt;/script&gt;") >= 4
+    assert "&lt;img src=x onerror=" in text
+    assert "Study <strong>&lt;img src=x onerror=&#39;window.pwned=1&#39;&gt;</strong>" in text
+    assert '<a href="01-%22%3E%3Cimg%20src%3Dx%20onerror%3Dalert%281%29%3E.csv">' in text
+    assert text.count("</section>") == text.count("<section") == 1
+
+
+# What can go wrong
+
+
+def test_without_the_notebooks_the_message_says_where_they_are(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="clone the repository and run `make report`"):
+        report.find_notebooks(tmp_path)
+
+
+def test_a_folder_that_is_no_study_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=r"empty is not a recorded study: it has no manifest"):
+        report.build(tmp_path / "empty", tmp_path / "out", progress=False)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("parameters", [None, {"OUT": "elsewhere"}])
+def test_a_failing_cell_is_named_by_its_place_in_the_notebook(
+    tmp_path: Path, parameters: dict[str, object] | None
+) -> None:
+    path = write(
+        tmp_path / "07-fails.ipynb",
+        new_markdown_cell("# Does it fail?\n\nYes."),
+        PARAMETERS,
+        new_code_cell("raise ValueError('one\\ntwo')"),
+    )
+    before = path.read_bytes()
+    with pytest.raises(StudyError, match=r"^report: 07-fails.ipynb, cell 3: ValueError: one\ntwo$"):
+        report.execute(path, parameters=parameters, progress=False)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_kernel_that_dies_and_a_cell_that_hangs_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dies = write(tmp_path / "08-dies.ipynb", new_code_cell("import os\nos._exit(1)"))
+    with pytest.raises(StudyError, match=r"^report: 08-dies.ipynb, cell 1: .*[Kk]ernel died"):
+        report.execute(dies, progress=False)
+    monkeypatch.setattr(report, "CELL_TIMEOUT", 1)
+    hangs = write(tmp_path / "09-hangs.ipynb", new_code_cell("import time\ntime.sleep(30)"))
+    with pytest.raises(StudyError, match=r"^report: 09-hangs.ipynb, cell 1: .*1 second"):
+        report.execute(hangs, progress=False)
+
+
+def test_parameters_need_a_cell_that_is_tagged_so(tmp_path: Path) -> None:
+    path = write(tmp_path / "06-untagged.ipynb", new_code_cell("OUT = '.'"))
+    with pytest.raises(StudyError, match="no cell tagged 'parameters'"):
+        report.execute(path, parameters={"OUT": "x"}, progress=False)
+
+
+def test_given_parameters_replace_those_of_the_cell(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "05-given.ipynb", PARAMETERS, new_code_cell("print(DATA, OUT, sep='|')")
+    )
+    ran = report.execute(path, parameters={"OUT": 'it\'s "there"\n'}, progress=False)
+    assert ran.cells[-1].outputs[0].text == '../data/pilot|it\'s "there"\n\n'
+    report.write_notebooks([path], progress=False)
+    written = nbformat.read(path, as_version=4)
+    assert [cell.execution_count for cell in written.cells] == [1, 2]
+    assert written.cells[-1].outputs[0].text == "../data/pilot|../report\n"
+    first = path.read_bytes()
+    report.write_notebooks([path], progress=False)
+    assert path.read_bytes() == first
