@@ -56,7 +56,7 @@ def write(
     for name, frame in frames.items():
         if not name or not all(letter.isalnum() or letter in "-_" for letter in name):
             raise FrameError(f"frame name {name!r}: letters, digits, '-' and '_' only.")
-        kept = check(frame, name) if name in CONTRACTS else frame
+        kept = _checked(frame, name) if name in CONTRACTS else frame
         if "parquet" in formats:
             written.append(target / f"{name}.parquet")
             kept.to_parquet(written[-1], index=False)
@@ -89,4 +89,13 @@ def read(path: str | PathLike[str], *, kind: str | None = None) -> pd.DataFrame:
     source = Path(path)
     frame = pd.read_parquet(source)
     wanted = kind if kind is not None else source.stem
-    return check(frame, wanted) if kind is not None or wanted in CONTRACTS else frame
+    return _checked(frame, wanted) if kind is not None or wanted in CONTRACTS else frame
+
+
+def _checked(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
+    checked = check(frame, kind)
+    if kind != "estimates":
+        return checked
+    # an estimates frame begins with its `by` columns, which the contract cannot name
+    order = dict.fromkeys([*frame.columns, *checked.columns])
+    return checked[list(order)]

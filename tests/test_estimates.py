@@ -1,0 +1,123 @@
+"""The estimates frame has one shape, and graders are never pooled silently."""
+
+import math
+
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+
+from skillcomp.contracts import CONTRACTS
+from skillcomp.errors import FrameError
+from skillcomp.estimates import (
+    estimates,
+    groups,
+    listed,
+    require_columns,
+    require_one_grader,
+    row,
+)
+from skillcomp.stats.results import Interval, undefined
+
+SHAPE = list(CONTRACTS["estimates"].columns)
+
+
+def judged(**columns: list[object]) -> pd.DataFrame:
+    return pd.DataFrame(columns)
+
+
+def test_the_columns_are_by_then_the_contract_then_the_diagnostics() -> None:
+    found = Interval(0.5, 0.2, 0.8, method="Wilson", n=10, n_clusters=4, p_value=0.04)
+    one = row("delta", found, skill="a", n_dropped=2)
+    frame = estimates([one], by=["skill"], extra=["n_dropped"])
+    assert list(frame.columns) == ["skill", *SHAPE, "n_dropped"]
+    assert frame.loc[0, ["estimate", "ci_low", "ci_high", "ci_level"]].tolist() == [
+        *(0.5, 0.2, 0.8, 0.95)
+    ]
+    assert (frame.loc[0, "n"], frame.loc[0, "n_clusters"], frame.loc[0, "n_dropped"]) == (10, 4, 2)
+    assert (frame.loc[0, "method"], frame.loc[0, "p_value"]) == ("Wilson", 0.04)
+
+
+def test_no_rows_give_an_empty_frame_with_the_same_columns_and_dtypes() -> None:
+    none = estimates([], by=["skill"], extra=["n_dropped"])
+    one = estimates([row("rate", Interval(1.0, 0.5, 1.0), skill="a")], by=["skill"])
+    assert list(none.columns) == ["skill", *SHAPE, "n_dropped"]
+    assert none[SHAPE].dtypes.equals(one[SHAPE].dtypes)
+    assert none[SHAPE].dtypes.astype(str).to_dict() == dict(CONTRACTS["estimates"].columns)
+
+
+def test_what_is_unknown_is_nan_with_its_note_and_a_note_is_never_missing() -> None:
+    frame = estimates(
+        [row("rate", undefined("Wilson", "no cases", n=0)), row("rate", Interval(0.5, 0.2, 0.8))],
+        by=[],
+    )
+    assert frame.loc[0, ["estimate", "ci_low", "ci_high", "p_value", "p_adjusted"]].isna().all()
+    assert frame["note"].tolist() == ["no cases", ""]
+    assert frame.loc[0, "n"] == 0 and math.isnan(frame.loc[1, "n"])
+
+
+def test_an_impossible_p_value_is_refused() -> None:
+    with pytest.raises(FrameError, match=r"column 'p_value': found 1.5 .* from 0 to 1"):
+        estimates([row("delta", Interval(0.1, 0.0, 0.2, p_value=1.5))], by=[])
+
+
+def test_a_single_name_is_a_list_of_one() -> None:
+    assert listed("skill") == ["skill"]
+    assert listed(("skill", "grader")) == ["skill", "grader"]
+    assert listed(None) == listed(()) == []
+
+
+def test_groups_come_in_order_of_first_appearance_and_keep_missing_keys() -> None:
+    frame = judged(skill=["b", "a", None, "b"], n=[1, 2, 3, 4])
+    found = [(keys["skill"], rows["n"].tolist()) for keys, rows in groups(frame, ["skill"])]
+    assert [numbers for _, numbers in found] == [[1, 4], [2], [3]]
+    assert [key for key, _ in found][:2] == ["b", "a"] and pd.isna(found[2][0])
+
+
+def test_without_by_the_whole_frame_is_one_group() -> None:
+    frame = judged(n=[1, 2])
+    ((keys, rows),) = groups(frame, [])
+    assert keys == {}
+    assert_frame_equal(rows, frame)
+
+
+def test_an_unused_category_makes_no_group() -> None:
+    frame = judged(skill=pd.Categorical(["a"], categories=["a", "b"]), n=[1])
+    assert [keys for keys, _ in groups(frame, ["skill"])] == [{"skill": "a"}]
+
+
+def test_a_missing_column_is_named_with_the_nearest_one() -> None:
+    with pytest.raises(FrameError, match=r"rates: there is no column 'skil'; there: skill, n\. "):
+        require_columns(judged(skill=["a"], n=[1]), ["skil"], "rates")
+    with pytest.raises(FrameError, match="Did you mean 'skill'"):
+        require_columns(judged(skill=["a"], n=[1]), ["skil"], "rates")
+    require_columns(judged(skill=["a"]), [], "rates")
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [("grader", ["g1", "g2"]), ("grader_version", ["v1", "v2"]), ("round", [1, 2])],
+)
+def test_several_graders_versions_or_rounds_are_named_unless_by_keeps_them_apart(
+    column: str, values: list[object]
+) -> None:
+    frame = judged(**{"grader": ["g", "g"], column: values})
+    told = rf"rates: the frame holds more than one {column}: {values[0]}, {values[1]}\. "
+    with pytest.raises(FrameError, match=told + f"Add '{column}' to by="):
+        require_one_grader(frame, [], "rates")
+    require_one_grader(frame, [column], "rates")
+
+
+def test_each_grader_may_have_its_own_version_but_not_two() -> None:
+    frame = judged(grader=["g1", "g2"], grader_version=["v1", "v9"], round=[1, 1])
+    require_one_grader(frame, ["grader"], "rates")
+    with pytest.raises(FrameError, match="more than one grader_version: v1, v2, v9"):
+        require_one_grader(
+            pd.concat([frame, judged(grader=["g2"], grader_version=["v2"], round=[1])]),
+            ["grader"],
+            "rates",
+        )
+
+
+def test_a_frame_that_names_no_grader_is_one_grader() -> None:
+    require_one_grader(judged(skill=["a", "b"]), [], "rates")
+    require_one_grader(judged(grader=[None, None], round=[None, None]), [], "rates")

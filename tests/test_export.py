@@ -1,0 +1,145 @@
+"""Frames go to files and come back equal."""
+
+import csv
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pandas.testing import assert_frame_equal
+
+import skillcomp as sc
+from skillcomp.contracts import CONTRACTS, empty
+from skillcomp.errors import FrameError
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def every_frame(pilot: sc.RunStore, pilot_cases: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    verdicts = sc.frames.verdicts(pilot, perturbation="all", round="all")
+    outcomes = sc.frames.outcomes(verdicts, pilot_cases)
+    return {
+        "cases": pilot_cases,
+        "checks": sc.frames.checks(pilot),
+        "attempts": sc.frames.attempts(pilot, perturbation="all"),
+        "verdicts": verdicts,
+        "outcomes": outcomes,
+        "gold": sc.frames.gold(pilot, labeller="all"),
+        "pairwise": sc.frames.pairwise(pilot),
+        "passages": sc.frames.passages(ROOT / "data" / "corpus" / "copies.jsonl"),
+        "estimates": sc.deltas.paired(
+            outcomes[outcomes["grader"].eq("g2") & outcomes["round"].eq(1)], by=["skill"]
+        ),
+    }
+
+
+def test_every_frame_of_the_pilot_comes_back_from_parquet_equal(
+    every_frame: dict[str, pd.DataFrame], tmp_path: Path
+) -> None:
+    assert set(every_frame) == set(CONTRACTS)
+    sc.export.write(every_frame, tmp_path)
+    for name, frame in every_frame.items():
+        assert_frame_equal(sc.export.read(tmp_path / f"{name}.parquet"), frame)
+
+
+def test_every_frame_is_written_as_csv_with_its_rows_columns_and_gaps(
+    every_frame: dict[str, pd.DataFrame], tmp_path: Path
+) -> None:
+    sc.export.write(every_frame, tmp_path, formats=("csv",))
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(f"{n}.csv" for n in every_frame)
+    for name, frame in every_frame.items():
+        with (tmp_path / f"{name}.csv").open(newline="", encoding="utf-8") as lines:
+            header, *rows = csv.reader(lines)
+        assert header == list(frame.columns)
+        assert len(rows) == len(frame)
+        texts = [column for column in frame.columns if frame[column].dtype == "str"]
+        for column in texts:
+            at = header.index(column)
+            assert [row[at] for row in rows] == frame[column].fillna("").tolist()
+
+
+@pytest.mark.parametrize("kind", CONTRACTS)
+def test_an_empty_frame_keeps_its_dtypes(kind: str, tmp_path: Path) -> None:
+    written = sc.export.write({kind: empty(kind)}, tmp_path)
+    assert written == [tmp_path / f"{kind}.parquet", tmp_path / f"{kind}.csv"]
+    assert_frame_equal(sc.export.read(written[0]), empty(kind))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.none() | st.text(st.characters(exclude_categories=["Cs"])),
+            st.none() | st.booleans(),
+            st.none() | st.floats(allow_nan=False),
+        ),
+        max_size=6,
+    )
+)
+def test_any_text_number_or_gap_comes_back_as_it_was(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[object, ...]]
+) -> None:
+    frame = sc.contracts.check(
+        pd.DataFrame(
+            [
+                {
+                    **{key: "a" for key in ("attempt_id", "skill", "case_id", "condition")},
+                    **{"grader": "g", "check_id": str(i)},
+                    **dict(zip(("rationale", "passed", "score"), row, strict=True)),
+                }
+                for i, row in enumerate(rows)
+            ],
+            columns=list(CONTRACTS["verdicts"].columns),
+        ),
+        "verdicts",
+    )
+    written = sc.export.write({"verdicts": frame}, tmp_path_factory.mktemp("any"))
+    assert_frame_equal(sc.export.read(written[0]), frame)
+
+
+def test_a_frame_of_ones_own_keeps_its_columns_and_is_read_without_a_contract(
+    tmp_path: Path,
+) -> None:
+    own = pd.DataFrame({"n": [1, 2], "when": pd.to_datetime(["2026-01-01", None], utc=True)})
+    written = sc.export.write({"my_table-2": own}, tmp_path / "new" / "folder")
+    assert [path.name for path in written] == ["my_table-2.parquet", "my_table-2.csv"]
+    assert_frame_equal(sc.export.read(written[0]), own)
+
+
+def test_extra_columns_of_a_contract_frame_are_kept(tmp_path: Path) -> None:
+    cases = pd.DataFrame({"skill": ["a"], "case_id": ["a/1"], "written_by": ["me"]})
+    (path,) = sc.export.write({"cases": cases}, tmp_path, formats=("parquet",))
+    back = sc.export.read(path)
+    assert list(back.columns) == [*CONTRACTS["cases"].columns, "written_by"]
+    assert list(cases.columns) == ["skill", "case_id", "written_by"]  # the argument is untouched
+
+
+def test_writing_twice_gives_the_same_bytes(
+    every_frame: dict[str, pd.DataFrame], tmp_path: Path
+) -> None:
+    small = {"cases": every_frame["cases"], "estimates": every_frame["estimates"]}
+    once = sc.export.write(small, tmp_path / "a")
+    again = sc.export.write(small, tmp_path / "b")
+    assert [p.read_bytes() for p in once] == [p.read_bytes() for p in again]
+
+
+def test_an_unknown_format_and_a_name_that_is_no_file_name_are_refused(tmp_path: Path) -> None:
+    frame = empty("cases")
+    with pytest.raises(FrameError, match=r"formats: found xlsx; allowed: parquet, csv"):
+        sc.export.write({"cases": frame}, tmp_path, formats=("xlsx",))
+    for name in ("../cases", "a/b", "", "a b"):
+        with pytest.raises(FrameError, match="letters, digits, '-' and '_' only"):
+            sc.export.write({name: frame}, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_frame_that_breaks_its_contract_is_neither_written_nor_read(tmp_path: Path) -> None:
+    wrong = pd.DataFrame({"skill": ["a"], "case_id": ["a/1"], "transfer": ["distant"]})
+    with pytest.raises(FrameError, match=r"column 'transfer': found 'distant'"):
+        sc.export.write({"cases": wrong}, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    (path,) = sc.export.write({"mine": wrong}, tmp_path, formats=("parquet",))
+    with pytest.raises(FrameError, match=r"column 'transfer': found 'distant'"):
+        sc.export.read(path, kind="cases")
