@@ -1,0 +1,94 @@
+"""A small study of two skills for the tests of the runner, and what its store must show."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from skillcomp.io.store import RunStore
+from skillcomp.live.agents import AnthropicAgent, RetryPolicy
+from skillcomp.live.graders import ComprehensionGrader
+
+SLUGS = ("tides", "lanterns")
+AGENT, GRADER = "claude-sonnet-5-5", "claude-haiku-5-5"
+N_CASES = 4
+N_CELLS = 2 * N_CASES * 2 * 2  # skills, cases, conditions, repeats
+FAST = RetryPolicy(tries=4, base=0.005, longest=0.02)
+LINES = {
+    "tides": "A tidemark is drawn once above the highest recorded water line. ",
+    "lanterns": "A lantern is passed upwards until a hand holds it. ",
+}
+
+
+def skill_text(slug, n=120):
+    return f"---\nname: {slug}\ndescription: About {slug}.\n---\n# {slug}\n\n{LINES[slug] * n}\n"
+
+
+def suite_json(slug, n_cases=N_CASES, gold=False):
+    behaviours = [
+        {"id": "names_practice", "kind": "positive", "description": "Names a practice."},
+        {"id": "no_verbatim_span", "kind": "negative", "description": "Copies nothing."},
+    ]
+    evals = [
+        {
+            "id": i,
+            "prompt": f"Question {i} about {slug}: what decides?",
+            "comprehension_dimension": f"C{i % 9 + 1}",
+            "expected_behaviors": behaviours,
+        }
+        for i in range(1, n_cases + 1)
+    ]
+    if gold:
+        labels = {"names_practice": True, "no_verbatim_span": True}
+        evals[0]["gold_answers"] = [{"id": "good", "answer": "It is a practice.", "labels": labels}]
+    return {"skill_name": slug, "evals": evals}
+
+
+def make_files(folder: Path, *, n_cases=N_CASES, gold=False):
+    for slug in SLUGS:
+        file = folder / "skills" / slug / "SKILL.md"
+        file.parent.mkdir(parents=True)
+        file.write_text(skill_text(slug))
+        suite = folder / "suites" / f"{slug}.json"
+        suite.parent.mkdir(exist_ok=True)
+        suite.write_text(json.dumps(suite_json(slug, n_cases, gold)))
+
+
+def make_store(folder: Path, **options) -> RunStore:
+    make_files(folder / "files", **options)
+    store = RunStore(folder / "study")
+    for slug in SLUGS:
+        store.add_skill(folder / "files" / "skills" / slug)
+        store.add_suite(folder / "files" / "suites" / f"{slug}.json")
+    return store
+
+
+def agent(url, **more):
+    return AnthropicAgent(AGENT, **{"base_url": url, "retry": FAST, "max_tokens": 500, **more})
+
+
+def grader(url, style="forced", **more):
+    asked = AnthropicAgent(GRADER, base_url=url, retry=FAST, max_tokens=2000)
+    return ComprehensionGrader(asked, style=style, **more)
+
+
+def rows(store, table):
+    return RunStore(store.path).table(table).to_pylist()
+
+
+def ok_cells(store):
+    """Count the ok attempts of each cell."""
+    return Counter(
+        (row["agent"], row["case_id"], row["condition"], row["repeat"])
+        for row in rows(store, "attempts")
+        if row["status"] == "ok"
+    )
+
+
+def graded(store):
+    """Count the verdicts of each attempt, check, grader and round."""
+    return Counter(
+        (row["attempt_id"], row["check_id"], row["grader"], row["round"])
+        for row in rows(store, "verdicts")
+    )
