@@ -1,0 +1,333 @@
+"""Giving gold labels in a notebook, blind to condition and grader."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from hashlib import sha256
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import ipywidgets as widgets
+import pandas as pd
+
+from skillcomp.contracts import CONTRACTS, check
+from skillcomp.errors import FrameError, SkillcompError, StoreError, StudyError
+from skillcomp.explore._labelfile import LabelFile, Row, truth
+from skillcomp.explore._show import render, text
+
+SHEET = ("row", "behaviour", "answer")
+_SHEET_FILE = ("row", "labeller", "label", "borderline", "note")
+_KINDS = {"positive": "must be there", "negative": "must be absent"}
+_WORDS = {True: "PASS", False: "FAIL", None: "no label"}
+
+
+def label(
+    sheet_or_attempts: pd.DataFrame,
+    checks: pd.DataFrame | None = None,
+    *,
+    path: str | PathLike[str],
+    labeller: str,
+    cases: pd.DataFrame | None = None,
+    seed: int = 0,
+) -> LabelEditor:
+    """Give gold labels one by one; each is in the file before the next is asked.
+
+    Parameters
+    ----------
+    sheet_or_attempts : pandas.DataFrame
+        What :func:`skillcomp.reliability.label_sheet` drew (recommended: drawn at random, so that
+        estimates with these labels stay valid), or the attempts to label, all their checks.
+        Attempts without an answer are left out.
+    checks : pandas.DataFrame, optional
+        What is verified; needed with attempts. A sheet carries its own.
+    path : str or path
+        Where the labels go: ``.csv``, or ``.jsonl`` (attempts only). A file that is there is
+        resumed. Labels of other labellers in it are kept and not shown; a sheet's file is for one
+        labeller.
+    labeller : str
+        Who labels.
+    cases : pandas.DataFrame, optional
+        Gives the prompts, with attempts.
+    seed : int, default 0
+        With the labeller's name, the order: attempts are shuffled, and the checks of one stay
+        together. The same on every resumption, whatever the order of the frame.
+
+    Returns
+    -------
+    LabelEditor
+        A widget that shows skill, prompt, answer and one check: nothing tells condition, repeat,
+        grader or attempt. Pass, Fail and Undecided write a label with the note and whether it is
+        borderline, and go to the next check without one; an earlier check can be gone back to, and
+        a new label replaces the old. In code: ``passed``, ``failed``, ``undecided``, ``previous``,
+        ``next`` (buttons), ``borderline``, ``note``, ``view``, ``status``, ``n_labelled``.
+
+    Raises
+    ------
+    FrameError
+        If a frame breaks its contract, or checks are missing.
+    StudyError
+        If ``labeller`` is empty or the file's ending is not allowed.
+    StoreError
+        If the file cannot be read, or is another labeller's.
+
+    See Also
+    --------
+    labels : Labels of attempts as a gold frame.
+    skillcomp.reliability.read_labels : Labels of a sheet as a gold frame, with the sheet's key.
+
+    Notes
+    -----
+    Every text is escaped. An answer may still give its condition away by what it says. A label
+    that cannot be written is said in ``status`` and the check stays in view. A last line cut off
+    by a crash is put aside into a file ending in ``.torn`` and its check is asked again.
+    """
+    if not isinstance(labeller, str) or not labeller.strip():
+        raise StudyError(f"labeller: found {labeller!r}; allowed: a name.")
+    if not isinstance(sheet_or_attempts, pd.DataFrame):
+        raise FrameError(
+            f"explore.label: expected a DataFrame, found {type(sheet_or_attempts).__name__}."
+        )
+    is_sheet = "row" in sheet_or_attempts.columns and "attempt_id" not in sheet_or_attempts.columns
+    if is_sheet:
+        items, file = _from_sheet(sheet_or_attempts), LabelFile(Path(path), _SHEET_FILE, ("row",))
+        if file.path.suffix != ".csv":
+            raise StudyError("path: the labels of a sheet go to a .csv, which read_labels reads.")
+    else:
+        items = _from_attempts(sheet_or_attempts, checks, cases)
+        columns = tuple(CONTRACTS["gold"].columns)
+        file = LabelFile(Path(path), columns, ("attempt_id", "check_id", "labeller"))
+    order = [_place(name, labeller, seed) for name in items["group"]]
+    items = items.iloc[pd.Series(order).argsort(kind="stable")].reset_index(drop=True)
+    return LabelEditor(items, file, labeller=labeller, is_sheet=is_sheet)
+
+
+def _place(group: str, labeller: str, seed: int) -> str:
+    return sha256(f"{seed}/{labeller}/{group}".encode()).hexdigest()
+
+
+def _from_sheet(sheet: pd.DataFrame) -> pd.DataFrame:
+    for name in SHEET:
+        if name not in sheet.columns:
+            raise FrameError(
+                f"explore.label: the sheet has no column '{name}'; there: "
+                f"{', '.join(map(str, sheet.columns))}."
+            )
+    items = sheet.reindex(columns=["row", "skill", "prompt", "answer", "behaviour", "kind"])
+    items = items.reset_index(drop=True)
+    if items["row"].duplicated().any():
+        twice = items.loc[items["row"].duplicated(), "row"].iloc[0]
+        raise FrameError(f"explore.label: row '{twice}' stands more than once in the sheet.")
+    # rows of one answer are named item.number
+    return items.assign(group=items["row"].astype("str").str.rsplit(".", n=1).str[0])
+
+
+def _from_attempts(
+    attempts: pd.DataFrame, checks: pd.DataFrame | None, cases: pd.DataFrame | None
+) -> pd.DataFrame:
+    given = check(attempts, "attempts")
+    if checks is None:
+        raise FrameError("explore.label: attempts need checks=, which says what is to be labelled.")
+    about = check(checks, "checks")[["case_id", "check_id", "check_kind", "description"]]
+    given = given[given["answer"].fillna("").str.strip().ne("")]
+    if "inclusion_probability" not in given.columns:
+        given = given.assign(inclusion_probability=float("nan"))
+    items = given.merge(about, on="case_id", how="inner")
+    if cases is not None:
+        items = items.merge(check(cases, "cases")[["case_id", "prompt"]], on="case_id", how="left")
+    names = ["attempt_id", "check_id", "skill", "prompt", "answer", "inclusion_probability"]
+    return items.reindex(columns=names).assign(
+        behaviour=items["description"].fillna(items["check_id"]),
+        kind=items["check_kind"].map(_KINDS),
+        group=items["attempt_id"],
+    )
+
+
+class LabelEditor(widgets.VBox):  # type: ignore[misc]
+    """The widget that :func:`label` returns.
+
+    Attributes
+    ----------
+    passed, failed, undecided : ipywidgets.Button
+        Write a label for the check in view.
+    borderline, note : ipywidgets.Checkbox, ipywidgets.Text
+        Written with it.
+    previous, next : ipywidgets.Button
+        Go one check back or on without a label.
+    view, status : ipywidgets.HTML
+        The check in view, and how far the work is.
+    """
+
+    def __init__(
+        self, items: pd.DataFrame, file: LabelFile, *, labeller: str, is_sheet: bool
+    ) -> None:
+        self._items, self._file = items, file
+        self._labeller, self._is_sheet = labeller, is_sheet
+        self._key = ("row",) if is_sheet else ("attempt_id", "check_id")
+        self._done = self._resume()
+        self._at = 0
+        self.passed = widgets.Button(description="Pass", button_style="success")
+        self.failed = widgets.Button(description="Fail", button_style="danger")
+        self.undecided = widgets.Button(description="Undecided")
+        self.previous = widgets.Button(description="Previous", icon="arrow-left")
+        self.next = widgets.Button(description="Next", icon="arrow-right")
+        self.borderline = widgets.Checkbox(description="Borderline", indent=False)
+        self.note = widgets.Text(placeholder="Note", layout=widgets.Layout(width="40em"))
+        self.view, self.status = widgets.HTML(), widgets.HTML()
+        row = widgets.Layout(flex_flow="row wrap")
+        answer = [self.passed, self.failed, self.undecided, self.previous, self.next]
+        super().__init__(
+            [
+                self.status,
+                self.view,
+                widgets.Box([self.note, self.borderline], layout=row),
+                widgets.Box(answer, layout=row),
+            ]
+        )
+        self.passed.on_click(lambda _: self._save(True))
+        self.failed.on_click(lambda _: self._save(False))
+        self.undecided.on_click(lambda _: self._save(None))
+        self.previous.on_click(lambda _: self._go(self._at - 1))
+        self.next.on_click(lambda _: self._go(self._at + 1))
+        self._go(self._next_open(0))
+
+    @property
+    def n_labelled(self) -> int:
+        """Return how many of the checks have a row of this labeller in the file."""
+        return sum(name in self._done for name in self._names())
+
+    def _names(self) -> list[tuple[str, ...]]:
+        return list(self._items[list(self._key)].astype("str").itertuples(index=False, name=None))
+
+    def _resume(self) -> dict[tuple[str, ...], Row]:
+        rows = self._file.rows()
+        others = [row["labeller"] for row in rows if row.get("labeller") != self._labeller]
+        if self._is_sheet and others:
+            raise StoreError(
+                f"{self._file.path.name} holds labels of '{others[0]}'; give each labeller of a "
+                "sheet a file."
+            )
+        mine = (row for row in rows if row.get("labeller") == self._labeller)
+        return {tuple(str(row[name]) for name in self._key): row for row in mine}
+
+    def _next_open(self, start: int) -> int:
+        """Return the place of the first check without a label from a place on, going round."""
+        names = self._names()
+        order = [*range(start, len(names)), *range(start)]
+        return next((at for at in order if names[at] not in self._done), max(start - 1, 0))
+
+    def _go(self, at: int) -> None:
+        self._at = min(max(at, 0), max(len(self._items) - 1, 0))
+        empty = self._items.empty
+        self.previous.disabled = self._at == 0
+        self.next.disabled = empty or self._at == len(self._items) - 1
+        for one in (self.passed, self.failed, self.undecided):
+            one.disabled = empty
+        if empty:
+            self.view.value = "<i>There is nothing to label.</i>"
+            self._say()
+            return
+        item = self._items.iloc[self._at]
+        old = self._done.get(self._names()[self._at])
+        self.note.value = text((old or {}).get("note")) or ""
+        self.borderline.value = _meaning((old or {}).get("borderline")) is True
+        names = ("skill", "prompt", "answer", "behaviour", "kind")
+        self.view.value = render("label", **{name: text(item[name]) for name in names})
+        self._say()
+
+    def _say(self, problem: str = "") -> None:
+        n, done = len(self._items), self.n_labelled
+        words = f"{done:,} of {n:,} labelled" + (", all done" if n and done == n else "")
+        old = self._done.get(self._names()[self._at]) if n else None
+        if old is not None:
+            given = old["label"] if self._is_sheet else old["passed"]
+            words += f"; this one: {_WORDS[_meaning(given)]}"
+        alarm = f'<br><b style="color:#c00000">Not saved: {html.escape(problem)}</b>'
+        self.status.value = html.escape(words) + (alarm if problem else "")
+
+    def _save(self, passed: bool | None) -> None:
+        item = self._items.iloc[self._at]
+        row = self._row(item, passed)
+        try:
+            self._file.write(row)
+        except (SkillcompError, OSError) as cause:
+            # an exception of a callback would end in a log that nobody reads
+            self._say(str(cause))
+            return
+        self._done[self._names()[self._at]] = row
+        self._go(self._next_open(self._at + 1))
+
+    def _row(self, item: pd.Series, passed: bool | None) -> Row:
+        note = " ".join(self.note.value.split())
+        if self._is_sheet:
+            return {
+                "row": str(item["row"]),
+                "labeller": self._labeller,
+                "label": "" if passed is None else _WORDS[passed],
+                "borderline": "yes" if self.borderline.value else "no",
+                "note": note,
+            }
+        chance = item["inclusion_probability"]
+        return {
+            "attempt_id": item["attempt_id"],
+            "check_id": item["check_id"],
+            "labeller": self._labeller,
+            "passed": passed,
+            "borderline": bool(self.borderline.value),
+            "inclusion_probability": None if pd.isna(chance) else float(chance),
+            "note": note or None,
+        }
+
+
+def _meaning(value: Any) -> bool | None:
+    """Return a stored label as a truth value, None where there is none."""
+    words = {"true": True, "pass": True, "yes": True, "false": False, "fail": False, "no": False}
+    return value if isinstance(value, bool) else words.get(str(value).strip().lower())
+
+
+def labels(
+    path: str | PathLike[str], *, labeller: str | Sequence[str] | None = None
+) -> pd.DataFrame:
+    """Return the labels that were given to attempts as a gold frame.
+
+    Parameters
+    ----------
+    path : str or path
+        A file written by :func:`label` from attempts.
+    labeller : str or sequence of str, optional
+        Whose labels; all by default.
+
+    Returns
+    -------
+    pandas.DataFrame
+        attempt_id, check_id, labeller, passed (NA where undecided), borderline,
+        inclusion_probability (NaN where the attempts did not say), note.
+
+    Raises
+    ------
+    StoreError
+        If the file is not there or cannot be read.
+    FrameError
+        If it breaks the contract of gold.
+
+    See Also
+    --------
+    skillcomp.reliability.read_labels : For the labels of a sheet.
+    """
+    columns = tuple(CONTRACTS["gold"].columns)
+    file = LabelFile(Path(path), columns, ("attempt_id", "check_id", "labeller"))
+    if not file.path.is_file():
+        raise StoreError(f"{file.path.name}: there is no such file.")
+    rows: list[Row] = []
+    for number, row in enumerate(file.rows(), 1):
+        place = f"{file.path.name}, label {number}"
+        truths = {name: truth(row.get(name), place) for name in ("passed", "borderline")}
+        rows.append({name: row.get(name) or None for name in columns} | truths)
+    frame = pd.DataFrame(rows, columns=pd.Index(columns))
+    chance = pd.to_numeric(frame["inclusion_probability"])
+    gold = check(frame.assign(inclusion_probability=chance), "gold")
+    if labeller is None:
+        return gold
+    wanted = [labeller] if isinstance(labeller, str) else list(labeller)
+    return gold[gold["labeller"].isin(wanted)].reset_index(drop=True)
