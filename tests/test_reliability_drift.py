@@ -1,0 +1,300 @@
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from statsmodels.stats.contingency_tables import cochrans_q
+
+import skillcomp as sc
+from skillcomp.errors import FrameError
+from skillcomp.reliability import drift, flip_counts, flipped
+from skillcomp.reliability._tests import clustered_cochran, clustered_midp
+from skillcomp.simulate import Grader
+from skillcomp.stats.intervals import mcnemar_midp
+
+Versions = dict[str, list[bool | None]]
+
+
+def graded(versions: Versions, *, checks: int = 1, **columns: object) -> pd.DataFrame:
+    parts = []
+    for grader, passed in versions.items():
+        case = [f"s/{k // checks}" for k in range(len(passed))]
+        parts.append(
+            pd.DataFrame(
+                {
+                    "attempt_id": [f"{name}/skill/1" for name in case],
+                    "skill": "s",
+                    "case_id": case,
+                    "condition": "skill",
+                    "check_id": [f"c{k % checks}" for k in range(len(passed))],
+                    "check_kind": "positive",
+                    "grader": grader,
+                    "grader_version": "1",
+                    "round": 1,
+                    "passed": pd.array(passed, dtype="boolean"),
+                    "rationale": f"said by {grader}",
+                }
+            )
+        )
+    return pd.concat(parts, ignore_index=True).assign(**columns)
+
+
+def labels(passed: list[bool], *, checks: int = 1) -> pd.DataFrame:
+    rows = graded({"x": list(passed)}, checks=checks)
+    return rows[["attempt_id", "check_id", "passed"]].assign(labeller="adjudicated")
+
+
+def by_measure(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.set_index("measure")
+
+
+# 40 items: gold passes 20, fails 20. The old version is right on all passes and on 8 fails;
+# the new one loses 2 of the passes and fails 9 more of the fails, and passes one it failed.
+GOLD = [True] * 20 + [False] * 20
+OLD: list[bool | None] = [True] * 20 + [True] * 12 + [False] * 8
+NEW: list[bool | None] = [True] * 18 + [False] * 2 + [True] * 3 + [False] * 9 + [True] + [False] * 7
+
+
+def test_changes_are_counted_among_gold_passes_and_gold_fails() -> None:
+    found = by_measure(drift(graded({"old": OLD, "new": NEW}), labels(GOLD), reference="old"))
+    assert set(found["grader"]) == {"new"} and set(found["reference"]) == {"old"}
+    assert found.loc["pass_rate_change", "estimate"] == pytest.approx((22 - 32) / 40)
+    one = found.loc["sensitivity_change"]
+    assert (one["estimate"], one["n_gained"], one["n_lost"]) == (pytest.approx(-2 / 20), 0, 2)
+    assert (one["rate"], one["reference_rate"]) == (pytest.approx(0.9), pytest.approx(1.0))
+    two = found.loc["specificity_change"]
+    assert (two["estimate"], two["n_gained"], two["n_lost"]) == (pytest.approx(8 / 20), 1, 9)
+    assert (two["rate"], two["reference_rate"]) == (pytest.approx(16 / 20), pytest.approx(8 / 20))
+
+
+def test_with_one_check_a_case_the_test_is_the_mid_p_mcnemar_with_holm_over_the_two() -> None:
+    found = by_measure(drift(graded({"old": OLD, "new": NEW}), labels(GOLD), reference="old"))
+    # mid-p of 0 against 2: 2 * (1/4) - 1/4 = 1/4; of 1 against 9: 2 * 11/1024 - 10/1024
+    p_sensitivity, p_specificity = 0.25, 12 / 1024
+    assert found.loc["sensitivity_change", "p_value"] == pytest.approx(p_sensitivity)
+    assert found.loc["specificity_change", "p_value"] == pytest.approx(p_specificity)
+    assert found.loc["specificity_change", "p_items"] == pytest.approx(p_specificity)
+    assert found.loc["specificity_change", "p_adjusted"] == pytest.approx(2 * p_specificity)
+    assert found.loc["sensitivity_change", "p_adjusted"] == pytest.approx(p_sensitivity)
+    assert np.isnan(found.loc["pass_rate_change", "p_adjusted"])
+
+
+def test_the_severity_shift_is_the_log_ratio_of_the_flips() -> None:
+    found = by_measure(drift(graded({"old": OLD, "new": NEW}), labels(GOLD), reference="old"))
+    assert found.loc["severity_shift", "estimate"] == pytest.approx(np.log(1 / 11))
+    one_way: Versions = {"old": [True] * 20, "new": [False] * 6 + [True] * 14}
+    half = by_measure(drift(graded(one_way), reference="old")).loc["severity_shift"]
+    assert half["estimate"] == pytest.approx(np.log(0.5 / 6.5))
+    assert "half an item added to both" in half["note"]
+    same: Versions = {"old": [True, False] * 5, "new": [True, False] * 5}
+    none = by_measure(drift(graded(same), reference="old")).loc["severity_shift"]
+    assert np.isnan(none["estimate"]) and "never disagree" in none["note"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 12), st.integers(0, 12))
+def test_the_clustered_test_of_single_items_is_the_mid_p_mcnemar(b: int, c: int) -> None:
+    gained, lost = [1] * b + [0] * (c + 2), [0] * b + [1] * c + [0] * 2
+    found = clustered_midp(gained, lost, list(range(b + c + 2)))
+    assert found.p_value == pytest.approx(mcnemar_midp(b, c).p_value, abs=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=9))
+def test_the_clustered_test_enumerates_the_signs_of_the_cases(flips: list[tuple[int, int]]) -> None:
+    gained = np.concatenate([[1] * b + [0] * c for b, c in flips] or [[]])
+    lost = np.concatenate([[0] * b + [1] * c for b, c in flips])
+    case = np.repeat(np.arange(len(flips)), [b + c for b, c in flips])
+    if not len(case):
+        return
+    sums = np.array([b - c for b, c in flips])
+    observed = abs(sums.sum())
+    every = np.array([abs((np.array(s) * sums).sum()) for s in product((1, -1), repeat=len(sums))])
+    exact = (every > observed).mean() + 0.5 * (every == observed).mean()
+    assert clustered_midp(gained, lost, case).p_value == pytest.approx(min(exact, 1.0))
+
+
+def test_flips_of_one_case_count_as_one_and_not_as_many() -> None:
+    # two of eight cases flip, each with all of its ten checks
+    old: list[bool | None] = [True] * 80
+    new: list[bool | None] = [False] * 20 + [True] * 60
+    found = by_measure(
+        drift(
+            graded({"old": old, "new": new}, checks=10),
+            labels([True] * 80, checks=10),
+            reference="old",
+        )
+    ).loc["sensitivity_change"]
+    assert found["p_items"] < 1e-5
+    assert found["p_value"] == pytest.approx(0.25)  # two cases with one sign: mid-p of 0 against 2
+    assert found["n_clusters"] == 8
+    assert found["ci_low"] < -0.25 < found["ci_high"]
+
+
+def test_swapping_the_reference_turns_the_sign_of_every_change() -> None:
+    rows = graded({"old": OLD, "new": NEW}, checks=2)
+    there = by_measure(drift(rows, labels(GOLD, checks=2), reference="old"))
+    back = by_measure(drift(rows, labels(GOLD, checks=2), reference="new"))
+    np.testing.assert_allclose(there["estimate"], -back["estimate"])
+    np.testing.assert_allclose(there["ci_low"], -back["ci_high"])
+    np.testing.assert_allclose(there["p_value"], back["p_value"])
+
+
+def test_without_gold_the_changes_given_gold_are_nan_with_a_note() -> None:
+    found = by_measure(drift(graded({"old": OLD, "new": NEW}), reference="old"))
+    assert found.loc["specificity_change", "note"] == "no gold given"
+    assert np.isnan(found.loc["specificity_change", "estimate"])
+    assert np.isfinite(found.loc["pass_rate_change", "estimate"])
+    passes = by_measure(drift(graded({"old": OLD, "new": NEW}), labels(GOLD)[:20], reference="old"))
+    assert passes.loc["specificity_change", "note"] == "no such gold label among these items"
+    # the family stays two: a missing test does not make the other one easier
+    assert passes.loc["sensitivity_change", "p_adjusted"] == pytest.approx(0.5)
+
+
+def test_items_that_only_one_version_decided_are_dropped_and_counted() -> None:
+    gappy: list[bool | None] = [None] * 3 + list(NEW[3:])
+    rows = graded({"old": OLD, "new": gappy})
+    rows = rows[~(rows["grader"].eq("old") & rows["case_id"].eq("s/39"))]
+    found = by_measure(drift(rows, labels(GOLD), reference="old"))
+    assert found.loc["pass_rate_change", "n"] == 36
+    assert found.loc["pass_rate_change", "n_dropped"] == 4
+    assert found.loc["sensitivity_change", "n_dropped"] == 3
+    assert "3 items decided by one of the two only" in found.loc["sensitivity_change", "note"]
+
+
+def test_versions_of_one_grader_are_told_apart_by_name_and_version() -> None:
+    old, new = graded({"g": OLD}), graded({"g": NEW}, grader_version="2")
+    rows = pd.concat([old, new], ignore_index=True)
+    with pytest.raises(FrameError, match=r"grader 'g' has several versions: 1, 2\. Give name and"):
+        drift(rows, labels(GOLD), reference="g")
+    found = by_measure(drift(rows, labels(GOLD), reference=("g", "1")))
+    assert set(found["grader_version"]) == {"2"}
+    assert set(found["reference_version"]) == {"1"}
+
+
+def test_what_cannot_be_compared_is_refused_with_the_reason() -> None:
+    rows = graded({"old": OLD, "new": NEW})
+    with pytest.raises(FrameError, match=r"no grader 'odl'; there: old 1, new 1\. Did you mean"):
+        drift(rows, reference="odl")
+    with pytest.raises(FrameError, match="'old' is the only grader there: nothing to compare"):
+        drift(graded({"old": OLD}), reference="old")
+    with pytest.raises(FrameError, match="by= names 'grader', which is what is compared"):
+        drift(rows, reference="old", by=["grader"])
+    twice = pd.concat([rows, graded({"old": OLD}, round=2)])
+    with pytest.raises(FrameError, match="grader 'old' has several rounds; select one"):
+        drift(twice, reference="old")
+    with pytest.raises(FrameError, match="exclude_checks 'verbatm' is in no check id"):
+        drift(rows, reference="old", exclude_checks="verbatm")
+
+
+def test_checks_are_left_out_by_a_text_in_their_id() -> None:
+    rows = graded({"old": OLD, "new": NEW}, checks=2)
+    found = by_measure(drift(rows, reference="old", exclude_checks=["c1"]))
+    assert found.loc["pass_rate_change", "n"] == 20
+    every = drift(rows, reference="old", by=["check_id"])
+    assert every["check_id"].value_counts().to_dict() == {"c0": 4, "c1": 4}
+
+
+def test_three_versions_get_cochrans_q_beside_the_pairs() -> None:
+    third: list[bool | None] = [True] * 30 + [False] * 10
+    found = drift(graded({"a": OLD, "b": NEW, "c": third}), labels(GOLD), reference="a")
+    row = found[found["measure"].eq("cochran_q")].iloc[0]
+    table = np.column_stack([OLD, NEW, third]).astype(float)
+    plain = cochrans_q(table)
+    assert row["estimate"] == pytest.approx(plain.statistic)
+    assert row["p_items"] == pytest.approx(plain.pvalue)
+    # one item a case: exchanging versions within cases is the permutation form of the same test
+    assert row["p_value"] == pytest.approx(plain.pvalue, abs=0.01)
+    assert pd.isna(row["grader"]) and "versions of a, b, c" in row["note"]
+    assert set(found["grader"].dropna()) == {"b", "c"}
+
+
+def test_cochrans_q_by_case_does_not_believe_many_checks_of_few_cases() -> None:
+    one = np.repeat([[1, 1, 0], [1, 0, 0], [1, 1, 1], [0, 0, 0], [1, 1, 0], [0, 1, 0]], 10, axis=0)
+    case = np.repeat(np.arange(6), 10)
+    by_case, plain = clustered_cochran(one, case, n_resamples=999, seed=0)
+    assert plain.p_value < 1e-4
+    assert by_case.p_value > 0.02
+    assert by_case.statistic == pytest.approx(plain.statistic)
+    same, _ = clustered_cochran(np.ones((4, 3)), list("abcd"), n_resamples=9, seed=0)
+    assert same.p_value == 1.0 and "agree on every item" in same.note
+
+
+def test_which_verdicts_flipped_is_one_call_away_and_adds_up() -> None:
+    rows = graded({"old": OLD, "new": NEW})
+    items = flipped(rows, labels(GOLD), reference="old")
+    assert items["direction"].value_counts().to_dict() == {"to FAIL": 11, "to PASS": 1}
+    assert set(items["rationale"]) == {"said by new"}
+    assert set(items["old_rationale"]) == {"said by old"}
+    counts = flip_counts(rows, labels(GOLD), reference="old").set_index(["gold", "old", "new"])
+    assert counts["count"].to_dict() == {
+        ("PASS", True, True): 18,
+        ("PASS", True, False): 2,
+        ("PASS", False, True): 0,
+        ("PASS", False, False): 0,
+        ("FAIL", True, True): 3,
+        ("FAIL", True, False): 9,
+        ("FAIL", False, True): 1,
+        ("FAIL", False, False): 7,
+    }
+    none = flipped(graded({"old": OLD, "new": OLD}), reference="old")
+    assert none.empty and "direction" in none.columns
+
+
+def test_the_members_of_a_contrast_pair_move_together() -> None:
+    rows = graded({"old": OLD, "new": NEW})
+    twins = pd.DataFrame(
+        {
+            "skill": "s",
+            "case_id": [f"s/{k}" for k in range(40)],
+            "contrast_of": [None if k % 2 == 0 else f"s/{k - 1}" for k in range(40)],
+        }
+    )
+    found = by_measure(drift(rows, labels(GOLD), reference="old", cases=twins))
+    assert found.loc["pass_rate_change", "n_clusters"] == 20
+
+
+def test_the_pilot_graders_became_stricter_on_gold_fails_only(pilot: sc.RunStore) -> None:
+    rows, gold = sc.frames.verdicts(pilot), sc.frames.gold(pilot)
+    every = drift(rows, gold, reference="g0").set_index(["grader", "measure"])
+    plain = drift(rows, gold, reference="g0", exclude_checks="verbatim").set_index(
+        ["grader", "measure"]
+    )
+    for found in (every, plain):
+        for grader in ("g1", "g2"):
+            assert found.loc[(grader, "specificity_change"), "ci_low"] > 0.09
+            assert found.loc[(grader, "specificity_change"), "p_adjusted"] < 0.001
+            assert abs(found.loc[(grader, "sensitivity_change"), "estimate"]) < 0.01
+            assert found.loc[(grader, "severity_shift"), "ci_high"] < -1
+    assert every.loc[("g2", "specificity_change"), "estimate"] == pytest.approx(44 / 175)
+    assert plain.loc[("g2", "specificity_change"), "estimate"] == pytest.approx(42 / 172)
+
+
+def test_a_planted_loss_of_specificity_is_recovered() -> None:
+    made = sc.simulate.study(
+        n_cases=20,
+        graders=(Grader("j", 0.95, 0.9), Grader("j", 0.95, 0.6, version="2")),
+        gold_fraction=1.0,
+        seed=7,
+    )
+    found = by_measure(drift(made.verdicts, made.gold, reference=("j", "1")))
+    one = found.loc["specificity_change"]
+    assert one["ci_low"] < -0.3 < one["ci_high"] and one["p_adjusted"] < 0.001
+    two = found.loc["sensitivity_change"]
+    assert two["ci_low"] < 0 < two["ci_high"]
+
+
+@pytest.mark.slow
+def test_the_test_by_case_keeps_its_level_where_the_one_by_item_does_not() -> None:
+    # in half of the cases the versions differ, then on all five checks and either way alike
+    rng = np.random.default_rng(3)
+    by_case, by_item, trials = 0, 0, 2000
+    for _ in range(trials):
+        step = np.repeat(rng.choice([-1, 0, 1], size=40, p=[0.25, 0.5, 0.25]), 5)
+        case = np.repeat(np.arange(40), 5)
+        by_case += clustered_midp(step > 0, step < 0, case).p_value <= 0.05
+        by_item += mcnemar_midp(int((step > 0).sum()), int((step < 0).sum())).p_value <= 0.05
+    assert 0.03 < by_case / trials < 0.065
+    assert by_item / trials > 0.3
