@@ -110,16 +110,19 @@ def inspect(path: Path) -> Found:
 
 def _study(path: Path) -> Found:
     store = RunStore(path)
-    found = [finding("reading", str(path), problem) for problem in store.problems]
+    n_cases = sum(len(suite.cases) for suite in store.suites.values())
+    what = f"study '{path.name}': {len(store.skills)} skills, {n_cases} cases, "
+    what += f"{store.table('attempts').num_rows} attempts, "
+    what += f"{store.table('verdicts').num_rows} verdicts"
+    read: list[Skill | Suite] = [*store.skills.values(), *store.suites.values()]
+    inside = {f"{one.path}: {problem}" for one in read for problem in one.problems}
+    # the store repeats what its skills and suites say of themselves
+    found = [finding("reading", str(path), p) for p in store.problems if p not in inside]
     for slug, skill in store.skills.items():
         found += _skill(skill, path / "skills" / slug / "SKILL.md")
     for slug, suite in store.suites.items():
         file = path / "suites" / f"{slug}.json"
         found += _suite(suite, store.skills.get(suite.skill), file, path)
-    n_cases = sum(len(suite.cases) for suite in store.suites.values())
-    what = f"study '{path.name}': {len(store.skills)} skills, {n_cases} cases, "
-    what += f"{store.table('attempts').num_rows} attempts, "
-    what += f"{store.table('verdicts').num_rows} verdicts"
     return Found("study", what, tuple(found))
 
 

@@ -82,6 +82,8 @@ _CASE_KEYS = (
     "should_trigger",
 )
 _SUITE_KEYS = ("skill_name", "subject", "adjacent_concepts", "grounding_note")
+# what skillcomp itself writes beside the report's keys; it stands in ``extra``
+_OURS = ("perturbation",)
 _CHECK_KEYS = ("id", "kind", "description", "goal")
 _ROUTING = "routing_cases"
 
@@ -193,7 +195,7 @@ class _Reader:
             subject=self.text(content, "subject", ""),
             adjacent_concepts=self.texts(content, "adjacent_concepts", ""),
             grounding_note=self.text(content, "grounding_note", ""),
-            extra=self.extra(content, (*_SUITE_KEYS, key), "", quiet=key == _ROUTING),
+            extra=self.extra(content, (*_SUITE_KEYS, key), "", quiet=key == _ROUTING, kept=_OURS),
             problems=tuple(self.problems),
         )
 
@@ -363,11 +365,17 @@ class _Reader:
         return tuple(one for one in items if isinstance(one, str))
 
     def extra(
-        self, row: dict[str, Any], known: Iterable[str], place: str, *, quiet: bool = False
+        self,
+        row: dict[str, Any],
+        known: Iterable[str],
+        place: str,
+        *,
+        quiet: bool = False,
+        kept: Iterable[str] = (),
     ) -> dict[str, Any]:
         known = tuple(known)
         others = {key: value for key, value in row.items() if key not in known}
-        for key in others if not quiet else ():
+        for key in (key for key in others if not quiet and key not in kept):
             self.problems.append(_at(place, f"'{key}' is not a known key.{suggest(key, known)}"))
         return others
 
