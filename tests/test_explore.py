@@ -85,7 +85,7 @@ def test_the_first_verdict_is_shown_with_all_that_belongs_to_it() -> None:
     reader = browser(study())
     assert isinstance(reader, widgets.Widget)
     said = Tags(reader.view.value).said
-    for words in ("A?", "Says x.", "must be there", "Verdict of g0: PASS", "Because.", "baseline"):
+    for words in ("A?", "Says x.", "(positive)", "Verdict of g0: PASS", "Because.", "baseline"):
         assert words in said
     assert reader.place.value == 1 and reader.count.value == "of 16"
     assert reader.previous.disabled and not reader.next.disabled
@@ -339,6 +339,15 @@ def test_nothing_tells_condition_attempt_or_grader(tmp_path: Path) -> None:
         for word in ("baseline", "a/1/", "b/1/", "placebo-text", "g0", "g2"):
             assert word not in one.view.value + one.status.value
         assert "Says" in one.view.value or "Avoids" in one.view.value
+        one.passed.click()
+
+
+def test_what_passes_is_said_for_positive_and_for_negative_checks(tmp_path: Path) -> None:
+    one = editor(tmp_path / "gold.csv")
+    hints = {"Says": "passes only if the answer states", "Avoids": "passes only if the unwanted"}
+    for _ in range(8):
+        (word,) = [word for word in hints if word in one.view.value]
+        assert hints[word] in one.view.value
         one.passed.click()
 
 

@@ -27,7 +27,6 @@ _EVERY = "all"
 _AGREES, _DISAGREES, _OPEN = "agrees", "disagrees", "not comparable"
 _PASSED, _FAILED, _NONE = "passed", "failed", "no verdict"
 _FIXED = {"passed": (_PASSED, _FAILED, _NONE), "gold": (_AGREES, _DISAGREES, _OPEN)}
-_KINDS = {"positive": "must be there", "negative": "must be absent"}
 
 
 def verdicts(
@@ -211,7 +210,7 @@ class VerdictBrowser(widgets.VBox):  # type: ignore[misc]
             loaded=None if attempt is None else text(attempt["loaded_skill"]),
             prompt=text(self._prompts.get(row["case_id"])),
             check=row["check_id"],
-            kind=_KINDS.get(row["check_kind"], ""),
+            kind=text(row["check_kind"]),
             description=text(self._descriptions.get((row["case_id"], row["check_id"]))),
             grader=self._levels["grader"][at],
             verdict=_word(row["passed"]) or f"none (status {text(row['status']) or 'unknown'})",

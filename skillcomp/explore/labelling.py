@@ -20,6 +20,11 @@ from skillcomp.explore._show import render, text
 SHEET = ("row", "behaviour", "answer")
 _SHEET_FILE = ("row", "labeller", "label", "borderline", "note")
 _KINDS = {"positive": "must be there", "negative": "must be absent"}
+# descriptions of negative behaviours say "does not": what passes is said without a second negation
+_HINTS = {
+    "must be there": "passes only if the answer states or does this",
+    "must be absent": "passes only if the unwanted thing stands nowhere in the answer",
+}
 _WORDS = {True: "PASS", False: "FAIL", None: "no label"}
 
 
@@ -79,7 +84,8 @@ def label(
 
     Notes
     -----
-    Every text is escaped. An answer may still give its condition away by what it says. A label
+    Label by the letter of the description, with the SKILL.md at hand; leave out checks that a
+    program decides, such as verbatim copying. Every text is escaped. An answer may still give its condition away by what it says. A label
     that cannot be written is said in ``status`` and the check stays in view. A last line cut off
     by a crash is put aside into a file ending in ``.torn`` and its check is asked again.
     """
@@ -232,8 +238,10 @@ class LabelEditor(widgets.VBox):  # type: ignore[misc]
         old = self._done.get(self._names()[self._at])
         self.note.value = text((old or {}).get("note")) or ""
         self.borderline.value = _meaning((old or {}).get("borderline")) is True
-        names = ("skill", "prompt", "answer", "behaviour", "kind")
-        self.view.value = render("label", **{name: text(item[name]) for name in names})
+        names = ("skill", "prompt", "answer", "behaviour")
+        shown = {name: text(item[name]) for name in names}
+        hint = _HINTS.get(str(item["kind"]).strip(), "")
+        self.view.value = render("label", **shown, hint=hint)
         self._say()
 
     def _say(self, problem: str = "") -> None:
