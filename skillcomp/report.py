@@ -69,6 +69,11 @@ def find_notebooks(folder: Path | None = None) -> list[Path]:
     folder : pathlib.Path, optional
         Where they are; by default ``notebooks`` beside the package, as in a checkout.
 
+    Returns
+    -------
+    list of pathlib.Path
+        Those whose names begin with two digits and a hyphen, sorted by name.
+
     Raises
     ------
     StudyError
@@ -248,7 +253,20 @@ def _render(chapters: Sequence[Chapter], data: Path) -> str:
 
 
 def write_notebooks(paths: Sequence[Path] | None = None, *, progress: bool = True) -> None:
-    """Run notebooks and write their outputs into the files themselves (``make notebooks``)."""
+    """Run notebooks and write their outputs into the files themselves (``make notebooks``).
+
+    Parameters
+    ----------
+    paths : sequence of pathlib.Path, optional
+        By default all notebooks of the checkout, in order.
+    progress : bool, default True
+        Show progress bars.
+
+    Raises
+    ------
+    StudyError
+        If a cell fails; the notebooks before it are written, it and those after it are not.
+    """
     for path in tqdm(paths or find_notebooks(), unit="notebook", disable=not progress):
         nbformat.write(_settled(execute(path, progress=progress)), path)
 
