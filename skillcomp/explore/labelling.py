@@ -85,9 +85,10 @@ def label(
     Notes
     -----
     Label by the letter of the description, with the SKILL.md at hand; leave out checks that a
-    program decides, such as verbatim copying. Every text is escaped. An answer may still give its condition away by what it says. A label
-    that cannot be written is said in ``status`` and the check stays in view. A last line cut off
-    by a crash is put aside into a file ending in ``.torn`` and its check is asked again.
+    program decides, such as verbatim copying. Every text is escaped. An answer may still give its
+    condition away by what it says. A label that cannot be written is said in ``status`` and the
+    check stays in view. A last line cut off by a crash is put aside into a file ending in
+    ``.torn`` and its check is asked again.
     """
     if not isinstance(labeller, str) or not labeller.strip():
         raise StudyError(f"labeller: found {labeller!r}; allowed: a name.")
