@@ -1,0 +1,99 @@
+"""Resumable work: every cell is a file named by its design and by the code that it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeVar
+
+import joblib
+from tqdm.auto import tqdm
+
+from benchmarks.validity.designs import Design, digest
+from benchmarks.validity.methods import Rows
+from benchmarks.validity.studies import Batch
+
+ROOT = Path(__file__).resolve().parents[2]
+# What a change of which makes the stored results worthless.
+_VECTORISED = (
+    "benchmarks/validity/designs.py",
+    "benchmarks/validity/methods.py",
+    "skillcomp/simulate/arrays.py",
+    "skillcomp/simulate/effects.py",
+    *(
+        f"skillcomp/stats/{name}.py"
+        for name in (
+            "clusters", "clustertests", "effective", "intervals", "moments", "paired", "pairs",
+            "results", "score", "switching",
+        )
+    ),
+)  # fmt: skip
+_FRAMES = (
+    "benchmarks/validity/designs.py",
+    "benchmarks/validity/studies.py",
+    *(
+        f"skillcomp/{name}.py"
+        for name in ("contracts", "deltas", "estimates", "frames", "transfer")
+    ),
+)
+_FRAMES_PACKAGES = ("skillcomp/simulate", "skillcomp/stats")
+
+Cell = Design | Batch
+C = TypeVar("C", Design, Batch)
+
+
+def code_version(root: Path = ROOT) -> dict[type[Cell], str]:
+    """Return a hash of the code behind each kind of cell."""
+    packages = [
+        str(path.relative_to(root))
+        for folder in _FRAMES_PACKAGES
+        for path in sorted((root / folder).glob("*.py"))
+    ]
+    return {
+        kind: sha256(b"".join((root / name).read_bytes() for name in names)).hexdigest()[:16]
+        for kind, names in ((Design, _VECTORISED), (Batch, (*_FRAMES, *packages)))
+    }
+
+
+def work(
+    cells: Sequence[C], run: Callable[[C], Rows], folder: Path, *, jobs: int, title: str
+) -> list[tuple[C, Rows]]:
+    """Run every cell that has no file yet, on all cores, and return the rows of all.
+
+    Parameters
+    ----------
+    cells : sequence
+        Designs, or batches of studies.
+    run : callable
+        Makes the rows of a cell.
+    folder : Path
+        Where finished cells are kept; a run that was stopped goes on from there.
+    jobs : int
+        Processes, -1 for one per core.
+    title : str
+        Name of the progress bar.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    version = code_version()
+    files = [folder / f"{digest([asdict(cell), version[type(cell)]])[:20]}.json" for cell in cells]
+    waiting = [(cell, file) for cell, file in zip(cells, files, strict=True) if not file.exists()]
+    with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
+        pool = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
+        done: Iterable[None] = pool(joblib.delayed(_keep)(run, c, file) for c, file in waiting)
+        for _ in tqdm(
+            done, desc=title, total=len(cells), initial=len(cells) - len(waiting), unit="cell"
+        ):
+            pass
+    return [(cell, json.loads(file.read_bytes())) for cell, file in zip(cells, files, strict=True)]
+
+
+def _keep(run: Callable[[C], Rows], cell: C, file: Path) -> None:
+    text = json.dumps(run(cell))
+    # written beside and moved, so that a stopped run leaves no half a cell
+    part = file.with_suffix(f".{os.getpid()}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(file)
