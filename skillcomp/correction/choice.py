@@ -78,9 +78,13 @@ def choose(
         )
     if n_gold < FEWEST_GOLD:
         return "", f"{n_gold} cases with gold, fewer than {FEWEST_GOLD}: label more"
-    if math.isnan(found["ppi"].low):
+    widths = {name: found[name].high - found[name].low for name in ("ppi", "gold_only")}
+    known = {name: width for name, width in widths.items() if not math.isnan(width)}
+    if not known:
         return "", found["ppi"].note
-    return "ppi", f"gold on {n_gold} cases drawn at random: no assumption on the grader's errors"
+    name = min(known, key=lambda one: known[one])
+    given = f"gold on {n_gold} cases drawn at random, nothing assumed of the grader's errors"
+    return name, given + ("" if name == "ppi" else "; the grader adds nothing to gold here")
 
 
 def looked_up(

@@ -210,12 +210,16 @@ def delta(
     Notes
     -----
     The recommendation: gold on every attempt with a verdict, ``gold_only``; gold on at least 10
-    cases drawn at random, ``ppi``, which assumes nothing about the grader's errors; gold that was
-    chosen, ``rogan_gladen_by_arm``, which assumes that the error rates of an arm carry over from
-    its labels to its other attempts; otherwise none. It never pools error rates over conditions
-    (a pooled correction can be worse than none) and does not depend on p_differential, which has
-    little power. Measured on simulated studies with a grader lenient to the skill arm and no true
-    effect: see ``tests/test_correction.py``.
+    cases drawn at random, ``ppi`` or ``gold_only``, whichever has the narrower interval (neither
+    assumes anything about the grader's errors, and a grader who adds nothing is left out); gold
+    that was chosen, ``rogan_gladen_by_arm``, which assumes that the error rates of an arm carry
+    over from its labels to its other attempts; otherwise none. It never pools error rates over
+    conditions (a pooled correction can be worse than none) and does not depend on p_differential,
+    which has little power.
+
+    With no true effect and a grader more lenient to the skill arm (sensitivity .90 against .96,
+    specificity .85 against .70; 14 to 100 cases, gold on 10 to 40 of them) the recommended
+    interval covered 94 to 99 % of 400 to 2100 simulated studies, the naive one 15 to 88 %.
 
     References
     ----------

@@ -104,15 +104,18 @@ def corrected_rate(rate: float, arm: Arm, errors: Errors, ci_level: float) -> In
         reason = next(filter(None, reasons))
         return undefined(label, reason, ci_level=ci_level, n=0.0)
     given = arm.cases["verdict"].to_numpy()
-    found = rogan_gladen(
-        rate,
-        _effective(rate, cr2_mean(given, arm.clusters).se, np.isfinite(given).sum()),
-        errors.sensitivity.estimate,
-        _labels(errors.sensitivity),
-        errors.specificity.estimate,
-        _labels(errors.specificity),
-        ci_level=ci_level,
-    )
+    units = _effective(rate, cr2_mean(given, arm.clusters).se, np.isfinite(given).sum())
+    # Shrunk rates that sum to exactly 1 divide by zero; the answer then says so.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = rogan_gladen(
+            rate,
+            units,
+            errors.sensitivity.estimate,
+            _labels(errors.sensitivity),
+            errors.specificity.estimate,
+            _labels(errors.specificity),
+            ci_level=ci_level,
+        )
     return replace(found, method=f"{found.method} on effective n", n=float(arm.n_gold))
 
 
