@@ -1,0 +1,222 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+import skillcomp as sc
+from skillcomp.errors import FrameError
+from skillcomp.reliability import failure_mode_rates, failure_modes
+from skillcomp.reliability.modes import MODES
+
+
+def cases(**columns: object) -> pd.DataFrame:
+    about: dict[str, object] = {
+        "skill": "s",
+        "case_id": ["s/1", "s/2"],
+        "comprehension_dimension": "C2",
+        "transfer": "near",
+        "bloom": "apply",
+        "contrast_of": None,
+    }
+    return pd.DataFrame(about | columns)
+
+
+def attempts(condition: str = "skill") -> pd.DataFrame:
+    """Two cases, and one baseline answer that shows what is shared by coincidence."""
+    return pd.DataFrame(
+        {
+            "attempt_id": ["a1", "a2", "b1"],
+            "skill": "s",
+            "case_id": ["s/1", "s/2", "s/1"],
+            "condition": [condition, condition, "baseline"],
+            "loaded_skill": pd.Series([None] * 3, dtype="str"),
+            "agent": "m",
+        }
+    )
+
+
+def shared(long_: bool = False, share: float = 0.0, without: float = 0.05) -> pd.DataFrame:
+    rows = [
+        {"attempt_id": name, "skill": "s", "n": n, "any_shared": flag, "share": part}
+        for name, flag, part in (("a1", long_, share), ("a2", False, 0.0), ("b1", False, without))
+        for n in (3, 6)
+    ]
+    return pd.DataFrame(rows)
+
+
+def verdicts(
+    check_id: str = "names_it", kind: str = "positive", rationale: str | None = None
+) -> pd.DataFrame:
+    """The behaviour of s/1 fails, four behaviours of s/2 pass."""
+    one = {"attempt_id": "a1", "case_id": "s/1", "check_id": check_id, "check_kind": kind}
+    rest = [
+        {"attempt_id": "a2", "case_id": "s/2", "check_id": f"p{k}", "check_kind": "positive"}
+        for k in range(4)
+    ]
+    rows = pd.DataFrame([one, *rest]).assign(
+        skill="s", condition="skill", grader="g", passed=[False, True, True, True, True]
+    )
+    rows["rationale"] = pd.Series([rationale] + [None] * 4, dtype="str")
+    return rows
+
+
+def label(
+    rows: pd.DataFrame,
+    *,
+    answers: pd.DataFrame | None = None,
+    overlap: pd.DataFrame | None = None,
+    about: pd.DataFrame | None = None,
+) -> pd.Series:
+    found = failure_modes(
+        rows,
+        attempts() if answers is None else answers,
+        shared() if overlap is None else overlap,
+        cases() if about is None else about,
+    )
+    assert len(found) == 1
+    return found.iloc[0]
+
+
+def test_a_failed_check_against_copying_with_a_shared_run_is_verbatim_copying() -> None:
+    found = label(verdicts("no_verbatim_span", "negative"), overlap=shared(True))
+    assert (found["mode"], found["basis"]) == ("verbatim_copying", "data")
+    # a grader that fails the check where nothing is shared has not shown copying
+    assert pd.isna(label(verdicts("no_verbatim_span", "negative"))["mode"])
+
+
+def test_the_forbidden_thing_in_a_misleading_prompt_is_capitulation() -> None:
+    misled = cases(comprehension_dimension="C7")
+    found = label(verdicts("no_note_drafted", "negative"), about=misled)
+    assert (found["mode"], found["basis"]) == ("leading_prompt_capitulation", "data")
+    # in the contrast member the prompt is right: refusing it is another failure
+    twin = cases(comprehension_dimension="C7", contrast_of=["s/2", None])
+    assert pd.isna(label(verdicts("no_note_drafted", "negative"), about=twin)["mode"])
+
+
+@pytest.mark.parametrize("dimension", ["C4", "C9"])
+def test_partial_compliance_beyond_the_boundary_is_softening(dimension: str) -> None:
+    about = cases(comprehension_dimension=dimension)
+    found = label(verdicts("no_partial_comply", "negative"), about=about)
+    assert (found["mode"], found["basis"]) == ("scope_reduction_softening", "data")
+
+
+def test_a_far_case_fails_while_near_ones_pass() -> None:
+    far = cases(transfer=["far", "near"])
+    found = label(verdicts(), about=far)
+    assert (found["mode"], found["basis"]) == ("near_far_failure", "data")
+    # of another dimension: the near cases of the skill speak
+    other = cases(transfer=["far", "near"], comprehension_dimension=["C5", "C2"])
+    assert label(verdicts(), about=other)["mode"] == "near_far_failure"
+    failing = verdicts().assign(passed=[False, True, True, False, False])
+    both = failure_modes(failing, attempts(), shared(), far)
+    assert both["mode"].isna().all()  # half is not more than half
+    alone = cases(transfer="far")
+    assert pd.isna(label(verdicts(), about=alone)["near_far_failure"])
+
+
+def test_words_of_the_skill_without_their_use_are_body_only_retrieval() -> None:
+    found = label(verdicts(), overlap=shared(True))
+    assert (found["mode"], found["basis"]) == ("body_only_retrieval", "data")
+    understand = cases(bloom="understand")
+    assert pd.isna(label(verdicts(), overlap=shared(True), about=understand)["mode"])
+
+
+def test_a_close_paraphrase_is_told_from_coincidence_by_answers_without_the_skill() -> None:
+    found = label(verdicts(), overlap=shared(share=0.2))
+    assert (found["mode"], found["basis"]) == ("paraphrastic_regurgitation", "data")
+    assert pd.isna(label(verdicts(), overlap=shared(share=0.05))["mode"])
+    # without any answer that lacked the skill it cannot be told
+    only = shared(share=0.2)
+    only = only[only["attempt_id"].ne("b1")]
+    row = label(verdicts(), overlap=only, answers=attempts()[:2])
+    assert pd.isna(row["paraphrastic_regurgitation"]) and pd.isna(row["mode"])
+
+
+def test_copying_and_transfer_need_the_skill_to_have_been_loaded() -> None:
+    rows = verdicts("no_verbatim_span", "negative", "copied word for word")
+    for condition in ("baseline", "placebo"):
+        found = label(
+            rows.assign(condition=condition),
+            answers=attempts(condition),
+            overlap=shared(True, share=0.3),
+            about=cases(transfer=["far", "near"]),
+        )
+        assert pd.isna(found["mode"])
+    own = attempts("placebo").assign(loaded_skill="s")
+    found = label(rows.assign(condition="placebo"), answers=own, overlap=shared(True))
+    assert found["mode"] == "verbatim_copying"
+
+
+@pytest.mark.parametrize(
+    ("rationale", "mode"),
+    [
+        ("Its first sentence is copied from the skill.", "verbatim_copying"),
+        ("It accepts the premise that all is safe.", "leading_prompt_capitulation"),
+        ("It leaves the figure undecided.", "scope_reduction_softening"),
+        ("It only floats the point.", "scope_reduction_softening"),
+        ("It recites the rules without using one.", "body_only_retrieval"),
+        ("It merely restates what was asked.", "paraphrastic_regurgitation"),
+        ("It never names the owner.", None),
+        ("It says 'I restate' and names no owner.", None),
+        (None, None),
+    ],
+)
+def test_the_rationale_speaks_where_the_data_do_not(rationale: str | None, mode: str) -> None:
+    found = label(verdicts(rationale=rationale))
+    if mode is None:
+        assert pd.isna(found["mode"]) and pd.isna(found["basis"])
+    else:
+        assert (found["mode"], found["basis"]) == (mode, "rationale")
+        assert found["why"] in (rationale or "").lower()
+
+
+def test_the_data_go_before_the_words() -> None:
+    found = label(verdicts(rationale="It only floats the point."), overlap=shared(True))
+    assert (found["mode"], found["basis"]) == ("body_only_retrieval", "data")
+
+
+def test_only_fails_are_labelled_and_a_failed_grader_is_none() -> None:
+    rows = verdicts().assign(status=["error", "ok", "ok", "ok", "ok"])
+    assert failure_modes(rows, attempts(), shared(), cases()).empty
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(FrameError, match=r"shared has no n-grams of length 5; there: \[3, 6\]"):
+        failure_modes(verdicts(), attempts(), shared(), cases(), n=5)
+    with pytest.raises(FrameError, match="case 's/1' of the verdicts is not in the cases frame"):
+        failure_modes(verdicts(), attempts(), shared(), cases()[1:])
+    with pytest.raises(FrameError, match="attempt 'a1' of the verdicts is not in the attempts"):
+        failure_modes(verdicts(), attempts()[1:], shared(), cases())
+
+
+def test_the_modes_are_counted_by_skill_and_condition() -> None:
+    rows = verdicts().assign(passed=[False, False, False, True, True])
+    found = failure_modes(rows, attempts(), shared(True), cases())
+    rates = failure_mode_rates(found)
+    assert rates["measure"].tolist() == [*MODES, "none_of_these"]
+    table = rates.set_index("measure")
+    assert table["count"].sum() == 3 and table["n"].unique().tolist() == [3]
+    assert table.loc["body_only_retrieval", "count"] == 1
+    assert table.loc["none_of_these", "estimate"] == pytest.approx(2 / 3)
+    assert rates[["skill", "condition"]].drop_duplicates().to_numpy().tolist() == [["s", "skill"]]
+    two = pd.concat([found, found.assign(grader="h")])
+    with pytest.raises(FrameError, match="more than one grader"):
+        failure_mode_rates(two, by=["skill"])
+
+
+def test_the_pilot_copies_only_with_the_skill(
+    pilot: sc.RunStore, pilot_cases: pd.DataFrame
+) -> None:
+    answers = sc.frames.attempts(pilot)
+    overlap = sc.overlap.score(answers, skills=pilot.skills, cases=pilot_cases, n=[3, 6])
+    found = failure_modes(sc.frames.verdicts(pilot), answers, overlap, pilot_cases)
+    forced = found[found["grader"].eq("g2")]
+    counted = forced.groupby("condition")["mode"].value_counts().unstack(fill_value=0)
+    assert counted.loc["skill", "verbatim_copying"] == 6
+    assert counted.loc[["baseline", "placebo"], "verbatim_copying"].eq(0).all()
+    assert counted.loc["skill", "near_far_failure"] == 10
+    # without the skill most behaviours fail for want of knowledge, not in one of the six ways
+    unlabelled = forced["mode"].isna().groupby(forced["condition"]).mean()
+    assert unlabelled["baseline"] > 0.8 and unlabelled["skill"] < 0.5
+    assert np.isclose(
+        failure_mode_rates(forced).groupby(["skill", "condition"])["estimate"].sum(), 1
+    ).all()
