@@ -87,7 +87,7 @@ class BatchLimits:
     first_wait, longest_wait : float
         Seconds between two looks at a batch; the wait doubles from the first to the longest.
     n_rounds : int, default 4
-        How often what came back with an error or expired is sent in all.
+        How often a request that comes back with an error, or expires, is sent in all.
     """
 
     max_requests: int = 10_000
@@ -356,7 +356,6 @@ class Batches:
                 return
             keys = {custom_id(sent.nonce, key): key for key in sent.keys}
             await self._retry.call(lambda: self._take_in(name, keys, sent.aside))
-            # what the results do not name was not answered; it is open and will be sent again
             await self._note(sent, "collected", batch_id=name)
         except anthropic.NotFoundError:
             _log.warning("batch %s is gone; its requests are sent again", name)
@@ -366,14 +365,19 @@ class Batches:
 
     async def _take_in(self, name: str, keys: dict[str, str], aside: dict[str, float]) -> None:
         waiting: list[tuple[str, Reply]] = []
+        missing = dict(keys)
         async for row in await self._agent.client().messages.batches.results(name):
             key, request_id = keys.get(row.custom_id), f"{name}/{row.custom_id}"
+            missing.pop(row.custom_id, None)
             if key is None or request_id in self._booked:
                 continue
             waiting.append((key, self._reply(row, request_id)))
             if len(waiting) >= _WRITTEN_AT_ONCE:
                 await asyncio.gather(*(self._one(*one, aside) for one in waiting))
                 waiting = []
+        for name_of, key in missing.items():
+            if (request_id := f"{name}/{name_of}") not in self._booked:
+                waiting.append((key, self._failed("not among the results", request_id)))
         await asyncio.gather(*(self._one(*one, aside) for one in waiting))
 
     async def _one(self, key: str, reply: Reply, aside: dict[str, float]) -> None:
@@ -396,12 +400,12 @@ class Batches:
             fatal = error.type in ("invalid_request_error", "not_found_error")
         else:
             told, fatal = f"{result.type} in its batch", result.type == "canceled"
+        return self._failed(told, request_id, fatal=fatal)
+
+    def _failed(self, told: str, request_id: str, *, fatal: bool = False) -> Reply:
+        settings = self._agent.settings
         return Reply(
-            status="error",
-            error=told,
-            fatal=fatal,
-            request_id=request_id,
-            settings=self._agent.settings,
+            status="error", error=told, fatal=fatal, request_id=request_id, settings=settings
         )
 
     async def _free(self, sent: _Sent) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -257,13 +257,16 @@ class GradeWork:
         limits, agent = self.options.limits, batch_agent(self.grader.agent)  # type: ignore[attr-defined]
         assert limits is not None
         given_up: set[str] = set()
+        failures: Counter[str] = Counter()
         open_ = {item.attempt.attempt_id: item for item in pending}
 
         async def book(key: str, reply: Reply) -> None:
             await self._book(key, reply)
             if reply.status in PAID:
                 self.kept[key].append(reply)
-            elif reply.fatal:
+                return
+            failures[key] += 1
+            if reply.fatal or failures[key] >= limits.n_rounds:
                 given_up.add(key)
 
         batches = Batches(
@@ -298,11 +301,8 @@ class GradeWork:
             return upper_cost(agent, *texts, batch=True)  # type: ignore[arg-type]
 
         await batches.resume()
-        # a malformed reply is asked for twice more, and each may come back with an error
-        for _ in range(3 * limits.n_rounds):
-            n_sent = await batches.send(bodies(), estimate)
-            if not n_sent or self.stop.reason:
-                break
+        while await batches.send(bodies(), estimate) and not self.stop.reason:
+            pass
         if set(open_) - given_up and not self.stop.reason and self.budget.limit is not None:
             self.budget.exhausted = self.budget.exhausted or "budget_usd: nothing further fits"
         return len(open_)

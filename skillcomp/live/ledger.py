@@ -58,10 +58,10 @@ class Ledger:
     async def _flush(self) -> None:
         while self._waiting:
             entries, self._waiting = self._waiting, []
-            error: Exception | None = None
+            error: BaseException | None = None
             try:
                 await asyncio.to_thread(self._append, entries)
-            except Exception as raised:
+            except BaseException as raised:  # nobody may be left waiting, whatever it was
                 error = raised
             for *_, done in entries:
                 if done.cancelled():

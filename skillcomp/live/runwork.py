@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -52,7 +53,7 @@ class RunWork:
         self.in_a_row = 0
         self.stopped: str | None = None
         self.settled: set[Key] = set()  # cells that were answered in this run, again or not
-        self.given_up: set[str] = set()  # cells whose request the service refuses as it is
+        self.given_up: set[str] = set()  # attempts that a batch did not answer often enough
 
     def open(self, agent: str | None = None) -> list[PlannedCell]:
         """Return the cells that are left to ask, in their order."""
@@ -165,12 +166,14 @@ class RunWork:
     async def _ask_batches(self, agent: BatchAgent, limits: BatchLimits) -> None:
         cells = {cell.attempt_id: cell for cell in self.plan.cells if cell.agent == agent.name}
         ids = self.store.table("attempts").column("request_id").to_pylist()
+        failures: Counter[str] = Counter()
 
         async def book(key: str, reply: Reply) -> None:
             if key not in cells:  # of an earlier run that wanted more than this one
                 cells[key] = self._unplanned(key)
             await self._book(cells[key], reply, None)
-            if reply.fatal:
+            failures[key] += reply.status not in PAID
+            if reply.fatal or failures[key] >= limits.n_rounds:
                 self.given_up.add(key)
 
         batches = Batches(
@@ -185,7 +188,7 @@ class RunWork:
             limits=limits,
         )
         await batches.resume()
-        for _ in range(limits.n_rounds):
+        while True:
             cells_open = [c for c in self.open(agent.name) if c.attempt_id not in self.given_up]
             if not cells_open or self.stop.reason:
                 return

@@ -1,0 +1,286 @@
+"""Studies through the Message Batches API of the loopback service."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import warnings
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import anthropic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent))
+import fake_rules as rules
+import live_study
+from fake_anthropic import KEY, FakeAnthropic
+from live_study import N_CELLS, graded, make_store, ok_cells, rows
+
+import skillcomp as sc
+from skillcomp.errors import AgentError
+from skillcomp.live.agents import CliAgent
+from skillcomp.live.batches import BatchLimits, custom_id
+from skillcomp.live.graders import GraderWarning
+from skillcomp.live.runner import StudyWarning
+from skillcomp.live.status import status
+
+QUICK = BatchLimits(first_wait=0.005, longest_wait=0.01)
+CREATED = "POST /v1/messages/batches 200"
+
+
+class Dated(FakeAnthropic):
+    """Says when a batch was made, as the real service does, and can lose what it says.
+
+    lose : numbers of the POSTs of batches whose answer is lost although the batch exists.
+    """
+
+    def __init__(self, *args, lose=(), refuse=(), **kw):
+        super().__init__(*args, **kw)
+        self.lose, self.refuse, self.n_posts = lose, refuse, 0
+
+    def _shown(self, batch):
+        batch.setdefault("made", datetime.now(UTC).isoformat())
+        return {**super()._shown(batch), "created_at": batch["made"]}
+
+    def _batch_route(self, method, path, target, body):
+        if (method, path) != ("POST", "/v1/messages/batches"):
+            return super()._batch_route(method, path, target, body)
+        self.n_posts += 1
+        if self.n_posts in self.refuse:
+            raise rules.Refused(529, "overloaded_error", "Overloaded")
+        found = super()._batch_route(method, path, target, body)
+        return (*found[:3], "drop") if self.n_posts in self.lose else found
+
+
+@pytest.fixture(autouse=True)
+def only_the_fake_key(monkeypatch):
+    for name in ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return make_store(tmp_path)
+
+
+def run(store, server, limits=QUICK, **more):
+    agents = [live_study.agent(server.url)]
+    return sc.run(store, agents=agents, repeats=2, batch=limits, progress=False, **more)
+
+
+def grade(store, server, limits=QUICK, **more):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*of one family", category=GraderWarning)
+        graders = [live_study.grader(server.url)]
+        return sc.grade(store, graders=graders, batch=limits, progress=False, **more)
+
+
+def n_paid(server):
+    return sum(
+        json.loads(line)["result"]["type"] == "succeeded"
+        for batch in server.batches.values()
+        for line in batch.get("rows", b"").splitlines()
+    )
+
+
+def test_the_whole_study_goes_through_batches_at_half_the_price(store, tmp_path):
+    with Dated(batch_polls=3) as server:
+        table = run(store, server)
+        assert table["n_ok"].tolist() == [16, 16]
+        table = grade(store, server)
+        assert server.log["POST /v1/messages 200"] == 0 and server.log[CREATED] == 2
+        assert n_paid(server) == 2 * N_CELLS
+    assert set(ok_cells(store).values()) == {1} and len(graded(store)) == 2 * N_CELLS
+    assert table[table["stage"].eq("grade")]["n_open"].tolist() == [0]
+    found = rows(store, "attempts")
+    assert all(row["request_id"].startswith("msgbatch_0001/") for row in found)
+    other = make_store(tmp_path / "other")
+    with FakeAnthropic() as server:
+        sc.run(other, agents=[live_study.agent(server.url)], repeats=2, progress=False)
+    half = sum(row["cost_usd"] for row in found if row["condition"] == "baseline")
+    full = sum(r["cost_usd"] for r in rows(other, "attempts") if r["condition"] == "baseline")
+    assert half == pytest.approx(full / 2)
+
+
+def test_batches_are_cut_by_count_and_by_size(store):
+    with Dated() as server:
+        run(store, server, BatchLimits(max_requests=10, first_wait=0.005, longest_wait=0.01))
+        sizes = [len(batch["requests"]) for batch in server.batches.values()]
+        assert sizes == [10, 10, 10, 2]
+    with Dated() as server:
+        # a request with a skill has about 9 kB, one without about 200 bytes
+        grade(store, server, BatchLimits(max_bytes=100_000, first_wait=0.005, longest_wait=0.01))
+        lengths = [len(json.dumps(batch["requests"])) for batch in server.batches.values()]
+        assert len(lengths) > 2 and max(lengths) <= 100_000
+    assert len(graded(store)) == 2 * N_CELLS
+
+
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_names_of_requests_are_allowed_and_tell_requests_apart(one, other):
+    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", custom_id("n", one))
+    assert (custom_id("n", one) == custom_id("n", other)) == (one == other)
+    assert custom_id("m", one) != custom_id("n", one)
+
+
+def test_errors_and_expiry_are_sent_again_and_what_is_invalid_is_not(store):
+    seen = Counter()
+
+    def fate(name):
+        seen["n"] += 1
+        return {3: "errored", 5: "expired", 7: "invalid", 9: "refusal"}.get(seen["n"], "ok")
+
+    with Dated(batch_faults=fate) as server:
+        with pytest.warns(StudyWarning, match="1 of 32 cells have no answer yet"):
+            run(store, server)
+        assert [len(batch["requests"]) for batch in server.batches.values()] == [32, 2]
+        statuses = Counter(row["status"] for row in rows(store, "attempts"))
+        assert statuses == {"ok": 30, "error": 3, "refused": 1}
+        told = sorted(row["error"] for row in rows(store, "attempts") if row["status"] == "error")
+        assert told == [
+            "api_error: by schedule",
+            "expired in its batch",
+            "invalid_request_error: by schedule",
+        ]
+        run(store, server)
+    assert len(ok_cells(store)) == N_CELLS - 1 and set(ok_cells(store).values()) == {1}
+
+
+def test_a_malformed_grading_is_asked_again_in_the_next_batch(store):
+    seen = Counter()
+
+    def fate(name):
+        seen["n"] += 1
+        return "garbage" if seen["n"] in (N_CELLS + 1, N_CELLS + 2) else "ok"
+
+    with Dated(batch_faults=fate) as server:
+        run(store, server)
+        grade(store, server)
+        assert [len(batch["requests"]) for batch in server.batches.values()] == [32, 32, 2]
+    assert {row["status"] for row in rows(store, "verdicts")} == {"ok"}
+    assert sum(1 for _ in store.records("replies")) == 34
+
+
+class Killed(Exception):
+    """Stands for the end of the process."""
+
+
+@pytest.mark.parametrize("moment", ["intent", "created", "polled", "halfway"])
+def test_a_study_that_dies_with_a_batch_under_way_finds_it_again(store, moment, monkeypatch):
+    real_append, real_results = (
+        type(store).append,
+        anthropic.resources.messages.AsyncBatches.results,
+    )
+
+    def append(self, table, records):
+        records = list(records)
+        n = real_append(self, table, records)
+        events = [row["event"] for row in records] if table == "batches" else []
+        if moment == "halfway" and table == "attempts":
+            raise Killed
+        if moment in events and moment == "created":
+            raise Killed
+        return n
+
+    async def create(self, **body):
+        await real_create(self, **body)
+        raise Killed  # the service has it, and we have not heard
+
+    async def dies(self, *args, **kw):
+        raise Killed
+
+    limits = BatchLimits(max_requests=20, first_wait=0.005, longest_wait=0.01)
+    with Dated() as server:
+        with monkeypatch.context() as patched:
+            patched.setattr(type(store), "append", append)
+            if moment == "intent":
+                patched.setattr(service, "create", create)
+            if moment == "polled":
+                patched.setattr(service, "results", dies)
+            with pytest.raises(Killed):
+                run(store, server, limits)
+        n_batches = len(server.batches)
+        assert n_batches in (1, 2)
+        fresh = sc.RunStore(store.path)
+        before = status(fresh)
+        if moment in ("intent", "created", "polled"):
+            assert before["note"].dropna().str.contains("batches with").all()
+        run(fresh, server, limits)
+        # every request was sent once: what the dead process had sent was found again
+        sent = [r["params"] for batch in server.batches.values() for r in batch["requests"]]
+        assert len(sent) == N_CELLS
+    assert set(ok_cells(store).values()) == {1} and len(ok_cells(store)) == N_CELLS
+    assert len(rows(store, "attempts")) == N_CELLS
+
+
+def test_a_batch_whose_answer_got_lost_is_not_paid_for_twice(store):
+    with Dated(lose=(1,), refuse=(2,)) as server:
+        table = run(store, server)
+        assert len(server.batches) == 1
+    assert table["n_ok"].sum() == N_CELLS
+
+
+def test_batches_of_others_are_left_alone(store):
+    with Dated() as server:
+        other = anthropic.Anthropic(api_key=KEY, base_url=server.url, max_retries=0)
+        body = {"model": "claude-sonnet-5-5", "max_tokens": 9, "messages": [
+            {"role": "user", "content": "x"}]}  # fmt: skip
+        theirs = [{"custom_id": f"n{i}", "params": body} for i in range(N_CELLS)]
+        other.messages.batches.create(requests=theirs)
+        other.close()
+        # begun, and never heard of again: as many requests as the batch of the others
+        store.append("batches", [{
+            "event": "intent", "nonce": "a", "purpose": "run:claude-sonnet-5-5",
+            "keys": [f"tides/{i}" for i in range(N_CELLS)], "at": datetime.now(UTC).isoformat(),
+        }])  # fmt: skip
+        run(store, server)
+    events = [row["event"] for row in store.records("batches") if row["nonce"] == "a"]
+    assert events == ["intent", "dropped"]
+    assert len(ok_cells(store)) == N_CELLS
+
+
+def test_a_batch_that_is_gone_is_sent_again(store):
+    with Dated() as server:
+        store.append("batches", [
+            {"event": "intent", "nonce": "a", "purpose": "run:claude-sonnet-5-5",
+             "keys": ["tides/1/skill/1"], "at": datetime.now(UTC).isoformat()},
+            {"event": "created", "nonce": "a", "batch_id": "msgbatch_9999"},
+        ])  # fmt: skip
+        run(store, server)
+    assert len(ok_cells(store)) == N_CELLS
+
+
+def test_a_batch_that_is_refused_is_told_and_forgotten(store):
+    with Dated() as server:
+        agent = live_study.agent(server.url)
+        body = agent.request
+        agent.request = lambda *a, **k: {**body(*a, **k), "messages": []}
+        server._create_batch = lambda _: (_ for _ in ()).throw(rules.bad("requests: too many"))
+        with pytest.raises(AgentError, match=r"32 requests was not taken .*requests: too many"):
+            sc.run(store, agents=[agent], repeats=2, batch=QUICK, progress=False)
+    assert [row["event"] for row in store.records("batches")] == ["intent", "dropped"]
+
+
+def test_a_budget_cuts_the_batch(store):
+    with Dated() as server:
+        with pytest.warns(StudyWarning, match="budget_usd"):
+            run(store, server, budget_usd=0.01)
+        spent = sum(row["cost_usd"] for row in rows(store, "attempts"))
+        # a batched call may cost at most 0.0088, half of a plain one
+        assert 0.01 - 0.0088 < spent <= 0.01 and len(ok_cells(store)) < N_CELLS
+        run(store, server)
+        with pytest.warns(GraderWarning, match="budget_usd"):
+            grade(store, server, budget_usd=0.0015)
+        assert 0 < sum(row["cost_usd"] for row in store.records("replies")) <= 0.0015
+        grade(store, server)
+    assert len(ok_cells(store)) == N_CELLS and len(graded(store)) == 2 * N_CELLS
+
+
+def test_only_the_messages_api_has_batches(store):
+    with pytest.raises(AgentError, match=r"agent 'cat' \(CliAgent\) cannot be asked in batches"):
+        sc.run(store, agents=[CliAgent(["cat"])], batch=True, progress=False)
