@@ -172,10 +172,8 @@ class Killed(Exception):
 
 @pytest.mark.parametrize("moment", ["intent", "created", "polled", "halfway"])
 def test_a_study_that_dies_with_a_batch_under_way_finds_it_again(store, moment, monkeypatch):
-    real_append, real_results = (
-        type(store).append,
-        anthropic.resources.messages.AsyncBatches.results,
-    )
+    service = anthropic.resources.messages.AsyncBatches
+    real_append, real_create = type(store).append, service.create
 
     def append(self, table, records):
         records = list(records)
