@@ -1,0 +1,335 @@
+"""What a study will cost: worked by hand, held against real prompts, honest when unknown."""
+
+import asyncio
+from datetime import date
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import skillcomp as sc
+from skillcomp.errors import FrameError, StudyError
+from skillcomp.live.prompts import STYLES, grader_prompt, reply_schema, skill_block
+from skillcomp.planning import cost_estimate, cost_total
+from skillcomp.planning.lengths import (
+    SKILL_FRAME,
+    Counter,
+    case_data,
+    frame_of_grader,
+    minimum_prefix,
+)
+from skillcomp.pricing import Price
+from skillcomp.records import Case, Check, Skill, Suite
+
+DAY = date(2026, 11, 21)
+OPUS = "claude-opus-5-5"  # 4 in, 20 out, 5 write, 0.20 read, batch half
+SKILL = Skill(slug="tea", text="s" * 7000, body="b" * 3500)
+
+
+def suite_of(n=1, checks=2):
+    return Suite(
+        slug="tea",
+        skill="tea",
+        cases=tuple(
+            Case(
+                case_id=f"tea/{i}",
+                prompt="p" * 350,
+                checks=tuple(Check(check_id=f"c{k}", description="d" * 33) for k in range(checks)),
+            )
+            for i in range(n)
+        ),
+    )
+
+
+def estimate(*args, **options):
+    args = (suite_of(), SKILL, OPUS, *args) if len(args) < 3 else args
+    return cost_estimate(*args, on=DAY, **options)
+
+
+def cost(frame, **where):
+    for name, value in where.items():
+        frame = frame[frame[name].eq(value)]
+    assert len(frame) == 1, frame
+    return frame.iloc[0]
+
+
+def test_an_agents_cost_worked_by_hand():
+    frame = estimate(conditions=["baseline", "skill"], repeats=10, answer_tokens=100)
+    # prompt 350 characters / 3.5 = 100 tokens + 8 for the message; answer 100
+    # baseline: 10 * (108 * 4 + 100 * 20) / 1e6 = 0.02432
+    row = cost(frame, condition="baseline", mode="plain")
+    assert row.cost_usd == pytest.approx(0.02432)
+    assert (row.n_calls, row.input_tokens, row.output_tokens) == (10, 1080, 1000)
+    # nothing is loaded: caching changes nothing, a batch halves
+    assert cost(frame, condition="baseline", mode="cached").cost_usd == row.cost_usd
+    assert cost(frame, condition="baseline", mode="both").cost_usd == row.cost_usd / 2
+    # skill: prefix (7000 + 64) / 3.5 = 2018.2857 tokens
+    prefix = 7064 / 3.5
+    plain = 10 * ((prefix + 108) * 4 + 2000) / 1e6
+    assert cost(frame, condition="skill", mode="plain").cost_usd == pytest.approx(plain)
+    # cached: written once at 5, read nine times at 0.20
+    cached = (prefix * 5 + 9 * prefix * 0.20 + 10 * (108 * 4 + 2000)) / 1e6
+    row = cost(frame, condition="skill", mode="cached")
+    assert row.cost_usd == pytest.approx(cached)
+    assert row.cache_write_tokens == pytest.approx(prefix)
+    assert row.cached_tokens == pytest.approx(9 * prefix)
+    assert cost(frame, condition="skill", mode="both").cost_usd == pytest.approx(cached / 2)
+
+
+def test_a_grader_grades_every_answer_of_every_agent_and_shares_its_prefix():
+    frame = cost_estimate(
+        suite_of(3), SKILL, [OPUS, "claude-haiku-4-5"], "claude-sonnet-5", repeats=2, on=DAY
+    )
+    grader = frame[frame.role.eq("grader") & frame["mode"].eq("cached")]
+    assert grader.n_calls.tolist() == [12, 12]  # 3 cases * 2 repeats * 2 agents a condition
+    prefix = (3500 + 3183 + 915) / 3.5
+    # one skill: one write in all, in the first condition
+    assert grader.cache_write_tokens.tolist() == pytest.approx([prefix, 0])
+    assert grader.cached_tokens.tolist() == pytest.approx([11 * prefix, 12 * prefix])
+
+
+def test_a_case_without_checks_is_answered_and_not_graded():
+    frame = estimate(suite_of(2, checks=0), SKILL, OPUS, "claude-opus-5", ["skill"])
+    grader = cost(frame, role="grader", mode="plain")
+    assert (grader.n_calls, grader.input_tokens, grader.cost_usd) == (0, 0, 0)
+
+
+def test_four_modes_are_shown_and_the_one_planned_is_marked():
+    for batch, caching, mode in [
+        (False, False, "plain"), (False, True, "cached"), (True, False, "batched"),
+        (True, True, "both"),
+    ]:  # fmt: skip
+        frame = estimate(batch=batch, caching=caching)
+        assert frame["mode"].unique().tolist() == ["plain", "cached", "batched", "both"]
+        assert frame.loc[frame.planned, "mode"].unique().tolist() == [mode]
+
+
+def test_an_unknown_model_costs_nan_with_a_note_and_so_does_the_total():
+    frame = estimate(suite_of(), SKILL, [OPUS, "claude-opus-5-6"], (), ["skill"])
+    rows = frame[frame["name"].ne(OPUS)]
+    assert rows.cost_usd.isna().all() and rows.input_tokens.gt(0).all()
+    assert rows.note.str.contains("no price for model 'claude-opus-5-6'").all()
+    total = cost_total(frame)
+    assert total.cost_usd.isna().all() and total.ratio.isna().all()
+    assert "no price for model 'claude-opus-5-6'" in total.note[0]
+    assert cost_total(frame[frame["name"].eq(OPUS)]).ratio[0] == 1
+
+
+def test_an_agent_that_names_no_model_has_no_price():
+    frame = estimate(suite_of(), SKILL, SimpleNamespace(name="replay", model=None), (), ["skill"])
+    assert frame["name"].eq("replay").all() and frame.model.isna().all()
+    assert frame.cost_usd.isna().all()
+    assert frame.note.str.contains("no model is named").all()
+
+
+def test_a_model_without_a_batch_price_is_unknown_only_in_batches():
+    own = [Price("local", input=1, output=1)]
+    frame = estimate(suite_of(), SKILL, "local", (), ["baseline"], prices=own)
+    known = frame.set_index("mode").cost_usd.notna()
+    assert known.to_dict() == {"plain": True, "cached": True, "batched": False, "both": False}
+    assert "no price for batch" in cost(frame, mode="batched").note
+    # without a price for the cache, what is cached is unknown as well
+    frame = estimate(suite_of(), SKILL, "local", (), ["skill"], prices=own)
+    assert cost(frame, mode="cached").note.startswith("no price for cache_write_5m")
+
+
+def test_long_prompts_are_priced_by_their_tier():
+    # haiku 5.5: 0.10 up to 100,000 tokens of prompt, 0.50 beyond
+    for letters, price in ((340_000, 0.10), (360_000, 0.50)):
+        skill = Skill(slug="tea", text="s" * letters)
+        frame = cost_estimate(
+            suite_of(), skill, "claude-haiku-5-5", (), ["skill"], answer_tokens=0, on=DAY
+        )
+        row = cost(frame, mode="plain")
+        assert row.cost_usd == pytest.approx(row.input_tokens * price / 1e6)
+
+
+def test_a_prefix_below_the_models_minimum_is_not_cached():
+    frame = estimate(suite_of(), SKILL, "claude-haiku-4-5", (), ["skill"], repeats=5)
+    assert cost(frame, mode="cached").cached_tokens == 0
+    assert "prefixes below 4,096 tokens are not cached" in cost(frame, mode="cached").note
+    assert "not cached" not in cost(frame, mode="plain").note
+    assert minimum_prefix("claude-haiku-4-5-20251001") == 4096
+    assert (minimum_prefix("claude-opus-5"), minimum_prefix("another")) == (512, 1024)
+
+
+def test_placebo_and_previous_are_as_given_or_as_long_as_the_skill():
+    conditions = ["skill", "placebo", "previous"]
+    loaded = {"placebo": "x" * 700, "previous": {"tea": Skill(slug="tea", text="y" * 1400)}}
+    frame = estimate(suite_of(), SKILL, OPUS, (), conditions, loaded=loaded)
+    plain = frame[frame["mode"].eq("plain")].set_index("condition").input_tokens
+    # 700 and 1400 characters instead of 7000
+    assert plain["skill"] - plain["placebo"] == pytest.approx(6300 / 3.5)
+    assert plain["skill"] - plain["previous"] == pytest.approx(5600 / 3.5)
+    frame = estimate(suite_of(), SKILL, OPUS, (), conditions)
+    plain = frame[frame["mode"].eq("plain")].set_index("condition")
+    assert plain.input_tokens["placebo"] == plain.input_tokens["skill"]
+    assert "placebo: taken to be as long as the skill" in plain.note["placebo"]
+
+
+def test_repeats_may_differ_by_condition():
+    frame = estimate(suite_of(2), SKILL, OPUS, (), ["baseline", "skill"], {"baseline": 1,
+                     "skill": 3})  # fmt: skip
+    assert frame[frame["mode"].eq("plain")].n_calls.tolist() == [2, 6]
+
+
+def test_answers_of_a_pilot_take_the_place_of_the_assumed_length():
+    attempts = pd.DataFrame(
+        [("tea/0", "skill", "a" * 350), ("tea/0", "skill", "a" * 1050), ("x", "skill", None),
+         ("other", "baseline", "a" * 35)],
+        columns=["case_id", "condition", "answer"],
+    )  # fmt: skip
+    frame = estimate(
+        suite_of(), SKILL, OPUS, (), ["baseline", "skill", "placebo"], attempts=attempts
+    )
+    plain = frame[frame["mode"].eq("plain")].set_index("condition").output_tokens
+    assert plain["skill"] == pytest.approx(200)  # mean of 350 and 1050 characters, by 3.5
+    assert plain["baseline"] == pytest.approx(10)  # no such case: by condition
+    assert plain["placebo"] == pytest.approx((350 + 1050 + 35) / 3 / 3.5)  # over all
+    with pytest.raises(FrameError, match="attempts: there is no column 'answer'"):
+        estimate(suite_of(), SKILL, OPUS, (), attempts=attempts.drop(columns="answer"))
+
+
+def test_thinking_is_added_to_every_reply():
+    plain, thinking = (
+        estimate(suite_of(), SKILL, OPUS, OPUS, ["skill"], thinking_tokens=t) for t in (0, 500)
+    )
+    more = thinking.output_tokens - plain.output_tokens
+    assert more.tolist() == pytest.approx([500] * 8)
+
+
+class Client:
+    """Counts one token a character and remembers what it was asked."""
+
+    def __init__(self):
+        self.asked = []
+        self.messages = self
+
+    def count_tokens(self, *, model, messages):
+        self.asked.append((model, messages[0]["content"]))
+        return SimpleNamespace(input_tokens=len(messages[0]["content"]))
+
+
+def test_a_client_counts_each_text_once_and_only_for_its_own_models():
+    client = Client()
+    frame = estimate(suite_of(3), SKILL, [OPUS, "gpt-6"], (), ["skill"], repeats=5, client=client)
+    assert len(client.asked) == len(set(client.asked)) == 2  # the skill; three equal prompts
+    assert {model for model, _ in client.asked} == {OPUS}
+    counted = frame[frame["mode"].eq("plain")].set_index("name")
+    assert counted.counted.to_dict() == {OPUS: True, "gpt-6": False}
+    assert counted.input_tokens[OPUS] == pytest.approx(15 * (7000 + 350 + 8 + 64 / 3.5))
+    assert pd.isna(counted.note[OPUS])
+    assert "tokens estimated at 3.5 characters each" in counted.note["gpt-6"]
+
+
+def test_a_function_may_count_for_any_model():
+    frame = estimate(suite_of(), SKILL, "gpt-6", (), ["skill"], client=lambda model, text: 11)
+    assert cost(frame, mode="plain").input_tokens == pytest.approx(11 + 11 + 8 + 64 / 3.5)
+
+
+def test_an_asynchronous_client_is_refused():
+    async def count(model, text):
+        await asyncio.sleep(0)
+
+    with pytest.raises(StudyError, match="client= is asynchronous; give the synchronous one"):
+        estimate(suite_of(), SKILL, OPUS, (), client=count)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ((suite_of(), Skill(slug="te"), OPUS), "about the skill 'tea', which is not given"),
+        ((suite_of(), SKILL, OPUS, (), ["skil"]), "condition 'skil': found no text; .*'skill'?"),
+        ((suite_of(), SKILL, OPUS, (), ["skill"], 0), "repeats: found 0; allowed: whole numbers"),
+        ((suite_of(), SKILL, OPUS, (), ["skill"], {"baseline": 2}), "repeats: found {'baseline'"),
+        ((suite_of(), SKILL, ()), "nothing would be asked"),
+        ((suite_of(0), SKILL, OPUS), "nothing would be asked"),
+        (("tea", SKILL, OPUS), "suites: found 't'; expected records"),
+    ],
+)
+def test_what_cannot_be_planned_is_named(args, said):
+    with pytest.raises(StudyError, match=said):
+        cost_estimate(*args)
+
+
+def test_records_are_taken_one_several_or_as_a_mapping():
+    frames = [
+        estimate(suites, skills, OPUS, (), ["skill"])
+        for suites, skills in [
+            (suite_of(), SKILL),
+            ([suite_of()], (SKILL,)),
+            ({"tea": suite_of()}, {"tea": SKILL}),
+        ]
+    ]
+    assert frames[0].equals(frames[1]) and frames[0].equals(frames[2])
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_the_frames_of_graders_agree_with_their_templates(pilot, style):
+    frame = frame_of_grader(SimpleNamespace(style=style))
+    answer = "word " * 180
+    for suite in pilot.suites.values():
+        skill = pilot.skills[suite.skill]
+        real, planned = 0, 0.0
+        for case in suite.cases:
+            prompt = grader_prompt(style, case=case, skill=skill, answer=answer, item="abcdef12")
+            real += len(prompt.system) + len(prompt.user)
+            planned += frame.system + frame.case + len(case.checks) * frame.check + len(answer)
+            planned += len(case_data(case, skill, frame))
+            planned += len(skill.body) if frame.sees_skill else 0
+        # the schema goes over the wire beside the prompt
+        real += len(suite.cases) * len(str(reply_schema(style).model_json_schema()))
+        assert planned == pytest.approx(real, rel=0.03)
+
+
+def test_the_frame_of_a_loaded_skill_agrees_with_the_agents(pilot):
+    for skill in pilot.skills.values():
+        assert len(skill_block(skill)) - len(skill.text) == pytest.approx(SKILL_FRAME, abs=15)
+
+
+def test_the_pilots_design_costs_at_most_four_tenths_with_both_discounts(pilot):
+    frame = cost_estimate(
+        pilot.suites,
+        pilot.skills,
+        "claude-sonnet-5-5",
+        SimpleNamespace(name="g2", model=OPUS, style="forced"),
+        ["baseline", "skill", "placebo"],
+        {"baseline": 2, "skill": 2, "placebo": 1},
+        batch=True,
+        attempts=sc.frames.attempts(pilot),
+        on=DAY,
+    )
+    total = cost_total(frame).set_index("mode")
+    assert total.n_calls.unique().tolist() == [840]  # 420 answers and their gradings
+    assert total.ratio["both"] <= 0.4
+    assert total.ratio["both"] < total.ratio["batched"] < total.ratio["cached"] < 1
+    # the report puts a graded case at 0.10 dollars
+    grading = cost_total(frame[frame.role.eq("grader")]).set_index("mode").cost_usd / 420
+    assert 0.005 < grading["both"] < grading["plain"] < 0.10
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(1, 4), st.integers(0, 6), st.integers(1, 4), st.integers(0, 20_000),
+    st.sampled_from([OPUS, "claude-haiku-4-5", "claude-sonnet-4-6"]),
+)  # fmt: skip
+def test_discounts_never_cost_more_over_many_calls_and_a_batch_is_exactly_half(
+    n_cases, n_checks, repeats, letters, model
+):
+    skill = Skill(slug="tea", text="s" * letters, body="s" * letters)
+    frame = cost_estimate(
+        suite_of(n_cases, n_checks), skill, model, model, ["skill"], repeats, on=DAY
+    )
+    assert (frame.cached_tokens + frame.cache_write_tokens <= frame.input_tokens + 1e-6).all()
+    total = cost_total(frame).set_index("mode").cost_usd
+    assert total["batched"] == pytest.approx(total["plain"] / 2)
+    assert total["both"] == pytest.approx(total["cached"] / 2)
+    # one write costs a quarter more than a plain prompt; the second call pays it back
+    if n_cases * repeats > 1:
+        assert total["cached"] <= total["plain"] + 1e-12
+
+
+def test_texts_without_letters_have_no_tokens():
+    assert Counter()(OPUS, "") == 0 and Counter()(None, "seven by") == 8 / 3.5
