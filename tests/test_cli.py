@@ -1,0 +1,225 @@
+"""The command line: what it prints, where, and with which exit status; never a traceback."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from skillcomp import cli
+from skillcomp.io import RunStore
+
+PILOT = Path(__file__).resolve().parent.parent / "data" / "pilot"
+
+SKILL = """---
+name: tea
+description: Brewing.
+---
+# Tea
+
+## Verification
+
+- one
+- two
+- three
+
+## Do NOT Use When
+
+Never.
+"""
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run a command as the installed program would; return status, stdout and stderr."""
+
+    def _run(*args):
+        monkeypatch.setattr(sys, "argv", ["skillcomp", *map(str, args)])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+            raise SystemExit(0)  # a command that returns has ended well
+        said = capsys.readouterr()
+        assert "Traceback" not in said.out + said.err
+        return caught.value.code or 0, said.out, said.err
+
+    return _run
+
+
+@pytest.fixture
+def skill(tmp_path):
+    file = tmp_path / "tea" / "SKILL.md"
+    file.parent.mkdir()
+    file.write_text(SKILL)
+    return file
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A store with one skill and suite of the pilot and nothing answered."""
+    store = RunStore(tmp_path_factory.mktemp("study") / "small")
+    with store.writer():
+        store.add_skill(PILOT / "skills" / "type-safety")
+        store.add_suite(PILOT / "suites" / "type-safety.json")
+    return store.path
+
+
+def test_check_of_the_pilot_prints_warnings_and_ends_well(run):
+    status, out, err = run("check", PILOT)
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[-1] == (
+        "study 'pilot': 6 skills, 84 cases, 480 attempts, 7143 verdicts: 35 warnings"
+    )
+    assert len(lines) == 36 and all(": warning: " in line for line in lines[:-1])
+    assert any(
+        "braid-provenance.json: braid-provenance/11: warning: expected_behaviors: none of the 5 is "
+        "negative. [negative_missing: " in line
+        for line in lines
+    )
+
+
+def test_check_lets_warnings_fail_only_when_strict(run, skill):
+    status, out, err = run("check", skill)
+    assert (status, err) == (0, "")
+    assert out.splitlines()[-1] == ("skill 'tea': 0 of 7 concept fields, 3 sections: 1 warning")
+    assert "concept: there is none" in out
+    assert run("check", "--strict", skill.parent)[0] == 1
+
+
+def test_check_fails_on_an_error_with_place_and_reason(run, skill):
+    skill.write_text(SKILL.replace("description: Brewing.", "concept: {purpose: Hot.}"))
+    status, out, _ = run("check", skill)
+    assert status == 1
+    assert (
+        "skill tea: error: front matter: 'description' is missing or empty. [front_matter: " in out
+    )
+    assert out.splitlines()[-1].endswith("1 of 7 concept fields, 3 sections: 2 errors, 1 warning")
+
+
+def test_check_lints_a_suite_beside_its_skill(run, tmp_path):
+    suites = tmp_path / "suites"
+    suites.mkdir()
+    shutil.copytree(PILOT / "skills" / "type-safety", tmp_path / "skills" / "type-safety")
+    content = json.loads((PILOT / "suites" / "type-safety.json").read_text())
+    content["evals"][2]["truth_sources"] = ["skills/type-safety/SKILL.md#gone", "../../etc/hosts"]
+    content["evals"][0]["expected_behaviors"] = []
+    (suites / "type-safety.json").write_text(json.dumps(content))
+    status, out, _ = run("check", suites / "type-safety.json")
+    assert status == 1
+    assert (
+        "type-safety/3: error: truth_sources: 'skills/type-safety/SKILL.md#gone': there is no"
+        in out
+    )
+    assert "type-safety/3: error: truth_sources: '../../etc/hosts' leads out of the folder" in out
+    assert "type-safety/1: error: expected_behaviors: found none" in out
+    # the fourth: case 1 held the suite's only behaviour against quoting
+    assert "[anti_quote_none: " in out
+    assert "4 errors, " in out.splitlines()[-1]
+
+
+def test_check_of_an_edited_study_fails(run, small, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(small, copy)
+    assert run("check", copy)[0] == 0
+    file = copy / "skills" / "type-safety" / "SKILL.md"
+    file.write_text(file.read_text() + "\nEdited.\n")
+    status, out, _ = run("check", copy)
+    assert status == 1 and "error: " in out and "type-safety" in out
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda at: at / "gone", "check: there is nothing at"),
+        (lambda at: at, "is none of: a SKILL.md, a folder with one, a suite (.json), a study"),
+        (lambda at: _write(at / "a.json", b"\xff\xfe"), "line 1: byte 0xff is not UTF-8"),
+        (lambda at: _write(at / "a.json", b'{"evals": [}'), "line 1, column 12: not JSON"),
+        (lambda at: _write(at / "a.json", b"{}"), "'evals' is missing"),
+        (lambda at: _write(at / "SKILL.md", b"---\na: [\n---\n"), "the front matter is not YAML"),
+        (lambda at: _write(at / "SKILL.md", b"x" * (1 << 20) + b"x"), "may have at most 1,048,576"),
+        (lambda at: _write(at / "manifest.json", b"{").parent, "manifest.json, line"),
+        (lambda at: _write(at / "manifest.json", b"{}").parent, "not the manifest of a store"),
+    ],
+)
+def test_check_of_unusable_input_exits_2_with_one_line_on_stderr(run, tmp_path, make, said):
+    status, out, err = run("check", make(tmp_path))
+    assert (status, out) == (2, "")
+    assert err.startswith("skillcomp: ") and said in err and err.count("\n") == 1
+
+
+def _write(file, data):
+    file.write_bytes(data)
+    return file
+
+
+@pytest.mark.parametrize("command", ["report", "export"])
+@pytest.mark.parametrize("study", ["gone", "."])
+def test_report_and_export_refuse_what_is_no_study(run, tmp_path, monkeypatch, command, study):
+    monkeypatch.chdir(tmp_path)
+    args = ["--data", study, "--out", "out"] if command == "report" else [study, "out"]
+    status, out, err = run(command, *args)
+    assert (status, out) == (2, "")
+    assert err == (
+        f"skillcomp: {command}: {study} is not a recorded study: it has no manifest.json.\n"
+    )
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["report", "export"])
+def test_a_folder_that_cannot_be_made_is_said(run, small, tmp_path, command):
+    blocked = _write(tmp_path / "file", b"") / "out"
+    args = (
+        ["--data", small, "--out", blocked, "--quiet"] if command == "report" else [small, blocked]
+    )
+    status, _, err = run(command, *args)
+    assert status == 2 and err.startswith("skillcomp: ") and "Not a directory" in err
+
+
+def test_export_writes_every_frame_twice_and_they_read_back(run, small, tmp_path):
+    out = tmp_path / "frames"
+    status, said, err = run("export", small, out)
+    assert (status, err) == (0, "")
+    names = ["attempts", "cases", "checks", "gold", "outcomes", "pairwise", "verdicts"]
+    assert sorted(p.name for p in out.iterdir()) == sorted(
+        f"{name}.{form}" for name in names for form in ("csv", "parquet")
+    )
+    assert said == f"export: 14 files in {out}\n"
+    cases = pd.read_parquet(out / "cases.parquet")
+    assert len(cases) == len(pd.read_csv(out / "cases.csv")) == 14
+
+
+def test_report_builds_the_page_from_the_study_that_was_named(run, monkeypatch, tmp_path):
+    from skillcomp import report
+
+    called = []
+
+    def build(data, out, *, progress):
+        called.append((data, out, progress))
+        return out / "index.html"
+
+    monkeypatch.setattr(report, "build", build)
+    status, out, _ = run("report", "--data", PILOT, "--out", tmp_path, "--quiet")
+    assert (status, out) == (0, f"report: {tmp_path / 'index.html'}\n")
+    assert called == [(PILOT, tmp_path, False)]
+
+
+@pytest.mark.parametrize("args", [["check"], ["chek"], ["check", "--oops", "x"], ["export", "a"]])
+def test_a_wrong_call_exits_2_and_says_so_on_stderr(run, args):
+    status, out, err = run(*args)
+    assert (status, out) == (2, "") and "Usage: " in err
+
+
+def test_the_installed_program_ends_the_same_way(tmp_path):
+    code = "from skillcomp.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "check", str(tmp_path / "gone")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr == f"skillcomp: check: there is nothing at {tmp_path / 'gone'}.\n"
