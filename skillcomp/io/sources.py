@@ -118,7 +118,7 @@ class Sources:
             )
             return _File(decode(data, file, SuiteError))
         except SuiteError as cause:
-            return str(cause)
+            return str(cause).removeprefix(f"{file}: ")
 
 
 def _lines(file: _File, first: str | None, last: str | None) -> str | None:
