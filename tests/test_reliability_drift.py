@@ -10,7 +10,7 @@ from statsmodels.stats.contingency_tables import cochrans_q
 import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.reliability import drift, flip_counts, flipped
-from skillcomp.reliability._tests import clustered_cochran, clustered_midp
+from skillcomp.reliability._bycase import clustered_cochran, clustered_midp
 from skillcomp.simulate import Grader
 from skillcomp.stats.intervals import mcnemar_midp
 
@@ -131,6 +131,18 @@ def test_flips_of_one_case_count_as_one_and_not_as_many() -> None:
     assert found["p_value"] == pytest.approx(0.25)  # two cases with one sign: mid-p of 0 against 2
     assert found["n_clusters"] == 8
     assert found["ci_low"] < -0.25 < found["ci_high"]
+
+
+def test_a_few_cases_with_many_checks_are_still_few() -> None:
+    # three cases of ten checks: 6, 5 and 1 of them lost
+    new: list[bool | None] = [k >= lost for lost in (6, 5, 1) for k in range(10)]
+    rows = graded({"old": [True] * 30, "new": new}, checks=10)
+    found = by_measure(drift(rows, reference="old")).loc["pass_rate_change"]
+    assert found["estimate"] == pytest.approx(-0.4)
+    # t of the three case means: sd of (.6, .5, .1) is .2646, / sqrt 3 = .1528, t(2) = 4.303
+    assert found["ci_low"] == pytest.approx(-1.0)
+    assert found["ci_high"] == pytest.approx(-0.4 + 4.303 * 0.15275, abs=1e-3)
+    assert "3 cases only: they speak for no others" in found["note"]
 
 
 def test_swapping_the_reference_turns_the_sign_of_every_change() -> None:

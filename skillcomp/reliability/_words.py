@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 # The source report's own lists: A.4 (RULE-6) and 8.9.
 HEDGES_ON_FAIL = (
@@ -38,7 +39,7 @@ def own_words(rationale: str) -> str:
 
 
 def hedges(rationale: str, words: Sequence[str]) -> str | None:
-    """Return the first of the words that the grader itself uses, or None.
+    """Return the first hedge that the grader itself uses, or None.
 
     Parameters
     ----------
@@ -52,8 +53,13 @@ def hedges(rationale: str, words: Sequence[str]) -> str | None:
     str or None
         The word.
     """
-    own = own_words(rationale)
-    return next((word for word in words if re.search(rf"\b{re.escape(word)}\b", own)), None)
+    found = _any_of(tuple(words)).search(own_words(rationale))
+    return found.group(0) if found else None
+
+
+@cache
+def _any_of(words: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
 
 
 def undecided(rationale: str) -> bool:

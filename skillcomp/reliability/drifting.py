@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.estimates import estimates, groups, listed, row
+from skillcomp.reliability._bycase import clustered_cochran, clustered_midp, paired_change
 from skillcomp.reliability._common import ITEM, plural, reference_labels
-from skillcomp.reliability._tests import clustered_cochran, clustered_midp
 from skillcomp.reliability._versions import (
     VERSION,
     Pair,
@@ -24,7 +24,6 @@ from skillcomp.stats.intervals import mcnemar_midp
 from skillcomp.stats.multiplicity import holm
 from skillcomp.stats.results import NAN, Interval, check_level, undefined
 from skillcomp.stats.severity import severity_shift
-from skillcomp.stats.switching import paired_delta
 
 EXTRA = [
     "reference",
@@ -160,10 +159,7 @@ def _change(
     old, new = (items[name].to_numpy(dtype=float) for name in ("old", "new"))
     right = (1.0 - new, 1.0 - old) if turned else (new, old)
     if len(items):
-        ones = np.ones(len(items))
-        found = paired_delta(
-            right[0], ones, right[1], ones, items["cluster"].to_numpy(), ci_level=level
-        )
+        found = paired_change(right[0], right[1], items["cluster"].to_numpy(), ci_level=level)
     else:
         found = undefined("paired difference", why, ci_level=level, n=0.0)
     p_interval, p_items = found.p_value, NAN

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from skillcomp.contracts import check
@@ -18,12 +17,12 @@ from skillcomp.estimates import (
     require_one_grader,
     row,
 )
+from skillcomp.reliability._bycase import paired_change
 from skillcomp.reliability._common import ITEM, plural, with_known
 from skillcomp.reliability.agreeing import coefficients
 from skillcomp.stats.clusters import wilson_effective
 from skillcomp.stats.intervals import wilson
 from skillcomp.stats.results import Interval, check_level, undefined
-from skillcomp.stats.switching import paired_delta
 
 _NO_RETEST = (
     "nothing was graded twice; frames.verdicts(store, round='all') reads regrades where there are"
@@ -156,8 +155,7 @@ def _attempt_flips(wide: pd.DataFrame, level: float) -> Interval:
 def _last_less_first(wide: pd.DataFrame, cluster: Any, level: float) -> Interval:
     first = wide.bfill(axis=1).iloc[:, 0].to_numpy(dtype=float)
     last = wide.ffill(axis=1).iloc[:, -1].to_numpy(dtype=float)
-    ones = np.ones(len(wide))
-    return paired_delta(last, ones, first, ones, cluster, ci_level=level)
+    return paired_change(last, first, cluster, ci_level=level)
 
 
 def flip_rates(
@@ -189,14 +187,16 @@ def flip_rates(
     check_level(ci_level)
     names, known = _known(verdicts, by, None, "reliability.flip_rates")
     keys = [name for name in ("skill", "case_id") if name not in names]
+    where = list(dict.fromkeys([*names, *keys, *ITEM]))
+    told = known[known["verdict"].notna()].groupby(where, sort=False, dropna=False, observed=True)
+    items = told["verdict"].agg(["min", "max", "count"]).reset_index()
+    items = items[items["count"] >= 2]
+    items["flipped"] = items["min"].ne(items["max"])
     rows = []
-    for values, part in groups(known, [*names, *keys]):
-        wide = _rounds(part)
-        if wide.empty:
-            continue
-        flips = int(wide.min(axis=1).ne(wide.max(axis=1)).sum())
-        found = wilson(flips, len(wide), ci_level=ci_level)
+    for values, part in groups(items, [*names, *keys]):
+        flips = int(part["flipped"].sum())
+        found = wilson(flips, len(part), ci_level=ci_level)
         one = row("flip_rate", found, n_flipped=flips, **values)
-        note = f"{plural(len(wide), 'check')} of one case taken as independent"
+        note = f"{plural(len(part), 'check')} of one case taken as independent"
         rows.append(one | {"n_clusters": 1.0, "note": note})
     return estimates(rows, by=[*names, *keys], extra=["n_flipped"])

@@ -1,17 +1,52 @@
-"""Exact tests of grader versions on the same items, in which whole cases are exchanged."""
+"""Grader versions on the same items with the case as the unit: changes and exact tests."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skillcomp.stats.moments import cluster_codes
-from skillcomp.stats.results import HypothesisTest
+from skillcomp.stats.clusters import cr2_mean
+from skillcomp.stats.moments import cluster_codes, join_notes
+from skillcomp.stats.results import HypothesisTest, Interval
 from skillcomp.stats.severity import cochran_q
+from skillcomp.stats.switching import MIN_CLUSTERS_FOR_CLAIM, paired_delta
 
 Floats = NDArray[np.float64]
 
 _BLOCK = 2_000_000  # numbers held at once while cases are permuted
+
+
+def paired_change(
+    new: ArrayLike, old: ArrayLike, clusters: ArrayLike, *, ci_level: float
+) -> Interval:
+    """Mean change of a verdict over items, by the rule of the project with cases as clusters.
+
+    Parameters
+    ----------
+    new, old : array_like of {0, 1}, shape (items,)
+        What the two versions said, complete.
+    clusters : array_like, shape (items,)
+        Case of each item.
+    ci_level : float
+        Confidence level.
+
+    Returns
+    -------
+    Interval
+        From :func:`skillcomp.stats.switching.paired_delta`. With two to four cases that function
+        would take every row for a unit, and rows are checks here: CR2 over the cases instead.
+    """
+    first, second = np.asarray(old, dtype=float), np.asarray(new, dtype=float)
+    codes, count = cluster_codes(clusters)
+    if not 1 < count < MIN_CLUSTERS_FOR_CLAIM or count == len(first):
+        ones = np.ones(len(first))
+        return paired_delta(second, ones, first, ones, codes, ci_level=ci_level)
+    found = cr2_mean(second - first, codes, bounds=(-1.0, 1.0), ci_level=ci_level)
+    note = join_notes(f"{count} cases only: they speak for no others", found.note)
+    low, high = max(found.low, -1.0), min(found.high, 1.0)
+    return replace(found, low=low, high=high, note=note)
 
 
 def clustered_midp(gained: ArrayLike, lost: ArrayLike, clusters: ArrayLike) -> HypothesisTest:
