@@ -304,6 +304,7 @@ def test_truth_sources_resolve_to_files_lines_and_headings(tmp_path):
         "notes.txt#one": "only Markdown files have headings",
         "gone.md": "there is no source here",
         "skills": "not a regular file",
+        "notes\0.txt": "allowed: path, path:line",
         "notes.txt:2-": "allowed: path, path:line, path:first-last, path#anchor",
     }.items():
         found = lint(*clean(), case_of(99, "C2", truth_sources=(source,)), root=tmp_path)

@@ -73,7 +73,7 @@ class Sources:
         parts = _PARTS.fullmatch(source.strip())
         path = parts["path"].replace("\\", "/") if parts else ""
         away = path.startswith(("/", "~")) or _DRIVE.match(path)
-        if not path or (":" in path and not away):
+        if not path or not path.isprintable() or (":" in path and not away):
             return "truth_source", (
                 f"truth_sources: found '{source}'; allowed: path, path:line, path:first-last, "
                 "path#anchor."
