@@ -140,30 +140,29 @@ def agreement(
     # a label without a row among the verdicts has no skill or condition to count it under
     whole = set(names) <= set(GRADER)
     rows: list[dict[str, Any]] = []
+    settings = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     for values, part in groups(known, names):
         items = part.merge(labels, on=ITEM, how="inner")
-        settings = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
-        ceiling = _ceiling(items, raters, cases, settings)
-        about = {
-            "prevalence": float(items["gold"].mean()) if items["gold"].notna().any() else np.nan,
-            "n_failed": int((items["verdict"].isna() & items["gold"].notna()).sum()),
-            **values,
-        }
         lost = int(labels["gold"].notna().sum() - items["gold"].notna().sum()) if whole else 0
-        remarks = [
-            f"{plural(lost, 'gold label')} without a verdict of this grader" if lost else "",
-            _unequal(items),
-        ]
-        for name, interval in _against_gold(items, settings).items():
+        remark = f"{plural(lost, 'gold label')} without a verdict of this grader" if lost else ""
+        ceiling = _ceiling(items, raters, cases, settings)
+        found = _against_gold(items, settings)
+        found = {
+            n: replace(i, note=_joined(i.note, remark, _unequal(items))) for n, i in found.items()
+        }
+        found["failure_share"] = failure_share(part, ci_level)
+        found |= {f"ceiling_{name}": one for name, one in ceiling.items()}
+        about = _about(items) | values
+        for name, one in found.items():
             own = ceiling[name].estimate if name in ceiling else np.nan
-            one = row(name, interval, ceiling=own, **about)
-            rows.append(one | {"note": _joined(interval.note, *remarks)})
-        rows.append(row("failure_share", failure_share(part, ci_level), ceiling=np.nan, **about))
-        rows += [
-            row(f"ceiling_{name}", found, ceiling=np.nan, **about)
-            for name, found in ceiling.items()
-        ]
+            rows.append(row(name, one, ceiling=own, **about))
     return estimates(rows, by=names, extra=EXTRA)
+
+
+def _about(items: pd.DataFrame) -> dict[str, Any]:
+    labelled = items[items["gold"].notna()]
+    share = float(labelled["gold"].mean()) if len(labelled) else np.nan
+    return {"prevalence": share, "n_failed": int(labelled["verdict"].isna().sum())}
 
 
 def _joined(*notes: str) -> str:

@@ -118,6 +118,20 @@ def drift(
     References
     ----------
     Fagerland, Lydersen and Laake 2013, doi:10.1186/1471-2288-13-91; Rasch 1960.
+
+    Examples
+    --------
+    The new version fails three of eight answers that the old one passed.
+
+    >>> import pandas as pd
+    >>> cases = [f"s/{i}" for i in range(8)]
+    >>> old = pd.DataFrame({
+    ...     "attempt_id": cases, "skill": "s", "case_id": cases, "condition": "skill",
+    ...     "check_id": "c", "grader": "old", "passed": True})
+    >>> new = old.assign(grader="new", passed=[False] * 3 + [True] * 5)
+    >>> found = drift(pd.concat([old, new]), reference="old").set_index("measure")
+    >>> found.loc["pass_rate_change", ["estimate", "n_gained", "n_lost"]].tolist()
+    [-0.375, 0.0, 3.0]
     """
     check_level(ci_level)
     names = listed(by)
