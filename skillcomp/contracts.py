@@ -17,6 +17,7 @@ import pandas as pd
 import pandera.pandas as pa
 from pandera.errors import SchemaErrors
 
+from skillcomp.columns import Columns, absent
 from skillcomp.errors import FrameError, suggest
 from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS
 
@@ -316,6 +317,31 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     skillcomp.errors.FrameError: cases frame, 1 problem:
     - column 'transfer': found 'distant' (1 row); allowed: 'near', 'far' or missing.
     """
+    return checked(frame, kind)[0]
+
+
+def checked(frame: pd.DataFrame, kind: str) -> tuple[pd.DataFrame, Columns]:
+    """Return what :func:`check` returns, and its columns as far as they were looked at.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Any frame with at least the required columns of the kind.
+    kind : str
+        Which contract to hold it against.
+
+    Returns
+    -------
+    frame : pandas.DataFrame
+        The frame under its contract.
+    columns : Columns
+        The columns of the contract, for grouping without hashing them again.
+
+    Raises
+    ------
+    FrameError
+        As :func:`check`.
+    """
     contract = _contract(kind)
     if not isinstance(frame, pd.DataFrame):
         raise FrameError(
@@ -325,7 +351,7 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
         twice = sorted(set(frame.columns[frame.columns.duplicated()].astype(str)))
         raise FrameError(f"{kind} frame: columns stand twice: {', '.join(twice)}.")
     problems: list[str] = []
-    columns: dict[str, pd.Series] = {}
+    columns: dict[str, Any] = {}
     source = frame.reset_index(drop=True)
     for name, dtype in contract.columns.items():
         if name in source.columns:
@@ -336,13 +362,32 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
         elif name in contract.required:
             problems.append(_missing(name, source, contract))
         else:
-            columns[name] = pd.Series(None, index=source.index, dtype=dtype)
-    checked = pd.DataFrame(columns, index=source.index)
-    problems += _violations(checked, kind)
+            columns[name] = absent(dtype, len(source))
+    # pandas copies a column of either frame before it changes
+    whole = pd.DataFrame(columns, index=source.index, copy=False)
+    looked_at = Columns(whole)
+    given = [name for name in columns if name in source.columns]
+    if not _keeps(looked_at, whole, given, contract):
+        problems += _violations(whole, kind)
     if problems:
         raise FrameError(_message(kind, problems), problems)
     extras = source.columns.difference(list(contract.columns), sort=False)
-    return pd.concat([checked, source[extras]], axis=1) if len(extras) else checked
+    if len(extras):
+        whole = pd.concat([whole, source[extras]], axis=1)
+    return whole, looked_at
+
+
+def _keeps(
+    columns: Columns, frame: pd.DataFrame, given: list[str], contract: Contract
+) -> bool:
+    """Tell at small cost whether a frame certainly keeps its contract; most frames do."""
+    unique = contract.unique
+    return (
+        not any(frame[name].hasnans for name in given if name in contract.required)
+        and all(columns.within(k, v) for k, v in contract.allowed.items() if k in given)
+        and all(columns.between(k, *v) for k, v in contract.ranges.items() if k in given)
+        and (not set(unique) <= set(frame.columns) or columns.distinct(unique))
+    )
 
 
 class _Unfit(Exception):

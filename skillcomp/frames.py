@@ -7,7 +7,7 @@ labellers are asked for by argument.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from skillcomp.contracts import CONTRACTS, check, empty
+from skillcomp.columns import absent
+from skillcomp.contracts import CONTRACTS, check, checked, empty
 from skillcomp.errors import FrameError, suggest
 from skillcomp.io.store import RunStore
 from skillcomp.io.tables import read_table
@@ -37,6 +39,8 @@ __all__ = [
     "passages",
     "verdicts",
 ]
+
+Ints = NDArray[np.int64]
 
 PLAIN = "none"
 ADJUDICATED = "adjudicated"
@@ -310,59 +314,67 @@ def outcomes(verdicts: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Da
     0          a         2         2          0    True
     1          b         2         0          2    <NA>
     """
-    given = check(verdicts, "verdicts")
+    given, columns = checked(verdicts, "verdicts")
     if given.empty:
         return empty("outcomes")
-    given["passed"] = given["passed"].where(given["status"].isna() | given["status"].eq("ok"))
+    known = check(cases, "cases") if cases is not None else None
     # the key columns are constant in a group: the first row of a group carries them
-    groups = given.groupby(
-        ["attempt_id", "grader", "grader_version", "round"], sort=False, dropna=False, observed=True
+    code, first = columns.groups(["attempt_id", "grader", "grader_version", "round"])
+    keys = given[["attempt_id", *_ATTEMPT_KEYS, *_GRADER_KEYS]]
+    result = keys.take(first).reset_index(drop=True)
+    answered = columns.equals("status", "ok") | given["status"].isna().to_numpy()
+    usable = answered & given["passed"].notna().to_numpy()
+    n_seen = np.bincount(code, weights=usable)
+    n_passed = np.bincount(
+        code, weights=usable & given["passed"].to_numpy(dtype=bool, na_value=False)
     )
-    code = groups.ngroup().to_numpy()
-    first = np.unique(code, return_index=True)[1]
-    result = given.iloc[first][["attempt_id", *_ATTEMPT_KEYS, *_GRADER_KEYS]].reset_index(drop=True)
-    n_seen = np.bincount(code, weights=given["passed"].notna())
-    n_passed = np.bincount(code, weights=given["passed"].fillna(False).astype(bool))
-    about = _case_facts(given, check(cases, "cases") if cases is not None else None)
-    facts = about.reindex(result["case_id"]).reset_index(drop=True)
+    case, names = pd.factorize(result["case_id"])
+    facts = _case_facts(names, known, lambda: _checks_seen(case[code], columns.codes("check_id")))
     # a suite may have lost checks since the grading: never fewer than were seen
-    n_checks = np.maximum(facts["n_checks"].to_numpy(dtype=float), np.bincount(code))
+    n_checks = np.maximum(facts["n_checks"].to_numpy(dtype=float)[case], np.bincount(code))
+    for name in ("comprehension_dimension", "transfer", "contrast_of"):
+        result[name] = facts[name].array.take(case)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = np.where(2 * n_seen >= n_checks, n_passed / n_seen, np.nan)
+    failed, complete = n_passed < n_seen, n_seen == n_checks
+    passed = pd.arrays.BooleanArray(complete & ~failed, ~complete & ~failed)
     result = result.assign(
-        comprehension_dimension=facts["comprehension_dimension"],
-        transfer=facts["transfer"],
-        contrast_of=facts["contrast_of"],
         n_checks=n_checks.astype(int),
         n_passed=n_passed.astype(int),
         n_missing=(n_checks - n_seen).astype(int),
+        share_passed=share,
+        passed=passed,
     )
-    with np.errstate(invalid="ignore", divide="ignore"):
-        result["share_passed"] = np.where(2 * n_seen >= n_checks, n_passed / n_seen, np.nan)
-    failed, complete = n_passed < n_seen, n_seen == n_checks
-    values = np.where(failed, 0, np.where(complete, 1, -1))
-    result["passed"] = pd.array(values == 1, dtype="boolean")
-    result.loc[values == -1, "passed"] = pd.NA
     return check(result, "outcomes")
 
 
-def _case_facts(verdicts: pd.DataFrame, cases: pd.DataFrame | None) -> pd.DataFrame:
+def _checks_seen(case: Ints, check_code: Ints) -> Ints:
+    """Count the distinct checks that the verdicts on each case name."""
+    n_checks = int(check_code.max()) + 1
+    pairs = pd.unique(case * n_checks + check_code)
+    return np.bincount(pairs // n_checks)
+
+
+def _case_facts(
+    names: pd.Index, cases: pd.DataFrame | None, seen: Callable[[], Ints]
+) -> pd.DataFrame:
+    """Return what is known of the cases ``names``, one row each in their order."""
     if cases is None:
-        counted = verdicts.groupby("case_id", sort=False)["check_id"].nunique()
-        facts = counted.rename("n_checks").to_frame()
-        return facts.assign(
-            comprehension_dimension=pd.Series(dtype="str"),
-            transfer=pd.Series(dtype="str"),
-            contrast_of=pd.Series(dtype="str"),
-        )
-    unknown = sorted(set(verdicts["case_id"].unique()) - set(cases["case_id"]))
+        texts = {
+            name: absent("str", len(names))
+            for name in ("comprehension_dimension", "transfer", "contrast_of")
+        }
+        return pd.DataFrame({"n_checks": seen(), **texts}, index=names)
+    facts = cases.set_index("case_id")[
+        ["n_checks", "comprehension_dimension", "transfer", "contrast_of"]
+    ]
+    unknown = sorted(names.difference(facts.index))
     if unknown:
         raise FrameError(
             f"outcomes: {len(unknown)} cases of the verdicts are not in the cases frame, "
             f"the first is '{unknown[0]}'." + suggest(unknown[0], cases["case_id"])
         )
-    facts = cases.set_index("case_id")[
-        ["n_checks", "comprehension_dimension", "transfer", "contrast_of"]
-    ]
-    return facts.assign(n_checks=facts["n_checks"].astype("float64").fillna(0))
+    return facts.assign(n_checks=facts["n_checks"].astype("float64").fillna(0)).loc[names]
 
 
 def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.DataFrame:
