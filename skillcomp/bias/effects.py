@@ -22,6 +22,7 @@ POINTS = 100.0  # percentage points of a rate
 NOT = "not identified"
 _METHOD = "linear probability, least squares"
 _FEWEST_CLUSTERS = 5  # below, CR2 rests on one or two degrees of freedom
+_LARGEST = 1_000_000  # numbers in a matrix of intercepts
 _FLAT = 1e-10  # share of a feature's variance left after the others, below which it is theirs
 
 
@@ -117,20 +118,28 @@ def feature_effect(frame: pd.DataFrame, name: str, others: list[str], ci_level: 
             return refused(
                 f"{name} cannot be told apart from {', '.join(others)}", ci_level, float(len(known))
             )
-    design = np.column_stack([value, *columns, _dummies(codes)])
-    return _fitted(known, design, ci_level)
+    return _fitted(known, np.column_stack([value, *columns]), codes, ci_level)
 
 
-def _fitted(frame: pd.DataFrame, design: Floats, ci_level: float) -> Interval:
-    """Return the first coefficient, clustered by case."""
+def _fitted(
+    frame: pd.DataFrame, columns: Floats, codes: NDArray[np.intp], ci_level: float
+) -> Interval:
+    """Return the first slope within cells, clustered by case."""
     clusters = pd.factorize(frame["case_id"])[0]
     n_clusters = len(np.unique(clusters))
     if n_clusters < _FEWEST_CLUSTERS:
         reason = f"{n_clusters} cases, fewer than {_FEWEST_CLUSTERS}"
         return refused(reason, ci_level, float(len(frame)))
-    fit = cr2(frame["verdict"].to_numpy(dtype=float), design, clusters, ci_level=ci_level)
+    verdict = frame["verdict"].to_numpy(dtype=float)
+    if len(frame) * (int(codes.max()) + 1) <= _LARGEST:
+        design, how = np.column_stack([columns, _dummies(codes)]), ""
+    else:
+        # the intercepts of large studies are swept out; their leverage is then next to nothing
+        verdict, design = _within(verdict, codes), columns
+        how = ", intercepts swept out"
+    fit = cr2(verdict, design, clusters, ci_level=ci_level)
     found = fit.interval(0)
-    method = f"{_METHOD}, {found.method} over {n_clusters} cases"
+    method = f"{_METHOD}{how}, {found.method} over {n_clusters} cases"
     if math.isnan(found.low):
         return in_points(replace(found, method=method))
     # the fit's note is about the intercepts of cells where all verdicts agree
@@ -194,9 +203,9 @@ def _told(kept: pd.DataFrame, n_empty: int, ci_level: float) -> Interval:
     if one_stratum or flat:
         found = _by_arm(kept, ci_level)
     else:
-        arm = kept["_arm"].to_numpy(dtype=float)
-        design = np.column_stack([arm, _dummies(cells(kept, ["skill", "gold"]))])
-        found = _fitted(kept, design, ci_level)
+        codes = cells(kept, ["skill", "gold"])
+        arm = _within(kept["_arm"].to_numpy(dtype=float), codes)
+        found = _fitted(kept, arm[:, None], codes, ci_level)
     if n_empty:
         note = f"{n_empty} strata of skill and gold label lack an arm and tell nothing"
         found = replace(found, note="; ".join(filter(None, (note, found.note))))

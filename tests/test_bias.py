@@ -1,0 +1,473 @@
+"""The bias audit: planted biases are recovered, and what cannot be told is not told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit, logit
+
+import skillcomp as sc
+from skillcomp import simulate
+from skillcomp.errors import FrameError
+
+PLANTED = {
+    "verbosity": "verbosity_effect",
+    "hedging": "hedging_effect",
+    "model family": "family_effect",
+    "polish: lists": "list_effect",
+    "order in the batch": "order_effect",
+}
+FAIR = simulate.Grader("fair", asks_evidence=False)
+BIASED = simulate.Grader(
+    "biased",
+    sensitivity={"baseline": 0.85, "skill": 0.90},
+    specificity={"baseline": 0.85, "skill": 0.70},
+    verbosity_bias=1.2,
+    hedging_bias=0.4,
+    family_bias=1.0,
+    list_bias=1.0,
+    order_bias=1.0,
+    position_bias=1.5,
+    asks_evidence=False,
+)
+
+
+def planted_study(seed: int, **how: object) -> simulate.Study:
+    return simulate.study(
+        **{
+            "n_skills": 4,
+            "n_cases": 30,
+            "n_repeats": 1,
+            "listed_share": 0.4,
+            "agent_families": ("family-a", "family-b"),
+            "gold_fraction": 1.0,
+            "graders": (FAIR, BIASED),
+            "seed": seed,
+            **how,
+        }
+    )
+
+
+def audited(made: simulate.Study, **how: object) -> pd.DataFrame:
+    return sc.bias.audit(
+        made.verdicts, made.attempts, made.gold, by=["grader"], pairwise=made.pairwise, **how
+    )
+
+
+def true_points(made: simulate.Study, row: pd.Series) -> float:
+    """What was planted, in percentage points, over the checks of this study."""
+    where = {"grader": row["grader"], "target": "these_cases"}
+    if row["bias"] in PLANTED:
+        return 100 * made.true(PLANTED[row["bias"]], **where)
+    measure = "sensitivity" if row["stratum"] == "gold pass" else "specificity"
+    two = [made.true(measure, condition=c, **where) for c in ("skill", "baseline")]
+    return 100 * (two[0] - two[1]) * (1 if measure == "sensitivity" else -1)
+
+
+def effects(found: pd.DataFrame) -> pd.DataFrame:
+    """Rows whose truth is known."""
+    kept = found["measure"].eq("effect_points")
+    lenient = found["bias"].eq("condition leniency") & found["stratum"].ne("all")
+    return found[kept & (found["bias"].isin(PLANTED) | lenient)]
+
+
+@pytest.fixture(scope="module")
+def made() -> simulate.Study:
+    return planted_study(3)
+
+
+@pytest.fixture(scope="module")
+def found(made: simulate.Study) -> pd.DataFrame:
+    return audited(made)
+
+
+def pick(found: pd.DataFrame, **where: object) -> pd.Series:
+    for name, value in where.items():
+        found = found[found[name].eq(value)]
+    assert len(found) == 1
+    return found.iloc[0]
+
+
+def test_every_bias_has_a_row_for_every_grader(found: pd.DataFrame) -> None:
+    rows = found[found["stratum"].eq("all")].groupby("grader")["bias"].apply(list)
+    names = ["verbosity", "hedging", "model family", "order in the batch", "polish: lists"]
+    names += ["polish: sentences", "condition leniency", "position"]
+    assert rows["fair"] == rows["biased"] == names
+
+
+def test_planted_biases_lie_in_their_intervals(made: simulate.Study, found: pd.DataFrame) -> None:
+    rows = effects(found)
+    assert len(rows) == 14
+    hit = [r["ci_low"] <= true_points(made, r) <= r["ci_high"] for _, r in rows.iterrows()]
+    assert np.mean(hit) >= 12 / 14  # of 14 intervals at 95 %, three misses are rare
+
+
+def test_a_biased_grader_is_told_from_a_fair_one(found: pd.DataFrame) -> None:
+    for bias in ("verbosity", "hedging", "model family", "polish: lists"):
+        row = pick(found, grader="biased", bias=bias)
+        assert row["ci_low"] > 0
+        assert row["p_adjusted"] >= row["p_value"]
+    lenient = pick(found, grader="biased", bias="condition leniency", stratum="gold fail")
+    assert lenient["ci_low"] > 0
+
+
+@pytest.mark.slow
+def test_effects_are_recovered_without_bias_over_many_studies() -> None:
+    rows = []
+    for seed in range(40):
+        study = planted_study(seed, n_cases=25)
+        for _, row in effects(audited(study)).iterrows():
+            truth = true_points(study, row)
+            rows.append(
+                {
+                    "what": (row["grader"], row["bias"], row["stratum"]),
+                    "error": row["estimate"] - truth,
+                    "hit": row["ci_low"] <= truth <= row["ci_high"],
+                }
+            )
+    table = (
+        pd.DataFrame(rows)
+        .groupby("what")
+        .agg(error=("error", "mean"), spread=("error", "sem"), hit=("hit", "mean"))
+    )
+    # 14 quantities, each a mean over 40 studies; a linear slope of a logistic effect may be
+    # off by a tenth of a point for every point
+    assert (table["error"].abs() < 3 * table["spread"] + 1.0).all()
+    assert table["hit"].mean() >= 0.93
+
+
+def test_one_model_family_cannot_show_self_preference() -> None:
+    found = audited(planted_study(2, agent_families=("family-a",), n_cases=10))
+    row = pick(found, grader="biased", bias="model family")
+    assert np.isnan(row["estimate"]) and np.isnan(row["ci_low"])
+    assert row["note"].startswith("not identified: every answer is of one model family (family-a)")
+
+
+def test_without_gold_only_paired_evidence_is_left(made: simulate.Study) -> None:
+    found = sc.bias.audit(
+        made.verdicts,
+        made.attempts,
+        sc.frames.empty("gold"),
+        by=["grader"],
+        pairwise=made.pairwise,
+    )
+    given_gold = found[found["measure"].eq("effect_points")]
+    assert given_gold["estimate"].isna().all()
+    assert given_gold["note"].str.startswith("not identified: ").all()
+    assert found.loc[found["bias"].eq("position"), "estimate"].notna().all()
+
+
+def small(cells: dict[tuple[str, str], list[tuple[bool, bool]]]) -> tuple[pd.DataFrame, ...]:
+    """Verdict and gold of single-check attempts by skill and condition, one case each."""
+    verdicts, attempts, gold = [], [], []
+    for (skill, condition), pairs in cells.items():
+        for number, (passed, label) in enumerate(pairs):
+            name = f"{skill}/{number}/{condition}"
+            place = {"attempt_id": name, "skill": skill, "case_id": f"{skill}/{number}"}
+            attempts.append({**place, "condition": condition, "answer": "one two three"})
+            verdicts.append(
+                {**place, "condition": condition, "check_id": "c", "grader": "g", "passed": passed}
+            )
+            gold.append({"attempt_id": name, "check_id": "c", "passed": label})
+    return pd.DataFrame(verdicts), pd.DataFrame(attempts), pd.DataFrame(gold)
+
+
+def test_what_does_not_vary_or_is_not_recorded_is_not_identified() -> None:
+    arm = [(True, True), (False, False)] * 4
+    found = sc.bias.audit(*small({("a", "baseline"): arm, ("a", "skill"): arm}))
+    for bias, reason in {
+        "verbosity": "log2_words does not vary between answers of one skill",
+        "polish: lists": "has_list does not vary",
+        "order in the batch": "place is not recorded",
+        "model family": "model family not recorded",
+        "position": "no pairwise judgements were given",
+    }.items():
+        row = pick(found, bias=bias)
+        assert np.isnan(row["estimate"])
+        assert row["note"].startswith("not identified") and reason in row["note"]
+
+
+def test_leniency_compares_answers_of_one_skill_and_gold_label() -> None:
+    # easy skill: everything passes in truth; hard skill: everything fails in truth. The grader
+    # passes half of the failing answers of either arm: no leniency, although the skill arm has
+    # more answers of the easy skill and the crude pass rates differ.
+    found = sc.bias.audit(
+        *small(
+            {
+                ("easy", "baseline"): [(True, True)] * 4,
+                ("easy", "skill"): [(True, True)] * 12,
+                ("hard", "baseline"): [(True, False)] * 6 + [(False, False)] * 6,
+                ("hard", "skill"): [(True, False)] * 2 + [(False, False)] * 2,
+            }
+        )
+    )
+    rows = found[found["bias"].eq("condition leniency")].set_index("stratum")
+    assert rows.loc["all", "estimate"] == pytest.approx(0)
+    assert rows.loc["gold fail", "estimate"] == pytest.approx(0)
+    assert rows.loc["gold fail", "ci_low"] < 0 < rows.loc["gold fail", "ci_high"]
+    # each label has one skill with both arms, and one skill without any
+    assert rows.loc["gold fail", "n_empty_strata"] == 1
+
+
+def test_leniency_within_skill_is_the_weighted_difference_by_hand() -> None:
+    # gold fails only. Skill a: 3 of 6 pass in the baseline, 2 of 2 with the skill; skill b: 1 of 4
+    # and 2 of 4. Least squares weighs a stratum by n1 n0 / (n1 + n0): 1.5 and 2.
+    found = sc.bias.audit(
+        *small(
+            {
+                ("a", "baseline"): [(True, False)] * 3 + [(False, False)] * 3,
+                ("a", "skill"): [(True, False)] * 2,
+                ("b", "baseline"): [(True, False)] + [(False, False)] * 3,
+                ("b", "skill"): [(True, False)] * 2 + [(False, False)] * 2,
+            }
+        )
+    )
+    row = pick(found, bias="condition leniency", stratum="gold fail")
+    assert row["estimate"] == pytest.approx(100 * (1.5 * 0.5 + 2 * 0.25) / 3.5)
+    both = pick(found, bias="condition leniency", stratum="all")
+    assert np.isnan(both["estimate"])
+    assert "not identified: no skill has gold passes in both" in both["note"]
+
+
+def test_an_empty_stratum_of_one_skill_is_not_identified() -> None:
+    found = sc.bias.audit(
+        *small(
+            {
+                ("a", "baseline"): [(True, True)] * 6 + [(False, False)] * 6,
+                ("a", "skill"): [(True, True)] * 12,
+            }
+        ),
+        by=["skill"],
+    )
+    rows = found[found["bias"].eq("condition leniency")].set_index("stratum")
+    assert np.isnan(rows.loc["gold fail", "estimate"])
+    assert rows.loc["gold fail", "note"] == (
+        "not identified: no skill has gold fails in both 'skill' and 'baseline'"
+    )
+    # the passes are there: all were found in both arms, which still leaves room for a difference
+    assert rows.loc["gold pass", "estimate"] == 0
+    assert rows.loc["gold pass", "ci_low"] < 0 < rows.loc["gold pass", "ci_high"]
+
+
+def test_excluded_checks_are_left_out_and_must_exist(made: simulate.Study) -> None:
+    fewer = audited(made, exclude_checks=["check-1"])
+    row = pick(fewer, grader="fair", bias="verbosity")
+    assert row["n"] == made.gold["check_id"].ne("check-1").sum()
+    with pytest.raises(FrameError, match="exclude_checks names 'check-one', which no"):
+        audited(made, exclude_checks=["check-one"])
+
+
+def test_frames_that_do_not_belong_together_are_refused(made: simulate.Study) -> None:
+    with pytest.raises(FrameError, match="not in the attempts frame"):
+        sc.bias.audit(made.verdicts, made.attempts.head(3), made.gold, by=["grader"])
+    with pytest.raises(FrameError, match="more than one grader: biased, fair"):
+        sc.bias.audit(made.verdicts, made.attempts, made.gold)
+    with pytest.raises(FrameError, match="reference: there is no condition 'base'"):
+        audited(made, reference="base")
+
+
+@pytest.fixture(scope="module")
+def padded(made: simulate.Study) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The study with padded copies, graded by a biased and a fair grader."""
+    copies = sc.bias.perturb(made.attempts, kind="pad")
+    graded = [simulate.grade(made, one, attempts=copies, seed=7) for one in (FAIR, BIASED)]
+    verdicts = pd.concat([made.verdicts, *graded], ignore_index=True)
+    return verdicts, pd.concat([made.attempts, copies], ignore_index=True)
+
+
+def test_padded_copies_show_the_verbosity_bias_without_gold(
+    made: simulate.Study, padded: tuple[pd.DataFrame, pd.DataFrame]
+) -> None:
+    verdicts, attempts = padded
+    found = sc.bias.perturbed(verdicts, attempts, by=["grader"]).set_index("grader")
+    assert found["n_pairs"].tolist() == [len(made.labels)] * 2
+    assert found.loc["fair", "ci_low"] < 0 < found.loc["fair", "ci_high"]
+    biased = found.loc["biased"]
+    # what the logistic model of the grader gives for copies longer by this factor
+    words = attempts.set_index("attempt_id")["n_words"].astype(float)
+    about = made.labels.merge(made.attempts, on="attempt_id")
+    base = [BIASED.sensitivity, BIASED.specificity]
+    odds = np.where(
+        about["passed"].astype(bool),
+        logit(about["condition"].map(base[0])),
+        -logit(about["condition"].map(base[1])),
+    )
+    planted = made.planted.set_index("attempt_id")
+    length = np.log2(planted["n_words"])
+    hedges = 100 * planted["n_hedges"] / planted["n_words"]
+    odds += BIASED.family_bias * about["agent_family"].eq("family-a")
+    odds += BIASED.list_bias * about["attempt_id"].map(planted["listed"])
+    odds += BIASED.hedging_bias * (about["attempt_id"].map(hedges) - hedges.mean())
+    before = odds + BIASED.verbosity_bias * (about["attempt_id"].map(length) - length.mean())
+    longer = np.log2(words[about["attempt_id"] + "/pad"].to_numpy()) - length.mean()
+    thinner = (
+        about["attempt_id"].map(planted["n_hedges"]).to_numpy()
+        * 100
+        / 2 ** (longer + length.mean())
+        - about["attempt_id"].map(hedges).to_numpy()
+    )
+    after = odds + BIASED.hedging_bias * thinner + BIASED.verbosity_bias * longer
+    truth = 100 * (expit(after) - expit(before)).mean()
+    assert biased["ci_low"] < truth < biased["ci_high"]
+    assert biased["p_mcnemar"] < 0.01 and biased["n_to_pass"] > biased["n_to_fail"]
+
+
+def test_the_audit_sets_copies_beside_the_effect_and_keeps_them_out_of_it(
+    found: pd.DataFrame, padded: tuple[pd.DataFrame, pd.DataFrame], made: simulate.Study
+) -> None:
+    verdicts, attempts = padded
+    both = sc.bias.audit(verdicts, attempts, made.gold, by=["grader"])
+    rows = both[both["grader"].eq("biased") & both["bias"].eq("verbosity")].set_index("measure")
+    alone = pick(found, grader="biased", bias="verbosity")
+    assert rows.loc["effect_points", "estimate"] == pytest.approx(alone["estimate"])
+    paired = sc.bias.perturbed(verdicts, attempts, by=["grader"]).set_index("grader")
+    assert rows.loc["perturbation_points", "estimate"] == paired.loc["biased", "estimate"]
+    assert rows.loc["perturbation_points", "per"] == "copy padded with filler"
+
+
+def test_pairs_by_hand() -> None:
+    # case 1: two checks, one turns to PASS; case 2: one check, unchanged; case 3: turns to FAIL,
+    # and a check whose original has no verdict. Cases weigh alike: (1/2 + 0 - 1) / 3
+    rows = [("1", "x", 0, 1), ("1", "y", 1, 1), ("2", "x", 1, 1), ("3", "x", 1, 0),
+            ("3", "y", None, 1)]  # fmt: skip
+    verdicts = pd.DataFrame(
+        [
+            {"attempt_id": f"{case}{end}", "skill": "s", "case_id": case, "condition": "skill",
+             "check_id": check, "grader": "g", "passed": bool(value)}
+            for case, check, before, after in rows
+            for end, value in (("", before), ("+", after))
+            if value is not None
+        ]
+    )  # fmt: skip
+    attempts = pd.DataFrame(
+        [
+            {"attempt_id": f"{case}{end}", "skill": "s", "case_id": case, "condition": "skill",
+             "source_attempt_id": case if end else None, "perturbation": "pad" if end else None}
+            for case in "123"
+            for end in ("", "+")
+        ]
+    )  # fmt: skip
+    row = sc.bias.perturbed(verdicts, attempts).iloc[0]
+    assert row["estimate"] == pytest.approx(100 * (0.5 + 0 - 1) / 3)
+    assert (row["n_pairs"], row["n_to_pass"], row["n_to_fail"], row["n_dropped"]) == (4, 1, 1, 1)
+    assert row["n"] == 3
+    # mid-p McNemar of 1 against 1: 1 - P(1 of 2) / 2 = 1 - 0.5 / 2
+    assert row["p_mcnemar"] == pytest.approx(0.75)
+    with pytest.raises(FrameError, match="no source_attempt_id; the first is '1\\+'"):
+        sc.bias.perturbed(verdicts, attempts.assign(source_attempt_id=pd.NA))
+
+
+def test_no_copies_give_no_rows(made: simulate.Study) -> None:
+    assert sc.bias.perturbed(made.verdicts, made.attempts, by=["grader"]).empty
+
+
+def test_position_by_hand_in_a_foreign_layout() -> None:
+    # 6 pairs: 3 consistent, 2 won twice by the first shown, 1 twice by the second
+    outcomes = ["AA", "BB", "AA", "AB", "AB", "BA"]
+    frame = pd.DataFrame(
+        [
+            {"pair": n, "order": order, "winner": winner}
+            for n, two in enumerate(outcomes)
+            for order, winner in zip(("AB", "BA"), two, strict=True)
+        ]
+    )
+    found = sc.bias.position(frame).set_index("measure")
+    consistent = found.loc["position_consistency"]
+    assert consistent["estimate"] == pytest.approx(3 / 6)
+    # Clopper-Pearson of 3 in 6, R: binom.test(3, 6)
+    assert consistent["ci_low"] == pytest.approx(0.1181172, abs=1e-6)
+    assert consistent["ci_high"] == pytest.approx(0.8818828, abs=1e-6)
+    first = found.loc["first_wins_if_inconsistent"]
+    assert first["estimate"] == pytest.approx(2 / 3)
+    assert first["p_value"] == pytest.approx(1.0)  # 2 of 3: 2 * (3 + 1) / 8, at most 1
+    assert found.loc["position_points", "estimate"] == pytest.approx(100 * (2 - 1) / 6)
+
+
+def test_winners_named_by_position_and_numbered_orders_are_read() -> None:
+    answers = pd.DataFrame(
+        {"id": [1, 1, 2, 2], "order": [1, 2, 1, 2], "winner": ["A", "A", "A", "B"]}
+    )
+    places = answers.assign(winner=["A", "B", "A", "A"])
+    by_answer = sc.bias.position(answers)
+    by_place = sc.bias.position(places, winner_names="position")
+    pd.testing.assert_frame_equal(by_answer, by_place)
+    assert by_answer.loc[0, "estimate"] == pytest.approx(0.5)
+
+
+def test_ties_and_single_orders_are_counted_and_left_out() -> None:
+    frame = pd.DataFrame(
+        {"pair": [1, 1, 2, 2, 3], "order": ["AB", "BA"] * 2 + ["AB"],
+         "winner": ["A", "A", "tie", "A", "B"]}
+    )  # fmt: skip
+    found = sc.bias.position(frame)
+    assert found["n"].iloc[0] == 1 and found["n_dropped"].iloc[0] == 2
+    nothing = sc.bias.position(frame[frame["pair"].eq(3)])
+    assert nothing["estimate"].isna().all()
+    assert set(nothing["note"]) == {"no pair has a winner in both orders"}
+
+
+def test_a_layout_that_cannot_be_read_says_what_is_needed() -> None:
+    frame = pd.DataFrame({"pair": [1, 1], "order": ["AB", "BA"], "winner": ["A", "B"]})
+    with pytest.raises(FrameError, match=r"missing: winner; there: pair, order"):
+        sc.bias.position(frame.drop(columns="winner"))
+    with pytest.raises(FrameError, match=r"missing: a pair column"):
+        sc.bias.position(frame.rename(columns={"pair": "x"}))
+    assert len(sc.bias.position(frame.rename(columns={"pair": "x"}), pair="x")) == 3
+    with pytest.raises(FrameError, match="order 'XY'; allowed: AB and BA, or 1 and 2"):
+        sc.bias.position(frame.assign(order="XY"))
+    with pytest.raises(FrameError, match="has one order twice"):
+        sc.bias.position(frame.assign(order="AB"))
+    with pytest.raises(FrameError, match="winner_names: found 'answers'; allowed"):
+        sc.bias.position(frame, winner_names="answers")
+
+
+def test_the_layout_of_our_frame_gives_the_same_as_the_foreign_one(made: simulate.Study) -> None:
+    ours = made.pairwise[made.pairwise["grader"].eq("biased")]
+    first_named = ours["first"].str.contains("/baseline/")
+    foreign = pd.DataFrame(
+        {
+            "pair": ours["case_id"],
+            "order": first_named.map({True: "AB", False: "BA"}),
+            "winner": ours["winner"].str.contains("/baseline/").map({True: "A", False: "B"}),
+        }
+    )
+    columns = ["measure", "estimate", "ci_low", "ci_high", "p_value"]
+    pd.testing.assert_frame_equal(
+        sc.bias.position(ours)[columns], sc.bias.position(foreign)[columns]
+    )
+
+
+def test_a_planted_position_bias_is_found_and_a_fair_grader_cleared(made: simulate.Study) -> None:
+    found = sc.bias.position(made.pairwise, by=["grader"]).set_index(["grader", "measure"])
+    biased = found.loc[("biased", "first_wins_if_inconsistent")]
+    fair = found.loc[("fair", "first_wins_if_inconsistent")]
+    assert biased["ci_low"] > 0.5 and biased["p_value"] < 0.01
+    assert fair["ci_low"] < 0.5 < fair["ci_high"]
+    with pytest.raises(FrameError, match="more than one grader: biased, fair"):
+        sc.bias.position(made.pairwise)
+
+
+def test_the_pilot_audit(pilot: sc.RunStore) -> None:
+    verdicts = sc.frames.verdicts(pilot, perturbation="all")
+    attempts = sc.frames.attempts(pilot, perturbation="all")
+    found = sc.bias.audit(
+        verdicts[verdicts["grader"].isin(["g0", "g2"])],
+        attempts,
+        sc.frames.gold(pilot),
+        by=["grader"],
+        pairwise=sc.frames.pairwise(pilot),
+        exclude_checks=["no_verbatim_span"],
+    )
+    assert found.loc[found["bias"].eq("model family"), "estimate"].isna().all()
+    lenient = pick(found, grader="g0", bias="condition leniency", condition="skill",
+                   stratum="gold fail")  # fmt: skip
+    # within skills and without the verbatim behaviours nothing speaks for leniency to the skill
+    assert lenient["ci_low"] < 0 < lenient["estimate"] < lenient["ci_high"]
+    pads = found[found["measure"].eq("perturbation_points")].set_index("grader")
+    assert pads.loc["g0", ["n_pairs", "n_to_pass", "n_to_fail"]].tolist() == [293, 6, 1]
+    assert pads.loc["g2", ["n_pairs", "n_to_pass", "n_to_fail"]].tolist() == [293, 4, 0]
+    shown = sc.bias.position(sc.frames.pairwise(pilot)).set_index("measure")
+    # 73 of 84 pairs keep their winner
+    assert shown.loc["position_consistency", "estimate"] == pytest.approx(73 / 84)
+    assert pick(found, grader="pairwise")["estimate"] == pytest.approx(100 * (7 - 4) / 84)
