@@ -52,12 +52,12 @@ def require_one_grader(frame: pd.DataFrame, by: Sequence[str], what: str) -> Non
             kept.append(name)
             continue
         several = (
-            frame.groupby(kept, dropna=False)[name].nunique()
+            frame.groupby(kept, dropna=False)[name].nunique(dropna=False)
             if kept
-            else pd.Series([frame[name].nunique()])
+            else pd.Series([frame[name].nunique(dropna=False)])
         )
         if (several > 1).any():
-            found = sorted(map(str, frame[name].dropna().unique()))
+            found = sorted(map(str, frame[name].unique()))
             raise FrameError(
                 f"{what}: the frame holds more than one {name}: {', '.join(found)}. "
                 f"Add '{name}' to by=, or select one first: pooling them would hide their "
