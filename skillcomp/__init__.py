@@ -47,10 +47,11 @@ _NAMES = {
     "OpenAIAgent": "skillcomp.live.agents",
     "CliAgent": "skillcomp.live.agents",
     "ReplayAgent": "skillcomp.live.agents",
+    "ReplayGrader": "skillcomp.live.replay_grader",
     "ComprehensionGrader": "skillcomp.live.graders",
     "run": "skillcomp.live.runner",
-    "grade": "skillcomp.live.runner",
-    "regrade": "skillcomp.live.runner",
+    "grade": "skillcomp.live.grading",
+    "regrade": "skillcomp.live.grading",
 }
 
 __all__ = ["__version__", *_MODULES, *_NAMES]
