@@ -98,14 +98,14 @@ class Columns:
         start, values = self.starts(name), self._frame[name]
         return values if start.all() else values.take(np.flatnonzero(start))
 
-    def equals(self, name: str, value: object) -> Bools:
+    def equals(self, name: str, value: Any) -> Bools:
         """Tell where a column has a value; missing is not equal to anything.
 
         Parameters
         ----------
         name : str
             The column.
-        value : object
+        value : scalar
             The value.
 
         Returns
@@ -114,10 +114,11 @@ class Columns:
             One per row.
         """
         start = self.starts(name)
-        return _spread(self.heads(name).eq(value).to_numpy(dtype=bool, na_value=False), start)
+        same: Bools = self.heads(name).eq(value).to_numpy(dtype=bool, na_value=False)
+        return np.asarray(_spread(same, start), dtype=bool)
 
     def codes(self, name: str) -> Ints:
-        """Number the values of a column in the order of their appearance.
+        """Return a number for each value of a column, in the order of appearance.
 
         Parameters
         ----------
@@ -137,7 +138,7 @@ class Columns:
         return self._codes[name]
 
     def groups(self, names: Sequence[str]) -> tuple[Ints, Ints]:
-        """Number the combinations of several columns in the order of their appearance.
+        """Return a number for each combination of several columns, in the order of appearance.
 
         Parameters
         ----------
@@ -157,6 +158,7 @@ class Columns:
             return np.zeros(n, dtype=np.int64), np.arange(min(n, 1))
         start = np.logical_or.reduce([self.starts(name) for name in varied])
         at = np.flatnonzero(start)
+        small: Any
         if len(varied) == 1:
             small = pd.factorize(self.heads(varied[0]), use_na_sentinel=False)[0]
         else:
@@ -253,7 +255,8 @@ def _starts(values: pd.Series) -> Bools:
         after, before = arrow.slice(1), arrow.slice(0, len(arrow) - 1)
         same = pc.equal(after, before)
         if arrow.null_count:
-            same = pc.if_else(pc.is_null(same), pc.and_(pc.is_null(after), pc.is_null(before)), same)
+            neither = pc.and_(pc.is_null(after), pc.is_null(before))
+            same = pc.if_else(pc.is_null(same), neither, same)
         start[1:] = ~same.to_numpy(zero_copy_only=False)
     elif values.dtype.kind in "iub":
         missing = values.isna().to_numpy()

@@ -377,9 +377,7 @@ def checked(frame: pd.DataFrame, kind: str) -> tuple[pd.DataFrame, Columns]:
     return whole, looked_at
 
 
-def _keeps(
-    columns: Columns, frame: pd.DataFrame, given: list[str], contract: Contract
-) -> bool:
+def _keeps(columns: Columns, frame: pd.DataFrame, given: list[str], contract: Contract) -> bool:
     """Tell at small cost whether a frame certainly keeps its contract; most frames do."""
     unique = contract.unique
     return (

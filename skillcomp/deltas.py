@@ -6,12 +6,12 @@ Pairs are formed on the case; repeats are averaged inside it; attempts are never
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from skillcomp.columns import Columns
 from skillcomp.contracts import check
 from skillcomp.errors import FrameError, suggest
 from skillcomp.estimates import (
@@ -22,18 +22,15 @@ from skillcomp.estimates import (
     require_one_grader,
     row,
 )
+from skillcomp.pairing import Cluster, Pairing, Value, one_delta
 from skillcomp.records import CONDITIONS, DIMENSIONS
 from skillcomp.stats.clusters import cr2_mean, wilson_effective
 from skillcomp.stats.multiplicity import holm
 from skillcomp.stats.passk import pooled_pass_at_k, pooled_pass_hat_k
 from skillcomp.stats.results import Interval, undefined
-from skillcomp.stats.switching import paired_delta
 
 __all__ = ["by_dimension", "case_table", "paired", "pass_at_k", "pass_hat_k", "rates"]
 
-Value = Literal["passed", "share_passed"]
-Cluster = Literal["case", "skill"]
-MIN_SKILLS = 5  # fewer clusters carry no claim about skills in general (STATISTICS, rule 4)
 _KEYS = ["skill", "case_id", "cluster"]
 
 
@@ -55,16 +52,21 @@ def case_table(outcomes: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFram
         the attempts that have one; NaN without).
     """
     twin = outcomes["contrast_of"]
-    keyed = outcomes.assign(
-        cluster=twin.where(twin.notna(), outcomes["case_id"]),
-        _passed=outcomes["passed"].astype("float64"),
-    )
+    cluster = twin.where(twin.notna(), outcomes["case_id"])
     names = list(dict.fromkeys([*by, *_KEYS, "condition"]))
-    grouped = keyed.groupby(names, sort=False, dropna=False, observed=True)
-    table = grouped.agg(
-        n=("_passed", "count"), n_passed=("_passed", "sum"), share=("share_passed", "mean")
+    keyed = outcomes.assign(cluster=cluster)[names].reset_index(drop=True)
+    code, first = Columns(keyed).groups(names)
+    passed, share = outcomes["passed"], outcomes["share_passed"].to_numpy(dtype=np.float64)
+    known = passed.notna().to_numpy()
+    shared = ~np.isnan(share)
+    n_shares = np.bincount(code, weights=shared)
+    sums = np.bincount(code, weights=np.where(shared, share, 0.0))
+    table = keyed.take(first).reset_index(drop=True)
+    return table.assign(
+        n=np.bincount(code, weights=known).astype(np.int64),
+        n_passed=np.bincount(code, weights=passed.to_numpy(dtype=bool, na_value=False)),
+        share=np.divide(sums, n_shares, out=np.full(len(sums), np.nan), where=n_shares > 0),
     )
-    return table.reset_index()
 
 
 def paired(
@@ -147,16 +149,18 @@ def paired(
             + suggest(reference, found)
         )
     table = case_table(given, by=names)
-    rows = []
-    for values, part in groups(table, names):
-        base = part[part["condition"].eq(reference)]
-        for condition in _ordered(part["condition"], reference):
-            arm = part[part["condition"].eq(condition)]
-            rows.append(
-                _one_delta(arm, base, value, cluster, ci_level)
-                | values
-                | {"condition": condition, "reference": reference}
-            )
+    parts = list(groups(table, names))
+    group = np.empty(len(table), dtype=np.int64)
+    for number, (_, part) in enumerate(parts):
+        group[part.index] = number
+    paired_cases = Pairing(table, names, group, reference)
+    rows = [
+        one_delta(paired_cases.pairs(number, condition), value, cluster, ci_level)
+        | values
+        | {"condition": condition, "reference": reference}
+        for number, (values, part) in enumerate(parts)
+        for condition in _ordered(part["condition"], reference)
+    ]
     extra = ["reference", "rate", "reference_rate", "n_dropped"]
     return estimates(rows, by=[*names, "condition"], extra=extra)
 
@@ -179,111 +183,6 @@ def _ordered(conditions: pd.Series, reference: str | None) -> list[str]:
     """Return conditions in their fixed order, others after by first appearance."""
     found = [name for name in conditions.unique() if name != reference]
     return [c for c in CONDITIONS if c in found] + [c for c in found if c not in CONDITIONS]
-
-
-def _one_delta(
-    arm: pd.DataFrame, base: pd.DataFrame, value: Value, cluster: Cluster, ci_level: float
-) -> dict[str, Any]:
-    if cluster not in ("case", "skill"):
-        raise FrameError(
-            f"cluster: found '{cluster}'; allowed: 'case', 'skill'."
-            + suggest(str(cluster), ["case", "skill"])
-        )
-    known = "n" if value == "passed" else "share"
-    both = arm.merge(base, on=["case_id"], suffixes=("_1", "_0"), how="outer")
-    has = [
-        both[f"n_{side}"].fillna(0).gt(0) if known == "n" else both[f"share_{side}"].notna()
-        for side in (1, 0)
-    ]
-    pairs = both[has[0] & has[1]]
-    n_dropped = len(both) - len(pairs)
-    measure = f"delta_{value}"
-    if pairs.empty:
-        nothing = undefined("", "no case has outcomes in both conditions", ci_level=ci_level, n=0)
-        return row(measure, nothing, rate=np.nan, reference_rate=np.nan, n_dropped=n_dropped)
-    compute = _delta_passed if value == "passed" else _delta_share
-    interval, notes = _at_level(pairs, cluster, ci_level, compute)
-    if n_dropped:
-        notes.append(f"{n_dropped} cases dropped: no outcome in one of the two conditions")
-    rate, reference_rate = (
-        float((pairs[f"n_passed_{s}"] / pairs[f"n_{s}"]).mean())
-        if value == "passed"
-        else float(pairs[f"share_{s}"].mean())
-        for s in (1, 0)
-    )
-    result = row(measure, interval, rate=rate, reference_rate=reference_rate, n_dropped=n_dropped)
-    return result | {"note": "; ".join([*([interval.note] if interval.note else []), *notes])}
-
-
-def _at_level(
-    pairs: pd.DataFrame, cluster: Cluster, ci_level: float, compute: Any
-) -> tuple[Interval, list[str]]:
-    """Cluster at the level of the claim, or say why the claim is refused."""
-    n_skills = pairs["skill_1"].nunique()
-    if cluster == "skill" and n_skills == 1 and len(pairs) > 1:
-        note = "one skill says nothing of skills in general; use cluster='case'"
-        return undefined("", note, ci_level=ci_level, n=float(len(pairs))), []
-    if cluster == "skill" and n_skills < MIN_SKILLS:
-        note = (
-            f"these cases only: {n_skills} skills are too few to speak of skills in general "
-            f"(at least {MIN_SKILLS})"
-        )
-        return compute(pairs, pairs["cluster_1"], ci_level), [note]
-    label = pairs["skill_1"] if cluster == "skill" else pairs["cluster_1"]
-    note = f"cases of these {n_skills} skills" if cluster == "case" and n_skills > 1 else ""
-    return compute(pairs, label, ci_level), [note] if note else []
-
-
-def _delta_passed(pairs: pd.DataFrame, clusters: pd.Series, ci_level: float) -> Interval:
-    return paired_delta(
-        pairs["n_passed_1"].to_numpy(),
-        pairs["n_1"].to_numpy(),
-        pairs["n_passed_0"].to_numpy(),
-        pairs["n_0"].to_numpy(),
-        clusters=pd.factorize(clusters)[0],
-        ci_level=ci_level,
-    )
-
-
-def _delta_share(pairs: pd.DataFrame, clusters: pd.Series, ci_level: float) -> Interval:
-    difference = (pairs["share_1"] - pairs["share_0"]).to_numpy()
-    if len(difference) > 1 and np.ptp(difference) > 0:
-        interval = cr2_mean(difference, pd.factorize(clusters)[0], ci_level=ci_level)
-        if interval.high > interval.low:
-            return _inside(interval)
-    scored = pairs[(pairs["n_1"] > 0) & (pairs["n_0"] > 0)]
-    estimate = float(difference.mean())
-    if scored.empty:
-        return undefined(
-            "CR2",
-            "no spread, and no passed counts to fall back on",
-            ci_level=ci_level,
-            n=float(len(pairs)),
-        )
-    score = _delta_passed(scored, clusters.loc[scored.index], ci_level)
-    note = "differences without spread: the limits are the score interval of attempts passed"
-    return Interval(
-        estimate,
-        min(score.low, estimate),
-        max(score.high, estimate),
-        ci_level=ci_level,
-        method=score.method,
-        note=f"{note}; {score.note}" if score.note else note,
-        n=float(len(pairs)),
-        n_clusters=score.n_clusters,
-    )
-
-
-def _inside(interval: Interval) -> Interval:
-    """Cut limits to the range that a difference of rates has."""
-    if interval.low >= -1.0 and interval.high <= 1.0:
-        return interval
-    return replace(
-        interval,
-        low=max(interval.low, -1.0),
-        high=min(interval.high, 1.0),
-        note="; ".join(filter(None, [interval.note, "limits cut to -1 and 1"])),
-    )
 
 
 def rates(
