@@ -1,4 +1,4 @@
-"""The command line: ``skillcomp check | report | export``.
+"""The command line: ``skillcomp check | run | grade | status | report | export``.
 
 Exit status: 0 when all is well, 1 when a check found problems, 2 when the input cannot be used.
 """
@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from skillcomp import livecli
 from skillcomp.errors import SkillcompError, StudyError
 
 app = typer.Typer(
@@ -83,6 +84,9 @@ def export(
         out,
     )
     typer.echo(f"export: {len(written)} files in {out}")
+
+
+livecli.register(app)
 
 
 def main() -> None:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import fake_rules as rules
+from fake_anthropic import FakeAnthropic
 
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents import AnthropicAgent, RetryPolicy
@@ -92,3 +98,27 @@ def graded(store):
         (row["attempt_id"], row["check_id"], row["grader"], row["round"])
         for row in rows(store, "verdicts")
     )
+
+
+class Dated(FakeAnthropic):
+    """Says when a batch was made, as the real service does, and can lose what it says.
+
+    lose : numbers of the POSTs of batches whose answer is lost although the batch exists.
+    """
+
+    def __init__(self, *args, lose=(), refuse=(), **kw):
+        super().__init__(*args, **kw)
+        self.lose, self.refuse, self.n_posts = lose, refuse, 0
+
+    def _shown(self, batch):
+        batch.setdefault("made", datetime.now(UTC).isoformat())
+        return {**super()._shown(batch), "created_at": batch["made"]}
+
+    def _batch_route(self, method, path, target, body):
+        if (method, path) != ("POST", "/v1/messages/batches"):
+            return super()._batch_route(method, path, target, body)
+        self.n_posts += 1
+        if self.n_posts in self.refuse:
+            raise rules.Refused(529, "overloaded_error", "Overloaded")
+        found = super()._batch_route(method, path, target, body)
+        return (*found[:3], "drop") if self.n_posts in self.lose else found

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import fake_rules as rules
 import live_study
 from fake_anthropic import KEY, FakeAnthropic
-from live_study import N_CELLS, graded, make_store, ok_cells, rows
+from live_study import N_CELLS, Dated, graded, make_store, ok_cells, rows
 
 import skillcomp as sc
 from skillcomp.errors import AgentError
@@ -31,30 +31,6 @@ from skillcomp.live.status import status
 
 QUICK = BatchLimits(first_wait=0.005, longest_wait=0.01)
 CREATED = "POST /v1/messages/batches 200"
-
-
-class Dated(FakeAnthropic):
-    """Says when a batch was made, as the real service does, and can lose what it says.
-
-    lose : numbers of the POSTs of batches whose answer is lost although the batch exists.
-    """
-
-    def __init__(self, *args, lose=(), refuse=(), **kw):
-        super().__init__(*args, **kw)
-        self.lose, self.refuse, self.n_posts = lose, refuse, 0
-
-    def _shown(self, batch):
-        batch.setdefault("made", datetime.now(UTC).isoformat())
-        return {**super()._shown(batch), "created_at": batch["made"]}
-
-    def _batch_route(self, method, path, target, body):
-        if (method, path) != ("POST", "/v1/messages/batches"):
-            return super()._batch_route(method, path, target, body)
-        self.n_posts += 1
-        if self.n_posts in self.refuse:
-            raise rules.Refused(529, "overloaded_error", "Overloaded")
-        found = super()._batch_route(method, path, target, body)
-        return (*found[:3], "drop") if self.n_posts in self.lose else found
 
 
 @pytest.fixture(autouse=True)

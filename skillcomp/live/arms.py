@@ -221,7 +221,7 @@ def _read(store: RunStore, text: Text, condition: str) -> Skill:
     if not path.exists():
         raise StudyError(
             f"{condition}= is '{text}': no file and no skill of the store "
-            f"({', '.join(store.skills)}).{suggest(str(text), store.skills)}"
+            f"({', '.join(store.skills)}).{suggest(path.name, store.skills)}"
         )
     return read_skill(path)
 

@@ -155,7 +155,8 @@ class ComprehensionGrader:
                 f"'{style}' is now '{present}'. Verdicts of two versions are two graders: leave "
                 "version= out to grade anew, or install the release that the study was begun with."
             )
-        self.agent, self.style, self.version = agent, style, present
+        self.agent, self.style = agent, style
+        self.version: str | None = present
         self.name = name or f"{style}:{agent.name}"
         self.model, self.family = agent.model, agent.family
         self._n = overlap_n

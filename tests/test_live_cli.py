@@ -1,0 +1,254 @@
+"""``skillcomp run``, ``grade`` and ``status`` on a STUDY.yaml, against the loopback service."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parent))
+from fake_anthropic import KEY, FakeAnthropic
+from live_study import AGENT, GRADER, SLUGS, Dated, make_files, ok_cells
+
+from skillcomp import cli
+from skillcomp.errors import StudyError
+from skillcomp.io.store import RunStore
+from skillcomp.live.studyfile import read_study
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(autouse=True)
+def only_the_fake_key(monkeypatch):
+    for name in ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+
+
+def study(folder, url="http://127.0.0.1:1", **more):
+    """Write the files of a study and its STUDY.yaml."""
+    if not (folder / "skills").exists():
+        make_files(folder, n_cases=2, gold=True)
+    content = {
+        "store": "runs/one",
+        "skills": [f"skills/{slug}" for slug in SLUGS],
+        "suites": [f"suites/{slug}.json" for slug in SLUGS],
+        "agents": [{"kind": "anthropic", "model": AGENT, "base_url": url, "max_tokens": 500}],
+        "graders": [
+            {
+                "agent": {"kind": "anthropic", "model": GRADER, "base_url": url},
+                "style": "forced",
+                "name": "g",
+            }
+        ],
+        "repeats": 2,
+        **more,
+    }
+    file = folder / "STUDY.yaml"
+    file.write_text(yaml.safe_dump({k: v for k, v in content.items() if v is not None}))
+    return file
+
+
+def call(monkeypatch, capfd, *arguments):
+    """Return exit status, stdout and stderr of a command in this process."""
+    monkeypatch.setattr(sys, "argv", ["skillcomp", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    out, err = capfd.readouterr()
+    return ended.value.code or 0, out, err
+
+
+def test_from_a_file_to_verdicts_in_two_commands(tmp_path, monkeypatch, capfd):
+    with FakeAnthropic() as server:
+        file = study(tmp_path, server.url)
+        code, out, err = call(monkeypatch, capfd, "run", file)
+        assert code == 0 and out.count(AGENT) == 2 and "answers: 100%" in err
+        code, out, err = call(
+            monkeypatch, capfd, "grade", file, "--min-gold-agreement", "0.9", "--quiet"
+        )
+        assert code == 0 and "note: Grader 'g' and an agent under test are of one family" in err
+        assert "1.0000" in out  # agreement with gold
+    store = RunStore(tmp_path / "runs" / "one")
+    assert len(ok_cells(store)) == 16 and store.table("verdicts").num_rows == 32
+    for place in (file, store.path):
+        code, out, _ = call(monkeypatch, capfd, "status", place)
+        assert code == 0 and "at work: nobody" in out
+        assert [line.split()[:3] for line in out.splitlines()[1:4]] == [
+            ["run", AGENT, "baseline"],
+            ["run", AGENT, "skill"],
+            ["grade", "g", "-"],
+        ]
+
+
+def test_batches_can_be_asked_for(tmp_path, monkeypatch, capfd):
+    with Dated(batch_polls=0) as server:
+        file = study(tmp_path, server.url, batch=True)
+        assert call(monkeypatch, capfd, "run", file, "--quiet")[0] == 0
+        assert call(monkeypatch, capfd, "grade", file, "--quiet")[0] == 0
+        assert server.log["POST /v1/messages 200"] == 0 and len(server.batches) == 3
+
+
+def test_what_is_left_open_gives_status_1(tmp_path, monkeypatch, capfd):
+    with FakeAnthropic(["400"]) as server:
+        file = study(tmp_path, server.url)
+        code, _, err = call(monkeypatch, capfd, "run", file, "--quiet")
+        assert code == 1 and "note: 1 of 16 cells have no answer yet after errors" in err
+        assert call(monkeypatch, capfd, "run", file, "--quiet")[0] == 0
+        code, _, err = call(monkeypatch, capfd, "grade", file, "--quiet", "--budget-usd", "0.001")
+        assert code == 1 and "budget_usd 0.001" in err
+
+
+def test_a_grader_below_the_gold_agreement_gives_status_2(tmp_path, monkeypatch, capfd):
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text(
+        '{"case_id": "tides/1", "id": "x", "answer": "It.", "labels": {"names_practice": false, '
+        '"no_verbatim_span": false}}\n'
+    )
+    with FakeAnthropic() as server:
+        grading = {"gold": "gold.jsonl", "min_gold_agreement": 1.0}
+        file = study(tmp_path, server.url, grading=grading)
+        call(monkeypatch, capfd, "run", file, "--quiet")
+        code, _, err = call(monkeypatch, capfd, "grade", file, "--quiet")
+    assert code == 2 and "agreement with gold" in err and "Traceback" not in err
+    assert not RunStore(tmp_path / "runs" / "one").table("verdicts").num_rows
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"repeat": 2}, r"line \d+: repeat: not a known key; .*Did you mean 'repeats'\?"),
+        ({"repeats": 0}, r"line \d+: repeats: found 0; allowed: greater than 0"),
+        ({"store": None}, r"store: missing"),
+        (
+            {"conditions": ["baseline", "skil"]},
+            r"conditions\[1\]: found 'skil'; allowed: baseline, skill, .*Did you mean 'skill'\?",
+        ),
+        ({"agents": [{"model": "m"}]}, r"agents\[0\]: 'kind' is missing; allowed: anthropic"),
+        (
+            {"agents": [{"kind": "antropic", "model": "m"}]},
+            r"kind: found 'antropic'; allowed: anthropic, .*Did you mean 'anthropic'\?",
+        ),
+        (
+            {"agents": [{"kind": "anthropic", "modell": "m"}]},
+            r"agents\[0\].modell: not a known key; .*Did you mean 'model'\?",
+        ),
+        (
+            {"agents": [{"kind": "anthropic", "model": "m", "effort": "hi"}]},
+            r"agents\[0\].effort: found 'hi'; allowed: low, medium, high, xhigh, max",
+        ),
+        (
+            {"graders": [{"agent": {"kind": "cli", "command": ["a"]}, "style": "forsed"}]},
+            r"graders\[0\].style: found 'forsed'; .*Did you mean 'forced'\?",
+        ),
+        ({"graders": [{"kind": "replay"}]}, r"graders\[0\].store: missing"),
+        ({"grading": {"min_gold_agreement": 90}}, r"grading.min_gold_agreement: found 90; allowed"),
+        ({"skills": ["skills/tide"]}, r"skills: there is nothing at .*Did you mean 'tides'\?"),
+        ({"agents": []}, r"'agents' is missing; there is nobody to ask"),
+        ({"placebo": "lanternes", "conditions": ["placebo"]}, r"Did you mean 'lanterns'\?"),
+    ],
+)
+def test_a_mistake_in_the_file_is_told_with_its_place(
+    tmp_path, monkeypatch, capfd, change, message
+):
+    file = study(tmp_path, **change)
+    code, out, err = call(monkeypatch, capfd, "run", file)
+    plain = " ".join(err.split())
+    assert code == 2 and not out and "Traceback" not in err
+    with pytest.raises(AssertionError, match=message):
+        raise AssertionError(plain)
+
+
+def test_every_mistake_is_told_at_once_and_no_secret_is_repeated(tmp_path):
+    agent = {"kind": "anthropic", "model": "m", "api_key": "sk-very-secret-0123"}
+    file = study(tmp_path, agents=[agent], repeats="two", seed=1.5)
+    with pytest.raises(StudyError, match="3 problems") as raised:
+        read_study(file)
+    told = str(raised.value)
+    assert "Keys to services are read from the environment only." in told
+    assert "sk-very-secret" not in told
+    assert "repeats: found 'two'" in told and "seed: found 1.5" in told
+    lines = file.read_text().splitlines()
+    line = next(i for i, text in enumerate(lines, 1) if text.startswith("repeats"))
+    assert f"line {line}: repeats" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("store: [", r"STUDY.yaml, line \d+: not YAML"),
+        ("- a\n", "expected 'key: value' lines"),
+        ("store: !!python/object/apply:os.system [ls]\n", "not YAML"),
+        ("", "expected 'key: value' lines"),
+        ("\ud800", "not UTF-8"),
+    ],
+)
+def test_a_file_that_is_no_study_is_refused(tmp_path, monkeypatch, capfd, text, message):
+    file = tmp_path / "STUDY.yaml"
+    file.write_bytes(text.encode("utf-8", "surrogatepass"))
+    code, _, err = call(monkeypatch, capfd, "run", file)
+    with pytest.raises(AssertionError, match=message):
+        raise AssertionError(" ".join(err.split()))
+    assert code == 2
+
+
+def test_files_that_are_not_there_are_told(tmp_path, monkeypatch, capfd):
+    code, _, err = call(monkeypatch, capfd, "run", tmp_path / "none.yaml")
+    assert code == 2 and "cannot be read" in err
+    code, _, err = call(monkeypatch, capfd, "status", tmp_path)
+    assert code == 2 and "is not a study: it has no manifest.json" in err
+
+
+def test_without_a_key_nothing_is_asked_and_no_traceback_is_shown(tmp_path, monkeypatch, capfd):
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    code, _, err = call(monkeypatch, capfd, "run", study(tmp_path), "--quiet")
+    assert code == 2 and "has no credentials" in err and "ANTHROPIC_API_KEY" in err
+
+
+def test_recordings_can_be_named_in_the_file(tmp_path, monkeypatch, capfd):
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    pilot = ROOT / "data" / "pilot"
+    file = study(
+        tmp_path,
+        skills=[str(pilot / "skills" / "type-safety")],
+        suites=[str(pilot / "suites" / "type-safety.json")],
+        agents=[{"kind": "replay", "store": str(pilot)}],
+        graders=[{"kind": "replay", "store": str(pilot), "grader": "g2"}],
+    )
+    assert call(monkeypatch, capfd, "run", file, "--quiet")[0] == 0
+    assert call(monkeypatch, capfd, "grade", file, "--quiet")[0] == 0
+    assert len(ok_cells(RunStore(tmp_path / "runs" / "one"))) == 56
+
+
+def test_a_real_process_shows_its_state_while_it_runs_and_after_ctrl_c(
+    tmp_path, monkeypatch, capfd
+):
+    command = [sys.executable, "-c", "from skillcomp.cli import main; main()", "run"]
+    with FakeAnthropic(latency=0.3) as server:
+        file = study(tmp_path, server.url, repeats=20, concurrency=2)
+        process = subprocess.Popen(
+            [*command, str(file)], stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+        )
+        try:
+            store = tmp_path / "runs" / "one" / "attempts.jsonl"
+            begun = time.monotonic()
+            while not (store.exists() and store.stat().st_size) and time.monotonic() - begun < 60:
+                time.sleep(0.02)
+            code, out, _ = call(monkeypatch, capfd, "status", file)
+            assert code == 0 and f"at work: process {process.pid} on" in out
+            code, _, err = call(monkeypatch, capfd, "run", file, "--quiet")
+            assert code == 2 and f"is being written by process {process.pid} on" in err
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=30)
+            assert process.returncode == 130
+            assert "interrupted" in err and "Traceback" not in err and KEY not in err
+        finally:
+            process.kill()
+        n_paid = server.log["POST /v1/messages 200"]
+    assert len(ok_cells(RunStore(tmp_path / "runs" / "one"))) == n_paid > 0

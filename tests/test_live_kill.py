@@ -1,0 +1,161 @@
+"""A study whose process is killed with -9, again and again, loses no answer and pays none twice.
+
+Each process is a real one (forked from a server that has the imports done, so that it starts in
+milliseconds) and is ended by SIGKILL at a random moment.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+from tqdm.auto import tqdm
+
+sys.path.insert(0, str(Path(__file__).parent))
+import live_study
+from fake_anthropic import KEY, FakeAnthropic
+from live_study import N_CELLS, Dated, graded, make_store, ok_cells, rows
+
+import skillcomp as sc
+from skillcomp.errors import StoreError
+from skillcomp.io.store import RunStore, StoreWarning
+from skillcomp.live.batches import BatchLimits
+
+WIDTH = 4  # questions under way
+N_GOLD = 2
+_FORK = multiprocessing.get_context("forkserver")
+_FORK.set_forkserver_preload(
+    ["anthropic", "skillcomp.frames", "skillcomp.live.runner", "skillcomp.live.agents"]
+)
+
+
+def work(path, url, batch):
+    """What the process does: the whole study, from where it stands."""
+    os.environ["ANTHROPIC_API_KEY"] = KEY
+    tqdm.set_lock(threading.RLock())  # its default lock would outlive the process
+    warnings.simplefilter("ignore")
+    store = RunStore(path)
+    options = {"progress": False, "concurrency": WIDTH}
+    if batch:
+        options["batch"] = BatchLimits(max_requests=20, first_wait=0.01, longest_wait=0.02)
+    sc.run(store, agents=[live_study.agent(url)], repeats=2, **options)
+    sc.grade(store, graders=[live_study.grader(url)], **options)
+
+
+def start(store, server, *, batch=False):
+    process = _FORK.Process(target=work, args=(store.path, server.url, batch), daemon=True)
+    process.start()
+    return process
+
+
+def finish(store, server, **options):
+    process = start(store, server, **options)
+    process.join(60)
+    assert process.exitcode == 0
+
+
+def kill_at_random(store, server, draw, **options):
+    """Return whether the process was alive when it was killed, somewhere within its work.
+
+    Moments are counted in exchanges with the service and not in seconds, so that they fall into
+    the work on a machine of any speed; a few fall before it.
+    """
+    process = start(store, server, **options)
+    further = draw.randint(0, 4 if options else 14)
+    target = server._n_exchanges + further
+    while server._n_exchanges < target and process.exitcode is None:
+        process.join(0.001)
+    process.join(draw.uniform(0, 0.03 if further else 0.3))
+    alive = process.exitcode is None
+    process.kill()
+    process.join(10)
+    while server.in_flight:  # what it had asked for is answered, and paid for, all the same
+        time.sleep(0.002)
+    return alive
+
+
+def n_stored(store):
+    """Count the replies that the store has: answers and gradings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StoreWarning)  # a torn line is moved aside and told
+        again = RunStore(store.path)
+    return again.table("attempts").num_rows + sum(1 for _ in again.records("replies"))
+
+
+def assert_whole(store):
+    cells, verdicts = ok_cells(store), graded(store)
+    assert len(cells) == N_CELLS and set(cells.values()) == {1}
+    assert len(verdicts) == 2 * N_CELLS and set(verdicts.values()) == {1}
+    assert {row["status"] for row in rows(store, "attempts")} == {"ok"}
+    assert {row["attempt_id"] for row in rows(store, "verdicts")} == {
+        row["attempt_id"] for row in rows(store, "attempts")
+    }
+    assert sum(1 for _ in store.records("gold_verdicts")) == 2 * N_GOLD
+    sc.frames.outcomes(sc.frames.verdicts(store), sc.frames.cases(store))  # the contracts hold
+
+
+def test_killed_twenty_times_every_cell_is_answered_and_graded_exactly_once(tmp_path):
+    draw, kills, studies = random.Random(20261121), 0, 0
+    while kills < 20:
+        store = make_store(tmp_path / str(studies), gold=True)
+        with FakeAnthropic(latency=0.02, keep=False) as server:
+            lost = 0
+            while kills < 20 and kill_at_random(store, server, draw):
+                kills += 1
+                paid, stored = server.log["POST /v1/messages 200"], n_stored(store)
+                # what is lost was between the service and the disk when the process died:
+                # never more than was under way, and nothing that was there before
+                assert 0 <= paid - stored - lost <= WIDTH
+                lost = paid - stored
+                assert max(ok_cells(store).values(), default=1) == 1
+            finish(store, server)
+            paid = server.log["POST /v1/messages 200"]
+        assert paid == n_stored(store) + lost
+        # nothing that the store had was paid for again
+        assert n_stored(store) == 2 * N_CELLS + N_GOLD
+        assert_whole(store)
+        studies += 1
+
+
+def test_killed_while_batches_are_under_way_nothing_is_lost_or_paid_twice(tmp_path):
+    draw, kills, studies = random.Random(5), 0, 0
+    while kills < 8:
+        store = make_store(tmp_path / str(studies), gold=True)
+        with Dated(batch_polls=2, keep=False) as server:
+            while kills < 8 and kill_at_random(store, server, draw, batch=True):
+                kills += 1
+                assert max(ok_cells(store).values(), default=1) == 1
+            finish(store, server, batch=True)
+            n_sent = sum(len(batch["requests"]) for batch in server.batches.values())
+            assert server.log["POST /v1/messages 200"] == 0
+        # a batch is kept by the service, so here even the dying moment costs nothing
+        assert n_sent == n_stored(store) == 2 * N_CELLS + N_GOLD
+        assert_whole(store)
+        studies += 1
+
+
+def test_the_second_process_on_a_store_is_refused_and_told_who_the_first_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    store = make_store(tmp_path)
+    with FakeAnthropic(latency=1.0, keep=False) as server:
+        process = start(store, server)
+        while not server.in_flight:
+            time.sleep(0.005)
+            assert process.exitcode is None
+        for _ in range(2):
+            with pytest.raises(StoreError, match=rf"being written by process {process.pid} on"):
+                sc.run(store, agents=[live_study.agent(server.url)], progress=False)
+        n = len(ok_cells(store))
+        process.kill()
+        process.join(10)
+    with FakeAnthropic(keep=False) as server:
+        finish(store, server)  # the dead process holds nothing
+        assert server.log["POST /v1/messages 200"] >= 2 * N_CELLS - n - WIDTH
+    assert len(ok_cells(store)) == N_CELLS
