@@ -1,4 +1,4 @@
-"""The command line: ``skillcomp check | run | grade | status | report | export``.
+"""The command line: ``skillcomp check | run | grade | status | deltas | report | export``.
 
 Exit status: 0 when all is well, 1 when a check found problems, 2 when the input cannot be used.
 """
@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from skillcomp import livecli
-from skillcomp.errors import SkillcompError, StudyError
+from skillcomp.errors import SkillcompError, StudyError, suggest
 
 app = typer.Typer(
     name="skillcomp",
@@ -84,6 +84,39 @@ def export(
         out,
     )
     typer.echo(f"export: {len(written)} files in {out}")
+
+
+@app.command()
+def deltas(
+    data: Annotated[Path, typer.Argument(help="Folder of the study.")],
+    grader: Annotated[
+        str | None, typer.Option(help="Whose verdicts; needed when there are several.")
+    ] = None,
+    reference: Annotated[str, typer.Option(help="What the others are compared with.")] = "baseline",
+    margin: Annotated[float, typer.Option(help="Largest change that counts as none.")] = 0.1,
+) -> None:
+    """Print what changes on the same cases when the skill is loaded, with intervals."""
+    from skillcomp import frames, skillverdicts
+    from skillcomp.io.store import RunStore
+
+    if not (data / "manifest.json").is_file():
+        raise StudyError(f"deltas: {data} is not a study: it has no manifest.json.")
+    store = RunStore(data)
+    outcomes = frames.outcomes(frames.verdicts(store), frames.cases(store))
+    found = sorted(outcomes["grader"].unique())
+    if grader is not None and grader not in found:
+        raise StudyError(
+            f"deltas: there is no grader '{grader}'; there: {', '.join(found) or 'none'}."
+            + suggest(grader, found)
+        )
+    if grader is None and len(found) > 1:
+        raise StudyError(f"deltas: name one by --grader: {', '.join(found)}.")
+    kept = outcomes if grader is None else outcomes[outcomes["grader"].eq(grader)]
+    table = skillverdicts.decide(kept, margin=margin, reference=reference)
+    columns = ["skill", "condition", "reference_rate", "rate", "estimate", "ci_low", "ci_high"]
+    typer.echo(table[[*columns, "n", "verdict"]].round(3).to_string(index=False))
+    for note in dict.fromkeys(table["note"]):
+        typer.echo(f"note: {note}")
 
 
 livecli.register(app)
