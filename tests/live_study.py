@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import fake_rules as rules
-from fake_anthropic import FakeAnthropic
+from fake_anthropic import KEY, FakeAnthropic
 
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents import AnthropicAgent, RetryPolicy
@@ -25,6 +25,15 @@ LINES = {
     "tides": "A tidemark is drawn once above the highest recorded water line. ",
     "lanterns": "A lantern is passed upwards until a hand holds it. ",
 }
+
+
+def only_the_fake_key(monkeypatch, folder):
+    """Make an environment whose one key is the fake one, and in which a client is made quickly."""
+    for name in ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    # reading the list of authorities takes 50 ms a client; the loopback service needs none
+    monkeypatch.setenv("SSL_CERT_DIR", str(folder))
 
 
 def skill_text(slug, n=120):

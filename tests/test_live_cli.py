@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 sys.path.insert(0, str(Path(__file__).parent))
+import live_study
 from fake_anthropic import KEY, FakeAnthropic
 from live_study import AGENT, GRADER, SLUGS, Dated, make_files, ok_cells
 
@@ -25,10 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(autouse=True)
-def only_the_fake_key(monkeypatch):
-    for name in ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+def only_the_fake_key(monkeypatch, tmp_path):
+    live_study.only_the_fake_key(monkeypatch, tmp_path)
 
 
 def study(folder, url="http://127.0.0.1:1", **more):

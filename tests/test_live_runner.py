@@ -40,10 +40,8 @@ from skillcomp.records import Attempt
 
 
 @pytest.fixture(autouse=True)
-def only_the_fake_key(monkeypatch):
-    for name in ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+def only_the_fake_key(monkeypatch, tmp_path):
+    live_study.only_the_fake_key(monkeypatch, tmp_path)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Literal
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -187,7 +188,7 @@ class AnthropicAgent:
             body["system"] = blocks
         output: dict[str, Any] = {"effort": self._effort} if self._effort else {}
         if schema is not None:
-            output["format"] = {"type": "json_schema", "schema": anthropic.transform_schema(schema)}
+            output["format"] = {"type": "json_schema", "schema": _schema(schema)}
         if output:
             body["output_config"] = output
         if self._thinking:
@@ -303,6 +304,12 @@ class AnthropicAgent:
         wanted = {key: body[key] for key in ("model", "messages", "system") if key in body}
         counted, _ = await self._retry.call(lambda: self.client().messages.count_tokens(**wanted))
         return counted.input_tokens
+
+
+@cache
+def _schema(schema: type[BaseModel]) -> dict[str, Any]:
+    # made once: it takes longer than everything else about a request
+    return anthropic.transform_schema(schema)
 
 
 def _explained(message: Message, status: AttemptStatus) -> str | None:
