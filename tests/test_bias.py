@@ -358,6 +358,18 @@ def test_pairs_by_hand() -> None:
         sc.bias.perturbed(verdicts, attempts.assign(source_attempt_id=pd.NA))
 
 
+def test_the_members_of_a_contrast_pair_are_one_cluster() -> None:
+    study = planted_study(2, n_cases=8, contrast_pairs=2, graders=(FAIR,))
+    copies = sc.bias.perturb(study.attempts, kind="pad")
+    verdicts = pd.concat([study.verdicts, simulate.grade(study, FAIR, attempts=copies)])
+    attempts = pd.concat([study.attempts, copies])
+    for cases, clusters in ((None, 32), (study.cases, 24)):
+        found = sc.bias.audit(verdicts, attempts, study.gold, cases=cases)
+        assert pick(found, bias="hedging")["n_clusters"] == clusters
+        pads = sc.bias.perturbed(verdicts, attempts, cases=cases).iloc[0]
+        assert (pads["n"], pads["n_clusters"]) == (32, clusters)
+
+
 def test_no_copies_give_no_rows(made: simulate.Study) -> None:
     assert sc.bias.perturbed(made.verdicts, made.attempts, by=["grader"]).empty
 

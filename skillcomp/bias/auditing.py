@@ -49,6 +49,7 @@ def audit(
     pairwise: pd.DataFrame | None = None,
     exclude_checks: Sequence[str] = (),
     reference: str = "baseline",
+    cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
     """Say what besides the content moves a grader's verdicts, one row for each bias.
@@ -71,6 +72,8 @@ def audit(
         check_ids to leave out, such as those the grader could not check.
     reference : str, default "baseline"
         Condition that leniency is measured against.
+    cases : pandas.DataFrame, optional
+        Makes the two members of a contrast pair one cluster.
     ci_level : float, default 0.95
         Level of the intervals.
 
@@ -121,7 +124,7 @@ def audit(
     al. 2024, arXiv:2404.04475; Zheng et al. 2023, arXiv:2306.05685.
     """
     names, what = listed(by), "bias.audit"
-    given = chosen(verdicts, by=names, exclude_checks=exclude_checks, what=what)
+    given = chosen(verdicts, by=names, exclude_checks=exclude_checks, cases=cases, what=what)
     every = known_attempts(given, attempts, what)
     _require_reference(given, reference)
     copies = paired_verdicts(given, every, what)

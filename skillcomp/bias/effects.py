@@ -125,7 +125,7 @@ def _fitted(
     frame: pd.DataFrame, columns: Floats, codes: NDArray[np.intp], ci_level: float
 ) -> Interval:
     """Return the first slope within cells, clustered by case."""
-    clusters = pd.factorize(frame["case_id"])[0]
+    clusters = pd.factorize(frame["cluster"])[0]
     n_clusters = len(np.unique(clusters))
     if n_clusters < _FEWEST_CLUSTERS:
         reason = f"{n_clusters} cases, fewer than {_FEWEST_CLUSTERS}"
@@ -222,7 +222,7 @@ def _by_arm(kept: pd.DataFrame, ci_level: float) -> Interval:
     values = kept["verdict"].to_numpy(dtype=float)
     if kept["gold"].nunique() > 1:
         values = kept["verdict"].eq(kept["gold"]).to_numpy(dtype=float)
-    codes, arm = pd.factorize(kept["case_id"])[0], kept["_arm"].to_numpy(dtype=bool)
+    codes, arm = pd.factorize(kept["cluster"])[0], kept["_arm"].to_numpy(dtype=bool)
     two = [wilson_effective(values[at], codes[at], ci_level=ci_level) for at in (arm, ~arm)]
     if any(math.isnan(one.low) for one in two):
         return refused("all labels of an arm are of one case", ci_level, float(len(kept)))

@@ -9,7 +9,7 @@ import pandas as pd
 
 from skillcomp.bias.features import features
 from skillcomp.contracts import check
-from skillcomp.correction.tables import join_gold
+from skillcomp.correction.tables import clusters_of, join_gold
 from skillcomp.errors import FrameError, suggest
 from skillcomp.estimates import require_columns, require_one_grader
 
@@ -17,7 +17,12 @@ ANSWER = ("log2_words", "hedges_per_100", "has_list", "log2_words_per_sentence")
 
 
 def chosen(
-    verdicts: pd.DataFrame, *, by: Sequence[str], exclude_checks: Sequence[str], what: str
+    verdicts: pd.DataFrame,
+    *,
+    by: Sequence[str],
+    exclude_checks: Sequence[str],
+    cases: pd.DataFrame | None,
+    what: str,
 ) -> pd.DataFrame:
     """Return the verdicts under their contract, without the excluded checks.
 
@@ -29,13 +34,15 @@ def chosen(
         Columns that keep rows apart.
     exclude_checks : sequence of str
         check_ids to leave out.
+    cases : pandas.DataFrame, optional
+        Tells which cases are contrast pairs.
     what : str
         The analysis, for messages.
 
     Returns
     -------
     pandas.DataFrame
-        With ``passed`` NA unless the status is ok.
+        With ``passed`` NA unless the status is ok, and ``cluster``.
 
     Raises
     ------
@@ -56,7 +63,8 @@ def chosen(
             )
     given = given[~given["check_id"].isin(left_out)].reset_index(drop=True)
     usable = given["status"].isna() | given["status"].eq("ok")
-    return given.assign(passed=given["passed"].where(usable))
+    cluster = clusters_of(given["case_id"], cases)[0]
+    return given.assign(passed=given["passed"].where(usable), cluster=cluster)
 
 
 def known_attempts(verdicts: pd.DataFrame, attempts: pd.DataFrame, what: str) -> pd.DataFrame:

@@ -27,6 +27,7 @@ def perturbed(
     *,
     by: Sequence[str] = (),
     exclude_checks: Sequence[str] = (),
+    cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
     """Say how the verdicts change when only the form of the answer does.
@@ -44,6 +45,8 @@ def perturbed(
         Columns of the verdicts that keep rows apart; ``perturbation`` always does.
     exclude_checks : sequence of str
         check_ids to leave out.
+    cases : pandas.DataFrame, optional
+        Makes the two members of a contrast pair one cluster.
     ci_level : float, default 0.95
         Level of the interval.
 
@@ -73,7 +76,7 @@ def perturbed(
     """
     names = [name for name in listed(by) if name != "perturbation"]
     what = "bias.perturbed"
-    given = chosen(verdicts, by=names, exclude_checks=exclude_checks, what=what)
+    given = chosen(verdicts, by=names, exclude_checks=exclude_checks, cases=cases, what=what)
     pairs = paired_verdicts(given, known_attempts(given, attempts, what), what)
     rows = []
     for values, part in groups(pairs, [*names, "perturbation"]):
@@ -139,12 +142,15 @@ def compared(pairs: pd.DataFrame, ci_level: float) -> dict[str, Any]:
         nothing = undefined("", "no copy has a verdict beside that of its original",
                             ci_level=ci_level, n=0.0)  # fmt: skip
         return row(measure, nothing, **counts)
-    by_case = known.groupby("case_id", sort=False)[["after", "before"]].agg(["sum", "count"])
+    grouped = known.groupby("case_id", sort=False)
+    by_case = grouped[["after", "before"]].agg(["sum", "count"])
+    cluster = pd.factorize(grouped["cluster"].first())[0]
     found = paired_delta(
         by_case["after", "sum"].to_numpy(),
         by_case["after", "count"].to_numpy(),
         by_case["before", "sum"].to_numpy(),
         by_case["before", "count"].to_numpy(),
+        clusters=cluster,
         ci_level=ci_level,
     )
     return row(measure, in_points(found), **counts)

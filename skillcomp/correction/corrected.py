@@ -81,6 +81,11 @@ def rate(
     See Also
     --------
     delta : The paired difference.
+
+    Notes
+    -----
+    Recommended as in :func:`delta`, but ``ppi`` is kept where gold alone has a narrower interval:
+    near 1, gold alone covered 93 % in simulated studies and ``ppi`` 97 to 100 %.
     """
     names = [name for name in listed(by) if name != "condition"]
     wanted = checked(method, gold_drawn)
@@ -99,7 +104,8 @@ def rate(
                 "rogan_gladen_by_arm": corrected_rate(naive.estimate, arm, error, ci_level),
                 "ppi": ppi_rate(arm, ci_level),
             }
-            choice = choose({condition: arm}, found, arm.n_gold, gold_drawn)
+            # a t interval of a share near 1 from few cases covers too little: never preferred
+            choice = choose({condition: arm}, found, arm.n_gold, gold_drawn, clearly=0.0)
             about = error_columns(error) | {
                 "youden": error.youden.estimate,
                 "n_gold": arm.n_gold,
@@ -210,12 +216,12 @@ def delta(
     Notes
     -----
     The recommendation: gold on every attempt with a verdict, ``gold_only``; gold on at least 10
-    cases drawn at random, ``ppi`` or ``gold_only``, whichever has the narrower interval (neither
-    assumes anything about the grader's errors, and a grader who adds nothing is left out); gold
-    that was chosen, ``rogan_gladen_by_arm``, which assumes that the error rates of an arm carry
-    over from its labels to its other attempts; otherwise none. It never pools error rates over
-    conditions (a pooled correction can be worse than none) and does not depend on p_differential,
-    which has little power.
+    cases drawn at random, ``ppi``, or ``gold_only`` where its interval is narrower by a tenth
+    (neither assumes anything about the grader's errors, and a grader who adds nothing is left
+    out); gold that was chosen, ``rogan_gladen_by_arm``, which assumes that the error rates of an
+    arm carry over from its labels to its other attempts; otherwise none. It never pools error
+    rates over conditions (a pooled correction can be worse than none) and does not depend on
+    p_differential, which has little power.
 
     With no true effect and a grader more lenient to the skill arm (sensitivity .90 against .96,
     specificity .85 against .70; 14 to 100 cases, gold on 10 to 40 of them) the recommended

@@ -120,7 +120,7 @@ def tables(
     require_columns(given, by, what)
     require_one_grader(given, by, what)
     joined = join_gold(given, gold, what)
-    joined["cluster"], joined["contrast_of"] = _clusters(joined["case_id"], cases)
+    joined["cluster"], joined["contrast_of"] = clusters_of(joined["case_id"], cases)
     keys = [*by, *_PLACE, "cluster", "contrast_of", "check_id", "verdict", "gold", "chance"]
     items = joined[list(dict.fromkeys(keys))]
     attempts = _attempts(items, list(by), unit)
@@ -172,9 +172,21 @@ def join_gold(verdicts: pd.DataFrame, gold: pd.DataFrame, what: str) -> pd.DataF
     return left.merge(known, on=["attempt_id", "check_id"], how="left", validate="many_to_one")
 
 
-def _clusters(
-    case_id: pd.Series, cases: pd.DataFrame | None
-) -> tuple[pd.Series, pd.Series | NDArray[np.str_]]:
+def clusters_of(case_id: pd.Series, cases: pd.DataFrame | None) -> tuple[pd.Series, pd.Series]:
+    """Return the cluster of each row, and the twin of its case where the case has one.
+
+    Parameters
+    ----------
+    case_id : pandas.Series
+        Case of each row.
+    cases : pandas.DataFrame, optional
+        A cases frame; without it every case is its own cluster.
+
+    Returns
+    -------
+    tuple of pandas.Series
+        The case, or the twin that it contrasts with; and ``contrast_of``.
+    """
     if cases is None:
         return case_id, pd.Series(pd.NA, index=case_id.index, dtype="str")
     twins = check(cases, "cases").set_index("case_id")["contrast_of"]
