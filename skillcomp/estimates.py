@@ -12,6 +12,10 @@ from skillcomp.contracts import CONTRACTS, check
 from skillcomp.errors import FrameError, suggest
 from skillcomp.stats.results import Interval
 
+# columns that analyses make themselves; in by= they would be written over
+RESERVED = frozenset(
+    (*CONTRACTS["estimates"].columns, "cluster", "n_passed", "share", "rate", "reference_rate")
+)
 GRADER = ("grader", "grader_version", "round")
 
 
@@ -25,6 +29,10 @@ def listed(by: str | Sequence[str] | None) -> list[str]:
 def require_columns(frame: pd.DataFrame, names: Sequence[str], what: str) -> None:
     """Raise FrameError when one of ``names`` is not a column of ``frame``."""
     for name in names:
+        if name in RESERVED:
+            raise FrameError(
+                f"{what}: by= names '{name}', which is a column of the result. Rename yours."
+            )
         if name not in frame.columns:
             raise FrameError(
                 f"{what}: there is no column '{name}'; there: {', '.join(map(str, frame.columns))}."

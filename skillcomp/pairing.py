@@ -16,10 +16,12 @@ from skillcomp.stats.clusters import cr2_mean
 from skillcomp.stats.results import Interval, undefined
 from skillcomp.stats.switching import paired_delta
 
-__all__ = ["MIN_SKILLS", "CasePairs", "Cluster", "Pairing", "Value", "one_delta"]
+__all__ = ["MIN_CASES", "MIN_SKILLS", "CasePairs", "Cluster", "Pairing", "Value", "one_delta"]
 
 Value = Literal["passed", "share_passed"]
 Cluster = Literal["case", "skill"]
+MIN_CASES = 30  # the t interval of shares is trusted from here on (STATISTICS, rule 3)
+FALLBACK = "differences without spread"
 MIN_SKILLS = 5  # fewer clusters carry no claim about skills in general (STATISTICS, rule 4)
 
 Floats = NDArray[np.float64]
@@ -96,7 +98,7 @@ class Pairing:
 
     def __init__(self, table: pd.DataFrame, by: Sequence[str], group: Ints, reference: str) -> None:
         base = table["condition"].eq(reference).to_numpy()
-        keys = table.groupby([*by, "case_id"], sort=False, dropna=False, observed=True)
+        keys = table.groupby([*by, "skill", "case_id"], sort=False, dropna=False, observed=True)
         case = keys.ngroup().to_numpy()
         partner = np.full(int(case.max(initial=-1)) + 1, -1)
         partner[case[base]] = np.flatnonzero(base)
@@ -203,34 +205,33 @@ def _at_level(
             f"these cases only: {n_skills} skills are too few to speak of skills in general "
             f"(at least {MIN_SKILLS})"
         )
-        return compute(pairs, pairs.cluster, ci_level), [note]
+        return compute(pairs, pairs.cluster, ci_level, True), [note]
     label = pairs.skill if cluster == "skill" else pairs.cluster
     note = f"cases of these {n_skills} skills" if cluster == "case" and n_skills > 1 else ""
-    return compute(pairs, label, ci_level), [note] if note else []
+    return compute(pairs, label, ci_level, cluster == "case"), [note] if note else []
 
 
-def _delta_passed(pairs: CasePairs, clusters: Ints, ci_level: float) -> Interval:
+def _delta_passed(pairs: CasePairs, clusters: Ints, ci_level: float, dependent: bool) -> Interval:
     arms = (pairs.n_passed1, pairs.n1, pairs.n_passed0, pairs.n0)
-    return paired_delta(*arms, clusters=clusters, ci_level=ci_level)
+    return paired_delta(*arms, clusters=clusters, dependent=dependent, ci_level=ci_level)
 
 
-def _delta_share(pairs: CasePairs, clusters: Ints, ci_level: float) -> Interval:
+def _delta_share(pairs: CasePairs, clusters: Ints, ci_level: float, dependent: bool) -> Interval:
     difference = pairs.share1 - pairs.share0
-    if len(difference) > 1 and np.ptp(difference) > 0:
+    several = len(np.unique(clusters)) > 1
+    if several and np.ptp(difference) > 0:
         interval = cr2_mean(difference, clusters, ci_level=ci_level)
         if interval.high > interval.low:
-            return _inside(interval)
+            return _short(_inside(interval))
     scored = (pairs.n1 > 0) & (pairs.n0 > 0)
-    estimate = float(difference.mean())
+    n = float(pairs.n1.size)
     if not scored.any():
-        return undefined(
-            "CR2",
-            "no spread, and no passed counts to fall back on",
-            ci_level=ci_level,
-            n=float(pairs.n1.size),
-        )
-    score = _delta_passed(pairs.where(scored), clusters[scored], ci_level)
-    note = "differences without spread: the limits are the score interval of attempts passed"
+        note = "no spread, and no passed counts to fall back on"
+        return undefined("CR2", note, ci_level=ci_level, n=n)
+    score = _delta_passed(pairs.where(scored), clusters[scored], ci_level, dependent)
+    estimate = float(difference.mean())
+    why = FALLBACK if several else "one case or cluster"
+    note = f"{why}: the limits are the score interval of attempts passed, another quantity"
     return Interval(
         estimate,
         min(score.low, estimate),
@@ -238,9 +239,17 @@ def _delta_share(pairs: CasePairs, clusters: Ints, ci_level: float) -> Interval:
         ci_level=ci_level,
         method=score.method,
         note=f"{note}; {score.note}" if score.note else note,
-        n=float(pairs.n1.size),
+        n=n,
         n_clusters=score.n_clusters,
     )
+
+
+def _short(interval: Interval) -> Interval:
+    """Warn of t intervals from few cases, which are too short when most differences are equal."""
+    if interval.n >= MIN_CASES:
+        return interval
+    note = f"fewer than {MIN_CASES} cases: a t interval of shares may be too short"
+    return replace(interval, note="; ".join(filter(None, [interval.note, note])))
 
 
 def _inside(interval: Interval) -> Interval:

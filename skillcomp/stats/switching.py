@@ -57,9 +57,9 @@ class PairedDeltas:
     note: str
 
 
-def _target(clusters: Clusters) -> tuple[Clusters, str]:
+def _target(clusters: Clusters, dependent: bool) -> tuple[Clusters, str]:
     """Return the level at which the claim is made, and what must be said about it."""
-    if clusters.count >= MIN_CLUSTERS_FOR_CLAIM or clusters.single:
+    if dependent or clusters.count >= MIN_CLUSTERS_FOR_CLAIM or clusters.single:
         return clusters, ""
     note = (
         f"{clusters.count} clusters are too few for a claim beyond them "
@@ -133,9 +133,9 @@ def _fill_by_t(many: PairedDeltas, se: Floats, by_t: Any, with_p: bool) -> None:
 
 
 def _decide(
-    arms: _Arms, clusters: Clusters, with_p: bool, ci_level: float
+    arms: _Arms, clusters: Clusters, with_p: bool, ci_level: float, *, dependent: bool = False
 ) -> tuple[PairedDeltas, Floats, list[str], Clusters]:
-    level, note = _target(clusters)
+    level, note = _target(clusters, dependent)
     rates1, rates0 = arms.x1 / arms.n1, arms.x0 / arms.n0
     rate1, rate0 = rates1.mean(axis=-1), rates0.mean(axis=-1)
     delta = rate1 - rate0
@@ -233,6 +233,7 @@ def paired_delta(
     n0: ArrayLike,
     clusters: Any = None,
     *,
+    dependent: bool = False,
     ci_level: float = 0.95,
 ) -> Interval:
     """Difference of two paired pass rates, by the method that holds its level for this study.
@@ -249,6 +250,9 @@ def paired_delta(
     clusters : array_like, shape (n,), optional
         What the claim is about: skills for "skills like these"; every case is its own cluster
         when left out, for "these skills only".
+    dependent : bool, default False
+        True when clusters hold cases that depend on each other whatever the claim, such as two
+        cases that share a prompt: they stay together however few there are (rule 4 is left out).
     ci_level : float, default 0.95
         Confidence level. The choice of method does not depend on it.
 
@@ -277,7 +281,7 @@ def paired_delta(
     1. No case with attempts in both arms: NaN.
     2. A single case: as 6, with one unit in each arm whatever its repeats, and one df.
     3. A single cluster of several cases: the estimate without limits.
-    4. Two to four clusters: each case becomes its own cluster, and ``note`` refuses the claim
+    4. Two to four clusters, unless ``dependent``: each case becomes its own cluster, and ``note`` refuses the claim
        beyond these cases; the rules below then apply.
     5. At least 10 cases, each its own cluster, one attempt in each arm: Newcombe 10. With fewer
        the normal quantile is too short (exact coverage down to 82 % at one case, 87 % at two,
@@ -304,7 +308,7 @@ def paired_delta(
     if refused is not None:
         return refused
     arms = _Arms(*(v[None, :] for v in (counts.x1, counts.n1, counts.x0, counts.n0)))
-    many, se, reasons, level = _decide(arms, counts.clusters, True, ci_level)
+    many, se, reasons, level = _decide(arms, counts.clusters, True, ci_level, dependent=dependent)
     chosen = str(many.method[0])
     notes = (many.note, _rule_note(chosen, reasons, level))
     plain = chosen == _NEWCOMBE
