@@ -64,6 +64,7 @@ class Columns:
         self._frame = frame
         self._starts: dict[str, Bools] = {}
         self._codes: dict[str, Ints] = {}
+        self._groups: dict[tuple[str, ...], tuple[Ints, Ints]] = {}
 
     def starts(self, name: str) -> Bools:
         """Tell in which rows a column differs from the row before; the first always does.
@@ -152,22 +153,30 @@ class Columns:
         first : ndarray of int
             Row in which each combination appears first.
         """
+        varied = tuple(name for name in names if np.count_nonzero(self.starts(name)) > 1)
+        if varied not in self._groups:
+            self._groups[varied] = self._grouped(varied)
+        return self._groups[varied]
+
+    def _grouped(self, names: Sequence[str]) -> tuple[Ints, Ints]:
         n = len(self._frame)
-        varied = [name for name in names if np.count_nonzero(self.starts(name)) > 1]
-        if not varied:
+        if not names:
             return np.zeros(n, dtype=np.int64), np.arange(min(n, 1))
-        start = np.logical_or.reduce([self.starts(name) for name in varied])
+        start = np.logical_or.reduce([self.starts(name) for name in names])
         at = np.flatnonzero(start)
-        small: Any
-        if len(varied) == 1:
-            small = pd.factorize(self.heads(varied[0]), use_na_sentinel=False)[0]
-        else:
-            heads = self._frame[varied].take(at)
-            grouped = heads.groupby(varied, sort=False, dropna=False, observed=True)
-            small = grouped.ngroup().to_numpy()
-        first = np.empty(int(small.max()) + 1, dtype=np.int64)
-        first[small[::-1]] = at[::-1]  # of several writes the last one stays: the first row
-        return _spread(small, start), first
+        code, size = np.zeros(len(at), dtype=np.int64), 1
+        for name in names:
+            values = self._frame[name] if len(at) == n else self._frame[name].take(at)
+            other, found = pd.factorize(values, use_na_sentinel=False)
+            size *= len(found)
+            if size > _LARGEST_CODE:
+                code, size = pd.factorize(code)[0], len(at) * len(found)
+            code = code * len(found) + other
+        if len(names) > 1:
+            code = pd.factorize(code)[0]
+        first = np.empty(int(code.max()) + 1, dtype=np.int64)
+        first[code[::-1]] = at[::-1]  # of several writes the last one stays: the first row
+        return _spread(code, start), first
 
     def distinct(self, names: Sequence[str]) -> bool:
         """Tell whether certainly no two rows have the same values in all of some columns.
