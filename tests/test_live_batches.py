@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import sys
 import warnings
 from collections import Counter
@@ -181,13 +183,31 @@ def test_a_study_that_dies_with_a_batch_under_way_finds_it_again(store, moment, 
         fresh = sc.RunStore(store.path)
         before = status(fresh)
         if moment in ("intent", "created", "polled"):
-            assert before["note"].dropna().str.contains("batches with").all()
+            assert before["note"].dropna().str.contains("with 20 requests|with 12 requests|with 32 requests").all()
         run(fresh, server, limits)
         # every request was sent once: what the dead process had sent was found again
         sent = [r["params"] for batch in server.batches.values() for r in batch["requests"]]
         assert len(sent) == N_CELLS
     assert set(ok_cells(store).values()) == {1} and len(ok_cells(store)) == N_CELLS
     assert len(rows(store, "attempts")) == N_CELLS
+
+
+def test_ctrl_c_leaves_a_batch_with_the_service_and_finds_it_again(store):
+    class Slow(Dated):
+        def _shown(self, batch):
+            if batch["left"] == 10**6 - 3:
+                os.kill(os.getpid(), signal.SIGINT)
+            return super()._shown(batch)
+
+    with Slow(batch_polls=10**6) as server:
+        with pytest.raises(KeyboardInterrupt):
+            run(store, server)
+        assert status(store)["note"].dropna().tolist() == ["1 batch with 32 requests"] * 2
+        for batch in server.batches.values():
+            batch["left"] = 1
+        run(store, server)
+        assert len(server.batches) == 1
+    assert len(ok_cells(store)) == N_CELLS
 
 
 def test_a_batch_whose_answer_got_lost_is_not_paid_for_twice(store):

@@ -510,6 +510,8 @@ def test_answers_that_tell_their_condition_are_counted(store):
 
 def test_gold_answers_come_first_and_stand_apart(tmp_path):
     store = make_store(tmp_path, gold=True)
+    told = [problem for suite in store.suites.values() for problem in suite.problems]
+    assert not any("gold" in problem for problem in told)
     with FakeAnthropic() as server:
         run(store, server, repeats=1)
         n = len(server.bodies)

@@ -84,6 +84,7 @@ _CASE_KEYS = (
 _SUITE_KEYS = ("skill_name", "subject", "adjacent_concepts", "grounding_note")
 # what skillcomp itself writes beside the report's keys; it stands in ``extra``
 _OURS = ("perturbation",)
+_CASE_OURS = ("gold_answers",)  # answers with known verdicts: skillcomp.live.gold
 _CHECK_KEYS = ("id", "kind", "description", "goal")
 _ROUTING = "routing_cases"
 
@@ -215,7 +216,7 @@ class _Reader:
         words = {key: self.word(row, key, place) for key in VOCABULARY}
         self.pairing(words, place)
         checks, odd = self.checks(row, place)
-        extra = self.extra(row, _CASE_KEYS, place, quiet=routing)
+        extra = self.extra(row, _CASE_KEYS, place, quiet=routing, kept=_CASE_OURS)
         trigger = row.get("should_trigger")
         if not isinstance(trigger, bool | None):
             self.problems.append(

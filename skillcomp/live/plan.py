@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from skillcomp.errors import StudyError
@@ -65,24 +66,29 @@ class PlannedAgent(Record):
     prompt_version: str | None = None
 
 
-@dataclass
+@dataclass(slots=True)
 class Tried:
     """What the store holds for one cell.
 
     Attributes
     ----------
-    paid : list of str
+    paid : tuple of str
         Statuses of the replies that came, in order.
     n_errors : int
         Tries that brought none.
+    settled : bool
+        Whether a reply came in this run, which is not asked for once more.
     """
 
-    paid: list[str] = field(default_factory=list)
+    paid: tuple[str, ...] = ()
     n_errors: int = 0
+    settled: bool = False
 
     def is_done(self, again: Collection[str] = ()) -> bool:
         """Return whether nothing is left to ask; statuses in `again` are asked anew."""
-        return "ok" in self.paid or bool(self.paid and self.paid[-1] not in again)
+        if "ok" in self.paid or self.settled:
+            return True
+        return bool(self.paid) and self.paid[-1] not in again
 
 
 @dataclass(frozen=True)
@@ -288,7 +294,7 @@ def tries(store: RunStore) -> dict[Key, Tried]:
             continue
         key = Key(row["agent"] or "", row["case_id"], row["condition"], row["repeat"])
         if row["status"] in PAID:
-            found[key].paid.append(row["status"])
+            found[key].paid += (sys.intern(row["status"]),)
         else:
             found[key].n_errors += 1
     return found

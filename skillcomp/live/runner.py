@@ -106,7 +106,9 @@ def run(
     ``attempt_id`` is ``case_id/condition/repeat``, with the agent's name behind it in a study of
     several. A try that brought no answer is recorded with its error under ``.../error-1``, a
     question asked anew under ``.../again-1``. What a killed process can lose is what was under way
-    between the service and the disk: at most `concurrency` replies.
+    between the service and the disk: at most `concurrency` replies, and none in a batch. A reply
+    that arrives broken (half a body) is asked for again by the agent's retries; it cannot be kept
+    and its cost is not known here.
     """
     found = _suites(store, suites)
     wanted_again = _again(again)

@@ -45,14 +45,15 @@ class RunWork:
         settings: dict[str, Any],
         progress: bool,
     ) -> None:
-        self.store, self.plan, self.done, self.again = store, plan, dict(done), again
+        self.store, self.plan, self.again = store, plan, again
+        # all there from the start, so that memory does not grow with the answers
+        self.done = {cell.key: done.get(cell.key) or Tried() for cell in plan.cells}
         self.agents = {agent.name: agent for agent in agents}
         self.tallies = {agent.name: Tally() for agent in agents}
         self.settings, self.progress = settings, progress
         self.loaded = {at: arm.loaded(store) for at, arm in plan.arms.items()}
         self.in_a_row = 0
         self.stopped: str | None = None
-        self.settled: set[Key] = set()  # cells that were answered in this run, again or not
         self.given_up: set[str] = set()  # attempts that a batch did not answer often enough
 
     def open(self, agent: str | None = None) -> list[PlannedCell]:
@@ -61,8 +62,7 @@ class RunWork:
             cell
             for cell in self.plan.cells
             if agent in (None, cell.agent)
-            and cell.key not in self.settled
-            and not self.done.get(cell.key, Tried()).is_done(self.again)
+            and not self.done[cell.key].is_done(self.again)
         ]
 
     async def main(
@@ -142,8 +142,8 @@ class RunWork:
         await self.ledger.write("attempts", [attempt])
         self.tallies[cell.agent].add(reply)
         if reply.status in PAID:
-            tried.paid.append(reply.status)
-            self.settled.add(cell.key)
+            tried.paid += (reply.status,)
+            tried.settled = True
             self.bar.update()
         else:
             tried.n_errors += 1

@@ -41,7 +41,7 @@ def status(store: RunStore) -> pd.DataFrame:
     Parameters
     ----------
     store : RunStore
-        The study; it is only read.
+        The study; it is only read (a line that a crash has torn is mended by opening the store).
 
     Returns
     -------
@@ -187,7 +187,10 @@ def _under_way(store: RunStore, stage: str) -> dict[str, str]:
         what, _, name = purpose.partition(":")
         if what == stage:
             count[name.rsplit("#", 1)[0]].append(n)
-    return {name: f"{len(n)} batches with {sum(n)} requests" for name, n in count.items()}
+    return {
+        name: f"{len(n)} {'batch' if len(n) == 1 else 'batches'} with {sum(n)} requests"
+        for name, n in count.items()
+    }
 
 
 def writer(store: RunStore) -> str | None:
