@@ -183,7 +183,7 @@ def test_a_study_that_dies_with_a_batch_under_way_finds_it_again(store, moment, 
         fresh = sc.RunStore(store.path)
         before = status(fresh)
         if moment in ("intent", "created", "polled"):
-            assert before["note"].dropna().str.contains("with 20 requests|with 12 requests|with 32 requests").all()
+            assert before["note"].dropna().str.contains(r"with \d+ requests").all()
         run(fresh, server, limits)
         # every request was sent once: what the dead process had sent was found again
         sent = [r["params"] for batch in server.batches.values() for r in batch["requests"]]

@@ -61,8 +61,7 @@ class RunWork:
         return [
             cell
             for cell in self.plan.cells
-            if agent in (None, cell.agent)
-            and not self.done[cell.key].is_done(self.again)
+            if agent in (None, cell.agent) and not self.done[cell.key].is_done(self.again)
         ]
 
     async def main(
