@@ -144,11 +144,17 @@ def test_on_the_pilot_both_nulls_choose_four(pilot: sc.RunStore) -> None:
     row = cut[cut["chosen"]].iloc[0]
     assert (row["rule"], row["n"]) == ("any", 4)
     assert only(cut, "false_flags_baseline", 4)["estimate"] == pytest.approx(1 / 168)
+    assert (row["ci_low"], row["ci_high"]) == (3.5, 6.5)
+    # a second fresh passage shares a 3-gram only with its question
+    assert only(cut, "false_flags_fresh", 3)["estimate"] == pytest.approx(1 / 36)
     assert only(cut, "flagged_skill", 6)["estimate"] == pytest.approx(27 / 168)
     by = sc.overlap.calibrate(
         shared, attempts, passages=passages, skills=pilot.skills, by=["skill"], n_resamples=50
     )
     assert by.groupby("skill")["chosen"].sum().eq(1).all()
+    # six documents a skill: the choice stands, its limits are unknown
+    of_skill = by[by["chosen"]]
+    assert of_skill["ci_low"].isna().all() and of_skill["note"].str.contains("6 documents").all()
 
 
 def test_roc_points_are_counted_by_hand_and_end_in_the_corners() -> None:
@@ -161,3 +167,175 @@ def test_roc_points_are_counted_by_hand_and_end_in_the_corners() -> None:
     assert np.isnan(points["precision"].iloc[0])
     with pytest.raises(FrameError, match="no passage has the level 'frsh'"):
         sc.overlap.roc(shared, positive=["verbatim"], negative=["frsh"])
+
+
+def test_of_equal_cuts_of_the_share_the_middle_of_the_room_between_the_classes_is_taken() -> None:
+    # Fresh passages share runs of 8, copies of 12, so with n = 3 to 8 only the share keeps them
+    # apart, and every n does. Of equals the longest: at n = 8 a fresh passage has 1 of 33 8-grams
+    # in common, a copy 5 of 33; one cut lies between, (1 + 5) / 2 / 33.
+    passages = corpus({"verbatim": [12] * 20, "fresh": [8] * 20})
+    cut = calibrate(passages, answers([0] * 40), positive="verbatim", nulls="fresh")
+    chosen = cut[cut["chosen"]].iloc[0]
+    assert (chosen["rule"], chosen["n"]) == ("share", 8)
+    assert chosen["cut"] == pytest.approx(3 / 33)
+    # a few fresh passages (1 of 40) may be flagged; a cut that flags none is preferred to it
+    passages = corpus({"verbatim": [12] * 40, "fresh": [0] * 39 + [10]})
+    cut = calibrate(passages, answers([0] * 40), positive="verbatim", nulls="fresh")
+    shown = only(cut, "false_flags_fresh", 8, "share")
+    assert shown["estimate"] == 0
+    assert shown["cut"] == pytest.approx((3 + 5) / 2 / 33)  # between a run of 10 and of 12
+
+
+def test_any_comes_before_the_share_and_the_longer_n_before_the_shorter() -> None:
+    # copies share 12 tokens, clean texts none: every n and nearly every cut is as good
+    cut = calibrate(corpus({"verbatim": [12] * 20, "fresh": [0] * 20}), answers([0] * 40),
+                    positive="verbatim")  # fmt: skip
+    chosen = cut[cut["chosen"]].iloc[0]
+    assert (chosen["rule"], chosen["n"]) == ("any", 8)
+
+
+@pytest.mark.parametrize(
+    ("levels", "baseline"),
+    [
+        (LEVELS, [4] * 2 + [3] * 6 + [0] * 32),
+        ({"verbatim": [12] * 20, "near_copy": [9] * 12, "fresh": [8] * 20}, [7] * 9 + [0] * 11),
+        ({"verbatim": [12, 9, 5] * 7, "near_copy": [4] * 12, "fresh": [5, 0] * 9}, [0] * 20),
+    ],
+)
+def test_the_chosen_rule_is_one_of_the_rows_shown(
+    levels: dict[str, list[int]], baseline: list[int]
+) -> None:
+    cut = calibrate(corpus(levels), answers(baseline))
+    chosen = cut[cut["chosen"]].iloc[0]
+    shown = only(cut, "sensitivity", chosen["n"], chosen["rule"])
+    assert shown["cut"] == chosen["cut"] or np.isnan(chosen["cut"])
+    per_rule = cut[cut["measure"].eq("sensitivity")].groupby(["rule", "n"]).size()
+    assert per_rule.eq(1).all()
+    within = cut[cut["measure"].eq("sensitivity") & cut["rule"].eq("share")]["estimate"]
+    assert within.max() <= shown["estimate"] + 1e-12
+
+
+def test_what_a_passage_repeats_from_its_question_does_not_count() -> None:
+    passages = corpus(LEVELS)
+    fresh = passages["level"].eq("fresh")
+    asked = passages.assign(question=passages["text"].where(fresh))
+    assert only(calibrate(passages, answers([0] * 40)), "false_flags_fresh", 3)["estimate"] > 0
+    cut = calibrate(asked, answers([0] * 40))
+    assert only(cut, "false_flags_fresh", 3)["estimate"] == 0
+    assert only(cut, "sensitivity", 3)["estimate"] == 1
+
+
+def test_folds_in_which_nothing_keeps_the_limit_are_left_out_and_counted() -> None:
+    # One fresh passage of ten copies all of its words: 1 of 10 keeps a limit of a tenth, 1 of the 8
+    # in four training sets of five does not. The fifth leaves that document out and can choose.
+    passages = corpus({"verbatim": [12] * 10, "fresh": [39] + [0] * 9})
+    cut = calibrate(passages, answers([0] * 40), positive="verbatim", max_false_flags=0.1)
+    nested = cut[cut["measure"].str.startswith("nested")].set_index("measure")
+    assert nested["note"].str.contains("40 of 50 folds left out: no candidate kept").all()
+    assert nested.loc["nested_sensitivity", "estimate"] == 1
+    assert nested.loc["nested_sensitivity", "n_texts"] < 10
+
+
+def test_nested_rates_are_unknown_when_no_fold_is_left() -> None:
+    passages = corpus({"verbatim": [12] * 10, "fresh": [39] * 10})
+    cut = calibrate(passages, answers([0] * 40), positive="verbatim", max_false_flags=0.0)
+    nested = cut[cut["measure"].str.startswith("nested")]
+    assert nested[["estimate", "ci_low", "ci_high"]].isna().all(axis=None)
+    assert nested["note"].str.contains("50 of 50 folds left out").all()
+
+
+@pytest.mark.parametrize(("documents", "known"), [(9, False), (10, True)])
+def test_few_documents_give_the_choice_no_limits(documents: int, known: bool) -> None:
+    passages = corpus({"verbatim": [12] * 20, "fresh": [2] * documents})
+    row = calibrate(passages, answers([0] * 40), positive="verbatim").query("chosen").iloc[0]
+    assert row["estimate"] == 8
+    if known:
+        assert (row["ci_low"], row["ci_high"]) == (7.5, 8.5)
+    else:
+        assert np.isnan(row["ci_low"]) and np.isnan(row["ci_high"])
+        assert "no limits: 'fresh' come from 9 documents" in row["note"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_resamples": 0}, r"n_resamples: found 0; allowed: whole numbers of at least 1"),
+        ({"n_resamples": 10.5}, r"n_resamples: found 10.5; allowed"),
+        ({"ci_level": 95}, r"ci_level: found 95; allowed: above 0 and below 1, as 0.95"),
+        ({"ci_level": "0.95"}, r"ci_level: found '0.95'"),
+        ({"max_false_flags": 1}, r"max_false_flags: found 1; allowed: 0 to below 1"),
+        ({"seed": -1}, r"seed: found -1; allowed"),
+        ({"nulls": []}, r"nulls: found none; allowed: at least one name"),
+        ({"by": "level"}, r"by= found \['level'\]; allowed"),
+    ],
+)
+def test_settings_out_of_range_say_what_is_allowed(
+    options: dict[str, object], message: str
+) -> None:
+    attempts = answers([0] * 10)
+    shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, n=[3])
+    with pytest.raises(FrameError, match=message):
+        sc.overlap.calibrate(shared, attempts, passages=corpus(LEVELS), skills=SKILL, **options)  # type: ignore[arg-type]
+
+
+def test_scores_that_cannot_be_calibrated_are_named() -> None:
+    attempts = answers([0] * 10)
+    shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, n=[3, 4])
+
+    def given(scores: pd.DataFrame) -> pd.DataFrame:
+        return sc.overlap.calibrate(scores, attempts, passages=corpus(LEVELS), skills=SKILL)
+
+    with pytest.raises(
+        FrameError, match=r"shared has no rows; allowed: the rows of overlap\.score"
+    ):
+        given(shared.iloc[:0])
+    with pytest.raises(FrameError, match="column 'n': found '3'; allowed: whole numbers"):
+        given(shared.assign(n=shared["n"].astype(str)))
+    with pytest.raises(FrameError, match="shared needs a column 'share'; found: "):
+        given(shared.drop(columns="share"))
+    with pytest.raises(FrameError, match=r"1 rows stand there twice, .* 'baseline/0' and n = 3"):
+        given(pd.concat([shared, shared.head(1)]))
+    with pytest.raises(FrameError, match="attempt 'baseline/0' was not scored for every n"):
+        given(shared.iloc[1:])
+    with pytest.raises(FrameError, match="shared holds none of the attempts"):
+        given(shared.assign(attempt_id="other/" + shared["attempt_id"]))
+
+
+def test_one_level_or_condition_can_be_given_as_a_word() -> None:
+    passages, attempts = corpus(LEVELS), answers([0] * 40)
+    one = calibrate(passages, attempts, positive="verbatim", nulls="baseline")
+    listed = calibrate(passages, attempts, positive=["verbatim"], nulls=["baseline"])
+    pd.testing.assert_frame_equal(one, listed)
+    shared = sc.overlap.score(passages, skills=SKILL, n=[4])
+    pd.testing.assert_frame_equal(
+        sc.overlap.roc(shared, positive="verbatim", negative="fresh", n=4),
+        sc.overlap.roc(shared, positive=["verbatim"], negative=["fresh"], n=[4]),
+    )
+    with pytest.raises(FrameError, match="nothing was scored for n = '4'; there: 4"):
+        sc.overlap.roc(shared, positive="verbatim", negative="fresh", n="4")  # type: ignore[arg-type]
+
+
+def test_verdicts_that_cannot_be_flagged_are_named() -> None:
+    attempts = answers([12, 0], "skill")
+    shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, n=[6])
+    cut = pd.DataFrame({"chosen": [True], "n": [6], "rule": ["any"], "cut": [np.nan], "note": ""})
+    verdicts = attempts[["attempt_id"]].assign(passed=[True, False])
+
+    def refused(message: str, **change: pd.DataFrame) -> None:
+        frames = {"verdicts": verdicts, "shared": shared, "cut": cut, **change}
+        with pytest.raises(FrameError, match=message):
+            sc.overlap.flag(**frames)
+
+    refused("cut needs a column 'chosen'; found: ", cut=cut.drop(columns="chosen"))
+    refused("verdicts needs a column 'passed'", verdicts=verdicts.drop(columns="passed"))
+    refused("shared needs a column 'attempt_id'", shared=shared.drop(columns="attempt_id"))
+    refused("'passed': found 'yes' .2 rows.; allowed: True", verdicts=verdicts.assign(passed="yes"))
+    refused("2 rows stand there twice", shared=pd.concat([shared] * 2))
+    other = verdicts.assign(attempt_id=["a", "b"])
+    refused(
+        "no verdict is about an attempt in shared: .* 'a', shared has 'skill/0'", verdicts=other
+    )
+    refused("no row is marked chosen", cut=cut.assign(chosen=False))
+    refused("was not scored for n = 5", cut=cut.assign(n=5))
+    refused("2 rows are marked chosen", cut=pd.concat([cut] * 2))
+    refused("expected a pandas DataFrame, found NoneType", cut=None)  # type: ignore[arg-type]

@@ -139,6 +139,26 @@ def test_passages_need_no_prompt_and_keep_document_and_level() -> None:
     assert found.loc[found["n"].gt(7), "share"].isna().all()
 
 
+def test_what_stands_in_a_passages_question_does_not_count() -> None:
+    passages = pd.DataFrame(
+        {
+            "passage_id": ["p1", "p2"], "skill": "types", "level": "fresh",
+            "text": ["narrow unknown values leak"] * 2,
+            "question": ["Why narrow unknown values?", None],
+        }
+    )  # fmt: skip
+    # Shared 2-grams: narrow unknown, unknown values, values leak. The question holds the first two.
+    found = score(passages, skills=SKILLS, n=2)
+    assert found["n_shared"].tolist() == [1, 3]
+    assert found["share"].tolist() == pytest.approx([1 / 3, 1])
+    counted = score(passages, skills=SKILLS, n=2, exclude_prompt=False)
+    assert counted["n_shared"].tolist() == [3, 3]
+    without = score(passages.drop(columns="question"), skills=SKILLS, n=2)
+    pd.testing.assert_frame_equal(without, counted)
+    with pytest.raises(FrameError, match="column 'question': found 7; allowed: text, or missing"):
+        score(passages.assign(question=7), skills=SKILLS, n=2)
+
+
 def test_a_skill_record_serves_as_well_as_its_text() -> None:
     record = sc.records.Skill(slug="types", text=SKILLS["types"])
     texts = attempts("narrow unknown values")
@@ -181,6 +201,8 @@ def test_a_tokenizer_can_be_given() -> None:
         ({"texts": attempts("a").drop(columns="answer")}, r"attempts need a column 'answer'"),
         ({"texts": attempts("a").assign(case_id="types/01")}, r"'types/01' is not in cases .* Did"),
         ({"texts": pd.concat([attempts("a")] * 2)}, r"2 rows share a key"),
+        ({"n": "3"}, r"n: found '3'; allowed are whole numbers of at least 1"),
+        ({"n": 3.5}, r"n: found 3.5; allowed are whole numbers of at least 1"),
         ({"texts": ["a text"]}, r"expected a pandas DataFrame, found list"),
     ],
 )

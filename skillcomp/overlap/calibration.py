@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
 from skillcomp.contracts import check
 from skillcomp.errors import FrameError
 from skillcomp.ngrams import Tokenizer
+from skillcomp.overlap.checking import as_names, in_range, need, once
 from skillcomp.overlap.judging import calibration_rows
 from skillcomp.overlap.sample import Settings, make_sample
 from skillcomp.overlap.scoring import score
 from skillcomp.records import Skill
 
+NEEDED = ["kind", "attempt_id", "passage_id", "skill", "case_id", "condition", "document"]
+NEEDED += ["level", "n", "any_shared", "share", "n_tokens"]
 COLUMNS = {
     "rule": "str",
     "n": "Int64",
@@ -43,10 +47,10 @@ def calibrate(
     *,
     passages: pd.DataFrame,
     skills: Mapping[str, Skill | str],
-    positive: Sequence[str] = ("verbatim", "near_copy"),
-    nulls: Sequence[str] = ("baseline", "fresh"),
+    positive: str | Sequence[str] = ("verbatim", "near_copy"),
+    nulls: str | Sequence[str] = ("baseline", "fresh"),
     max_false_flags: float = 0.05,
-    by: Sequence[str] = (),
+    by: str | Sequence[str] = (),
     tokenizer: Tokenizer | None = None,
     ci_level: float = 0.95,
     n_resamples: int = 2000,
@@ -65,23 +69,24 @@ def calibrate(
     attempts : pandas.DataFrame
         The attempts that were scored. Only these take part, so a selection can be made here.
     passages : pandas.DataFrame
-        Passages frame: passage_id, skill, document, level, text. Scored here.
+        Passages frame: passage_id, skill, document, level, text. Scored here; what stands in the
+        question of a passage too does not count, as in :func:`score`.
     skills : mapping of str to Skill or str
         As in :func:`score`.
-    positive : sequence of str
+    positive : str or sequence of str
         Levels of passages that are copies.
-    nulls : sequence of str
+    nulls : str or sequence of str
         Levels of passages, or conditions of attempts, that are not.
     max_false_flags : float, default 0.05
         Largest rate of flagged texts allowed under each null.
-    by : sequence of str
+    by : str or sequence of str
         ``["skill"]`` calibrates each skill alone.
     tokenizer : callable, optional
         As in :func:`score`; give the one that scored the attempts.
     ci_level : float, default 0.95
         Level of the intervals.
     n_resamples, seed : int
-        Resamples of documents and cases behind the spread of the choice and the AUC.
+        Resamples of documents and cases behind the spread of the choice and the AUC; at least 1.
 
     Returns
     -------
@@ -90,8 +95,8 @@ def calibrate(
 
         rule : str, ``any`` (a shared n-gram flags) or ``share`` (a share of at least ``cut`` flags)
         n : Int64, tokens of the n-gram (not a number of texts: that is ``n_texts``)
-        cut : float64, for ``share``: the cut that finds most copies within the limit (of several,
-            the middle one)
+        cut : float64, for ``share``: the cut preferred for this n (see Notes); no row where none
+            finds a copy within the limit
         measure : str
             ``sensitivity`` among the copies and ``specificity`` among the passages of the nulls,
             by document; ``false_flags_<null>`` for each null, with its upper bound and, where the
@@ -99,21 +104,25 @@ def calibrate(
             ``false_flags_<null>_at_answer_length``, the same carried from short passages to texts
             as long as the answers; ``flagged_<name>`` for every other level and condition, where
             the truth is not known; ``auc`` of the share; ``nested_...``, the choice judged on
-            documents and cases that it was not made on; ``chosen_n_<null>``, the answer under one
-            null alone; ``chosen_n``, the answer.
+            documents and cases that it was not made on, without the folds in which nothing kept
+            the limit; ``chosen_n_<null>``, the answer under one null alone; ``chosen_n``, the
+            answer.
         estimate, ci_low, ci_high, ci_level : float64
         n_texts, n_clusters : float64, texts and documents or cases behind the row
         limit : float64, the limit where it applies
         chosen : bool, True in exactly one row (of each ``by``): measure ``chosen_n``, with the
             chosen n, rule and cut. Its interval is the spread of n over resamples, half a step
-            wider on each side; NaN with a note when nothing keeps the limit.
+            wider on each side; NaN with a note when nothing keeps the limit, and without limits
+            when a class has fewer than 10 documents or cases: so few hardly move the choice when
+            they are resampled, however unsure it is.
         method, note : str
 
     Raises
     ------
     FrameError
-        If a level or condition is not there, `shared` holds none of the attempts, or ``by`` names
-        something else than ``skill``.
+        If a level, condition or column is not there, `shared` is empty, holds none of the
+        attempts or one twice, ``by`` names something else than ``skill``, or a number is out of
+        range.
 
     See Also
     --------
@@ -123,7 +132,11 @@ def calibrate(
     Notes
     -----
     Chosen is the candidate with the highest sensitivity among those within the limit under every
-    null; of equals the rule ``any`` before ``share`` and the longer n-gram, which flags less.
+    null. Of equals, ``any`` comes before ``share``. Among rules of ``any`` the longer n-gram
+    follows, which flags less; among those of ``share`` the lowest rate under the worst null, then
+    the longer n-gram, then the middle one of the cuts that are left, as far from both classes as
+    can be. The rows shown for each n are chosen by the same order.
+
     Documents (a skill and topic) are the units of passages, cases those of attempts. Carrying a
     rate to another length assumes the same chance at each place of a text.
 
@@ -131,18 +144,14 @@ def calibrate(
     ----------
     Levels of reuse as in Clough and Stevenson 2011, doi:10.1007/s10579-009-9112-1.
     """
-    settings = Settings(
-        tuple(positive), tuple(nulls), _limit(max_false_flags), ci_level, n_resamples, seed
-    )
-    names = [by] if isinstance(by, str) else list(by)
+    settings = _settings(positive, nulls, max_false_flags, ci_level, n_resamples, seed)
+    names = list(as_names(by))
     if names not in ([], ["skill"]):
         raise FrameError(f"overlap.calibrate: by= found {names}; allowed: [] or ['skill'].")
-    wanted = shared["attempt_id"].isin(check(attempts, "attempts")["attempt_id"])
-    if shared["attempt_id"].notna().any() and not wanted.any():
-        raise FrameError("overlap.calibrate: shared holds none of the attempts.")
+    kept = _scored(shared, attempts)
     lengths = sorted(int(n) for n in shared["n"].unique())
     scored = score(passages, skills=skills, n=lengths, tokenizer=tokenizer)
-    every = pd.concat([shared[wanted], scored], ignore_index=True)
+    every = pd.concat([kept, scored], ignore_index=True)
     parts = []
     for slug, part in every.groupby("skill", sort=False) if names else [(None, every)]:
         rows = pd.DataFrame(calibration_rows(make_sample(part, settings), settings))
@@ -153,7 +162,43 @@ def calibrate(
     return pd.concat(parts, ignore_index=True)
 
 
-def _limit(max_false_flags: float) -> float:
-    if not 0.0 <= max_false_flags < 1.0:
-        raise FrameError(f"max_false_flags: found {max_false_flags!r}; allowed: 0 to below 1.")
-    return float(max_false_flags)
+def _settings(
+    positive: str | Sequence[str],
+    nulls: str | Sequence[str],
+    max_false_flags: float,
+    ci_level: float,
+    n_resamples: int,
+    seed: int,
+) -> Settings:
+    for what, found in (("positive", positive), ("nulls", nulls)):
+        if not as_names(found):
+            raise FrameError(f"overlap.calibrate: {what}: found none; allowed: at least one name.")
+    for what, number, least in (("n_resamples", n_resamples, 1), ("seed", seed, 0)):
+        if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or number < least:
+            raise FrameError(
+                f"overlap.calibrate: {what}: found {number!r}; "
+                f"allowed: whole numbers of at least {least}."
+            )
+    limit = in_range(max_false_flags, "max_false_flags", low=0.0, allowed="0 to below 1")
+    level = in_range(ci_level, "ci_level", low=1e-9, allowed="above 0 and below 1, as 0.95")
+    return Settings(as_names(positive), as_names(nulls), limit, level, n_resamples, seed)
+
+
+def _scored(shared: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of `shared` for the attempts given."""
+    what = "overlap.calibrate: shared"
+    need(shared, NEEDED, what=what)
+    if shared.empty:
+        raise FrameError(f"{what} has no rows; allowed: the rows of overlap.score for attempts.")
+    wanted = shared["attempt_id"].isin(check(attempts, "attempts")["attempt_id"])
+    if shared["attempt_id"].notna().any() and not wanted.any():
+        raise FrameError(f"{what} holds none of the attempts.")
+    kept = shared[wanted]
+    once(kept, what=what)
+    held = kept.groupby("attempt_id")["n"].size()
+    if len(held) and held.min() < shared["n"].nunique():
+        raise FrameError(
+            f"{what}: attempt '{held.idxmin()}' was not scored for every n; "
+            "allowed: the same n for all attempts."
+        )
+    return kept

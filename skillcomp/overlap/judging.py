@@ -17,6 +17,8 @@ from skillcomp.stats.thresholds import clean_needed, rate_by_document
 __all__ = ["calibration_rows"]
 
 N_SPLITS, N_REPEATS = 5, 10  # of the nested cross-validation
+FEW_UNITS = 10  # documents or cases of a class below which resampling them shows too little
+BLOCK = 250  # resamples worked on at once
 
 
 def calibration_rows(sample: Sample, settings: Settings) -> list[dict[str, Any]]:
@@ -35,9 +37,8 @@ def calibration_rows(sample: Sample, settings: Settings) -> list[dict[str, Any]]
     chooser = Chooser(sample, sample.nulls, settings.max_false_flags)
     ones = np.ones((1, sample.n_documents)), np.ones((1, sample.n_cases))
     chosen = int(chooser.choose(*ones)[0])
-    shown = _shown(sample, chooser, ones, chosen)
     rows: list[dict[str, Any]] = []
-    for candidate in shown:
+    for candidate in _shown(sample, chooser, ones):
         rows += _performance(sample, settings, candidate)
     for column, n in enumerate(sample.lengths):
         rows.append(_area(sample, settings, column, n))
@@ -47,20 +48,16 @@ def calibration_rows(sample: Sample, settings: Settings) -> list[dict[str, Any]]
     return rows
 
 
-def _shown(sample: Sample, chooser: Chooser, ones: Any, chosen: int) -> list[int]:
-    """Pick, for each n, the rule ``any`` and the cut of the share that finds most within limits."""
-    table = sample.candidates
-    sensitivity, *nulls = (rate[0] for rate in chooser.rates(*ones))
-    allowed = np.all([rate <= chooser.limit for rate in nulls], axis=0)
+def _shown(sample: Sample, chooser: Chooser, ones: Any) -> list[int]:
+    """Pick, for each n, the rule ``any`` and the preferred cut of the share."""
     picked = []
     for n in sample.lengths:
-        here = table["n"].eq(n).to_numpy()
-        picked.append(int(np.flatnonzero(here & table["rule"].eq("any").to_numpy())[0]))
-        cuts = np.flatnonzero(here & table["rule"].eq("share").to_numpy() & allowed)
-        if len(cuts):
-            best = cuts[sensitivity[cuts] >= sensitivity[cuts].max() - 1e-12]
-            picked.append(int(best[len(best) // 2]))  # as far from both classes as can be
-    return picked if chosen < 0 or chosen in picked else [*picked, chosen]
+        here = chooser.n == n
+        picked.append(int(np.flatnonzero(here & chooser.is_any)[0]))
+        by_share = int(chooser.choose(*ones, among=here & ~chooser.is_any)[0])
+        if by_share >= 0:
+            picked.append(by_share)
+    return picked
 
 
 def _row(
@@ -94,55 +91,39 @@ def _row(
 
 def _performance(sample: Sample, settings: Settings, candidate: int) -> list[dict[str, Any]]:
     """Judge one candidate: what it finds, what it flags under each null, and the other texts."""
-
-    def rate(group: Group, values: NDArray[Any]) -> Interval:
-        return rate_by_document(values.astype(float), group.units, ci_level=settings.ci_level)
-
-    rows = [
-        _row(
-            sample,
-            candidate,
-            "sensitivity",
-            rate(sample.positive, sample.positive.flags[:, candidate]),
-        )
-    ]
+    copies = _rate(settings, sample.positive, sample.positive.flags[:, candidate])
+    rows = [_row(sample, candidate, "sensitivity", copies)]
     clean = [group for group in sample.nulls if group.passages]
     if clean:
         joined = Group(
             "negative", True, *(np.concatenate([getattr(g, name) for g in clean])
                                 for name in ("flags", "share", "units", "tokens"))
         )  # fmt: skip
-        rows.append(
-            _row(sample, candidate, "specificity", rate(joined, ~joined.flags[:, candidate]))
-        )
+        kept = _rate(settings, joined, ~joined.flags[:, candidate])
+        rows.append(_row(sample, candidate, "specificity", kept))
     for group in sample.nulls:
-        flagged = rate(group, group.flags[:, candidate])
-        note = _enough(flagged, settings)
-        rows.append(
-            _row(
-                sample,
-                candidate,
-                f"false_flags_{group.name}",
-                flagged,
-                limit=settings.max_false_flags,
-                note=note,
-            )
-        )
-        if group.passages and sample.candidates["rule"].iloc[candidate] == "any":
-            longer = _at_length(sample, group, candidate, flagged)
-            rows.append(
-                _row(
-                    sample,
-                    candidate,
-                    f"false_flags_{group.name}_at_answer_length",
-                    longer,
-                    limit=settings.max_false_flags,
-                )
-            )
-    rows += [
-        _row(sample, candidate, f"flagged_{group.name}", rate(group, group.flags[:, candidate]))
-        for group in sample.others
-    ]
+        rows += _false_flags(sample, settings, candidate, group)
+    for group in sample.others:
+        flagged = _rate(settings, group, group.flags[:, candidate])
+        rows.append(_row(sample, candidate, f"flagged_{group.name}", flagged))
+    return rows
+
+
+def _rate(settings: Settings, group: Group, values: NDArray[Any]) -> Interval:
+    return rate_by_document(values.astype(float), group.units, ci_level=settings.ci_level)
+
+
+def _false_flags(
+    sample: Sample, settings: Settings, candidate: int, group: Group
+) -> list[dict[str, Any]]:
+    """Judge one candidate under one null; for passages, at the length of the answers too."""
+    flagged = _rate(settings, group, group.flags[:, candidate])
+    measure, limit = f"false_flags_{group.name}", settings.max_false_flags
+    note = _enough(flagged, settings)
+    rows = [_row(sample, candidate, measure, flagged, limit=limit, note=note)]
+    if group.passages and sample.candidates["rule"].iloc[candidate] == "any":
+        longer = _at_length(sample, group, candidate, flagged)
+        rows.append(_row(sample, candidate, f"{measure}_at_answer_length", longer, limit=limit))
     return rows
 
 
@@ -229,30 +210,43 @@ def _optimism(
         note = f"{few} documents or cases are too few for {N_SPLITS} folds"
         none = undefined(method, note, ci_level=settings.ci_level)
         return [_row(sample, chosen, f"nested_{name}", none) for name in names]
+    flagged, judged, left_out = _held_out(sample, settings, chooser)
+    note = f"{left_out} of {N_SPLITS * N_REPEATS} folds left out: no candidate kept the limit"
+    rows = []
+    for name, found, times, group in zip(names, flagged, judged, chooser.groups, strict=True):
+        some = times > 0
+        value = rate_by_document(
+            found[some] / times[some], group.units[some], ci_level=settings.ci_level
+        )
+        words = f"{method}; {note}" if left_out else method
+        rows.append(_row(sample, chosen, f"nested_{name}", value, note=words))
+    return rows
+
+
+def _held_out(
+    sample: Sample, settings: Settings, chooser: Chooser
+) -> tuple[list[NDArray[Any]], list[NDArray[Any]], int]:
+    """Return, by group, how often each text was flagged and judged while left out of the choice.
+
+    The third is the number of folds in which no candidate kept the limit; they judge nothing.
+    """
     flagged = [np.zeros(len(group.units)) for group in chooser.groups]
-    none_kept = 0
+    judged = [np.zeros(len(group.units)) for group in chooser.groups]
+    left_out = 0
     for repeat in range(N_REPEATS):
-        folds = [
-            _folds(sample.n_documents, settings.seed + repeat),
-            _folds(sample.n_cases, settings.seed + repeat),
-        ]
+        seed = settings.seed + repeat
+        folds = [_folds(sample.n_documents, seed), _folds(sample.n_cases, seed)]
         for fold in range(N_SPLITS):
             train = [(f != fold).astype(float)[None, :] for f in folds]
             picked = int(chooser.choose(*train)[0])
-            none_kept += picked < 0
+            if picked < 0:
+                left_out += 1
+                continue
             for index, group in enumerate(chooser.groups):
                 held = (folds[0] if group.passages else folds[1])[group.units] == fold
-                if picked >= 0:
-                    flagged[index][held] += group.flags[held, picked] / N_REPEATS
-    note = f"in {none_kept} folds no candidate kept the limit" if none_kept else ""
-    return [
-        _row(
-            sample, chosen, f"nested_{name}",
-            rate_by_document(share.clip(0, 1), group.units, ci_level=settings.ci_level),
-            note="; ".join(filter(None, [method, note])),
-        )
-        for name, share, group in zip(names, flagged, chooser.groups, strict=True)
-    ]  # fmt: skip
+                flagged[index][held] += group.flags[held, picked]
+                judged[index][held] += 1
+    return flagged, judged, left_out
 
 
 def _folds(n_units: int, seed: int) -> NDArray[np.intp]:
@@ -292,39 +286,59 @@ def _answer(
     sample: Sample, settings: Settings, chooser: Chooser, chosen: int, measure: str, note: str
 ) -> dict[str, Any]:
     """One choice with the spread of n over resampled documents and cases."""
+    limit, level = settings.max_false_flags, settings.ci_level
+    method = f"most sensitivity with false flags at most {limit:g} under each null; bootstrap of "
+    method += f"documents and cases, {settings.n_resamples} resamples, seed {settings.seed}"
+    if chosen < 0:
+        why = f"{note}: no n and rule keeps the false flags within {limit:g} and finds a copy"
+        return _row(sample, None, measure, undefined(method, why, ci_level=level))
+    picked = _again(sample, settings, chooser)
+    kept = picked[picked >= 0]
+    again = chooser.n[kept]
+    low = high = NAN
+    words, few = [note], _few(chooser)
+    if kept.size:
+        same = float(np.mean(again == chooser.n[chosen]))
+        any_share = float(np.mean(chooser.is_any[kept]))
+        words.append(f"chosen again in {same:.0%} of the resamples (rule 'any' in {any_share:.0%})")
+    if kept.size and not few:
+        tail = (1 - level) / 2
+        low, high = np.quantile(again, [tail, 1 - tail], method="inverted_cdf")
+    if kept.size < picked.size:
+        words.append(f"{picked.size - kept.size} resamples in which nothing kept the limit")
+    # n is a whole number: half a step to each side, so that the interval never has zero width
+    value = Interval(
+        float(chooser.n[chosen]), float(low) - 0.5, float(high) + 0.5, ci_level=level,
+        method=method, n=float(sum(len(g.units) for g in chooser.groups)),
+        n_clusters=float(sample.n_documents + sample.n_cases),
+    )  # fmt: skip
+    return _row(sample, chosen, measure, value, note="; ".join(filter(None, [*words, few])))
+
+
+def _again(sample: Sample, settings: Settings, chooser: Chooser) -> NDArray[np.intp]:
+    """Choose again in every resample of documents and cases."""
     rng = np.random.default_rng(settings.seed)
     draws = [
         rng.multinomial(size, np.full(size, 1 / size), settings.n_resamples).astype(float)
         if size else np.zeros((settings.n_resamples, 0))
         for size in (sample.n_documents, sample.n_cases)
     ]  # fmt: skip
-    picked = np.concatenate(
-        [
-            chooser.choose(draws[0][i : i + 250], draws[1][i : i + 250])
-            for i in range(0, settings.n_resamples, 250)
-        ]
+    starts = range(0, settings.n_resamples, BLOCK)
+    return np.concatenate(
+        [chooser.choose(draws[0][at : at + BLOCK], draws[1][at : at + BLOCK]) for at in starts]
     )
-    n_of = sample.candidates["n"].to_numpy()
-    again = n_of[picked[picked >= 0]]
-    method = f"most sensitivity with false flags at most {settings.max_false_flags:g} under each "
-    method += f"null; bootstrap of documents and cases, {settings.n_resamples} resamples, "
-    method += f"seed {settings.seed}"
-    if chosen < 0:
-        words = f"{note}: no n and rule keeps the false flags within {settings.max_false_flags:g}"
-        return _row(sample, None, measure, undefined(method, words, ci_level=settings.ci_level))
-    tail = (1 - settings.ci_level) / 2
-    low, high = np.quantile(again, [tail, 1 - tail], method="inverted_cdf")
-    same = float(np.mean(again == n_of[chosen]))
-    rules = sample.candidates["rule"].to_numpy()
-    any_share = float(np.mean(rules[picked[picked >= 0]] == "any"))
-    words = f"{note}; chosen again in {same:.0%} of the resamples (rule 'any' in {any_share:.0%})"
-    lost = int((picked < 0).sum())
-    if lost:
-        words += f"; {lost} resamples in which nothing kept the limit"
-    # n is a whole number: half a step to each side, so that the interval never has zero width
-    value = Interval(
-        float(n_of[chosen]), float(low) - 0.5, float(high) + 0.5, ci_level=settings.ci_level,
-        method=method, n=float(sum(len(g.units) for g in chooser.groups)),
-        n_clusters=float(sample.n_documents + sample.n_cases),
-    )  # fmt: skip
-    return _row(sample, chosen, measure, value, note=words)
+
+
+def _few(chooser: Chooser) -> str:
+    """Name the class with too few units for the bootstrap to show how unsure the choice is."""
+    counts = [len(np.unique(group.units)) for group in chooser.groups]
+    fewest = int(np.argmin(counts))
+    if counts[fewest] >= FEW_UNITS:
+        return ""
+    group = chooser.groups[fewest]
+    unit = "documents" if group.passages else "cases"
+    name = "copies" if fewest == 0 else f"'{group.name}'"
+    return (
+        f"no limits: {name} come from {counts[fewest]} {unit}, and a bootstrap of fewer than "
+        f"{FEW_UNITS} is falsely sure"
+    )

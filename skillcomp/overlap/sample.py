@@ -16,6 +16,7 @@ __all__ = ["Chooser", "Group", "Sample", "Settings", "make_sample"]
 
 Floats = NDArray[np.float64]
 MAX_CUTS = 200  # cuts of the share tried for each n
+TIE = 1e-12  # rates that differ by less are equal
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Sample:
     Attributes
     ----------
     candidates : pandas.DataFrame
-        rule, n, cut: ``any`` before ``share``, longer n-grams first.
+        rule, n, cut: ``any`` before ``share``, longer n-grams first, cuts ascending.
     lengths : tuple of int
         The n-gram lengths, ascending.
     positive : Group
@@ -171,7 +172,7 @@ def _nulls(index: pd.Index, settings: Settings) -> NDArray[np.bool_]:
 
 
 def _candidates(lengths: Sequence[int], share: Floats, judged: NDArray[np.bool_]) -> pd.DataFrame:
-    """List the rules tried; ``any`` first and longer n-grams first, for ties."""
+    """List the rules tried, in the order that `Chooser` relies on for ties."""
     rows = [("any", n, NAN) for n in reversed(lengths)]
     for column, n in reversed(list(enumerate(lengths))):
         values = np.unique(share[judged, column])
@@ -191,12 +192,19 @@ def _flags(
 
 
 class Chooser:
-    """Chooses a candidate under weights of the units, as often as asked."""
+    """Chooses a candidate under weights of the units, as often as asked.
+
+    Preferred is the most sensitivity among the candidates within the limit under every null. Of
+    equals: ``any`` before ``share``; for ``any`` the longer n; for ``share`` the lowest rate under
+    the worst null, then the longer n, then the middle one of the cuts that are left.
+    """
 
     def __init__(self, sample: Sample, nulls: Sequence[Group], limit: float) -> None:
         self.limit = limit
         self.groups = [sample.positive, *nulls]
         self.tables = [_counts(group, sample.n_units(group)) for group in self.groups]
+        self.is_any = sample.candidates["rule"].eq("any").to_numpy()
+        self.n: NDArray[np.int64] = sample.candidates["n"].to_numpy(dtype=np.int64)
 
     def rates(self, documents: Floats, cases: Floats) -> list[Floats]:
         """Return the flagged share of each group by candidate; one row per row of weights."""
@@ -207,14 +215,36 @@ class Chooser:
                 found.append((weights @ flagged) / (weights @ texts)[:, None])
         return found
 
-    def choose(self, documents: Floats, cases: Floats) -> NDArray[np.intp]:
-        """Return the chosen candidate for each row of weights; -1 where none keeps the limit."""
+    def choose(
+        self, documents: Floats, cases: Floats, *, among: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.intp]:
+        """Return the preferred candidate for each row of weights, -1 where none will do.
+
+        None will do where no candidate within the limit finds a copy. `among` marks the
+        candidates to choose from, by default all.
+        """
         sensitivity, *nulls = self.rates(documents, cases)
-        allowed = np.all([rate <= self.limit for rate in nulls], axis=0)
-        gain = np.where(allowed & np.isfinite(sensitivity), sensitivity, -1.0)
-        best = np.argmax(gain >= gain.max(axis=1, keepdims=True) - 1e-12, axis=1)
+        worst = np.max(nulls, axis=0)
+        allowed = (worst <= self.limit) & np.isfinite(sensitivity)
+        if among is not None:
+            allowed &= among
+        gain = np.where(allowed, sensitivity, -1.0)
         usable = gain.max(axis=1) > 0
-        return np.where(usable, best, -1)
+        tied = gain >= gain.max(axis=1, keepdims=True) - TIE
+        # candidates stand with `any` and the longer n first
+        picked = np.argmax(tied & self.is_any, axis=1)
+        by_share = np.flatnonzero(usable & ~(tied & self.is_any).any(axis=1))
+        if by_share.size:
+            picked[by_share] = self._middle_cut(tied[by_share], worst[by_share])
+        return np.where(usable, picked, -1)
+
+    def _middle_cut(self, tied: NDArray[np.bool_], worst: Floats) -> NDArray[np.intp]:
+        worst = np.where(tied, worst, np.inf)
+        kept = tied & (worst <= worst.min(axis=1, keepdims=True) + TIE)
+        kept &= self.n == np.where(kept, self.n, 0).max(axis=1, keepdims=True)
+        place = kept.sum(axis=1, keepdims=True) // 2 + 1
+        middle = kept.cumsum(axis=1) == place
+        return np.asarray(np.argmax(middle, axis=1))
 
 
 def _counts(group: Group, n_units: int) -> tuple[Floats, Floats]:

@@ -46,7 +46,8 @@ def score(
     ----------
     texts : pandas.DataFrame
         Attempts (attempt_id, skill, case_id, condition, answer) or passages (passage_id, skill,
-        level, text); other columns of the two contracts may be missing.
+        level, text, and the question that the passage answers where there was one); other columns
+        of the two contracts may be missing.
     skills : mapping of str to Skill or str
         The skill's slug, and its record or the text of its SKILL.md as loaded.
     cases : pandas.DataFrame, optional
@@ -54,8 +55,9 @@ def score(
     n : iterable of int, default 3 to 12
         Lengths of n-grams, in content tokens.
     exclude_prompt : bool, default True
-        Leave out n-grams that stand in the case's prompt too: an answer may repeat its question.
-        Passages have no prompt.
+        Leave out n-grams that stand in the prompt too: an answer may repeat its question. The
+        prompt of an attempt is that of its case, the prompt of a passage its ``question``; a
+        passage without one (no such column, or missing) has nothing left out.
     tokenizer : callable, optional
         From str to list of str. By default `skillcomp.ngrams.tokenize`, the source report's rule.
 
@@ -84,9 +86,8 @@ def score(
     ------
     FrameError
         When `texts` is neither kind of frame or breaks its contract, a skill is not in `skills` or
-        has no text, or a prompt to exclude is not to be had.
-    ValueError
-        When `n` holds no lengths, or one that is not a whole number of at least 1.
+        has no text, a prompt to exclude is not to be had, or `n` holds no lengths, or one that
+        is not a whole number of at least 1.
 
     Notes
     -----
@@ -119,9 +120,9 @@ def score(
     """
     kind, column = _kind(texts)
     frame = check(texts, f"{kind}s")
-    lengths = check_n(n)
+    lengths = _lengths(n)
     slugs, source_of = _sources(frame["skill"], skills)
-    prompts, prompt_of = _prompts(frame, cases, kind == "attempt" and exclude_prompt)
+    prompts, prompt_of = _prompts(frame, cases, kind) if exclude_prompt else ([], None)
     missing = frame[column].isna().to_numpy()
     found = match(
         frame[column].fillna("").tolist(),
@@ -158,6 +159,18 @@ def _kind(texts: pd.DataFrame) -> tuple[str, str]:
     return kind, column
 
 
+def _lengths(n: Iterable[int] | int) -> Ints:
+    try:
+        return check_n(n)
+    except ValueError as error:
+        raise FrameError(f"overlap.score: {error}") from error
+    except TypeError:
+        raise FrameError(
+            f"overlap.score: n: found {n!r}; allowed are whole numbers of at least 1, "
+            "as range(3, 13)."
+        ) from None
+
+
 def _sources(named: pd.Series, skills: Mapping[str, Skill | str]) -> tuple[list[str], Ints]:
     """Return the skills that the texts name, and for each text which of them is its own."""
     codes, slugs = pd.factorize(named)
@@ -182,11 +195,11 @@ def _text(skill: Skill | str, slug: str) -> str:
 
 
 def _prompts(
-    frame: pd.DataFrame, cases: pd.DataFrame | None, wanted: bool
+    frame: pd.DataFrame, cases: pd.DataFrame | None, kind: str
 ) -> tuple[list[str], Ints | None]:
-    """Return the prompts that the attempts answered, and for each attempt which is its own."""
-    if not wanted:
-        return [], None
+    """Return the prompts that the texts answered, and for each text which is its own."""
+    if kind == "passage":
+        return _questions(frame)
     if cases is None:
         raise FrameError(
             "exclude_prompt=True leaves out what an answer repeats from its prompt and needs the "
@@ -204,6 +217,18 @@ def _prompts(
             + ("" if first in table.index else suggest(first, table.index))
         )
     return prompts.tolist(), codes.astype(np.int64)
+
+
+def _questions(frame: pd.DataFrame) -> tuple[list[str], Ints | None]:
+    if "question" not in frame.columns:
+        return [], None
+    codes, questions = pd.factorize(frame["question"])
+    wrong = [question for question in questions if not isinstance(question, str)]
+    if wrong:
+        raise FrameError(
+            f"texts, column 'question': found {wrong[0]!r}; allowed: text, or missing for none."
+        )
+    return list(questions), codes.astype(np.int64)
 
 
 def _long(
