@@ -1,14 +1,12 @@
 """The contract of every frame: columns, dtypes, allowed values, keys; and the check of them.
 
-The tables below are the single statement of what a frame of each kind looks like.
+``skillcomp.shapes`` is the single statement of what a frame of each kind looks like.
 ``skillcomp.frames`` builds frames that keep it, ``check`` brings a researcher's own DataFrame
 under it and reports everything that is wrong at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
@@ -18,260 +16,11 @@ import pandera.pandas as pa
 from pandera.errors import SchemaErrors
 
 from skillcomp.columns import Columns, absent
+from skillcomp.conversion import Unfit, convert, show
 from skillcomp.errors import FrameError, suggest
-from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS
+from skillcomp.shapes import CONTRACTS, TIME, Contract
 
-TIME: Any = "datetime64[us, UTC]"
-_MAX_SHOWN = 5  # distinct bad values named in a message
-
-
-@dataclass(frozen=True)
-class Contract:
-    """What a frame of one kind holds.
-
-    Attributes
-    ----------
-    columns : dict of str to str
-        Column name to pandas dtype, in order.
-    required : tuple of str
-        Columns that must be there and hold no missing value; others are added as NA.
-    unique : tuple of str
-        Columns that together name a row.
-    allowed : dict of str to tuple
-        Closed vocabularies; NA is allowed beside them unless the column is required.
-    ranges : dict of str to (float, float)
-        Closed ranges of numeric columns.
-    """
-
-    columns: Mapping[str, str]
-    required: tuple[str, ...]
-    unique: tuple[str, ...] = ()
-    allowed: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-
-
-_KINDS = ("positive", "negative")
-_GOALS = ("outcome", "process", "style", "efficiency")
-_TRANSFER = ("near", "far")
-_GRADER_COLUMNS = {
-    "grader": "str",
-    "grader_kind": "str",
-    "grader_model": "str",
-    "grader_family": "str",
-    "grader_version": "str",
-    "round": "Int64",
-}
-_POSITIVE = (0.0, float("inf"))
-_COUNT = (0.0, float("inf"))
-
-CONTRACTS: Mapping[str, Contract] = {
-    "cases": Contract(
-        columns={
-            "skill": "str",
-            "suite": "str",
-            "case_id": "str",
-            "prompt": "str",
-            "dimension": "str",
-            "comprehension_dimension": "str",
-            "concept_field": "str",
-            "transfer": "str",
-            "criticality": "str",
-            "bloom": "str",
-            "schema_weight": "float64",
-            "contrast_of": "str",
-            "should_trigger": "boolean",
-            "n_checks": "Int64",
-        },
-        required=("skill", "case_id"),
-        unique=("case_id",),
-        allowed={
-            "comprehension_dimension": DIMENSIONS,
-            "concept_field": CONCEPT_FIELDS,
-            "transfer": _TRANSFER,
-        },
-        ranges={"n_checks": _COUNT, "schema_weight": _POSITIVE},
-    ),
-    "checks": Contract(
-        columns={
-            "skill": "str",
-            "case_id": "str",
-            "check_id": "str",
-            "check_kind": "str",
-            "goal": "str",
-            "description": "str",
-        },
-        required=("skill", "case_id", "check_id"),
-        unique=("case_id", "check_id"),
-        allowed={"check_kind": _KINDS, "goal": _GOALS},
-    ),
-    "attempts": Contract(
-        columns={
-            "attempt_id": "str",
-            "skill": "str",
-            "case_id": "str",
-            "condition": "str",
-            "repeat": "Int64",
-            "sitting": "str",
-            "loaded_skill": "str",
-            "source_attempt_id": "str",
-            "perturbation": "str",
-            "agent": "str",
-            "agent_model": "str",
-            "agent_family": "str",
-            "status": "str",
-            "stop_reason": "str",
-            "answer": "str",
-            "n_words": "Int64",
-            "input_tokens": "Int64",
-            "cached_tokens": "Int64",
-            "output_tokens": "Int64",
-            "cost_usd": "float64",
-            "seconds": "float64",
-            "triggered": "boolean",
-            "n_commands": "Int64",
-            "started_at": TIME,
-        },
-        required=("attempt_id", "skill", "case_id", "condition"),
-        unique=("attempt_id",),
-        allowed={"status": ("ok", "error", "refused", "truncated", "paused", "timeout")},
-        ranges={
-            "repeat": (1, float("inf")),
-            "n_words": _COUNT,
-            "input_tokens": _COUNT,
-            "cached_tokens": _COUNT,
-            "output_tokens": _COUNT,
-            "cost_usd": _COUNT,
-            "seconds": _COUNT,
-            "n_commands": _COUNT,
-        },
-    ),
-    "verdicts": Contract(
-        columns={
-            "attempt_id": "str",
-            "skill": "str",
-            "case_id": "str",
-            "condition": "str",
-            "repeat": "Int64",
-            "check_id": "str",
-            "check_kind": "str",
-            "goal": "str",
-            **_GRADER_COLUMNS,
-            "batch": "str",
-            "item": "str",
-            "order": "Int64",
-            "status": "str",
-            "passed": "boolean",
-            "score": "float64",
-            "evidence_quote": "str",
-            "evidence_found": "boolean",
-            "rationale": "str",
-            "borderline": "boolean",
-            "cost_usd": "float64",
-            "graded_at": TIME,
-        },
-        required=("attempt_id", "skill", "case_id", "condition", "check_id", "grader"),
-        unique=("attempt_id", "check_id", "grader", "grader_version", "round"),
-        allowed={
-            "check_kind": _KINDS,
-            "goal": _GOALS,
-            "status": ("ok", "malformed", "error", "refused"),
-        },
-        ranges={
-            "repeat": (1, float("inf")),
-            "round": (1, float("inf")),
-            "cost_usd": _COUNT,
-        },
-    ),
-    "outcomes": Contract(
-        columns={
-            "attempt_id": "str",
-            "skill": "str",
-            "case_id": "str",
-            "condition": "str",
-            "repeat": "Int64",
-            **_GRADER_COLUMNS,
-            "comprehension_dimension": "str",
-            "transfer": "str",
-            "contrast_of": "str",
-            "n_checks": "Int64",
-            "n_passed": "Int64",
-            "n_missing": "Int64",
-            "share_passed": "float64",
-            "passed": "boolean",
-        },
-        required=("skill", "case_id", "condition"),
-        unique=("attempt_id", "grader", "grader_version", "round"),
-        allowed={"comprehension_dimension": DIMENSIONS, "transfer": _TRANSFER},
-        ranges={
-            "repeat": (1, float("inf")),
-            "round": (1, float("inf")),
-            "n_checks": _COUNT,
-            "n_passed": _COUNT,
-            "n_missing": _COUNT,
-            "share_passed": (0.0, 1.0),
-        },
-    ),
-    "gold": Contract(
-        columns={
-            "attempt_id": "str",
-            "check_id": "str",
-            "labeller": "str",
-            "passed": "boolean",
-            "borderline": "boolean",
-            "inclusion_probability": "float64",
-            "note": "str",
-        },
-        required=("attempt_id", "check_id"),
-        unique=("attempt_id", "check_id", "labeller"),
-        ranges={"inclusion_probability": (0.0, 1.0)},
-    ),
-    "pairwise": Contract(
-        columns={
-            "skill": "str",
-            "case_id": "str",
-            "grader": "str",
-            "grader_family": "str",
-            "order": "Int64",
-            "first": "str",
-            "second": "str",
-            "winner": "str",
-            "winner_position": "Int64",
-            "rationale": "str",
-        },
-        required=("case_id", "first", "second"),
-        unique=("case_id", "grader", "order", "first", "second"),
-        allowed={"winner_position": (1, 2)},
-        ranges={"order": (1, float("inf"))},
-    ),
-    "passages": Contract(
-        columns={
-            "passage_id": "str",
-            "skill": "str",
-            "document": "str",
-            "level": "str",
-            "text": "str",
-        },
-        required=("passage_id", "skill", "level"),
-        unique=("passage_id",),
-    ),
-    "estimates": Contract(
-        columns={
-            "measure": "str",
-            "estimate": "float64",
-            "ci_low": "float64",
-            "ci_high": "float64",
-            "ci_level": "float64",
-            "n": "float64",
-            "n_clusters": "float64",
-            "p_value": "float64",
-            "p_adjusted": "float64",
-            "method": "str",
-            "note": "str",
-        },
-        required=(),
-        ranges={"ci_level": (0.0, 1.0), "p_value": (0.0, 1.0), "p_adjusted": (0.0, 1.0)},
-    ),
-}
+__all__ = ["CONTRACTS", "TIME", "Contract", "check", "checked", "empty"]
 
 
 def empty(kind: str) -> pd.DataFrame:
@@ -305,7 +54,8 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     Raises
     ------
     FrameError
-        With one sentence a problem: the column, the values found, the allowed ones.
+        With one sentence a problem: the column, the values found, the allowed ones. A column that
+        has an optional one's name in another spelling (``Passed``) is a problem, too.
 
     Examples
     --------
@@ -356,12 +106,13 @@ def checked(frame: pd.DataFrame, kind: str) -> tuple[pd.DataFrame, Columns]:
     for name, dtype in contract.columns.items():
         if name in source.columns:
             try:
-                columns[name] = _convert(source[name], dtype)
-            except _Unfit as unfit:
+                columns[name] = convert(source[name], dtype)
+            except Unfit as unfit:
                 problems.append(f"column '{name}': {unfit}")
         elif name in contract.required:
             problems.append(_missing(name, source, contract))
         else:
+            problems += _misspelt(name, source, contract)
             columns[name] = absent(dtype, len(source))
     # pandas copies a column of either frame before it changes
     whole = pd.DataFrame(columns, index=source.index, copy=False)
@@ -384,12 +135,8 @@ def _keeps(columns: Columns, frame: pd.DataFrame, given: list[str], contract: Co
         not any(frame[name].hasnans for name in given if name in contract.required)
         and all(columns.within(k, v) for k, v in contract.allowed.items() if k in given)
         and all(columns.between(k, *v) for k, v in contract.ranges.items() if k in given)
-        and (not set(unique) <= set(frame.columns) or columns.distinct(unique))
+        and (not unique or not set(unique) <= set(frame.columns) or columns.distinct(unique))
     )
-
-
-class _Unfit(Exception):
-    """A column cannot be brought to its dtype without loss."""
 
 
 def _contract(kind: str) -> Contract:
@@ -406,90 +153,21 @@ def _message(kind: str, problems: list[str]) -> str:
     return f"{kind} frame, {many}:\n" + "\n".join(f"- {problem}" for problem in problems)
 
 
+def _misspelt(name: str, frame: pd.DataFrame, contract: Contract) -> list[str]:
+    """Tell a column that is there under another spelling from one that is not there."""
+    plain = name.replace("_", "")
+    others = [str(c) for c in frame.columns if c not in contract.columns]
+    same = [c for c in others if "".join(x for x in c.casefold() if x.isalnum()) == plain]
+    return (
+        [f"column '{same[0]}' looks like '{name}': rename it, or it is not read."] if same else []
+    )
+
+
 def _missing(name: str, frame: pd.DataFrame, contract: Contract) -> str:
     others = [str(c) for c in frame.columns if c not in contract.columns]
     near = get_close_matches(name, others, n=1)
     hint = f" Is it '{near[0]}'?" if near else ""
     return f"column '{name}' is missing; required: {', '.join(contract.required)}.{hint}"
-
-
-def _show(values: pd.Series) -> str:
-    """Name the distinct bad values and how many rows hold them."""
-    distinct = list(dict.fromkeys(values.tolist()))
-    shown = ", ".join(_literal(v) for v in distinct[:_MAX_SHOWN])
-    more = f" and {len(distinct) - _MAX_SHOWN} more" if len(distinct) > _MAX_SHOWN else ""
-    rows = "1 row" if len(values) == 1 else f"{len(values)} rows"
-    return f"{shown}{more} ({rows})"
-
-
-def _literal(value: Any) -> str:
-    text = repr(value.item() if hasattr(value, "item") else value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _convert(values: pd.Series, dtype: Any) -> pd.Series:
-    """Bring a column to its dtype where nothing is lost, else say which values stand in the way."""
-    if str(values.dtype) == dtype:
-        return values
-    if (dtype, values.dtype.kind) in {("boolean", "b"), ("Int64", "i"), ("float64", "i")}:
-        converted: pd.Series = values.astype(dtype)
-        return converted
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        values = pd.Series(values.astype(values.cat.categories.dtype))
-    present = values.dropna()
-    if present.empty:
-        absent: pd.Series = pd.Series(None, index=values.index, dtype=dtype)
-        return absent
-    match dtype:
-        case "str":
-            return _to_text(values, present)
-        case "boolean":
-            return _to_boolean(values, present)
-        case "Int64" | "float64":
-            return _to_number(values, present, dtype)
-        case _:
-            return _to_time(values, present)
-
-
-def _to_text(values: pd.Series, present: pd.Series) -> pd.Series:
-    if isinstance(values.dtype, pd.StringDtype):
-        return values.astype("str")
-    bad = present[~present.map(lambda v: isinstance(v, str | int) and not isinstance(v, bool))]
-    if len(bad):
-        raise _Unfit(f"found {_show(bad)}; expected text.")
-    return present.map(str).astype("str").reindex(values.index)
-
-
-def _to_boolean(values: pd.Series, present: pd.Series) -> pd.Series:
-    fits = present.map(lambda v: not isinstance(v, str) and v in (0, 1))
-    if not fits.all():
-        raise _Unfit(
-            f"found {_show(present[~fits.astype(bool)])}; allowed: True, False or missing."
-        )
-    return present.astype(bool).astype("boolean").reindex(values.index)
-
-
-def _to_number(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
-    if isinstance(values.dtype, pd.StringDtype) or present.map(type).isin([str, bool]).any():
-        raise _Unfit(f"found {_show(present)}; expected numbers.")
-    numbers = pd.to_numeric(present, errors="coerce").astype("float64")
-    bad = present[numbers.isna() | ((numbers % 1 != 0) if dtype == "Int64" else False)]
-    if len(bad):
-        what = "whole numbers" if dtype == "Int64" else "numbers"
-        raise _Unfit(f"found {_show(bad)}; expected {what}.")
-    if dtype == "float64":
-        return numbers.reindex(values.index)
-    return present.astype("Int64").reindex(values.index)
-
-
-def _to_time(values: pd.Series, present: pd.Series) -> pd.Series:
-    if pd.api.types.is_numeric_dtype(values.dtype):
-        raise _Unfit(f"found {_show(present)}; expected times (ISO 8601).")
-    times = pd.to_datetime(present, errors="coerce", utc=True, format="ISO8601")
-    bad = present[times.isna()]
-    if len(bad):
-        raise _Unfit(f"found {_show(bad)}; expected times (ISO 8601).")
-    return times.astype(TIME).reindex(values.index)
 
 
 @cache
@@ -502,7 +180,7 @@ def _schema(kind: str) -> pa.DataFrameSchema:
             checks.append(pa.Check.isin(contract.allowed[name]))
         if name in contract.ranges:
             checks.append(pa.Check.in_range(*contract.ranges[name]))
-        # dtypes were settled by _convert, so pandera is left the values
+        # dtypes were settled by convert, so pandera is left the values
         columns[name] = pa.Column(
             None, checks=checks, nullable=name not in contract.required, required=False
         )
@@ -529,7 +207,23 @@ def _violations(frame: pd.DataFrame, kind: str) -> list[str]:
                 f"key ({', '.join(contract.unique)}): {int(doubled.sum())} rows share a key; "
                 f"the first: {first}."
             )
+        problems += _repeated(frame, contract)
     return problems
+
+
+def _repeated(frame: pd.DataFrame, contract: Contract) -> list[str]:
+    """Rows without an id must differ in the columns that stand in for it."""
+    if not contract.otherwise or not set(contract.otherwise) <= set(frame.columns):
+        return []
+    nameless = frame[contract.unique[0]].isna() & frame["repeat"].notna()
+    twice = frame.loc[nameless].duplicated(list(contract.otherwise), keep=False)
+    if not twice.any():
+        return []
+    first = frame.loc[nameless].loc[twice, list(contract.otherwise)].iloc[0].dropna()
+    return [
+        f"rows without {contract.unique[0]}: {int(twice.sum())} are alike in "
+        f"({', '.join(contract.otherwise)}); the first: {first.astype(str).to_dict()}."
+    ]
 
 
 def _sentence(
@@ -537,7 +231,7 @@ def _sentence(
 ) -> str:
     if rule.startswith("not_nullable"):
         return f"column '{name}': missing in {int(frame[name].isna().sum())} rows; it is required."
-    found = _show(rows["failure_case"])
+    found = show(rows["failure_case"])
     if name in contract.allowed:
         allowed = contract.allowed[name]
         hint = suggest(str(rows["failure_case"].iloc[0]), [str(a) for a in allowed])

@@ -19,6 +19,7 @@ from skillcomp.estimates import (
     groups,
     listed,
     require_columns,
+    require_one_agent,
     require_one_grader,
     row,
 )
@@ -52,7 +53,8 @@ def case_table(outcomes: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFram
         the attempts that have one; NaN without).
     """
     twin = outcomes["contrast_of"]
-    cluster = twin.where(twin.notna(), outcomes["case_id"])
+    alone = twin.isna()
+    cluster = outcomes["case_id"] if alone.all() else twin.where(~alone, outcomes["case_id"])
     names = list(dict.fromkeys([*by, *_KEYS, "condition"]))
     keyed = outcomes.assign(cluster=cluster)[names].reset_index(drop=True)
     code, first = Columns(keyed).groups(names)
@@ -176,6 +178,7 @@ def _prepared(outcomes: pd.DataFrame, names: list[str], value: str, what: str) -
     given = check(outcomes, "outcomes")
     require_columns(given, names, what)
     require_one_grader(given, names, what)
+    require_one_agent(given, names, what)
     return given
 
 

@@ -29,10 +29,6 @@ def listed(by: str | Sequence[str] | None) -> list[str]:
 def require_columns(frame: pd.DataFrame, names: Sequence[str], what: str) -> None:
     """Raise FrameError when one of ``names`` is not a column of ``frame``."""
     for name in names:
-        if name in RESERVED:
-            raise FrameError(
-                f"{what}: by= names '{name}', which is a column of the result. Rename yours."
-            )
         if name not in frame.columns:
             raise FrameError(
                 f"{what}: there is no column '{name}'; there: {', '.join(map(str, frame.columns))}."
@@ -52,6 +48,11 @@ def require_one_grader(frame: pd.DataFrame, by: Sequence[str], what: str) -> Non
     what : str
         The analysis, for the message.
     """
+    for name in by:
+        if name in RESERVED:
+            raise FrameError(
+                f"{what}: by= names '{name}', which is a column of the result. Rename yours."
+            )
     kept: list[str] = []
     for name in GRADER:
         if name not in frame.columns:
@@ -71,6 +72,28 @@ def require_one_grader(frame: pd.DataFrame, by: Sequence[str], what: str) -> Non
                 f"Add '{name}' to by=, or select one first: pooling them would hide their "
                 "differences."
             )
+
+
+def require_one_agent(frame: pd.DataFrame, by: Sequence[str], what: str) -> None:
+    """Raise FrameError when answers of several agents would be taken for repeats of one.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        An outcomes frame.
+    by : sequence of str
+        The columns by which the analysis keeps rows apart.
+    what : str
+        The analysis, for the message.
+    """
+    if "agent" in by or "agent" not in frame.columns:
+        return
+    found = sorted(map(str, frame["agent"].unique()))
+    if len(found) > 1:
+        raise FrameError(
+            f"{what}: the frame holds answers of more than one agent: {', '.join(found)}. "
+            "Add 'agent' to by=, or select one first: they are no repeats of each other."
+        )
 
 
 def groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:

@@ -16,6 +16,7 @@ from skillcomp.contracts import check
 from skillcomp.deltas import paired, rates
 from skillcomp.errors import FrameError, suggest
 from skillcomp.estimates import groups, listed, require_columns, require_one_grader
+from skillcomp.pairing import FALLBACK
 from skillcomp.records import DIMENSIONS, SCHEMA_WEIGHTS
 
 __all__ = ["aggregate", "cases", "decide", "dimensions"]
@@ -55,18 +56,20 @@ def decide(
     -------
     pandas.DataFrame
         The rows of :func:`skillcomp.deltas.paired` with ``margin``, ``reference_low`` (lower
-        limit of the reference's rate) and ``verdict``:
+        limit of the reference's rate over the cases that have the reference) and ``verdict``, the
+        first that applies:
 
-        ``ineffective``
-            The whole interval lies inside ``(-margin, margin)`` and the reference does not pass.
         ``redundant``
-            The reference already passes: its lower limit is at least ``1 - margin``, so that less
-            than the margin is left to gain; or no change beyond the margin and a reference rate
-            of at least ``1 - margin``.
+            The reference already passes (its lower limit is at least ``1 - margin``) and the
+            interval of the delta excludes a loss beyond the margin.
+        ``ineffective``
+            No change: the whole interval lies inside ``(-margin, margin)``, whether or not it
+            excludes zero.
         ``teaching``, ``harmful``
-            The interval lies above, or below, zero.
+            The whole interval lies above, or below, zero.
         ``undetermined``
-            Anything else: the data do not decide.
+            Anything else: the data do not decide. Also where ``share_passed`` has too few cases,
+            or too little spread, for its interval to carry a verdict.
 
     Raises
     ------
@@ -78,30 +81,25 @@ def decide(
     cases : Which single cases change when the skill is loaded.
     """
     if not 0.0 < margin < 1.0:
-        raise FrameError(f"margin: found {margin!r}; allowed: above 0 and below 1.")
+        raise FrameError(f"margin: found {margin!r}; allowed: a number above 0 and below 1.")
     names = listed(by)
     deltas = paired(outcomes, by=names, value=value, reference=reference, ci_level=ci_level)
     levels = rates(outcomes, by=names, value=value, ci_level=ci_level)
-    at_reference = levels[levels["condition"].eq(reference)]
-    low = at_reference.set_index(names)["ci_low"] if names else None
+    base = levels.loc[levels["condition"].eq(reference), [*names, "ci_low"]]
+    base = base.rename(columns={"ci_low": "reference_low"})
     deltas["margin"] = margin
-    if low is None:
-        deltas["reference_low"] = float(at_reference["ci_low"].iloc[0])
-    else:
-        keys = pd.MultiIndex.from_frame(deltas[names]) if len(names) > 1 else deltas[names[0]]
-        deltas["reference_low"] = low.reindex(keys).to_numpy()
-    within = (deltas["ci_low"] > -margin) & (deltas["ci_high"] < margin)
-    saturated = deltas["reference_low"] >= 1.0 - margin
-    passing = deltas["reference_rate"] >= 1.0 - margin
+    deltas = deltas.merge(base, on=names or None, how="left" if names else "cross")
+    low, high = deltas["ci_low"], deltas["ci_high"]
+    usable = ~deltas["note"].str.contains(f"{FALLBACK}|may be too short|one case or cluster")
     deltas["verdict"] = np.select(
         [
-            within & (saturated | passing),
-            within,
-            deltas["ci_low"] > 0,
-            deltas["ci_high"] < 0,
-            saturated,
+            ~usable,
+            (deltas["reference_low"] >= 1.0 - margin) & (low > -margin),
+            (low > -margin) & (high < margin),
+            low > 0,
+            high < 0,
         ],
-        ["redundant", "ineffective", "teaching", "harmful", "redundant"],
+        ["undetermined", "redundant", "ineffective", "teaching", "harmful"],
         default="undetermined",
     )
     return deltas
@@ -130,8 +128,8 @@ def cases(
         One row per case and condition other than the reference: ``by``, skill, case_id,
         comprehension_dimension, transfer, condition, n and n_reference (attempts with an outcome),
         rate and reference_rate, ``discriminates`` (the majority changes; NA where an arm has no
-        outcome) and ``verdict``: taught, already_passes, not_taught, harmed, or undetermined where
-        an arm ties or is missing.
+        outcome or ties) and ``verdict``: taught, already_passes, not_taught, harmed, or
+        undetermined where an arm ties or is missing. A case without the condition has n 0.
     """
     names = [*listed(by), "skill", "case_id", "comprehension_dimension", "transfer"]
     given = check(outcomes, "outcomes")
@@ -152,11 +150,15 @@ def cases(
     base = table[table["condition"].eq(reference)].drop(columns="condition")
     base = base.rename(columns={"count": "n_reference", "mean": "reference_rate"})
     others = table[table["condition"].ne(reference)].rename(columns={"count": "n", "mean": "rate"})
-    joined = others.merge(base, on=names, how="left")
-    joined["n_reference"] = joined["n_reference"].fillna(0).astype("int64")
+    arms = others[["condition"]].drop_duplicates()
+    every = table[names].drop_duplicates().merge(arms, how="cross")
+    joined = every.merge(others, on=[*names, "condition"], how="left")
+    joined = joined.merge(base, on=names, how="left")
+    for count in ("n", "n_reference"):
+        joined[count] = joined[count].fillna(0).astype("int64")
     after, before = np.sign(joined["rate"] - 0.5), np.sign(joined["reference_rate"] - 0.5)
-    known = after.notna() & before.notna()
-    joined["discriminates"] = (after != before).astype("boolean").where(known)
+    known = after.abs().eq(1) & before.abs().eq(1)
+    joined["discriminates"] = after.ne(before).astype("boolean").where(known)
     joined["verdict"] = np.select(
         [
             (after > 0) & (before < 0),
@@ -273,13 +275,29 @@ def aggregate(
                 f"exceptions: found '{name}'; allowed: C1 to C9." + suggest(name, DIMENSIONS)
             )
     weigh = dict(SCHEMA_WEIGHTS if weights is None else weights)
+    for name in weigh:
+        if name not in DIMENSIONS:
+            raise FrameError(
+                f"weights: found '{name}'; allowed: C1 to C9." + suggest(name, DIMENSIONS)
+            )
+    if policy == "weighted" and not sum(weigh.values()) > 0:
+        raise FrameError("weights: they add up to nothing; give at least one above 0.")
+    keys = [*listed(by), "condition"]
+    require_columns(judged, [*keys, "comprehension_dimension", "passed"], "skillverdicts.aggregate")
+    if judged.duplicated([*keys, "comprehension_dimension"]).any():
+        raise FrameError(
+            "skillverdicts.aggregate: a dimension has several verdicts for one "
+            f"{' and '.join(keys)}; give by= as in skillverdicts.dimensions."
+        )
     rows = []
-    for values, part in groups(judged, [*listed(by), "condition"]):
+    for values, part in groups(judged, keys):
         passed = part.set_index("comprehension_dimension")["passed"].reindex(list(DIMENSIONS))
         rows.append(
             {**values, "policy": policy, **_combine(passed, policy, exceptions, weigh, threshold)}
         )
-    return pd.DataFrame(rows).astype({"passed": "boolean"})
+    shape = [*keys, "policy", "passed", "score", "n_passed", "n_failed", "n_missing", "failed"]
+    frame = pd.DataFrame(rows, columns=[*shape, "excepted", "note"])
+    return frame.astype({"passed": "boolean"})
 
 
 def _combine(

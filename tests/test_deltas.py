@@ -213,3 +213,39 @@ def test_on_the_pilot_the_skill_helps_and_the_placebo_stands_beside_it(
     assert rows.loc["placebo", "estimate"] == pytest.approx(0.0476, abs=5e-5)
     assert rows.loc["skill", "n"] == 84
     assert rows.loc["skill", "n_clusters"] == 72
+
+
+def test_cases_of_two_skills_that_share_a_number_are_not_mixed_up() -> None:
+    first = outcomes([[False]] * 6, [[True]] * 4 + [[False]] * 2).assign(skill="a")
+    second = outcomes([[True]] * 4 + [[False]] * 2, [[False]] * 6).assign(skill="b")
+    second["attempt_id"] = "b" + second["attempt_id"]
+    row = one(sc.deltas.paired(pd.concat([first, second])))
+    assert row["estimate"] == pytest.approx(0)
+    assert row["n"] == 12
+
+
+def test_answers_of_several_agents_are_no_repeats() -> None:
+    frame = outcomes([[False]] * 4, [[True]] * 4)
+    other = frame.assign(agent="b", attempt_id="b" + frame["attempt_id"])
+    both = pd.concat([frame.assign(agent="a"), other])
+    with pytest.raises(FrameError, match="more than one agent: a, b"):
+        sc.deltas.paired(both)
+    assert len(sc.deltas.paired(both, by=["agent"])) == 2
+
+
+def test_names_of_the_result_are_refused_in_by() -> None:
+    frame = outcomes([[False]] * 4, [[True]] * 4).assign(cluster="x")
+    with pytest.raises(FrameError, match="by= names 'cluster', which is a column of the result"):
+        sc.deltas.paired(frame, by=["cluster"])
+
+
+def test_a_column_in_another_spelling_is_not_taken_for_a_missing_one() -> None:
+    frame = outcomes([[False]] * 4, [[True]] * 4).rename(columns={"passed": "Passed"})
+    with pytest.raises(FrameError, match="column 'Passed' looks like 'passed'"):
+        sc.deltas.paired(frame)
+
+
+def test_rows_without_ids_may_not_repeat_a_repeat() -> None:
+    frame = outcomes([[False]] * 2, [[True]] * 2).drop(columns="attempt_id")
+    with pytest.raises(FrameError, match="rows without attempt_id: 8 are alike"):
+        sc.deltas.paired(pd.concat([frame, frame]))

@@ -123,3 +123,43 @@ def test_unknown_policies_and_exceptions_are_named() -> None:
         sc.skillverdicts.aggregate(judged, policy="stict")  # type: ignore[arg-type]
     with pytest.raises(FrameError, match="exceptions: found 'C10'"):
         sc.skillverdicts.aggregate(judged, exceptions=["C10"])
+
+
+def test_a_saturated_baseline_is_not_redundant_while_a_loss_is_not_excluded() -> None:
+    frame = study(60, 60, 60)
+    skill = frame["condition"].eq("skill")
+    frame = frame[~skill | frame["case_id"].isin([f"s/{i}" for i in range(5)])]
+    frame.loc[skill & frame["case_id"].isin(["s/0", "s/1"]), "passed"] = False
+    row = sc.skillverdicts.decide(frame, margin=0.1).iloc[0]
+    assert row["reference_low"] > 0.9 and row["ci_low"] < -0.1
+    assert row["verdict"] == "undetermined"
+
+
+def test_a_tie_neither_discriminates_nor_not_and_cases_without_the_skill_stay_visible() -> None:
+    frame = study(2, 0, 1, repeats=2)
+    frame.loc[frame["attempt_id"].eq("skill/0/2"), "passed"] = False
+    frame = frame[frame["attempt_id"].ne("skill/1/1") & frame["attempt_id"].ne("skill/1/2")]
+    rows = sc.skillverdicts.cases(frame).set_index("case_id")
+    assert rows.loc["s/0", "discriminates"] is pd.NA
+    assert rows.loc["s/1", "n"] == 0
+    assert rows.loc["s/1", "verdict"] == "undetermined"
+
+
+def test_shares_from_few_cases_carry_no_verdict() -> None:
+    frame = study(14, 0, 14)
+    frame["share_passed"] = frame["passed"].astype(float).where(frame["case_id"].ne("s/3"), 0.4)
+    row = sc.skillverdicts.decide(frame, value="share_passed").iloc[0]
+    assert row["verdict"] == "undetermined"
+    assert "may be too short" in row["note"]
+
+
+def test_an_empty_study_has_no_verdicts() -> None:
+    assert sc.skillverdicts.decide(sc.frames.empty("outcomes"), by=[]).empty
+
+
+def test_weights_are_checked() -> None:
+    judged = sc.skillverdicts.dimensions(study(9, 0, 9))
+    with pytest.raises(FrameError, match="weights: found 'c1'; allowed: C1 to C9"):
+        sc.skillverdicts.aggregate(judged, policy="weighted", weights={"c1": 1.0})
+    with pytest.raises(FrameError, match="add up to nothing"):
+        sc.skillverdicts.aggregate(judged, policy="weighted", weights={})

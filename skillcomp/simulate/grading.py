@@ -272,7 +272,7 @@ def _verdicts(
     quote, found, rationale = _evidence(grader, items, passed, failed, rng)
     keys = {
         name: items.attempts[name].array.take(row)
-        for name in ("attempt_id", "skill", "case_id", "condition", "repeat")
+        for name in ("attempt_id", "skill", "case_id", "condition", "repeat", "agent")
     }
     columns: dict[str, Any] = {
         **keys,
