@@ -29,6 +29,7 @@ from skillcomp.stats.clusters import cr2_mean, wilson_effective
 from skillcomp.stats.multiplicity import holm
 from skillcomp.stats.passk import pooled_pass_at_k, pooled_pass_hat_k
 from skillcomp.stats.results import Interval, undefined
+from skillcomp.twins import twin_clusters
 
 __all__ = ["by_dimension", "case_table", "paired", "pass_at_k", "pass_hat_k", "rates"]
 
@@ -48,7 +49,7 @@ def case_table(outcomes: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFram
     Returns
     -------
     pandas.DataFrame
-        ``by``, skill, case_id, cluster (the case, or the pair where two cases contrast),
+        ``by``, skill, case_id, cluster (int: the case, or the pair where two cases contrast),
         condition, n (attempts with an outcome), n_passed, share (mean share of checks passed over
         the attempts that have one; NaN without).
     """

@@ -249,3 +249,17 @@ def test_rows_without_ids_may_not_repeat_a_repeat() -> None:
     frame = outcomes([[False]] * 2, [[True]] * 2).drop(columns="attempt_id")
     with pytest.raises(FrameError, match="rows without attempt_id: 8 are alike"):
         sc.deltas.paired(pd.concat([frame, frame]))
+
+
+def test_twins_that_name_each_other_are_one_cluster() -> None:
+    frame = outcomes([[False]] * 8, [[True]] * 6 + [[False]] * 2)
+    frame["contrast_of"] = frame["case_id"].map({"s/3": "s/0", "s/0": "s/3"})
+    assert one(sc.deltas.paired(frame))["n_clusters"] == 7
+
+
+def test_few_pairs_of_twins_stay_together() -> None:
+    frame = outcomes([[False]] * 6, [[True]] * 4 + [[False]] * 2)
+    frame["contrast_of"] = frame["case_id"].map({"s/1": "s/0", "s/3": "s/2", "s/5": "s/4"})
+    row = one(sc.deltas.paired(frame))
+    assert row["n_clusters"] == 3
+    assert np.isfinite(row["ci_low"])
