@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from skillcomp import deltas
 from skillcomp.contracts import check
-from skillcomp.deltas import case_table
 from skillcomp.errors import FrameError, suggest
 from skillcomp.estimates import (
     estimates,
@@ -19,18 +20,26 @@ from skillcomp.estimates import (
     require_one_grader,
     row,
 )
+from skillcomp.pairing import Value
 from skillcomp.records import CONDITIONS
-from skillcomp.stats.clusters import cr2, wilson_effective
-from skillcomp.stats.intervals import mover_difference
+from skillcomp.stats.clusters import wilson_effective
 from skillcomp.stats.results import Interval, undefined
-from skillcomp.stats.switching import paired_delta
+from skillcomp.stats.within import Arm, Compared, WithinLevels
+from skillcomp.twins import twin_clusters
 
 __all__ = ["contrast", "gap", "rates"]
 
-Value = Literal["passed", "share_passed"]
-MIN_CASES = 2  # of each kind: one case has no spread of its own
-BOUNDARY = 0.9  # a rate beyond this or below its complement: normal limits are not trusted there
+# With four cases or fewer of a kind the mean of their deltas moves by a quarter or more with each
+# single case, and the interval spans most of the range from -1 to 1 whatever was observed.
+MIN_CASES = 5
+# A rate beyond this or below its complement, or a variance on fewer degrees of freedom: t limits
+# of pass rates of single attempts covered 70 to 93 % in simulation, MOVER's at least 96 %.
+BOUNDARY = 0.9
+MIN_DF = 10.0
+
 _EXTRA = ["scope", "n_near", "n_far", "dimensions", "n_dropped"]
+_MEASURES = ("near_delta", "far_delta", "gap")
+_CASE = ["skill", "case_id"]
 
 
 def gap(
@@ -65,10 +74,11 @@ def gap(
     pandas.DataFrame
         Six rows per ``by`` and condition: measure ``near_delta``, ``far_delta`` and ``gap`` (far
         minus near) for scope ``within_dimensions`` (the headline) and then ``pooled`` (all cases,
-        distance mixed with dimension, as its note says). Estimates in rate units with
-        intervals clustered by case (contrast pairs together), ``n_near`` and ``n_far`` cases,
-        ``dimensions`` that enter, ``n_dropped`` cases without a partner. NaN with a note where
-        there are fewer than two near or two far cases, or no dimension has both.
+        distance mixed with dimension, as its note says). Estimates in rate units with interval
+        and p-value clustered by case (cases that contrast with one another together), ``n`` and
+        ``n_clusters`` behind the row, ``n_near`` and ``n_far`` cases, ``dimensions`` that enter,
+        ``n_dropped`` cases without a partner. NaN with a note where there are fewer than five
+        near or five far cases, or no dimension has both.
 
     Raises
     ------
@@ -82,33 +92,42 @@ def gap(
 
     Notes
     -----
-    ``within_dimensions`` is least squares of the case's delta on "far" with a level for each skill
-    and dimension, CR2 standard errors and Satterthwaite t; near and far deltas are standardised
-    to the cases' shares of these levels. It assumes the gap is the same in every level. Where a
-    rate lies beyond 0.9 or 0.1, or the deltas have no spread, the limits are those of two score
-    intervals put together (MOVER), of the pooled cases of these dimensions. Additive: the
-    difference is in rate units and may look different on a log-odds scale near the ceiling.
+    A level is a dimension of a skill. ``within_dimensions`` averages the levels' near deltas, far
+    deltas and gaps with the same weights ``a b / (a + b)`` for ``a`` near and ``b`` far cases:
+    what a level can say about a gap. No common gap is assumed by the estimate; the standard
+    error is that of :class:`skillcomp.stats.within.WithinLevels`, too long rather than too short
+    where the levels' gaps differ. CR2 with Satterthwaite t; MOVER of two score intervals on
+    effective numbers of cases where, for ``passed``, a rate lies beyond 0.9 or 0.1 or the variance
+    has fewer than 10 degrees of freedom, and always where there is no spread or a t limit leaves
+    the possible range. Simulated coverage of a true gap of 0 at 95 %: 93.5 to 100 %, on the long
+    side with lopsided levels. Additive: the difference is in rate units and may look different
+    on a log-odds scale near the ceiling.
     """
     names = listed(by)
-    given, table = _table(outcomes, names, value, reference)
-    facts = given.drop_duplicates("case_id").set_index("case_id")
+    given = _checked(outcomes, names, value, reference)
+    pairs = _case_pairs(given, names, value, reference)
     rows = []
-    for values, part in groups(table, names):
-        for condition in _others(part["condition"], reference):
-            pairs, n_dropped = _pairs(part, condition, reference, value)
-            pairs = pairs.join(facts[["transfer", "comprehension_dimension"]], on="case_id")
-            pairs = pairs[pairs["transfer"].notna()]
-            about = values | {"condition": condition, "n_dropped": n_dropped}
-            rows += _within(pairs, value, ci_level, about)
-            rows += _pooled(pairs, value, ci_level, about)
+    for values, group in groups(pairs, names):
+        for condition in _ordered(group["condition"]):
+            part = group[group["condition"].eq(condition)]
+            known = part[part["delta"].notna()]
+            dropped = len(part) - len(known)
+            about = values | {"condition": condition, "n_dropped": dropped}
+            known = known[known["transfer"].notna()]
+            rows += _within(known, value, ci_level, about)
+            rows += _pooled(known, value, ci_level, about)
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
 
 
-def _table(
-    outcomes: pd.DataFrame, names: list[str], value: str, reference: str
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    if value not in ("passed", "share_passed"):
-        raise FrameError(f"value: found '{value}'; allowed: 'passed', 'share_passed'.")
+def _checked(
+    outcomes: pd.DataFrame, names: list[str], value: str, reference: str | None
+) -> pd.DataFrame:
+    values = ["passed", "share_passed"]
+    if value not in values:
+        raise FrameError(
+            f"value: found '{value}'; allowed: 'passed', 'share_passed'."
+            + suggest(str(value), values)
+        )
     if "condition" in names:
         raise FrameError(
             "transfer: by= names 'condition', which is what is compared. Leave it out."
@@ -117,165 +136,140 @@ def _table(
     require_columns(given, names, "transfer")
     require_one_grader(given, names, "transfer")
     found = list(given["condition"].unique())
-    if found and reference not in found:
+    if found and reference is not None and reference not in found:
         raise FrameError(
             f"reference: there is no condition '{reference}'; there: {', '.join(found)}."
             + suggest(reference, found)
         )
-    return given, case_table(given, by=names)
+    return given
 
 
-def _others(conditions: pd.Series, reference: str | None) -> list[str]:
-    found = [name for name in conditions.unique() if name != reference]
+def _ordered(conditions: pd.Series) -> list[str]:
+    found = list(conditions.unique())
     return [c for c in CONDITIONS if c in found] + [c for c in found if c not in CONDITIONS]
 
 
-def _pairs(
-    part: pd.DataFrame, condition: str, reference: str, value: str
-) -> tuple[pd.DataFrame, int]:
-    """Return one row per case with both arms (suffixes 1 and 0) and the delta of the case."""
-    arms = [part[part["condition"].eq(name)] for name in (condition, reference)]
-    both = arms[0].merge(
-        arms[1][["case_id", "n", "n_passed", "share"]],
-        on="case_id",
-        how="outer",
-        suffixes=("1", "0"),
-    )
+def _case_pairs(given: pd.DataFrame, names: list[str], value: str, reference: str) -> pd.DataFrame:
+    """Return one row per case and condition with both arms, delta NaN where one has nothing."""
+    table = deltas.case_table(given, by=names).drop(columns="cluster")
+    facts = ["transfer", "comprehension_dimension"]
+    about = given.drop_duplicates(_CASE)
+    about = about.assign(cluster=twin_clusters(about))[[*_CASE, "cluster", *facts]]
     if value == "passed":
-        rates_ = [both[f"n_passed{s}"] / both[f"n{s}"].where(both[f"n{s}"] > 0) for s in "10"]
+        table["rate"] = table["n_passed"] / table["n"].where(table["n"] > 0)
     else:
-        rates_ = [both["share1"], both["share0"]]
-    both = both.assign(rate1=rates_[0], rate0=rates_[1], delta=rates_[0] - rates_[1])
-    pairs = both[both["delta"].notna()]
-    return pairs, len(both) - len(pairs)
+        table["rate"] = table["share"]
+    keys = list(dict.fromkeys([*names, *_CASE]))
+    arms = table[[*keys, "condition", "n", "rate"]]
+    base = arms[arms["condition"].eq(reference)].drop(columns="condition")
+    cases = arms[keys].drop_duplicates()
+    parts = []
+    for condition in arms.loc[arms["condition"].ne(reference), "condition"].unique():
+        arm = arms[arms["condition"].eq(condition)]
+        # groups of by= without this condition have no comparison, and so no dropped cases
+        there = cases.merge(arm[names].drop_duplicates(), on=names) if names else cases
+        both = there.merge(arm.drop(columns="condition"), on=keys, how="left", validate="1:1")
+        both = both.merge(base, on=keys, how="left", suffixes=("1", "0"), validate="1:1")
+        has_one = both["n1"].notna() | both["n0"].notna()
+        parts.append(both[has_one].assign(condition=condition))
+    if not parts:
+        columns = [*keys, "condition", "n1", "n0", "rate1", "rate0", "delta", "cluster", *facts]
+        return pd.DataFrame(columns=list(dict.fromkeys(columns)))
+    pairs = pd.concat(parts, ignore_index=True)
+    pairs["delta"] = pairs["rate1"] - pairs["rate0"]
+    new = [c for c in about.columns if c in _CASE or c not in keys]
+    return pairs.merge(about[new], on=_CASE, validate="m:1")
 
 
 def _within(
     pairs: pd.DataFrame, value: str, ci_level: float, about: dict[str, Any]
 ) -> list[dict[str, Any]]:
     known = pairs[pairs["comprehension_dimension"].notna()]
-    level = known["skill"] + " " + known["comprehension_dimension"]
-    mixed = known["transfer"].groupby(level).transform("nunique").eq(2)
-    kept, level = known[mixed], level[mixed]
+    level = known.groupby(["skill", "comprehension_dimension"], sort=False)
+    kept = known[level["transfer"].transform("nunique").eq(2)]
     names = ", ".join(sorted(kept["comprehension_dimension"].unique()))
     about = about | {"scope": "within_dimensions", "dimensions": names}
-    counts, problem = _counts(kept, "no dimension of a skill has enough near and far cases")
-    about |= counts
-    if problem:
-        nothing = undefined("", problem, ci_level=ci_level, n=float(len(kept)))
-        return [row(m, nothing, **about) for m in ("near_delta", "far_delta", "gap")]
-    note = f"near and far compared within {names}, standardised over dimensions and skills"
-    far = kept["transfer"].eq("far").to_numpy(dtype=float)
-    dummies = pd.get_dummies(level, dtype=float)
-    centred = (dummies - dummies.mean()).iloc[:, 1:].to_numpy()
-    fits = {}
-    for start, slope in (("near_delta", far), ("far_delta", 1.0 - far)):
-        design = np.column_stack([np.ones(len(far)), slope, centred])
-        fits[start] = cr2(
-            kept["delta"].to_numpy(), design, pd.factorize(kept["cluster"])[0], ci_level=ci_level
-        )
-    found = {
-        "near_delta": fits["near_delta"].interval(0),
-        "far_delta": fits["far_delta"].interval(0),
-        "gap": fits["near_delta"].interval(1),
-    }
-    return _rows(found, kept, value, ci_level, about, note)
+    codes = kept.groupby(["skill", "comprehension_dimension"], sort=False).ngroup().to_numpy()
+    n_levels = len(np.unique(codes))
+    note = (
+        f"near and far compared within {names}: average over {n_levels} "
+        f"{'level' if n_levels == 1 else 'levels'} (dimension of a skill), "
+        "weights near x far / (near + far) cases"
+    )
+    few = "too few cases in dimensions of a skill that have both near and far"
+    return _rows(kept, codes, value, ci_level, about, note, few)
 
 
 def _pooled(
     pairs: pd.DataFrame, value: str, ci_level: float, about: dict[str, Any]
 ) -> list[dict[str, Any]]:
     names = ", ".join(sorted(pairs["comprehension_dimension"].dropna().unique()))
-    counts, problem = _counts(pairs, "too few near or far cases")
-    about = about | {"scope": "pooled", "dimensions": names} | counts
-    if problem:
-        nothing = undefined("", problem, ci_level=ci_level, n=float(len(pairs)))
-        return [row(m, nothing, **about) for m in ("near_delta", "far_delta", "gap")]
+    about = about | {"scope": "pooled", "dimensions": names}
     note = (
         "distance is confounded with the rubric dimension: near and far cases ask different things"
     )
-    far = pairs["transfer"].eq("far").to_numpy(dtype=float)
-    codes = pd.factorize(pairs["cluster"])[0]
-    delta = pairs["delta"].to_numpy()
-    near_first = cr2(delta, np.column_stack([np.ones(len(far)), far]), codes, ci_level=ci_level)
-    far_first = cr2(delta, np.column_stack([np.ones(len(far)), 1 - far]), codes, ci_level=ci_level)
-    found = {
-        "near_delta": near_first.interval(0),
-        "far_delta": far_first.interval(0),
-        "gap": near_first.interval(1),
-    }
-    return _rows(found, pairs, value, ci_level, about, note)
-
-
-def _counts(pairs: pd.DataFrame, words: str) -> tuple[dict[str, int], str]:
-    n_near = int(pairs["transfer"].eq("near").sum())
-    n_far = int(pairs["transfer"].eq("far").sum())
-    few = min(n_near, n_far) < MIN_CASES
-    note = f"{words}: {n_near} near and {n_far} far, at least {MIN_CASES} of each" if few else ""
-    return {"n_near": n_near, "n_far": n_far}, note
+    codes = np.zeros(len(pairs), dtype=np.intp)
+    return _rows(pairs, codes, value, ci_level, about, note, "too few near or far cases")
 
 
 def _rows(
-    found: dict[str, Interval],
     pairs: pd.DataFrame,
+    levels: np.ndarray[Any, Any],
     value: str,
     ci_level: float,
     about: dict[str, Any],
     note: str,
+    few: str,
 ) -> list[dict[str, Any]]:
-    """Print the least-squares limits, or MOVER's where a rate is near the boundary."""
-    sides = [pairs[pairs["transfer"].eq(kind)] for kind in ("near", "far")]
-    means = np.array([[side["rate1"].mean(), side["rate0"].mean()] for side in sides])
-    near_edge = bool((means > BOUNDARY).any() or (means < 1 - BOUNDARY).any())
-    collapsed = any(not np.isfinite(one.low) for one in found.values())
-    spans = [1.0 if measure != "gap" else 2.0 for measure in found]
-    outside = any(
-        max(-one.low, one.high) > span for one, span in zip(found.values(), spans, strict=True)
-    )
-    usable = bool(pairs["n1"].gt(0).all() and pairs["n0"].gt(0).all())
-    if usable and (collapsed or outside or (near_edge and value == "passed")):
-        why = "a rate beyond 0.9 or 0.1" if near_edge else "too little spread between clusters"
-        found = _by_mover(found, sides, ci_level)
-        note = f"{note}; {why}: limits by MOVER from two score intervals"
-    elif collapsed:
-        note = f"{note}; no spread and no passed counts to fall back on"
-    n = {"near_delta": len(sides[0]), "far_delta": len(sides[1]), "gap": len(pairs)}
+    n_near, n_far = (int(pairs["transfer"].eq(kind).sum()) for kind in ("near", "far"))
+    about = about | {"n_near": n_near, "n_far": n_far}
+    if min(n_near, n_far) < MIN_CASES:
+        note = f"{few}: {n_near} near and {n_far} far, at least {MIN_CASES} of each are needed"
+        nothing = undefined("", note, ci_level=ci_level)
+        sizes = {"near_delta": n_near, "far_delta": n_far, "gap": n_near + n_far}
+        return [row(m, replace(nothing, n=float(sizes[m])), **about) for m in _MEASURES]
+    far = pairs["transfer"].eq("far").to_numpy()
+    found, why = _compared(pairs, WithinLevels(far, levels, pairs["cluster"]), value, ci_level)
+    intervals = zip(_MEASURES, (found.first, found.second, found.gap), strict=True)
+    notes = [note, *([why] if why else [])]
     return [
-        row(measure, one, **about)
-        | {"n": float(n[measure]), "note": "; ".join(filter(None, [note, one.note]))}
-        for measure, one in found.items()
+        row(m, replace(one, note="; ".join(filter(None, [*notes, one.note]))), **about)
+        for m, one in intervals
     ]
 
 
-def _by_mover(
-    found: dict[str, Interval], sides: list[pd.DataFrame], ci_level: float
-) -> dict[str, Interval]:
-    """Keep the standardised estimates; take the widths from the score intervals of each side."""
-    score = [
-        paired_delta(
-            side["n_passed1"].to_numpy(),
-            side["n1"].to_numpy(),
-            side["n_passed0"].to_numpy(),
-            side["n0"].to_numpy(),
-            clusters=pd.factorize(side["cluster"])[0],
-            ci_level=ci_level,
+def _compared(
+    pairs: pd.DataFrame, design: WithinLevels, value: str, ci_level: float
+) -> tuple[Compared, str]:
+    """Choose the t limits, or MOVER's where those are not to be trusted, and say why."""
+    rates_ = [pairs[name].to_numpy(dtype=float) for name in ("rate1", "rate0")]
+    found = design.by_t(pairs["delta"].to_numpy(dtype=float), ci_level=ci_level)
+    means = np.array([weights @ rate for weights in design.weights for rate in rates_])
+    parts = (found.first, found.second, found.gap)
+    reasons = {
+        "too little spread between clusters": any(not np.isfinite(one.low) for one in parts),
+        "t limits beyond the possible range": any(
+            max(-one.low, one.high) > most for one, most in zip(parts, (1, 1, 2), strict=True)
+        ),
+    }
+    if value == "passed":
+        reasons["a rate beyond 0.9 or 0.1"] = bool(
+            (means > BOUNDARY).any() or (means < 1 - BOUNDARY).any()
         )
-        for side in sides
-    ]
-    shifted = {}
-    for name, part in zip(("near_delta", "far_delta"), score, strict=True):
-        estimate = float(np.clip(found[name].estimate, -1.0, 1.0))
-        shifted[name] = Interval(
-            estimate,
-            max(estimate - (part.estimate - part.low), -1.0),
-            min(estimate + (part.high - part.estimate), 1.0),
-            ci_level=ci_level,
-            method=part.method,
-            n=part.n,
-            n_clusters=part.n_clusters,
-        )
-    difference = mover_difference(shifted["far_delta"], shifted["near_delta"], ci_level=ci_level)
-    return shifted | {"gap": difference}
+        reasons[f"fewer than {MIN_DF:g} degrees of freedom"] = found.gap.df < MIN_DF
+    why = ", ".join(text for text, holds in reasons.items() if holds)
+    if not why:
+        return found, ""
+    tries = (
+        [pairs[name].to_numpy(dtype=float) for name in ("n1", "n0")]
+        if value == "passed"
+        else [None, None]
+    )
+    one, other = (Arm(rate, n) for rate, n in zip(rates_, tries, strict=True))
+    how = "limits by MOVER from two score intervals"
+    if value == "share_passed":
+        how += " that treat each case's share as one unit of a rate, wider than its own spread"
+    return design.by_score(one, other, ci_level=ci_level), f"{why}: {how}"
 
 
 def rates(
@@ -296,13 +290,12 @@ def rates(
     -------
     pandas.DataFrame
         One row per ``by``, transfer (near, far) and condition: estimates columns (measure
-        ``rate_passed``) with Wilson's interval on the effective number of attempts.
+        ``rate_passed``) with Wilson's interval on the effective number of attempts. Raw rates,
+        each case with one vote: not standardised over dimensions as :func:`gap` is.
     """
-    from skillcomp.deltas import rates as levels
-
     given = check(outcomes, "outcomes")
     given = given[given["transfer"].notna()]
-    return levels(given, by=[*listed(by), "transfer"], ci_level=ci_level)
+    return deltas.rates(given, by=[*listed(by), "transfer"], ci_level=ci_level)
 
 
 def contrast(
@@ -316,7 +309,8 @@ def contrast(
     Parameters
     ----------
     outcomes : pandas.DataFrame
-        An outcomes frame in which twins carry ``contrast_of``.
+        An outcomes frame in which at least one of two twins carries ``contrast_of``, the case_id
+        of the other in the same skill.
     by : sequence of str
         Columns that keep rows apart.
     ci_level : float, default 0.95
@@ -327,8 +321,10 @@ def contrast(
     pandas.DataFrame
         Three rows per ``by`` and condition: measure ``both_right``, ``one_right``, ``none_right``;
         the share of pairs, averaged over repeats within a pair (repeat 1 of the case goes with
-        repeat 1 of its twin), n pairs, Wilson's interval on the effective number of pairs.
-        NaN with a note where there is no complete pair.
+        repeat 1 of its twin; without repeat numbers, attempts go together in their order), n
+        pairs, Wilson's interval on the effective number of pairs. Twins that name each other are
+        one pair; pairs that share a case are one cluster. NaN with a note where there is no
+        complete pair.
 
     Raises
     ------
@@ -336,39 +332,40 @@ def contrast(
         If the frame breaks its contract or several graders would be pooled.
     """
     names = listed(by)
-    given = check(outcomes, "outcomes")
-    require_columns(given, names, "transfer.contrast")
-    require_one_grader(given, [*names, "condition"], "transfer.contrast")
-    keys = list(dict.fromkeys([*names, "condition", "repeat"]))
-    twins = given[given["contrast_of"].notna()]
-    pairs = twins.merge(
-        given[[*keys, "case_id", "passed"]].rename(
-            columns={"case_id": "contrast_of", "passed": "passed_of"}
-        ),
-        on=[*keys, "contrast_of"],
-        how="left",
-    )
-    complete = pairs[pairs["passed"].notna() & pairs["passed_of"].notna()]
-    right = complete["passed"].astype(int) + complete["passed_of"].astype(int)
-    complete = complete.assign(
-        both_right=right.eq(2), one_right=right.eq(1), none_right=right.eq(0)
+    given = _checked(outcomes, names, "passed", None)
+    pairs = _twin_attempts(given, names)
+    known = pairs["passed"].notna() & pairs["passed_of"].notna()
+    right = pairs["passed"].eq(True).astype(int) + pairs["passed_of"].eq(True).astype(int)
+    pairs = pairs.assign(
+        known=known, both_right=right.eq(2), one_right=right.eq(1), none_right=right.eq(0)
     )
     rows = []
-    for values, part in groups(twins, names):
-        for condition in _others(part["condition"], None):
-            mine = _matching(complete, values | {"condition": condition})
+    for values, part in groups(pairs, names):
+        for condition in _ordered(part["condition"]):
+            mine = part[part["condition"].eq(condition) & part["known"]]
+            about = values | {"condition": condition}
             for measure in ("both_right", "one_right", "none_right"):
-                rows.append(
-                    row(measure, _share(mine, measure, ci_level), **values, condition=condition)
-                )
+                rows.append(row(measure, _share(mine, measure, ci_level), **about))
     return estimates(rows, by=[*names, "condition"])
 
 
-def _matching(frame: pd.DataFrame, values: dict[str, Any]) -> pd.DataFrame:
-    keep = pd.Series(True, index=frame.index)
-    for name, value in values.items():
-        keep &= frame[name].isna() if pd.isna(value) else frame[name].eq(value).fillna(False)
-    return frame[keep]
+def _twin_attempts(given: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """Return one row per pair, condition and repeat, ``passed_of`` NA where the twin has none."""
+    given = given.assign(cluster=twin_clusters(given))
+    cases = given.drop_duplicates(_CASE)
+    cases = cases[cases["contrast_of"].notna() & cases["contrast_of"].ne(cases["case_id"])]
+    ends = np.sort(cases[["case_id", "contrast_of"]].to_numpy(dtype=object), axis=1)
+    both = pd.DataFrame(ends, index=cases.index).assign(skill=cases["skill"])
+    cases = cases[~both.duplicated()]  # twins that name each other are one pair
+    keys = list(dict.fromkeys([*names, "condition", "skill", "repeat"]))
+    # missing repeat numbers equal one another: the running number keeps them one to one
+    turn = given.groupby([*keys, "case_id"], dropna=False, observed=True).cumcount()
+    given = given.assign(turn=turn)
+    twins = given.merge(cases[_CASE], on=_CASE)
+    other = given[[*keys, "turn", "case_id", "passed"]].rename(
+        columns={"case_id": "contrast_of", "passed": "passed_of"}
+    )
+    return twins.merge(other, on=[*keys, "turn", "contrast_of"], how="left", validate="m:1")
 
 
 def _share(pairs: pd.DataFrame, measure: str, ci_level: float) -> Interval:
@@ -376,7 +373,10 @@ def _share(pairs: pd.DataFrame, measure: str, ci_level: float) -> Interval:
         return undefined(
             "", "no contrast pair with outcomes of both members", ci_level=ci_level, n=0
         )
-    per_pair = pairs.groupby("case_id")[measure].agg(["mean", "count"])
+    per_pair = pairs.groupby([*_CASE, "cluster"], sort=False)[measure].agg(["mean", "count"])
     return wilson_effective(
-        per_pair["mean"].to_numpy(), attempts=per_pair["count"].to_numpy(), ci_level=ci_level
+        per_pair["mean"].to_numpy(),
+        per_pair.index.get_level_values("cluster").to_numpy(),
+        attempts=per_pair["count"].to_numpy(),
+        ci_level=ci_level,
     )

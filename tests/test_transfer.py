@@ -1,8 +1,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import skillcomp as sc
+from skillcomp.errors import FrameError
+from skillcomp.twins import twin_clusters
 
 
 def study(cases: list[tuple[str, str, str, float, float]], repeats: int = 2) -> pd.DataFrame:
@@ -66,11 +70,94 @@ def test_near_plus_gap_is_far_in_both_scopes() -> None:
         assert value["near_delta"] + value["gap"] == pytest.approx(value["far_delta"])
 
 
-def test_too_few_cases_of_one_kind_are_unknown_with_a_note() -> None:
-    cases = [("s", "C2", "near", 0.0, 1.0), ("s", "C2", "far", 0.0, 1.0)] * 1
+def test_fewer_than_five_cases_of_a_kind_are_unknown_with_a_note() -> None:
+    cases = [("s", "C2", "near", 0.0, 1.0)] * 4 + [("s", "C2", "far", 0.0, 1.0)] * 9
     frame = sc.transfer.gap(study(cases), by=["skill"])
-    assert frame["estimate"].isna().all()
-    assert frame["note"].str.contains("1 near and 1 far, at least 2 of each").all()
+    assert frame[["estimate", "ci_low", "ci_high"]].isna().all(axis=None)
+    assert frame["note"].str.contains("4 near and 9 far, at least 5 of each").all()
+    assert frame["n"].tolist() == [4, 9, 13] * 2
+
+
+def lopsided(gap_1: float, gap_2: float) -> pd.DataFrame:
+    # level C2 with 6 near and 2 far cases, level C7 with 1 near and 3 far cases
+    cases = [("s", "C2", "near", 0.25, 0.5)] * 6
+    cases += [("s", "C2", "far", 0.25, 0.5 + gap_1)] * 2
+    cases += [("s", "C7", "near", 0.5, 0.5)] + [("s", "C7", "far", 0.5, 0.5 + gap_2)] * 3
+    return study(cases, repeats=4)
+
+
+def test_the_gap_is_the_stated_average_of_the_gaps_of_the_levels() -> None:
+    frame = sc.transfer.gap(lopsided(0.25, -0.5))
+    # weights 6 x 2 / 8 = 3/2 and 1 x 3 / 4 = 3/4, so 2/3 and 1/3
+    # gap 2/3 x 1/4 - 1/3 x 1/2 = 0; near 2/3 x 1/4 + 1/3 x 0 = 1/6
+    assert headline(frame)["estimate"] == pytest.approx(0)
+    assert headline(frame, "near_delta")["estimate"] == pytest.approx(1 / 6)
+    assert headline(frame, "far_delta")["estimate"] == pytest.approx(1 / 6)
+    assert "average over 2 levels" in headline(frame)["note"]
+
+
+def test_few_degrees_of_freedom_give_limits_by_mover_that_keep_p_value_and_clusters() -> None:
+    row = headline(sc.transfer.gap(lopsided(0.25, 0.5)))
+    assert "fewer than 10 degrees of freedom" in row["note"]
+    assert "MOVER" in row["method"]
+    assert row["n_clusters"] == row["n"] == 12
+    assert 0 < row["p_value"] <= 1
+    assert (row["p_value"] < 0.05) == (row["ci_low"] > 0)
+
+
+def test_the_p_value_of_mover_is_the_level_whose_limit_is_zero() -> None:
+    cases = [("s", "C2", "near", 0.0, 0.2)] * 12 + [("s", "C2", "far", 0.0, 1.0)] * 12
+    row = headline(sc.transfer.gap(study(cases, repeats=5)))
+    at = headline(sc.transfer.gap(study(cases, repeats=5), ci_level=1 - row["p_value"]))
+    assert "a rate beyond 0.9 or 0.1" in row["note"]
+    assert at["ci_low"] == pytest.approx(0, abs=1e-6)
+
+
+def test_deltas_stay_in_range_and_inside_their_limits_at_the_ceiling() -> None:
+    cases = [("s", "C2", "near", 0.0, 1.0)] * 9 + [("s", "C2", "far", 0.0, 1.0)]
+    cases += [("s", "C7", "near", 0.0, 1.0)] + [("s", "C7", "far", 0.0, 0.5)] * 9
+    frame = sc.transfer.gap(study(cases))
+    parts = frame[frame["measure"].ne("gap")]
+    assert parts[["estimate", "ci_low", "ci_high"]].abs().le(1).all(axis=None)
+    assert (frame["ci_low"] < frame["estimate"]).all()
+    assert (frame["estimate"] <= frame["ci_high"]).all()
+
+
+def test_shares_without_spread_say_how_their_limits_were_made() -> None:
+    cases = [("s", "C2", kind, 0.0, 0.5) for kind in ("near", "far") for _ in range(6)]
+    row = headline(sc.transfer.gap(study(cases), value="share_passed"))
+    assert row["estimate"] == pytest.approx(0)
+    assert row["ci_low"] < 0 < row["ci_high"]
+    assert "treat each case's share as one unit of a rate" in row["note"]
+
+
+def test_cases_of_two_skills_with_the_same_id_are_two_cases() -> None:
+    one = mixed().assign(skill="s1", case_id=lambda f: f["case_id"].str.split("/").str[1])
+    two = one.assign(skill="s2", attempt_id=one["attempt_id"] + "b")
+    both = headline(sc.transfer.gap(pd.concat([one, two], ignore_index=True)))
+    assert (both["n_near"], both["n_far"], both["n_clusters"]) == (16, 16, 32)
+    assert both["estimate"] == pytest.approx(headline(sc.transfer.gap(one))["estimate"])
+
+
+def test_a_case_without_outcomes_in_one_condition_is_counted_as_dropped() -> None:
+    frame = mixed()
+    gone = frame["case_id"].eq("s/0") & frame["condition"].eq("baseline")
+    row = headline(sc.transfer.gap(frame[~gone]))
+    assert (row["n_near"], row["n_dropped"]) == (7, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"value": "pased"}, "Did you mean 'passed'"),
+        ({"reference": "basline"}, "Did you mean 'baseline'"),
+        ({"by": ["skil"]}, "Did you mean 'skill'"),
+        ({"by": ["condition"]}, "which is what is compared"),
+    ],
+)
+def test_a_wrong_word_is_answered_with_the_nearest(given: dict[str, object], words: str) -> None:
+    with pytest.raises(FrameError, match=words):
+        sc.transfer.gap(mixed(), **given)  # type: ignore[arg-type]
 
 
 def test_deltas_without_spread_get_limits_from_score_intervals() -> None:
@@ -81,12 +168,29 @@ def test_deltas_without_spread_get_limits_from_score_intervals() -> None:
     assert "MOVER" in row["note"]
 
 
-def test_swapping_near_and_far_mirrors_the_gap() -> None:
-    frame = mixed()
+@settings(max_examples=12, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["C2", "C7"]),
+            st.sampled_from(["near", "far"]),
+            *[st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])] * 2,
+        ),
+        max_size=12,
+    )
+)
+def test_swapping_near_and_far_mirrors_the_gap(more: list[tuple[str, str, float, float]]) -> None:
+    cases = [("s", "C2", kind, 0.25, 0.5) for kind in ("near", "far") for _ in range(5)]
+    frame = study([*cases, *(("s", *one) for one in more)], repeats=4)
     swapped = frame.assign(transfer=frame["transfer"].map({"near": "far", "far": "near"}))
-    there, back = headline(sc.transfer.gap(frame)), headline(sc.transfer.gap(swapped))
-    assert there["estimate"] == pytest.approx(-back["estimate"])
-    assert there["ci_low"] == pytest.approx(-back["ci_high"])
+    there, back = (sc.transfer.gap(f).set_index(["scope", "measure"]) for f in (frame, swapped))
+    for scope in ("within_dimensions", "pooled"):
+        one, other = there.loc[(scope, "gap")], back.loc[(scope, "gap")]
+        assert one["estimate"] == pytest.approx(-other["estimate"], abs=1e-12)
+        assert one["ci_low"] == pytest.approx(-other["ci_high"])
+        assert one["p_value"] == pytest.approx(other["p_value"])
+        near, far = there.loc[(scope, "near_delta")], back.loc[(scope, "far_delta")]
+        assert near["ci_low"] == pytest.approx(far["ci_low"])
 
 
 def test_one_level_is_the_ordinary_comparison_of_two_groups_of_deltas() -> None:
@@ -117,6 +221,52 @@ def test_both_one_or_no_member_of_a_contrast_pair_right_add_up_to_one() -> None:
         {"both_right": 2 / 3, "one_right": 1 / 3, "none_right": 0}
     )
     assert rows["baseline", "none_right"] == 1
+
+
+def test_twins_that_name_each_other_are_one_pair_and_one_cluster() -> None:
+    frame = study([("s", "C2", "near", 0.0, 1.0)] * 5 + [("s", "C2", "far", 0.0, 0.5)] * 5)
+    one_way = frame.assign(contrast_of=frame["case_id"].map({"s/5": "s/0", "s/6": "s/1"}))
+    names = {"s/5": "s/0", "s/6": "s/1", "s/0": "s/5", "s/1": "s/6"}
+    both_ways = frame.assign(contrast_of=frame["case_id"].map(names))
+    pd.testing.assert_frame_equal(sc.transfer.contrast(one_way), sc.transfer.contrast(both_ways))
+    pd.testing.assert_frame_equal(sc.transfer.gap(one_way), sc.transfer.gap(both_ways))
+    assert sc.transfer.contrast(both_ways)["n"].eq(2).all()
+    assert headline(sc.transfer.gap(both_ways))["n_clusters"] == 8
+
+
+def test_missing_repeat_numbers_pair_attempts_in_their_order() -> None:
+    frame = study([("s", "C2", "near", 0.0, 1.0)] * 2, repeats=3)
+    frame["contrast_of"] = frame["case_id"].map({"s/1": "s/0"})
+    # the first attempt of one twin and the last of the other fail: 2 of 3 pairs have one right
+    skill = frame["condition"].eq("skill")
+    frame.loc[skill & frame["case_id"].eq("s/0") & frame["repeat"].eq(1), "passed"] = False
+    frame.loc[skill & frame["case_id"].eq("s/1") & frame["repeat"].eq(3), "passed"] = False
+    bare = frame.assign(repeat=pd.array([pd.NA] * len(frame), dtype="Int64"))
+    for given_frame in (frame, bare):
+        rows = sc.transfer.contrast(given_frame).set_index(["condition", "measure"])["estimate"]
+        assert rows["skill", "one_right"] == pytest.approx(2 / 3)
+        assert rows["skill", "both_right"] == pytest.approx(1 / 3)
+
+
+def test_pairs_that_share_a_case_are_one_cluster() -> None:
+    frame = study([("s", "C2", "near", 0.0, 1.0)] * 5)
+    frame["contrast_of"] = frame["case_id"].map({"s/1": "s/0", "s/2": "s/0", "s/4": "s/3"})
+    rows = sc.transfer.contrast(frame)
+    assert rows["n"].eq(3).all()
+    assert rows["n_clusters"].eq(2).all()
+
+
+def test_clusters_of_twins_are_chains_within_a_skill() -> None:
+    frame = pd.DataFrame(
+        {
+            "skill": ["s", "s", "s", "t", "t", "t"],
+            "case_id": ["a", "b", "c", "a", "b", "c"],
+            "contrast_of": ["b", "a", "b", None, "x", "x"],
+        },
+        index=[5, 4, 3, 2, 1, 0],
+    )
+    assert twin_clusters(frame).to_dict() == {5: 0, 4: 0, 3: 0, 2: 1, 1: 2, 0: 2}
+    assert twin_clusters(frame.iloc[:0]).empty
 
 
 def test_a_study_without_contrast_pairs_gives_no_rows() -> None:
