@@ -49,13 +49,12 @@ def case_table(outcomes: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFram
     Returns
     -------
     pandas.DataFrame
-        ``by``, skill, case_id, cluster (int: the case, or the pair where two cases contrast),
+        ``by``, skill, case_id, cluster (the case, or a number of the pair where two cases contrast),
         condition, n (attempts with an outcome), n_passed, share (mean share of checks passed over
         the attempts that have one; NaN without).
     """
-    twin = outcomes["contrast_of"]
-    alone = twin.isna()
-    cluster = outcomes["case_id"] if alone.all() else twin.where(~alone, outcomes["case_id"])
+    alone = outcomes["contrast_of"].isna().all()
+    cluster = outcomes["case_id"] if alone else twin_clusters(outcomes)
     names = list(dict.fromkeys([*by, *_KEYS, "condition"]))
     keyed = outcomes.assign(cluster=cluster)[names].reset_index(drop=True)
     code, first = Columns(keyed).groups(names)
