@@ -49,8 +49,8 @@ def case_table(outcomes: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFram
     Returns
     -------
     pandas.DataFrame
-        ``by``, skill, case_id, cluster (the case, or a number of the pair where two cases contrast),
-        condition, n (attempts with an outcome), n_passed, share (mean share of checks passed over
+        ``by``, skill, case_id, cluster (the case, or a number of the pair where two cases
+        contrast), condition, n (attempts with an outcome), n_passed, share (mean share of checks passed over
         the attempts that have one; NaN without).
     """
     alone = outcomes["contrast_of"].isna().all()

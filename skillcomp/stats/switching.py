@@ -281,8 +281,8 @@ def paired_delta(
     1. No case with attempts in both arms: NaN.
     2. A single case: as 6, with one unit in each arm whatever its repeats, and one df.
     3. A single cluster of several cases: the estimate without limits.
-    4. Two to four clusters, unless ``dependent``: each case becomes its own cluster, and ``note`` refuses the claim
-       beyond these cases; the rules below then apply.
+    4. Two to four clusters, unless ``dependent``: each case becomes its own cluster, and ``note``
+       refuses the claim beyond these cases; the rules below then apply.
     5. At least 10 cases, each its own cluster, one attempt in each arm: Newcombe 10. With fewer
        the normal quantile is too short (exact coverage down to 82 % at one case, 87 % at two,
        91 % at three and 93.4 % at six, where a t quantile keeps 97 %).
