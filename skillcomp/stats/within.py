@@ -8,6 +8,7 @@ cluster: the level means are taken out instead of fitted as dummies.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,6 +132,7 @@ class WithinLevels:
             side * (share / count)[self._level]
             for side, count in zip(_sides(group), counts, strict=True)
         ]
+        self._blocks = list(self._factored())
         self._first, self._second = (self._weighted(w) for w in weights)
         self._gap = self._weighted(weights[1] - weights[0])
 
@@ -153,14 +155,22 @@ class WithinLevels:
         block: Floats = np.eye(members.shape[1]) - fitted
         return block
 
-    def _weighted(self, weights: Floats) -> _Weighted:
-        adjusted, kept = np.zeros(self.n), 0.0
+    def _factored(self) -> Iterator[tuple[Ints, Floats, Floats]]:
+        """Yield members, eigenvalues and eigenvectors of the blocks, by size of cluster."""
         order = np.argsort(self._cluster, kind="stable")
         sizes = np.bincount(self._cluster)
         starts = np.cumsum(sizes) - sizes
         for size in np.unique(sizes):
             members = order[starts[sizes == size][:, None] + np.arange(size)]
-            values, vectors = np.linalg.eigh(self._block(members))
+            block = self._block(members)
+            if size == 1:  # thousands of 1 x 1 decompositions would take seconds
+                yield members, block[:, :, 0], np.ones_like(block)
+            else:
+                yield members, *np.linalg.eigh(block)
+
+    def _weighted(self, weights: Floats) -> _Weighted:
+        adjusted, kept = np.zeros(self.n), 0.0
+        for members, values, vectors in self._blocks:
             along = np.einsum("gij,gi->gj", vectors, weights[members])
             has = values > _NO_RESIDUAL
             kept += float((along**2 * has).sum())
