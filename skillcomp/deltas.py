@@ -23,7 +23,7 @@ from skillcomp.estimates import (
     require_one_grader,
     row,
 )
-from skillcomp.pairing import Cluster, Pairing, Value, one_delta
+from skillcomp.pairing import Cluster, Pairing, Value, check_cluster, one_delta
 from skillcomp.records import CONDITIONS, DIMENSIONS
 from skillcomp.stats.clusters import cr2_mean, wilson_effective
 from skillcomp.stats.multiplicity import holm
@@ -225,6 +225,7 @@ def rates(
     zero width; for ``share_passed`` CR2 unless the shares have no spread.
     """
     names = [name for name in listed(by) if name != "condition"]
+    check_cluster(cluster)
     given = _prepared(outcomes, names, value, "deltas.rates")
     table = case_table(given, by=names)
     lost = (

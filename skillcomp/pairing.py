@@ -16,7 +16,16 @@ from skillcomp.stats.clusters import cr2_mean
 from skillcomp.stats.results import Interval, undefined
 from skillcomp.stats.switching import paired_delta
 
-__all__ = ["MIN_CASES", "MIN_SKILLS", "CasePairs", "Cluster", "Pairing", "Value", "one_delta"]
+__all__ = [
+    "MIN_CASES",
+    "MIN_SKILLS",
+    "CasePairs",
+    "Cluster",
+    "Pairing",
+    "Value",
+    "check_cluster",
+    "one_delta",
+]
 
 Value = Literal["passed", "share_passed"]
 Cluster = Literal["case", "skill"]
@@ -147,6 +156,15 @@ class Pairing:
         )
 
 
+def check_cluster(cluster: str) -> None:
+    """Raise FrameError unless ``cluster`` is ``"case"`` or ``"skill"``."""
+    if cluster not in ("case", "skill"):
+        raise FrameError(
+            f"cluster: found '{cluster}'; allowed: 'case', 'skill'."
+            + suggest(str(cluster), ["case", "skill"])
+        )
+
+
 def one_delta(pairs: CasePairs, value: Value, cluster: Cluster, ci_level: float) -> dict[str, Any]:
     """Return the estimates row of one set of pairs.
 
@@ -166,11 +184,7 @@ def one_delta(pairs: CasePairs, value: Value, cluster: Cluster, ci_level: float)
     dict
         As made by :func:`skillcomp.estimates.row`, with rate, reference_rate and n_dropped.
     """
-    if cluster not in ("case", "skill"):
-        raise FrameError(
-            f"cluster: found '{cluster}'; allowed: 'case', 'skill'."
-            + suggest(str(cluster), ["case", "skill"])
-        )
+    check_cluster(cluster)
     if value == "passed":
         pairs = pairs.where((pairs.n1 > 0) & (pairs.n0 > 0))
     else:

@@ -193,9 +193,9 @@ def build(
     StudyError
         If the data are not a study, the notebooks are not there or a cell fails.
     """
+    paths = list(notebooks) if notebooks is not None else find_notebooks()
     if not (data / "manifest.json").is_file():
         raise StudyError(f"report: {data} is not a recorded study: it has no manifest.json.")
-    paths = list(notebooks) if notebooks is not None else find_notebooks()
     out.mkdir(parents=True, exist_ok=True)
     chapters: list[Chapter] = []
     for path in tqdm(paths, desc="report", unit="notebook", disable=not progress):
