@@ -192,6 +192,9 @@ class Columns:
             False also where rows with missing values may or may not be the same.
         """
         n = len(self._frame)
+        names = [name for name in names if np.count_nonzero(self.starts(name)) > 1]
+        if len(names) == 1:
+            return bool(self._frame[names[0]].is_unique)
         slow = [name for name in names if 2 * np.count_nonzero(self.starts(name)) <= n]
         code, first = self.groups(slow) if slow else (np.zeros(n, dtype=np.int64), np.zeros(1))
         size = len(first)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.columns import absent
-from skillcomp.contracts import check, checked, empty
+from skillcomp.contracts import CONTRACTS, check, checked, empty
 from skillcomp.errors import FrameError, suggest
 
 __all__ = ["outcomes"]
@@ -24,6 +25,7 @@ _GRADER_KEYS = [
     "grader_version",
     "round",
 ]
+_CASE_FACTS = ("comprehension_dimension", "transfer", "contrast_of")
 
 
 def outcomes(verdicts: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -75,39 +77,45 @@ def outcomes(verdicts: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Da
     known = check(cases, "cases") if cases is not None else None
     # the key columns are constant in a group: the first row of a group carries them
     code, first = columns.groups(["attempt_id", "grader", "grader_version", "round"])
-    keys = given[["attempt_id", *_ATTEMPT_KEYS, *_GRADER_KEYS]]
-    result = keys.take(first).reset_index(drop=True)
+    names = ("attempt_id", *_ATTEMPT_KEYS, *_GRADER_KEYS)
+    result: dict[str, Any] = {name: given[name].array.take(first) for name in names}
     answered = columns.equals("status", "ok") | given["status"].isna().to_numpy()
     usable = answered & given["passed"].notna().to_numpy()
     n_seen = np.bincount(code, weights=usable)
     n_passed = np.bincount(
         code, weights=usable & given["passed"].to_numpy(dtype=bool, na_value=False)
     )
-    case, names = pd.factorize(result["case_id"])
-    facts = _case_facts(names, known, lambda: _checks_seen(case[code], columns.codes("check_id")))
+    case, asked = pd.factorize(pd.Series(result["case_id"]))
+    facts = _case_facts(asked, known, lambda: _checks_seen(case[code], columns.codes("check_id")))
     # a suite may have lost checks since the grading: never fewer than were seen
     n_checks = np.maximum(facts["n_checks"].to_numpy(dtype=float)[case], np.bincount(code))
-    for name in ("comprehension_dimension", "transfer", "contrast_of"):
-        result[name] = facts[name].array.take(case)
+    result |= {name: facts[name].array.take(case) for name in _CASE_FACTS}
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.where(2 * n_seen >= n_checks, n_passed / n_seen, np.nan)
     failed, complete = n_passed < n_seen, n_seen == n_checks
-    passed = pd.arrays.BooleanArray(complete & ~failed, ~complete & ~failed)
-    result = result.assign(
-        n_checks=n_checks.astype(int),
-        n_passed=n_passed.astype(int),
-        n_missing=(n_checks - n_seen).astype(int),
-        share_passed=share,
-        passed=passed,
-    )
-    return check(result, "outcomes")
+    result |= {
+        "n_checks": _whole(n_checks),
+        "n_passed": _whole(n_passed),
+        "n_missing": _whole(n_checks - n_seen),
+        "share_passed": share,
+        "passed": pd.arrays.BooleanArray(complete & ~failed, ~complete & ~failed),
+    }
+    # what checked frames give keeps its own contract by construction: not checked again
+    return pd.DataFrame({name: result[name] for name in CONTRACTS["outcomes"].columns}, copy=False)
+
+
+def _whole(numbers: NDArray[Any]) -> pd.arrays.IntegerArray:
+    return pd.arrays.IntegerArray(numbers.astype(np.int64), np.zeros(len(numbers), dtype=bool))
 
 
 def _checks_seen(case: Ints, check_code: Ints) -> Ints:
     """Count the distinct checks that the verdicts on each case name."""
     n_checks = int(check_code.max()) + 1
-    pairs = pd.unique(case * n_checks + check_code)
-    return np.bincount(pairs // n_checks)
+    pairs, n_cases = case * n_checks + check_code, int(case.max()) + 1
+    if n_cases * n_checks <= len(pairs):
+        seen = np.bincount(pairs, minlength=n_cases * n_checks).reshape(n_cases, n_checks)
+        return np.asarray(np.count_nonzero(seen, axis=1), dtype=np.int64)
+    return np.bincount(pd.unique(pairs) // n_checks)
 
 
 def _case_facts(
@@ -115,14 +123,9 @@ def _case_facts(
 ) -> pd.DataFrame:
     """Return what is known of the cases ``names``, one row each in their order."""
     if cases is None:
-        texts = {
-            name: absent("str", len(names))
-            for name in ("comprehension_dimension", "transfer", "contrast_of")
-        }
+        texts = {name: absent("str", len(names)) for name in _CASE_FACTS}
         return pd.DataFrame({"n_checks": seen(), **texts}, index=names)
-    facts = cases.set_index("case_id")[
-        ["n_checks", "comprehension_dimension", "transfer", "contrast_of"]
-    ]
+    facts = cases.set_index("case_id")[["n_checks", *_CASE_FACTS]]
     unknown = sorted(names.difference(facts.index))
     if unknown:
         raise FrameError(
