@@ -235,10 +235,10 @@ def test_the_planned_count_gives_the_wanted_width_in_a_new_study():
         made = simulate.study(
             seed=100 + seed, n_repeats=1, graders=(Grader("g"),), gold_fraction=n_gold / 84
         )
-        ((_, table),) = planning.labelled.case_differences(
+        (part,) = planning.labelled.case_differences(
             made.verdicts, made.gold, [], "behaviour", "baseline"
         )
-        interval = ppi_paired(table["gold"], table["grader"])
+        interval = ppi_paired(part.cases["gold"], part.cases["grader"])
         widths.append(interval.high - interval.low)
     assert np.mean(widths) == pytest.approx(0.2, abs=0.02)
 
@@ -265,9 +265,9 @@ def test_a_condition_without_gold_is_unknown_not_zero():
     ("arguments", "message"),
     [
         ({"n_cases": 84}, "missing: sensitivity, specificity, baseline_rate, delta, gold_variance"),
-        ({"sensitivity": 1.5}, r"sensitivity, specificity: found 1\.5"),
+        ({"sensitivity": 1.5}, r"sensitivity, specificity of 'baseline': found 1\.5"),
         ({"width": 0.0}, "width: found 0.0"),
-        ({"n_cases": 5}, "n_cases: found 5; allowed: at least 10"),
+        ({"n_cases": 5}, "n_cases: found 5; allowed: a whole number of at least 10"),
     ],
 )
 def test_impossible_gold_plans_are_refused(arguments, message):
@@ -284,8 +284,114 @@ def test_impossible_gold_plans_are_refused(arguments, message):
 def test_several_labellers_without_an_adjudicated_one_are_refused():
     made = simulate.study(graders=(Grader("g"),), labeller_error=0.1, n_skills=2)
     gold = made.gold[made.gold["labeller"].ne("adjudicated")]
-    with pytest.raises(FrameError, match="several labellers and none 'adjudicated'"):
+    with pytest.raises(FrameError, match="more than one labeller and none is 'adjudicated'"):
         planning.gold_needed(made.verdicts, gold)
+
+
+def labelled_frames(passes, checks=2):
+    """Verdicts and gold from {(case, condition): (grader by check, gold by check)}."""
+    rows = [
+        (case, condition, f"{case}/{condition}", f"{case}#{k}", seen[k], true[k])
+        for (case, condition), (seen, true) in passes.items()
+        for k in range(checks)
+    ]
+    names = ["case_id", "condition", "attempt_id", "check_id", "passed", "label"]
+    frame = pd.DataFrame(rows, columns=names)
+    verdicts = frame.drop(columns="label").assign(skill="s", grader="g", status="ok")
+    gold = frame[["attempt_id", "check_id", "label"]].rename(columns={"label": "passed"})
+    return verdicts, gold.dropna().assign(labeller="alice")
+
+
+def differences(verdicts, gold, unit):
+    (part,) = planning.labelled.case_differences(verdicts, gold, [], unit, "baseline")
+    return part.cases
+
+
+def test_a_failed_grader_is_no_fail_and_an_attempt_with_an_unknown_check_no_pass():
+    verdicts, gold = labelled_frames(
+        {
+            ("a", "baseline"): ([False, False], [False, False]),
+            ("a", "skill"): ([True, False], [True, True]),
+            ("b", "baseline"): ([False, False], [False, False]),
+            ("b", "skill"): ([True, True], [True, True]),
+        }
+    )
+    verdicts.loc[verdicts["attempt_id"].eq("a/skill") & ~verdicts["passed"], "status"] = "error"
+    whole = differences(verdicts, gold, "attempt")
+    # a: one check passed, the other unknown: neither a pass nor a fail, so no case at all
+    assert list(whole.index) == ["b"]
+    shares = differences(verdicts, gold, "behaviour")
+    assert shares.loc["a", "grader"] == 1.0
+
+
+def test_the_grader_on_gold_is_read_on_the_checks_that_carry_gold():
+    verdicts, gold = labelled_frames(
+        {
+            ("a", "baseline"): ([False, False], [False, None]),
+            ("a", "skill"): ([True, False], [True, None]),
+        }
+    )
+    found = differences(verdicts, gold, "behaviour").loc["a"]
+    # over both checks the grader sees 1/2 - 0; on the labelled check 1 - 0
+    assert (found["grader"], found["on_gold"], found["gold"]) == (0.5, 1.0, 1.0)
+
+
+def test_a_labeller_who_is_not_named_is_another_labeller():
+    made = simulate.study(graders=(Grader("g"),), n_skills=2)
+    gold = made.gold.assign(labeller="alice")
+    gold.loc[gold.index[::2], "labeller"] = pd.NA
+    with pytest.raises(FrameError, match="more than one labeller"):
+        planning.gold_needed(made.verdicts, gold)
+
+
+def test_labels_of_other_attempts_are_counted():
+    made = simulate.study(graders=(Grader("g"),), n_skills=2, seed=1)
+    gold = made.gold.assign(attempt_id=made.gold["attempt_id"] + "/old")
+    found = planning.gold_needed(made.verdicts, gold, n_resamples=10)
+    assert found["estimate"].isna().all()
+    words = f"{len(gold)} of {len(gold)} gold labels match no attempt"
+    assert found["note"].str.contains(words).all()
+    own = planning.gold_needed(made.verdicts, made.gold, n_resamples=10, width=0.4)
+    assert not own["note"].str.contains("match no attempt").any()
+
+
+@pytest.mark.parametrize("n_cases", [1, 3, 6])
+def test_a_pilot_of_few_cases_is_unknown_and_names_what_to_state(n_cases):
+    verdicts, gold = labelled_frames(
+        {
+            (f"c{i}", condition): ([k, i % 2 == 0], [k, i % 3 == 0])
+            for i in range(n_cases)
+            for condition, k in (("baseline", False), ("skill", True))
+        }
+    )
+    found = planning.gold_needed(verdicts, gold, n_resamples=20)
+    assert found["estimate"].isna().all()
+    words = "state n_cases, at least 10" if n_cases == 6 else "have gold in both arms: at least 5"
+    assert found["note"].str.contains(words).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"ci_level": 95}, "ci_level: found 95; allowed: strictly between 0 and 1"),
+        ({"n_resamples": 0}, "n_resamples: found 0; allowed: a whole number of at least 1"),
+        ({"n_checks": 0}, "n_checks: found 0"),
+        ({"n_cases": 84.5}, "n_cases: found 84.5"),
+        ({"width": "0.1"}, "width: found '0.1'; allowed"),
+        ({"width": []}, "width: found nothing"),
+        ({"baseline_rate": 0.9}, r"0\.9 and 0\.2, a rate of 1\.1 with the skill"),
+        ({"gold_variance": -1}, "gold_variance: found -1; allowed: from 0 to 1"),
+        ({"sensitivity": {"skill": 0.9}}, "sensitivity, specificity of 'baseline': found None"),
+    ],
+)
+def test_numbers_out_of_range_are_refused_by_the_gold_plan(arguments, message):
+    about = dict(
+        n_cases=84, sensitivity=0.9, specificity=0.9, baseline_rate=0.5, delta=0.2,
+        gold_variance=0.1,
+    )  # fmt: skip
+    with pytest.raises(StudyError, match=message):
+        planning.gold_needed(**(about | arguments))
+    assert one(planning.gold_needed(**(about | {"n_cases": np.int64(84)})), "gold_cases")["n"] == 84
 
 
 ASSUMED = dict(omega2=0.05, sigma2=0.15, baseline_rate=0.4)

@@ -14,8 +14,9 @@ from scipy.stats import t as student_t
 
 from skillcomp.errors import StudyError
 from skillcomp.estimates import estimates, listed, row
-from skillcomp.planning.labelled import Unit, case_differences
-from skillcomp.stats.results import Interval, check_level, undefined
+from skillcomp.planning.arguments import level, number, sizes_of, whole
+from skillcomp.planning.labelled import Unit, case_differences, unmatched
+from skillcomp.stats.results import Interval, undefined
 
 Floats = NDArray[np.float64]
 Rate = float | Mapping[str, float]
@@ -147,16 +148,17 @@ def gold_needed(
         Three rows per ``by``, condition and width: measure ``gold_cases``, ``gold_attempts`` (two
         a case) and ``gold_labels`` (times the checks of a case). ``estimate`` is the smallest
         number that suffices; limits are bootstrap percentiles over the pilot's cases. NaN with a
-        note where gold on every case would not do. Extra: width, expected_width, n_cases,
-        correlation (of gold and grader differences over cases with gold), lam (weight of the
-        grader at the estimate).
+        note where gold on every case would not do, or fewer than 5 cases of the pilot have gold;
+        labels that match no attempt of the verdicts are counted in ``note``. Extra: width,
+        expected_width, n_cases, correlation (of gold and grader differences over cases with
+        gold), lam (weight of the grader at the estimate).
 
     Raises
     ------
     FrameError
         If a frame breaks its contract, graders would be pooled, or labellers cannot be told apart.
     StudyError
-        If neither a pilot nor all assumptions are given.
+        If neither a pilot nor all assumptions are given, or a number is out of its range.
 
     See Also
     --------
@@ -181,9 +183,14 @@ def gold_needed(
     >>> plan[["measure", "estimate"]].values.tolist()
     [['gold_cases', 24.0], ['gold_attempts', 48.0], ['gold_labels', 240.0]]
     """
-    check_level(ci_level)
-    widths = [width] if isinstance(width, int | float) else list(width)
-    names = listed(by)
+    level(ci_level)
+    widths = sizes_of("width", width)
+    if not 0 < min(widths) <= max(widths) <= 2:
+        raise StudyError(f"width: found {width}; allowed: above 0 and up to 2, in rate units.")
+    names, seed = listed(by), whole("seed", seed, least=0)
+    n_resamples, n_checks = whole("n_resamples", n_resamples), whole("n_checks", n_checks)
+    if n_cases is not None:
+        n_cases = whole("n_cases", n_cases, least=FEWEST)
     if verdicts is None or gold is None:
         moments = _assumed(
             n_cases, sensitivity, specificity, baseline_rate, delta, gold_variance, n_checks
@@ -196,15 +203,28 @@ def gold_needed(
         ]
         return estimates(rows, by=["condition"], extra=_EXTRA)
     rows = []
-    for about, table in case_differences(verdicts, gold, names, unit, reference):
-        values = table[["gold", "grader", "on_gold"]].to_numpy(dtype=np.float64)
-        checks = float(table["n_checks"].mean())
+    for part in case_differences(verdicts, gold, names, unit, reference):
+        values = part.cases[["gold", "grader", "on_gold"]].to_numpy(dtype=np.float64)
         total = len(values) if n_cases is None else n_cases
-        picks = np.random.default_rng(seed).integers(0, len(values), (n_resamples, len(values)))
-        pilot, resampled = _measured(values, checks), _measured(values[picks], checks)
+        pilot, resampled = _pilot(values, part.n_checks, n_resamples, seed)
         for wanted in widths:
-            rows += _rows(pilot, resampled, wanted, total, ci_level, about)
+            rows += _rows(pilot, resampled, wanted, total, ci_level, part.about)
+    aside = unmatched(verdicts, gold)
+    for one in rows:
+        one["note"] = "; ".join(filter(None, [one["note"], aside]))
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
+
+
+def _pilot(
+    values: Floats, n_checks: float, n_resamples: int, seed: int
+) -> tuple[Moments, Moments | None]:
+    """Return the moments of a pilot's cases and of resamples; NaN with too few gold cases."""
+    n_gold = int(np.isfinite(values).all(axis=1).sum())
+    if n_gold < _FEWEST_PILOT:
+        unknown = np.full((3, 3), np.nan)
+        return Moments(unknown, np.asarray(np.nan), n_checks, float(n_gold)), None
+    picks = np.random.default_rng(seed).integers(0, len(values), (n_resamples, len(values)))
+    return _measured(values, n_checks), _measured(values[picks], n_checks)
 
 
 def _rows(
@@ -216,14 +236,6 @@ def _rows(
     about: dict[str, Any],
 ) -> list[dict[str, Any]]:
     """Return the three counts for one width."""
-    if n_cases < FEWEST:
-        raise StudyError(f"n_cases: found {n_cases}; allowed: at least {FEWEST}.")
-    if not 0 < width <= 2:
-        raise StudyError(f"width: found {width}; allowed: above 0 and up to 2, in rate units.")
-    n = np.arange(FEWEST, n_cases + 1)
-    variance, lam = expected_variance(moments, n, n_cases)
-    length = 2 * student_t.ppf((1 + ci_level) / 2, n - 1) * np.sqrt(variance)
-    place = int(_first(length, width))
     joint = moments.joint
     scale = math.sqrt(joint[0, 0] * joint[2, 2]) if moments.n_gold >= _FEWEST_PILOT else 0.0
     extra = {
@@ -233,25 +245,49 @@ def _rows(
         "correlation": joint[0, 2] / scale if scale > 0 else np.nan,
     }
     method = f"PPI++ paired variance, t, length {width:g} at level {ci_level:g}"
-    if moments.n_gold < _FEWEST_PILOT:
-        note = f"{moments.n_gold:.0f} cases have gold in both arms: at least {_FEWEST_PILOT} needed"
-        found = undefined(method, note, ci_level=ci_level, n=float(n_cases))
-    elif scale == 0:
-        note = "gold or grader does not vary among the gold cases: nothing to plan with"
-        found = undefined(method, note, ci_level=ci_level, n=float(n_cases))
-    elif place == len(n):
-        note = f"gold on all {n_cases} cases gives a length of {length[-1]:.3f}: ask more cases"
-        found = undefined(method, note, ci_level=ci_level, n=float(n_cases))
-        extra |= {"expected_width": length[-1], "lam": lam[-1]}
+    problem = _problem(moments, scale, n_cases)
+    if problem:
+        found = undefined(method, problem, ci_level=ci_level, n=float(n_cases))
     else:
-        extra |= {"expected_width": length[place], "lam": lam[place]}
-        limits = _limits(resampled, n, n_cases, width, ci_level)
-        least = f"no fewer than {FEWEST} are offered" if place == 0 else ""
-        note = "; ".join(filter(None, [least, limits[2]]))
-        low, high = limits[:2]
-        found = Interval(float(n[place]), low, high, ci_level, method, note, n=float(n_cases))
+        found, more = _fewest(moments, resampled, width, n_cases, ci_level, method)
+        extra |= more
     per_case = {"gold_cases": 1.0, "gold_attempts": 2.0, "gold_labels": 2.0 * moments.checks}
     return [row(name, _times(found, factor), **extra) for name, factor in per_case.items()]
+
+
+def _problem(moments: Moments, scale: float, n_cases: int) -> str:
+    """Return why nothing can be planned, or an empty string."""
+    if moments.n_gold < _FEWEST_PILOT:
+        return f"{moments.n_gold:.0f} cases have gold in both arms: at least {_FEWEST_PILOT} needed"
+    if n_cases < FEWEST:
+        return f"the pilot has {n_cases} cases with both arms: state n_cases, at least {FEWEST}"
+    if scale == 0:
+        return "gold or grader does not vary among the gold cases: nothing to plan with"
+    return ""
+
+
+def _fewest(
+    moments: Moments,
+    resampled: Moments | None,
+    width: float,
+    n_cases: int,
+    ci_level: float,
+    method: str,
+) -> tuple[Interval, dict[str, float]]:
+    """Return the fewest gold cases that suffice, with expected width and weight."""
+    n = np.arange(FEWEST, n_cases + 1)
+    variance, lam = expected_variance(moments, n, n_cases)
+    length = 2 * student_t.ppf((1 + ci_level) / 2, n - 1) * np.sqrt(variance)
+    place = int(_first(length, width))
+    if place == len(n):
+        note = f"gold on all {n_cases} cases gives a length of {length[-1]:.3f}: ask more cases"
+        nothing = undefined(method, note, ci_level=ci_level, n=float(n_cases))
+        return nothing, {"expected_width": length[-1], "lam": lam[-1]}
+    low, high, caveat = _limits(resampled, n, n_cases, width, ci_level)
+    least = f"no fewer than {FEWEST} are offered" if place == 0 else ""
+    note = "; ".join(filter(None, [least, caveat]))
+    found = Interval(float(n[place]), low, high, ci_level, method, note, n=float(n_cases))
+    return found, {"expected_width": length[place], "lam": lam[place]}
 
 
 def _times(found: Interval, factor: float) -> Interval:
@@ -277,6 +313,8 @@ def _limits(
         return math.nan, math.nan, "from stated assumptions: no limits"
     variance, _ = expected_variance(resampled, n, n_cases)
     variance = variance[np.isfinite(variance).all(axis=-1)]
+    if not len(variance):
+        return math.nan, math.nan, "no bootstrap pilot has two cases with gold: no limits"
     length = 2 * student_t.ppf((1 + ci_level) / 2, n - 1) * np.sqrt(variance)
     place = _first(length, width)
     counts = np.append(n, np.inf).astype(np.float64)[place]
@@ -327,9 +365,18 @@ def _assumed(
             f"gold_needed: give verdicts and gold of a pilot, or all assumptions; missing: "
             f"{', '.join(absent)}."
         )
-    assert baseline_rate is not None and delta is not None and gold_variance is not None
+    assert baseline_rate is not None and delta is not None
+    base = number("baseline_rate", baseline_rate, least=0, most=1)
+    change = number("delta", delta, least=-1, most=1)
+    # a difference of two shares lies in -1 to 1, and so varies by 1 at most
+    gold_variance = number("gold_variance", gold_variance, least=0, most=1)
+    if not -1e-9 <= base + change <= 1 + 1e-9:
+        raise StudyError(
+            f"baseline_rate, delta: found {base:g} and {change:g}, a rate of {base + change:.4g} "
+            "with the skill; allowed: 0 to 1."
+        )
     youden, error = {}, 0.0
-    for arm, rate in (("baseline", baseline_rate), ("skill", baseline_rate + delta)):
+    for arm, rate in (("baseline", base), ("skill", base + change)):
         se, sp = _of_arm(sensitivity, arm), _of_arm(specificity, arm)
         youden[arm] = se + sp - 1
         error += (rate * se * (1 - se) + (1 - rate) * sp * (1 - sp)) / n_checks
@@ -347,9 +394,4 @@ def _assumed(
 
 def _of_arm(rate: Rate | None, arm: str) -> float:
     value = rate.get(arm) if isinstance(rate, Mapping) else rate
-    if value is None or not 0 <= value <= 1:
-        raise StudyError(
-            f"sensitivity, specificity: found {rate!r}; allowed: 0 to 1, one number or one each "
-            "for 'baseline' and 'skill'."
-        )
-    return float(value)
+    return number(f"sensitivity, specificity of '{arm}'", value, least=0, most=1)

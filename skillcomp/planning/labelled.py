@@ -2,37 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from skillcomp.contracts import check
+from skillcomp.correction.tables import Unit, key_of, tables
 from skillcomp.errors import FrameError, suggest
-from skillcomp.estimates import groups, require_columns, require_one_grader
+from skillcomp.estimates import groups
+from skillcomp.frames import ADJUDICATED
 
-Unit = Literal["behaviour", "attempt"]
-_ADJUDICATED = "adjudicated"
+__all__ = ["Labelled", "Unit", "case_differences"]
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """The paired differences of one group and condition.
+
+    Attributes
+    ----------
+    about : dict
+        The values that name the group, and the condition.
+    cases : pandas.DataFrame
+        One row per case with verdicts in both arms: ``gold`` (NaN without gold in both),
+        ``grader`` over all repeats, ``on_gold`` over what carries gold.
+    n_checks : float
+        Checks of a case, on average.
+    """
+
+    about: dict[str, Any]
+    cases: pd.DataFrame
+    n_checks: float
 
 
 def case_differences(
     verdicts: pd.DataFrame, gold: pd.DataFrame, names: list[str], unit: Unit, reference: str
-) -> list[tuple[dict[str, Any], pd.DataFrame]]:
+) -> list[Labelled]:
     """Return the differences of each case, by group and condition.
 
-    Each frame holds one row per case with verdicts in both arms: ``gold`` (NaN without gold in
-    both), ``grader`` over all repeats, ``on_gold`` over the repeats with gold, ``n_checks``.
+    Attempts are judged as in :mod:`skillcomp.correction`: a failed grader says nothing, and an
+    attempt passes only where every check of it is known to.
     """
-    if unit not in ("behaviour", "attempt"):
-        raise FrameError(
-            f"unit: found '{unit}'; allowed: 'behaviour', 'attempt'."
-            + suggest(str(unit), ["behaviour", "attempt"])
-        )
-    given, labels = check(verdicts, "verdicts"), _one_labeller(check(gold, "gold"))
-    require_columns(given, names, "planning.gold_needed")
-    require_one_grader(given, names, "planning.gold_needed")
-    found: list[tuple[dict[str, Any], pd.DataFrame]] = []
-    for values, part in groups(given, names):
-        table = _case_shares(part, labels, unit)
+    joined = tables(verdicts, gold, by=names, unit=unit, cases=None, what="planning.gold_needed")
+    checks = {
+        key_of(values, names): float(part.groupby("case_id")["check_id"].nunique().mean())
+        for values, part in groups(joined.items, names)
+    }
+    found: list[Labelled] = []
+    for values, part in groups(joined.cases, names):
+        columns = {"gold": "gold", "verdict": "grader", "seen": "on_gold"}
+        table = part.set_index(["case_id", "condition"])[list(columns)].rename(columns=columns)
         arms = list(table.index.unique("condition"))
         if reference not in arms:
             raise FrameError(
@@ -45,37 +65,18 @@ def case_differences(
                 continue
             arm = table.xs(condition, level="condition")
             difference = pd.DataFrame(arm - base)
-            difference = difference.loc[difference["grader"].notna()].copy()
-            difference["n_checks"] = arm["n_checks"].reindex(difference.index)
-            found.append(({**values, "condition": condition}, difference))
+            difference = difference.loc[difference["grader"].notna()]
+            about = {**values, "condition": condition}
+            found.append(Labelled(about, difference, checks[key_of(values, names)]))
     return found
 
 
-def _one_labeller(labels: pd.DataFrame) -> pd.DataFrame:
-    names = list(labels["labeller"].dropna().unique())
-    if _ADJUDICATED in names:
-        return labels[labels["labeller"].eq(_ADJUDICATED)]
-    if len(names) > 1:
-        raise FrameError(
-            f"gold: several labellers and none '{_ADJUDICATED}': {', '.join(names)}. Select one."
-        )
-    return labels
-
-
-def _case_shares(part: pd.DataFrame, labels: pd.DataFrame, unit: Unit) -> pd.DataFrame:
-    """Return one row per case and condition: gold, grader, on_gold, n_checks."""
-    both = part.merge(
-        labels[["attempt_id", "check_id", "passed"]].rename(columns={"passed": "label"}),
-        on=["attempt_id", "check_id"],
-        how="left",
-    )
-    numbers = both.assign(
-        grader=both["passed"].astype("float64"), gold=both["label"].astype("float64")
-    )
-    whole = "mean" if unit == "behaviour" else "min"
-    keys = ["case_id", "condition"]
-    attempts = numbers.groupby([*keys, "attempt_id"], sort=False).agg(
-        grader=("grader", whole), gold=("gold", whole), n_checks=("check_id", "nunique")
-    )
-    attempts["on_gold"] = attempts["grader"].where(attempts["gold"].notna())
-    return attempts.groupby(level=keys, sort=False).mean()
+def unmatched(verdicts: pd.DataFrame, gold: pd.DataFrame) -> str:
+    """Return how many gold labels belong to no attempt of the verdicts, or an empty string."""
+    labels = check(gold, "gold")
+    if labels["labeller"].eq(ADJUDICATED).any():
+        labels = labels[labels["labeller"].eq(ADJUDICATED)]
+    there = labels["attempt_id"].isin(check(verdicts, "verdicts")["attempt_id"])
+    if there.all():
+        return ""
+    return f"{int((~there).sum())} of {len(labels)} gold labels match no attempt of the verdicts"
