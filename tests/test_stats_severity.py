@@ -39,9 +39,10 @@ def test_clusters_that_repeat_their_items_widen_the_interval():
     (alone,) = severity_shift(rows)
     (clustered,) = severity_shift(np.repeat(rows, 5, axis=0), np.repeat(np.arange(40), 5))
     (naive,) = severity_shift(np.repeat(rows, 5, axis=0))
-    assert clustered.se == pytest.approx(alone.se * math.sqrt(40 / 39))
+    # 8 + 3 of the 40 clusters disagree: G / (G - 1) and the degrees of freedom count those
+    assert clustered.se == pytest.approx(alone.se * math.sqrt(11 / 10))
     assert clustered.se > 2 * naive.se
-    assert clustered.df == 39
+    assert clustered.df == 10
 
 
 def test_disagreement_in_one_direction_gets_half_an_item_and_says_so():
@@ -57,6 +58,59 @@ def test_no_disagreement_and_a_single_cluster_are_unknown():
     assert math.isnan(never.estimate) and "never disagree" in never.note
     (one,) = severity_shift(_rows(5, 2, 2, 5), np.zeros(14))
     assert math.isnan(one.low) and "come from one cluster" in one.note
+
+
+@pytest.mark.parametrize(("up", "down"), [(3, 1), (2, 2)])
+def test_cases_with_flips_balanced_alike_keep_the_error_of_independent_items(up, down):
+    table = np.tile([[0, 1]] * up + [[1, 0]] * down, (10, 1))
+    (found,) = severity_shift(table, np.repeat(np.arange(10), 4))
+    # b = 10 up, c = 10 down, so the standard error is sqrt(1/b + 1/c)
+    assert found.se == pytest.approx(math.sqrt(1 / (10 * up) + 1 / (10 * down)))
+    assert found.low < found.estimate < found.high and found.p_value > 0.01
+    assert "standard error of independent items" in found.note
+
+
+def test_flips_of_whole_cases_in_one_direction_get_half_a_case():
+    (found,) = severity_shift([[0, 1]] * 12 + [[1, 1]] * 5, [0] * 4 + [1] * 4 + [2] * 4 + [3] * 5)
+    # 12 + 2 against 0 + 2 items: log 7; four items a case: sqrt(4 (1/14 + 1/2)); 3 - 1 df
+    assert (found.estimate, found.se) == pytest.approx((math.log(7), math.sqrt(4 * (8 / 14))))
+    assert found.df == 2 and found.low < 0
+    assert "half a case (2 items) added to both" in found.note
+
+
+def covered(informative, items, shape, runs, seed=1):
+    """Share of studies of 40 cases whose interval holds 0, the truth, flips of a case alike."""
+    rng, hits = np.random.default_rng(seed), 0
+    for _ in range(runs):
+        share = rng.beta(shape, shape, informative) if shape else rng.integers(0, 2, informative)
+        up = rng.binomial(items, share)
+        steps = [[[0, 1]] * u + [[1, 0]] * (items - u) for u in up]
+        table = np.array(sum(steps, [[1, 1]] * (40 - informative)))
+        case = np.r_[np.arange(informative, 40), np.repeat(np.arange(informative), items)]
+        (found,) = severity_shift(table, case)
+        hits += found.low <= 0 <= found.high
+    return hits / runs
+
+
+@pytest.mark.parametrize("informative", [3, 5, 10])
+def test_the_interval_covers_where_few_of_forty_cases_flip(informative):
+    assert covered(informative, 5, 0, 200) >= 0.935
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [0, 0.7, 5.0])
+@pytest.mark.parametrize("informative", [2, 3, 5, 10, 20])
+def test_the_interval_covers_over_the_design(informative, shape):
+    assert min(covered(informative, m, shape, 2000) for m in (1, 4, 10)) >= 0.935
+
+
+@pytest.mark.slow
+def test_cochrans_q_keeps_its_level_for_independent_items():
+    rng, trials = np.random.default_rng(5), 3000
+    ease = rng.beta(2, 2, (trials, 60, 1))
+    tables = rng.random((trials, 60, 3)) < ease
+    rejected = np.mean([cochran_q(t.astype(float)).p_value <= 0.05 for t in tables])
+    assert 0.035 < rejected < 0.062
 
 
 def test_a_missing_verdict_leaves_out_that_verdict_only():
