@@ -237,6 +237,16 @@ def test_units_of_one_case_do_not_count_as_cases():
     assert clustered.high - clustered.low > 1.5 * (alone.high - alone.low)
 
 
+@pytest.mark.parametrize("name", ["raw_agreement", "gwet_ac1", "cohen_kappa", "krippendorff_alpha"])
+def test_units_of_one_case_only_have_no_limits(name):
+    found = bootstrap_agreement(
+        [[1, 1]] * 6 + [[1, 0]] * 2 + [[0, 0]] * 4, name, clusters=["a"] * 12
+    )
+    assert np.isfinite(found.estimate)
+    assert np.isnan(found.low) and np.isnan(found.high)
+    assert "one cluster of several cases" in found.note
+
+
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match=r"must be one of .*Did you mean 'cohen_kappa'"):
         bootstrap_agreement(np.ones((3, 2)), "cohens_kappa")

@@ -92,7 +92,8 @@ def bootstrap_agreement(
     -------
     Interval
         ``n`` counts units with two ratings, ``n_clusters`` their cases; ``se`` is linearised over
-        cases (Gwet's for raters with gaps). NaN with a note where the coefficient is not defined.
+        cases (Gwet's for raters with gaps). NaN with a note where the coefficient is not defined;
+        limits NaN with a note where all units are of one case.
 
     Raises
     ------
@@ -199,6 +200,9 @@ def _handed_over(
 ) -> Interval:
     usable = np.isfinite(parts.agreeing)
     raw = wilson_effective(parts.agreeing[usable], group[usable], ci_level=base.ci_level)
+    if math.isnan(raw.low):
+        # One case: max and min would turn unknown limits into the whole range.
+        return replace(base, low=NAN, high=NAN, method=name, note=raw.note)
     low, high = score_limits(base.estimate, expected, raw.low, raw.high)
     return replace(
         base,
