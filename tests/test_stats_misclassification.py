@@ -179,6 +179,29 @@ def test_what_cannot_be_tested_says_so():
         differential_misclassification([1], [1, 0], [True, False])
 
 
+def test_where_the_robust_error_collapses_whole_cases_change_arms():
+    # Four cases, each with three units in both arms, all right in one and all wrong in the other:
+    # 2 of the 2**4 patterns of exchanges are as far apart. Over 24 units Fisher's p is 4e-7.
+    verdict, case = np.tile([1] * 3 + [0] * 3, 4), np.repeat(np.arange(4), 6)
+    found = differential_misclassification(verdict, np.ones(24), verdict == 1, clusters=case)
+    assert found.sensitivity.statistic == 1.0
+    assert found.sensitivity.p_value == pytest.approx(2 / 16)
+    assert "arms exchanged within 4 cases" in found.sensitivity.note
+    # Cases in one arm each: three against three whole cases, 2 * (1 / 20) / 2 as in fisher_midp.
+    apart = differential_misclassification(
+        np.repeat([1, 0], 12),
+        np.ones(24),
+        np.repeat([True, False], 12),
+        clusters=np.arange(24) // 4,
+    )
+    assert apart.sensitivity.p_value == pytest.approx(0.05)
+    assert "whole cases" in apart.sensitivity.note
+    one = differential_misclassification(
+        verdict[:6], np.ones(6), verdict[:6] == 1, clusters=np.zeros(6)
+    )
+    assert np.isnan(one.sensitivity.p_value) and "too few cases" in one.sensitivity.note
+
+
 def test_both_prediction_powered_estimators_can_be_had_from_here():
     assert {"ppi_mean", "ppi_paired"} <= set(misclassification.__all__)
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import hypergeom
 
-from skillcomp.stats.clusters import cr2
+from skillcomp.stats.clusters import cr2, sign_flip
+from skillcomp.stats.moments import join_notes
 from skillcomp.stats.results import NAN, HypothesisTest
 
 __all__ = ["DifferentialTests", "differential_misclassification", "fisher_midp"]
@@ -95,7 +96,8 @@ def differential_misclassification(
         True for units of the skill arm, False for the baseline.
     clusters : array_like, optional
         Case of each unit: rates are then compared by CR2 with Satterthwaite degrees of freedom.
-        Each unit alone (Fisher's mid-p) when omitted.
+        Where that has no variation left, cases exchange their arms as wholes. Each unit alone
+        (Fisher's mid-p) when omitted.
 
     Returns
     -------
@@ -147,8 +149,7 @@ def _compare(
         return by_units
     fit = cr2(right, np.column_stack([np.ones(right.size), arm]), labels)
     if not fit.p_values[1] >= 0.0:
-        note = "no variation inside the arms, so CR2 collapses: Fisher's mid-p over units instead"
-        return replace(by_units, note=note)
+        return _by_exchange(right, arm, labels)
     return HypothesisTest(
         float(fit.coefficients[1]),
         float(fit.p_values[1]),
@@ -156,6 +157,31 @@ def _compare(
         "",
         float(fit.df[1]),
     )
+
+
+def _by_exchange(
+    right: Floats, arm: NDArray[np.bool_], labels: NDArray[np.generic]
+) -> HypothesisTest:
+    # Where CR2 collapses, cases with units in both arms exchange their arms, all units together.
+    codes = np.unique(labels, return_inverse=True)[1]
+    units, sums = (
+        np.array([np.bincount(codes, w * side, codes.max() + 1) for side in (arm, ~arm)])
+        for w in (np.ones(right.size), right)
+    )
+    both = (units > 0).all(axis=0)
+    difference = float(right[arm].mean() - right[~arm].mean())
+    if both.sum() >= 2:
+        rates = sums[:, both] / units[:, both]
+        test = sign_flip(rates[0] - rates[1])
+        note = f"CR2 collapses: arms exchanged within {int(both.sum())} cases instead"
+        return HypothesisTest(difference, test.p_value, test.method, join_notes(note, test.note))
+    label = "difference of rates over cases"
+    if both.any() or np.ptp(right[arm]) > 0.0 or np.ptp(right[~arm]) > 0.0:
+        return HypothesisTest(difference, NAN, label, "CR2 collapses: too few cases for a test")
+    # Every case lies in one arm and all arms are flat, so whole cases are the units of Fisher.
+    cases, passed = (units > 0).sum(axis=1), (sums > 0).sum(axis=1)
+    found = fisher_midp(passed[0], cases[0], passed[1], cases[1])
+    return replace(found, note="CR2 collapses: Fisher's mid-p over whole cases instead")
 
 
 def _either(tests: list[HypothesisTest]) -> HypothesisTest:
