@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pandas as pd
 
 from skillcomp.contracts import check
-from skillcomp.errors import FrameError, suggest
+from skillcomp.errors import FrameError
+from skillcomp.stats.results import check_level
+from skillcomp.twins import twin_clusters
 
 ITEM = ["attempt_id", "check_id"]
 ADJUDICATED = "adjudicated"
@@ -33,12 +33,14 @@ def reference_labels(gold: pd.DataFrame) -> pd.DataFrame:
         If several labellers are there and none is adjudicated.
     """
     labels = check(gold, "gold")
-    names = list(labels["labeller"].dropna().unique())
+    # a label without a name is of yet another labeller, not of the one who is named
+    names = list(labels["labeller"].unique())
     if ADJUDICATED in names:
         labels = labels[labels["labeller"].eq(ADJUDICATED)]
     elif len(names) > 1:
         raise FrameError(
-            f"gold: several labellers and none '{ADJUDICATED}': {', '.join(names)}. Select one."
+            f"gold: several labellers and none '{ADJUDICATED}': "
+            f"{', '.join('no name' if pd.isna(n) else str(n) for n in names)}. Select one."
         )
     found = labels[[*ITEM, "inclusion_probability"]].copy()
     found["gold"] = labels["passed"].astype("float64")
@@ -87,51 +89,45 @@ def with_known(verdicts: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.
 
 
 def clusters_of(case_ids: pd.Series, cases: pd.DataFrame | None) -> pd.Series:
-    """Return the cluster of each case: the case itself, or one name for a contrast pair."""
+    """Return the cluster of each case: the case itself, or the first case of its twins."""
     if cases is None:
         return case_ids
     known = check(cases, "cases")
-    named = known.loc[known["contrast_of"].notna(), ["case_id", "contrast_of"]]
-    twin = dict(zip(named["case_id"], named["contrast_of"], strict=True))
-    # where twins name each other, the smaller id stands for both
-    root = {a: min(a, b) if twin.get(b) == a else b for a, b in twin.items()}
+    first = known["case_id"].groupby(twin_clusters(known)).transform("first")
+    root = dict(zip(known["case_id"], first, strict=True))
     return case_ids.map(root).fillna(case_ids)
 
 
-def without_checks(
-    frame: pd.DataFrame, exclude: str | Sequence[str] | None, what: str
-) -> pd.DataFrame:
-    """Leave out the checks whose id contains one of the texts.
+def check_settings(what: str, ci_level: float, n_resamples: int | None = None) -> None:
+    """Refuse a level or a number of resamples that no interval can be made with.
 
     Parameters
     ----------
-    frame : pandas.DataFrame
-        Anything with ``check_id``.
-    exclude : str or sequence of str, optional
-        Texts, such as ``"verbatim"``.
     what : str
         The analysis, for the message.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The other rows.
+    ci_level : float
+        Confidence level, strictly between 0 and 1.
+    n_resamples : int, optional
+        Resamples, at least 1.
 
     Raises
     ------
     FrameError
-        If a text is in no check id.
+        With what was found and what is allowed.
     """
-    texts = [exclude] if isinstance(exclude, str) else list(exclude or ())
-    for text in texts:
-        hit = frame["check_id"].str.contains(text, regex=False)
-        if not hit.any():
-            raise FrameError(
-                f"{what}: exclude_checks '{text}' is in no check id."
-                + suggest(text, frame["check_id"].unique())
-            )
-        frame = frame[~hit]
-    return frame
+    try:
+        check_level(ci_level)
+    except (TypeError, ValueError):
+        hint = " Did you mean 0.95?" if ci_level == 95 else ""
+        raise FrameError(
+            f"{what}: ci_level: found {ci_level!r}; allowed: a number strictly between 0 and 1."
+            + hint
+        ) from None
+    whole = isinstance(n_resamples, int) and not isinstance(n_resamples, bool)
+    if n_resamples is not None and not (whole and n_resamples >= 1):
+        raise FrameError(
+            f"{what}: n_resamples: found {n_resamples!r}; allowed: a whole number of 1 or more."
+        )
 
 
 def plural(count: int, noun: str) -> str:

@@ -11,7 +11,8 @@ import pandas as pd
 from skillcomp.contracts import check
 from skillcomp.errors import FrameError, suggest
 from skillcomp.estimates import require_columns
-from skillcomp.reliability._common import GRADER_COLUMNS, ITEM, with_known, without_checks
+from skillcomp.reliability._common import GRADER_COLUMNS, ITEM, with_known
+from skillcomp.selection import without_checks
 
 VERSION = ["grader", "grader_version"]
 Version = tuple[str, str]
@@ -54,12 +55,16 @@ def given_versions(
             f"{what}: grader '{who[0]}' has several rounds; select one "
             "(frames.verdicts(store, round=1)), or ask consistency() about them."
         )
+    if given.empty:
+        raise FrameError(f"{what}: the verdicts frame has no rows: nothing to compare.")
     known = with_known(without_checks(given, exclude, what), cases)
     return known.assign(grader_version=known["grader_version"].fillna(""))
 
 
 def reference_version(given: pd.DataFrame, reference: Reference) -> Version:
     """Return name and version of the reference, or say why it cannot be one."""
+    if given.empty:
+        raise FrameError("exclude_checks: every check is left out: nothing to compare.")
     there = [(str(g), str(v)) for g, v in given[VERSION].drop_duplicates().to_numpy()]
     name, version = reference if isinstance(reference, tuple) else (reference, None)
     hits = [one for one in there if one[0] == name and version in (None, one[1])]
