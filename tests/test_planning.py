@@ -145,8 +145,13 @@ def test_every_component_is_within_its_limits_for_a_pilot_without_any_variation(
         np.repeat([0, 1], 3), np.tile([0.0, 1.0, 1.0], 2), *(np.full(6, v) for v in (1.0, 0.0)),
         *(np.full(6, 2.0) for _ in range(2)), *(np.zeros(6) for _ in range(2)),
     )  # fmt: skip
-    for measure, one in components(pairs, 0.95).items():
-        assert one.low <= one.estimate <= one.high or "collapsed" in one.note, measure
+    found = components(pairs, 0.95)
+    for measure, one in found.items():
+        inside = one.low <= one.estimate <= one.high and one.low < one.high
+        assert inside or "collapsed" in one.note or "no limits" in one.note, measure
+    for measure in ("tau2", "tau2_gap", "omega2", "omega2_gap"):
+        assert found[measure].estimate == 0
+        assert np.isnan([found[measure].low, found[measure].high]).all()
 
 
 @settings(max_examples=40, deadline=None)
@@ -609,8 +614,8 @@ def test_planned_power_comes_true_in_full_studies():
         ({"cluster": "skills"}, "cluster: found 'skills'.*Did you mean 'skill'"),
         ({"effect": "interaction"}, "effect: found 'interaction'; allowed: delta, gap"),
         ({"method": "exact"}, "method: found 'exact'; allowed: simulation, formula"),
-        ({"omega2": -0.1}, "omega2: found -0.1; allowed: 0 or more"),
-        ({"n_cases": 0}, "n_cases: found 0; allowed: whole numbers of at least 1"),
+        ({"omega2": -0.1}, "omega2, a variance: found -0.1; allowed: a number of at least 0"),
+        ({"n_cases": 0}, "n_cases: found 0; allowed: a whole number of at least 1"),
         ({"power": 0.01}, "power: found 0.01; allowed: above 0.05"),
         ({"far_share": 1.0}, "far_share: found 1.0"),
         ({"value": "share_passed"}, "use method='formula'"),
@@ -619,3 +624,144 @@ def test_planned_power_comes_true_in_full_studies():
 def test_a_plan_without_what_it_needs_is_refused(arguments, message):
     with pytest.raises(StudyError, match=message):
         planning.minimum_detectable_delta(**(ASSUMED | arguments))
+
+
+def test_deltas_calmer_than_repeats_allow_have_no_interval_of_one_point():
+    # every delta is 0 while repeats differ: the mean square of the cases is 0, the noise is not
+    flat = np.full(6, 0.5)
+    pairs = Pairs(
+        np.repeat([0, 1], 3), np.tile([0.0, 1.0, 1.0], 2), flat, flat, np.full(6, 2.0),
+        np.full(6, 2.0), flat, flat,
+    )  # fmt: skip
+    found = components(pairs, 0.95)["omega2"]
+    assert found.estimate == 0
+    assert np.isnan([found.low, found.high]).all()
+    assert "both limits" in found.note
+
+
+def by_group(rates, n_repeats=2):
+    """Outcomes of two skills by group; a rate of 0 or 1 for all, or None for random ones."""
+    rng, parts = np.random.default_rng(0), []
+    for group, rate in rates.items():
+        rows = [
+            (f"s{i % 2}", f"c{i}", condition, repeat, rng.random() < 0.5 if rate is None else rate)
+            for i in range(12)
+            for condition in ("baseline", "skill")
+            for repeat in range(1, n_repeats + 1)
+        ]
+        frame = frame_of(rows).assign(group=group)
+        frame["attempt_id"] += f"/{group}"
+        frame["transfer"] = np.where(frame["case_id"].str[1:].astype(int) % 4 < 2, "near", "far")
+        parts.append(frame)
+    return pd.concat(parts, ignore_index=True)
+
+
+@pytest.mark.parametrize("plan", ["power_curve", "minimum_detectable_delta", "cases_needed"])
+@pytest.mark.parametrize("method", ["formula", "simulation"])
+@pytest.mark.parametrize("effect", ["delta", "gap"])
+def test_a_group_that_cannot_be_planned_with_leaves_the_others(plan, method, effect):
+    about = {"power_curve": {"sizes": 0.2}, "cases_needed": {"size": 0.2}}.get(plan, {})
+    pilot = by_group({"none": 0, "some": None, "all": 1})
+    found = getattr(planning, plan)(
+        pilot, by=["group"], method=method, effect=effect, n_studies=50, n_skills=2, **about
+    ).set_index("group")
+    for group in ("none", "all"):
+        rows = found.loc[[group]]
+        assert rows["estimate"].isna().all()
+        assert rows["note"].str.contains("no variance|cannot be simulated").all()
+    assert found.loc[["some"], "method"].ne("").all()
+    assert not found.loc[["some"], "note"].str.contains("no variance|cannot be simulated").any()
+
+
+def test_a_group_that_lacks_a_component_leaves_the_others_and_alone_is_refused():
+    pilot = by_group({"whole": None, "near only": None})
+    pilot.loc[pilot["group"].eq("near only"), "transfer"] = pd.NA
+    about = dict(by=["group"], sizes=[0.2], method="formula", effect="gap")
+    found = planning.power_curve(pilot, **about).set_index("group")
+    assert np.isnan(found.loc["near only", "estimate"])
+    assert "the pilot leaves unknown what is needed: omega2_gap" in found.loc["near only", "note"]
+    assert found.loc["whole", "estimate"] > 0
+    with pytest.raises(StudyError, match=r"the pilot \(near only, skill\) leaves unknown"):
+        planning.power_curve(pilot[pilot["group"].eq("near only")], **about)
+
+
+def test_no_variance_at_all_plans_nothing():
+    calm = dict(omega2=0.0, sigma2=0.0, baseline_rate=0.4, method="formula")
+    for found in (
+        planning.power_curve(sizes=0.1, **calm),
+        planning.minimum_detectable_delta(**calm),
+        planning.cases_needed(size=0.1, **calm),
+    ):
+        assert found["estimate"].isna().all()
+        assert found["note"].str.contains("no variance at all").all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"ci_level": 95}, "ci_level: found 95; allowed: strictly between 0 and 1"),
+        ({"n_cases": 14.5}, r"n_cases: found 14\.5; allowed: a whole number"),
+        ({"n_cases": [14, "20"]}, "n_cases: found '20'"),
+        ({"n_repeats": True}, "n_repeats: found True"),
+        ({"n_skills": []}, "n_skills: found nothing"),
+        ({"sizes": "0.1"}, r"sizes: found '0\.1'"),
+        ({"sizes": []}, "sizes: found nothing"),
+        ({"n_studies": 0}, "n_studies: found 0"),
+        ({"seed": -1}, "seed: found -1"),
+        ({"baseline_rate": 1.2}, r"baseline_rate: found 1\.2; allowed: from 0 to 1"),
+        ({"omega2": "much"}, "omega2, a variance: found 'much'"),
+        ({"scope": "pool"}, "scope: found 'pool'.*Did you mean 'pooled'"),
+    ],
+)
+def test_numbers_out_of_range_are_refused_by_a_plan(arguments, message):
+    with pytest.raises(StudyError, match=message):
+        planning.power_curve(**(ASSUMED | arguments))
+    with pytest.raises(StudyError, match=r"size: found '0\.1'"):
+        planning.cases_needed(size="0.1", **ASSUMED)
+
+
+def test_numbers_of_numpy_and_single_sizes_are_numbers():
+    plain = planning.power_curve(sizes=[0.1], n_cases=[14], method="formula", **ASSUMED)
+    other = planning.power_curve(
+        sizes=np.float64(0.1), n_cases=np.int64(14), method="formula", **ASSUMED
+    )
+    pd.testing.assert_frame_equal(plain, other)
+
+
+def test_a_pooled_gap_takes_the_spread_between_skills_for_noise():
+    about = dict(method="formula", effect="gap", tau2=0.03, **ASSUMED)
+    within = one(planning.minimum_detectable_delta(**about))
+    pooled = one(planning.minimum_detectable_delta(scope="pooled", **about))
+    # within: (0.05 + 0.15) per case, pooled: 0.03 more; the same degrees of freedom
+    assert pooled["estimate"] / within["estimate"] == pytest.approx(np.sqrt(0.23 / 0.20))
+    assert (within["scope"], pooled["scope"]) == ("within_dimensions", "pooled")
+    simulated = {
+        scope: one(
+            planning.power_curve(
+                sizes=-0.25, effect="gap", scope=scope, delta=0.2, tau2=0.1, **ASSUMED
+            )
+        )["estimate"]
+        for scope in ("within_dimensions", "pooled")
+    }
+    assert simulated["pooled"] < simulated["within_dimensions"] - 0.1
+    with pytest.raises(StudyError, match="needed: tau2"):
+        planning.minimum_detectable_delta(effect="gap", scope="pooled", method="formula", **ASSUMED)
+
+
+def test_the_scope_changes_no_delta_and_no_claim_about_skills():
+    for about in ({"effect": "delta"}, {"effect": "gap", "cluster": "skill"}):
+        both = [
+            one(
+                planning.minimum_detectable_delta(
+                    method="formula", tau2=0.03, scope=scope, **about, **ASSUMED
+                )
+            )["estimate"]
+            for scope in ("within_dimensions", "pooled")
+        ]
+        assert both[0] == both[1]
+
+
+def test_curves_say_their_numbers_in_words():
+    found = planning.power_curve(sizes=0.1, n_repeats=[1, 2], method="formula", **ASSUMED)
+    assert found["repeats"].tolist() == ["1 repeat", "2 repeats"]
+    assert found[["skills", "cases"]].iloc[0].tolist() == ["6 skills", "14 cases"]

@@ -24,7 +24,7 @@ def number(name: str, value: Any, *, least: float, most: float, open_: bool = Fa
     """
     inside = False
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        inside = least < value < most if open_ else least <= value <= most
+        inside = bool(least < value < most if open_ else least <= value <= most)
     if not inside:
         if math.isinf(most):
             allowed = f"a number of at least {least:g}"

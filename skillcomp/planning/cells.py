@@ -12,6 +12,7 @@ import pandas as pd
 from skillcomp.errors import StudyError, suggest
 from skillcomp.estimates import listed, row
 from skillcomp.planning import simulated
+from skillcomp.planning.arguments import level, whole
 from skillcomp.planning.components import Value
 from skillcomp.planning.inputs import (
     Cluster,
@@ -20,11 +21,12 @@ from skillcomp.planning.inputs import (
     Method,
     Parts,
     Plan,
+    Scope,
     parts,
     plans,
 )
 from skillcomp.stats.power import clustered_df, paired_variance, t_power
-from skillcomp.stats.results import Interval, check_level
+from skillcomp.stats.results import Interval, undefined
 
 ONE_REPEAT = "the pilot has one repeat a case: further repeats are taken to gain nothing"
 TOO_WILD = (
@@ -32,7 +34,10 @@ TOO_WILD = (
 )
 KNOWN = "the components are taken as known: no limits"
 MIN_SKILLS = 5  # below this the default interval refuses to speak of skills in general
-PLAN = ["effect", "cluster", "n_skills", "n_cases", "n_repeats"]
+CALM = "the components leave a delta no variance at all: nothing to plan with"
+PLAN = ["effect", "cluster", "scope", "n_skills", "n_cases", "n_repeats"]
+LABELS = ["skills", "cases", "repeats"]  # the same in words, for the key of a figure
+_NOTHING = 1e-15  # a variance that is 0 up to rounding
 _EDGE = 1e-3  # rates nearer than this to 0 or 1 are not simulated
 
 
@@ -56,6 +61,8 @@ class Ruler:
                 return found
             note = TOO_WILD
         variance, df = variance_and_df(plan, known)
+        if not variance > _NOTHING:
+            return undefined(self.name, CALM, ci_level=self.ci_level)
         reached = t_power(size, variance, df, alpha=1 - self.ci_level)
         formula = replace(self, method="formula").name
         return Interval(reached, math.nan, math.nan, self.ci_level, formula, note)
@@ -75,19 +82,34 @@ class Ruler:
 class Asked:
     """The arguments that all three functions share."""
 
-    groups: list[tuple[dict[str, Any], Parts]]
+    groups: list[tuple[dict[str, Any], Parts, str]]
     ruler: Ruler
     names: list[str]
     effect: Effect
     cluster: Cluster
     far_share: float
+    scope: Scope
 
     def cells(self, n_skills: Counts, n_cases: Counts, n_repeats: Counts) -> Iterator[Cell]:
         """Yield every group with every plan."""
-        asked = plans(n_skills, n_cases, n_repeats, self.effect, self.cluster, self.far_share)
-        for about, known in self.groups:
+        asked = plans(
+            n_skills, n_cases, n_repeats, self.effect, self.cluster, self.far_share, self.scope
+        )
+        for about, known, absent in self.groups:
+            own = f"the pilot {absent}" if absent else self._unusable(known)
             for plan in asked:
-                yield Cell(about, known, plan, problem_of(plan), self._caveat(known, plan))
+                problem = own or problem_of(plan)
+                yield Cell(about, known, plan, problem, self._caveat(known, plan))
+
+    def _unusable(self, known: Parts) -> str:
+        """Return why studies with such rates cannot be simulated, or an empty string."""
+        rates = {"baseline": known.baseline_rate}
+        if self.effect == "gap":
+            rates["rate with the skill"] = known.baseline_rate + known.delta
+        for name, rate in rates.items():
+            if self.ruler.method == "simulation" and not _EDGE < rate < 1 - _EDGE:
+                return f"a {name} of {rate:.3g} cannot be simulated: state another"
+        return ""
 
     def _caveat(self, known: Parts, plan: Plan) -> str:
         notes = []
@@ -139,7 +161,7 @@ def problem_of(plan: Plan) -> str:
 
 def variance_and_df(plan: Plan, known: Parts) -> tuple[float, float]:
     """Return variance and degrees of freedom of the planned delta or gap, by formula."""
-    found = known.paired(plan.effect, plan.cluster)
+    found = known.paired(plan.effect, plan.cluster, plan.scope)
     groups = [plan.sizes] if plan.effect == "delta" else list(plan.split())
     repeats = {"attempts_skill": plan.n_repeats, "attempts_baseline": plan.n_repeats}
     if known.one_repeat:
@@ -164,12 +186,14 @@ def ask(
     reference: str,
     stated: dict[str, float | None],
     far_share: float,
+    scope: Scope,
     n_studies: int,
     seed: int,
     ci_level: float,
 ) -> Asked:
     """Check the shared arguments and read pilot and assumptions."""
-    check_level(ci_level)
+    level(ci_level)
+    n_studies, seed = whole("n_studies", n_studies), whole("seed", seed, least=0)
     if method not in ("simulation", "formula"):
         raise StudyError(
             f"method: found '{method}'; allowed: simulation, formula."
@@ -182,6 +206,8 @@ def ask(
         )
     suffix = "_gap" if effect == "gap" else ""
     needed = [f"omega2{suffix}"] + ([f"tau2{suffix}"] if cluster == "skill" else [])
+    if effect == "gap" and scope == "pooled" and cluster == "case":
+        needed += ["tau2"]
     needed += ["sigma2_skill", "sigma2_baseline"] if pilot is None else []
     if method == "simulation":
         needed += ["baseline_rate"] + (["delta"] if effect == "gap" else [])
@@ -194,7 +220,7 @@ def ask(
     }
     groups = parts(pilot, known, by=by, value=value, reference=reference, needed=needed)
     ruler = Ruler(method, n_studies, seed, ci_level)
-    return Asked(list(groups), ruler, listed(by), effect, cluster, far_share)
+    return Asked(groups, ruler, listed(by), effect, cluster, far_share, scope)
 
 
 def stated_parts(

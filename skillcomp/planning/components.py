@@ -20,11 +20,13 @@ from skillcomp.estimates import (
     groups,
     listed,
     require_columns,
+    require_one_agent,
     require_one_grader,
     row,
 )
+from skillcomp.planning.arguments import level
 from skillcomp.stats.clusters import cr2, cr2_mean
-from skillcomp.stats.results import Interval, check_level, undefined
+from skillcomp.stats.results import Interval, undefined
 
 Floats = NDArray[np.float64]
 Value = Literal["passed", "share_passed"]
@@ -40,6 +42,7 @@ MEASURES = (
     "sigma2_baseline",
     "sigma2_skill",
 )
+_NOTHING = 1e-15  # mean squares of equal deltas, up to rounding
 _EXTRA = ["n_skills", "n_repeats"]
 _MOMENTS = "moments of the nested analysis of variance, modified large-sample limits"
 
@@ -85,13 +88,14 @@ def variance_components(
 
         ``n`` is the number of paired cases, ``n_clusters`` of skills, ``n_repeats`` the mean
         repeats per case and arm. Variances estimated below zero are 0 and say so; what one skill
-        or one repeat cannot tell is NaN with a note.
+        or one repeat cannot tell is NaN with a note, and so are the limits of a variance where no
+        delta differs from another.
 
     Raises
     ------
     FrameError
-        If the frame breaks its contract, several graders would be pooled, or the reference is not
-        there.
+        If the frame breaks its contract, several graders or agents would be pooled, or the
+        reference is not there.
 
     See Also
     --------
@@ -111,7 +115,7 @@ def variance_components(
     Miller 2024, arXiv:2411.00640; Burdick and Graybill 1992, Confidence Intervals on Variance
     Components, Dekker.
     """
-    check_level(ci_level)
+    level(ci_level)
     names = listed(by)
     given = _given(outcomes, names, value, reference)
     rows: list[dict[str, Any]] = []
@@ -137,6 +141,7 @@ def _given(outcomes: pd.DataFrame, names: list[str], value: str, reference: str)
     given = check(outcomes, "outcomes")
     require_columns(given, names, "planning")
     require_one_grader(given, names, "planning")
+    require_one_agent(given, names, "planning")
     found = list(given["condition"].unique())
     if reference not in found:
         raise FrameError(
@@ -353,24 +358,24 @@ def _gap(pairs: Pairs, ci_level: float) -> Interval:
 def _difference(first: _Square, second: _Square, scale: float, ci_level: float) -> Interval:
     """Return (first - second) / scale, a variance, with modified large-sample limits."""
     plain = (first.value - second.value) / scale
-    below, above = _limits(first, second, (1 - ci_level) / 2)
-    note = "" if plain >= 0 else f"estimated below zero ({plain:.3g}) and set to 0"
-    return Interval(
-        max(plain, 0.0),
-        max((first.value - second.value - below) / scale, 0.0),
-        max((first.value - second.value + above) / scale, 0.0),
-        ci_level,
-        _MOMENTS,
-        note,
-        df=first.df,
-    )
+    notes = [] if plain >= 0 else [f"estimated below zero ({plain:.3g}) and set to 0"]
+    low = high = math.nan
+    if first.value > _NOTHING or second.value > _NOTHING:
+        below, above = _limits(first, second, (1 - ci_level) / 2)
+        low, high = max(plain - below / scale, 0.0), plain + above / scale
+        if high <= 0:
+            # a variance below zero is impossible: an interval of the single point 0 would claim it
+            low = high = math.nan
+            notes.append("so are both limits: unknown")
+    else:
+        notes.append("no delta of the pilot differs from another: no limits")
+    note = "; ".join(notes)
+    return Interval(max(plain, 0.0), low, high, ci_level, _MOMENTS, note, df=first.df)
 
 
 def _limits(first: _Square, second: _Square, alpha: float) -> tuple[float, float]:
     """Return how far the limits of a difference of mean squares lie below and above it."""
     a, b = first.value, second.value
-    if not a > 0 and not b > 0:
-        return 0.0, 0.0
     low1, high1 = _scaled_chi2(alpha, first.df)
     low2, high2 = _scaled_chi2(alpha, second.df)
     out = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 from typing import Any, Literal
@@ -12,11 +12,13 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, StudyError, suggest
 from skillcomp.estimates import listed
+from skillcomp.planning.arguments import number, wholes
 from skillcomp.planning.components import Value, variance_components
 from skillcomp.stats.power import PairedComponents
 
 Effect = Literal["delta", "gap"]
 Cluster = Literal["case", "skill"]
+Scope = Literal["within_dimensions", "pooled"]
 Method = Literal["simulation", "formula"]
 Counts = int | Sequence[int]
 
@@ -42,12 +44,15 @@ class Parts:
     sigma2_baseline: float = math.nan
     sigma2_skill: float = math.nan
 
-    def paired(self, effect: Effect, cluster: Cluster) -> PairedComponents:
+    def paired(self, effect: Effect, cluster: Cluster, scope: Scope) -> PairedComponents:
         """Return the components of a delta, or of the cases of one distance for a gap."""
         tau2, omega2 = self.tau2, self.omega2
         if effect == "gap":
             # a skill's effect cancels in its own gap; halves of tau2_gap stand on either side
             tau2, omega2 = self.tau2_gap / 2, self.omega2_gap
+            if scope == "pooled" and cluster == "case":
+                # all near against all far cases: the interval takes skills for spread of cases
+                omega2 += self.tau2
         elif cluster == "case" and not math.isnan(tau2):
             # an interval by case takes the spread between skills for spread between cases
             omega2 += tau2
@@ -74,6 +79,7 @@ class Plan:
     effect: Effect
     cluster: Cluster
     far_share: float = 0.5
+    scope: Scope = "within_dimensions"
 
     @property
     def sizes(self) -> list[int]:
@@ -90,10 +96,18 @@ class Plan:
         return {
             "effect": self.effect,
             "cluster": self.cluster,
+            "scope": self.scope if self.effect == "gap" else None,
             "n_skills": self.n_skills,
             "n_cases": self.n_cases,
             "n_repeats": self.n_repeats,
+            "skills": _counted(self.n_skills, "skill"),
+            "cases": _counted(self.n_cases, "case"),
+            "repeats": _counted(self.n_repeats, "repeat"),
         }
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
 def plans(
@@ -103,31 +117,26 @@ def plans(
     effect: Effect,
     cluster: Cluster,
     far_share: float,
+    scope: Scope,
 ) -> list[Plan]:
     """Return every combination asked for."""
     for name, word, allowed in (
         ("effect", effect, ("delta", "gap")),
         ("cluster", cluster, ("case", "skill")),
+        ("scope", scope, ("within_dimensions", "pooled")),
     ):
         if word not in allowed:
             raise StudyError(
                 f"{name}: found '{word}'; allowed: {', '.join(allowed)}."
                 + suggest(str(word), allowed)
             )
-    if not 0 < far_share < 1:
-        raise StudyError(f"far_share: found {far_share}; allowed: strictly between 0 and 1.")
-    skills, cases = _counts("n_skills", n_skills), _counts("n_cases", n_cases)
-    repeats = _counts("n_repeats", n_repeats)
+    far_share = number("far_share", far_share, least=0, most=1, open_=True)
+    skills, cases = wholes("n_skills", n_skills), wholes("n_cases", n_cases)
+    repeats = wholes("n_repeats", n_repeats)
     return [
-        Plan(s, c, r, effect, cluster, far_share) for s, c, r in product(skills, cases, repeats)
+        Plan(s, c, r, effect, cluster, far_share, scope)
+        for s, c, r in product(skills, cases, repeats)
     ]
-
-
-def _counts(name: str, values: Counts) -> list[int]:
-    numbers = [values] if isinstance(values, int) else list(values)
-    if not numbers or min(numbers) < 1:
-        raise StudyError(f"{name}: found {values!r}; allowed: whole numbers of at least 1.")
-    return numbers
 
 
 def parts(
@@ -138,8 +147,10 @@ def parts(
     value: Value,
     reference: str,
     needed: Sequence[str],
-) -> Iterator[tuple[dict[str, Any], Parts]]:
-    """Yield the parts of each group of a pilot, with assumptions in place of what they name.
+) -> list[tuple[dict[str, Any], Parts, str]]:
+    """Return the parts of each group of a pilot, with assumptions in place of what they name.
+
+    The last of the three says what a group lacks: a plan for the others is made all the same.
 
     Parameters
     ----------
@@ -151,16 +162,19 @@ def parts(
         As in :func:`skillcomp.planning.variance_components`.
     needed : sequence of str
         Parts without which nothing can be planned.
+
+    Raises
+    ------
+    StudyError
+        If every group lacks something, or an assumption is out of its range.
     """
-    stated = {name: float(number) for name, number in assumed.items() if number is not None}
-    for name, number in stated.items():
-        if name not in ("baseline_rate", "delta") and not number >= 0:
-            raise StudyError(f"{name}: found {number}; allowed: 0 or more, a variance.")
+    stated = _stated(assumed)
     if pilot is None:
         found = Parts(**stated)
-        _complete(found, needed, "stated assumptions")
-        yield {"condition": "skill"}, found
-        return
+        lacking = _absent(found, needed)
+        if lacking:
+            raise StudyError(f"planning: stated assumptions {lacking}. State it.")
+        return [({"condition": "skill"}, found, "")]
     names = listed(by)
     table = pilot
     if "measure" not in pilot.columns:
@@ -169,6 +183,7 @@ def parts(
     absent = [name for name in [*keys, "estimate"] if name not in table.columns]
     if absent:
         raise FrameError(f"planning: the frame of components has no column '{absent[0]}'.")
+    out = []
     for key, rows in table.groupby(keys, sort=False, dropna=False):
         if rows["measure"].duplicated().any():
             raise FrameError(
@@ -178,13 +193,30 @@ def parts(
         known = {one.name: float(numbers.get(one.name, math.nan)) for one in fields(Parts)}
         found = Parts(**(known | stated))
         about = dict(zip(keys, key, strict=True))
-        _complete(found, needed, f"the pilot ({', '.join(map(str, key))})")
-        yield about, found
+        out.append((about, found, _absent(found, needed)))
+    if out and all(lacking for *_, lacking in out):
+        about, _, lacking = out[0]
+        of = ", ".join(map(str, about.values()))
+        raise StudyError(f"planning: the pilot ({of}) {lacking}. State it.")
+    return out
 
 
-def _complete(found: Parts, needed: Sequence[str], source: str) -> None:
+def _stated(assumed: Mapping[str, float | None]) -> dict[str, float]:
+    stated = {}
+    for name, given in assumed.items():
+        if given is None:
+            continue
+        if name == "baseline_rate":
+            stated[name] = number(name, given, least=0, most=1)
+        elif name == "delta":
+            stated[name] = number(name, given, least=-1, most=1)
+        else:
+            asked = name.partition("_")[0]
+            stated[name] = number(f"{asked}, a variance", given, least=0, most=math.inf)
+    return stated
+
+
+def _absent(found: Parts, needed: Sequence[str]) -> str:
+    """Return what of the needed is unknown, in words, or an empty string."""
     absent = [name for name in needed if math.isnan(getattr(found, name))]
-    if absent:
-        raise StudyError(
-            f"planning: {source} leaves unknown what is needed: {', '.join(absent)}. State it."
-        )
+    return f"leaves unknown what is needed: {', '.join(absent)}" if absent else ""

@@ -10,14 +10,16 @@ import pandas as pd
 
 from skillcomp.errors import StudyError
 from skillcomp.estimates import estimates
+from skillcomp.planning.arguments import number, sizes_of
 from skillcomp.planning.cells import (
+    LABELS,
     PLAN,
     ask,
     outside,
     stated_parts,
 )
 from skillcomp.planning.components import Value
-from skillcomp.planning.inputs import Cluster, Counts, Effect, Method
+from skillcomp.planning.inputs import Cluster, Counts, Effect, Method, Scope
 from skillcomp.planning.search import fewest_cases, smallest_effect
 from skillcomp.stats.results import undefined
 
@@ -27,12 +29,13 @@ __all__ = ["cases_needed", "minimum_detectable_delta", "power_curve"]
 def power_curve(
     pilot: pd.DataFrame | None = None,
     *,
-    sizes: Sequence[float] = (0.05, 0.1, 0.15, 0.2, 0.3),
+    sizes: float | Sequence[float] = (0.05, 0.1, 0.15, 0.2, 0.3),
     n_skills: Counts = 6,
     n_cases: Counts = 14,
     n_repeats: Counts = 2,
     effect: Effect = "delta",
     cluster: Cluster = "case",
+    scope: Scope = "within_dimensions",
     method: Method = "simulation",
     by: Sequence[str] = (),
     value: Value = "passed",
@@ -57,7 +60,7 @@ def power_curve(
     pilot : pandas.DataFrame, optional
         An outcomes frame of a pilot, or what :func:`variance_components` returned. Without it the
         assumptions below are needed; with it they take the place of what the pilot says.
-    sizes : sequence of float
+    sizes : float or sequence of float
         True effects in rate units; gaps are far minus near and may be negative.
     n_skills, n_cases, n_repeats : int or sequence of int
         Skills, cases per skill, attempts per case and arm; every combination is planned.
@@ -65,6 +68,11 @@ def power_curve(
         Skill minus baseline, or that delta among far cases minus among near ones.
     cluster : {"case", "skill"}, default "case"
         Whether the claim is about cases like these of these skills, or about skills in general.
+    scope : {"within_dimensions", "pooled"}, default "within_dimensions"
+        Row of :func:`skillcomp.transfer.gap` that is planned for: near and far compared within
+        skills (and dimensions), where a skill's own effect cancels, or all near with all far
+        cases, whose interval takes the spread between skills (tau2 of the delta) for noise. A
+        delta, and a gap with ``cluster="skill"``, do not depend on it.
     method : {"simulation", "formula"}, default "simulation"
         Simulated studies judged by the library's own interval, or the t formula, which knows no
         ceiling and no switching rule.
@@ -79,7 +87,8 @@ def power_curve(
     tau2, omega2, sigma2 : float, optional
         Variance of the delta (of the gap) between skills; of the true delta between cases of a
         skill (and distance); between repeats of a case, in either arm. With ``cluster="case"``
-        the tau2 of a delta adds to omega2, as it does in an interval by case.
+        the tau2 of a delta adds to omega2, as it does in an interval by case; so it does for a
+        gap with ``scope="pooled"``, whose stated tau2 is that of the delta.
     far_share : float, default 0.5
         Share of far cases, for a gap.
     n_studies, seed : int
@@ -91,14 +100,18 @@ def power_curve(
     -------
     pandas.DataFrame
         One row per ``by``, condition, plan and size: measure ``power``, estimate from 0 to 1,
-        limits of the simulation error (95 %; NaN for the formula), and effect, cluster, n_skills,
-        n_cases, n_repeats, size. NaN with a note where the plan cannot be judged (one skill and
-        ``cluster="skill"``) or the size would need a rate outside 0 to 1.
+        limits of the simulation error (95 %; NaN for the formula), and effect, cluster, scope
+        (of a gap), n_skills, n_cases (per skill), n_repeats, size; ``skills``, ``cases`` and
+        ``repeats`` say the numbers in words for a key, such as "1 repeat". NaN with a note where
+        the plan cannot be judged (one skill and ``cluster="skill"``), the size would need a rate
+        outside 0 to 1, or this group of the pilot has a baseline of 0 or 1 (which is not
+        simulated), no variance, or lacks a component that others have.
 
     Raises
     ------
     StudyError
-        If neither pilot nor assumptions give what is needed, or a word is not allowed.
+        If neither assumptions nor any group of the pilot give what is needed, or a word or number
+        is not allowed.
     FrameError
         If the pilot breaks its contract or pools graders.
 
@@ -136,13 +149,14 @@ def power_curve(
         reference=reference,
         stated=stated_parts(baseline_rate, delta, tau2, omega2, sigma2),
         far_share=far_share,
+        scope=scope,
         n_studies=n_studies,
         seed=seed,
         ci_level=ci_level,
     )
-    rows = []
+    rows, wanted = [], sizes_of("sizes", sizes)
     for cell in asked.cells(n_skills, n_cases, n_repeats):
-        for size in sizes:
+        for size in wanted:
             problem = cell.problem or outside(cell, size, asked.ruler)
             found = (
                 undefined(asked.ruler.name, problem, ci_level=ci_level)
@@ -150,7 +164,7 @@ def power_curve(
                 else asked.ruler.power(cell.plan, cell.known, size)
             )
             rows.append(cell.row("power", found, size=size))
-    return estimates(rows, by=[*asked.names, "condition", *PLAN], extra=["size"])
+    return estimates(rows, by=[*asked.names, "condition", *PLAN], extra=["size", *LABELS])
 
 
 def minimum_detectable_delta(
@@ -162,6 +176,7 @@ def minimum_detectable_delta(
     power: float = 0.8,
     effect: Effect = "delta",
     cluster: Cluster = "case",
+    scope: Scope = "within_dimensions",
     method: Method = "simulation",
     by: Sequence[str] = (),
     value: Value = "passed",
@@ -180,13 +195,13 @@ def minimum_detectable_delta(
 
     Parameters
     ----------
-    pilot, effect, cluster, method, by, value, reference, baseline_rate, delta, tau2, omega2
+    pilot, effect, cluster, scope, method, by, value, reference, baseline_rate, delta
         As in :func:`power_curve`.
     n_skills, n_cases, n_repeats : int or sequence of int
         Skills, cases per skill, attempts per case and arm; every combination is planned.
     power : float, default 0.8
         Wanted chance of showing it.
-    sigma2, far_share, n_studies, seed, ci_level
+    tau2, omega2, sigma2, far_share, n_studies, seed, ci_level
         As in :func:`power_curve`.
 
     Returns
@@ -194,9 +209,9 @@ def minimum_detectable_delta(
     pandas.DataFrame
         One row per ``by``, condition and plan: measure ``minimum_detectable_delta`` or
         ``minimum_detectable_gap`` (its size; the skill helping far cases less is simulated),
-        estimate in rate units, and effect, cluster, n_skills, n_cases, n_repeats, power. No
-        limits, since the components are taken as known: plan for a range of them. NaN with a
-        note where no possible effect reaches the power.
+        estimate in rate units, and effect, cluster, scope, n_skills, n_cases, n_repeats,
+        power. No limits, since the components are taken as known: plan for a range of them. NaN
+        with a note where no possible effect reaches the power.
 
     Raises
     ------
@@ -229,6 +244,7 @@ def minimum_detectable_delta(
         reference=reference,
         stated=stated_parts(baseline_rate, delta, tau2, omega2, sigma2),
         far_share=far_share,
+        scope=scope,
         n_studies=n_studies,
         seed=seed,
         ci_level=ci_level,
@@ -244,7 +260,7 @@ def minimum_detectable_delta(
 
 
 def _check_power(power: float, ci_level: float) -> None:
-    if not 1 - ci_level < power < 1:
+    if not 1 - ci_level < number("power", power, least=0, most=1) < 1:
         raise StudyError(
             f"power: found {power}; allowed: above {1 - ci_level:.3g} (the error rate) and below 1."
         )
@@ -259,6 +275,7 @@ def cases_needed(
     power: float = 0.8,
     effect: Effect = "delta",
     cluster: Cluster = "case",
+    scope: Scope = "within_dimensions",
     method: Method = "simulation",
     by: Sequence[str] = (),
     value: Value = "passed",
@@ -277,7 +294,7 @@ def cases_needed(
 
     Parameters
     ----------
-    pilot, effect, cluster, method, by, value, reference, baseline_rate, delta, tau2, omega2
+    pilot, effect, cluster, scope, method, by, value, reference, baseline_rate, delta
         As in :func:`power_curve`.
     size : float or sequence of float, default 0.1
         True effects in rate units; a gap is far minus near and may be negative.
@@ -285,15 +302,15 @@ def cases_needed(
         Skills, and attempts per case and arm; every combination is planned.
     power : float, default 0.8
         Wanted chance of showing it.
-    sigma2, far_share, n_studies, seed, ci_level
+    tau2, omega2, sigma2, far_share, n_studies, seed, ci_level
         As in :func:`power_curve`.
 
     Returns
     -------
     pandas.DataFrame
         Three rows per ``by``, condition, plan and size: measure ``cases_per_skill``,
-        ``cases_in_all`` and ``attempts`` (both arms, all repeats), and effect, cluster, n_skills,
-        n_cases (per skill), n_repeats, size, power. No limits, as in
+        ``cases_in_all`` and ``attempts`` (both arms, all repeats), and effect, cluster, scope,
+        n_skills, n_cases (per skill), n_repeats, size, power. No limits, as in
         :func:`minimum_detectable_delta`. NaN with a note where no number of cases suffices: with
         few skills that differ, more cases do not help.
 
@@ -328,15 +345,16 @@ def cases_needed(
         reference=reference,
         stated=stated_parts(baseline_rate, delta, tau2, omega2, sigma2),
         far_share=far_share,
+        scope=scope,
         n_studies=n_studies,
         seed=seed,
         ci_level=ci_level,
     )
     _check_power(power, ci_level)
-    rows = []
+    rows, wanted = [], sizes_of("size", size)
     for cell in asked.cells(n_skills, 2 if effect == "delta" else 4, n_repeats):
-        for one in [size] if isinstance(size, int | float) else size:
-            found = fewest_cases(cell, asked.ruler, float(one), power)
+        for one in wanted:
+            found = fewest_cases(cell, asked.ruler, one, power)
             n = found.estimate
             planned = replace(cell, plan=replace(cell.plan, n_cases=0 if math.isnan(n) else int(n)))
             in_all = n * cell.plan.n_skills
@@ -346,5 +364,5 @@ def cases_needed(
                 ("attempts", in_all * 2 * cell.plan.n_repeats),
             ):
                 shown = replace(found, estimate=count)
-                rows.append(planned.row(measure, shown, size=float(one), power=power))
+                rows.append(planned.row(measure, shown, size=one, power=power))
     return estimates(rows, by=[*asked.names, "condition", *PLAN], extra=["size", "power"])

@@ -6,7 +6,16 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from skillcomp.planning.cells import KNOWN, Cell, Ruler, outside, problem_of, room, variance_and_df
+from skillcomp.planning.cells import (
+    CALM,
+    KNOWN,
+    Cell,
+    Ruler,
+    outside,
+    problem_of,
+    room,
+    variance_and_df,
+)
 from skillcomp.stats.power import t_mde
 from skillcomp.stats.results import Interval, undefined
 
@@ -20,14 +29,20 @@ def smallest_effect(cell: Cell, ruler: Ruler, power: float) -> Interval:
         return undefined(ruler.name, cell.problem, ci_level=ruler.ci_level)
     if ruler.method == "formula":
         variance, df = variance_and_df(cell.plan, cell.known)
+        if not variance > 0:
+            return undefined(ruler.name, CALM, ci_level=ruler.ci_level)
         size = t_mde(variance, df, power=power, alpha=1 - ruler.ci_level)
         return Interval(size, math.nan, math.nan, ruler.ci_level, ruler.name, KNOWN)
     sign = -1.0 if cell.plan.effect == "gap" else 1.0
     most = room(cell, sign)
     best = ruler.power(cell.plan, cell.known, sign * most) if most > 0 else None
-    if best is None or best.estimate < power:
-        reached = "" if best is None else f" has a power of {best.estimate:.2f}"
-        note = f"even the largest possible {cell.plan.effect}, {max(most, 0):.3f},{reached}"
+    if best is None or not best.estimate >= power:
+        note = f"no {cell.plan.effect} is possible at these rates"
+        if best is not None:
+            note = (
+                f"even the largest possible {cell.plan.effect}, {most:.3f}, has a power of "
+                f"{best.estimate:.2f}"
+            )
         return undefined(ruler.name, note, ci_level=ruler.ci_level)
     low, high, noted = 0.0, most, best
     while high - low > _STEP:
@@ -58,6 +73,8 @@ def fewest_cases(cell: Cell, ruler: Ruler, size: float, power: float) -> Interva
         return judge.power(plan, cell.known, size).estimate >= power
 
     formula = replace(ruler, method="formula")
+    if ruler.method == "formula" and not variance_and_df(cell.plan, cell.known)[0] > 0:
+        return undefined(ruler.name, CALM, ci_level=ruler.ci_level)
     guess = _smallest(lambda n: reaches(n, formula), 1)
     if guess is None and cell.plan.cluster == "skill":
         variance, _ = variance_and_df(replace(cell.plan, n_cases=MOST_CASES), cell.known)

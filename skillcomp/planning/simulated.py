@@ -159,7 +159,7 @@ def _settled(parts: Parts) -> tuple[Parts, str]:
 def _delta_power(
     plan: Plan, parts: Parts, size: float, n_studies: int, seed: int, ci_level: float
 ) -> Interval | None:
-    known = parts.paired("delta", plan.cluster)
+    known = parts.paired("delta", plan.cluster, plan.scope)
     spread = spread_for(parts.baseline_rate, size, known.tau2, known.omega2, parts.sigma2_baseline)
     if not spread.reached:
         return None
@@ -185,7 +185,7 @@ def _gap_power(
     plan: Plan, parts: Parts, size: float, n_studies: int, seed: int, ci_level: float
 ) -> Interval | None:
     rng = np.random.default_rng(seed)
-    known = parts.paired("gap", plan.cluster)
+    known = parts.paired("gap", plan.cluster, plan.scope)
     far_share = sum(plan.split()[1]) / (plan.n_cases * plan.n_skills)
     sides, notes = [], []
     for sizes, far in zip(plan.split(), (0.0, 1.0), strict=True):
