@@ -129,3 +129,22 @@ def test_the_chart_can_be_drawn() -> None:
     import matplotlib.pyplot as plt
 
     plt.close(ax.figure)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"p1": 0.05}, "p1 must be above p0"),
+        ({"p0": 0.0}, "p0 must lie strictly between 0 and 1"),
+        ({"arl": 0.5}, "arl must be a number of checks above 1"),
+        ({"p0": "five"}, "p0='five'"),
+    ],
+)
+def test_settings_without_a_chart_are_refused_with_what_is_allowed(
+    setting: dict[str, object], message: str
+) -> None:
+    stream = pd.DataFrame({"error": [False, True]})
+    settings: dict[str, object] = {"p0": 0.05, "p1": 0.15, "arl": 300} | setting
+    with pytest.raises(FrameError, match=r"allowed: 0 < p0 < p1 < 1 and arl above 1") as error:
+        chart(stream, **settings)  # type: ignore[arg-type]
+    assert message in str(error.value)

@@ -10,7 +10,7 @@ from statsmodels.stats.contingency_tables import cochrans_q
 import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.reliability import drift, flip_counts, flipped
-from skillcomp.reliability._bycase import clustered_cochran, clustered_midp
+from skillcomp.reliability._bycase import clustered_cochran, clustered_midp, paired_change
 from skillcomp.simulate import Grader
 from skillcomp.stats.intervals import mcnemar_midp
 
@@ -296,6 +296,94 @@ def test_a_planted_loss_of_specificity_is_recovered() -> None:
     assert one["ci_low"] < -0.3 < one["ci_high"] and one["p_adjusted"] < 0.001
     two = found.loc["sensitivity_change"]
     assert two["ci_low"] < 0 < two["ci_high"]
+
+
+def test_a_label_without_a_name_is_of_yet_another_labeller() -> None:
+    gold = labels(GOLD).assign(labeller="alice")
+    twice = pd.concat([gold, gold.assign(labeller=None)], ignore_index=True)
+    with pytest.raises(FrameError, match=r"several labellers .*: alice, no name. Select one"):
+        drift(graded({"old": OLD, "new": NEW}), twice, reference="old")
+
+
+def test_twins_that_name_each_other_or_form_a_chain_are_one_cluster() -> None:
+    rows = graded({"old": OLD, "new": NEW})
+    ids = [f"s/{k}" for k in range(40)]
+    mutual = [ids[k + 1] if k % 2 == 0 else ids[k - 1] for k in range(40)]
+    chain = [ids[k + 1] if k % 4 < 3 else None for k in range(40)]
+    for contrast_of, count in ((mutual, 20), (chain, 10)):
+        cases = pd.DataFrame({"skill": "s", "case_id": ids, "contrast_of": contrast_of})
+        found = by_measure(drift(rows, reference="old", cases=cases))
+        assert found.loc["pass_rate_change", "n_clusters"] == count
+
+
+def test_every_text_leaves_out_all_checks_that_contain_it() -> None:
+    rows = graded({"old": OLD, "new": NEW}, checks=4)
+    ids = {"c0": "no_verbatim", "c1": "verbatim_rule", "c2": "verb", "c3": "c3"}
+    rows["check_id"] = rows["check_id"].map(ids)
+    # "verb" holds for three ids, of which "verbatim" has two already
+    found = flipped(rows, reference="old", exclude_checks=["verbatim", "verb"])
+    assert set(found["check_id"]) == {"c3"}
+    with pytest.raises(FrameError, match="'verbatm' is in no check id"):
+        flipped(rows, reference="old", exclude_checks=["verbatm"])
+    with pytest.raises(FrameError, match="found ''; allowed: part of a check id"):
+        flipped(rows, reference="old", exclude_checks="")
+
+
+def test_settings_that_make_no_interval_and_empty_frames_are_refused() -> None:
+    rows = graded({"old": OLD, "new": NEW})
+    with pytest.raises(FrameError, match=r"ci_level: found 95; .* Did you mean 0.95"):
+        drift(rows, reference="old", ci_level=95)
+    with pytest.raises(FrameError, match="n_resamples: found 0; allowed: a whole number of 1"):
+        drift(rows, reference="old", n_resamples=0)
+    with pytest.raises(FrameError, match="the verdicts frame has no rows"):
+        drift(rows.iloc[:0], reference="old")
+    with pytest.raises(FrameError, match="every check is left out"):
+        drift(rows, reference="old", exclude_checks="c0")
+
+
+def test_thirty_cases_are_cases_and_not_their_checks() -> None:
+    # 20 cases of five checks: 100 items, but fewer than 30 cases
+    rows = graded({"old": [True, False] * 50, "new": [True, True, False, True] * 25}, checks=5)
+    one = by_measure(drift(rows, reference="old")).loc["pass_rate_change"]
+    assert "fewer than 30 cases (20)" in one["note"] and one["n_clusters"] == 20
+    more = graded({"old": [True, False] * 80, "new": [True, True, False, True] * 40}, checks=5)
+    assert (
+        "30 cases" not in by_measure(drift(more, reference="old")).loc["pass_rate_change", "note"]
+    )
+
+
+def test_counts_of_flips_name_both_graders() -> None:
+    counts = flip_counts(graded({"old": OLD, "new": NEW}), reference=("old", "1"))
+    names = ["grader", "grader_version", "reference", "reference_version"]
+    assert counts[names].drop_duplicates().to_numpy().tolist() == [["new", "1", "old", "1"]]
+
+
+@pytest.mark.slow
+def test_cochrans_q_by_case_keeps_its_level_where_cochrans_own_does_not() -> None:
+    # three versions that are exchangeable within cases; the five checks of a case go together
+    rng = np.random.default_rng(8)
+    case = np.repeat(np.arange(30), 5)
+    by_case, plain, trials = 0, 0, 1000
+    for trial in range(trials):
+        table = np.repeat((rng.random((30, 3)) < 0.6).astype(float), 5, axis=0)
+        one, other = clustered_cochran(table, case, n_resamples=199, seed=trial)
+        by_case += one.p_value <= 0.05
+        plain += other.p_value <= 0.05
+    assert 0.03 < by_case / trials < 0.07
+    assert plain / trials > 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_cases", [8, 15, 29, 40])
+def test_changes_over_checks_of_few_cases_cover_no_change(n_cases: int) -> None:
+    rng = np.random.default_rng(9)
+    case, hits, trials = np.repeat(np.arange(n_cases), 5), 0, 1000
+    for _ in range(trials):
+        ease = np.repeat(rng.beta(2, 1, (n_cases, 2)), 5, axis=0)
+        new, old = (rng.random((n_cases * 5, 2)) < ease).astype(float).T
+        found = paired_change(new, old, case, ci_level=0.95)
+        hits += found.low <= 0 <= found.high
+    assert hits / trials >= 0.93
 
 
 @pytest.mark.slow

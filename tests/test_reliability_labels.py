@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
-from skillcomp.reliability import agreement, label_sheet, read_labels
+from skillcomp.reliability import agreement, join_batches, label_sheet, read_labels
 from skillcomp.reliability.labelling import _cell, _draw, _plain, _pool
 
 Frames = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
@@ -212,6 +212,54 @@ def test_cases_with_labels_are_not_drawn_again_and_the_chance_counts_both_draws(
     assert second["inclusion_probability"].unique().tolist() == [pytest.approx(7 / 10 / 2)]
     with pytest.raises(FrameError, match="7 asked for, 6 cases are left"):
         label_sheet(*frames, path=tmp_path / "three.csv", n_cases=7, gold=first)
+
+
+def labelled(
+    frames: Frames, path: Path, n_cases: int, gold: pd.DataFrame | None, seed: int
+) -> pd.DataFrame:
+    sheet = label_sheet(*frames, path=path, n_cases=n_cases, gold=gold, seed=seed)
+    sheet.assign(label="PASS").to_csv(path, index=False)
+    return read_labels(path, labeller="alice")
+
+
+def test_joined_batches_weigh_alike(tmp_path: Path) -> None:
+    frames = study({"a": 20, "b": 10})
+    first = labelled(frames, tmp_path / "1.csv", 6, None, 1)
+    second = labelled(frames, tmp_path / "2.csv", 9, first, 2)
+    assert first["inclusion_probability"].max() < second["inclusion_probability"].min()
+    gold = join_batches([first, second], *frames[:2])
+    assert len(gold) == len(first) + len(second)
+    # 6 + 9 of 30 cases in proportion to the skills, one of two repeats
+    assert gold["inclusion_probability"].unique().tolist() == [pytest.approx(0.5 / 2)]
+    # Horvitz and Thompson: the labels stand for all 30 cases x 2 arms x 2 repeats x 2 checks
+    assert (1 / gold["inclusion_probability"]).sum() == pytest.approx(240)
+
+
+def test_over_many_draws_a_joined_label_is_as_frequent_as_it_says() -> None:
+    attempts, cases, _ = study({"a": 8}, repeats=1)
+    pool = _pool(sc.frames.check(attempts, "attempts"), cases, ["baseline", "skill"])
+    rng, hits = np.random.default_rng(3), pd.Series(0, index=cases["case_id"])
+    for _ in range(300):
+        first = _draw(pool, set(), 2, rng)
+        second = _draw(pool, set(first["case_id"]), 3, rng)
+        hits[pd.concat([first, second])["case_id"].unique()] += 1
+    ids = pd.concat([first, second])["attempt_id"]
+    gold = pd.DataFrame({"attempt_id": ids, "check_id": "c", "labeller": "x", "passed": True})
+    told = join_batches([gold], attempts, cases)["inclusion_probability"]
+    assert told.unique().tolist() == [pytest.approx(5 / 8)]
+    # four standard errors of 300 draws: 4 sqrt(.625 .375 / 300) = 0.112
+    assert hits.div(300).sub(5 / 8).abs().max() < 0.112
+
+
+def test_batches_that_do_not_join_are_refused(tmp_path: Path) -> None:
+    frames = study({"a": 6})
+    first = labelled(frames, tmp_path / "1.csv", 2, None, 1)
+    with pytest.raises(FrameError, match="found no batch"):
+        join_batches([], *frames[:2])
+    with pytest.raises(FrameError, match="stands in two batches by one labeller"):
+        join_batches([first, first], *frames[:2])
+    with pytest.raises(FrameError, match="has labels but could not be drawn"):
+        join_batches([first.assign(attempt_id="x")[:1]], *frames[:2])
 
 
 def test_only_answered_cases_can_be_drawn(tmp_path: Path) -> None:

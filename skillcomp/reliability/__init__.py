@@ -4,6 +4,7 @@ from skillcomp.reliability.agreeing import agreement
 from skillcomp.reliability.charting import chart
 from skillcomp.reliability.drifting import drift
 from skillcomp.reliability.flips import flip_counts, flipped
+from skillcomp.reliability.joining import join_batches
 from skillcomp.reliability.labelling import label_sheet, read_labels
 from skillcomp.reliability.modes import failure_mode_rates, failure_modes
 from skillcomp.reliability.retest import consistency, flip_rates
@@ -21,6 +22,7 @@ __all__ = [
     "flipped",
     "integrity",
     "integrity_rates",
+    "join_batches",
     "label_sheet",
     "read_labels",
 ]

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skillcomp.stats.clusters import cr2_mean
+from skillcomp.stats.clusters import cr2_mean, newcombe_effective
 from skillcomp.stats.moments import cluster_codes, join_notes
 from skillcomp.stats.results import HypothesisTest, Interval
 from skillcomp.stats.severity import cochran_q
-from skillcomp.stats.switching import MIN_CLUSTERS_FOR_CLAIM, paired_delta
+from skillcomp.stats.switching import MIN_CASES, MIN_CLUSTERS_FOR_CLAIM, paired_delta
 
 Floats = NDArray[np.float64]
 
@@ -37,9 +37,15 @@ def paired_change(
     Interval
         From :func:`skillcomp.stats.switching.paired_delta`. With two to four cases that function
         would take every row for a unit, and rows are checks here: CR2 over the cases instead.
+        Below 30 cases, however many checks, the score interval on effective n.
     """
     first, second = np.asarray(old, dtype=float), np.asarray(new, dtype=float)
     codes, count = cluster_codes(clusters)
+    if MIN_CLUSTERS_FOR_CLAIM <= count < MIN_CASES and count < len(first):
+        # The rule of the project counts its rows, which are checks here; cases are what it means.
+        found = newcombe_effective(second, 1, first, 1, codes, ci_level=ci_level)
+        why = f"score interval on effective n: fewer than {MIN_CASES} cases ({count})"
+        return replace(found, note=join_notes(why, found.note))
     if not 1 < count < MIN_CLUSTERS_FOR_CLAIM or count == len(first):
         ones = np.ones(len(first))
         return paired_delta(second, ones, first, ones, codes, ci_level=ci_level)

@@ -22,6 +22,7 @@ from skillcomp.estimates import (
 )
 from skillcomp.reliability._common import (
     ITEM,
+    check_settings,
     clusters_of,
     labellers,
     plural,
@@ -35,7 +36,7 @@ from skillcomp.stats.agreement import (
     specificity,
 )
 from skillcomp.stats.clusters import wilson_effective
-from skillcomp.stats.results import Interval, check_level, undefined
+from skillcomp.stats.results import Interval, undefined
 
 Floats = NDArray[np.float64]
 
@@ -130,7 +131,7 @@ def agreement(
     >>> found[["raw_agreement", "sensitivity", "specificity"]].tolist()
     [0.9, 1.0, 0.75]
     """
-    check_level(ci_level)
+    check_settings("reliability.agreement", ci_level, n_resamples)
     names = listed(by)
     given = check(verdicts, "verdicts")
     require_columns(given, names, "reliability.agreement")

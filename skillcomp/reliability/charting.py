@@ -71,9 +71,8 @@ def chart(
     ------
     FrameError
         If the columns are not there, hold something that is no truth value, or several graders
-        or streams would be pooled.
-    ValueError
-        If ``p1`` is not above ``p0`` or ``arl`` not above 1.
+        or streams would be pooled; if ``p0`` and ``p1`` are not in order between 0 and 1, or
+        ``arl`` is not above 1.
 
     See Also
     --------
@@ -106,8 +105,7 @@ def chart(
     require_one_grader(gold_checks, names, "reliability.chart")
     if "stream" in gold_checks and "stream" not in names and gold_checks["stream"].nunique() > 1:
         raise FrameError("reliability.chart: the frame holds several streams. Add 'stream' to by=.")
-    up, down = cusum_steps(p0, p1)
-    limit = cusum_limit(p0, up=up, down=down, arl=arl)
+    limit = _limit(p0, p1, arl)
     given = gold_checks.assign(_error=_errors(gold_checks))
     if time in given.columns:
         given = given.sort_values(time, kind="stable")
@@ -120,6 +118,18 @@ def chart(
     if not parts:
         return pd.DataFrame(columns=pd.Index(shape))
     return pd.concat(parts, ignore_index=True)[shape]
+
+
+def _limit(p0: float, p1: float, arl: float) -> int:
+    """Return the limit of the chart, or say which setting has no chart."""
+    try:
+        up, down = cusum_steps(p0, p1)
+        return cusum_limit(p0, up=up, down=down, arl=arl)
+    except (TypeError, ValueError) as error:
+        raise FrameError(
+            f"reliability.chart: found p0={p0!r}, p1={p1!r}, arl={arl!r}; allowed: "
+            f"0 < p0 < p1 < 1 and arl above 1. {error}"
+        ) from None
 
 
 def _errors(frame: pd.DataFrame) -> pd.Series:

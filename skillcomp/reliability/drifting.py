@@ -11,7 +11,7 @@ import pandas as pd
 
 from skillcomp.estimates import estimates, groups, listed, row
 from skillcomp.reliability._bycase import clustered_cochran, clustered_midp, paired_change
-from skillcomp.reliability._common import ITEM, plural, reference_labels
+from skillcomp.reliability._common import ITEM, check_settings, plural, reference_labels
 from skillcomp.reliability._versions import (
     VERSION,
     Pair,
@@ -22,7 +22,7 @@ from skillcomp.reliability._versions import (
 )
 from skillcomp.stats.intervals import mcnemar_midp
 from skillcomp.stats.multiplicity import holm
-from skillcomp.stats.results import NAN, Interval, check_level, undefined
+from skillcomp.stats.results import NAN, Interval, undefined
 from skillcomp.stats.severity import severity_shift
 
 EXTRA = [
@@ -133,7 +133,7 @@ def drift(
     >>> found.loc["pass_rate_change", ["estimate", "n_gained", "n_lost"]].tolist()
     [-0.375, 0.0, 3.0]
     """
-    check_level(ci_level)
+    check_settings("reliability.drift", ci_level, n_resamples)
     names = listed(by)
     given = given_versions(verdicts, names, exclude_checks, cases, "reliability.drift")
     first = reference_version(given, reference)

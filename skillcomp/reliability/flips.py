@@ -17,6 +17,8 @@ from skillcomp.reliability._versions import (
 )
 from skillcomp.stats.results import NAN
 
+_REFERENCE = ["reference", "reference_version"]
+
 
 def flipped(
     verdicts: pd.DataFrame,
@@ -77,8 +79,9 @@ def flip_counts(
     Returns
     -------
     pandas.DataFrame
-        One row per grader, grader_version, gold (``PASS``, ``FAIL``; NA for items without a label)
-        and pair: old (by the reference), new, count. All four pairs are there, with 0 too.
+        One row per grader, grader_version (compared), gold (``PASS``, ``FAIL``; NA for items
+        without a label) and pair: reference and reference_version (whose verdict is ``old``), old,
+        new, count. All four pairs are there, with 0 too.
 
     See Also
     --------
@@ -98,6 +101,8 @@ def flip_counts(
                 {
                     "grader": pair.grader,
                     "grader_version": pair.version,
+                    "reference": first[0],
+                    "reference_version": first[1],
                     "gold": name,
                     "old": old,
                     "new": new,
@@ -106,4 +111,4 @@ def flip_counts(
                 for old in (True, False)
                 for new in (True, False)
             ]
-    return pd.DataFrame(rows, columns=[*VERSION, "gold", "old", "new", "count"])
+    return pd.DataFrame(rows, columns=[*VERSION, *_REFERENCE, "gold", "old", "new", "count"])

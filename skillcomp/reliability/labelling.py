@@ -58,7 +58,8 @@ def label_sheet(
     conditions : sequence of str, default ("baseline", "skill")
         The arms of a case that are labelled.
     gold : pandas.DataFrame, optional
-        Labels there are already: their cases are not drawn again.
+        Labels there are already: their cases are not drawn again. Join both with
+        :func:`join_batches`, which gives the earlier labels the new probabilities too.
     key : str or path, optional
         Where the key goes that says which attempt a row is; by default beside the sheet, with
         ``.key.csv`` as its ending. Keep it away from the labeller.
@@ -82,15 +83,17 @@ def label_sheet(
     See Also
     --------
     read_labels : The filled sheet as a gold frame.
+    join_batches : Labels of several sheets as one gold frame.
 
     Notes
     -----
     ``inclusion_probability`` stands in the key: cases labelled by now (those of ``gold``
     included) over the cases of the skill that could be drawn, times one over the repeats with an
-    answer. It is the same for earlier labels as for these, if those were drawn at random within
-    skill too. A cell that a spreadsheet would take for a formula is written with a leading
-    apostrophe; control characters are left out. An answer about an invented skill may give its
-    condition away by not knowing the term: no sheet can hide that.
+    answer. It is the chance of being labelled by now: earlier labels still carry the smaller one
+    of their own key until :func:`join_batches` has joined them with these. Valid if the earlier
+    ones were drawn at random within skill too. A cell that a spreadsheet would take for a formula
+    is written with a leading apostrophe; control characters are left out. An answer about an
+    invented skill may give its condition away by not knowing the term: no sheet can hide that.
     """
     study = check(attempts, "attempts"), check(cases, "cases"), check(checks, "checks")
     sheet_path = Path(path)

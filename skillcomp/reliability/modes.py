@@ -19,10 +19,9 @@ from skillcomp.estimates import (
     require_one_grader,
     row,
 )
-from skillcomp.reliability._common import GRADER_COLUMNS, clusters_of, with_known
+from skillcomp.reliability._common import GRADER_COLUMNS, check_settings, clusters_of, with_known
 from skillcomp.reliability._words import own_words
 from skillcomp.stats.clusters import wilson_effective
-from skillcomp.stats.results import check_level
 
 # In the order in which they are asked: the first that fits is the label.
 MODES = (
@@ -325,7 +324,7 @@ def failure_mode_rates(
     FrameError
         If columns are missing or several graders, versions or rounds would be pooled.
     """
-    check_level(ci_level)
+    check_settings("reliability.failure_mode_rates", ci_level)
     names = listed(by)
     require_columns(modes, [*names, *_KEYS, "mode", "basis"], "reliability.failure_mode_rates")
     require_one_grader(modes, names, "reliability.failure_mode_rates")

@@ -18,11 +18,11 @@ from skillcomp.estimates import (
     row,
 )
 from skillcomp.reliability._bycase import paired_change
-from skillcomp.reliability._common import ITEM, plural, with_known
+from skillcomp.reliability._common import ITEM, check_settings, plural, with_known
 from skillcomp.reliability.agreeing import coefficients
 from skillcomp.stats.clusters import wilson_effective
 from skillcomp.stats.intervals import wilson
-from skillcomp.stats.results import Interval, check_level, undefined
+from skillcomp.stats.results import Interval, undefined
 
 _NO_RETEST = (
     "nothing was graded twice; frames.verdicts(store, round='all') reads regrades where there are"
@@ -85,7 +85,7 @@ def consistency(
     Rates: Wilson's interval on the effective number of items, cases as clusters. A steady grader
     need not be right: see :func:`agreement`.
     """
-    check_level(ci_level)
+    check_settings("reliability.consistency", ci_level, n_resamples)
     names, known = _known(verdicts, by, cases, "reliability.consistency")
     settings: dict[str, Any] = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     rows: list[dict[str, Any]] = []
@@ -184,7 +184,7 @@ def flip_rates(
     FrameError
         As in :func:`consistency`.
     """
-    check_level(ci_level)
+    check_settings("reliability.flip_rates", ci_level)
     names, known = _known(verdicts, by, None, "reliability.flip_rates")
     keys = [name for name in ("skill", "case_id") if name not in names]
     where = list(dict.fromkeys([*names, *keys, *ITEM]))

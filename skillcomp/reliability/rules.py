@@ -19,7 +19,7 @@ from skillcomp.estimates import (
     row,
 )
 from skillcomp.frames import normalise_quote
-from skillcomp.reliability._common import GRADER_COLUMNS, clusters_of
+from skillcomp.reliability._common import GRADER_COLUMNS, check_settings, clusters_of
 from skillcomp.reliability._words import (
     HEDGES_ON_FAIL,
     HEDGES_ON_PASS,
@@ -27,7 +27,7 @@ from skillcomp.reliability._words import (
     undecided,
 )
 from skillcomp.stats.clusters import wilson_effective
-from skillcomp.stats.results import check_level, undefined
+from skillcomp.stats.results import undefined
 
 # rule -> what its rate is a share of
 RULES: Mapping[str, str] = {
@@ -40,6 +40,12 @@ RULES: Mapping[str, str] = {
     "overlap_contradicted": "verdicts on verbatim checks",
     "dimension_inconsistent": "attempts",
     "undecided_fail": "FAILs with a rationale",
+}
+_NO_USE = "this rule does not apply here, or what it needs was not recorded"
+_WHY_NOT = {
+    "dimension_inconsistent": "the verdicts hold no dimension_verdict of the grader: the dimension "
+    "is what the behaviours say, so the two cannot differ",
+    "overlap_contradicted": f"{_NO_USE}: it needs shared= and a check against copying",
 }
 _BY_ATTEMPT = [name for name, unit in RULES.items() if unit == "attempts"]
 _REPLY = ["attempt_id", *GRADER_COLUMNS]
@@ -95,7 +101,9 @@ def integrity(
         - ``hedged_fail`` (RULE-6): a FAIL whose rationale hedges;
         - ``softened_pass``: a PASS whose rationale hedges, which may be a softened FAIL: read it;
         - ``overlap_contradicted``: a verbatim check decided against the n-gram overlap;
-        - ``dimension_inconsistent``: the dimension verdict is not "every behaviour passed";
+        - ``dimension_inconsistent``: the dimension verdict is not "every behaviour passed"; NA
+          unless the frame has ``dimension_verdict``, because the contract of verdicts keeps the
+          behaviours only: a study then takes "every behaviour passed" for the dimension itself;
         - ``undecided_fail``: a FAIL given because the grader could not decide. RULE-9 asks for it;
           its rate says how often.
 
@@ -295,7 +303,7 @@ def integrity_rates(
     FrameError
         If columns are missing or several graders, versions or rounds would be pooled.
     """
-    check_level(ci_level)
+    check_settings("reliability.integrity_rates", ci_level)
     names = listed(by)
     require_columns(marks, [*names, *_KEYS, *RULES], "reliability.integrity_rates")
     require_one_grader(marks, names, "reliability.integrity_rates")
@@ -308,7 +316,7 @@ def integrity_rates(
             known = units[units[rule].notna()]
             broken = known[rule].astype("float64").to_numpy()
             if known.empty:
-                why = "this rule does not apply here, or what it needs was not recorded"
+                why = _WHY_NOT.get(rule, _NO_USE)
                 found = undefined("", why, ci_level=ci_level, n=0.0)
             else:
                 cluster = pd.factorize(known["cluster"])[0]
