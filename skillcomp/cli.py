@@ -30,18 +30,31 @@ def _root() -> None:
 
 @app.command()
 def check(
-    path: Annotated[Path, typer.Argument(help="A SKILL.md, its folder, a suite or a study.")],
+    path: Annotated[Path, typer.Argument(help="A SKILL.md, its folder, a suite, a study or its STUDY.yaml.")],
     strict: Annotated[bool, typer.Option(help="Let warnings count as errors.")] = False,
 ) -> None:
     """Validate and lint a skill, a suite or a whole study; every finding with place and reason."""
     from skillcomp.io.inspection import inspect
 
-    found = inspect(path)
-    for one in found.findings:
-        typer.echo(str(one))
-    typer.echo(found.summary)
-    if found.n_errors or (strict and found.n_warnings):
+    wrong = False
+    for place in _named_by(path):
+        found = inspect(place)
+        for one in found.findings:
+            typer.echo(str(one))
+        typer.echo(found.summary)
+        wrong |= bool(found.n_errors or (strict and found.n_warnings))
+    if wrong:
         raise typer.Exit(1)
+
+
+def _named_by(path: Path) -> list[Path]:
+    """Return the skills and suites that a STUDY.yaml names, or the path itself."""
+    if path.suffix not in (".yaml", ".yml") or not path.is_file():
+        return [path]
+    from skillcomp.live.studyfile import read_study
+
+    file = read_study(path)
+    return [file.folder / one for one in (*file.skills, *file.suites)] or [file.folder / file.store]
 
 
 @app.command()
@@ -104,6 +117,8 @@ def deltas(
     store = RunStore(data)
     outcomes = frames.outcomes(frames.verdicts(store), frames.cases(store))
     found = sorted(outcomes["grader"].unique())
+    if not found:
+        raise StudyError(f"deltas: {data} holds no verdicts yet; run and grade the study first.")
     if grader is not None and grader not in found:
         raise StudyError(
             f"deltas: there is no grader '{grader}'; there: {', '.join(found) or 'none'}."

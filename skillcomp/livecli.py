@@ -6,6 +6,7 @@ after Ctrl-C.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from tqdm.auto import tqdm
 
 from skillcomp.errors import StudyError, suggest
 
@@ -29,7 +31,8 @@ _Batch = Annotated[
     bool | None, typer.Option("--batch/--no-batch", help="Ask in batches: half the price.")
 ]
 _Budget = Annotated[
-    float | None, typer.Option(metavar="USD", help="Dollars that may be spent in all.")
+    float | None,
+    typer.Option(metavar="USD", help="Dollars that this stage of the study may cost in all."),
 ]
 _Width = Annotated[int | None, typer.Option(min=1, help="Questions under way at once.")]
 _Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress bars.")]
@@ -112,7 +115,7 @@ def grade(
             round=round,
             gold=gold or (file.folder / own.gold if own.gold else None),
             min_gold_agreement=_first(min_gold_agreement, own.min_gold_agreement),
-            budget_usd=_first(budget_usd, own.budget_usd),
+            budget_usd=_first(budget_usd, own.budget_usd, file.budget_usd),
             seed=_first(own.seed, file.seed),
             concurrency=concurrency or own.concurrency or file.concurrency,
             batch=_first(batch, own.batch, file.batch),
@@ -150,9 +153,16 @@ def _first(*values: Any) -> Any:
 
 @contextmanager
 def _told(store: RunStore) -> Iterator[None]:
-    """Show warnings as lines of their own, and say after Ctrl-C that nothing is lost."""
-    with warnings.catch_warnings(record=True) as caught:
+    """Show warnings at once as lines of their own, and say after Ctrl-C that nothing is lost."""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        # above a progress bar and not into it
+        with tqdm.external_write_mode(file=sys.stderr):
+            typer.echo(f"note: {message}", err=True)
+
+    with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
         try:
             yield
         except KeyboardInterrupt:
@@ -162,9 +172,6 @@ def _told(store: RunStore) -> Iterator[None]:
                 err=True,
             )
             raise typer.Exit(_INTERRUPTED) from None
-        finally:
-            for one in caught:
-                typer.echo(f"note: {one.message}", err=True)
 
 
 def _show(table: pd.DataFrame, *, exits: bool = True) -> None:

@@ -494,3 +494,9 @@ def test_all_agents_keep_the_protocol(tmp_path):
 )
 def test_families(model, family):
     assert family_of(model) == family
+
+
+def test_a_key_at_the_place_where_an_error_is_cut_is_gone_whole(monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-very-secret-value")
+    error = retry.UnreadableReplyError("x" * 1970 + " sk-ant-very-secret-value")
+    assert "sk-ant" not in retry.failed(error, seconds=0.0, settings="{}").error

@@ -251,3 +251,50 @@ def test_a_real_process_shows_its_state_while_it_runs_and_after_ctrl_c(
             process.kill()
         n_paid = server.log["POST /v1/messages 200"]
     assert len(ok_cells(RunStore(tmp_path / "runs" / "one"))) == n_paid > 0
+
+
+def test_a_study_file_is_checked_before_money_is_spent(tmp_path, monkeypatch, capfd):
+    file = study(tmp_path)
+    _, out, _ = call(monkeypatch, capfd, "check", file)
+    assert [line.split(":")[0] for line in out.splitlines() if " cases, " in line] == [
+        f"suite '{slug}'" for slug in SLUGS
+    ]
+    assert out.count("concept fields") == 2 and not (tmp_path / "runs").exists()
+
+
+def test_a_recording_spends_nothing_of_the_budget(tmp_path, monkeypatch, capfd):
+    (skill, suite) = ("data/pilot/skills/braid-provenance", "data/pilot/suites/braid-provenance")
+    content = {
+        "store": "mine",
+        "skills": [str(ROOT / skill)],
+        "suites": [str(ROOT / f"{suite}.json")],
+        "agents": [{"kind": "replay", "store": str(ROOT / "data" / "pilot")}],
+        "graders": [{"kind": "replay", "store": str(ROOT / "data" / "pilot"), "grader": "g2"}],
+        "budget_usd": 20,
+    }
+    file = tmp_path / "study.yaml"
+    file.write_text(yaml.safe_dump(content))
+    code, out, err = call(monkeypatch, capfd, "run", file, "--quiet")
+    assert code == 0 and "cells have no answer" not in err
+    code, _, err = call(monkeypatch, capfd, "deltas", tmp_path / "mine")
+    assert code == 2 and "holds no verdicts yet; run and grade the study first" in err
+    assert call(monkeypatch, capfd, "grade", file, "--quiet")[0] == 0
+    code, out, _ = call(monkeypatch, capfd, "deltas", tmp_path / "mine")
+    assert code == 0 and "ci_low" in out and "braid-provenance" in out
+
+
+def test_the_budget_of_a_study_holds_for_its_gradings_too(tmp_path, monkeypatch, capfd):
+    with FakeAnthropic() as server:
+        file = study(tmp_path, server.url)
+        assert call(monkeypatch, capfd, "run", file, "--quiet")[0] == 0
+        study(tmp_path, server.url, budget_usd=0.001)
+        code, _, err = call(monkeypatch, capfd, "grade", file, "--quiet")
+    assert code == 1 and "budget_usd 0.001" in err
+
+
+def test_warnings_are_shown_before_the_first_grading(tmp_path, monkeypatch, capfd):
+    with FakeAnthropic() as server:
+        file = study(tmp_path, server.url)
+        assert call(monkeypatch, capfd, "run", file, "--quiet")[0] == 0
+        _, _, err = call(monkeypatch, capfd, "grade", file)
+    assert err.index("are of one family") < err.index("verdicts of g")

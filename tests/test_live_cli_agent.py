@@ -400,3 +400,21 @@ def test_the_usual_commands_are_built_in():
     codex = CliAgent.codex("gpt-6", extra=["--config", "a=1"])
     assert json.loads(codex.settings)["command"][-3:] == ["--config", "a=1", "-"]
     assert CliAgent(["codex", "exec", "-"]).family == "gpt"
+
+
+def test_keys_of_another_maker_are_not_passed(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-very-secret-value")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-value")
+    show = "print(sorted(name for name in os.environ if name.endswith('_API_KEY')))"
+    for program, wanted in (
+        ("claude", "['ANTHROPIC_API_KEY']"),
+        ("codex", "['OPENAI_API_KEY']"),
+        ("mine", "['ANTHROPIC_API_KEY', 'OPENAI_API_KEY']"),
+    ):
+        assert ask(CliAgent(script(tmp_path, show, name=program))).answer == wanted
+
+
+def test_a_key_among_the_arguments_is_not_in_the_settings(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-value")
+    agent = CliAgent(["mine", "--key=sk-very-secret-value"])
+    assert "sk-very" not in agent.settings and "--key=[OPENAI_API_KEY]" in agent.settings

@@ -14,16 +14,10 @@ from pydantic import ValidationError
 from skillcomp.frames import normalise_quote
 from skillcomp.live.prompts import EvidenceReply, ImpressionReply, Style, reply_schema
 from skillcomp.records import Check
+from skillcomp.reliability._words import HEDGES_ON_FAIL, HEDGES_ON_PASS, hedges
 
 __all__ = ["Judged", "gives_condition_away", "is_bound", "judge"]
 
-# On a FAIL these soften a finding (report A.4); on a PASS they hint at a softened FAIL (8.9).
-HEDGES_ON_FAIL = (
-    *("could be improved", "could be strengthened", "worth reviewing", "would benefit"),
-    *("might be", "perhaps"),
-)
-HEDGES_ON_PASS = ("could be", "would benefit", "consider", "perhaps", "might be")
-_QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|‘[^’]*’|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
 _MAX_SHOWN = 5
 
 # An answer without the skill says that it does not know it; one with it may cite it.
@@ -121,7 +115,7 @@ def judge(
             passed=row.verdict == "PASS",
             quote=_found(row.evidence_quote, answer),
             rationale=row.rationale,
-            borderline=row.verdict == "PASS" and _hedges(row.rationale, HEDGES_ON_PASS) is not None,
+            borderline=row.verdict == "PASS" and hedges(row.rationale, HEDGES_ON_PASS) is not None,
         )
         problems += _broken(check, one, answer, style, overlap)
         judged[check.check_id] = one
@@ -188,7 +182,7 @@ def _broken(
         problems.append(f"{name}: the rationale is empty.")
     if style != "forced":
         return problems
-    hedge = None if one.passed else _hedges(one.rationale or "", HEDGES_ON_FAIL)
+    hedge = None if one.passed else hedges(one.rationale or "", HEDGES_ON_FAIL)
     if hedge:
         problems.append(f"RULE-6: {name} is FAIL and its rationale says '{hedge}'.")
     if is_bound(check) and one.passed == bool(overlap):
@@ -198,12 +192,6 @@ def _broken(
 
 def _bound(overlap: Sequence[str]) -> str:
     return "FAIL" if overlap else "PASS"
-
-
-def _hedges(rationale: str, words: Sequence[str]) -> str | None:
-    # what the rationale quotes from the answer is not the grader's own wording
-    own = " ".join(_QUOTED.sub(" ", rationale).lower().split())
-    return next((word for word in words if re.search(rf"\b{re.escape(word)}\b", own)), None)
 
 
 def gives_condition_away(answer: str) -> str | None:

@@ -26,14 +26,17 @@ from skillcomp.records import Skill
 
 __all__ = ["CliAgent"]
 
-# What a program needs of the environment: to be found, to reach the network, and its key.
+# What a program needs of the environment: to be found and to reach the network.
 PASSED = (
     *("PATH", "LANG", "LC_ALL", "TZ"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
-    *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"),
-    *("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY"),
 )
+# A model that runs commands can read its keys, so a program gets those of its own maker only.
+KEYS = {
+    "claude": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"),
+    "codex": ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY"),
+}
 _MAX_TRACE = 1_000_000  # characters of the output that are kept
 _MAX_OUTPUT = 64_000_000  # bytes of the output that are read
 _GRACE = 2.0  # seconds between asking a program to end and ending it
@@ -65,7 +68,8 @@ class CliAgent:
     skills_folder : str, default ".claude/skills"
         Where in the home skills are looked for.
     passed : sequence of str, optional
-        Names of further variables of the environment that the program gets.
+        Names of further variables of the environment that the program gets. Keys of Anthropic go
+        to ``claude`` only, those of OpenAI to ``codex`` only, and both to any other command.
     timeout : float, default 600
         Seconds; then the program and all processes of its group are ended.
     prices : sequence of Price, optional
@@ -111,12 +115,12 @@ class CliAgent:
         auto = "home" if self._program == "claude" else "prompt"
         self._skill_in = auto if skill_in == "auto" else skill_in
         self._skills_folder = skills_folder
-        self._passed = (*PASSED, *passed)
+        anyone = (name for names in KEYS.values() for name in names)
+        self._passed = (*PASSED, *KEYS.get(self._program, anyone), *passed)
         self._timeout = timeout
         self.prices = tuple(prices)
-        self.settings = settings_json(
-            command=[self._program, *rest], skill_in=self._skill_in, timeout=timeout
-        )
+        shown = [self._program, *map(redact, rest)]
+        self.settings = settings_json(command=shown, skill_in=self._skill_in, timeout=timeout)
 
     @classmethod
     def claude(

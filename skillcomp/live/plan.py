@@ -195,7 +195,8 @@ def _check(store: RunStore, suites: Sequence[Suite], agents: Sequence[Agent], re
             raise StudyError(
                 f"suite '{suite.slug}': its skill '{suite.skill}' is not in the store "
                 f"({', '.join(store.skills) or 'which has none'}); add it with "
-                "store.add_skill(path)."
+                "store.add_skill(path) or under 'skills:' of the study file. The 'skill' of a "
+                "suite is the name of the skill's folder."
             )
     ids = Counter(case.case_id for suite in suites for case in suite.cases)
     if twice := [name for name, n in ids.items() if n > 1]:

@@ -38,6 +38,8 @@ class ReplayAgent:
         When the store holds no answers, or several agents and none was named.
     """
 
+    is_recording = True  # its costs were paid by others, so no budget counts them
+
     def __init__(
         self, store: RunStore, *, agent: str | None = None, name: str | None = None
     ) -> None:

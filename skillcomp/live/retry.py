@@ -115,7 +115,8 @@ def failed(error: BaseException, *, seconds: float, settings: str) -> Reply:
     head = type(error).__name__ if status is None else f"{type(error).__name__} {status}"
     return Reply(
         status="timeout" if is_timeout(error) else "error",
-        error=redact(f"{head}: {told}"[:_MAX_ERROR]),
+        # cut last, since half a key is not found
+        error=redact(f"{head}: {told}")[:_MAX_ERROR],
         fatal=is_fatal(error),
         seconds=seconds,
         request_id=getattr(error, "request_id", None),

@@ -116,18 +116,22 @@ class RunWork:
     async def _ask(self, cell: PlannedCell) -> None:
         agent, skill = self.agents[cell.agent], self.loaded[cell.skill, cell.condition]
         prompt = self.plan.cases[cell.case_id].prompt
-        aside = await self.budget.take(self._estimate(agent, prompt, skill))
-        if aside is None:
-            self.stop.ask(self.budget.exhausted or "budget_usd")
-            return
-        started, reply = datetime.now(UTC), None
-        try:
-            reply = await agent.ask(
-                prompt, skill=skill, cell=Cell(cell.case_id, cell.condition, cell.repeat)
-            )
+        at = Cell(cell.case_id, cell.condition, cell.repeat)
+        if getattr(agent, "is_recording", False):
+            started = datetime.now(UTC)
+            reply = await agent.ask(prompt, skill=skill, cell=at)
             await self._book(cell, reply, started)
-        finally:
-            await self.budget.settle(aside, reply)
+        else:
+            aside = await self.budget.take(self._estimate(agent, prompt, skill))
+            if aside is None:
+                self.stop.ask(self.budget.exhausted or "budget_usd")
+                return
+            started, answered = datetime.now(UTC), None
+            try:
+                reply = answered = await agent.ask(prompt, skill=skill, cell=at)
+                await self._book(cell, reply, started)
+            finally:
+                await self.budget.settle(aside, answered)
         self._watch(reply)
 
     def _estimate(self, agent: Agent, prompt: str, skill: Skill | None) -> float:

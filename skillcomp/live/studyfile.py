@@ -158,7 +158,8 @@ class StudyFile(_Strict):
     conditions, repeats, placebo, previous, seed, concurrency, budget_usd, batch
         As for `skillcomp.run`.
     grading : mapping
-        ``gold``, ``min_gold_agreement``, and what is to differ from the above for grading.
+        ``gold``, ``min_gold_agreement``, and what is to differ from the above for grading. The
+        ``budget_usd`` above holds for the answers, and once more for the gradings.
     """
 
     store: Path
