@@ -9,6 +9,7 @@ from scipy.special import expit, logit
 
 import skillcomp as sc
 from skillcomp import simulate
+from skillcomp.bias.effects import feature_effect
 from skillcomp.errors import FrameError
 
 PLANTED = {
@@ -254,7 +255,7 @@ def test_excluded_checks_are_left_out_and_must_exist(made: simulate.Study) -> No
     fewer = audited(made, exclude_checks=["check-1"])
     row = pick(fewer, grader="fair", bias="verbosity")
     assert row["n"] == made.gold["check_id"].ne("check-1").sum()
-    with pytest.raises(FrameError, match="exclude_checks names 'check-one', which no"):
+    with pytest.raises(FrameError, match="exclude_checks 'check-one' is in no check id"):
         audited(made, exclude_checks=["check-one"])
 
 
@@ -265,6 +266,111 @@ def test_frames_that_do_not_belong_together_are_refused(made: simulate.Study) ->
         sc.bias.audit(made.verdicts, made.attempts, made.gold)
     with pytest.raises(FrameError, match="reference: there is no condition 'base'"):
         audited(made, reference="base")
+
+
+def test_a_text_leaves_out_every_check_that_contains_it(made: simulate.Study) -> None:
+    both = audited(made, exclude_checks=["-1", "-2"])
+    row = pick(both, grader="fair", bias="verbosity")
+    assert row["n"] == (~made.gold["check_id"].isin(["check-1", "check-2"])).sum()
+
+
+def test_a_grader_that_passes_everything_is_lenient_to_no_arm() -> None:
+    # gold: 8 of 40 in the baseline, 31 of 40 with the skill; verdicts all PASS. 31/40 - 8/40 is
+    # what gold says of the arms and no leniency.
+    arms = {
+        ("a", "baseline"): [(True, True)] * 8 + [(True, False)] * 32,
+        ("a", "skill"): [(True, True)] * 31 + [(True, False)] * 9,
+    }
+    found = sc.bias.audit(*small(arms))
+    for _, row in found[found["bias"].eq("condition leniency")].iterrows():
+        assert row["estimate"] == pytest.approx(0) and row["p_value"] == 1
+        assert row["ci_low"] < 0 < row["ci_high"]
+        assert "no verdict varies within a skill and gold label" in row["note"]
+    split = {**arms, ("b", "baseline"): [(False, True)] * 9 + [(False, False)],
+             ("b", "skill"): [(False, True)] * 3 + [(False, False)] * 8}  # fmt: skip
+    row = pick(sc.bias.audit(*small(split)), bias="condition leniency", stratum="all")
+    assert row["estimate"] == pytest.approx(0) and row["ci_low"] < 0 < row["ci_high"]
+
+
+def test_p_of_one_stratum_agrees_with_its_interval() -> None:
+    # gold fails only: 1 of 20 pass in the baseline, 8 of 20 with the skill
+    arms = {
+        ("a", "baseline"): [(True, False)] + [(False, False)] * 19,
+        ("a", "skill"): [(True, False)] * 8 + [(False, False)] * 12,
+    }
+    frames = small(arms)
+    p = pick(sc.bias.audit(*frames), bias="condition leniency", stratum="gold fail")["p_value"]
+    for nudge, inside in ((1.05, False), (0.95, True)):
+        wide = sc.bias.audit(*frames, ci_level=1 - p * nudge)
+        row = pick(wide, bias="condition leniency", stratum="gold fail")
+        assert (row["ci_low"] <= 0) == inside
+
+
+def described(words: list[int]) -> tuple[pd.DataFrame, ...]:
+    """Attempts of one check with answers of the given lengths; all fail in truth."""
+    verdicts, attempts, gold = small(
+        {("a", "skill"): [(i % 3 == 0, False) for i in range(len(words))]}
+    )
+    attempts["answer"] = [" ".join(["word"] * k) for k in words]
+    return tuple(
+        f.replace({"condition": {"skill": "baseline"}}) for f in (verdicts, attempts, gold)
+    )
+
+
+def test_a_feature_that_spans_less_than_its_unit_is_not_identified() -> None:
+    # log2(120 / 100) = 0.26 of a doubling: the slope per doubling would be an extrapolation
+    found = sc.bias.audit(*described([100 + i % 21 for i in range(40)]))
+    row = pick(found, bias="verbosity")
+    assert np.isnan(row["estimate"])
+    assert row["note"] == (
+        "not identified: log2_words spans 0.26, less than the unit of the effect"
+    )
+
+
+def test_a_slope_per_unit_is_not_cut_like_a_difference_of_rates() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"skill": "s", "condition": "skill", "gold": 0.0, "cluster": range(12),
+         "x": np.r_[0.0, rng.normal(0.5, 0.05, 10), 1.0], "verdict": [0.0, 1.0] * 6}
+    )  # fmt: skip
+    row = feature_effect(frame, "x", [], 0.95)
+    assert row.high > 100 or row.low < -100
+    assert "cut" not in row.note
+
+
+def test_rows_without_a_feature_held_constant_are_left_out_and_counted() -> None:
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame(
+        {"skill": "s", "condition": "skill", "gold": 0.0, "cluster": range(60),
+         "x": rng.normal(0, 1, 60), "z": rng.normal(0, 1, 60), "rare": np.nan}
+    )  # fmt: skip
+    frame["verdict"] = (frame["x"] + 2 * frame["z"] + rng.normal(0, 1, 60) > 0).astype(float)
+    frame.loc[:3, "z"], frame.loc[:9, "rare"] = np.nan, 1.0
+    row = feature_effect(frame, "x", ["rare", "z"], 0.95)
+    whole = feature_effect(frame[4:].drop(columns="rare"), "x", ["z"], 0.95)
+    assert (row.estimate, row.low, row.n) == (whole.estimate, whole.low, 56)
+    assert row.method.endswith(", holding z")
+    assert "4 of 60 rows lack a feature held constant and are left out" in row.note
+    assert "rare is known for 10 of 60 rows: not held constant" in row.note
+
+
+def test_gold_of_other_attempts_is_counted_in_the_note(made: simulate.Study) -> None:
+    gold = made.gold.assign(attempt_id="x/" + made.gold["attempt_id"])
+    found = sc.bias.audit(made.verdicts, made.attempts, gold, by=["grader"])
+    row = pick(found, grader="fair", bias="verbosity")
+    assert row["note"].endswith(
+        f"{len(gold)} of {len(gold)} gold labels match no attempt of the verdicts"
+    )
+
+
+def test_case_ids_may_repeat_between_skills() -> None:
+    verdicts, attempts, gold = small(
+        {(s, c): [(True, True), (False, False)] * 6 for s in "ab" for c in ("baseline", "skill")}
+    )
+    own = [f.assign(case_id=f["case_id"].str.split("/").str[1]) for f in (verdicts, attempts)]
+    there = sc.bias.audit(verdicts, attempts, gold)
+    back = sc.bias.audit(*own, gold)
+    pd.testing.assert_frame_equal(there, back)
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,9 +12,13 @@ from hypothesis import strategies as st
 
 import skillcomp as sc
 from skillcomp import simulate
+from skillcomp.correction.choice import choose
+from skillcomp.correction.estimators import Arm
+from skillcomp.correction.tables import clusters_of, tables
 from skillcomp.errors import FrameError
 from skillcomp.stats.misclassification import rogan_gladen
 from skillcomp.stats.ppi import ppi_paired
+from skillcomp.stats.results import Interval
 
 ESTIMATORS = ["naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi"]
 LENIENT = simulate.Grader(
@@ -259,6 +265,90 @@ def test_an_attempt_with_a_missing_label_is_known_only_when_it_fails() -> None:
     found = sc.correction.rate(verdicts, gold, unit="attempt")
     assert one(found, "gold_only")["estimate"] == 0
     assert one(found, "gold_only")["n_gold"] == 1
+
+
+def test_gold_on_one_of_three_checks_is_no_gold_on_the_attempt() -> None:
+    # gold on the first of three checks of every attempt: that check says nothing of the others
+    arms = {
+        name: [[(v, g), (v, None), (not v, None)] for ((v, g),) in arm]
+        for name, arm in {"baseline": BASELINE, "skill": SKILL}.items()
+    }
+    found = sc.correction.delta(*study(arms))
+    assert not found["recommended"].any()
+    assert np.isnan(one(found, "gold_only")["estimate"])
+    assert found["reason"].iloc[0] == (
+        "no gold in condition 'skill': the grader's errors there are unknown; "
+        "gold on too few checks of 40 attempts, left out"
+    )
+
+
+def test_gold_on_two_of_three_checks_does_not_make_the_grader_needless() -> None:
+    arms = {
+        name: [[(v, g), (v, g), (not v, None)] for ((v, g),) in arm]
+        for name, arm in {"baseline": BASELINE, "skill": SKILL}.items()
+    }
+    reason = sc.correction.delta(*study(arms))["reason"].iloc[0]
+    assert "every attempt carries gold" not in reason
+    assert "gold on a part of the checks of 40 attempts" in reason
+
+
+def test_gold_alone_is_not_recommended_where_cases_had_unequal_chances() -> None:
+    rng = np.random.default_rng(7)
+    arms = {
+        name: [[(bool(rng.random() < 0.5), bool(rng.random() < rate))] for _ in range(60)]
+        for name, rate in (("baseline", 0.3), ("skill", 0.9))
+    }
+    verdicts, gold = study({name: partly(arm, 2) for name, arm in arms.items()})
+    even = sc.correction.delta(verdicts, gold.assign(inclusion_probability=0.5))
+    chance = np.where(gold["attempt_id"].str.contains("/[0-2]?[0-9]/"), 0.9, 0.2)
+    odd = sc.correction.delta(verdicts, gold.assign(inclusion_probability=chance))
+    assert even["recommended"].any()
+    assert odd.loc[odd["recommended"], "estimator"].tolist() == ["ppi"]
+    assert "unequal chances" in odd["reason"].iloc[0]
+
+
+def test_a_wide_ppi_for_few_errors_is_named_as_such() -> None:
+    # a grader without an error: two imagined ones widen the prediction-powered interval
+    right = {
+        "baseline": partly([[(i % 2 == 0,) * 2] for i in range(40)], 2),
+        "skill": partly([[(i % 4 != 1,) * 2] for i in range(40)], 2),
+    }
+    ppi = Interval(0.2, 0.0, 0.4, 0.95, "", "1 error: two imagined errors added")
+    gold_only = replace(ppi, low=0.1, high=0.3, note="")
+    made = tables(*study(right), by=[], unit="behaviour", cases=None, what="test")
+    arms = {c: Arm(made.cases[made.cases["condition"].eq(c)]) for c in right}
+    for note, said in (
+        (ppi.note, "interval carries a safeguard for few errors"),
+        ("", "the verdicts add nothing to gold here"),
+    ):
+        both = {"ppi": replace(ppi, note=note), "gold_only": gold_only}
+        name, reason = choose(arms, both, 20, "random")
+        assert name == "gold_only" and said in reason
+
+
+def test_labels_of_other_attempts_are_counted_in_the_reason() -> None:
+    verdicts, gold = study({"baseline": BASELINE, "skill": SKILL})
+    gold = gold.assign(attempt_id="x/" + gold["attempt_id"])
+    reason = sc.correction.delta(verdicts, gold)["reason"].iloc[0]
+    assert reason.endswith("40 of 40 gold labels match no attempt of the verdicts")
+
+
+def test_case_ids_may_repeat_between_skills() -> None:
+    made = simulate.study(n_skills=3, n_cases=12, seed=2)
+    own = made.verdicts.assign(case_id=made.verdicts["case_id"].str.split("/").str[1])
+    there = sc.correction.delta(made.verdicts, made.gold).set_index("estimator")
+    back = sc.correction.delta(own, made.gold).set_index("estimator")
+    columns = ["estimate", "ci_low", "ci_high", "n_gold", "sensitivity"]
+    corrected = ["rogan_gladen_by_arm", "ppi"]
+    pd.testing.assert_frame_equal(there.loc[corrected, columns], back.loc[corrected, columns])
+
+
+def test_twins_that_name_each_other_are_one_cluster() -> None:
+    frame = pd.DataFrame({"skill": "s", "case_id": ["1", "2", "3"], "should_trigger": True})
+    for twins in (["2", "1", None], ["2", None, None], [None, "1", None]):
+        cluster, twin = clusters_of(frame, frame.assign(contrast_of=twins))
+        assert cluster.tolist() == [0, 0, 1]
+        assert twin.isna().tolist() == [one is None for one in twins]
 
 
 def test_the_members_of_a_contrast_pair_are_one_cluster() -> None:

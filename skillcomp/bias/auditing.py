@@ -13,6 +13,7 @@ from skillcomp.bias.effects import feature_effect, leniency, refused
 from skillcomp.bias.graded import ANSWER, chosen, graded, known_attempts
 from skillcomp.bias.pairs import EXTRA, compared, paired_verdicts
 from skillcomp.bias.positions import first_wins, of_pairs
+from skillcomp.correction.tables import strays_of
 from skillcomp.errors import FrameError, suggest
 from skillcomp.estimates import estimates, groups, listed, row
 from skillcomp.records import CONDITIONS
@@ -69,7 +70,8 @@ def audit(
     pairwise : pandas.DataFrame, optional
         A pairwise frame, for the position bias. Its graders get rows of their own.
     exclude_checks : sequence of str
-        check_ids to leave out, such as those the grader could not check.
+        Texts; every check whose id contains one is left out, as in ``reliability``, such as
+        those the grader could not check.
     reference : str, default "baseline"
         Condition that leniency is measured against.
     cases : pandas.DataFrame, optional
@@ -129,6 +131,7 @@ def audit(
     _require_reference(given, reference)
     copies = paired_verdicts(given, every, what)
     labelled = graded(given, every, gold, what)
+    strays = strays_of(given, gold)
     told = {_key(values, names): part for values, part in groups(labelled, names)}
     paired: dict[tuple[Any, ...], dict[str, pd.DataFrame]] = {}
     for values, part in groups(copies, [*names, "perturbation"]):
@@ -139,6 +142,8 @@ def audit(
     for values, part in groups(given, names):
         frame = told.get(_key(values, names), labelled.iloc[:0])
         own = _one_grader(frame, part, reference, ci_level)
+        if frame.empty and strays:
+            own = [one | {"note": f"{one['note']}; {strays}"} for one in own]
         rows += [one | values for one in _adjusted(own)]
         for kind, pairs in paired.get(_key(values, names), {}).items():
             bias, per = _COPIES.get(kind, (kind, f"copy: {kind}"))

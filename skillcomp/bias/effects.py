@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from skillcomp.bias.graded import cells
 from skillcomp.stats.clusters import cr2, wilson_effective
-from skillcomp.stats.differential import differential_misclassification
 from skillcomp.stats.intervals import mover_difference
 from skillcomp.stats.ppi import within_range
 from skillcomp.stats.results import Interval, undefined
@@ -22,6 +23,7 @@ POINTS = 100.0  # percentage points of a rate
 NOT = "not identified"
 _METHOD = "linear probability, least squares"
 _FEWEST_CLUSTERS = 5  # below, CR2 rests on one or two degrees of freedom
+_REACH = 0.9  # share of a unit that the feature must span; labels may miss the ends of a batch
 _LARGEST = 1_000_000  # numbers in a matrix of intercepts
 _FLAT = 1e-10  # share of a feature's variance left after the others, below which it is theirs
 
@@ -72,15 +74,17 @@ def feature_effect(frame: pd.DataFrame, name: str, others: list[str], ci_level: 
     name : str
         The feature.
     others : list of str
-        Features held constant, where they are known and vary.
+        Features held constant, where they vary and are known for half of the rows at least; rows
+        without them are then left out.
     ci_level : float
         Level of the interval.
 
     Returns
     -------
     Interval
-        Points of the pass rate per unit of the feature. NaN with a note where the data cannot
-        tell.
+        Points of the pass rate per unit of the feature; ``method`` names what was held constant,
+        the note how many rows were left out for it. NaN with a note where the data cannot tell,
+        also where the feature spans less than its unit.
 
     Notes
     -----
@@ -93,24 +97,22 @@ def feature_effect(frame: pd.DataFrame, name: str, others: list[str], ci_level: 
     known = frame[frame[name].notna()]
     if known.empty:
         return refused(f"{name} is not recorded", ci_level)
+    held = [other for other in others if 2 * known[other].notna().sum() >= len(known)]
+    whole = known.dropna(subset=held)
+    note = _left_out(known, len(known) - len(whole), others, held)
+    known = whole
     codes = cells(known, ["skill", "condition", "gold"])
-    value = _within(known[name].to_numpy(dtype=float), codes)
+    given = known[name].to_numpy(dtype=float)
+    value = _within(given, codes)
     total = float(value @ value)
     if total <= _FLAT * len(known):
         reason = f"{name} does not vary between answers of one skill, condition and gold label"
         return refused(reason, ci_level, float(len(known)))
-    columns: list[Floats] = []
-    for other in others:
-        if known[other].notna().all():
-            column = _within(known[other].to_numpy(dtype=float), codes)
-            # one after the other, so that no two columns say the same
-            if columns:
-                basis = np.column_stack(columns)
-                rest = column - basis @ np.linalg.lstsq(basis, column, rcond=None)[0]
-            else:
-                rest = column
-            if float(rest @ rest) > _FLAT * len(known):
-                columns.append(column)
+    span = float(np.ptp(given))
+    if span < _REACH:
+        reason = f"{name} spans {span:.2g}, less than the unit of the effect"
+        return refused(reason, ci_level, float(len(known)))
+    names, columns = _varying(known, held, codes)
     if columns:
         basis = np.column_stack(columns)
         rest = value - basis @ np.linalg.lstsq(basis, value, rcond=None)[0]
@@ -118,7 +120,43 @@ def feature_effect(frame: pd.DataFrame, name: str, others: list[str], ci_level: 
             return refused(
                 f"{name} cannot be told apart from {', '.join(others)}", ci_level, float(len(known))
             )
-    return _fitted(known, np.column_stack([value, *columns]), codes, ci_level)
+    found = _fitted(known, np.column_stack([value, *columns]), codes, ci_level)
+    if math.isnan(found.low):
+        return found
+    if np.isin(given, (0.0, 1.0)).all():
+        found = _cut(found)
+    constant = f", holding {', '.join(names)}" if names else ""
+    said = "; ".join(filter(None, (note, found.note)))
+    return replace(found, method=f"{found.method}{constant}", note=said)
+
+
+def _left_out(known: pd.DataFrame, n_lost: int, others: list[str], held: list[str]) -> str:
+    """Say which rows, and which features known for few rows, play no part."""
+    said = []
+    if n_lost:
+        said.append(f"{n_lost} of {len(known)} rows lack a feature held constant and are left out")
+    for other in others:
+        n_known = int(known[other].notna().sum())
+        if other not in held and n_known:
+            said.append(f"{other} is known for {n_known} of {len(known)} rows: not held constant")
+    return "; ".join(said)
+
+
+def _varying(
+    known: pd.DataFrame, held: list[str], codes: NDArray[np.intp]
+) -> tuple[list[str], list[Floats]]:
+    """Return the features held constant, one after the other, so that no two say the same."""
+    names: list[str] = []
+    columns: list[Floats] = []
+    for other in held:
+        rest = column = _within(known[other].to_numpy(dtype=float), codes)
+        if columns:
+            basis = np.column_stack(columns)
+            rest = column - basis @ np.linalg.lstsq(basis, column, rcond=None)[0]
+        if float(rest @ rest) > _FLAT * len(known):
+            names.append(other)
+            columns.append(column)
+    return names, columns
 
 
 def _fitted(
@@ -143,14 +181,15 @@ def _fitted(
     if math.isnan(found.low):
         return in_points(replace(found, method=method))
     # the fit's note is about the intercepts of cells where all verdicts agree
-    return in_points(_cut(replace(found, method=method, note="")))
+    return in_points(replace(found, method=method, note=""))
 
 
 def _cut(found: Interval) -> Interval:
-    """Cut limits to the range of a difference of rates."""
-    if found.low >= -1.0 and found.high <= 1.0:
+    """Cut limits in points to the range of a difference of rates."""
+    most = (-POINTS, POINTS)
+    if math.isnan(found.low) or (found.low >= most[0] and found.high <= most[1]):
         return found
-    _, low, high, _ = within_range(found.estimate, found.low, found.high, (-1.0, 1.0))
+    _, low, high, _ = within_range(found.estimate, found.low, found.high, most)
     note = "; ".join(filter(None, (found.note, "limits cut to -100 and 100")))
     return replace(found, low=low, high=high, note=note)
 
@@ -199,40 +238,61 @@ _LABEL = {1.0: "gold passes", 0.0: "gold fails"}
 
 def _told(kept: pd.DataFrame, n_empty: int, ci_level: float) -> Interval:
     one_stratum = len(kept[["skill", "gold"]].drop_duplicates()) == 1
-    flat = not kept.groupby("gold")["verdict"].nunique().gt(1).any()
+    flat = not kept.groupby(["skill", "gold"])["verdict"].nunique().gt(1).any()
     if one_stratum or flat:
-        found = _by_arm(kept, ci_level)
+        found = _by_arm(kept, flat, ci_level)
     else:
         codes = cells(kept, ["skill", "gold"])
         arm = _within(kept["_arm"].to_numpy(dtype=float), codes)
-        found = _fitted(kept, arm[:, None], codes, ci_level)
+        found = _cut(_fitted(kept, arm[:, None], codes, ci_level))
     if n_empty:
         note = f"{n_empty} strata of skill and gold label lack an arm and tell nothing"
         found = replace(found, note="; ".join(filter(None, (note, found.note))))
     return found
 
 
-def _by_arm(kept: pd.DataFrame, ci_level: float) -> Interval:
+def _by_arm(kept: pd.DataFrame, flat: bool, ci_level: float) -> Interval:
     """Return the difference of the two arms from a score interval of each.
 
     For one stratum, where least squares would rest on a few cases with a failing behaviour, and
-    for verdicts that do not vary within a gold label.
+    for verdicts that do not vary within a stratum.
     """
-    # Equal to the verdicts up to a constant, and a rate of at most 1 whatever the gold label.
     values = kept["verdict"].to_numpy(dtype=float)
-    if kept["gold"].nunique() > 1:
-        values = kept["verdict"].eq(kept["gold"]).to_numpy(dtype=float)
+    if flat:
+        # No verdict leaves the one its stratum always gets: none of n in either arm. Rates of
+        # the verdicts themselves would compare how often gold passes.
+        values = np.zeros(len(kept))
     codes, arm = pd.factorize(kept["cluster"])[0], kept["_arm"].to_numpy(dtype=bool)
-    two = [wilson_effective(values[at], codes[at], ci_level=ci_level) for at in (arm, ~arm)]
-    if any(math.isnan(one.low) for one in two):
+
+    def difference(level: float) -> Interval:
+        two = [wilson_effective(values[at], codes[at], ci_level=level) for at in (arm, ~arm)]
+        return mover_difference(*two)
+
+    found = difference(ci_level)
+    if math.isnan(found.low):
         return refused("all labels of an arm are of one case", ci_level, float(len(kept)))
-    found = mover_difference(*two)
-    tests = differential_misclassification(kept["verdict"], kept["gold"], arm, clusters=codes)
-    p_value = tests.either.p_value
+    note = "no verdict varies within a skill and gold label" if flat else ""
     return replace(
         in_points(found),
-        method=f"Wilson on effective n by arm, {found.method}; p by CR2 or Fisher's mid-p",
+        method=f"Wilson on effective n by arm, {found.method}; p by inverting it",
+        note="; ".join(filter(None, (found.note, note))),
         n=float(len(kept)),
         n_clusters=float(len(np.unique(codes))),
-        p_value=p_value,
+        p_value=_inverted(difference),
     )
+
+
+def _inverted(difference: Callable[[float], Interval]) -> float:
+    """Return one less the largest level whose interval leaves out zero."""
+    sign = np.sign(difference(0.5).estimate)
+
+    def margin(level: float) -> float:
+        found = difference(level)
+        return float(found.low if sign > 0 else -found.high)
+
+    smallest = 1e-9
+    if sign == 0 or margin(smallest) <= 0:
+        return 1.0
+    if margin(1.0 - smallest) >= 0:
+        return smallest
+    return 1.0 - float(brentq(margin, smallest, 1.0 - smallest, xtol=1e-10))

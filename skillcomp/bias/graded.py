@@ -10,8 +10,9 @@ import pandas as pd
 from skillcomp.bias.features import features
 from skillcomp.contracts import check
 from skillcomp.correction.tables import clusters_of, join_gold
-from skillcomp.errors import FrameError, suggest
+from skillcomp.errors import FrameError
 from skillcomp.estimates import require_columns, require_one_grader
+from skillcomp.selection import without_checks
 
 ANSWER = ("log2_words", "hedges_per_100", "has_list", "log2_words_per_sentence")
 
@@ -33,7 +34,7 @@ def chosen(
     by : sequence of str
         Columns that keep rows apart.
     exclude_checks : sequence of str
-        check_ids to leave out.
+        Texts; every check whose id contains one is left out.
     cases : pandas.DataFrame, optional
         Tells which cases are contrast pairs.
     what : str
@@ -53,17 +54,10 @@ def chosen(
     given = check(verdicts, "verdicts")
     require_columns(given, by, what)
     require_one_grader(given, by, what)
-    left_out = [exclude_checks] if isinstance(exclude_checks, str) else list(exclude_checks)
-    known = set(given["check_id"])
-    for name in left_out:
-        if name not in known and known:
-            raise FrameError(
-                f"{what}: exclude_checks names '{name}', which no verdict has."
-                + suggest(name, known)
-            )
-    given = given[~given["check_id"].isin(left_out)].reset_index(drop=True)
+    if len(given):
+        given = without_checks(given, exclude_checks, what).reset_index(drop=True)
     usable = given["status"].isna() | given["status"].eq("ok")
-    cluster = clusters_of(given["case_id"], cases)[0]
+    cluster = clusters_of(given, cases)[0]
     return given.assign(passed=given["passed"].where(usable), cluster=cluster)
 
 

@@ -44,7 +44,7 @@ def perturbed(
     by : sequence of str
         Columns of the verdicts that keep rows apart; ``perturbation`` always does.
     exclude_checks : sequence of str
-        check_ids to leave out.
+        Texts; every check whose id contains one is left out, as in ``reliability``.
     cases : pandas.DataFrame, optional
         Makes the two members of a contrast pair one cluster.
     ci_level : float, default 0.95
@@ -142,7 +142,7 @@ def compared(pairs: pd.DataFrame, ci_level: float) -> dict[str, Any]:
         nothing = undefined("", "no copy has a verdict beside that of its original",
                             ci_level=ci_level, n=0.0)  # fmt: skip
         return row(measure, nothing, **counts)
-    grouped = known.groupby("case_id", sort=False)
+    grouped = known.groupby(["skill", "case_id"], sort=False)
     by_case = grouped[["after", "before"]].agg(["sum", "count"])
     cluster = pd.factorize(grouped["cluster"].first())[0]
     found = paired_delta(

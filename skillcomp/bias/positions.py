@@ -157,7 +157,7 @@ def _ours(pairwise: pd.DataFrame) -> pd.DataFrame:
         _pair=[" against ".join(two) for two in sorted_names],
         # the order that shows the alphabetically first answer first
         _order=np.where(names[:, 0] == sorted_names[:, 0], 1, 2),
-        _case=given["case_id"],
+        _case=given.groupby(["skill", "case_id"], dropna=False).ngroup(),
         _first=by_id.astype("float64").fillna(by_place.astype("float64")),
     )
 

@@ -105,7 +105,14 @@ def rate(
                 "ppi": ppi_rate(arm, ci_level),
             }
             # a t interval of a share near 1 from few cases covers too little: never preferred
-            choice = choose({condition: arm}, found, arm.n_gold, gold_drawn, clearly=0.0)
+            choice = choose(
+                {condition: arm},
+                found,
+                arm.n_gold,
+                gold_drawn,
+                clearly=0.0,
+                strays=made.strays,
+            )
             about = error_columns(error) | {
                 "youden": error.youden.estimate,
                 "n_gold": arm.n_gold,
@@ -166,8 +173,10 @@ def delta(
         failed grader is a gap, never a fail.
     gold : pandas.DataFrame
         A gold frame: attempt_id, check_id, passed, inclusion_probability where cases were drawn
-        with unequal chances. On some of the cases, or on one repeat of every case. Labels of the
-        adjudicated labeller are taken where there are several.
+        with unequal chances. On some of the cases, or on one repeat of every case. An attempt
+        with gold on fewer than half of its checks has none. Labels of the adjudicated labeller
+        are taken where there are several; how many match no attempt is said in ``reason`` where
+        gold does not suffice.
     by : sequence of str
         Columns of the verdicts that keep rows apart, such as ``["grader", "skill"]``.
     unit : {"behaviour", "attempt"}, default "behaviour"
@@ -215,13 +224,14 @@ def delta(
 
     Notes
     -----
-    The recommendation: gold on every attempt with a verdict, ``gold_only``; gold on at least 10
+    The recommendation: gold on every check of every attempt, ``gold_only``; gold on at least 10
     cases drawn at random, ``ppi``, or ``gold_only`` where its interval is narrower by a tenth
-    (neither assumes anything about the grader's errors, and a grader who adds nothing is left
-    out); gold that was chosen, ``rogan_gladen_by_arm``, which assumes that the error rates of an
-    arm carry over from its labels to its other attempts; otherwise none. It never pools error
-    rates over conditions (a pooled correction can be worse than none) and does not depend on
-    p_differential, which has little power.
+    and all cases had the same chance (neither assumes anything about the grader's errors; that
+    choice looks at the data, and the coverage below includes it); gold that was chosen,
+    ``rogan_gladen_by_arm``, which assumes that the error rates of an arm carry over from its
+    labels to its other attempts; otherwise none. It never pools error rates over conditions (a
+    pooled correction can be worse than none) and does not depend on p_differential, which has
+    little power.
 
     With no true effect and a grader more lenient to the skill arm (sensitivity .90 against .96,
     specificity .85 against .70; six designs of 14 to 60 cases, gold on 14 to 40 of them) the
@@ -257,7 +267,7 @@ def delta(
             key = {**values, "condition": condition}
             two = {c: arms[c] for c in (condition, reference)}
             found, n_gold = _estimated(plain(key), true(key), two, group, ci_level)
-            choice = choose(two, found, n_gold, gold_drawn)
+            choice = choose(two, found, n_gold, gold_drawn, strays=made.strays)
             tests = compare(group.units[condition], group.units[reference])
             about = {
                 **error_columns(own[condition]),

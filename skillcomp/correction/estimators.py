@@ -39,6 +39,12 @@ class Arm:
         """Cases with gold."""
         return int(self.cases["gold"].notna().sum())
 
+    @property
+    def equal_chances(self) -> bool:
+        """Whether every case with gold was drawn with the same chance, as far as recorded."""
+        known = self.cases["chance"][self.cases["gold"].notna()].dropna()
+        return known.empty or bool(np.isclose(known, known.iloc[0]).all())
+
 
 def cluster_codes(labels: pd.Series) -> NDArray[np.intp] | None:
     """Return cluster codes where several cases share a cluster, else None."""

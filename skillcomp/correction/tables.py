@@ -14,6 +14,7 @@ from skillcomp.contracts import check
 from skillcomp.errors import FrameError, suggest
 from skillcomp.estimates import groups, require_columns, require_one_grader
 from skillcomp.frames import ADJUDICATED
+from skillcomp.twins import twin_clusters
 
 Unit = Literal["behaviour", "attempt"]
 Floats = NDArray[np.float64]
@@ -38,13 +39,16 @@ class Tables:
         on just what carries gold.
     cases : pandas.DataFrame
         One row per ``by``, case and condition: means over the attempts of the case in the asked
-        unit (verdict, gold, seen), size and n (attempts, those with a verdict), n_gold, chance
-        (with which the case was drawn for gold; NaN where not recorded), case and cluster as
-        numbers.
+        unit (verdict, gold, seen), size and n (attempts, those with a verdict), n_gold, n_whole
+        and n_sparse (attempts with gold; on all their checks; on fewer than half, which counts
+        as none), chance (with which the case was drawn for gold; NaN where not recorded), case
+        and cluster as numbers.
     by : list of str
         Columns that keep rows apart.
     unit : str
         What is counted.
+    strays : str
+        How many gold labels match no verdict; empty where none is lost.
     """
 
     items: pd.DataFrame
@@ -52,6 +56,7 @@ class Tables:
     cases: pd.DataFrame
     by: list[str]
     unit: Unit
+    strays: str = ""
 
     def labelled(self) -> dict[tuple[Any, ...], pd.DataFrame]:
         """Return verdict, gold, cluster and condition of each unit with gold, by group."""
@@ -120,11 +125,12 @@ def tables(
     require_columns(given, by, what)
     require_one_grader(given, by, what)
     joined = join_gold(given, gold, what)
-    joined["cluster"], joined["contrast_of"] = clusters_of(joined["case_id"], cases)
+    joined["cluster"], joined["contrast_of"] = clusters_of(joined, cases)
     keys = [*by, *_PLACE, "cluster", "contrast_of", "check_id", "verdict", "gold", "chance"]
     items = joined[list(dict.fromkeys(keys))]
     attempts = _attempts(items, list(by), unit)
-    return Tables(items, attempts, _cases(attempts, list(by)), list(by), unit)
+    strays = strays_of(given, gold)
+    return Tables(items, attempts, _cases(attempts, list(by)), list(by), unit, strays)
 
 
 def join_gold(verdicts: pd.DataFrame, gold: pd.DataFrame, what: str) -> pd.DataFrame:
@@ -172,26 +178,36 @@ def join_gold(verdicts: pd.DataFrame, gold: pd.DataFrame, what: str) -> pd.DataF
     return left.merge(known, on=["attempt_id", "check_id"], how="left", validate="many_to_one")
 
 
-def clusters_of(case_id: pd.Series, cases: pd.DataFrame | None) -> tuple[pd.Series, pd.Series]:
+def strays_of(verdicts: pd.DataFrame, gold: pd.DataFrame) -> str:
+    """Say how many gold labels belong to attempts without a verdict, "" where none does."""
+    known = gold["attempt_id"].isin(verdicts["attempt_id"])
+    if known.all():
+        return ""
+    return f"{int((~known).sum())} of {len(gold)} gold labels match no attempt of the verdicts"
+
+
+def clusters_of(frame: pd.DataFrame, cases: pd.DataFrame | None) -> tuple[pd.Series, pd.Series]:
     """Return the cluster of each row, and the twin of its case where the case has one.
 
     Parameters
     ----------
-    case_id : pandas.Series
-        Case of each row.
+    frame : pandas.DataFrame
+        Rows with skill and case_id. Two skills may use the same case ids.
     cases : pandas.DataFrame, optional
         A cases frame; without it every case is its own cluster.
 
     Returns
     -------
     tuple of pandas.Series
-        The case, or the twin that it contrasts with; and ``contrast_of``.
+        Numbers that twins share, whichever of them names the other; and ``contrast_of``.
     """
-    if cases is None:
-        return case_id, pd.Series(pd.NA, index=case_id.index, dtype="str")
-    twins = check(cases, "cases").set_index("case_id")["contrast_of"]
-    twin = pd.Series(twins.reindex(case_id).to_numpy(), index=case_id.index, dtype="str")
-    return twin.where(twin.notna(), case_id), twin
+    keys = ["skill", "case_id"]
+    named = frame[keys].assign(contrast_of=pd.Series(pd.NA, index=frame.index, dtype="str"))
+    if cases is not None:
+        twins = check(cases, "cases")[[*keys, "contrast_of"]].drop_duplicates(keys)
+        found = frame[keys].merge(twins, on=keys, how="left", validate="many_to_one")
+        named["contrast_of"] = found["contrast_of"].astype("str").to_numpy()
+    return twin_clusters(named), named["contrast_of"]
 
 
 def _attempts(items: pd.DataFrame, by: list[str], unit: Unit) -> pd.DataFrame:
@@ -209,22 +225,26 @@ def _attempts(items: pd.DataFrame, by: list[str], unit: Unit) -> pd.DataFrame:
     grouped = counted.groupby(keys, sort=False, dropna=False, observed=True)
     frame = grouped[sums].sum().join(grouped[["cluster", "contrast_of", "chance"]].first())
     frame = frame.reset_index()
-    of_case = list(dict.fromkeys([*by, "case_id"]))
+    of_case = list(dict.fromkeys([*by, "skill", "case_id"]))
     size = items.groupby(of_case, sort=False, dropna=False, observed=True)["check_id"].nunique()
     frame = frame.merge(size.rename("n_checks").reset_index(), on=of_case, how="left")
     frame["share_passed"] = _share(frame["_met"], frame["_seen"]).where(
         2 * frame["_seen"] >= frame["n_checks"]
     )
     frame["passed"] = _whole(frame["_met"], frame["_seen"], frame["n_checks"])
-    frame["gold_share"] = _share(frame["_gold_met"], frame["_gold"])
+    frame["gold_share"] = _share(frame["_gold_met"], frame["_gold"]).where(
+        2 * frame["_gold"] >= frame["n_checks"]
+    )
     frame["gold_passed"] = _whole(frame["_gold_met"], frame["_gold"], frame["n_checks"])
     if unit == "behaviour":
         own = (frame["share_passed"], frame["gold_share"])
-        on_gold = _share(frame["_both_met"], frame["_both"])
+        on_gold = _share(frame["_both_met"], frame["_both"]).where(own[1].notna())
     else:
         own = (frame["passed"], frame["gold_passed"])
         on_gold = frame["passed"].where(frame["gold_passed"].notna())
-    return frame.assign(verdict=own[0], gold=own[1], seen=on_gold)
+    sparse = frame["_gold"].gt(0) & own[1].isna()
+    whole = own[1].notna() if unit == "attempt" else frame["_gold"].eq(frame["n_checks"])
+    return frame.assign(verdict=own[0], gold=own[1], seen=on_gold, sparse=sparse, whole=whole)
 
 
 def _share(met: pd.Series, n: pd.Series) -> pd.Series:
@@ -252,12 +272,16 @@ def _cases(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         seen=("seen", "mean"),
         n=("_n", "sum"),
         n_gold=("gold", "count"),
+        n_whole=("whole", "sum"),
+        n_sparse=("sparse", "sum"),
         chance=("_chance", "mean"),
         size=("attempt_id", "size"),
     ).reset_index()
     # One of several repeats is drawn: the case itself had as many chances as it has attempts.
     drawn = table["chance"] * table["size"] / table["n_gold"].where(table["n_gold"].gt(0))
-    codes = {name: pd.factorize(table[name])[0] for name in ("case_id", "cluster")}
+    case = table.groupby(["skill", "case_id"], sort=False, dropna=False, observed=True).ngroup()
     return table.assign(
-        chance=drawn.clip(upper=1.0), case=codes["case_id"], cluster=codes["cluster"]
+        chance=drawn.clip(upper=1.0),
+        case=case.to_numpy(),
+        cluster=pd.factorize(table["cluster"])[0],
     )
