@@ -271,3 +271,22 @@ def test_the_pilot_breaks_one_rule_only(pilot: sc.RunStore, pilot_cases: pd.Data
     assert others["n_broken"].sum() == 0
     assert np.isnan(rates.loc[("g0", "quote_empty"), "estimate"])
     assert rates.loc[("g2", "quote_not_found"), "n"] == 2050
+
+
+def test_the_rate_of_the_dimension_rule_says_why_it_is_unknown() -> None:
+    verdicts = pd.DataFrame(
+        {
+            "attempt_id": ["s/1/skill/1"],
+            "skill": "s",
+            "case_id": "s/1",
+            "condition": "skill",
+            "check_id": "c",
+            "grader": "g",
+            "passed": [True],
+        }
+    )
+    attempts = verdicts[["attempt_id", "skill", "case_id", "condition"]].assign(answer="Yes.")
+    checks = pd.DataFrame({"skill": ["s"], "case_id": "s/1", "check_id": "c"})
+    found = integrity_rates(integrity(verdicts, attempts, checks)).set_index("measure")
+    one = found.loc["dimension_inconsistent"]
+    assert np.isnan(one["estimate"]) and "no dimension_verdict" in one["note"]
