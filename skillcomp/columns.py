@@ -23,6 +23,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 _LARGEST_CODE = 2**62  # above, products of codes could overflow
+_SAMPLE = 2_000  # rows that tell whether a column changes too often for its runs to help
 _CELLS_PER_ROW = 8  # a table of counts up to this size is cheaper than hashing
 
 
@@ -67,7 +68,7 @@ class Columns:
         self._groups: dict[tuple[str, ...], tuple[Ints, Ints]] = {}
 
     def starts(self, name: str) -> Bools:
-        """Tell in which rows a column differs from the row before; the first always does.
+        """Tell where the runs of a column begin: at least wherever it differs from the row before.
 
         Parameters
         ----------
@@ -77,7 +78,8 @@ class Columns:
         Returns
         -------
         ndarray of bool
-            Missing values that follow one another are the same.
+            Missing values that follow one another are the same. True throughout for a large
+            column that changes in most of its first rows.
         """
         if name not in self._starts:
             self._starts[name] = _starts(self._frame[name])
@@ -244,9 +246,33 @@ class Columns:
         bool
             Whether they do.
         """
-        values = self.heads(name).to_numpy(dtype=np.float64, na_value=np.nan)
-        known = values[~np.isnan(values)]
-        return not known.size or bool(low <= known.min() and known.max() <= high)
+        values = self._frame[name]
+        smallest, largest = values.min(), values.max()
+        return bool(pd.isna(smallest) or (low <= smallest and largest <= high))
+
+    def pick(self, name: str, rows: Ints) -> Any:
+        """Return the values of a column in some rows.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+        rows : ndarray of int
+            Their numbers.
+
+        Returns
+        -------
+        pandas array
+            One value per row asked for.
+        """
+        values = self._frame[name]
+        if isinstance(values.dtype, pd.StringDtype) and not self.starts(name)[1:].any():
+            # one value throughout: repeated, not looked up a hundred thousand times
+            found = [None if pd.isna(value) else value for value in values.iloc[:1]]
+            if not found or found[0] is None:
+                return absent("str", len(rows))
+            return pd.array(pa.repeat(pa.scalar(found[0], pa.large_string()), len(rows)), "str")
+        return values.array.take(rows)
 
 
 def _spread(values: Any, start: Bools) -> Any:
@@ -264,6 +290,13 @@ def _starts(values: pd.Series) -> Bools:
         arrow = array.__arrow_array__()
         if isinstance(arrow, pa.ChunkedArray):
             arrow = arrow.chunk(0) if arrow.num_chunks == 1 else arrow.combine_chunks()
+        if arrow.null_count == len(arrow):
+            start[1:] = False
+            return start
+        if len(arrow) > 10 * _SAMPLE:
+            head = _differ(arrow.slice(1, _SAMPLE), arrow.slice(0, _SAMPLE))
+            if 2 * np.count_nonzero(head) > _SAMPLE:
+                return start
         start[1:] = _differ(arrow.slice(1), arrow.slice(0, len(arrow) - 1))
     elif values.dtype.kind in "iub":
         missing = values.isna().to_numpy()

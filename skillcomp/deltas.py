@@ -5,7 +5,7 @@ Pairs are formed on the case; repeats are averaged inside it; attempts are never
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,8 +50,8 @@ def case_table(outcomes: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFram
     -------
     pandas.DataFrame
         ``by``, skill, case_id, cluster (the case, or a number of the pair where two cases
-        contrast), condition, n (attempts with an outcome), n_passed, share (mean share of checks passed over
-        the attempts that have one; NaN without).
+        contrast), condition, n (attempts with an outcome), n_passed, share (mean share of checks
+        passed over the attempts that have one; NaN without).
     """
     alone = outcomes["contrast_of"].isna().all()
     cluster = outcomes["case_id"] if alone else twin_clusters(outcomes)
@@ -150,18 +150,13 @@ def paired(
             f"reference: there is no condition '{reference}'; there: {', '.join(found)}."
             + suggest(reference, found)
         )
-    table = case_table(given, by=names)
-    parts = list(groups(table, names))
-    group = np.empty(len(table), dtype=np.int64)
-    for number, (_, part) in enumerate(parts):
-        group[part.index] = number
-    paired_cases = Pairing(table, names, group, reference)
+    cases = Pairing(case_table(given, by=names), names, reference)
     rows = [
-        one_delta(paired_cases.pairs(number, condition), value, cluster, ci_level)
+        one_delta(cases.pairs(number, condition), value, cluster, ci_level)
         | values
         | {"condition": condition, "reference": reference}
-        for number, (values, part) in enumerate(parts)
-        for condition in _ordered(part["condition"], reference)
+        for number, values in enumerate(cases.groups)
+        for condition in _ordered(cases.conditions(number), reference)
     ]
     extra = ["reference", "rate", "reference_rate", "n_dropped"]
     return estimates(rows, by=[*names, "condition"], extra=extra)
@@ -182,9 +177,9 @@ def _prepared(outcomes: pd.DataFrame, names: list[str], value: str, what: str) -
     return given
 
 
-def _ordered(conditions: pd.Series, reference: str | None) -> list[str]:
+def _ordered(conditions: Iterable[str], reference: str | None) -> list[str]:
     """Return conditions in their fixed order, others after by first appearance."""
-    found = [name for name in conditions.unique() if name != reference]
+    found = [name for name in dict.fromkeys(conditions) if name != reference]
     return [c for c in CONDITIONS if c in found] + [c for c in found if c not in CONDITIONS]
 
 

@@ -78,7 +78,7 @@ def outcomes(verdicts: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Da
     # the key columns are constant in a group: the first row of a group carries them
     code, first = columns.groups(["attempt_id", "grader", "grader_version", "round"])
     names = ("attempt_id", *_ATTEMPT_KEYS, *_GRADER_KEYS)
-    result: dict[str, Any] = {name: given[name].array.take(first) for name in names}
+    result: dict[str, Any] = {name: columns.pick(name, first) for name in names}
     answered = columns.equals("status", "ok") | given["status"].isna().to_numpy()
     usable = answered & given["passed"].notna().to_numpy()
     n_seen = np.bincount(code, weights=usable)
@@ -113,8 +113,9 @@ def _checks_seen(case: Ints, check_code: Ints) -> Ints:
     n_checks = int(check_code.max()) + 1
     pairs, n_cases = case * n_checks + check_code, int(case.max()) + 1
     if n_cases * n_checks <= len(pairs):
-        seen = np.bincount(pairs, minlength=n_cases * n_checks).reshape(n_cases, n_checks)
-        return np.asarray(np.count_nonzero(seen, axis=1), dtype=np.int64)
+        seen = np.zeros(n_cases * n_checks, dtype=bool)
+        seen[pairs] = True
+        return np.asarray(seen.reshape(n_cases, n_checks).sum(axis=1), dtype=np.int64)
     return np.bincount(pd.unique(pairs) // n_checks)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skillcomp.columns import Columns
 from skillcomp.errors import FrameError, suggest
 from skillcomp.estimates import row
 from skillcomp.stats.clusters import cr2_mean
@@ -99,29 +100,55 @@ class Pairing:
         As made by :func:`skillcomp.deltas.case_table`.
     by : sequence of str
         Columns that keep rows apart.
-    group : ndarray of int, shape (rows,)
-        Number of each row's combination of ``by``.
     reference : str
         The condition that the others are compared with.
+
+    Attributes
+    ----------
+    groups : list of dict
+        The values of ``by`` of each group, in the order of the table.
     """
 
-    def __init__(self, table: pd.DataFrame, by: Sequence[str], group: Ints, reference: str) -> None:
+    def __init__(self, table: pd.DataFrame, by: Sequence[str], reference: str) -> None:
+        columns = Columns(table)
+        group, first = columns.groups(by)
+        values = [table[name].array.take(first) for name in by]
+        rows = zip(*values, strict=True) if values else ((),) * len(first)
+        self.groups: list[dict[str, Any]] = [dict(zip(by, row, strict=True)) for row in rows]
         base = table["condition"].eq(reference).to_numpy()
-        keys = table.groupby([*by, "skill", "case_id"], sort=False, dropna=False, observed=True)
-        case = keys.ngroup().to_numpy()
+        case, _ = columns.groups([*by, "skill", "case_id"])
         partner = np.full(int(case.max(initial=-1)) + 1, -1)
         partner[case[base]] = np.flatnonzero(base)
         condition, found = pd.factorize(table["condition"])
-        self._condition = {str(name): code for code, name in enumerate(found)}
-        key = group * len(self._condition) + condition
+        self._names = [str(name) for name in found]
+        key = group * len(self._names) + condition
         self._rows = np.argsort(key, kind="stable")
         self._keys = key[self._rows]
+        self._found: dict[int, list[str]] = {}
+        for one in pd.unique(key).tolist():
+            number, code = divmod(one, len(self._names))
+            self._found.setdefault(number, []).append(self._names[code])
         self._partner = partner[case]
         self._n_base = np.bincount(group[base], minlength=int(group.max(initial=-1)) + 1)
         self._n, self._n_passed, self._share = (
             table[name].to_numpy(dtype=np.float64) for name in ("n", "n_passed", "share")
         )
         self._cluster, self._skill = (pd.factorize(table[k])[0] for k in ("cluster", "skill"))
+
+    def conditions(self, group: int) -> list[str]:
+        """Return the conditions of one group in the order of the table.
+
+        Parameters
+        ----------
+        group : int
+            Number of the combination of ``by``.
+
+        Returns
+        -------
+        list of str
+            The reference among them.
+        """
+        return self._found[group]
 
     def pairs(self, group: int, condition: str) -> CasePairs:
         """Return the pairs of one group.
@@ -138,7 +165,7 @@ class Pairing:
         CasePairs
             In the order of the table.
         """
-        wanted = group * len(self._condition) + self._condition[condition]
+        wanted = group * len(self._names) + self._names.index(condition)
         low, high = np.searchsorted(self._keys, np.array([wanted, wanted + 1]))
         arm = self._rows[low:high]
         arm, n_arm = arm[self._partner[arm] >= 0], len(arm)

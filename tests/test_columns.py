@@ -73,6 +73,18 @@ def test_single_columns_agree_with_pandas(frame):
     assert columns.between("value", 0.0, 0.5) == bool((frame["value"].dropna() <= 0.5).all())
 
 
+@pytest.mark.parametrize("texts", [["a"] * 4, [None] * 4, ["a", "a", None, "b"]])
+def test_picked_rows_are_those_of_the_column(texts):
+    frame = pd.DataFrame({"text": pd.array(texts, dtype="str"), "number": [1, 2, 3, 4]})
+    rows = np.array([3, 0, 2])
+    for name in frame:
+        found = pd.Series(Columns(frame).pick(name, rows))
+        pd.testing.assert_series_equal(
+            found, frame[name].take(rows).reset_index(drop=True), check_names=False
+        )
+    assert len(Columns(frame).pick("text", rows[:0])) == 0
+
+
 def test_text_in_several_chunks_is_read_as_one():
     whole = pd.concat([pd.Series(["a", "a"]), pd.Series(["a", None, None])], ignore_index=True)
     frame = pd.DataFrame({"text": whole.astype("str")})

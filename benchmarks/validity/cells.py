@@ -37,9 +37,12 @@ _FRAMES = (
     "benchmarks/validity/studies.py",
     *(
         f"skillcomp/{name}.py"
-        for name in ("contracts", "deltas", "estimates", "frames", "transfer")
+        for name in (
+            "columns", "contracts", "conversion", "deltas", "estimates", "frames", "outcomes",
+            "pairing", "shapes", "transfer", "twins",
+        )
     ),
-)
+)  # fmt: skip
 _FRAMES_PACKAGES = ("skillcomp/simulate", "skillcomp/stats")
 
 Cell = Design | Batch
