@@ -30,7 +30,9 @@ def _root() -> None:
 
 @app.command()
 def check(
-    path: Annotated[Path, typer.Argument(help="A SKILL.md, its folder, a suite, a study or its STUDY.yaml.")],
+    path: Annotated[
+        Path, typer.Argument(help="A SKILL.md, its folder, a suite, a study or its STUDY.yaml.")
+    ],
     strict: Annotated[bool, typer.Option(help="Let warnings count as errors.")] = False,
 ) -> None:
     """Validate and lint a skill, a suite or a whole study; every finding with place and reason."""

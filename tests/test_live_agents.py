@@ -31,6 +31,7 @@ from skillcomp.live.agents import (
     family_of,
 )
 from skillcomp.live.cachegate import CacheGate
+from skillcomp.live.reply import redact
 from skillcomp.pricing import Price
 from skillcomp.records import Attempt, Skill
 
@@ -500,3 +501,9 @@ def test_a_key_at_the_place_where_an_error_is_cut_is_gone_whole(monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-very-secret-value")
     error = retry.UnreadableReplyError("x" * 1970 + " sk-ant-very-secret-value")
     assert "sk-ant" not in retry.failed(error, seconds=0.0, settings="{}").error
+
+
+def test_the_password_of_a_proxy_is_a_secret_too():
+    environment = {"HTTPS_PROXY": "http://me:hunter2hunter2@proxy:8080", "PATH": "/usr/bin"}
+    text = redact("via me:hunter2hunter2 in /usr/bin", environment)
+    assert text == "via me:[HTTPS_PROXY] in /usr/bin"

@@ -445,3 +445,15 @@ def test_the_pilots_recorded_replies_keep_every_rule_and_its_overlap_check_is_ou
 
 def _mark(passed):
     return "PASS" if passed else "FAIL"
+
+
+def test_a_lone_surrogate_and_control_characters_are_shown_as_unreadable():
+    assert escape("a\ud800b\x00c\x1bd\ne") == "a\ufffdb\ufffdc\ufffdd\ne"
+
+
+@pytest.mark.parametrize("word", ["would benefit from", "worth reviewing"])
+def test_only_the_words_that_the_grader_was_told_to_avoid_break_a_rule(word):
+    rows = (*GOOD[1:], verdict("names_practice", "FAIL", why=f"It {word} a name."))
+    _, told = judge(reply(*rows), style="forced", item="i1", checks=CASE.checks, answer=ANSWER)
+    prompt = grader_prompt("forced", case=CASE, skill=SKILL, answer=ANSWER, item="i1").system
+    assert any("RULE-6" in one for one in told) == (f'"{word}"' in prompt)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from collections.abc import Callable
+from typing import Any
 
 from skillcomp.errors import StudyError
 from skillcomp.live.reply import Agent, Reply
 from skillcomp.pricing import Usage, cost, price
 
-__all__ = ["PAID", "Budget", "upper_cost"]
+__all__ = ["PAID", "Budget", "batch_cost", "upper_cost"]
 
 # What came back from a model and is charged for, whatever its use.
 PAID = frozenset({"ok", "refused", "truncated", "paused"})
@@ -45,6 +47,19 @@ def upper_cost(agent: Agent, *texts: str | None, batch: bool = False) -> float:
     cached = n_tokens if row is not None and not math.isnan(row.cache_write_1h) else 0.0
     usage = Usage(n_tokens, limit, 0, cached, cached)
     return cost(usage, agent.model, batch=batch, prices=prices).usd
+
+
+def batch_cost(agent: Agent, budget: Budget) -> Callable[[dict[str, Any]], float]:
+    """Return a function from the body of a request to what it can cost at most in a batch."""
+
+    def estimate(body: dict[str, Any]) -> float:
+        if budget.limit is None:
+            return 0.0
+        texts = [body["messages"][0]["content"]]
+        texts += [block["text"] for block in body.get("system", [])]
+        return upper_cost(agent, *texts, batch=True)
+
+    return estimate
 
 
 class Budget:

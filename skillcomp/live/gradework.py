@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 from skillcomp.errors import AgentError
 from skillcomp.io.store import RunStore
 from skillcomp.live.batches import Batches, BatchLimits, batch_agent
-from skillcomp.live.budget import PAID, Budget, upper_cost
+from skillcomp.live.budget import PAID, Budget, batch_cost
 from skillcomp.live.gold import Agreement, GoldAnswer, agreement, passes
 from skillcomp.live.graders import Blind, Grader, GraderWarning, Grading, blind
 from skillcomp.live.ledger import Ledger
@@ -293,13 +293,7 @@ class GradeWork:
                     parts = dict(needed.parts)
                     yield name, agent.request(parts.pop("prompt"), **parts)
 
-        def estimate(body: dict[str, Any]) -> float:
-            if self.budget.limit is None:
-                return 0.0
-            texts = [body["messages"][0]["content"]]
-            texts += [block["text"] for block in body.get("system", [])]
-            return upper_cost(agent, *texts, batch=True)  # type: ignore[arg-type]
-
+        estimate = batch_cost(self.grader.agent, self.budget)  # type: ignore[attr-defined]
         await batches.resume()
         while await batches.send(bodies(), estimate) and not self.stop.reason:
             pass

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError
 from skillcomp.live.prompts import skill_block
-from skillcomp.live.reply import Cell, Reply, cost_fields, family_of, settings_json
+from skillcomp.live.reply import Cell, Reply, cost_fields, family_of, redact, settings_json
 from skillcomp.live.retry import RetryPolicy, UnreadableReplyError, failed
 from skillcomp.pricing import Price, Usage, cost
 from skillcomp.records import AttemptStatus, Skill
@@ -196,7 +196,10 @@ class OpenAIAgent:
         try:
             completion, n_tries = await self._retry.call(once)
         except (_sdk().OpenAIError, json.JSONDecodeError, UnreadableReplyError) as error:
-            return failed(error, seconds=time.monotonic() - begun, settings=self.settings)
+            reply = failed(error, seconds=time.monotonic() - begun, settings=self.settings)
+            # its variable may have a name that does not speak of a key
+            secret = {f"{self._key_env}, a key": os.environ.get(self._key_env, "")}
+            return reply.model_copy(update={"error": redact(reply.error or "", secret)})
         return self._read(completion, seconds=time.monotonic() - last, n_tries=n_tries)
 
     def _read(self, completion: ChatCompletion, *, seconds: float, n_tries: int) -> Reply:

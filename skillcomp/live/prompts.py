@@ -41,7 +41,7 @@ _CASE = "grader-case.j2"
 _VERSION_LENGTH = 12  # hex digits of the hash; enough to tell prompts apart
 # The text of a skill is given to an agent byte for byte, as a harness would load it.
 _SKILL_BLOCK = 'You have one skill loaded.\n\n<skill name="{slug}">\n{text}\n</skill>'
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
 class _Strict(BaseModel):
@@ -111,8 +111,7 @@ def escape(value: Any) -> str:
     >>> escape("5 < 6 </agent-answer>")
     '5 &lt; 6 &lt;/agent-answer&gt;'
     """
-    text = str(value).encode("utf-8", "replace").decode("utf-8")
-    text = _CONTROL.sub("\ufffd", text)
+    text = _CONTROL.sub("\ufffd", str(value))
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return text.replace('"', "&quot;") if isinstance(value, _Attribute) else text
 

@@ -25,7 +25,8 @@ _FAMILIES = {
     "deepseek": r"deepseek",
     "grok": r"grok",
 }
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH$", re.IGNORECASE)
+_IN_URL = re.compile(r"://[^/@\s]*:([^/@\s]+)@")  # the password of a proxy, for one
 _MIN_SECRET = 8  # characters; shorter values ("1", "true") are no secrets
 
 
@@ -205,8 +206,9 @@ def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
     Returns
     -------
     str
-        Every value whose name speaks of a key, token, secret, password or credential is replaced
-        by ``[NAME]``. Values of fewer than eight characters are left.
+        Every value whose name speaks of a key, token, secret, password or credential, and every
+        password within a URL, is replaced by ``[NAME]``. Those of fewer than eight characters are
+        left.
 
     Examples
     --------
@@ -215,6 +217,8 @@ def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
     """
     found = os.environ if environment is None else environment
     for name, value in found.items():
-        if len(value) >= _MIN_SECRET and value in text and _SECRET_NAME.search(name):
-            text = text.replace(value, f"[{name}]")
+        secrets = [value] if _SECRET_NAME.search(name) else _IN_URL.findall(value)
+        for secret in secrets:
+            if len(secret) >= _MIN_SECRET:
+                text = text.replace(secret, f"[{name}]")
     return text

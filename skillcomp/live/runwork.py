@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 from skillcomp.errors import AgentError
 from skillcomp.io.store import RunStore
 from skillcomp.live.batches import BatchAgent, Batches, BatchLimits, batch_agent
-from skillcomp.live.budget import PAID, Budget, upper_cost
+from skillcomp.live.budget import PAID, Budget, batch_cost, upper_cost
 from skillcomp.live.ledger import Ledger
 from skillcomp.live.loop import Stop, fan_out
 from skillcomp.live.plan import Key, Plan, PlannedCell, Tried
@@ -190,12 +190,13 @@ class RunWork:
             stop=self.stop,
             limits=limits,
         )
+        estimate = batch_cost(self.agents[agent.name], self.budget)
         await batches.resume()
         while True:
             cells_open = [c for c in self.open(agent.name) if c.attempt_id not in self.given_up]
             if not cells_open or self.stop.reason:
                 return
-            n_sent = await batches.send(self._bodies(agent, cells_open), self._batch_cost(agent))
+            n_sent = await batches.send(self._bodies(agent, cells_open), estimate)
             if not n_sent:
                 self.budget.exhausted = self.budget.exhausted or "budget_usd: nothing further fits"
                 return
@@ -211,16 +212,6 @@ class RunWork:
             skill = self.loaded[cell.skill, cell.condition]
             prompt = self.plan.cases[cell.case_id].prompt
             yield cell.attempt_id, agent.request(prompt, skill=skill)
-
-    def _batch_cost(self, agent: BatchAgent) -> Callable[[dict[str, Any]], float]:
-        def estimate(body: dict[str, Any]) -> float:
-            if self.budget.limit is None:
-                return 0.0
-            texts = [body["messages"][0]["content"]]
-            texts += [block["text"] for block in body.get("system", [])]
-            return upper_cost(agent, *texts, batch=True)  # type: ignore[arg-type]
-
-        return estimate
 
     def warn(self) -> None:
         """Say what was left open, and what to keep in mind about the placebo."""
