@@ -161,7 +161,8 @@ def power(
     entries: list[tuple[object, Line2D]] = []
     for level in order:
         rows = where_equal(hues, level)
-        name = f"{words(hue).lower()} {level}" if hue else "power"
+        named = level if isinstance(level, str) else f"{words(hue or '').lower()} {level}"
+        name = named if hue else "power"
         intervals(ax, at[rows], low[rows], high[rows], look_of[level], upright=True)
         points(ax, at[rows], value[rows], look_of[level], name, line="-")
         entries.append((name, marker(look_of[level], line="-")))

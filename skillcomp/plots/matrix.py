@@ -29,7 +29,7 @@ from skillcomp.plots._draw import (
     words,
     wrapped,
 )
-from skillcomp.style import DIFFERENCES, LABEL_SIZE, RATES, TICK_SIZE
+from skillcomp.style import DIFFERENCES, LABEL_SIZE, RATES, TICK_SIZE, plain
 
 _HATCH = "////"
 
@@ -132,6 +132,12 @@ def dimensions(
     return ax
 
 
+def _whose(frame: pd.DataFrame, column: str, otherwise: str) -> str:
+    """Return the one name that a column holds, or the word that stands for it."""
+    names = frame[column].dropna().unique() if column in frame.columns else []
+    return plain(names[0]) if len(names) == 1 else otherwise
+
+
 def flips(
     frame: pd.DataFrame,
     *,
@@ -149,7 +155,8 @@ def flips(
         many checks had this pair. Truth values are shown as PASS and FAIL. For several panels
         (gold PASS and gold FAIL), facet.
     x, y : str
-        Columns of the two verdicts; their names label the axes.
+        Columns of the two verdicts. Where ``grader`` and ``reference`` each hold one name, these
+        label the axes, else the column names do.
     value : str, default "count"
         Column of counts.
     ax : matplotlib.axes.Axes, optional
@@ -206,7 +213,11 @@ def flips(
                 )
             )
     _grid_axes(ax, order, order)
-    ax.set(xlabel=words(x), ylabel=words(y), aspect="equal")
+    ax.set(
+        xlabel=_whose(frame, "grader", words(x)),
+        ylabel=_whose(frame, "reference", words(y)),
+        aspect="equal",
+    )
     ax.spines[:].set(visible=True, color=RULE, linewidth=0.6)
     return ax
 
