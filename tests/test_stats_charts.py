@@ -72,7 +72,7 @@ def test_banded_solution_agrees_with_the_dense_chain(p, up, down, limit):
     expected, chain = dense_run_length(p, up, down, limit)
     found = cusum_run_length(p, up=up, down=down, limit=limit)
     assert found > 0
-    if expected < 1e7:
+    if 0 < expected < 1e7:  # beyond that the dense solution itself is lost to rounding
         assert found == pytest.approx(expected, rel=1e-6)
     within = np.linalg.matrix_power(chain, 9)[0].sum()
     assert false_alarm_probability(9, p, up=up, down=down, limit=limit) == pytest.approx(1 - within)

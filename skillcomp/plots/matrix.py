@@ -134,7 +134,7 @@ def dimensions(
 
 def _whose(frame: pd.DataFrame, column: str, otherwise: str) -> str:
     """Return the one name that a column holds, or the word that stands for it."""
-    names = frame[column].dropna().unique() if column in frame.columns else []
+    names = list(frame[column].dropna().unique()) if column in frame.columns else []
     return plain(names[0]) if len(names) == 1 else otherwise
 
 
