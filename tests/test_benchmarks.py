@@ -233,3 +233,14 @@ def test_an_unknown_benchmark_is_named(capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit):
         bench.main(["statistics"])
     assert "there is no benchmark 'statistics'; there: overlap, store" in capsys.readouterr().err
+
+
+def test_a_stopped_study_says_where_its_cells_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(*_: object, **__: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(validity, "study", stopped)
+    assert validity.main(["--out", str(tmp_path)]) == 130
+    assert f"finished cells are kept in {tmp_path / 'cells'}" in capsys.readouterr().out

@@ -33,8 +33,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     runs = given.runs or (QUICK_RUNS if given.quick else RUNS)
     n_studies = given.studies or (QUICK_STUDIES if given.quick else STUDIES)
-    out = ROOT / "report" / "validity" / ("quick" if given.quick else "")
-    return study(runs, n_studies, given.out or out, jobs=given.jobs)
+    out = given.out or ROOT / "report" / "validity" / ("quick" if given.quick else "")
+    try:
+        return study(runs, n_studies, out, jobs=given.jobs)
+    except KeyboardInterrupt:
+        print(f"Stopped; finished cells are kept in {out / 'cells'}, and the next run goes on.")
+        return 130
 
 
 def study(runs: int, n_studies: int, out: Path, *, jobs: int = -1, only: int | None = None) -> int:
