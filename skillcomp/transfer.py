@@ -335,7 +335,7 @@ def contrast(
     given = _checked(outcomes, names, "passed", None)
     pairs = _twin_attempts(given, names)
     known = pairs["passed"].notna() & pairs["passed_of"].notna()
-    right = pairs["passed"].eq(True).astype(int) + pairs["passed_of"].eq(True).astype(int)
+    right = pairs[["passed", "passed_of"]].fillna(False).astype(int).sum(axis=1)
     pairs = pairs.assign(
         known=known, both_right=right.eq(2), one_right=right.eq(1), none_right=right.eq(0)
     )

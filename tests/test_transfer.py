@@ -282,3 +282,12 @@ def test_on_the_pilot_only_two_dimensions_can_tell_distance_from_dimension(
     assert row["ci_low"] < 0 < row["ci_high"]
     contrast = sc.transfer.contrast(forced).set_index(["condition", "measure"])
     assert contrast.loc[("skill", "both_right"), "n"] == 12
+
+
+def test_a_pair_with_an_unknown_outcome_is_left_out_of_the_contrast() -> None:
+    frame = study([("s", "C2", "near", 0.0, 1.0)] * 4, repeats=1).astype({"passed": "boolean"})
+    frame["contrast_of"] = frame["case_id"].map({"s/1": "s/0", "s/3": "s/2"})
+    frame.loc[frame["case_id"].eq("s/3") & frame["condition"].eq("skill"), "passed"] = pd.NA
+    rows = sc.transfer.contrast(frame).set_index(["condition", "measure"])
+    assert rows.loc[("skill", "both_right"), "estimate"] == 1
+    assert rows.loc[("skill", "both_right"), "n"] == 1
