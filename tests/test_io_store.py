@@ -575,7 +575,7 @@ def test_a_torn_line_is_left_alone_while_a_writer_is_at_work(store):
 
 
 WRITE = """
-    import sys
+    import sys, time
     from skillcomp.io import RunStore
     from skillcomp.records import Attempt
     store, i = RunStore(sys.argv[1]), 0
@@ -584,6 +584,7 @@ WRITE = """
             i += 1
             store.append("attempts", [Attempt(attempt_id=f"a/{i}", skill="a", case_id="a/1",
                 condition="skill", repeat=i, answer="word " * 5_000)])
+            time.sleep(0.001)  # so that a slow reader does not meet gigabytes
             if i == 20:
                 print("started", flush=True)
 """
