@@ -207,7 +207,11 @@ class Attempt(Record):
 
 
 class Verdict(Record):
-    """What one grader says of one check of one attempt; ``passed`` is None unless ``ok``."""
+    """What one grader says of one check of one attempt; ``passed`` is None unless ``ok``.
+
+    ``dimension_passed`` is what the same reply said of all its checks together (the report's
+    ``dimension_verdict``), the same in each of its verdicts; None where it was not asked for.
+    """
 
     attempt_id: str
     check_id: str
@@ -228,6 +232,7 @@ class Verdict(Record):
     evidence_quote: str | None = None
     rationale: str | None = None
     borderline: bool | None = None
+    dimension_passed: bool | None = None
     cost_usd: float | None = None
     graded_at: datetime | None = None
     raw: str | None = None

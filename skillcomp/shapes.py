@@ -161,6 +161,7 @@ CONTRACTS: Mapping[str, Contract] = {
             "evidence_found": "boolean",
             "rationale": "str",
             "borderline": "boolean",
+            "dimension_passed": "boolean",
             "cost_usd": "float64",
             "graded_at": TIME,
         },

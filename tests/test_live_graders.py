@@ -119,6 +119,8 @@ def test_every_check_gets_one_verdict(style):
     assert (first.grader, first.grader_kind) == (f"{style}:claude-haiku-5-5", "llm")
     assert (first.grader_family, first.grader_version) == ("claude", grader_version(style))
     assert (first.evidence_quote is None) == (style == "impression")
+    told = None if style == "impression" else all(v.passed for v in done.verdicts)
+    assert {v.dimension_passed for v in done.verdicts} == {told}
     assert sum(v.cost_usd for v in done.verdicts) == pytest.approx(done.replies[0].cost_usd)
 
 

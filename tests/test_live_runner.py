@@ -77,8 +77,14 @@ def test_a_study_of_two_skills_two_conditions_and_two_repeats_is_asked_and_grade
     assert len(graded(store)) == 2 * N_CELLS and set(graded(store).values()) == {1}
     row = table[table["stage"].eq("grade")].iloc[0]
     assert (row["n_ok"], row["n_open"]) == (N_CELLS, 0)
-    outcomes = sc.frames.outcomes(sc.frames.verdicts(store), sc.frames.cases(store))
+    verdicts = sc.frames.verdicts(store)
+    outcomes = sc.frames.outcomes(verdicts, sc.frames.cases(store))
     assert len(outcomes) == N_CELLS and outcomes["passed"].notna().all()
+    attempts, checks = sc.frames.attempts(store), sc.frames.checks(store)
+    marks = sc.reliability.integrity(verdicts, attempts, checks)
+    rates = sc.reliability.integrity_rates(marks).set_index("measure")
+    told = rates.loc["dimension_inconsistent"]
+    assert (told["estimate"], told["n"]) == (0, N_CELLS) and 0 < told["ci_high"] < 0.5
 
 
 def test_a_finished_study_asks_nothing_more(store):

@@ -196,24 +196,29 @@ def test_an_unknown_overlap_contradicts_nothing() -> None:
 @pytest.mark.parametrize(
     ("passed", "dimension", "wrong"),
     [
-        ((True, True, True), "PASS", False),
-        ((True, True, True), "FAIL", True),
-        ((True, False, True), "PASS", True),
+        ((True, True, True), True, False),
+        ((True, True, True), False, True),
+        ((True, False, True), True, True),
         ((True, False, True), False, False),
-        ((True, False, None), "PASS", True),
-        ((True, True, None), "PASS", None),
+        ((True, True, True), [True, None, True], False),
+        ((True, True, True), [None, None, None], None),
+        ((True, True, True), [True, False, True], True),
+        ((True, False, None), True, True),
+        ((True, True, None), True, None),
     ],
 )
 def test_the_dimension_passes_exactly_if_every_behaviour_does(
     passed: tuple[bool | None, ...], dimension: object, wrong: bool | None
 ) -> None:
-    found = marks(verdicts(passed, dimension_verdict=dimension))["dimension_inconsistent"]
+    found = marks(verdicts(passed, dimension_passed=dimension))["dimension_inconsistent"]
     assert found.isna().all() if wrong is None else (found == wrong).all()
 
 
 def test_a_strange_dimension_verdict_is_refused() -> None:
-    with pytest.raises(FrameError, match="'dimension_verdict': found 'maybe'; allowed: 'PASS'"):
-        marks(verdicts(dimension_verdict="maybe"))
+    with pytest.raises(
+        FrameError, match=r"'dimension_passed': found 'maybe'.*allowed: True, False"
+    ):
+        marks(verdicts(dimension_passed="maybe"))
     with pytest.raises(FrameError, match=r"1 cases of the verdicts have no checks.*'s/1'"):
         integrity(verdicts(), attempts(), CHECKS.assign(case_id="s/2"))
 
@@ -257,6 +262,26 @@ def test_planted_wrong_quotes_are_found_at_their_rate() -> None:
     assert rates.loc[("plain", "ids_differ"), "estimate"] == 0
 
 
+def test_planted_contradictions_of_the_dimension_are_found_at_their_rate() -> None:
+    graders = (
+        Grader("j", dimension_error_rate=0.2),
+        Grader("sound", failure_rate=0.1),
+        Grader("plain", asks_evidence=False),
+    )
+    made = sc.simulate.study(n_cases=14, graders=graders, seed=3)
+    found = integrity(made.verdicts, made.attempts, made.checks)
+    one_reply = found.groupby(["grader", "attempt_id"])["dimension_inconsistent"]
+    assert one_reply.nunique().max() == 1
+    rates = integrity_rates(found).set_index(["grader", "measure"])
+    one = rates.loc[("j", "dimension_inconsistent")]
+    assert one["unit"] == "attempts" and one["n"] == len(made.attempts)
+    assert one["ci_low"] < 0.2 < one["ci_high"] and one["ci_high"] - one["ci_low"] < 0.12
+    other = rates.loc[("sound", "dimension_inconsistent")]
+    # unknown where no behaviour failed and one has no verdict
+    assert other["estimate"] == 0 and 0 < other["n"] < len(made.attempts)
+    assert np.isnan(rates.loc[("plain", "dimension_inconsistent"), "estimate"])
+
+
 def test_the_pilot_breaks_one_rule_only(pilot: sc.RunStore, pilot_cases: pd.DataFrame) -> None:
     answers = sc.frames.attempts(pilot)
     overlap = sc.overlap.score(
@@ -289,4 +314,4 @@ def test_the_rate_of_the_dimension_rule_says_why_it_is_unknown() -> None:
     checks = pd.DataFrame({"skill": ["s"], "case_id": "s/1", "check_id": "c"})
     found = integrity_rates(integrity(verdicts, attempts, checks)).set_index("measure")
     one = found.loc["dimension_inconsistent"]
-    assert np.isnan(one["estimate"]) and "no dimension_verdict" in one["note"]
+    assert np.isnan(one["estimate"]) and "no dimension_passed" in one["note"]

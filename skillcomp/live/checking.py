@@ -51,12 +51,15 @@ class Judged:
         As given; None for graders by impression.
     borderline : bool or None
         A PASS whose rationale hedges: it deserves a second look. None without a rationale.
+    dimension_passed : bool or None
+        What the reply says of all its behaviours together; None for graders by impression.
     """
 
     passed: bool
     quote: str | None = None
     rationale: str | None = None
     borderline: bool | None = None
+    dimension_passed: bool | None = None
 
 
 def is_bound(check: Check) -> bool:
@@ -108,6 +111,7 @@ def judge(
         marks = {row.id: row.verdict for row in reply.behavior_verdicts}
         return {c.check_id: Judged(marks[c.check_id] == "PASS") for c in checks}, []
     rows = {row.id: row for row in reply.behavior_verdicts}
+    told = reply.dimension_verdict == "PASS"
     judged: dict[str, Judged] = {}
     for check in checks:
         row = rows[check.check_id]
@@ -116,10 +120,10 @@ def judge(
             quote=_found(row.evidence_quote, answer),
             rationale=row.rationale,
             borderline=row.verdict == "PASS" and hedges(row.rationale, HEDGES_ON_PASS) is not None,
+            dimension_passed=told,
         )
         problems += _broken(check, one, answer, style, overlap)
         judged[check.check_id] = one
-    told = reply.dimension_verdict == "PASS"
     if told != all(one.passed for one in judged.values()):
         problems.append("dimension_verdict must be PASS exactly if every behavior is PASS.")
     return ({}, problems) if problems else (judged, [])

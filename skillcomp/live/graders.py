@@ -282,6 +282,7 @@ class ComprehensionGrader:
                     evidence_quote=one.quote if one else None,
                     rationale=one.rationale if one else None,
                     borderline=one.borderline if one else None,
+                    dimension_passed=one.dimension_passed if one else None,
                     cost_usd=share,
                     graded_at=now,
                     raw=None if one else last.answer or last.error,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from skillcomp.contracts import check
@@ -43,8 +42,8 @@ RULES: Mapping[str, str] = {
 }
 _NO_USE = "this rule does not apply here, or what it needs was not recorded"
 _WHY_NOT = {
-    "dimension_inconsistent": "the verdicts hold no dimension_verdict of the grader: the dimension "
-    "is what the behaviours say, so the two cannot differ",
+    "dimension_inconsistent": "no dimension_passed was recorded: the dimension is then what the "
+    "behaviours say, so the two cannot differ",
     "overlap_contradicted": f"{_NO_USE}: it needs shared= and a check against copying",
 }
 _BY_ATTEMPT = [name for name, unit in RULES.items() if unit == "attempts"]
@@ -70,8 +69,7 @@ def integrity(
     Parameters
     ----------
     verdicts : pandas.DataFrame
-        A verdicts frame of any number of graders, versions and rounds. A column
-        ``dimension_verdict`` (``PASS``/``FAIL`` or truth values), where it has one, is checked too.
+        A verdicts frame of any number of graders, versions and rounds.
     attempts : pandas.DataFrame
         An attempts frame; its answers are what quotes must stand in.
     checks : pandas.DataFrame
@@ -101,9 +99,10 @@ def integrity(
         - ``hedged_fail`` (RULE-6): a FAIL whose rationale hedges;
         - ``softened_pass``: a PASS whose rationale hedges, which may be a softened FAIL: read it;
         - ``overlap_contradicted``: a verbatim check decided against the n-gram overlap;
-        - ``dimension_inconsistent``: the dimension verdict is not "every behaviour passed"; NA
-          unless the frame has ``dimension_verdict``, because the contract of verdicts keeps the
-          behaviours only: a study then takes "every behaviour passed" for the dimension itself;
+        - ``dimension_inconsistent``: what the reply says of all behaviours together
+          (``dimension_passed``) is not "every behaviour passed"; NA where it was not recorded, or
+          where no behaviour failed and one has no verdict. An analysis never uses
+          ``dimension_passed``: its outcomes follow from the behaviours;
         - ``undecided_fail``: a FAIL given because the grader could not decide. RULE-9 asks for it;
           its rate says how often.
 
@@ -250,24 +249,15 @@ def _against_overlap(
 
 
 def _dimension(known: pd.DataFrame) -> pd.Series:
-    if "dimension_verdict" not in known.columns:
-        return pd.Series(pd.NA, index=known.index, dtype="boolean")
     reply = [known[name] for name in _REPLY]
-    told = known["dimension_verdict"].map(
-        lambda value: {"PASS": True, "FAIL": False}.get(value, value), na_action="ignore"
-    )
-    odd = [v for v in told.dropna().unique() if isinstance(v, str) or v not in (0, 1)]
-    if odd:
-        raise FrameError(
-            f"verdicts: column 'dimension_verdict': found {odd[0]!r}; allowed: 'PASS', 'FAIL', "
-            "True, False or missing."
-        )
-    said = told.astype("boolean").groupby(reply, dropna=False).transform("first")
     passed = known["passed"].astype("boolean")
     failed = passed.eq(False).fillna(False).groupby(reply, dropna=False).transform("any")
     open_ = passed.isna().groupby(reply, dropna=False).transform("any")
-    whole = pd.Series(np.where(failed, 0, 1), index=known.index).astype("boolean")
-    return said.ne(whole.where(failed | ~open_)).astype("boolean")
+    whole = (~failed).astype("boolean").where(failed | ~open_)
+    differs = known["dimension_passed"].astype("boolean").ne(whole)
+    # the largest of a reply: true where one of its verdicts differs, NA where none is known
+    found = differs.astype("Int64").groupby(reply, dropna=False).transform("max")
+    return found.astype("boolean")
 
 
 def integrity_rates(

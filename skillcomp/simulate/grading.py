@@ -30,7 +30,7 @@ BIASES = {  # bias of a grader: what one unit of its feature is
     "list": "answer in the form of a bullet list",
     "order": "way from the first to the last verdict of a batch",
 }
-_RATES = ("sensitivity", "specificity", "failure_rate", "quote_error_rate")
+_RATES = ("sensitivity", "specificity", "failure_rate", "quote_error_rate", "dimension_error_rate")
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,11 @@ class Grader:
     failure_rate : float or mapping of str to float
         Chance that a verdict is ``malformed``: ``passed`` is NA.
     asks_evidence : bool
-        Whether verdicts carry a quote and a rationale.
+        Whether verdicts carry a quote, a rationale and what is said of the dimension.
     quote_error_rate : float
         Chance that the quote is not in the answer.
+    dimension_error_rate : float
+        Chance that ``dimension_passed`` of an attempt contradicts its own verdicts.
     rounds : int
         How often everything is graded; rounds differ by independent draws with the same rates.
     """
@@ -85,6 +87,7 @@ class Grader:
     failure_rate: Rate = 0.0
     asks_evidence: bool = True
     quote_error_rate: float = 0.0
+    dimension_error_rate: float = 0.0
     rounds: int = 1
 
     def __post_init__(self) -> None:
@@ -289,10 +292,28 @@ def _verdicts(
         "evidence_found": found,
         "rationale": rationale,
         "borderline": pd.arrays.BooleanArray(np.zeros(n, dtype=bool), failed.copy()),
+        "dimension_passed": _dimension(grader, items, passed, failed, rng),
         "cost_usd": np.full(n, np.nan),
         "graded_at": pd.DatetimeIndex(when.graded_at).as_unit("us").tz_localize("UTC"),
     }
     return pd.DataFrame(columns)[list(CONTRACTS["verdicts"].columns)]
+
+
+def _dimension(
+    grader: Grader,
+    items: Items,
+    passed: NDArray[np.bool_],
+    failed: NDArray[np.bool_],
+    rng: np.random.Generator,
+) -> Any:
+    """Return what is said of all checks of an attempt together: the same in each of its rows."""
+    if not grader.asks_evidence:
+        return pd.array([None] * len(items.row), dtype="boolean")
+    n = len(items.attempts)
+    whole = np.bincount(items.row, weights=~passed, minlength=n) == 0
+    if grader.dimension_error_rate:  # the only draws: other studies stay as they were
+        whole ^= rng.random(n) < grader.dimension_error_rate
+    return pd.arrays.BooleanArray(whole[items.row], failed.copy())
 
 
 def _identity(grader: Grader) -> dict[str, str]:
