@@ -1,17 +1,89 @@
+"""The README's way from nothing to a delta: its own blocks, its own five commands."""
+
+import copy
+import json
+import os
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
+import live_study
+import pytest
+from fake_anthropic import KEY, FakeAnthropic
+
+import skillcomp as sc
 from skillcomp.live.studyfile import read_study
 
 README = Path(__file__).resolve().parent.parent / "README.md"
+SECTION = README.read_text(encoding="utf-8").split("## Your own skill", 1)[1]
+N_CASES = 8
+
+
+def block(language: str) -> str:
+    found = re.search(rf"```{language}\n(.*?)```", SECTION, re.DOTALL)
+    assert found is not None
+    return found.group(1)
+
+
+def write_files(folder: Path) -> None:
+    """Write the study as the README shows it; its one case stands for eight."""
+    (folder / "study.yaml").write_text(block("yaml"), encoding="utf-8")
+    suite = json.loads(block("json"))
+    (pattern,) = suite["evals"]
+    suite["evals"] = [copy.deepcopy(pattern) | {"id": i + 1} for i in range(N_CASES)]
+    for case in suite["evals"]:
+        case["prompt"] = f"Question {case['id']}: what decides?"
+        case["transfer"] = "far" if case["id"] % 2 else "near"
+    for file, text in (
+        ("suites/my-skill.json", json.dumps(suite)),
+        ("skills/my-skill/SKILL.md", live_study.skill_text("tides").replace("tides", "my-skill")),
+    ):
+        (folder / file).parent.mkdir(parents=True)
+        (folder / file).write_text(text, encoding="utf-8")
 
 
 def test_the_study_file_of_the_readme_is_valid(tmp_path: Path) -> None:
-    block = re.search(r"```yaml\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert block is not None
-    path = tmp_path / "study.yaml"
-    path.write_text(block.group(1), encoding="utf-8")
-    study = read_study(path)
+    write_files(tmp_path)
+    study = read_study(tmp_path / "study.yaml")
     assert study.repeats == 2
     assert study.conditions == ("baseline", "skill")
     assert study.graders[0].style == "forced"  # type: ignore[union-attr]
+
+
+def test_the_five_commands_of_the_readme_end_in_a_delta_with_an_interval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live_study.only_the_fake_key(monkeypatch, tmp_path)
+    write_files(tmp_path)
+    commands = [shlex.split(line, comments=True) for line in block("bash").splitlines()]
+    assert [words[0] for words in commands] == ["skillcomp"] * 5
+    told = {}
+    with FakeAnthropic() as server:
+        environment = {**os.environ, "ANTHROPIC_BASE_URL": server.url}
+        for _, *words in commands:
+            told[words[0]] = subprocess.run(
+                [str(Path(sys.executable).parent / "skillcomp"), *words],
+                cwd=tmp_path,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+    # the least that can be run is no sound suite, and check says what is missing
+    assert told["check"].returncode == 1
+    assert "missing dimension, substance, calibration" in told["check"].stdout
+    assert "no case for C2, C3" in told["check"].stdout
+    for command in ("run", "status", "grade", "deltas"):
+        assert told[command].returncode == 0, told[command].stderr
+    header, line, *_ = told["deltas"].stdout.splitlines()
+    row = dict(zip(header.split(), line.split(), strict=True))
+    assert (row["skill"], row["condition"], float(row["n"])) == ("my-skill", "skill", N_CASES)
+    assert -1 < float(row["ci_low"]) < float(row["estimate"]) < float(row["ci_high"]) < 1
+    store = sc.RunStore(tmp_path / "my-study")
+    assert len(sc.frames.attempts(store)) == N_CASES * 2 * 2
+    shown = "".join(done.stdout + done.stderr for done in told.values())
+    kept = (file.read_text("utf-8", "replace") for file in store.path.rglob("*") if file.is_file())
+    assert not any(KEY in text for text in (shown, *kept))
