@@ -64,12 +64,52 @@ def report(
     data: Annotated[Path, typer.Option(help="Folder of the recorded study.")] = Path("data/pilot"),
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("report"),
     quiet: Annotated[bool, typer.Option(help="Show no progress bars.")] = False,
+    notebook: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NN", help="Only this chapter, such as 02; may be repeated."),
+    ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter, such as GRADER=g1."),
+    ] = None,
 ) -> None:
     """Execute the notebooks on a study and build the HTML report (from a source checkout)."""
-    from skillcomp.report import build
+    from skillcomp.report import build, find_notebooks
 
-    page = build(data, out, progress=not quiet)
+    paths = _chosen(find_notebooks(), notebook or [])
+    page = build(
+        data, out, notebooks=paths, parameters=_parameters(given or []), progress=not quiet
+    )
     typer.echo(f"report: {page}")
+
+
+def _chosen(paths: list[Path], wanted: list[str]) -> list[Path]:
+    """Return the notebooks that are named by their number or their stem; all when none is."""
+    for name in wanted:
+        if not any(name in (path.stem, path.stem[:2]) for path in paths):
+            stems = [path.stem for path in paths]
+            raise StudyError(
+                f"report: there is no notebook '{name}'; there: {', '.join(stems)}."
+                + suggest(name, stems)
+            )
+    return [p for p in paths if not wanted or p.stem in wanted or p.stem[:2] in wanted]
+
+
+def _parameters(given: list[str]) -> dict[str, object]:
+    """Return NAME=VALUE as a mapping; a value that is no plain YAML scalar or list is text."""
+    import yaml
+
+    found: dict[str, object] = {}
+    for one in given:
+        name, sign, text = one.partition("=")
+        if not (sign and name.isidentifier()):
+            raise StudyError(f"report: --set '{one}'; expected NAME=VALUE, such as GRADER=g1.")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError:
+            value = text
+        found[name] = value if isinstance(value, str | bool | int | float | list) else text
+    return found
 
 
 @app.command()

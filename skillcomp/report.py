@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,14 @@ from nbconvert import HTMLExporter
 from tqdm.auto import tqdm
 
 import skillcomp
-from skillcomp.errors import StudyError
+from skillcomp.errors import StudyError, suggest
+from skillcomp.io.store import RunStore
 
-__all__ = ["Chapter", "build", "execute", "find_notebooks", "write_notebooks"]
+__all__ = ["Chapter", "StoppedError", "build", "execute", "find_notebooks", "write_notebooks"]
 
 CELL_TIMEOUT = 600  # seconds; the slowest cell of the recorded study takes a few
 _KERNEL = "python3"
+_OWN_PARAMETERS = {"DATA", "OUT", "PILOT"}  # what build says itself
 _FIGURE_FILES = (".pdf", ".png", ".csv", ".json")
 # what rendered Markdown and pandas tables are made of; everything else is escaped
 _TAGS = {
@@ -53,12 +56,32 @@ class Chapter:
         Sanitised HTML of the cells.
     files : tuple of str
         Figure and data files that the notebook saved, by name.
+    stopped : str
+        Why the notebook ended before its last cell; empty when it did not.
+    elsewhere : bool
+        Whether its text was written about another study than the one that its numbers are of.
     """
 
     stem: str
     title: str
     body: Markup
     files: tuple[str, ...]
+    stopped: str = ""
+    elsewhere: bool = False
+
+
+class StoppedError(StudyError):
+    """A cell of a notebook failed.
+
+    Attributes
+    ----------
+    notebook : nbformat.NotebookNode
+        What was executed before it, with its outputs; the failed cell stands last, without any.
+    """
+
+    def __init__(self, message: str, notebook: nbformat.NotebookNode) -> None:
+        super().__init__(message)
+        self.notebook = notebook
 
 
 def find_notebooks(folder: Path | None = None) -> list[Path]:
@@ -110,9 +133,11 @@ def execute(
 
     Raises
     ------
-    StudyError
+    StoppedError
         If a cell fails, takes longer than ten minutes or ends its kernel: names the notebook, the
         cell (counted from 1) and the error.
+    StudyError
+        If there are parameters to give and no cell is tagged for them.
     """
     notebook: nbformat.NotebookNode = nbformat.read(path, as_version=4)
     if parameters:
@@ -136,7 +161,10 @@ def execute(
                 client.execute_cell(notebook.cells[index], index, execution_count=number)
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         place = index + 1 - sum(_injected(cell) for cell in notebook.cells[:index])
-        raise StudyError(f"report: {path.name}, cell {place}: {_reason(error)}") from error
+        notebook.cells = notebook.cells[: index + 1]
+        notebook.cells[-1].outputs = []
+        message = f"report: {path.name}, cell {place}: {_reason(error)}"
+        raise StoppedError(message, notebook) from error
     notebook.metadata.pop("widgets", None)
     return notebook
 
@@ -168,6 +196,7 @@ def build(
     out: Path,
     *,
     notebooks: Sequence[Path] | None = None,
+    parameters: Mapping[str, object] | None = None,
     progress: bool = True,
 ) -> Path:
     """Execute the notebooks on a recorded study and write ``index.html`` with the figures.
@@ -180,34 +209,80 @@ def build(
         Folder of the report; made when it is not there.
     notebooks : sequence of pathlib.Path, optional
         By default all notebooks of the checkout, in order.
+    parameters : mapping of str to object, optional
+        Other values for what the notebooks name in their cell of parameters, such as
+        ``{"GRADER": "forced:claude-opus-5-5"}``; each goes to the notebooks that have it.
     progress : bool, default True
         Show progress bars.
 
     Returns
     -------
     pathlib.Path
-        The page. Beside it stand pdf, png, csv and json of every figure.
+        The page. Beside it stand pdf, png, csv and json of every figure. A chapter whose text was
+        written about another study says so: its numbers and figures are of this one.
 
     Raises
     ------
     StudyError
-        If the data are not a study, the notebooks are not there or a cell fails.
+        If the data are not a study, the notebooks are not there or no notebook has a parameter. If
+        a cell fails, the page is written all the same, with what came before that cell and the
+        chapters that did not fail; then the error names every cell that did.
     """
     paths = list(notebooks) if notebooks is not None else find_notebooks()
     if not (data / "manifest.json").is_file():
         raise StudyError(f"report: {data} is not a recorded study: it has no manifest.json.")
+    named = {path: _named(path) for path in paths}
+    wanted = dict(parameters or {})
+    _require_named(wanted, named.values())
     out.mkdir(parents=True, exist_ok=True)
+    wanted |= {"DATA": str(data.resolve()), "OUT": str(out.resolve())}
+    study = RunStore(data).fingerprint
     chapters: list[Chapter] = []
     for path in tqdm(paths, desc="report", unit="notebook", disable=not progress):
-        given = {"DATA": str(data.resolve()), "OUT": str(out.resolve())}
-        executed = execute(path, parameters=given, progress=progress)
-        chapters.append(_chapter(path, executed, out))
+        own = {name: value for name, value in wanted.items() if name in named[path]}
+        stopped = ""
+        try:
+            notebook = execute(path, parameters=own, progress=progress)
+        except StoppedError as error:
+            notebook, stopped = error.notebook, str(error)
+        elsewhere = named[path].get("PILOT", study) != study
+        chapters.append(_chapter(path, notebook, out, stopped, elsewhere))
     page = out / "index.html"
     page.write_text(_render(chapters, data), encoding="utf-8")
+    told = [one.stopped for one in chapters if one.stopped]
+    if told:
+        raise StudyError(
+            f"{page} was built, but {len(told)} of {len(chapters)} chapters ended early. "
+            + " ".join(told)
+        )
     return page
 
 
-def _chapter(path: Path, notebook: nbformat.NotebookNode, out: Path) -> Chapter:
+def _named(path: Path) -> dict[str, object]:
+    """Return the parameters of a notebook by name; empty when it has no cell of them."""
+    for cell in nbformat.read(path, as_version=4).cells:
+        if "parameters" in cell.metadata.get("tags", []):
+            return {
+                node.targets[0].id: ast.literal_eval(node.value)
+                for node in ast.parse(cell.source).body
+                if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+            }
+    return {}
+
+
+def _require_named(wanted: Mapping[str, object], named: Iterable[Mapping[str, object]]) -> None:
+    known = sorted({name for own in named for name in own} - _OWN_PARAMETERS)
+    for name in wanted:
+        if name not in known:
+            raise StudyError(
+                f"report: no notebook has a parameter '{name}'; there: "
+                f"{', '.join(known) or 'none'}." + suggest(name, known)
+            )
+
+
+def _chapter(
+    path: Path, notebook: nbformat.NotebookNode, out: Path, stopped: str, elsewhere: bool
+) -> Chapter:
     exporter = HTMLExporter(template_name="basic", sanitize_html=True, exclude_anchor_links=True)
     exporter.exclude_input_prompt = exporter.exclude_output_prompt = True
     exporter.register_filter("clean_html", _clean)
@@ -217,7 +292,12 @@ def _chapter(path: Path, notebook: nbformat.NotebookNode, out: Path) -> Chapter:
     number = path.stem.split("-")[0]
     files = sorted(f.name for f in out.glob(f"{number}-*") if f.suffix in _FIGURE_FILES)
     return Chapter(
-        path.stem, _title(notebook, path), Markup(_prefixed(body, path.stem)), tuple(files)
+        stem=path.stem,
+        title=_title(notebook, path),
+        body=Markup(_prefixed(body, path.stem)),
+        files=tuple(files),
+        stopped=stopped,
+        elsewhere=elsewhere,
     )
 
 

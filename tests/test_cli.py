@@ -196,14 +196,47 @@ def test_report_builds_the_page_from_the_study_that_was_named(run, monkeypatch, 
 
     called = []
 
-    def build(data, out, *, progress):
-        called.append((data, out, progress))
+    def build(data, out, *, notebooks, parameters, progress):
+        called.append((data, out, [path.stem[:2] for path in notebooks], parameters, progress))
         return out / "index.html"
 
     monkeypatch.setattr(report, "build", build)
     status, out, _ = run("report", "--data", PILOT, "--out", tmp_path, "--quiet")
     assert (status, out) == (0, f"report: {tmp_path / 'index.html'}\n")
-    assert called == [(PILOT, tmp_path, False)]
+    every = [f"{number:02d}" for number in range(1, 9)]
+    assert called == [(PILOT, tmp_path, every, {}, False)]
+    status, _, _ = run(
+        *("report", "--data", PILOT, "--out", tmp_path, "--notebook", "03-near-vs-far"),
+        *("--notebook", "02", "--set", "GRADER=forced:a=b", "--set", "MARGIN=0.2"),
+        *("--set", "SKILLS=[a, b]", "--set", "MODEL={a: b}", "--set", "X=2026-01-01"),
+    )
+    assert status == 0 and called[-1][2:] == (
+        ["02", "03"],
+        {
+            "GRADER": "forced:a=b",
+            "MARGIN": 0.2,
+            "SKILLS": ["a", "b"],
+            "MODEL": "{a: b}",
+            "X": "2026-01-01",
+        },
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--notebook", "12"], "there is no notebook '12'; there: 01-ngram-threshold, 02-"),
+        (["--set", "GRADER"], "--set 'GRADER'; expected NAME=VALUE"),
+        (["--set", "GRADR=g1"], "no notebook has a parameter 'GRADR'; there: "),
+        (["--set", "OUT=elsewhere"], "no notebook has a parameter 'OUT'"),
+    ],
+)
+def test_report_names_what_it_does_not_know(run, tmp_path, args, message):
+    status, _, err = run("report", "--data", PILOT, "--out", tmp_path / "out", *args)
+    assert status == 2 and message in err
+    assert ("Did you mean 'GRADER'?" in err) == ("GRADR" in err)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("args", [["check"], ["chek"], ["check", "--oops", "x"], ["export", "a"]])

@@ -14,6 +14,7 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
+import nbformat
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -651,7 +652,39 @@ def test_a_recording_says_nothing_about_another_answer(pilot):
 # -- the key --------------------------------------------------------------------------------------
 
 
-def test_the_key_is_in_no_file_log_traceback_or_report(store, caplog, monkeypatch, capfd):
+SHOWS_ALL = (
+    "import pandas as pd\nimport skillcomp as sc\nstore = sc.RunStore(DATA)\n"
+    "pd.set_option('display.max_colwidth', None, 'display.max_columns', None)\n"
+    "pd.set_option('display.max_rows', None)",
+    *(
+        f"store.table({name!r}).to_pandas()"
+        for name in ("attempts", "verdicts", "plan", "receipts")
+    ),
+    "outcomes = sc.frames.outcomes(sc.frames.verdicts(store), sc.frames.cases(store))\n"
+    "delta = sc.deltas.paired(outcomes)\n"
+    "fig, ax = sc.style.figure('text', height=2)\n"
+    "sc.plots.estimates(delta, y='condition', null=0, ax=ax)\n"
+    "sc.style.save(fig, f'{OUT}/01-delta', data={'delta': delta}, fingerprint=store.fingerprint)",
+    "from skillcomp.live.status import status\nstatus(store)",
+)
+ASKS = (
+    "import os\nassert os.environ['ANTHROPIC_API_KEY'].startswith('sk-wrong')\n"
+    "agent = sc.AnthropicAgent('claude-sonnet-5-5', base_url='{url}', max_tokens=500)\n"
+    "sc.run(store, agents=[agent], repeats=4, progress=True)"
+)
+
+
+def notebook(path, *sources):
+    cells = [
+        nbformat.v4.new_markdown_cell("# All there is"),
+        nbformat.v4.new_code_cell("DATA = ''\nOUT = ''", metadata={"tags": ["parameters"]}),
+        *(nbformat.v4.new_code_cell(source) for source in sources),
+    ]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    return path
+
+
+def test_the_key_is_in_no_file_log_traceback_or_report(store, tmp_path, caplog, monkeypatch, capfd):
     caplog.set_level(logging.DEBUG)
     told = []
     with FakeAnthropic(["429:0.01", "500", "drop", "malformed"]) as server:
@@ -664,6 +697,18 @@ def test_the_key_is_in_no_file_log_traceback_or_report(store, caplog, monkeypatc
             run(store, server, repeats=3)
         told.append("".join(traceback.format_exception(raised.value)))
         told.append(str(raised.value))
+        # a chapter that shows all there is and then asks with a key that the service refuses
+        asks = notebook(tmp_path / "01-asks.ipynb", *SHOWS_ALL, ASKS.format(url=server.url))
+        with pytest.raises(StudyError, match=r"01-asks.ipynb, cell \d+: AgentError: ") as stopped:
+            sc.report.build(store.path, tmp_path / "report", notebooks=[asks], progress=False)
+        told.append("".join(traceback.format_exception(stopped.value)))
+    report = [file for file in (tmp_path / "report").rglob("*") if file.is_file()]
+    assert {file.suffix for file in report} == {".html", ".pdf", ".png", ".csv", ".json"}
+    page = (tmp_path / "report" / "index.html").read_text("utf-8")
+    # the page does hold verdicts, receipts and the refusal, with the variable's name for its value
+    assert all(text in page for text in ("names_practice", "prompt_version", "<img "))
+    assert "invalid x-api-key [ANTHROPIC_API_KEY]" in page
+    told += [file.read_bytes().decode("utf-8", "replace") for file in report]
     told += [caplog.text, *capfd.readouterr()]
     told += [status(store).to_html(), sc.frames.attempts(store).to_html()]
     told += [file.read_text("utf-8", "replace") for file in store.path.rglob("*") if file.is_file()]

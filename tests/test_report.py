@@ -269,3 +269,38 @@ def test_given_parameters_replace_those_of_the_cell(tmp_path: Path) -> None:
     first = path.read_bytes()
     report.write_notebooks([path], progress=False)
     assert path.read_bytes() == first
+
+
+def test_a_chapter_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
+    fails = write(
+        tmp_path / "01-fails.ipynb",
+        new_markdown_cell("# Does it fail?"),
+        PARAMETERS,
+        new_code_cell("print('before')"),
+        new_code_cell("raise ValueError('<b>no such grader</b>')"),
+        new_code_cell("print('after')"),
+    )
+    works = write(
+        tmp_path / "02-works.ipynb",
+        new_markdown_cell("# Does it work?"),
+        new_code_cell("GRADER = 'g2'\nPILOT = 'another'", metadata={"tags": ["parameters"]}),
+        new_code_cell("print('grader', GRADER)"),
+    )
+    out = tmp_path / "out"
+    with pytest.raises(StudyError) as raised:
+        report.build(
+            PILOT, out, notebooks=[fails, works], parameters={"GRADER": "g1"}, progress=False
+        )
+    assert str(raised.value).startswith(f"{out / 'index.html'} was built, but 1 of 2 chapters")
+    assert "01-fails.ipynb, cell 4: ValueError: <b>no such grader</b>" in str(raised.value)
+    text = (out / "index.html").read_text(encoding="utf-8")
+    assert "before" in text and "after" not in text and "grader g1" in text
+    assert "ends here: report: 01-fails.ipynb, cell 4: ValueError: &lt;b&gt;no" in text
+    assert "Traceback" not in text
+    # the second was written about another study, the first does not say about which
+    assert text.count("was written about the recorded pilot study") == 1
+    assert text.index("was written about") > text.index("ends here")
+
+
+def test_the_report_of_the_recorded_study_needs_no_notice(page: Path) -> None:
+    assert 'class="notice"' not in page.read_text(encoding="utf-8")
