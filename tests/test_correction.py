@@ -259,12 +259,18 @@ def test_whole_attempts_pass_only_when_every_behaviour_does() -> None:
     assert one(attempt, "naive")["specificity"] == pytest.approx(0.5)
 
 
-def test_an_attempt_with_a_missing_label_is_known_only_when_it_fails() -> None:
-    arm = [[(True, True), (True, None)], [(True, False), (True, None)]]
+def test_an_attempt_with_a_missing_label_is_left_out_whether_or_not_it_fails() -> None:
+    arm = [
+        [(True, True), (True, None)],
+        [(True, False), (True, None)],
+        [(True, True), (True, True)],
+        [(True, True), (True, False)],
+    ]
     verdicts, gold = study({"baseline": arm})
     found = sc.correction.rate(verdicts, gold, unit="attempt")
-    assert one(found, "gold_only")["estimate"] == 0
-    assert one(found, "gold_only")["n_gold"] == 1
+    assert one(found, "gold_only")["estimate"] == 0.5
+    assert one(found, "gold_only")["n_gold"] == 2
+    assert "gold on too few checks of 2 attempts, left out" in one(found, "gold_only")["reason"]
 
 
 def test_gold_on_one_of_three_checks_is_no_gold_on_the_attempt() -> None:

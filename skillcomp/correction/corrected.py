@@ -174,9 +174,10 @@ def delta(
     gold : pandas.DataFrame
         A gold frame: attempt_id, check_id, passed, inclusion_probability where cases were drawn
         with unequal chances. On some of the cases, or on one repeat of every case. An attempt
-        with gold on fewer than half of its checks has none. Labels of the adjudicated labeller
-        are taken where there are several; how many match no attempt is said in ``reason`` where
-        gold does not suffice.
+        with gold on fewer than half of its checks has none; for whole attempts, one with gold on
+        not all of them (a part settles an attempt only where it fails). Labels of the adjudicated
+        labeller are taken where there are several; how many match no attempt is said in
+        ``reason`` where gold does not suffice.
     by : sequence of str
         Columns of the verdicts that keep rows apart, such as ``["grader", "skill"]``.
     unit : {"behaviour", "attempt"}, default "behaviour"

@@ -40,9 +40,9 @@ class Tables:
     cases : pandas.DataFrame
         One row per ``by``, case and condition: means over the attempts of the case in the asked
         unit (verdict, gold, seen), size and n (attempts, those with a verdict), n_gold, n_whole
-        and n_sparse (attempts with gold; on all their checks; on fewer than half, which counts
-        as none), chance (with which the case was drawn for gold; NaN where not recorded), case
-        and cluster as numbers.
+        and n_sparse (attempts with gold; on all their checks; on fewer than half of them, or for
+        whole attempts on not all, which counts as none), chance (with which the case was drawn
+        for gold; NaN where not recorded), case and cluster as numbers.
     by : list of str
         Columns that keep rows apart.
     unit : str
@@ -235,7 +235,10 @@ def _attempts(items: pd.DataFrame, by: list[str], unit: Unit) -> pd.DataFrame:
     frame["gold_share"] = _share(frame["_gold_met"], frame["_gold"]).where(
         2 * frame["_gold"] >= frame["n_checks"]
     )
-    frame["gold_passed"] = _whole(frame["_gold_met"], frame["_gold"], frame["n_checks"])
+    # Gold on a part of the checks settles an attempt only where it fails: to count those alone
+    # would choose attempts by their outcome. So gold on all checks or none.
+    whole = frame["_gold"].eq(frame["n_checks"])
+    frame["gold_passed"] = frame["_gold_met"].eq(frame["_gold"]).astype("float64").where(whole)
     if unit == "behaviour":
         own = (frame["share_passed"], frame["gold_share"])
         on_gold = _share(frame["_both_met"], frame["_both"]).where(own[1].notna())
@@ -243,7 +246,6 @@ def _attempts(items: pd.DataFrame, by: list[str], unit: Unit) -> pd.DataFrame:
         own = (frame["passed"], frame["gold_passed"])
         on_gold = frame["passed"].where(frame["gold_passed"].notna())
     sparse = frame["_gold"].gt(0) & own[1].isna()
-    whole = own[1].notna() if unit == "attempt" else frame["_gold"].eq(frame["n_checks"])
     return frame.assign(verdict=own[0], gold=own[1], seen=on_gold, sparse=sparse, whole=whole)
 
 
