@@ -10,7 +10,7 @@ import pandas as pd
 
 from skillcomp.contracts import CONTRACTS, check
 from skillcomp.errors import FrameError, suggest
-from skillcomp.stats.results import Interval
+from skillcomp.stats.results import Interval, check_level
 
 # columns that analyses make themselves; in by= they would be written over
 RESERVED = frozenset(
@@ -93,6 +93,38 @@ def require_one_agent(frame: pd.DataFrame, by: Sequence[str], what: str) -> None
         raise FrameError(
             f"{what}: the frame holds answers of more than one agent: {', '.join(found)}. "
             "Add 'agent' to by=, or select one first: they are no repeats of each other."
+        )
+
+
+def check_settings(what: str, ci_level: float, n_resamples: int | None = None) -> None:
+    """Refuse a level or a number of resamples that no interval can be made with.
+
+    Parameters
+    ----------
+    what : str
+        The analysis, for the message.
+    ci_level : float
+        Confidence level, strictly between 0 and 1.
+    n_resamples : int, optional
+        Resamples, at least 1.
+
+    Raises
+    ------
+    FrameError
+        With what was found and what is allowed.
+    """
+    try:
+        check_level(ci_level)
+    except (TypeError, ValueError):
+        hint = " Did you mean 0.95?" if ci_level == 95 else ""
+        raise FrameError(
+            f"{what}: ci_level: found {ci_level!r}; allowed: a number strictly between 0 and 1."
+            + hint
+        ) from None
+    whole = isinstance(n_resamples, int) and not isinstance(n_resamples, bool)
+    if n_resamples is not None and not (whole and n_resamples >= 1):
+        raise FrameError(
+            f"{what}: n_resamples: found {n_resamples!r}; allowed: a whole number of 1 or more."
         )
 
 

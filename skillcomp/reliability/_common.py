@@ -6,7 +6,7 @@ import pandas as pd
 
 from skillcomp.contracts import check
 from skillcomp.errors import FrameError
-from skillcomp.stats.results import check_level
+from skillcomp.estimates import check_settings as check_settings
 from skillcomp.twins import twin_clusters
 
 ITEM = ["attempt_id", "check_id"]
@@ -96,38 +96,6 @@ def clusters_of(case_ids: pd.Series, cases: pd.DataFrame | None) -> pd.Series:
     first = known["case_id"].groupby(twin_clusters(known)).transform("first")
     root = dict(zip(known["case_id"], first, strict=True))
     return case_ids.map(root).fillna(case_ids)
-
-
-def check_settings(what: str, ci_level: float, n_resamples: int | None = None) -> None:
-    """Refuse a level or a number of resamples that no interval can be made with.
-
-    Parameters
-    ----------
-    what : str
-        The analysis, for the message.
-    ci_level : float
-        Confidence level, strictly between 0 and 1.
-    n_resamples : int, optional
-        Resamples, at least 1.
-
-    Raises
-    ------
-    FrameError
-        With what was found and what is allowed.
-    """
-    try:
-        check_level(ci_level)
-    except (TypeError, ValueError):
-        hint = " Did you mean 0.95?" if ci_level == 95 else ""
-        raise FrameError(
-            f"{what}: ci_level: found {ci_level!r}; allowed: a number strictly between 0 and 1."
-            + hint
-        ) from None
-    whole = isinstance(n_resamples, int) and not isinstance(n_resamples, bool)
-    if n_resamples is not None and not (whole and n_resamples >= 1):
-        raise FrameError(
-            f"{what}: n_resamples: found {n_resamples!r}; allowed: a whole number of 1 or more."
-        )
 
 
 def plural(count: int, noun: str) -> str:
