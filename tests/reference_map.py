@@ -342,14 +342,15 @@ def _severity_of_two(i: Inputs) -> Values:
     both, second, first, neither = i["abcd"]
     rows = [[1, 1]] * both + [[0, 1]] * second + [[1, 0]] * first + [[0, 0]] * neither
     (found,) = severity.severity_shift(rows)
-    return {"logit_shift": found.estimate, "se": found.se, "p_wald": found.p_value}
+    # clogit speaks of the logit of a PASS, from which severity is taken away
+    return {"logit_shift": -found.estimate, "se": found.se, "p_wald": found.p_value}
 
 
 def _severity_of_three(i: Inputs) -> Values:
     rows = [[int(v) for v in p] for p, count in i["pattern_counts"].items() for _ in range(count)]
     shifts, q = severity.severity_shift(rows), severity.cochran_q(rows)
     return {
-        "coef": [s.estimate for s in shifts],
+        "coef": [-s.estimate for s in shifts],
         "se": [s.se for s in shifts],
         "cochran_q": q.statistic,
         "cochran_p": q.p_value,

@@ -272,8 +272,12 @@ def test_severity_is_drawn_on_the_logit_scale():
     frame = delta().drop(columns="condition").iloc[[0, 2]].assign(grader=["g0", "g1"])
     ax = plots.severity(frame)
     draw(ax)
-    assert "logit" in ax.get_xlabel()
     assert "+0.4" in ticks(ax.xaxis)
+    # severity is positive for the harder grader, which stands to the right
+    first, second = ax.get_xlabel().split("\n")
+    assert first.startswith("Shift in severity (logits")
+    assert second == "← more lenient · harder →"
+    assert plots.severity(frame, label="Own words").get_xlabel() == "Own words"
 
 
 def test_naive_and_corrected_stand_beside_each_other():

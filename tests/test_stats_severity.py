@@ -17,10 +17,22 @@ def _rows(both, only_new, only_old, neither):
 
 
 def test_two_versions_agree_with_the_arithmetic_by_hand():
-    # log(16 / 6) = 0.980829, sqrt(1/16 + 1/6) = 0.478714
-    (found,) = severity_shift(_rows(59, 16, 6, 80))
+    # fails 16 that the first passes, passes 6 that it fails: log(16 / 6) = 0.980829,
+    # sqrt(1/16 + 1/6) = 0.478714
+    (found,) = severity_shift(_rows(59, 6, 16, 80))
     assert (found.estimate, found.se) == pytest.approx((0.980829, 0.478714), abs=1e-6)
     assert found.low == pytest.approx(0.980829 - 1.959964 * 0.478714, abs=1e-5)
+
+
+def test_severity_above_0_means_fewer_passes_by_every_way_of_computing_it():
+    rng = np.random.default_rng(2)
+    table = (rng.random((120, 3)) < [0.6, 0.4, 0.8]).astype(float)
+    for clusters in (None, np.arange(120) // 2):
+        harder, milder = severity_shift(table, clusters)
+        assert harder.estimate > 0 > milder.estimate
+        assert harder.low < harder.estimate < harder.high
+    (alone,) = severity_shift(table[:, :2])
+    assert alone.estimate > 0
 
 
 @settings(max_examples=40, deadline=None)
@@ -47,7 +59,7 @@ def test_clusters_that_repeat_their_items_widen_the_interval():
 
 def test_disagreement_in_one_direction_gets_half_an_item_and_says_so():
     (found,) = severity_shift(_rows(10, 4, 0, 2))
-    assert found.estimate == pytest.approx(math.log(4.5 / 0.5))
+    assert found.estimate == pytest.approx(math.log(0.5 / 4.5))
     assert "half an item added to both" in found.note
     three = np.column_stack([_rows(10, 4, 0, 2), np.arange(16) % 2])
     assert all(math.isfinite(s.low) for s in severity_shift(three))
@@ -72,9 +84,9 @@ def test_cases_with_flips_balanced_alike_keep_the_error_of_independent_items(up,
 
 def test_flips_of_whole_cases_in_one_direction_get_half_a_case():
     (found,) = severity_shift([[0, 1]] * 12 + [[1, 1]] * 5, [0] * 4 + [1] * 4 + [2] * 4 + [3] * 5)
-    # 12 + 2 against 0 + 2 items: log 7; four items a case: sqrt(4 (1/14 + 1/2)); 3 - 1 df
-    assert (found.estimate, found.se) == pytest.approx((math.log(7), math.sqrt(4 * (8 / 14))))
-    assert found.df == 2 and found.low < 0
+    # 0 + 2 against 12 + 2 items: -log 7; four items a case: sqrt(4 (1/14 + 1/2)); 3 - 1 df
+    assert (found.estimate, found.se) == pytest.approx((-math.log(7), math.sqrt(4 * (8 / 14))))
+    assert found.df == 2 and found.high > 0
     assert "half a case (2 items) added to both" in found.note
 
 

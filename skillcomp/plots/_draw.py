@@ -149,7 +149,8 @@ def whole_steps(axis: Axis, values: Floats) -> None:
 def wrapped(text: str, inches: float) -> str:
     """Return a label in as many lines as the room along its axis asks for."""
     width = max(int(inches * 72 / (LABEL_SIZE * _CHAR)), 14)
-    return textwrap.fill(text, width, max_lines=3, placeholder="…")
+    lines = text.split("\n")
+    return "\n".join(textwrap.fill(one, width, max_lines=3, placeholder="…") for one in lines)
 
 
 def label_x(ax: Axes, text: str, *, taken: int = 0) -> None:

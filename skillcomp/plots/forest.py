@@ -145,7 +145,7 @@ def severity(
     *,
     y: str | Sequence[str] = "grader",
     hue: str | None = None,
-    label: str = "Shift in severity (logit of PASS)",
+    label: str | None = None,
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
@@ -154,10 +154,12 @@ def severity(
     Parameters
     ----------
     frame : pandas.DataFrame
-        As for `estimates`, the estimates in logits: above 0 a grader passes more easily than
-        the reference.
-    y, hue, label, legend, ax
+        As for `estimates`, the estimates in logits: above 0 (to the right) a grader is harder
+        than the reference, below 0 more lenient.
+    y, hue, legend, ax
         As for `estimates`.
+    label : str, optional
+        Label of the axis; by default it says which side is which.
 
     Returns
     -------
@@ -167,7 +169,10 @@ def severity(
     --------
     skillcomp.reliability.drift
     """
-    return estimates(frame, y=y, hue=hue, percent=False, label=label, legend=legend, ax=ax)
+    text = label
+    if text is None:
+        text = f"Shift in severity (logits{level_text(frame)})\n← more lenient · harder →"
+    return estimates(frame, y=y, hue=hue, percent=False, label=text, legend=legend, ax=ax)
 
 
 def corrected(

@@ -85,7 +85,8 @@ def drift(
         - ``sensitivity_change``: the same among gold passes, and ``specificity_change``: change in
           the share failed among gold fails, so below 0 is worse for both. p is McNemar's mid-p
           with the flips of a case exchanged together, p_adjusted Holm over the two;
-        - ``severity_shift``: logits, above 0 passes more easily; conditional logit (Rasch);
+        - ``severity_shift``: logits, above 0 is more severe (passes fewer of the same items),
+          below 0 more lenient; conditional logit (Rasch);
         - ``cochran_q``: one row per ``by`` with three versions or more, grader NA: the statistic,
           its p-value with versions exchanged within cases; no interval.
 
@@ -111,7 +112,7 @@ def drift(
     The interval of a change comes from :func:`skillcomp.stats.switching.paired_delta` with items
     as rows and cases as clusters; it and the mid-p test answer the same question by different
     approximations and may differ near the level, so both p-values stand in the row. The severity
-    shift is log(gained / lost) with a cluster-robust standard error; where one of the two is 0,
+    shift is log(lost / gained) with a cluster-robust standard error; where one of the two is 0,
     half an item is added to both. Holm's family is sensitivity and specificity of one comparison.
     A missing or failed verdict leaves the item out of the comparison.
 
