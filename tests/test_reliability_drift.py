@@ -81,16 +81,25 @@ def test_with_one_check_a_case_the_test_is_the_mid_p_mcnemar_with_holm_over_the_
     assert np.isnan(found.loc["pass_rate_change", "p_adjusted"])
 
 
-def test_the_severity_shift_is_the_log_ratio_of_the_flips() -> None:
+def test_the_severity_shift_is_the_log_ratio_of_the_flips_above_0_for_the_harder() -> None:
     found = by_measure(drift(graded({"old": OLD, "new": NEW}), labels(GOLD), reference="old"))
-    assert found.loc["severity_shift", "estimate"] == pytest.approx(np.log(1 / 11))
+    assert found.loc["severity_shift", "estimate"] == pytest.approx(np.log(11 / 1))
     one_way: Versions = {"old": [True] * 20, "new": [False] * 6 + [True] * 14}
     half = by_measure(drift(graded(one_way), reference="old")).loc["severity_shift"]
-    assert half["estimate"] == pytest.approx(np.log(0.5 / 6.5))
+    assert half["estimate"] == pytest.approx(np.log(6.5 / 0.5))
     assert "half an item added to both" in half["note"]
     same: Versions = {"old": [True, False] * 5, "new": [True, False] * 5}
     none = by_measure(drift(graded(same), reference="old")).loc["severity_shift"]
     assert np.isnan(none["estimate"]) and "never disagree" in none["note"]
+
+
+@pytest.mark.parametrize("reference", [("old",), ("old", "1", "x"), 3, ("old", None)])
+def test_a_reference_that_is_no_name_and_version_is_refused(reference: object) -> None:
+    rows = graded({"old": OLD, "new": NEW})
+    with pytest.raises(FrameError, match=r"reference: found .*; allowed: the name of a grader"):
+        drift(rows, reference=reference)  # type: ignore[arg-type]
+    with pytest.raises(FrameError, match="allowed: the name of a grader"):
+        flipped(rows, reference=reference)  # type: ignore[arg-type]
 
 
 @settings(max_examples=40, deadline=None)
@@ -279,7 +288,7 @@ def test_the_pilot_graders_became_stricter_on_gold_fails_only(pilot: sc.RunStore
             assert found.loc[(grader, "specificity_change"), "ci_low"] > 0.09
             assert found.loc[(grader, "specificity_change"), "p_adjusted"] < 0.001
             assert abs(found.loc[(grader, "sensitivity_change"), "estimate"]) < 0.01
-            assert found.loc[(grader, "severity_shift"), "ci_high"] < -1
+            assert found.loc[(grader, "severity_shift"), "ci_low"] > 1
     assert every.loc[("g2", "specificity_change"), "estimate"] == pytest.approx(44 / 175)
     assert plain.loc[("g2", "specificity_change"), "estimate"] == pytest.approx(42 / 172)
 

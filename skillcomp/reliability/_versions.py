@@ -66,7 +66,7 @@ def reference_version(given: pd.DataFrame, reference: Reference) -> Version:
     if given.empty:
         raise FrameError("exclude_checks: every check is left out: nothing to compare.")
     there = [(str(g), str(v)) for g, v in given[VERSION].drop_duplicates().to_numpy()]
-    name, version = reference if isinstance(reference, tuple) else (reference, None)
+    name, version = _wanted(reference)
     hits = [one for one in there if one[0] == name and version in (None, one[1])]
     graders = list(dict.fromkeys(one[0] for one in there))
     if not hits:
@@ -84,6 +84,19 @@ def reference_version(given: pd.DataFrame, reference: Reference) -> Version:
     if len(there) < 2:
         raise FrameError(f"reference: '{name}' is the only grader there: nothing to compare.")
     return hits[0]
+
+
+def _wanted(reference: Reference) -> tuple[str, str | None]:
+    """Return name and version asked for; a list, as JSON writes a tuple, is one."""
+    if isinstance(reference, str):
+        return reference, None
+    given = list(reference) if isinstance(reference, Sequence) else []
+    if len(given) != 2 or not all(isinstance(part, str) for part in given):
+        raise FrameError(
+            f"reference: found {reference!r}; allowed: the name of a grader, such as 'g1', or its "
+            "name and version, such as ('g1', '2')."
+        )
+    return given[0], given[1]
 
 
 def pairs(part: pd.DataFrame, first: Version, labels: pd.DataFrame | None) -> Iterator[Pair]:
