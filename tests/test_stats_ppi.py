@@ -142,7 +142,7 @@ def test_collapse_is_named_and_handed_over():
     # Grader and gold agree wherever they can be compared, and no case differs.
     found = ppi_paired([0.0] * 10 + [NAN] * 40, [0.0] * 50)
     assert found.estimate == 0.0 and found.high > 0.1
-    assert "imagined error in each direction" in found.method
+    assert "one imagined error of 1 in each direction" in found.method
     assert "can collapse: two imagined errors added" in found.note
     published = ppi_paired([0.0] * 10 + [NAN] * 40, [0.0] * 50, reference="normal")
     assert "this interval can collapse" in published.note
@@ -150,12 +150,47 @@ def test_collapse_is_named_and_handed_over():
     assert single.high - single.low > 0.5
 
 
+@pytest.mark.parametrize(
+    ("gold", "grader", "size"),
+    [
+        ([1.0, 0.8, 0.6, 1.0, 1.0], [1.0, 0.8, 0.6, 1.0, 1.0], "0.2"),  # one check of five
+        ([1.0, 0.8, 0.6, 1.0, 1.0], [1.0, 0.8, 0.2, 1.0, 1.0], "0.4"),  # the largest seen
+        ([1.0, 0.0, 0.0, 1.0, 1.0], [1.0, 0.0, 0.0, 1.0, 1.0], "1"),  # a whole attempt
+        ([0.99, 0.98, 0.97, 1.0, 1.0], [0.99, 0.98, 0.97, 1.0, 1.0], "0.05"),  # a fine scale
+    ],
+)
+def test_an_imagined_error_is_as_large_as_one_that_can_happen(gold, grader, size):
+    found = ppi_mean([*gold, NAN, NAN], [*grader, 1.0, 0.8])
+    assert f"one imagined error of {size} in each direction" in found.method
+
+
+@pytest.mark.parametrize(
+    ("n_checks", "n_gold", "logit"), [(5, 20, 2.0), (8, 14, 3.0), (1, 20, 0.0)]
+)
+def test_coverage_of_a_rate_with_few_errors_of_the_grader(n_checks, n_gold, logit):
+    rng = np.random.default_rng(11)
+    spread = np.random.default_rng(1).normal(size=200_000) * 1.5
+    true = float((1 / (1 + np.exp(-logit - spread))).mean())
+    inside, widths = [], []
+    for _ in range(300):
+        chance = 1 / (1 + np.exp(-logit - 1.5 * rng.normal(size=40)))
+        met = rng.random((40, n_checks)) < chance[:, None]
+        said = np.where(met, rng.random(met.shape) >= 0.02, rng.random(met.shape) < 0.05)
+        gold = np.where(np.arange(40) < n_gold, met.mean(axis=1), NAN)
+        found = ppi_mean(gold, said.mean(axis=1))
+        inside.append(found.low <= true <= found.high)
+        widths.append(found.high - found.low)
+    assert 0.93 <= np.mean(inside) <= 0.995
+    # an error of a whole attempt, imagined where errors are of single checks, would give .22 to .32
+    assert n_checks == 1 or np.mean(widths) < 0.2
+
+
 def test_a_high_rate_takes_the_score_interval():
     rng = np.random.default_rng(3)
     gold = (rng.random(1000) < 0.94).astype(float)
     grader = np.where(rng.random(1000) < 0.8, gold, 1 - gold)
     found = ppi_mean(np.where(np.arange(1000) < 800, gold, NAN), grader)
-    assert "rate above 0.9" in found.note and "Wilson on effective n" in found.method
+    assert not found.note and "Wilson on effective n" in found.method
     assert found.estimate - found.low > found.high - found.estimate
 
 
