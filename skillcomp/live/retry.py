@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable
@@ -13,10 +14,12 @@ from typing import Any, TypeVar
 import tenacity
 
 from skillcomp.errors import AgentError
+from skillcomp.live.loop import Stop
 from skillcomp.live.reply import Reply, redact
 
 __all__ = [
     "RetryPolicy",
+    "StoppedError",
     "UnreadableReplyError",
     "failed",
     "is_fatal",
@@ -39,6 +42,10 @@ class UnreadableReplyError(AgentError):
     """The service answered 200 with something that is not a message."""
 
 
+class StoppedError(AgentError):
+    """Work was asked to stop before the first try: nothing was sent, and nothing is to be kept."""
+
+
 def _status(error: BaseException) -> int | None:
     code = getattr(error, "status_code", None)
     return code if isinstance(code, int) else None
@@ -57,8 +64,9 @@ def _header(error: BaseException, name: str) -> str | None:
 
 def _is_connection(error: BaseException) -> bool:
     # Both SDKs name this class alike and share no base; importing both would need the extra.
+    # TransportError is the HTTP library's own, raised while a long body is read.
     names = {cls.__name__ for cls in type(error).__mro__}
-    return bool(names & {"APIConnectionError", "ConnectionError"})
+    return bool(names & {"APIConnectionError", "ConnectionError", "TransportError"})
 
 
 def is_timeout(error: BaseException) -> bool:
@@ -76,10 +84,10 @@ def is_transient(error: BaseException) -> bool:
     """Return whether asking again may help.
 
     Yes for 408, 409, 429 and everything from 500 on (529 included), for a lost connection, a
-    timeout and a reply that is not JSON. No for spend limits and for every other 4xx. The
-    service's own ``x-should-retry`` header decides where it is sent, except on a spend limit.
+    timeout and a reply that is no text or not JSON. No for spend limits and for every other 4xx.
+    The service's own ``x-should-retry`` header decides where it is sent, except on a spend limit.
     """
-    if isinstance(error, json.JSONDecodeError | UnreadableReplyError):
+    if isinstance(error, json.JSONDecodeError | UnicodeDecodeError | UnreadableReplyError):
         return True
     if _is_connection(error):
         return True
@@ -185,22 +193,52 @@ class RetryPolicy:
         growth = tenacity.wait_exponential(multiplier=self.base, max=self.longest)
         return growth(state) + tenacity.wait_random(0, self.base)(state)
 
-    async def call(self, function: Callable[[], Awaitable[_T]]) -> tuple[_T, int]:
+    async def call(
+        self, function: Callable[[], Awaitable[_T]], stop: Stop | None = None
+    ) -> tuple[_T, int]:
         """Return what the function returns and how often it was called.
 
-        The last error is raised when the tries are used up or asking again cannot help; it
-        carries the number of calls as ``n_tries``.
+        Parameters
+        ----------
+        function : callable
+            Makes one try.
+        stop : Stop, optional
+            Once it is asked to stop, no further try begins and no wait goes on.
+
+        Returns
+        -------
+        tuple of (object, int)
+            What the try that succeeded returned, and how many there were.
+
+        Raises
+        ------
+        Exception
+            The last error, when the tries are used up, asking again cannot help or work is to
+            stop; it carries the number of calls as ``n_tries``.
+        StoppedError
+            When work was to stop before the first try.
         """
         n_tries = 0
+        last: Exception | None = None
 
         async def once() -> _T:
-            nonlocal n_tries
+            nonlocal n_tries, last
+            if stop is not None and stop.reason:
+                raise last or StoppedError(f"Not asked: {stop.reason}.")
             n_tries += 1
-            return await function()
+            try:
+                return await function()
+            except Exception as error:
+                last = error
+                raise
+
+        def enough(state: tenacity.RetryCallState) -> bool:
+            return state.attempt_number >= self.tries or bool(stop is not None and stop.reason)
 
         retrying = tenacity.AsyncRetrying(
-            stop=tenacity.stop_after_attempt(self.tries),
+            stop=enough,
             wait=self.wait,
+            sleep=asyncio.sleep if stop is None else stop.sleep,
             retry=tenacity.retry_if_exception(is_transient),
             before_sleep=_note,
             reraise=True,
