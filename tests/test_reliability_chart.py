@@ -45,11 +45,47 @@ def test_checks_are_taken_in_the_order_of_their_time() -> None:
     pd.testing.assert_frame_equal(found, renamed)
 
 
+def test_the_time_of_grading_gives_the_order_where_there_is_no_other() -> None:
+    times = pd.to_datetime(["2026-01-03", "2026-01-01", "2026-01-02"], utc=True)
+    stream = pd.DataFrame({"error": [True, False, True], "graded_at": times})
+    assert chart(stream, **SETTINGS)["error"].tolist() == [False, True, True]
+    # a column of times in which none was recorded is none
+    empty = stream.assign(time=pd.NaT)
+    assert chart(empty, **SETTINGS)["error"].tolist() == [False, True, True]
+    none = chart(stream.assign(graded_at=pd.NaT), **SETTINGS)
+    assert none["error"].tolist() == [True, False, True]
+    assert "no times: rows taken in the order" in none["note"].iloc[0]
+    gaps = chart(stream.assign(graded_at=[pd.NaT, *times[1:]]), **SETTINGS)
+    assert gaps["error"].tolist() == [False, True, True]
+    assert "1 check without a time taken last" in gaps["note"].iloc[0]
+
+
+def test_numbers_may_give_the_order() -> None:
+    stream = pd.DataFrame({"error": [True, False, True], "batch": [10, 1, 2]})
+    found = chart(stream, time="batch", **SETTINGS)
+    assert found["time"].tolist() == [1, 2, 10]
+    assert found["alarm_time"].isna().all()
+    alarmed = pd.concat([stream] * 2, ignore_index=True)
+    assert chart(alarmed, time="batch", **SETTINGS)["alarm_time"].iloc[0] == 10
+
+
+def test_a_time_that_is_not_there_or_no_time_is_refused() -> None:
+    stream = pd.DataFrame({"error": [True, False], "graded_at": ["10:00", "1:00"]})
+    with pytest.raises(FrameError, match=r"'gradet_at'.*Did you mean 'graded_at'\?"):
+        chart(stream, time="gradet_at", **SETTINGS)
+    # as text 10:00 would stand before 1:00
+    message = r"column 'graded_at': found '10:00'; allowed: times, dates or numbers"
+    for name in ("graded_at", None):
+        with pytest.raises(FrameError, match=message):
+            chart(stream, time=name, **SETTINGS)
+
+
 def test_a_stream_without_an_alarm_says_so() -> None:
     found = chart(pd.DataFrame({"error": [False] * 30}), **SETTINGS)
     assert not found["alarm"].any()
     assert found["alarm_at"].isna().all() and found["alarm_time"].isna().all()
-    assert found["note"].unique().tolist() == ["no alarm in this stream"]
+    stand = "no times: rows taken in the order in which they stand"
+    assert found["note"].unique().tolist() == [f"no alarm in this stream; {stand}"]
     assert chart(pd.DataFrame({"error": []}), **SETTINGS).empty
 
 

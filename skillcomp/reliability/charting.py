@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skillcomp.errors import FrameError
 from skillcomp.estimates import groups, listed, require_columns, require_one_grader
+from skillcomp.reliability._common import plural
 from skillcomp.stats.charts import BernoulliCusum, bernoulli_cusum, cusum_limit, cusum_steps
 
+_TIMES = ("time", "graded_at")
+# what pandas infers of values that have an order in time; text has not
+_MOMENTS = ("datetime64", "datetime", "date", "timedelta64", "timedelta")
+_NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 _COLUMNS = [
     "check",
     "time",
@@ -36,7 +42,7 @@ def chart(
     p1: float,
     arl: float,
     by: Sequence[str] = (),
-    time: str = "time",
+    time: str | None = None,
 ) -> pd.DataFrame:
     """Say when a grader's error rate rose from ``p0`` towards ``p1``, check by check.
 
@@ -45,16 +51,17 @@ def chart(
     gold_checks : pandas.DataFrame
         One row per check whose truth is known: ``error`` (true where grader and gold differ), or
         ``passed`` and ``gold`` to compare. A missing value (a failed grader) leaves the chart
-        where it is. Rows are taken in the order of ``time`` where there is such a column, else as
-        they stand.
+        where it is.
     p0, p1 : float
         Tolerated error rate and the higher one to be found quickly.
     arl : float
         Wanted mean number of checks to a false alarm at ``p0``; the limit is chosen from it.
     by : sequence of str
         Columns that keep streams apart, such as ``["grader"]``: one chart each.
-    time : str, default "time"
-        Name of the column of times.
+    time : str, optional
+        Column of times, dates or numbers that gives the order; by default ``time``, else
+        ``graded_at``. Rows with equal times stay as they stand, those without one come last, and
+        without any the rows are taken as they stand; the note says so.
 
     Returns
     -------
@@ -70,7 +77,8 @@ def chart(
     Raises
     ------
     FrameError
-        If the columns are not there, hold something that is no truth value, or several graders
+        If the columns are not there, hold something that is no truth value or no time (text is
+        sorted as text: make times of it with ``pandas.to_datetime``), or several graders
         or streams would be pooled; if ``p0`` and ``p1`` are not in order between 0 and 1, or
         ``arl`` is not above 1.
 
@@ -106,14 +114,15 @@ def chart(
     if "stream" in gold_checks and "stream" not in names and gold_checks["stream"].nunique() > 1:
         raise FrameError("reliability.chart: the frame holds several streams. Add 'stream' to by=.")
     limit = _limit(p0, p1, arl)
-    given = gold_checks.assign(_error=_errors(gold_checks))
-    if time in given.columns:
-        given = given.sort_values(time, kind="stable")
+    times = _times(gold_checks, time)
+    given = gold_checks.assign(_error=_errors(gold_checks), _time=times)
+    if times is not None:
+        given = given.sort_values("_time", kind="stable")
     parts = []
     for values, rows in groups(given, names):
         found = bernoulli_cusum(rows["_error"].to_numpy(dtype=float), p0=p0, p1=p1, limit=limit)
-        times = rows[time].reset_index(drop=True) if time in rows else None
-        parts.append(_drawn(found, rows["_error"], times).assign(**values))
+        when = None if times is None else rows["_time"].reset_index(drop=True)
+        parts.append(_drawn(found, rows["_error"], when).assign(**values))
     shape = [*names, *_COLUMNS]
     if not parts:
         return pd.DataFrame(columns=pd.Index(shape))
@@ -141,6 +150,24 @@ def _errors(frame: pd.DataFrame) -> pd.Series:
     return passed.ne(gold).astype("float64")
 
 
+def _times(frame: pd.DataFrame, name: str | None) -> pd.Series | None:
+    """Return the times that give the order, or None where there are none."""
+    if name is not None:
+        require_columns(frame, [name], "reliability.chart: time")
+    # a verdicts frame has the column also where no time was recorded
+    there = [one for one in (_TIMES if name is None else [name]) if one in frame.columns]
+    known = [one for one in there if frame[one].notna().any()]
+    if not known:
+        return None
+    times = frame[known[0]]
+    if pd.api.types.infer_dtype(times, skipna=True) not in (*_MOMENTS, *_NUMBERS):
+        raise FrameError(
+            f"gold_checks: column '{known[0]}': found {times.dropna().iloc[0]!r}; allowed: times, "
+            "dates or numbers. pandas.to_datetime makes times of text."
+        )
+    return times
+
+
 def _truth(values: pd.Series, name: str) -> pd.Series:
     odd = [v for v in values.dropna().unique() if isinstance(v, str) or v not in (0, 1)]
     if odd:
@@ -153,17 +180,25 @@ def _truth(values: pd.Series, name: str) -> pd.Series:
 def _drawn(found: BernoulliCusum, errors: pd.Series, times: pd.Series | None) -> pd.DataFrame:
     number = np.arange(1, len(errors) + 1)
     at = None if found.alarm is None else found.alarm + 1
-    unknown = pd.Series(pd.NaT, index=range(len(errors)))
+    never: Any = pd.NaT
+    if times is None:
+        times = pd.Series(pd.NaT, index=range(len(errors)))
+        order = "no times: rows taken in the order in which they stand"
+    else:
+        never = np.nan if pd.api.types.is_numeric_dtype(times.dtype) else pd.NaT
+        late = int(times.isna().sum())
+        order = f"{plural(late, 'check')} without a time taken last" if late else ""
+    told = [found.note, "" if at else "no alarm in this stream", order]
     return pd.DataFrame(
         {
             "check": number,
-            "time": unknown if times is None else times,
+            "time": times,
             "error": errors.astype("boolean").array,
             "cusum": found.path,
             "limit": found.limit,
             "alarm": number == (at or 0),
             "alarm_at": pd.array([at] * len(number), dtype="Int64"),
-            "alarm_time": pd.NaT if at is None or times is None else times.iloc[at - 1],
+            "alarm_time": never if at is None else times.iloc[at - 1],
             "change_at": pd.array(
                 [None if found.change is None else found.change + 1] * len(number), dtype="Int64"
             ),
@@ -171,6 +206,6 @@ def _drawn(found: BernoulliCusum, errors: pd.Series, times: pd.Series | None) ->
             "arl_p1": found.arl_p1,
             "p_false_alarm": found.p_false_alarm,
             "method": f"{found.method}, arl {found.arl_p0:.1f} at p0, {found.arl_p1:.1f} at p1",
-            "note": "; ".join(filter(None, [found.note, "" if at else "no alarm in this stream"])),
+            "note": "; ".join(filter(None, told)),
         }
     )
