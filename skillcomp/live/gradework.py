@@ -28,6 +28,7 @@ from skillcomp.records import Attempt, Case, Skill, Verdict
 __all__ = ["GradeOptions", "GradeWork", "Item"]
 
 _log = logging.getLogger("skillcomp.live")
+_KEPT = PAID - {"paused"}  # a grader that paused has said nothing; it is asked again
 _IN_A_ROW = 20  # gradings that fail without one in between that does not
 
 
@@ -120,6 +121,8 @@ class GradeWork:
         n_open = await self._all(
             _placed(items, self.options.seed), "gold_verdicts", f"gold for {self.grader.name}"
         )
+        if n_open and self.budget.exhausted:
+            self.stop.ask(self.budget.exhausted)
         if self.stop.reason and n_open:
             return
         own = [Verdict.model_validate(row) for row in self._own("gold_verdicts")]
@@ -139,7 +142,7 @@ class GradeWork:
     def _kept(self) -> defaultdict[str, list[Reply]]:
         kept: defaultdict[str, list[Reply]] = defaultdict(list)
         for row in self._own("replies"):
-            if row["status"] in PAID:
+            if row["status"] in _KEPT:
                 kept[row["attempt_id"]].append(reply_of(row))
         return kept
 
@@ -262,7 +265,7 @@ class GradeWork:
 
         async def book(key: str, reply: Reply) -> None:
             await self._book(key, reply)
-            if reply.status in PAID:
+            if reply.status in _KEPT:
                 self.kept[key].append(reply)
                 return
             failures[key] += 1
