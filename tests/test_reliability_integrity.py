@@ -315,3 +315,21 @@ def test_the_rate_of_the_dimension_rule_says_why_it_is_unknown() -> None:
     found = integrity_rates(integrity(verdicts, attempts, checks)).set_index("measure")
     one = found.loc["dimension_inconsistent"]
     assert np.isnan(one["estimate"]) and "no dimension_passed" in one["note"]
+
+
+def test_attempts_of_another_study_are_refused() -> None:
+    strange = attempts().assign(attempt_id="z-a")
+    message = r"3 verdicts of attempts that are not in the attempts frame, the first is 'a'"
+    for others in (strange, attempts().iloc[:0]):
+        with pytest.raises(FrameError, match=message):
+            integrity(verdicts(), others, CHECKS)
+
+
+def test_frames_without_rows_give_marks_without_rows() -> None:
+    for none in (attempts(), attempts().iloc[:0]):
+        assert integrity(verdicts().iloc[:0], none, CHECKS).empty
+
+
+def test_answers_that_were_not_recorded_leave_the_quotes_open() -> None:
+    found = integrity(verdicts(), attempts().drop(columns="answer"), CHECKS)
+    assert found["quote_not_found"].isna().all() and found["count_differs"].notna().all()

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.contracts import check
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, suggest
 from skillcomp.estimates import (
     estimates,
     groups,
@@ -18,7 +18,7 @@ from skillcomp.estimates import (
     row,
 )
 from skillcomp.frames import normalise_quote
-from skillcomp.reliability._common import GRADER_COLUMNS, check_settings, clusters_of
+from skillcomp.reliability._common import GRADER_COLUMNS, check_settings, clusters_of, plural
 from skillcomp.reliability._words import (
     HEDGES_ON_FAIL,
     HEDGES_ON_PASS,
@@ -116,8 +116,8 @@ def integrity(
     Raises
     ------
     FrameError
-        If a frame breaks its contract, a case has no checks, or ``shared`` lacks n-grams of
-        length ``n``.
+        If a frame breaks its contract, a case has no checks, an attempt of the verdicts is not
+        in the attempts frame, or ``shared`` lacks n-grams of length ``n``.
 
     See Also
     --------
@@ -132,6 +132,7 @@ def integrity(
     """
     given, answers = check(verdicts, "verdicts"), check(attempts, "attempts")
     expected = check(checks, "checks")
+    _answered(given, answers)
     known = _complete(given, expected)
     marks = known[_KEYS].copy()
     marks[["count_differs", "ids_differ"]] = _counts(known)
@@ -148,6 +149,16 @@ def integrity(
     close = known["passed"].eq(False) | known["check_kind"].eq("negative")
     marks["closest_spot"] = close.where(known["passed"].notna()).astype("boolean")
     return marks[[*_KEYS, *RULES, "closest_spot"]]
+
+
+def _answered(given: pd.DataFrame, attempts: pd.DataFrame) -> None:
+    unknown = given.loc[~given["attempt_id"].isin(attempts["attempt_id"]), "attempt_id"]
+    if len(unknown):
+        raise FrameError(
+            f"integrity: {plural(len(unknown), 'verdict')} of attempts that are not in the "
+            f"attempts frame, the first is '{unknown.iloc[0]}'. Read both with the same "
+            "perturbation=." + suggest(unknown.iloc[0], map(str, attempts["attempt_id"]))
+        )
 
 
 def _complete(given: pd.DataFrame, expected: pd.DataFrame) -> pd.DataFrame:
@@ -206,6 +217,8 @@ def _quotes(known: pd.DataFrame, attempts: pd.DataFrame, asked: Mapping[str, boo
     inferred = gives.groupby(version, dropna=False).transform("any")
     wanted = known["grader"].map(dict(asked)).astype("boolean").fillna(inferred)
     answer = known["attempt_id"].map(attempts.set_index("attempt_id")["answer"])
+    # mapped over no rows the answers would lose their type
+    answer = answer.astype("str")
     # an empty answer has nothing to quote
     applies = wanted & known["usable"] & _has_text(answer)
     missing = pd.Series(pd.NA, index=known.index, dtype="boolean")
