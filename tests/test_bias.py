@@ -480,66 +480,6 @@ def test_no_copies_give_no_rows(made: simulate.Study) -> None:
     assert sc.bias.perturbed(made.verdicts, made.attempts, by=["grader"]).empty
 
 
-def test_position_by_hand_in_a_foreign_layout() -> None:
-    # 6 pairs: 3 consistent, 2 won twice by the first shown, 1 twice by the second
-    outcomes = ["AA", "BB", "AA", "AB", "AB", "BA"]
-    frame = pd.DataFrame(
-        [
-            {"pair": n, "order": order, "winner": winner}
-            for n, two in enumerate(outcomes)
-            for order, winner in zip(("AB", "BA"), two, strict=True)
-        ]
-    )
-    found = sc.bias.position(frame).set_index("measure")
-    consistent = found.loc["position_consistency"]
-    assert consistent["estimate"] == pytest.approx(3 / 6)
-    # Clopper-Pearson of 3 in 6, R: binom.test(3, 6)
-    assert consistent["ci_low"] == pytest.approx(0.1181172, abs=1e-6)
-    assert consistent["ci_high"] == pytest.approx(0.8818828, abs=1e-6)
-    first = found.loc["first_wins_if_inconsistent"]
-    assert first["estimate"] == pytest.approx(2 / 3)
-    assert first["p_value"] == pytest.approx(1.0)  # 2 of 3: 2 * (3 + 1) / 8, at most 1
-    assert found.loc["position_points", "estimate"] == pytest.approx(100 * (2 - 1) / 6)
-
-
-def test_winners_named_by_position_and_numbered_orders_are_read() -> None:
-    answers = pd.DataFrame(
-        {"id": [1, 1, 2, 2], "order": [1, 2, 1, 2], "winner": ["A", "A", "A", "B"]}
-    )
-    places = answers.assign(winner=["A", "B", "A", "A"])
-    by_answer = sc.bias.position(answers)
-    by_place = sc.bias.position(places, winner_names="position")
-    pd.testing.assert_frame_equal(by_answer, by_place)
-    assert by_answer.loc[0, "estimate"] == pytest.approx(0.5)
-
-
-def test_ties_and_single_orders_are_counted_and_left_out() -> None:
-    frame = pd.DataFrame(
-        {"pair": [1, 1, 2, 2, 3], "order": ["AB", "BA"] * 2 + ["AB"],
-         "winner": ["A", "A", "tie", "A", "B"]}
-    )  # fmt: skip
-    found = sc.bias.position(frame)
-    assert found["n"].iloc[0] == 1 and found["n_dropped"].iloc[0] == 2
-    nothing = sc.bias.position(frame[frame["pair"].eq(3)])
-    assert nothing["estimate"].isna().all()
-    assert set(nothing["note"]) == {"no pair has a winner in both orders"}
-
-
-def test_a_layout_that_cannot_be_read_says_what_is_needed() -> None:
-    frame = pd.DataFrame({"pair": [1, 1], "order": ["AB", "BA"], "winner": ["A", "B"]})
-    with pytest.raises(FrameError, match=r"missing: winner; there: pair, order"):
-        sc.bias.position(frame.drop(columns="winner"))
-    with pytest.raises(FrameError, match=r"missing: a pair column"):
-        sc.bias.position(frame.rename(columns={"pair": "x"}))
-    assert len(sc.bias.position(frame.rename(columns={"pair": "x"}), pair="x")) == 3
-    with pytest.raises(FrameError, match="order 'XY'; allowed: AB and BA, or 1 and 2"):
-        sc.bias.position(frame.assign(order="XY"))
-    with pytest.raises(FrameError, match="has one order twice"):
-        sc.bias.position(frame.assign(order="AB"))
-    with pytest.raises(FrameError, match="winner_names: found 'answers'; allowed"):
-        sc.bias.position(frame, winner_names="answers")
-
-
 def test_the_layout_of_our_frame_gives_the_same_as_the_foreign_one(made: simulate.Study) -> None:
     ours = made.pairwise[made.pairwise["grader"].eq("biased")]
     first_named = ours["first"].str.contains("/baseline/")

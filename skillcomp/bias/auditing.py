@@ -11,11 +11,12 @@ import pandas as pd
 
 from skillcomp.bias.effects import feature_effect, leniency, refused
 from skillcomp.bias.graded import ANSWER, chosen, graded, known_attempts
+from skillcomp.bias.judgements import first_wins
 from skillcomp.bias.pairs import EXTRA, compared, paired_verdicts
-from skillcomp.bias.positions import first_wins, of_pairs
+from skillcomp.bias.positions import of_pairs
 from skillcomp.correction.tables import strays_of
 from skillcomp.errors import FrameError, suggest
-from skillcomp.estimates import estimates, groups, listed, row
+from skillcomp.estimates import check_settings, estimates, groups, listed, row
 from skillcomp.records import CONDITIONS
 from skillcomp.stats.multiplicity import holm
 
@@ -104,7 +105,8 @@ def audit(
     ------
     FrameError
         If a frame breaks its contract, graders, rounds or labellers would be pooled, a verdict's
-        attempt is missing, or ``reference`` or an excluded check is not there.
+        attempt is missing, ``reference`` or an excluded check is not there, or ``ci_level`` is no
+        level.
 
     See Also
     --------
@@ -126,6 +128,7 @@ def audit(
     al. 2024, arXiv:2404.04475; Zheng et al. 2023, arXiv:2306.05685.
     """
     names, what = listed(by), "bias.audit"
+    check_settings(what, ci_level)
     given = chosen(verdicts, by=names, exclude_checks=exclude_checks, cases=cases, what=what)
     every = known_attempts(given, attempts, what)
     _require_reference(given, reference)
@@ -137,7 +140,7 @@ def audit(
     for values, part in groups(copies, [*names, "perturbation"]):
         paired.setdefault(_key(values, names), {})[str(values["perturbation"])] = part
     shared = [] if pairwise is None else [n for n in names if n in ("grader", "skill")]
-    shown = None if pairwise is None else first_wins(pairwise, by=shared)
+    shown = None if pairwise is None else first_wins(pairwise, by=shared, cases=cases)
     rows: list[dict[str, Any]] = []
     for values, part in groups(given, names):
         frame = told.get(_key(values, names), labelled.iloc[:0])

@@ -11,7 +11,7 @@ import pandas as pd
 from skillcomp.bias.effects import in_points
 from skillcomp.bias.graded import chosen, known_attempts
 from skillcomp.errors import FrameError
-from skillcomp.estimates import estimates, groups, listed, row
+from skillcomp.estimates import check_settings, estimates, groups, listed, row
 from skillcomp.stats.intervals import mcnemar_midp
 from skillcomp.stats.results import undefined
 from skillcomp.stats.switching import paired_delta
@@ -63,8 +63,8 @@ def perturbed(
     Raises
     ------
     FrameError
-        If a frame breaks its contract, graders or rounds would be pooled, or a verdict's attempt
-        is not among ``attempts``.
+        If a frame breaks its contract, graders or rounds would be pooled, a verdict's attempt
+        is not among ``attempts``, or ``ci_level`` is no level.
 
     See Also
     --------
@@ -76,6 +76,7 @@ def perturbed(
     """
     names = [name for name in listed(by) if name != "perturbation"]
     what = "bias.perturbed"
+    check_settings(what, ci_level)
     given = chosen(verdicts, by=names, exclude_checks=exclude_checks, cases=cases, what=what)
     pairs = paired_verdicts(given, known_attempts(given, attempts, what), what)
     rows = []
