@@ -397,6 +397,19 @@ def test_graders_and_labellers_are_never_pooled_silently() -> None:
     assert len(sc.correction.delta(verdicts, settled)) == 5
 
 
+def test_answers_of_several_agents_are_never_taken_for_repeats() -> None:
+    verdicts, gold = study({"baseline": BASELINE, "skill": SKILL})
+    arms = verdicts["condition"].map({"baseline": "A", "skill": "B"})
+    for analysis in (sc.correction.delta, sc.correction.rate, sc.correction.differential):
+        # an arm of one agent against an arm of the other is no delta of either
+        with pytest.raises(FrameError, match="answers of more than one agent: A, B"):
+            analysis(verdicts.assign(agent=arms), gold)
+    other = verdicts.assign(agent="B", attempt_id="B/" + verdicts["attempt_id"])
+    both = pd.concat([verdicts.assign(agent="A"), other])
+    found = sc.correction.delta(both, gold, by=["agent"])
+    assert found.groupby("agent")["recommended"].sum().to_dict() == {"A": 1, "B": 0}
+
+
 def test_empty_verdicts_give_an_empty_frame() -> None:
     found = sc.correction.delta(sc.frames.empty("verdicts"), sc.frames.empty("gold"))
     assert found.empty and "estimator" in found

@@ -309,3 +309,20 @@ def test_what_cannot_be_drawn_is_refused(
     with pytest.raises(FrameError, match=message):
         label_sheet(*study({"a": 4, "b": 4}), path=tmp_path / "s.csv", **settings_)  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
+
+
+def test_the_arms_of_a_case_never_come_from_different_agents(tmp_path: Path) -> None:
+    attempts, cases, checks = study({"a": 4})
+    first = attempts.assign(agent="A")
+    other = attempts.assign(agent="B", attempt_id="B/" + attempts["attempt_id"])
+    both = pd.concat([first, other], ignore_index=True)
+    with pytest.raises(FrameError, match="more than one agent: A, B"):
+        label_sheet(both, cases, checks, path=tmp_path / "s.csv", n_cases=2)
+    assert not list(tmp_path.iterdir())
+    frames = first, cases, checks
+    gold = labelled(frames, tmp_path / "A.csv", 4, None, 1)
+    with pytest.raises(FrameError, match="more than one agent"):
+        join_batches([gold], both, cases)
+    # a sheet for the other agent may hold the same cases
+    again = labelled((other, cases, checks), tmp_path / "B.csv", 4, gold, 1)
+    assert again["attempt_id"].str.startswith("B/").all()

@@ -216,7 +216,7 @@ def delta(
     Raises
     ------
     FrameError
-        If a frame breaks its contract, graders, rounds or labellers would be pooled, the
+        If a frame breaks its contract, graders, rounds, agents or labellers would be pooled, the
         reference is missing, ``by`` names ``condition``, or an argument is unknown.
 
     See Also

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skillcomp.contracts import check
 from skillcomp.errors import FrameError, suggest
-from skillcomp.estimates import groups, require_columns, require_one_grader
+from skillcomp.estimates import groups, require_columns, require_one_agent, require_one_grader
 from skillcomp.frames import ADJUDICATED
 from skillcomp.twins import twin_clusters
 
@@ -114,8 +114,8 @@ def tables(
     Raises
     ------
     FrameError
-        If a frame breaks its contract, graders or labellers would be pooled, or the unit is
-        unknown.
+        If a frame breaks its contract, graders, agents or labellers would be pooled, or the unit
+        is unknown.
     """
     if unit not in VALUES:
         raise FrameError(
@@ -124,6 +124,7 @@ def tables(
     given = check(verdicts, "verdicts")
     require_columns(given, by, what)
     require_one_grader(given, by, what)
+    require_one_agent(given, by, what)
     joined = join_gold(given, gold, what)
     joined["cluster"], joined["contrast_of"] = clusters_of(joined, cases)
     keys = [*by, *_PLACE, "cluster", "contrast_of", "check_id", "verdict", "gold", "chance"]

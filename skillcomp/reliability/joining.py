@@ -31,7 +31,7 @@ def join_batches(
         Gold frames as :func:`read_labels` gives them, each drawn with
         ``label_sheet(..., gold=)`` from what the earlier ones left over.
     attempts, cases : pandas.DataFrame
-        The frames that the sheets were drawn from.
+        The frames that the sheets were drawn from: the attempts of one agent.
     conditions : sequence of str, default ("baseline", "skill")
         As given to :func:`label_sheet`.
 
@@ -45,8 +45,8 @@ def join_batches(
     Raises
     ------
     FrameError
-        If there is no batch, an item was labelled twice by one labeller, or a label belongs to an
-        attempt that could not be drawn.
+        If there is no batch, the attempts are of several agents, an item was labelled twice by one
+        labeller, or a label belongs to an attempt that could not be drawn.
 
     See Also
     --------

@@ -48,7 +48,8 @@ def label_sheet(
     Parameters
     ----------
     attempts, cases, checks : pandas.DataFrame
-        Frames of the study. A case can be drawn when it has an answer in every condition.
+        Frames of the study, the attempts of one agent. A case can be drawn when it has an answer
+        in every condition. Gold of several agents' sheets can be put in one frame afterwards.
     path : str or path
         The csv to write; a file that is there is not overwritten.
     n_cases : int or pandas.DataFrame
@@ -77,8 +78,9 @@ def label_sheet(
     Raises
     ------
     FrameError
-        If a frame breaks its contract, a file is there already, ``n_cases`` is no usable number,
-        or there are fewer cases to draw from than asked for.
+        If a frame breaks its contract, there are answers of several agents, a file is there
+        already, ``n_cases`` is no usable number, or there are fewer cases to draw from than asked
+        for.
 
     See Also
     --------
@@ -131,6 +133,12 @@ def _pool(attempts: pd.DataFrame, cases: pd.DataFrame, conditions: Sequence[str]
         & attempts["condition"].isin(wanted)
         & attempts["case_id"].isin(cases["case_id"])
     ]
+    agents = sorted(map(str, rows["agent"].unique()))
+    if len(agents) > 1:
+        raise FrameError(
+            f"attempts: answers of more than one agent: {', '.join(agents)}. Select one: each has "
+            "its own sheet, or the arms of a case would come from different agents."
+        )
     complete = rows.groupby("case_id")["condition"].transform("nunique").eq(len(wanted))
     return rows[complete].reset_index(drop=True)
 
