@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, suggest
 from skillcomp.live.cachegate import CacheGate
+from skillcomp.live.loop import interruption
 from skillcomp.live.prompts import skill_block
 from skillcomp.live.reply import Cell, Reply, cost_fields, family_of, redact, settings_json
 from skillcomp.live.retry import RetryPolicy, UnreadableReplyError, failed
@@ -238,7 +239,7 @@ class AnthropicAgent:
             return message
 
         try:
-            message, n_tries = await self._retry.call(once)
+            message, n_tries = await self._retry.call(once, interruption())
         except (anthropic.AnthropicError, json.JSONDecodeError, UnreadableReplyError) as error:
             spent = time.monotonic() - begun
             return failed(error, seconds=spent, settings=self.settings)

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+import signal
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
-__all__ = ["Stop", "fan_out", "run_sync"]
+from tqdm.auto import tqdm
+
+from skillcomp.errors import AgentError
+
+__all__ = ["Stop", "StoppedError", "fan_out", "interruption", "run_sync"]
 
 _T = TypeVar("_T")
 _X = TypeVar("_X")
+
+
+class StoppedError(AgentError):
+    """Work was asked to stop before the first try: nothing was sent, and nothing is to be kept."""
 
 
 class Stop:
@@ -23,11 +35,14 @@ class Stop:
         Why nothing new is begun any more; None while all is well.
     error : Exception or None
         What to raise once everything under way has come home.
+    n_under_way : int
+        How many items of `fan_out` are being worked on.
     """
 
     def __init__(self) -> None:
         self.reason: str | None = None
         self.error: Exception | None = None
+        self.n_under_way = 0
         self._event: asyncio.Event | None = None
 
     def ask(self, reason: str, error: Exception | None = None) -> None:
@@ -36,6 +51,11 @@ class Stop:
         self.error = self.error or error
         if self._event is not None:
             self._event.set()
+
+    def check(self) -> None:
+        """Raise `StoppedError` when nothing new is to begin any more."""
+        if self.reason is not None:
+            raise StoppedError(f"Not asked: {self.reason}.")
 
     async def sleep(self, seconds: float) -> None:
         """Sleep, but no longer than until work is to stop."""
@@ -46,6 +66,25 @@ class Stop:
                     await self._event.wait()
             except TimeoutError:
                 pass
+
+
+_INTERRUPTION: contextvars.ContextVar[Stop | None] = contextvars.ContextVar(
+    "skillcomp_interruption", default=None
+)
+
+
+def interruption() -> Stop | None:
+    """Return what Ctrl-C asks to stop in the work of `run_sync` that this is called from.
+
+    It is asked by Ctrl-C and SIGTERM only: at the end of a budget, what is under way may still try
+    again.
+
+    Returns
+    -------
+    Stop or None
+        None outside of `run_sync`.
+    """
+    return _INTERRUPTION.get()
 
 
 def run_sync(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
@@ -66,25 +105,63 @@ def run_sync(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
     Raises
     ------
     KeyboardInterrupt
-        After Ctrl-C. The first one asks the work to stop and waits for what is under way, since
-        that is being paid for; the second one gives it up.
+        After Ctrl-C. The first one asks the work to stop, says on stderr how much is under way and
+        waits for it, since that is being paid for; the second one gives it up. SIGTERM counts as
+        Ctrl-C unless the program has its own handler for it.
     """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(_guarded(main))
-    return _in_thread(main)
+        return _here(main)
+    # an exception in the thread of the cell, as Ctrl-C is
+    with _on_sigterm(signal.default_int_handler):
+        return _in_thread(main)
+
+
+@contextmanager
+def _on_sigterm(handler: Callable[[int, Any], Any]) -> Iterator[None]:
+    mine = threading.current_thread() is threading.main_thread()
+    mine = mine and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    if mine:
+        signal.signal(signal.SIGTERM, handler)
+    try:
+        yield
+    finally:
+        if mine:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _here(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
+    async def entry() -> _T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        with _on_sigterm(lambda *_: loop.call_soon_threadsafe(task.cancel)):
+            return await _guarded(main)
+
+    try:
+        return asyncio.run(entry())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 async def _guarded(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
-    stop = Stop()
+    stop, interrupted = Stop(), Stop()
+    _INTERRUPTION.set(interrupted)
     task = asyncio.ensure_future(main(stop))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         stop.ask("interrupted")
+        interrupted.ask("interrupted")
+        tqdm.write(_told(stop.n_under_way), file=sys.stderr)
         await task
         raise
+
+
+def _told(n: int) -> str:
+    if not n:
+        return "stopping; Ctrl-C again ends at once"
+    return f"finishing {n} under way; Ctrl-C again gives {'it' if n == 1 else 'them'} up"
 
 
 def _in_thread(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
@@ -113,7 +190,8 @@ async def fan_out(
     """Work on items in their order, at most ``width`` at a time, until done or asked to stop.
 
     An item whose work raises stops the rest; what is under way comes home first, then the error is
-    raised. Items are drawn only when there is a free hand, so memory does not grow with them.
+    raised. `StoppedError` is no such error: the item is left as it was. Items are drawn only when
+    there is a free hand, so memory does not grow with them.
     """
     source = iter(items)
 
@@ -124,10 +202,15 @@ async def fan_out(
                 item = next(source)
             except StopIteration:
                 return
+            stop.n_under_way += 1
             try:
                 await work(item)
+            except StoppedError:
+                return
             except Exception as error:
                 stop.ask(f"{type(error).__name__}: {error}", error)
+            finally:
+                stop.n_under_way -= 1
 
     hands = [asyncio.ensure_future(hand()) for _ in range(max(1, width))]
     try:

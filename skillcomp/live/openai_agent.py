@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from pydantic import BaseModel
 
 from skillcomp.errors import AgentError
+from skillcomp.live.loop import interruption
 from skillcomp.live.prompts import skill_block
 from skillcomp.live.reply import Cell, Reply, cost_fields, family_of, redact, settings_json
 from skillcomp.live.retry import RetryPolicy, UnreadableReplyError, failed
@@ -194,7 +195,7 @@ class OpenAIAgent:
             return completion
 
         try:
-            completion, n_tries = await self._retry.call(once)
+            completion, n_tries = await self._retry.call(once, interruption())
         except (_sdk().OpenAIError, json.JSONDecodeError, UnreadableReplyError) as error:
             reply = failed(error, seconds=time.monotonic() - begun, settings=self.settings)
             # its variable may have a name that does not speak of a key

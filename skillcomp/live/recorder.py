@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from skillcomp.live.budget import Budget, upper_cost
 from skillcomp.live.graders import Grader
+from skillcomp.live.loop import interruption
 from skillcomp.live.reply import Agent, Cell, Reply
 from skillcomp.records import Skill
 
@@ -82,6 +83,8 @@ class Recorder:
             raise NoMoney(self._budget.exhausted or "budget_usd")
         reply = None
         try:
+            if stop := interruption():
+                stop.check()
             reply = await self._agent.ask(prompt, skill=skill, system=system, schema=schema)
             await self._book(reply)
         finally:

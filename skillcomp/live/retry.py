@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import tenacity
 
 from skillcomp.errors import AgentError
-from skillcomp.live.loop import Stop
+from skillcomp.live.loop import Stop, StoppedError
 from skillcomp.live.reply import Reply, redact
 
 __all__ = [
@@ -40,10 +40,6 @@ _SPENT = ("spend_limit", "insufficient_quota", "billing")
 
 class UnreadableReplyError(AgentError):
     """The service answered 200 with something that is not a message."""
-
-
-class StoppedError(AgentError):
-    """Work was asked to stop before the first try: nothing was sent, and nothing is to be kept."""
 
 
 def _status(error: BaseException) -> int | None:

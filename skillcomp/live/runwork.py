@@ -128,6 +128,7 @@ class RunWork:
                 return
             started, answered = datetime.now(UTC), None
             try:
+                self.stop.check()  # the money may have been waited for
                 reply = answered = await agent.ask(prompt, skill=skill, cell=at)
                 await self._book(cell, reply, started)
             finally:
