@@ -1,7 +1,7 @@
 """The commands of live studies: ``skillcomp run``, ``grade`` and ``status``.
 
 Exit status: 0 when nothing is left open, 1 when something is, 2 when the input cannot be used, 130
-after Ctrl-C.
+after Ctrl-C or SIGTERM.
 """
 
 from __future__ import annotations

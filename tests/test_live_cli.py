@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -251,6 +252,80 @@ def test_a_real_process_shows_its_state_while_it_runs_and_after_ctrl_c(
             process.kill()
         n_paid = server.log["POST /v1/messages 200"]
     assert len(ok_cells(RunStore(tmp_path / "runs" / "one"))) == n_paid > 0
+
+
+@contextmanager
+def running(file, *, err):
+    """Start ``skillcomp run`` as a process of its own with stderr in a file."""
+    command = [sys.executable, "-c", "from skillcomp.cli import main; main()", "run", "--quiet"]
+    with err.open("w") as stream:
+        process = subprocess.Popen([*command, str(file)], stderr=stream, env=dict(os.environ))
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(60)
+
+
+def until(condition):
+    """Wait until something holds, for at most two minutes."""
+    begun = time.monotonic()
+    while not condition():
+        assert time.monotonic() - begun < 120
+        time.sleep(0.02)
+
+
+def test_ctrl_c_ends_the_wait_for_a_busy_service_and_nothing_more_is_asked(tmp_path):
+    err = tmp_path / "err"
+    with FakeAnthropic(lambda number, _: "429:100" if number < 2 else "ok") as server:
+        file = study(tmp_path, server.url, concurrency=4, conditions=["skill"])
+        begun = time.monotonic()
+        with running(file, err=err) as process:
+            # one question of each skill goes alone and is told to wait; two wait for them
+            until(lambda: server.log["POST /v1/messages 429"] == 2)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
+        assert time.monotonic() - begun < 90
+        assert server.log["POST /v1/messages 200"] == 0
+    told = err.read_text()
+    assert "finishing 4 under way; Ctrl-C again gives them up" in told
+    assert "interrupted" in told and "Traceback" not in told
+    # what was asked failed; what had not been asked left nothing
+    found = RunStore(tmp_path / "runs" / "one").table("attempts").to_pylist()
+    assert [row["status"] for row in found] == ["error"] * 2
+
+
+PROGRAM = """
+import os, pathlib, sys, time
+folder = pathlib.Path({folder!r})
+(folder / f"pid-{{os.getpid()}}").touch()
+while not (folder / "go").exists():
+    time.sleep(0.05)
+print("An answer.")
+"""
+
+
+@pytest.mark.parametrize("n_signals", [1, 2])
+def test_sigterm_is_taken_as_ctrl_c_and_leaves_no_program_behind(tmp_path, n_signals):
+    code, err = PROGRAM.format(folder=str(tmp_path)), tmp_path / "err"
+    agents = [{"kind": "cli", "name": "it", "command": [sys.executable, "-c", code]}]
+    file = study(tmp_path, agents=agents, concurrency=2)
+    with running(file, err=err) as process:
+        until(lambda: len(list(tmp_path.glob("pid-*"))) == 2)
+        process.send_signal(signal.SIGTERM)
+        until(lambda: "finishing 2 under way" in err.read_text())
+        if n_signals == 2:
+            process.send_signal(signal.SIGTERM)
+        else:
+            (tmp_path / "go").touch()
+        assert process.wait(60) == 130
+    pids = [int(path.name.removeprefix("pid-")) for path in tmp_path.glob("pid-*")]
+    assert len(pids) == 2  # no third one was started
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    n_kept = len(ok_cells(RunStore(tmp_path / "runs" / "one")))
+    assert n_kept == (2 if n_signals == 1 else 0)
 
 
 def test_a_study_file_is_checked_before_money_is_spent(tmp_path, monkeypatch, capfd):

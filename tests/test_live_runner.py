@@ -369,10 +369,11 @@ def test_it_runs_inside_a_running_event_loop(store):
 
 
 @pytest.mark.parametrize("in_loop", [False, True])
-def test_ctrl_c_waits_for_what_is_paid_and_leaves_a_study_that_goes_on(store, in_loop):
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_waits_for_what_is_paid_and_leaves_a_study_that_goes_on(store, in_loop, sign, capfd):
     def strike(number, _):
         if number == 8:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), sign)
         return "ok"
 
     async def cell():
@@ -384,6 +385,8 @@ def test_ctrl_c_waits_for_what_is_paid_and_leaves_a_study_that_goes_on(store, in
                 asyncio.run(_plain_sigint(cell))
             else:
                 run(store, server, concurrency=4)
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+        assert "finishing 4 under way; Ctrl-C again gives them up" in capfd.readouterr().err
         n_paid = server.log["POST /v1/messages 200"]
         assert 8 <= n_paid < N_CELLS
         assert len(ok_cells(store)) == n_paid  # nothing that was paid for is lost
