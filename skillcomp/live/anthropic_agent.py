@@ -134,6 +134,11 @@ class AnthropicAgent:
             endpoint=urlsplit(base_url).hostname if base_url else None,
         )
 
+    @property
+    def retry(self) -> RetryPolicy:
+        """How often it is asked again, in batches too."""
+        return self._retry
+
     def client(self) -> anthropic.AsyncAnthropic:
         """Return the SDK's client of the running event loop, with its own retries off.
 

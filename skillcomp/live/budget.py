@@ -105,6 +105,14 @@ class Budget:
         self._under_way += 1
         return estimate
 
+    def hold(self, usd: float) -> float:
+        """Put aside what is under way already, whether it fits or not, and return it."""
+        if self.limit is None:
+            return 0.0
+        self._aside += usd
+        self._under_way += 1
+        return usd
+
     async def take(self, estimate: float) -> float | None:
         """Wait until an estimate fits and put it aside; None when it never will."""
         async with self._changed:
