@@ -146,6 +146,26 @@ def test_a_grader_below_the_gold_agreement_gives_status_2(tmp_path, monkeypatch,
             {"graders": [{"agent": {"kind": "cli", "command": ["a"]}, "style": "forsed"}]},
             r"graders\[0\].style: found 'forsed'; .*Did you mean 'forced'\?",
         ),
+        (
+            {"graders": ["claude-opus-5-5"]},
+            r"graders\[0\]: found 'claude-opus-5-5'; write "
+            r"\{agent: \{kind: anthropic, model: claude-opus-5-5\}\}\.",
+        ),
+        (
+            {"graders": [None]},
+            r"graders\[0\]: found None; write \{agent: \{kind: anthropic, model: ...\}\}\.",
+        ),
+        (
+            {"graders": [{"agent": "m"}]},
+            r"graders\[0\].agent: found 'm'; write \{kind: anthropic, model: m\}\.",
+        ),
+        (
+            {"agents": ["m", None]},
+            r"agents\[0\]: found 'm'; write \{kind: anthropic, model: m\}\. - line \d+: "
+            r"agents\[1\]: found None; write \{kind: anthropic, model: ...\}\.",
+        ),
+        ({"agents": "m"}, r"agents: found 'm'; write \[\{kind: anthropic, model: m\}\]\."),
+        ({"grading": 0.9}, r"grading: found 0.9; write \{min_gold_agreement: 0.9\}\."),
         ({"graders": [{"kind": "replay"}]}, r"graders\[0\].store: missing"),
         ({"grading": {"min_gold_agreement": 90}}, r"grading.min_gold_agreement: found 90; allowed"),
         ({"skills": ["skills/tide"]}, r"skills: there is nothing at .*Did you mean 'tides'\?"),
@@ -186,6 +206,13 @@ def test_every_mistake_is_told_at_once_and_no_secret_is_repeated(tmp_path):
         ("store: !!python/object/apply:os.system [ls]\n", "not YAML"),
         ("", "expected 'key: value' lines"),
         ("\ud800", "not UTF-8"),
+        (
+            "store: s\nbudget_usd: 1\nbudget_usd: 500\n",
+            "STUDY.yaml, line 3: 'budget_usd' is given twice; first in line 2",
+        ),
+        ("store: s\nagents:\n- kind: cli\n  kind: cli\n", "line 4: 'kind' is given twice"),
+        ("store: s\nagents: &all [*all]\n", "with its aliases written out it has more than"),
+        ("[" * 5000, "not YAML"),
     ],
 )
 def test_a_file_that_is_no_study_is_refused(tmp_path, monkeypatch, capfd, text, message):
@@ -195,6 +222,29 @@ def test_a_file_that_is_no_study_is_refused(tmp_path, monkeypatch, capfd, text, 
     with pytest.raises(AssertionError, match=message):
         raise AssertionError(" ".join(err.split()))
     assert code == 2
+
+
+@pytest.mark.parametrize("key", ["conditions", "agents", "graders", "placebo", "strange"])
+def test_aliases_that_grow_into_gigabytes_are_refused_at_once(tmp_path, key):
+    lines = ["a0: &a0 [" + "x," * 10 + "]"]
+    lines += [f"a{i}: &a{i} [{f'*a{i - 1},' * 10}]" for i in range(1, 10)]
+    file = tmp_path / "STUDY.yaml"
+    for value in ("*a9", "[{kind: *a9}]"):
+        file.write_text("\n".join([*lines, f"{key}: {value}", "store: s"]))
+        with pytest.raises(StudyError, match="aliases written out it has more than 1,048,576"):
+            read_study(file)
+
+
+def test_settings_may_be_shared_by_an_alias(tmp_path):
+    file = tmp_path / "STUDY.yaml"
+    file.write_text(
+        "store: s\nagents:\n- &one {kind: anthropic, model: m, effort: low}\n"
+        "- {<<: *one, name: again}\n"
+    )
+    assert [(a.name, a.effort) for a in read_study(file).agents] == [
+        (None, "low"),
+        ("again", "low"),
+    ]
 
 
 def test_files_that_are_not_there_are_told(tmp_path, monkeypatch, capfd):

@@ -26,11 +26,11 @@ from skillcomp.live.graders import ComprehensionGrader, Grader
 from skillcomp.live.prompts import Style
 from skillcomp.live.replay_grader import ReplayGrader
 from skillcomp.live.reply import Agent
+from skillcomp.live.strictyaml import line_of, read_yaml
 from skillcomp.records import Suite
 
 __all__ = ["StudyFile", "read_study"]
 
-MAX_BYTES = 1 << 20  # a study is a page of text
 _SECRET = re.compile(r"key|token|secret|password|credential", re.IGNORECASE)
 
 
@@ -123,8 +123,9 @@ class _ReplayGrader(_Strict):
 
 
 def _grader_kind(value: Any) -> str:
-    found = value.get("kind", "comprehension") if isinstance(value, dict) else value.kind
-    return str(found)
+    if isinstance(value, dict):
+        return str(value.get("kind", "comprehension"))
+    return str(getattr(value, "kind", "comprehension"))
 
 
 _GraderSpec = Annotated[
@@ -240,30 +241,11 @@ def read_study(path: Path) -> StudyFile:
     Raises
     ------
     StudyError
-        When it cannot be read, is not YAML, or does not fit: every fault with its line, what was
-        found, what is allowed and the nearest match. Values of keys that speak of secrets are not
-        repeated.
+        When it cannot be read, is not YAML, gives a key twice or a value that holds itself, or does
+        not fit: every fault with its line, what was found, what is allowed and the nearest match.
+        Values of keys that speak of secrets are not repeated.
     """
-    try:
-        data = path.read_bytes()
-        text = data.decode("utf-8-sig")
-    except OSError as cause:
-        raise StudyError(f"{path}: cannot be read ({cause.strerror}).") from cause
-    except UnicodeDecodeError as cause:
-        raise StudyError(f"{path}: not UTF-8.") from cause
-    if len(data) > MAX_BYTES:
-        raise StudyError(f"{path}: {len(data):,} bytes; a study may have at most {MAX_BYTES:,}.")
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        content = yaml.safe_load(text)
-    except yaml.MarkedYAMLError as cause:
-        mark = cause.problem_mark or cause.context_mark
-        line = f", line {mark.line + 1}" if mark else ""
-        raise StudyError(f"{path}{line}: not YAML ({cause.problem}).") from cause
-    except (yaml.YAMLError, ValueError, RecursionError) as cause:
-        raise StudyError(f"{path}: not YAML ({str(cause).splitlines()[0]}).") from cause
-    if not isinstance(content, dict):
-        raise StudyError(f"{path}: expected 'key: value' lines, as 'store: my-study'.")
+    content, node = read_yaml(path)
     try:
         if "folder" in content:
             raise StudyError(f"{path}: 'folder' is not a known key.")
@@ -279,7 +261,7 @@ def _faults(error: ValidationError, node: yaml.Node | None) -> Iterator[str]:
         # names of the members of a union are no places in the file
         loc = [part for part in fault["loc"] if not _is_tag(part, fault["loc"])]
         place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc).lstrip(".")
-        line = _line(node, loc)
+        line = line_of(node, loc)
         yield f"line {line}: {place}: {_told(fault, str(loc[-1]) if loc else '')}"
 
 
@@ -309,8 +291,26 @@ def _told(fault: Mapping[str, Any], key: str) -> str:
     if kind == "literal_error":
         words = re.findall(r"'([^']*)'", fault["ctx"]["expected"])
         return f"{found}allowed: {', '.join(words)}.{suggest(str(fault['input']), words)}"
+    if example := _example(kind, fault["loc"], fault["input"]):
+        return f"{found}write {example}."
     message = fault["msg"].removeprefix("Input should be ").removeprefix("Value should be ")
     return f"{found}allowed: {message}."
+
+
+def _example(kind: str, loc: tuple[Any, ...], value: Any) -> str | None:
+    """Return how what should stand at a place is written, where something of no use stands."""
+    in_list = kind == "list_type" and len(loc) == 1
+    if not (in_list or kind in ("model_type", "model_attributes_type")):
+        return None
+    if loc[0] == "grading":
+        return "{min_gold_agreement: 0.9}"
+    if loc[0] not in ("agents", "graders"):
+        return None
+    named = isinstance(value, str) and re.fullmatch(r"[\w.:/@-]{1,60}", value)
+    text = f"{{kind: anthropic, model: {value if named else '...'}}}"
+    if loc[0] == "graders" and loc[-1] != "agent":
+        text = f"{{agent: {text}}}"
+    return f"[{text}]" if in_list else text
 
 
 def _keys(loc: tuple[Any, ...]) -> list[str]:
@@ -328,22 +328,6 @@ def _keys(loc: tuple[Any, ...]) -> list[str]:
     if loc[0] == "graders" and named == ["replay"]:
         model = _ReplayGrader
     return [name for name in model.model_fields if name != "folder"]
-
-
-def _line(node: yaml.Node | None, loc: list[Any]) -> int:
-    for part in loc:
-        if isinstance(node, yaml.MappingNode):
-            found = [(k, v) for k, v in node.value if k.value == str(part)]
-            if not found:
-                break
-            key, value = found[-1]
-            # the line of the key, unless the value is a list or mapping to go down into
-            node = value if isinstance(value, yaml.CollectionNode) else key
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-            node = node.value[part]
-        else:
-            break
-    return node.start_mark.line + 1 if node is not None else 1
 
 
 def _short(value: Any) -> str:
