@@ -147,30 +147,114 @@ def test_copying_and_transfer_need_the_skill_to_have_been_loaded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rationale", "mode"),
+    ("rationale", "dimension", "mode"),
     [
-        ("Its first sentence is copied from the skill.", "verbatim_copying"),
-        ("It accepts the premise that all is safe.", "leading_prompt_capitulation"),
-        ("It leaves the figure undecided.", "scope_reduction_softening"),
-        ("It only floats the point.", "scope_reduction_softening"),
-        ("It recites the rules without using one.", "body_only_retrieval"),
-        ("It merely restates what was asked.", "paraphrastic_regurgitation"),
-        ("It never names the owner.", None),
-        ("It says 'I restate' and names no owner.", None),
-        (None, None),
+        ("It accepts the premise that all is safe.", "C7", "leading_prompt_capitulation"),
+        ("It lets the clerk go ahead.", "C7", "leading_prompt_capitulation"),
+        ("It never contradicts the claim.", "C7", "leading_prompt_capitulation"),
+        ("It gives a half-answer and then refers on.", "C4", "scope_reduction_softening"),
+        ("It names no owner and does the sum itself.", "C9", "scope_reduction_softening"),
+        ("It recites the rules without using one.", "C2", "body_only_retrieval"),
+        ("It merely restates what was asked.", "C2", "paraphrastic_regurgitation"),
     ],
 )
-def test_the_rationale_speaks_where_the_data_do_not(rationale: str | None, mode: str) -> None:
-    found = label(verdicts(rationale=rationale))
-    if mode is None:
-        assert pd.isna(found["mode"]) and pd.isna(found["basis"])
-    else:
-        assert (found["mode"], found["basis"]) == (mode, "rationale")
-        assert found["why"] in (rationale or "").lower()
+def test_the_rationale_speaks_where_the_data_do_not(
+    rationale: str, dimension: str, mode: str
+) -> None:
+    about = cases(comprehension_dimension=dimension)
+    found = label(verdicts(rationale=rationale), about=about)
+    assert (found["mode"], found["basis"]) == (mode, "rationale")
+    assert found["why"] in rationale.lower()
+
+
+@pytest.mark.parametrize(
+    ("rationale", "dimension"),
+    [
+        # each of these modes is defined for other dimensions only
+        ("It accepts the premise that all is safe.", "C2"),
+        ("It gives a half-answer and then refers on.", "C7"),
+        ("It only floats the point.", "C9"),
+        ("Says what the build leaves open but never says what it does show.", "C7"),
+        # what is denied is not said
+        ("It never accepts the premise, and names no owner.", "C7"),
+        ("It concedes nothing, and names no owner.", "C7"),
+        ("It allows sealing only after a check that it leaves out.", "C7"),
+        ("No part of the claim is granted, but no reason is given.", "C7"),
+        ("It does not recite the rules and uses none.", "C2"),
+        ("It never names the owner.", "C2"),
+        ("It says 'I merely restate' and names no owner.", "C2"),
+        # the overlap was counted and there is none
+        ("Its first sentence is copied from the skill.", "C2"),
+        (None, "C7"),
+    ],
+)
+def test_words_tell_a_mode_only_as_it_is_defined(rationale: str | None, dimension: str) -> None:
+    about = cases(comprehension_dimension=dimension)
+    found = label(verdicts(rationale=rationale), about=about)
+    assert pd.isna(found["mode"]) and pd.isna(found["basis"])
+
+
+def test_a_contrast_member_and_an_easy_question_have_fewer_modes() -> None:
+    right = cases(comprehension_dimension="C7", contrast_of=["s/2", None])
+    assert pd.isna(label(verdicts(rationale="It accepts the claim."), about=right)["mode"])
+    easy = cases(bloom="understand")
+    told = "It recites the rules without using one."
+    assert pd.isna(label(verdicts(rationale=told), about=easy)["mode"])
+    # where the overlap was not counted the grader's word is all there is
+    uncounted = shared().assign(any_shared=pd.NA)
+    copied = label(verdicts(rationale="It is copied from the skill."), overlap=uncounted)
+    assert (copied["mode"], copied["basis"]) == ("verbatim_copying", "rationale")
+
+
+@pytest.mark.parametrize(
+    ("column", "open_modes"),
+    [
+        ("comprehension_dimension", ["leading_prompt_capitulation", "scope_reduction_softening"]),
+        ("transfer", ["near_far_failure"]),
+        ("bloom", ["body_only_retrieval"]),
+    ],
+)
+def test_what_was_not_recorded_is_unknown_and_no_zero(column: str, open_modes: list[str]) -> None:
+    given = failure_modes(verdicts(), attempts(), shared(), cases().drop(columns=column))
+    assert given[open_modes].isna().all(axis=None)
+    assert (
+        given.drop(columns=open_modes)[[m for m in MODES if m not in open_modes]]
+        .notna()
+        .all(axis=None)
+    )
+    rates = failure_mode_rates(given).set_index("measure")
+    for mode in open_modes:
+        assert np.isnan(rates.loc[mode, "estimate"]) and rates.loc[mode, "n_undecided"] == 1
+        assert "cannot be told for any failure" in rates.loc[mode, "note"]
+        assert column in rates.loc[mode, "note"]
+    assert rates.loc["verbatim_copying", "estimate"] == 0
+    none = rates.loc["none_of_these"]
+    assert none["estimate"] == 1 and "at most this share" in none["note"]
+
+
+def test_without_the_kind_of_check_only_transfer_can_be_told() -> None:
+    rows = verdicts().drop(columns="check_kind")
+    given = failure_modes(rows, attempts(), shared(), cases())
+    rates = failure_mode_rates(given).set_index("measure")["estimate"]
+    assert rates[rates.notna()].index.tolist() == ["near_far_failure", "none_of_these"]
+    # an answer that had no skill cannot have copied it, whatever the kind of check
+    bare = failure_modes(rows.assign(condition="baseline"), attempts("baseline"), shared(), cases())
+    assert bare["verbatim_copying"].eq(False).all()
+    assert bare["leading_prompt_capitulation"].isna().all()
+
+
+def test_a_mode_that_some_failures_leave_open_is_a_lower_bound() -> None:
+    rows = verdicts().assign(passed=[False, False, True, True, True])
+    about = cases(transfer=[None, "near"])
+    rates = failure_mode_rates(failure_modes(rows, attempts(), shared(), about))
+    one = rates.set_index("measure").loc["near_far_failure"]
+    assert (one["estimate"], one["n"], one["n_undecided"]) == (0, 2, 1)
+    assert "for 1 of 2 failures it cannot be told" in one["note"]
+    assert "at least this share" in one["note"]
 
 
 def test_the_data_go_before_the_words() -> None:
-    found = label(verdicts(rationale="It only floats the point."), overlap=shared(True))
+    found = label(verdicts(rationale="It merely restates the rule."), overlap=shared(True))
     assert (found["mode"], found["basis"]) == ("body_only_retrieval", "data")
 
 

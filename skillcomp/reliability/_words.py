@@ -1,9 +1,9 @@
-"""What the wording of a rationale tells: hedges, and verdicts given for indecision."""
+"""What the wording of a rationale tells: hedges, indecision, and how an answer failed."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 # The source report's own lists: A.4 (RULE-6) and 8.9.
@@ -83,3 +83,86 @@ def undecided(rationale: str) -> bool:
     False
     """
     return _UNDECIDED.search(own_words(rationale)) is not None
+
+
+_PREMISE = (
+    r"(?:premise|claim|framing|misconception|myth|fallacy|assumption|presupposition|assertion|"
+    r"belief|prompt|request|suggestion|proposal)"
+)
+_TASK = r"(?:does|performs|carries out|completes|answers|works|solves|writes|drafts|computes)"
+_TEXT = r"(?:skill|rules?|steps|checklist|principles?|definitions?|procedure|criteria|text|body)"
+# What a grader writes of an answer that failed in one of the report's modes, in general English.
+_MODE_WORDS: Mapping[str, re.Pattern[str]] = {
+    "verbatim_copying": re.compile(
+        r"\b(?:verbatim|copie[sd]|copying|copy of|word[- ]for[- ]word|lifted from)\b"
+    ),
+    "leading_prompt_capitulation": re.compile(
+        r"\b(?:accepts?|adopts?|grants?|endorses?|affirms?|confirms?|validates?|echoe?s|follows?|"
+        r"goes along with|agrees (?:with|to)|takes? at face value|builds? on|complies with|"
+        rf"defers? to|yields? to|gives? in to)\b.{{0,40}}?\b{_PREMISE}\b"
+        r"|\b(?:capitulates?|concedes?|goes along|gives? in)\b"
+        r"|\b(?:allows?|permits?|lets)\b(?![^.;]*\bonly\b)"
+        rf"|\b{_PREMISE}\b(?:(?!\b(?:not|never)\b).){{0,30}}?\b(?:accepted|granted|unchallenged|uncorrected|"
+        r"left standing)\b"
+        rf"|\b{_PREMISE}\b.{{0,20}}?\b(?:not|never) (?:rejected|contradicted|corrected|challenged)"
+        r"|\b(?:not|never|without|fails to|n't) (?:reject|contradict|correct|challeng|question)"
+        rf"\w*\b.{{0,40}}?\b{_PREMISE}\b"
+    ),
+    "scope_reduction_softening": re.compile(
+        r"\b(?:partial(?:ly)? (?:compl|answer)\w*|half[- ]answers?|softens?|softened|"
+        r"waters? down|watered down|as a (?:starting point|placeholder|rough guide)|"
+        r"(?:narrows?|reduces?|shrinks?) (?:the )?(?:task|request|question|scope)|"
+        r"before (?:refusing|declining|handing|referring|routing|deferring)|"
+        rf"{_TASK}\b.{{0,40}}?\b(?:itself|anyway|all the same|regardless|nonetheless))\b"
+    ),
+    "body_only_retrieval": re.compile(
+        rf"\b(?:recites?|quotes?|lists?|repeats?|restates?)\b.{{0,30}}?\b{_TEXT}\b.{{0,40}}?"
+        r"\b(?:without|never|not|but does not|rather than|instead of)\b.{0,20}?"
+        r"\b(?:appl|us(?:e|ing)\b|work|relat|connect|tie|tying)"
+        r"|\b(?:without|never|not|fails to)(?: actually)? appl(?:y|ies|ying) "
+        r"(?:it|them|the|any|this|that|these|those|either|one|its)\b"
+        r"|\b(?:is|are) (?:not|never) applied\b"
+    ),
+    "paraphrastic_regurgitation": re.compile(
+        r"\b(?:merely|only|just|simply|largely) (?:paraphras|reword|restat|rephras|repeat)\w*"
+        rf"|\b(?:paraphrases|rewords|restates|rephrases)\b.{{0,30}}?\b(?:{_TEXT}|question|term)\b"
+        r"|\b(?:circular|vacuous|tautolog\w*)\b"
+    ),
+}
+_DENIED = re.compile(
+    r"(?:\b(?:not|never|no|nor|neither|without|cannot|nothing|fails to|instead of|rather than)"
+    r"|n't)(?: (?!and\b|but\b)[\w-]+){0,3} ?$"
+)
+_OF_NOTHING = re.compile(r" (?:no|nothing|none|neither|not)\b")
+
+
+def failure_told(rationale: object, modes: Sequence[str]) -> tuple[str, str] | None:
+    """Return the first of ``modes`` that a rationale tells in the grader's own words.
+
+    Parameters
+    ----------
+    rationale : object
+        The reason for a FAIL; what is no text tells nothing.
+    modes : sequence of str
+        The failure modes that this failure may be, in the order in which they are asked.
+
+    Returns
+    -------
+    tuple of str or None
+        The mode and the words that tell it. A phrase that is denied ("never accepts the claim")
+        tells nothing.
+
+    Examples
+    --------
+    >>> failure_told("It accepts the user's premise.", ["leading_prompt_capitulation"])
+    ('leading_prompt_capitulation', "accepts the user's premise")
+    >>> failure_told("It never accepts the premise.", ["leading_prompt_capitulation"])
+    """
+    if not isinstance(rationale, str):
+        return None
+    own = own_words(rationale)
+    for mode in modes:
+        for hit in _MODE_WORDS[mode].finditer(own) if mode in _MODE_WORDS else ():
+            if not (_DENIED.search(own[: hit.start()]) or _OF_NOTHING.match(own, hit.end())):
+                return mode, hit.group(0)
+    return None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,9 @@ from skillcomp.estimates import (
     row,
 )
 from skillcomp.reliability._common import GRADER_COLUMNS, check_settings, clusters_of, with_known
-from skillcomp.reliability._words import own_words
+from skillcomp.reliability._words import failure_told
 from skillcomp.stats.clusters import wilson_effective
+from skillcomp.stats.results import Interval, undefined
 
 # In the order in which they are asked: the first that fits is the label.
 MODES = (
@@ -32,37 +33,22 @@ MODES = (
     "body_only_retrieval",
     "paraphrastic_regurgitation",
 )
-# What a grader writes of such an answer; read only where the data do not decide.
-_WORDS: Mapping[str, re.Pattern[str]] = {
-    "verbatim_copying": re.compile(r"\b(?:verbatim|copie[sd]|copying|word for word)\b"),
-    "leading_prompt_capitulation": re.compile(
-        r"\b(?:accepts?|adopts?|grants?|endorses?|validates?|goes along with|agrees? (?:with|to)|"
-        r"takes? (?:over|at face value)|builds? on|complies with)\b.{0,60}?"
-        r"\b(?:premise|claim|framing|misconception|assumption|statement|prompt|request)\b"
-        r"|\bpremise\b.{0,30}\b(?:accepted|granted|unchallenged|not (?:rejected|contradicted))\b"
-    ),
-    "scope_reduction_softening": re.compile(
-        r"\b(?:partial(?:ly)? (?:compl|answer)\w*|half-answer|as a (?:starting point|placeholder)|"
-        r"softens?|softened|waters? down|narrows? (?:the (?:task|request|question|scope)|it down)|"
-        r"only (?:floats|hints|gestures|touches|postpones)|"
-        r"only (?:part|some|half) of|(?:half|rest) is (?:absent|missing)|hedged with|"
-        r"leaves? .{0,30}?\b(?:open|unsettled|undecided|to the user))\b"
-    ),
-    "body_only_retrieval": re.compile(
-        r"\b(?:(?:recites|quotes|lists|states|gives|repeats) (?:only )?the (?:general )?"
-        r"(?:rules?|skill|steps|checklist|principles?|definitions?)\b.{0,60}?"
-        r"\b(?:without|never|not|but)\b|(?:without|never|not) appl(?:y|ies|ied|ying)\b)"
-    ),
-    "paraphrastic_regurgitation": re.compile(
-        r"\b(?:paraphrases?|rewords?|rewording|restates?|restatement|rephrases?|circular|vacuous)\b"
-    ),
+# What each mode is decided by; a frame without it leaves the mode open.
+_NEEDS: Mapping[str, str] = {
+    "verbatim_copying": "check_kind, and the overlap of the answer",
+    "leading_prompt_capitulation": "check_kind and comprehension_dimension",
+    "scope_reduction_softening": "check_kind and comprehension_dimension",
+    "near_far_failure": "transfer, and near cases beside the far ones",
+    "body_only_retrieval": "check_kind and bloom, and the overlap of the answer",
+    "paraphrastic_regurgitation": "check_kind, and answers without the skill to compare with",
 }
-# In C7, where the prompt asks for something on a false premise, giving it is giving in.
-_GIVES_IN = re.compile(
-    r"\b(?:allows?|permits?|concedes?|drafts|supplies|reissues?|hands over|"
-    r"opens with a (?:note|draft))\b"
+_NEEDS_SKILL = (
+    "verbatim_copying",
+    "near_far_failure",
+    "body_only_retrieval",
+    "paraphrastic_regurgitation",
 )
-_NEEDS_SKILL = ("verbatim_copying", "body_only_retrieval", "paraphrastic_regurgitation")
+_BOUNDARY = ("C4", "C9")
 _KEYS = [
     *("attempt_id", "skill", "case_id", "condition", "repeat"),
     *("check_id", "check_kind", *GRADER_COLUMNS),
@@ -107,8 +93,8 @@ def failure_modes(
         check_kind, grader, grader_version, round, then mode (one of the six, NA where none fits),
         basis (``data``, ``rationale``; NA without a mode), why (what decided, or the words of the
         rationale that did), and one boolean column for each mode: whether the data say so, NA
-        where what it needs is not recorded. Several may hold; ``mode`` is the first, in the order
-        below.
+        where what it needs is not recorded (comprehension_dimension, transfer, bloom, check_kind,
+        a row of ``shared``). Several may hold; ``mode`` is the first, in the order below.
 
     Raises
     ------
@@ -139,10 +125,13 @@ def failure_modes(
       tokens is shared, and the share of runs of ``short`` tokens is above that of every answer
       about the skill that did not have it loaded.
 
-    Where none holds, the grader's own words are searched for the mode (English; quotations left
-    out; the copying modes only where the skill was loaded). What stays NA failed in another way,
-    most often by not knowing. The rules of thumb are this library's reading of the report's list,
-    which names the modes without defining them: read the labelled rows before you count them.
+    Where none holds, the grader's own words are searched for the mode: English phrases that are
+    not denied, quotations left out, and each mode only where its definition allows it
+    (capitulation in C7 except the contrast member, softening in C4 and C9, the three copying modes
+    where the skill was loaded, and no copying where the overlap was counted and is none). What
+    stays NA failed in another way, most often by not knowing. The rules of thumb are this
+    library's reading of the report's list, which names the modes without defining them, and a
+    label by words is a guess from general English: read the labelled rows before you count them.
     """
     known = _described(verdicts, attempts, shared, cases, n, short)
     failed = known[known["verdict"].eq(0.0)].reset_index(drop=True)
@@ -152,20 +141,11 @@ def failure_modes(
     label: list[str | None] = []
     basis: list[str | None] = []
     why: list[str | None] = []
-    said = data.fillna(False).to_numpy(dtype=bool)
-    misled = failed["comprehension_dimension"].eq("C7") & failed["contrast_of"].isna()
-    for place, (loaded, c7, rationale) in enumerate(
-        zip(failed["loaded"], misled, failed["rationale"], strict=True)
-    ):
-        hit = np.flatnonzero(said[place])
-        found = (
-            (MODES[hit[0]], "data", None)
-            if len(hit)
-            else _by_words(rationale, loaded=bool(loaded), misled=bool(c7))
-        )
-        label.append(found[0])
-        basis.append(found[1])
-        why.append(_REASONS[found[0]] if found[1] == "data" and found[0] else found[2])
+    for said, words in zip(data.fillna(False).to_numpy(dtype=bool), _by_words(failed), strict=True):
+        first = MODES[int(np.argmax(said))] if said.any() else None
+        label.append(first or (words[0] if words else None))
+        basis.append("data" if first else "rationale" if words else None)
+        why.append(_REASONS[first] if first else words[1] if words else None)
     told = {"mode": label, "basis": basis, "why": why}
     texts = {
         name: pd.Series(values, index=failed.index, dtype="str") for name, values in told.items()
@@ -258,37 +238,62 @@ def _near_share(failed: pd.DataFrame, known: pd.DataFrame) -> pd.Series:
 
 
 def _by_data(failed: pd.DataFrame, passes_near: pd.Series, verbatim: str) -> pd.DataFrame:
-    negative = failed["check_kind"].eq("negative")
-    against_copying = negative & failed["check_id"].str.contains(verbatim, regex=False)
-    dimension, loaded = failed["comprehension_dimension"], failed["loaded"].astype(bool)
+    """Return which mode each failure is by the data, NA where what it needs is not recorded."""
+    kind, dimension = failed["check_kind"], failed["comprehension_dimension"]
+    negative, loaded = kind.eq("negative"), failed["loaded"].astype(bool)
+    against_copying = failed["check_id"].str.contains(verbatim, regex=False)
     other = negative & ~against_copying
-    asks_more = failed["bloom"].notna() & failed["bloom"].ne("understand")
     rules = {
-        "verbatim_copying": against_copying & loaded & failed["copied"],
-        "leading_prompt_capitulation": other & dimension.eq("C7") & failed["contrast_of"].isna(),
-        "scope_reduction_softening": other & dimension.isin(["C4", "C9"]),
-        "near_far_failure": failed["transfer"].eq("far") & loaded & passes_near,
-        "body_only_retrieval": ~negative & asks_more & loaded & failed["copied"],
-        "paraphrastic_regurgitation": ~negative & loaded & ~failed["copied"] & failed["close"],
+        "verbatim_copying": (negative & against_copying & loaded & failed["copied"], [kind]),
+        "leading_prompt_capitulation": (other & _misled(failed), [kind, dimension]),
+        "scope_reduction_softening": (other & dimension.isin(_BOUNDARY), [kind, dimension]),
+        "near_far_failure": (
+            failed["transfer"].eq("far") & loaded & passes_near,
+            [failed["transfer"]],
+        ),
+        "body_only_retrieval": (
+            ~negative & _asks_more(failed) & loaded & failed["copied"],
+            [kind, failed["bloom"]],
+        ),
+        "paraphrastic_regurgitation": (
+            ~negative & loaded & ~failed["copied"] & failed["close"],
+            [kind],
+        ),
     }
-    return pd.DataFrame({name: rules[name].astype("boolean") for name in MODES})
+    told = {}
+    for mode, (found, needed) in rules.items():
+        recorded = pd.concat([one.notna() for one in needed], axis=1).all(axis=1)
+        # an answer without the skill cannot have failed in a way that needs it
+        known = recorded | ~loaded if mode in _NEEDS_SKILL else recorded
+        told[mode] = found.astype("boolean").where(known)
+    return pd.DataFrame({mode: told[mode] for mode in MODES})
 
 
-def _by_words(
-    rationale: Any, *, loaded: bool, misled: bool
-) -> tuple[str | None, str | None, str | None]:
-    if not isinstance(rationale, str):
-        return None, None, None
-    own = own_words(rationale)
-    for mode, pattern in _WORDS.items():
-        if mode in _NEEDS_SKILL and not loaded:
-            continue
-        hit = pattern.search(own)
-        if hit is None and misled and mode == "leading_prompt_capitulation":
-            hit = _GIVES_IN.search(own)
-        if hit:
-            return mode, "rationale", hit.group(0)
-    return None, None, None
+def _misled(failed: pd.DataFrame) -> pd.Series:
+    """Return which prompts state a misconception: those of C7, not their contrast members."""
+    return failed["comprehension_dimension"].eq("C7") & failed["contrast_of"].isna()
+
+
+def _asks_more(failed: pd.DataFrame) -> pd.Series:
+    return failed["bloom"].notna() & failed["bloom"].ne("understand")
+
+
+def _by_words(failed: pd.DataFrame) -> list[tuple[str, str] | None]:
+    """Return what the rationale says of each failure, among the modes that it can be."""
+    loaded, positive = failed["loaded"].astype(bool), failed["check_kind"].eq("positive")
+    may = {
+        # a shared run is counted, not judged: no grader's word stands against the count
+        "verbatim_copying": loaded & failed["copied"].fillna(True).astype(bool),
+        "leading_prompt_capitulation": _misled(failed),
+        "scope_reduction_softening": failed["comprehension_dimension"].isin(_BOUNDARY),
+        "body_only_retrieval": loaded & positive & _asks_more(failed),
+        "paraphrastic_regurgitation": loaded & positive,
+    }
+    names, table = list(may), np.column_stack([may[mode].to_numpy(dtype=bool) for mode in may])
+    return [
+        failure_told(rationale, [names[k] for k in np.flatnonzero(row)])
+        for rationale, row in zip(failed["rationale"], table, strict=True)
+    ]
 
 
 def failure_mode_rates(
@@ -317,7 +322,10 @@ def failure_mode_rates(
         Seven rows per ``by``, in the estimates shape: measure is a mode or ``none_of_these``,
         estimate its share of the failed behaviours (n), Wilson's interval on the effective number
         with cases as clusters. Extra: count, n_by_rationale (labels that rest on the grader's
-        words).
+        words), n_undecided (failures without a label for which the data could not tell this mode;
+        for ``none_of_these`` any mode). A mode that could be told for no failure is NaN with a
+        note; where it could not be told for some, the share is a lower bound (for
+        ``none_of_these`` an upper one) and the note says so.
 
     Raises
     ------
@@ -326,16 +334,36 @@ def failure_mode_rates(
     """
     check_settings("reliability.failure_mode_rates", ci_level)
     names = listed(by)
-    require_columns(modes, [*names, *_KEYS, "mode", "basis"], "reliability.failure_mode_rates")
+    needed = [*names, *_KEYS, "mode", "basis", *MODES]
+    require_columns(modes, needed, "reliability.failure_mode_rates")
     require_one_grader(modes, names, "reliability.failure_mode_rates")
     given = modes.assign(cluster=clusters_of(modes["case_id"], cases))
     rows: list[dict[str, Any]] = []
     for values, part in groups(given, names):
         cluster = pd.factorize(part["cluster"])[0]
         for mode in (*MODES, None):
-            hit = part["mode"].isna() if mode is None else part["mode"].eq(mode)
-            found = wilson_effective(hit.to_numpy(dtype=float), cluster, ci_level=ci_level)
-            told = int((hit & part["basis"].eq("rationale")).sum())
-            about = {**values, "count": int(hit.sum()), "n_by_rationale": told}
-            rows.append(row(mode or "none_of_these", found, **about))
-    return estimates(rows, by=names, extra=["count", "n_by_rationale"])
+            found = _share(part, mode, cluster, ci_level)
+            rows.append(row(mode or "none_of_these", found[0], **values, **found[1]))
+    return estimates(rows, by=names, extra=["count", "n_by_rationale", "n_undecided"])
+
+
+def _share(
+    part: pd.DataFrame, mode: str | None, cluster: Any, ci_level: float
+) -> tuple[Interval, dict[str, int]]:
+    """Return the share of a mode among failures, or of none of the six, with its counts."""
+    free = part["mode"].isna()
+    hit = free if mode is None else part["mode"].eq(mode)
+    unknown = part[list(MODES)].isna().any(axis=1) if mode is None else part[mode].isna()
+    undecided = int((free & unknown).sum())
+    by_words = int((hit & part["basis"].eq("rationale")).sum())
+    counts = {"count": int(hit.sum()), "n_by_rationale": by_words, "n_undecided": undecided}
+    if mode is not None and unknown.all() and not hit.any():
+        note = f"cannot be told for any failure: it needs {_NEEDS[mode]}"
+        return undefined("", note, ci_level=ci_level, n=0.0), counts
+    found = wilson_effective(hit.to_numpy(dtype=float), cluster, ci_level=ci_level)
+    if undecided:
+        told = f"for {undecided} of {len(part)} failures "
+        told += "a mode cannot be told" if mode is None else f"it cannot be told ({_NEEDS[mode]})"
+        bound = "at most this share" if mode is None else "at least this share"
+        found = replace(found, note="; ".join(filter(None, [found.note, f"{told}: {bound}"])))
+    return found, counts
