@@ -112,7 +112,8 @@ class ComprehensionGrader:
     version : str, optional
         Pins the prompt: the first digits of the version that a study was begun with.
     name : str, optional
-        The label in the frames; style and agent when not given.
+        The label in the frames; style and agent when not given. A study keeps one model and one
+        set of the agent's settings under a name.
     overlap_n : int, default 6
         Length in content tokens of a shared run that counts as copied.
 
@@ -214,9 +215,19 @@ class ComprehensionGrader:
         """
         answer = _answer(attempt, case, skill)
         item = item or blind({attempt.attempt_id: 1}, seed=0)[0].item
-        overlap = self.overlap(answer, case, skill)
         if not case.checks:
             return Grading(())
+        replies, judged, problems = await self._ask(answer, case, skill, item)
+        common = {"attempt_id": attempt.attempt_id, "round": round, "batch": batch, "item": item}
+        verdicts = self._verdicts(case, replies, judged, common, order)
+        return Grading(verdicts, tuple(replies), tuple(problems), gives_condition_away(answer))
+
+    async def _ask(
+        self, answer: str, case: Case, skill: Skill, item: str
+    ) -> tuple[list[Reply], Mapping[str, Judged], list[str]]:
+        """Return all replies, what the last one judges, and which rules it breaks."""
+        overlap = self.overlap(answer, case, skill)
+        schema = reply_schema(self.style)
         judged: Mapping[str, Judged] = {}
         problems: list[str] = []
         replies: list[Reply] = []
@@ -231,11 +242,9 @@ class ComprehensionGrader:
                 overlap_n=self._n,
                 problems=problems,
             )
-            schema = reply_schema(self.style)
             replies.append(await self.agent.ask(prompt.user, system=prompt.system, schema=schema))
             if replies[-1].status not in ("ok", "truncated"):
-                problems = []
-                break
+                return replies, judged, []
             judged, problems = judge(
                 replies[-1].answer or "",
                 style=self.style,
@@ -244,9 +253,7 @@ class ComprehensionGrader:
                 answer=answer,
                 overlap=overlap,
             )
-        common = {"attempt_id": attempt.attempt_id, "round": round, "batch": batch, "item": item}
-        verdicts = self._verdicts(case, replies, judged, common, order)
-        return Grading(verdicts, tuple(replies), tuple(problems), gives_condition_away(answer))
+        return replies, judged, problems
 
     def _verdicts(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +18,9 @@ from skillcomp.live.gold import PREFIX, GoldAnswer, check_least, gold_answers
 from skillcomp.live.graders import Grader, GraderWarning, family_warning
 from skillcomp.live.gradework import GradeOptions, GradeWork, Item
 from skillcomp.live.loop import run_sync
+from skillcomp.live.pins import pin_graders, require_unedited
 from skillcomp.live.status import status
+from skillcomp.records import Suite
 
 __all__ = ["grade", "regrade"]
 
@@ -76,7 +78,8 @@ def grade(
     GraderError
         When the agreement with gold is too low; no answer of the study has been graded then.
     StudyError
-        When nothing can be graded, or an argument is not allowed.
+        When nothing can be graded, an argument is not allowed, a suite or skill was edited inside
+        the store, or a grader has another model or other settings than its verdicts in this store.
     StoreError
         When another process writes to the store; it is named.
     AgentError
@@ -93,10 +96,14 @@ def grade(
     Every reply of a grader is in the table ``replies`` before it is looked at, the malformed ones
     too. A malformed or refused grading is final and gives verdicts that say so; one that ended in
     an error gives none and is tried again at the next start.
+
+    A grader is its name and version, in all rounds; the table ``graders`` keeps the model and the
+    settings behind it.
     """
     _check(store, graders, round)
     answers = gold_answers(store.suites.values(), gold)
     check_least(min_gold_agreement, answers)
+    require_unedited(store, _suites_of(store, {answer.case_id for answer in answers}))
     limits = BatchLimits() if batch is True else batch or None
     if limits:
         for grader in graders:
@@ -107,6 +114,7 @@ def grade(
             warnings.warn(told, GraderWarning, stacklevel=2)
     options = GradeOptions(round, min_gold_agreement, seed, concurrency, limits, progress)
     with store.writer():
+        pin_graders(store, graders, round)
         spent = _spent(store)
         for grader in graders:
             one = GradeWork(store, grader, _gradable(store), answers, options)
@@ -185,6 +193,13 @@ def _check(store: RunStore, graders: Sequence[Grader], round: int) -> None:
     for row in store.table("attempts").column("attempt_id").to_pylist():
         if row.startswith(PREFIX):
             raise GraderError(f"attempt '{row}': names that begin with '{PREFIX}' are reserved.")
+    skills = set(store.table("attempts").column("skill").unique().to_pylist())
+    require_unedited(store, [one for one in store.suites.values() if one.skill in skills])
+
+
+def _suites_of(store: RunStore, cases: Collection[str]) -> list[Suite]:
+    found = store.suites.values()
+    return [suite for suite in found if any(case.case_id in cases for case in suite.cases)]
 
 
 def _spent(store: RunStore) -> float:

@@ -13,6 +13,7 @@ from skillcomp.errors import StudyError
 from skillcomp.io.store import RunStore
 from skillcomp.live.arms import Arm, Text, settle_arms
 from skillcomp.live.budget import PAID
+from skillcomp.live.pins import require_unedited
 from skillcomp.live.prompts import agent_version
 from skillcomp.live.reply import Agent
 from skillcomp.records import Case, Record, Suite
@@ -134,9 +135,11 @@ def make_plan(
     Raises
     ------
     StudyError
-        When something is missing, or differs from what the study was begun with.
+        When something is missing, or differs from what the study was begun with: a suite or skill
+        that was edited inside the store too.
     """
     _check(store, suites, agents, repeats)
+    require_unedited(store, suites)
     recorded = {(arm.skill, arm.condition): arm for arm in map(_as(Arm), store.records("arms"))}
     skills = list(dict.fromkeys(suite.skill for suite in suites))
     arms = settle_arms(

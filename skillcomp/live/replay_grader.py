@@ -9,6 +9,7 @@ from skillcomp.errors import GraderError, suggest
 from skillcomp.io.store import RunStore
 from skillcomp.live.checking import gives_condition_away
 from skillcomp.live.graders import Grading
+from skillcomp.live.reply import settings_json
 from skillcomp.records import Attempt, Case, Skill, Verdict
 
 __all__ = ["ReplayGrader"]
@@ -81,6 +82,7 @@ class ReplayGrader:
         self.model: str | None = rows[0]["grader_model"]
         self.family: str | None = rows[0]["grader_family"]
         self.version: str | None = rows[0]["grader_version"]
+        self.settings = settings_json(replay=chosen, round=round)
         self._verdicts: dict[str, dict[str, dict[str, Any]]] = {}
         for row in rows:
             self._verdicts.setdefault(row["attempt_id"], {})[row["check_id"]] = row
