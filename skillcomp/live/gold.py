@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ __all__ = ["Agreement", "GoldAnswer", "agreement", "gold_answers", "passes"]
 
 KEY = "gold_answers"
 PREFIX = "gold/"  # of their attempt ids; nothing in a study begins with it
+_DIGITS = 8  # of the text's sha256
 
 
 class GoldAnswer(Record):
@@ -40,10 +42,16 @@ class GoldAnswer(Record):
     answer: str
     labels: dict[str, bool] = Field(min_length=1)
 
+    @property
+    def attempt_id(self) -> str:
+        """The name of its verdicts; another text under the same id has another."""
+        text = self.answer.encode("utf-8", "surrogatepass")
+        return f"{PREFIX}{self.case_id}/{self.id}@{sha256(text).hexdigest()[:_DIGITS]}"
+
     def attempt(self, skill: str) -> Attempt:
         """Return it as an attempt that a grader can be given; it is never stored as one."""
         return Attempt(
-            attempt_id=f"{PREFIX}{self.case_id}/{self.id}",
+            attempt_id=self.attempt_id,
             skill=skill,
             case_id=self.case_id,
             condition="gold",
@@ -204,7 +212,7 @@ def agreement(answers: Collection[GoldAnswer], verdicts: Iterable[Verdict]) -> A
     differing: list[str] = []
     for answer in answers:
         for name, label in answer.labels.items():
-            passed = said.get((f"{PREFIX}{answer.case_id}/{answer.id}", name))
+            passed = said.get((answer.attempt_id, name))
             n_missing += passed is None
             n += passed is not None
             n_agree += passed is label
