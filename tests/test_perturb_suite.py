@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 import skillcomp as sc
 from skillcomp.errors import SuiteError
 from skillcomp.io import lint_suite, read_suite, write_suite
-from skillcomp.live.perturb import perturbation_candidates, perturbation_table
+from skillcomp.live.perturb import (
+    PerturbationWarning,
+    perturbation_candidates,
+    perturbation_table,
+)
 from skillcomp.live.surface import move_dates
 from skillcomp.records import Case, Check, Skill, Suite
 
@@ -57,14 +61,29 @@ def test_one_mapping_is_applied_to_prompt_reasoning_and_behaviours():
 
 def test_the_copy_is_renamed_keeps_its_skill_and_records_where_it_comes_from():
     cases = (case_of(1, "Ines seals."), case_of(2, "Who seals?", contrast_of="tide/1"))
-    copy = sc.perturb_suite(suite_of(*cases), seed=7)
+    with pytest.warns(PerturbationWarning, match="1 of 2 prompts"):
+        copy = sc.perturb_suite(suite_of(*cases), seed=7)
     assert (copy.slug, copy.skill) == ("tide-perturbed-7", "tide")
     assert [c.case_id for c in copy.cases] == ["tide-perturbed-7/1", "tide-perturbed-7/2"]
     assert copy.cases[1].contrast_of == "tide-perturbed-7/1"
     record = copy.extra["perturbation"]
     assert (record["source"], record["source_sha256"], record["seed"]) == ("tide", "abc", 7)
     assert record["unchanged"] == ["tide-perturbed-7/2"]
-    assert sc.perturb_suite(suite_of(*cases), slug="mine").cases[0].case_id == "mine/1"
+    assert sc.perturb_suite(suite_of(cases[0]), slug="mine").cases[0].case_id == "mine/1"
+
+
+def test_prompts_that_stay_word_for_word_are_warned_about_with_what_could_be_changed():
+    suite = suite_of(
+        case_of(1, "Ines seals a cask."), case_of(2, "Who wrote the ledger?"), case_of(3, "Ines?")
+    )
+    with pytest.warns(PerturbationWarning) as caught:
+        sc.perturb_suite(suite, skill=skill_of("Who seals?"))
+    assert str(caught[0].message) == (
+        "perturb_suite: 1 of 3 prompts of 'tide-perturbed-0' are those of 'tide' word for word "
+        "(2). Give replacements=; words of the prompts that are not the skill's: ledger, wrote."
+    )
+    assert caught[0].filename == __file__
+    sc.perturb_suite(suite, replacements={"ledger": "letter"})  # every prompt: no warning
 
 
 def test_the_same_seed_gives_the_same_copy_and_seeds_differ():
@@ -225,7 +244,8 @@ def test_a_copy_that_breaks_a_rule_of_the_lint_is_refused():
 def test_the_table_names_every_place_and_the_prompts_without_a_change():
     case = case_of(1, "Ines and Ines.", "Says Ines.")
     suite = suite_of(case, case_of(2, "Nobody."))
-    copy = sc.perturb_suite(suite)
+    with pytest.warns(PerturbationWarning):
+        copy = sc.perturb_suite(suite)
     table = perturbation_table(suite, copy)
     assert table[["case_id", "n"]].values.tolist() == [
         ["tide-perturbed-0/1", 2],
@@ -248,7 +268,8 @@ def test_candidates_are_the_words_of_prompts_that_the_skill_has_not():
 @pytest.mark.parametrize("slug", ["lantern-escalation", "tidemark-reconciliation", "type-safety"])
 def test_the_pilots_suites_are_perturbed_without_a_new_finding_and_read_back(pilot, tmp_path, slug):
     suite, skill = pilot.suites[slug], pilot.skills[slug]
-    copy = sc.perturb_suite(suite, skill=skill, seed=3)
+    with pytest.warns(PerturbationWarning, match="1[0-9] of 14 prompts"):
+        copy = sc.perturb_suite(suite, skill=skill, seed=3)
     assert any(old.prompt != new.prompt for old, new in zip(suite.cases, copy.cases, strict=True))
     rules = [f.rule for f in lint_suite(copy, skill)]
     assert rules == [f.rule for f in lint_suite(suite.model_copy(update={"path": ""}), skill)]

@@ -6,6 +6,7 @@ published, with the same questions about other names, tells remembering from und
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -19,10 +20,14 @@ from skillcomp.live.surface import Change, find_changes, word_pattern
 from skillcomp.ngrams import tokenize
 from skillcomp.records import Case, Skill, Suite
 
-__all__ = ["perturb_suite", "perturbation_candidates", "perturbation_table"]
+__all__ = ["PerturbationWarning", "perturb_suite", "perturbation_candidates", "perturbation_table"]
 
 RECORD = "perturbation"  # key in ``Suite.extra``
 _SHOWN = 12  # candidates named in an error
+
+
+class PerturbationWarning(UserWarning):
+    """Prompts of a private copy are those of the public suite, word for word."""
 
 
 def perturb_suite(
@@ -71,6 +76,12 @@ def perturb_suite(
         all would change; or when the lint finds something in the copy that it did not find in the
         original.
 
+    Warns
+    -----
+    PerturbationWarning
+        When prompts stay as they are: on them a model can remember what it was trained on. Names
+        them, and words that could be changed.
+
     See Also
     --------
     perturbation_table : What changed, place by place.
@@ -113,14 +124,7 @@ def perturb_suite(
     name = checked_slug(slug or f"{suite.slug}-perturbed-{seed}", SuiteError)
     mapping = {change.found: change.replaced for change in changes}
     cases = tuple(_case(case, mapping, suite.slug, name) for case in suite.cases)
-    pairs = zip(suite.cases, cases, strict=True)
-    record = {
-        "source": suite.slug,
-        "source_sha256": suite.sha256,
-        "seed": seed,
-        "changes": [[c.kind, c.found, c.replaced] for c in changes],
-        "unchanged": [new.case_id for old, new in pairs if old.prompt == new.prompt],
-    }
+    record = _record(suite, cases, changes, seed)
     copy = suite.model_copy(
         update={
             "slug": name,
@@ -132,7 +136,22 @@ def perturb_suite(
         }
     )
     _check(suite, copy, skill)
+    if record["unchanged"]:
+        warnings.warn(_unchanged(suite, copy, skill), PerturbationWarning, stacklevel=2)
     return copy
+
+
+def _record(
+    suite: Suite, cases: tuple[Case, ...], changes: list[Change], seed: int
+) -> dict[str, Any]:
+    pairs = zip(suite.cases, cases, strict=True)
+    return {
+        "source": suite.slug,
+        "source_sha256": suite.sha256,
+        "seed": seed,
+        "changes": [[c.kind, c.found, c.replaced] for c in changes],
+        "unchanged": [new.case_id for old, new in pairs if old.prompt == new.prompt],
+    }
 
 
 def perturbation_table(original: Suite, perturbed: Suite) -> pd.DataFrame:
@@ -338,10 +357,27 @@ def _check(original: Suite, copy: Suite, skill: Skill | None) -> None:
         )
 
 
+def _unchanged(suite: Suite, copy: Suite, skill: Skill | None) -> str:
+    same = copy.extra[RECORD]["unchanged"]
+    shown = ", ".join(name.removeprefix(f"{copy.slug}/") for name in same)
+    return (
+        f"perturb_suite: {len(same)} of {len(suite.cases)} prompts of '{copy.slug}' are those of "
+        f"'{suite.slug}' word for word ({shown}). {_more(copy, skill, same)}"
+    )
+
+
 def _nothing(suite: Suite, skill: Skill | None) -> str:
-    words = perturbation_candidates(suite, skill=skill)["word"].tolist()[:_SHOWN]
     return (
         f"perturb_suite: suite '{suite.slug}' holds no name, code or date that a program can "
-        "change without changing an answer. Give replacements=; words of the prompts that are not "
-        f"the skill's: {', '.join(words)}."
+        f"change without changing an answer. {_more(suite, skill)}"
+    )
+
+
+def _more(suite: Suite, skill: Skill | None, cases: Collection[str] | None = None) -> str:
+    kept = [case for case in suite.cases if cases is None or case.case_id in cases]
+    part = suite.model_copy(update={"cases": tuple(kept)})
+    words = perturbation_candidates(part, skill=skill)["word"].tolist()[:_SHOWN]
+    return (
+        "Give replacements=; words of the prompts that are not the skill's: "
+        f"{', '.join(words) or 'none'}."
     )
