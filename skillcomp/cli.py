@@ -39,8 +39,9 @@ def check(
     from skillcomp.io.inspection import inspect
 
     wrong = False
-    for place in _named_by(path):
-        found = inspect(place)
+    places, skills = _named_by(path)
+    for place in places:
+        found = inspect(place, skills=skills)
         for one in found.findings:
             typer.echo(str(one))
         typer.echo(found.summary)
@@ -49,14 +50,17 @@ def check(
         raise typer.Exit(1)
 
 
-def _named_by(path: Path) -> list[Path]:
-    """Return the skills and suites that a STUDY.yaml names, or the path itself."""
+def _named_by(path: Path) -> tuple[list[Path], list[Path]]:
+    """Return what a STUDY.yaml names, or the path itself; then the skills that belong to it."""
     if path.suffix not in (".yaml", ".yml") or not path.is_file():
-        return [path]
+        return [path], []
     from skillcomp.live.studyfile import read_study
 
     file = read_study(path)
-    return [file.folder / one for one in (*file.skills, *file.suites)] or [file.folder / file.store]
+    store = file.folder / file.store
+    skills = [file.folder / one for one in file.skills]
+    places = [*skills, *(file.folder / one for one in file.suites)]
+    return places or [store], [*skills, *sorted(store.glob("skills/*/SKILL.md"))]
 
 
 @app.command()
@@ -104,6 +108,8 @@ def _parameters(given: list[str]) -> dict[str, object]:
         name, sign, text = one.partition("=")
         if not (sign and name.isidentifier()):
             raise StudyError(f"report: --set '{one}'; expected NAME=VALUE, such as GRADER=g1.")
+        if name in found:
+            raise StudyError(f"report: --set '{one}': {name} is given twice.")
         try:
             value = yaml.safe_load(text)
         except yaml.YAMLError:

@@ -120,6 +120,22 @@ def test_check_lints_a_suite_beside_its_skill(run, tmp_path):
     assert "4 errors, " in out.splitlines()[-1]
 
 
+@pytest.mark.parametrize("place", ["texts/type-safety", "study/skills/type-safety"])
+def test_check_of_a_study_lints_its_suites_beside_the_skills_that_it_names(run, tmp_path, place):
+    shutil.copytree(PILOT / "skills" / "type-safety", tmp_path / place)
+    cases = tmp_path / "cases"
+    cases.mkdir()
+    shutil.copy(PILOT / "suites" / "type-safety.json", cases)
+    study = tmp_path / "study.yaml"
+    named = "" if place.startswith("study/") else f"skills: [{place}]\n"
+    study.write_text(f"store: study\n{named}suites: [cases/type-safety.json]\n")
+    _, out, _ = run("check", study)
+    assert "suite 'type-safety': 14 cases" in out and "not at hand" not in out
+    shutil.rmtree(tmp_path / place)
+    study.write_text("store: study\nsuites: [cases/type-safety.json]\n")
+    assert "not at hand" in run("check", study)[1]
+
+
 def test_check_of_an_edited_study_fails(run, small, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(small, copy)
@@ -228,6 +244,7 @@ def test_report_builds_the_page_from_the_study_that_was_named(run, monkeypatch, 
     [
         (["--notebook", "12"], "there is no notebook '12'; there: 01-ngram-threshold, 02-"),
         (["--set", "GRADER"], "--set 'GRADER'; expected NAME=VALUE"),
+        (["--set", "OUT=a", "--set", "OUT=b"], "--set 'OUT=b': OUT is given twice"),
         (["--set", "GRADR=g1"], "no notebook has a parameter 'GRADR'; there: "),
         (["--set", "OUT=elsewhere"], "no notebook has a parameter 'OUT'"),
     ],

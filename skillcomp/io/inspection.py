@@ -66,20 +66,22 @@ class Found:
         return f"{self.what}: {', '.join(parts) or 'no problems'}"
 
 
-def inspect(path: Path) -> Found:
+def inspect(path: Path, *, skills: Sequence[Path] = ()) -> Found:
     """Read a SKILL.md, its folder, a suite file or a study's folder and say what is wrong with it.
 
     Parameters
     ----------
     path : pathlib.Path
         What to read.
+    skills : sequence of pathlib.Path
+        Skills of the same study, each a SKILL.md or its folder.
 
     Returns
     -------
     Found
-        Kind, what was read, and the findings. A suite is linted beside
-        ``../skills/<skill>/SKILL.md`` where that exists; without it, what needs the skill is not
-        looked at, and a finding says so.
+        Kind, what was read, and the findings. A suite is linted beside its skill: the one of that
+        name among `skills`, else ``../skills/<skill>/SKILL.md``. Where neither is there, what needs
+        the skill is not looked at, and a finding says so.
 
     Raises
     ------
@@ -101,7 +103,7 @@ def inspect(path: Path) -> Found:
         suite = read_suite(path)
         n_checks = sum(len(case.checks) for case in suite.cases)
         what = f"suite '{suite.slug}': {len(suite.cases)} cases, {n_checks} checks"
-        return Found("suite", what, tuple(_suite(suite, _beside(path, suite), path, None)))
+        return Found("suite", what, tuple(_suite(suite, _beside(path, suite, skills), path, None)))
     raise StudyError(
         f"check: {path} is none of: a SKILL.md, a folder with one, a suite (.json), a study "
         "(a folder with manifest.json)."
@@ -137,12 +139,15 @@ def _suite(suite: Suite, skill: Skill | None, file: Path, root: Path | None) -> 
     return [*read, *_at(lint_suite(suite, skill, root=root), file)]
 
 
-def _beside(path: Path, suite: Suite) -> Skill | None:
-    try:
-        skill = read_skill(path.resolve().parent.parent / "skills" / suite.skill)
-    except SkillError:
-        return None
-    return skill if skill.slug == suite.skill else None
+def _beside(path: Path, suite: Suite, skills: Sequence[Path]) -> Skill | None:
+    for place in (*skills, path.resolve().parent.parent / "skills" / suite.skill):
+        try:
+            skill = read_skill(place)
+        except SkillError:
+            continue
+        if skill.slug == suite.skill:
+            return skill
+    return None
 
 
 def _read(problems: Sequence[str], file: Path) -> list[Finding]:
