@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,12 @@ _GRADER_KEYS = [
 _CASE_FACTS = ("comprehension_dimension", "transfer", "contrast_of")
 
 
-def outcomes(verdicts: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.DataFrame:
+def outcomes(
+    verdicts: pd.DataFrame,
+    cases: pd.DataFrame | None = None,
+    *,
+    grader: str | Sequence[str] | None = None,
+) -> pd.DataFrame:
     """Return whether each attempt passed, one row per attempt, grader version and round.
 
     Parameters
@@ -39,6 +44,8 @@ def outcomes(verdicts: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Da
         A cases frame: gives the dimension, the transfer distance and how many checks an attempt
         should have. Without it the number of checks is the number of distinct checks that any
         verdict on the case names.
+    grader : str or sequence of str, optional
+        Only the outcomes by this grader, or by several; by every one when omitted.
 
     Returns
     -------
@@ -51,7 +58,8 @@ def outcomes(verdicts: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Da
     Raises
     ------
     FrameError
-        If a frame breaks its contract or a verdict's case is not among ``cases``.
+        If a frame breaks its contract, a verdict's case is not among ``cases``, or there is no
+        verdict by a ``grader``; those there are get named.
 
     Notes
     -----
@@ -72,6 +80,7 @@ def outcomes(verdicts: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Da
     1          b         2         0          2    <NA>
     """
     given, columns = checked(verdicts, "verdicts")
+    wanted = _graders(grader, given["grader"])
     if given.empty:
         return empty("outcomes")
     known = check(cases, "cases") if cases is not None else None
@@ -101,7 +110,22 @@ def outcomes(verdicts: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Da
         "passed": pd.arrays.BooleanArray(complete & ~failed, ~complete & ~failed),
     }
     # what checked frames give keeps its own contract by construction: not checked again
-    return pd.DataFrame({name: result[name] for name in CONTRACTS["outcomes"].columns}, copy=False)
+    frame = pd.DataFrame({n: result[n] for n in CONTRACTS["outcomes"].columns}, copy=False)
+    return frame if wanted is None else frame[frame["grader"].isin(wanted)].reset_index(drop=True)
+
+
+def _graders(asked: str | Sequence[str] | None, found: pd.Series) -> list[str] | None:
+    if asked is None:
+        return None
+    names = [asked] if isinstance(asked, str) or not isinstance(asked, Sequence) else list(asked)
+    there = sorted(found.dropna().unique())
+    for name in names:
+        if name not in there:
+            raise FrameError(
+                f"outcomes: there is no verdict by a grader {name!r}; there: "
+                f"{', '.join(there) or 'none'}." + suggest(str(name), there)
+            )
+    return names
 
 
 def _whole(numbers: NDArray[Any]) -> pd.arrays.IntegerArray:

@@ -67,6 +67,32 @@ def test_outcomes_keep_versions_and_rounds_apart() -> None:
     assert outcomes["passed"].tolist() == [True, False]
 
 
+def test_outcomes_of_one_grader_are_those_rows_and_no_others(pilot: sc.RunStore) -> None:
+    verdicts, cases = sc.frames.verdicts(pilot), sc.frames.cases(pilot)
+    every = sc.frames.outcomes(verdicts, cases)
+    for asked in ("g2", ["g0", "g2"]):
+        own = sc.frames.outcomes(verdicts, cases, grader=asked)
+        kept = every[every["grader"].isin([asked] if isinstance(asked, str) else asked)]
+        pd.testing.assert_frame_equal(own, kept.reset_index(drop=True))
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("gg", r"no verdict by a grader 'gg'; there: g\. Did you mean 'g'\?"),
+        (["g", "nope"], r"no verdict by a grader 'nope'; there: g\.$"),
+        (2, r"no verdict by a grader 2"),
+    ],
+)
+def test_a_grader_without_verdicts_is_named_with_those_there_are(
+    asked: object, message: str
+) -> None:
+    with pytest.raises(FrameError, match=message):
+        sc.frames.outcomes(rows([True]), grader=asked)
+    with pytest.raises(FrameError, match=r"there: none\."):
+        sc.frames.outcomes(sc.frames.empty("verdicts"), grader="g")
+
+
 def test_empty_verdicts_give_an_empty_outcomes_frame_of_stable_dtypes() -> None:
     frame = sc.frames.outcomes(sc.frames.empty("verdicts"))
     assert frame.dtypes.astype(str).to_dict() == dict(CONTRACTS["outcomes"].columns)
