@@ -18,7 +18,7 @@ from pandera.errors import SchemaErrors
 from skillcomp.columns import Columns, absent
 from skillcomp.conversion import Unfit, convert, show
 from skillcomp.errors import FrameError, suggest
-from skillcomp.shapes import CONTRACTS, TIME, Contract
+from skillcomp.shapes import ABOVE_ZERO, CONTRACTS, TIME, Contract
 
 __all__ = ["CONTRACTS", "TIME", "Contract", "check", "checked", "empty"]
 
@@ -239,4 +239,5 @@ def _sentence(
         return f"column '{name}': found {found}; allowed: {words} or missing.{hint}"
     low, high = contract.ranges[name]
     span = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
+    span = f"above 0, at most {high:g}" if low == ABOVE_ZERO else span
     return f"column '{name}': found {found}; allowed: {span}."

@@ -1,8 +1,8 @@
 """Readers: a store in, tidy frames under their contract out.
 
 Each reader is named by its grain. By default it returns the plain study: unperturbed attempts,
-first gradings, the adjudicated labeller where there is one. Perturbed copies, retests and other
-labellers are asked for by argument.
+first gradings, one gold label per item where labels were adjudicated. Perturbed copies, retests
+and other labellers are asked for by argument.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from skillcomp.contracts import CONTRACTS, check, empty
 from skillcomp.errors import FrameError, suggest
 from skillcomp.io.store import RunStore
 from skillcomp.io.tables import read_table
+from skillcomp.labels import ADJUDICATED, one_label
 from skillcomp.outcomes import outcomes
 from skillcomp.records import BLOOM, SCHEMA_WEIGHTS, Suite
 
@@ -40,7 +41,6 @@ __all__ = [
 ]
 
 PLAIN = "none"
-ADJUDICATED = "adjudicated"
 _QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
 _ATTEMPT_KEYS = ["skill", "case_id", "condition", "repeat", "agent"]
 
@@ -268,14 +268,17 @@ def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.
     store : RunStore
         The recorded study.
     labeller : str or sequence of str, optional
-        None (default) gives the adjudicated labels where the store has any, else every labeller;
-        ``"all"`` gives every labeller.
+        None (default) gives one label per item where the store has adjudicated ones: the
+        adjudicated label, without one the label on which all labellers agree. A store in which
+        nothing was adjudicated gives every labeller, as ``"all"`` does.
 
     Returns
     -------
     pandas.DataFrame
         attempt_id, check_id, labeller, passed (NA where the labeller gave none), borderline,
-        inclusion_probability (chance that the attempt was drawn for labelling), note.
+        inclusion_probability (chance that the attempt was drawn for labelling), note. Where one
+        label per item is given, labeller says how it was settled: ``adjudicated``, ``agreed``,
+        ``disputed`` (not adjudicated: passed is NA), or the name of the only one who gave a label.
 
     Raises
     ------
@@ -286,8 +289,8 @@ def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.
     if labeller == "all":
         return frame
     if labeller is None:
-        adjudicated = frame[frame["labeller"].eq(ADJUDICATED)]
-        return (adjudicated if len(adjudicated) else frame).reset_index(drop=True)
+        adjudicated = frame["labeller"].eq(ADJUDICATED).any()
+        return one_label(frame, "frames.gold") if adjudicated else frame
     names = _listed(labeller, "labeller")
     _known(names, frame["labeller"].dropna().unique(), "labeller")
     return frame[frame["labeller"].isin(names)].reset_index(drop=True)

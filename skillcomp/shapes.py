@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS
 
-__all__ = ["CONTRACTS", "TIME", "Contract"]
+__all__ = ["ABOVE_ZERO", "CONTRACTS", "TIME", "Contract"]
 
 TIME: Any = "datetime64[us, UTC]"
 
@@ -57,6 +58,8 @@ _GRADER_COLUMNS = {
 }
 _POSITIVE = (0.0, float("inf"))
 _COUNT = (0.0, float("inf"))
+# the least number above 0: the low end of a range that leaves 0 out
+ABOVE_ZERO = math.ulp(0.0)
 
 CONTRACTS: Mapping[str, Contract] = {
     "cases": Contract(
@@ -224,7 +227,7 @@ CONTRACTS: Mapping[str, Contract] = {
         },
         required=("attempt_id", "check_id"),
         unique=("attempt_id", "check_id", "labeller"),
-        ranges={"inclusion_probability": (0.0, 1.0)},
+        ranges={"inclusion_probability": (ABOVE_ZERO, 1.0)},
     ),
     "pairwise": Contract(
         columns={

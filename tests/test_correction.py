@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import skillcomp as sc
 from skillcomp import simulate
 from skillcomp.correction.choice import choose
+from skillcomp.correction.drawing import doubts
 from skillcomp.correction.estimators import Arm
 from skillcomp.correction.tables import clusters_of, tables
 from skillcomp.errors import FrameError
@@ -311,6 +312,89 @@ def test_gold_alone_is_not_recommended_where_cases_had_unequal_chances() -> None
     assert even["recommended"].any()
     assert odd.loc[odd["recommended"], "estimator"].tolist() == ["ppi"]
     assert "unequal chances" in odd["reason"].iloc[0]
+
+
+def noisy(seed: int, n: int = 60) -> dict[str, list[list[tuple[bool | None, bool | None]]]]:
+    rng = np.random.default_rng(seed)
+    return {
+        name: [[(bool(rng.random() < 0.6), bool(rng.random() < rate))] for _ in range(n)]
+        for name, rate in (("baseline", 0.4), ("skill", 0.8))
+    }
+
+
+def test_chances_that_are_known_for_a_part_of_gold_leave_ppi_undefined() -> None:
+    verdicts, gold = study({name: partly(arm, 2) for name, arm in noisy(7).items()})
+    some = gold.assign(inclusion_probability=np.where(gold.index < 12, np.nan, 0.5))
+    one_arm = gold["attempt_id"].str.endswith("skill").map({True: 0.5, False: np.nan})
+    for labels, missing in ((some, 12), (gold.assign(inclusion_probability=one_arm), 30)):
+        found = sc.correction.delta(verdicts, labels)
+        assert not found["recommended"].any()
+        said = f"inclusion_probability is missing for {missing} of 60 attempts with gold"
+        assert found["reason"].str.startswith(said).all()
+        assert np.isnan(one(found, "ppi")["estimate"])
+        assert one(found, "ppi")["note"].startswith(said)
+    rates = sc.correction.rate(verdicts, some)
+    assert rates.groupby("condition")["recommended"].sum().to_dict() == {"baseline": 0, "skill": 1}
+    for labels in (gold, gold.assign(inclusion_probability=0.5)):
+        assert sc.correction.delta(verdicts, labels)["recommended"].sum() == 1
+
+
+def test_gold_that_could_never_be_drawn_is_refused() -> None:
+    verdicts, gold = study({"baseline": BASELINE, "skill": SKILL})
+    with pytest.raises(FrameError, match=r"'inclusion_probability': found 0.*above 0, at most 1"):
+        sc.correction.delta(verdicts, gold.assign(inclusion_probability=0.0))
+
+
+def test_gold_that_was_selected_by_the_outcome_is_doubted_in_the_reason() -> None:
+    arms = noisy(3)
+    verdicts, gold = study(arms)
+    failed = [i for i, [(passed, _)] in enumerate(arms["baseline"]) if not passed]
+    case = gold["attempt_id"].str.split("/").str[1].astype(int)
+    found = sc.correction.delta(verdicts, gold[case.isin(failed)])
+    assert found["recommended"].any()
+    assert (
+        "check that chance drew the gold: the grader passes 0% with gold and 100% of the"
+        in (found["reason"].iloc[0])
+    )
+    drawn = sc.correction.delta(verdicts, gold[case.isin(range(0, 60, 2))])["reason"].iloc[0]
+    assert drawn.startswith("gold on 30 cases, taken as drawn at random (gold_drawn='random')")
+    assert "check that" not in drawn
+
+
+def test_repeats_that_were_selected_by_the_outcome_are_doubted() -> None:
+    made = simulate.study(n_skills=2, n_cases=20, n_repeats=3, gold_fraction=1.0, seed=4)
+    rows = made.verdicts
+    share = rows.groupby("attempt_id")["passed"].mean().rename("share").reset_index()
+    share = share.merge(rows[["attempt_id", "case_id", "condition"]].drop_duplicates())
+    worst = share.loc[share.groupby(["case_id", "condition"])["share"].idxmin(), "attempt_id"]
+    selected = made.labels[made.labels["attempt_id"].isin(worst)]
+    for gold, doubted in ((made.gold, False), (selected, True)):
+        reason = sc.correction.delta(rows, gold)["reason"].iloc[0]
+        assert ("of all answers of these cases" in reason) == doubted
+
+
+@pytest.mark.parametrize(("n", "n_gold", "rate"), [(30, 10, 0.95), (200, 12, 0.9), (60, 30, 0.5)])
+def test_gold_drawn_by_chance_is_seldom_doubted(n: int, n_gold: int, rate: float) -> None:
+    rng, said = np.random.default_rng(1), 0
+    for _ in range(400):
+        gold = np.where(rng.permutation(n) < n_gold, 1.0, np.nan)
+        table = pd.DataFrame({"verdict": rng.random(n) < rate, "gold": gold, "chance": np.nan})
+        said += doubts({"skill": Arm(table.astype(float))}) != ""
+    # 1 % asked for; four standard errors of 400 draws are 2 points
+    assert said / 400 < 0.03
+
+
+def test_a_level_that_no_interval_has_is_named() -> None:
+    verdicts, gold = study({"baseline": BASELINE, "skill": SKILL})
+    for analysis in (sc.correction.delta, sc.correction.rate, sc.correction.differential):
+        with pytest.raises(FrameError, match=r"ci_level: found 95; .* Did you mean 0\.95"):
+            analysis(verdicts, gold, ci_level=95)
+
+
+def test_a_note_speaks_only_of_the_arm_that_lacks_gold() -> None:
+    verdicts, gold = study({"baseline": BASELINE, "skill": partly(SKILL, 1)})
+    row = one(sc.correction.delta(verdicts, gold[gold["attempt_id"].str.endswith("skill")]), "ppi")
+    assert row["note"] == "no case with gold"
 
 
 def test_a_wide_ppi_for_few_errors_is_named_as_such() -> None:

@@ -130,7 +130,7 @@ def test_without_every_labeller_the_note_says_how_to_get_the_ceiling() -> None:
 
 def test_several_labellers_without_an_adjudicated_one_are_refused() -> None:
     labels = pd.concat([gold([True] * 4, labeller=name) for name in ("ann", "ben")])
-    with pytest.raises(FrameError, match=r"none 'adjudicated': ann, ben\. Select one"):
+    with pytest.raises(FrameError, match=r"none is 'adjudicated': ann, ben\. Select one"):
         agreement(verdicts([True] * 4), labels)
 
 

@@ -310,7 +310,7 @@ def test_a_planted_loss_of_specificity_is_recovered() -> None:
 def test_a_label_without_a_name_is_of_yet_another_labeller() -> None:
     gold = labels(GOLD).assign(labeller="alice")
     twice = pd.concat([gold, gold.assign(labeller=None)], ignore_index=True)
-    with pytest.raises(FrameError, match=r"several labellers .*: alice, no name. Select one"):
+    with pytest.raises(FrameError, match=r"more than one labeller .*: alice, no name\. Select one"):
         drift(graded({"old": OLD, "new": NEW}), twice, reference="old")
 
 

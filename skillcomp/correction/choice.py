@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from skillcomp.correction.drawing import doubts
 from skillcomp.correction.errors import Errors
-from skillcomp.correction.estimators import ESTIMATORS, Arm
+from skillcomp.correction.estimators import ESTIMATORS, Arm, unrecorded
 from skillcomp.correction.tables import VALUES, Tables, key_of
 from skillcomp.errors import FrameError, suggest
 from skillcomp.estimates import row
@@ -56,6 +57,7 @@ def choose(
     *,
     clearly: float = CLEARLY,
     strays: str = "",
+    settled: str = "",
 ) -> tuple[str, str]:
     """Return the recommended estimator, or an empty name, and the reason.
 
@@ -72,7 +74,9 @@ def choose(
     clearly : float
         Share of the prediction-powered width below which gold alone is preferred; 0 for never.
     strays : str
-        What to say of gold labels that match no attempt.
+        What to say of gold labels that match no attempt, where nothing can be recommended.
+    settled : str
+        What to say of how the labels of several labellers were settled.
 
     Returns
     -------
@@ -87,11 +91,20 @@ def choose(
     the distance lost a point. Gold alone weighs cases equally, so it is never preferred where they
     were drawn with unequal chances.
     """
-    partial = _partly(arms)
+    name, why = _without_a_draw(arms, found, n_gold, gold_drawn) or _by_a_draw(
+        arms, found, n_gold, clearly
+    )
+    parts = (why, _partly(arms), settled, "" if name else strays)
+    return name, "; ".join(filter(None, parts))
+
+
+def _without_a_draw(
+    arms: Mapping[str, Arm], found: Mapping[str, Interval], n_gold: int, gold_drawn: Drawn
+) -> tuple[str, str] | None:
+    """Choose where it does not matter how gold was drawn, or where there is too little of it."""
     without = [name for name, arm in arms.items() if arm.n_gold == 0]
     if without:
-        said = f"no gold in condition '{without[0]}': the grader's errors there are unknown"
-        return "", "; ".join(filter(None, (said, partial, strays)))
+        return "", f"no gold in condition '{without[0]}': the grader's errors there are unknown"
     if complete(list(arms.values())) and not math.isnan(found["gold_only"].low):
         return "gold_only", "every attempt carries gold: the grader is not needed"
     if gold_drawn == "chosen":
@@ -102,19 +115,29 @@ def choose(
             "other attempts"
         )
     if n_gold < FEWEST_GOLD:
-        said = f"{n_gold} cases with gold, fewer than {FEWEST_GOLD}: label more"
-        return "", "; ".join(filter(None, (said, partial, strays)))
+        return "", f"{n_gold} cases with gold, fewer than {FEWEST_GOLD}: label more"
+    unknown = unrecorded(arms.values())
+    return ("", unknown) if unknown else None
+
+
+def _by_a_draw(
+    arms: Mapping[str, Arm], found: Mapping[str, Interval], n_gold: int, clearly: float
+) -> tuple[str, str]:
+    """Choose between the two estimators that take gold as drawn at random."""
     ppi, gold_only = (found[name].high - found[name].low for name in ("ppi", "gold_only"))
-    given = f"gold on {n_gold} cases drawn at random, nothing assumed of the grader's errors"
     equal = all(arm.equal_chances for arm in arms.values())
     if math.isnan(ppi) and (math.isnan(gold_only) or not equal):
         return "", found["ppi"].note
+    given = (
+        f"gold on {n_gold} cases, taken as drawn at random (gold_drawn='random'); nothing assumed "
+        "of the grader's errors"
+    )
+    name, why = "ppi", ""
     if not equal:
-        unequal = "; cases drawn with unequal chances, which gold alone does not weigh"
-        return "ppi", "; ".join(filter(None, (given + unequal, partial)))
-    if math.isnan(ppi) or gold_only < clearly * ppi:
-        return "gold_only", "; ".join(filter(None, (given, _gain(found["ppi"]), partial)))
-    return "ppi", "; ".join(filter(None, (given, partial)))
+        why = "cases drawn with unequal chances, which gold alone does not weigh"
+    elif math.isnan(ppi) or gold_only < clearly * ppi:
+        name, why = "gold_only", _gain(found["ppi"])
+    return name, "; ".join(filter(None, (given, why, doubts(arms))))
 
 
 def _gain(ppi: Interval) -> str:

@@ -40,7 +40,7 @@ from skillcomp.correction.estimators import (
 )
 from skillcomp.correction.tables import VALUES, Tables, Unit, key_of, tables
 from skillcomp.errors import FrameError
-from skillcomp.estimates import estimates, groups, listed
+from skillcomp.estimates import check_settings, estimates, groups, listed
 from skillcomp.stats.results import Interval
 
 
@@ -88,6 +88,7 @@ def rate(
     near 1, gold alone covered 93 % in simulated studies and ``ppi`` 97 to 100 %.
     """
     names = [name for name in listed(by) if name != "condition"]
+    check_settings("correction.rate", ci_level)
     wanted = checked(method, gold_drawn)
     made = tables(verdicts, gold, by=names, unit=unit, cases=cases, what="correction.rate")
     plain = looked_up(made, deltas.rates, "grader", ci_level)
@@ -112,6 +113,7 @@ def rate(
                 gold_drawn,
                 clearly=0.0,
                 strays=made.strays,
+                settled=made.settled,
             )
             about = error_columns(error) | {
                 "youden": error.youden.estimate,
@@ -173,11 +175,12 @@ def delta(
         failed grader is a gap, never a fail.
     gold : pandas.DataFrame
         A gold frame: attempt_id, check_id, passed, inclusion_probability where cases were drawn
-        with unequal chances. On some of the cases, or on one repeat of every case. An attempt
-        with gold on fewer than half of its checks has none; for whole attempts, one with gold on
-        not all of them (a part settles an attempt only where it fails). Labels of the adjudicated
-        labeller are taken where there are several; how many match no attempt is said in
-        ``reason`` where gold does not suffice.
+        with unequal chances (then for every label: known for some alone, ``ppi`` is NaN and none
+        is recommended). On some of the cases, or on one repeat of every case. An attempt with gold
+        on fewer than half of its checks has none; for whole attempts, one with gold on not all of
+        them (a part settles an attempt only where it fails). Of several labellers the adjudicated
+        label is taken, without one the label on which they agree; ``reason`` then counts them, and
+        how many match no attempt where gold does not suffice.
     by : sequence of str
         Columns of the verdicts that keep rows apart, such as ``["grader", "skill"]``.
     unit : {"behaviour", "attempt"}, default "behaviour"
@@ -209,15 +212,16 @@ def delta(
         - n_gold: cases with gold in both arms (in the smaller arm where none has both);
         - sensitivity, specificity, reference_sensitivity, reference_specificity, delta_youden
           (of the condition minus the reference), p_differential (equal error rates in both arms;
-          smaller of two p-values after Holm, clustered by case).
+          smaller of two p-values after Holm, clustered by case). All of them are crude over what
+          the rows hold: see the notes of :func:`differential`.
 
         NaN with a note where gold does not allow an estimate.
 
     Raises
     ------
     FrameError
-        If a frame breaks its contract, graders, rounds, agents or labellers would be pooled, the
-        reference is missing, ``by`` names ``condition``, or an argument is unknown.
+        If a frame breaks its contract, graders, rounds, agents, altered copies or labellers would
+        be pooled, the reference is missing, ``by`` names ``condition``, or an argument is unknown.
 
     See Also
     --------
@@ -232,7 +236,9 @@ def delta(
     ``rogan_gladen_by_arm``, which assumes that the error rates of an arm carry over from its
     labels to its other attempts; otherwise none. It never pools error rates over conditions (a
     pooled correction can be worse than none) and does not depend on p_differential, which has
-    little power.
+    little power. Whether gold was drawn at random is yours to say; ``reason`` warns where the
+    grader passes clearly more or less in cases with gold than in the others (or on the repeats
+    with gold), which a random draw does once in a hundred times.
 
     With no true effect and a grader more lenient to the skill arm (sensitivity .90 against .96,
     specificity .85 against .70; six designs of 14 to 60 cases, gold on 14 to 40 of them) the
@@ -256,6 +262,7 @@ def delta(
         raise FrameError(
             "correction.delta: by= names 'condition', which is what is compared. Leave it out."
         )
+    check_settings("correction.delta", ci_level)
     wanted = checked(method, gold_drawn)
     made = tables(verdicts, gold, by=names, unit=unit, cases=cases, what="correction.delta")
     require_reference(made, reference)
@@ -268,7 +275,9 @@ def delta(
             key = {**values, "condition": condition}
             two = {c: arms[c] for c in (condition, reference)}
             found, n_gold = _estimated(plain(key), true(key), two, group, ci_level)
-            choice = choose(two, found, n_gold, gold_drawn, strays=made.strays)
+            choice = choose(
+                two, found, n_gold, gold_drawn, strays=made.strays, settled=made.settled
+            )
             tests = compare(group.units[condition], group.units[reference])
             about = {
                 **error_columns(own[condition]),

@@ -12,7 +12,7 @@ import pandas as pd
 
 from skillcomp.correction.tables import Tables, Unit, key_of, tables
 from skillcomp.errors import FrameError, suggest
-from skillcomp.estimates import estimates, groups, listed, row
+from skillcomp.estimates import check_settings, estimates, groups, listed, row
 from skillcomp.records import CONDITIONS
 from skillcomp.stats.agreement import sensitivity, specificity
 from skillcomp.stats.differential import DifferentialTests, differential_misclassification
@@ -162,12 +162,19 @@ def differential(
     where the same cases carry gold in both; p-values by CR2 over cases. With 30 to 60 labels the
     test has little power, so a large p-value is no licence to pool the arms.
 
+    The comparison is crude over skills, dimensions and checks: the behaviours that fail in the
+    skill arm need not be of the skills whose behaviours fail in the baseline, and a grader that
+    errs alike within every skill can then show a difference (or hide one). Put ``"skill"`` in
+    ``by``, or ask :func:`skillcomp.bias.audit`, which compares within a skill. For the
+    correction itself crude rates are the right ones: they belong to the arms as they are.
+
     References
     ----------
     Fiedler 2026, arXiv:2605.06939; Zou and Donner 2008, doi:10.1002/sim.3095.
     """
     names = [name for name in listed(by) if name != "condition"]
     what = "correction.differential"
+    check_settings(what, ci_level)
     made = tables(verdicts, gold, by=names, unit=unit, cases=cases, what=what)
     require_reference(made, reference)
     rows: list[dict[str, Any]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,13 +53,27 @@ def cluster_codes(labels: pd.Series) -> NDArray[np.intp] | None:
     return codes if len(found) < len(codes) else None
 
 
+def unrecorded(arms: Iterable[Arm]) -> str:
+    """Say how many chances are missing where others are known, "" where all or none are."""
+    tables = pd.concat([arm.cases[["n_gold", "n_unknown"]] for arm in arms])
+    n_gold, unknown = (int(tables[name].sum()) for name in ("n_gold", "n_unknown"))
+    if unknown in (0, n_gold):
+        return ""
+    return (
+        f"inclusion_probability is missing for {unknown} of {n_gold} attempts with gold: give it "
+        "for all (reliability.join_batches does so) or for none, if all had the same chance"
+    )
+
+
 def _chance(values: pd.Series, gold: pd.Series) -> Floats | None:
     known = values[gold.notna()]
-    return values.to_numpy() if len(known) and known.gt(0).all() else None
+    return values.to_numpy() if len(known) and known.notna().all() else None
 
 
 def ppi_rate(arm: Arm, ci_level: float) -> Interval:
     """Prediction-powered pass rate of one condition."""
+    if why := unrecorded([arm]):
+        return undefined("PPI++ mean", why, ci_level=ci_level, n=0.0)
     table = arm.cases
     return ppi_mean(
         table["gold"].to_numpy(),
@@ -86,6 +101,8 @@ def paired_cases(arm: Arm, base: Arm) -> pd.DataFrame:
 
 def ppi_delta(arm: Arm, base: Arm, pairs: pd.DataFrame, ci_level: float) -> Interval:
     """Prediction-powered delta: paired where cases carry gold in both arms, else arm by arm."""
+    if why := unrecorded([arm, base]):
+        return undefined("PPI++ paired difference", why, ci_level=ci_level, n=0.0)
     if pairs["gold"].notna().any():
         return ppi_paired(
             pairs["gold"].to_numpy(),
@@ -153,7 +170,9 @@ def by_arm_delta(first: Interval, second: Interval) -> Interval:
 
 def _minus(first: Interval, second: Interval, label: str) -> Interval:
     if math.isnan(first.low + second.low):
-        reason = "; ".join(dict.fromkeys(filter(None, (first.note, second.note))))
+        # an arm that has its limits has nothing to do with why there is no difference
+        whys = (one.note for one in (first, second) if math.isnan(one.low))
+        reason = "; ".join(dict.fromkeys(filter(None, whys)))
         return undefined(label, reason, ci_level=first.ci_level, n=0.0)
     found = mover_difference(first, second)
     return replace(

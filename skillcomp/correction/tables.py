@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from skillcomp.contracts import check
 from skillcomp.errors import FrameError, suggest
 from skillcomp.estimates import groups, require_columns, require_one_agent, require_one_grader
-from skillcomp.frames import ADJUDICATED
+from skillcomp.labels import one_label, told
 from skillcomp.twins import twin_clusters
 
 Unit = Literal["behaviour", "attempt"]
@@ -42,13 +42,16 @@ class Tables:
         unit (verdict, gold, seen), size and n (attempts, those with a verdict), n_gold, n_whole
         and n_sparse (attempts with gold; on all their checks; on fewer than half of them, or for
         whole attempts on not all, which counts as none), chance (with which the case was drawn
-        for gold; NaN where not recorded), case and cluster as numbers.
+        for gold; NaN where not recorded), n_unknown (attempts with gold without it), case and
+        cluster as numbers.
     by : list of str
         Columns that keep rows apart.
     unit : str
         What is counted.
     strays : str
         How many gold labels match no verdict; empty where none is lost.
+    settled : str
+        How the labels of several labellers were settled; empty where all were in one way.
     """
 
     items: pd.DataFrame
@@ -57,6 +60,7 @@ class Tables:
     by: list[str]
     unit: Unit
     strays: str = ""
+    settled: str = ""
 
     def labelled(self) -> dict[tuple[Any, ...], pd.DataFrame]:
         """Return verdict, gold, cluster and condition of each unit with gold, by group."""
@@ -125,13 +129,15 @@ def tables(
     require_columns(given, by, what)
     require_one_grader(given, by, what)
     require_one_agent(given, by, what)
-    joined = join_gold(given, gold, what)
+    labels = one_label(check(gold, "gold"), what)
+    joined = join_gold(given, labels, what)
     joined["cluster"], joined["contrast_of"] = clusters_of(joined, cases)
     keys = [*by, *_PLACE, "cluster", "contrast_of", "check_id", "verdict", "gold", "chance"]
     items = joined[list(dict.fromkeys(keys))]
     attempts = _attempts(items, list(by), unit)
-    strays = strays_of(given, gold)
-    return Tables(items, attempts, _cases(attempts, list(by)), list(by), unit, strays)
+    settled = told(labels.loc[labels["attempt_id"].isin(given["attempt_id"]), "labeller"])
+    strays = strays_of(given, labels)
+    return Tables(items, attempts, _cases(attempts, list(by)), list(by), unit, strays, settled)
 
 
 def join_gold(verdicts: pd.DataFrame, gold: pd.DataFrame, what: str) -> pd.DataFrame:
@@ -142,7 +148,7 @@ def join_gold(verdicts: pd.DataFrame, gold: pd.DataFrame, what: str) -> pd.DataF
     verdicts : pandas.DataFrame
         A checked verdicts frame.
     gold : pandas.DataFrame
-        A gold frame of one labeller, or one that holds adjudicated labels.
+        A gold frame of one labeller, or one whose disputes were adjudicated.
     what : str
         The analysis, for messages.
 
@@ -156,16 +162,7 @@ def join_gold(verdicts: pd.DataFrame, gold: pd.DataFrame, what: str) -> pd.DataF
     FrameError
         If several labellers would be pooled.
     """
-    labels = check(gold, "gold")
-    if labels["labeller"].nunique(dropna=False) > 1:
-        adjudicated = labels[labels["labeller"].eq(ADJUDICATED)]
-        if adjudicated.empty:
-            found = ", ".join(sorted(map(str, labels["labeller"].unique())))
-            raise FrameError(
-                f"{what}: gold holds more than one labeller and none is '{ADJUDICATED}': {found}. "
-                "Select one first."
-            )
-        labels = adjudicated
+    labels = one_label(check(gold, "gold"), what)
     passed = verdicts["passed"].where(verdicts["status"].isna() | verdicts["status"].eq("ok"))
     known = pd.DataFrame(
         {
@@ -180,7 +177,20 @@ def join_gold(verdicts: pd.DataFrame, gold: pd.DataFrame, what: str) -> pd.DataF
 
 
 def strays_of(verdicts: pd.DataFrame, gold: pd.DataFrame) -> str:
-    """Say how many gold labels belong to attempts without a verdict, "" where none does."""
+    """Say how many gold labels belong to attempts without a verdict, "" where none does.
+
+    Parameters
+    ----------
+    verdicts : pandas.DataFrame
+        A checked verdicts frame.
+    gold : pandas.DataFrame
+        A gold frame with one label per item.
+
+    Returns
+    -------
+    str
+        Such as ``5 of 20 gold labels match no attempt of the verdicts``.
+    """
     known = gold["attempt_id"].isin(verdicts["attempt_id"])
     if known.all():
         return ""
@@ -266,6 +276,7 @@ def _cases(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     frame = attempts.assign(
         _n=attempts["verdict"].notna(),
         _chance=attempts["chance"].where(labelled),
+        _unknown=labelled & attempts["chance"].isna(),
         seen=attempts["seen"].where(labelled),
     )
     grouped = frame.groupby(keys, sort=False, dropna=False, observed=True)
@@ -277,6 +288,7 @@ def _cases(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         n_gold=("gold", "count"),
         n_whole=("whole", "sum"),
         n_sparse=("sparse", "sum"),
+        n_unknown=("_unknown", "sum"),
         chance=("_chance", "mean"),
         size=("attempt_id", "size"),
     ).reset_index()

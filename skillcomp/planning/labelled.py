@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.contracts import check
-from skillcomp.correction.tables import Unit, key_of, tables
+from skillcomp.correction.tables import Unit, key_of, strays_of, tables
 from skillcomp.errors import FrameError, suggest
 from skillcomp.estimates import groups
-from skillcomp.frames import ADJUDICATED
+from skillcomp.labels import one_label
 
 __all__ = ["Labelled", "Unit", "case_differences"]
 
@@ -73,10 +73,5 @@ def case_differences(
 
 def unmatched(verdicts: pd.DataFrame, gold: pd.DataFrame) -> str:
     """Return how many gold labels belong to no attempt of the verdicts, or an empty string."""
-    labels = check(gold, "gold")
-    if labels["labeller"].eq(ADJUDICATED).any():
-        labels = labels[labels["labeller"].eq(ADJUDICATED)]
-    there = labels["attempt_id"].isin(check(verdicts, "verdicts")["attempt_id"])
-    if there.all():
-        return ""
-    return f"{int((~there).sum())} of {len(labels)} gold labels match no attempt of the verdicts"
+    labels = one_label(check(gold, "gold"), "planning.gold_needed")
+    return strays_of(check(verdicts, "verdicts"), labels)

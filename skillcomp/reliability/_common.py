@@ -5,17 +5,16 @@ from __future__ import annotations
 import pandas as pd
 
 from skillcomp.contracts import check
-from skillcomp.errors import FrameError
 from skillcomp.estimates import check_settings as check_settings
+from skillcomp.labels import ITEM as ITEM
+from skillcomp.labels import SETTLED, one_label
 from skillcomp.twins import twin_clusters
 
-ITEM = ["attempt_id", "check_id"]
-ADJUDICATED = "adjudicated"
 GRADER_COLUMNS = ["grader", "grader_version", "round"]
 
 
 def reference_labels(gold: pd.DataFrame) -> pd.DataFrame:
-    """Return one reference label per item: the adjudicated one, or the only labeller's.
+    """Return one reference label per item, settled by :func:`skillcomp.labels.one_label`.
 
     Parameters
     ----------
@@ -25,26 +24,17 @@ def reference_labels(gold: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        attempt_id, check_id, gold (float: 1, 0, NaN without a label), inclusion_probability.
+        attempt_id, check_id, gold (float: 1, 0, NaN without a label), inclusion_probability,
+        settled_by (adjudicated, agreed, disputed or a name).
 
     Raises
     ------
     FrameError
         If several labellers are there and none is adjudicated.
     """
-    labels = check(gold, "gold")
-    # a label without a name is of yet another labeller, not of the one who is named
-    names = list(labels["labeller"].unique())
-    if ADJUDICATED in names:
-        labels = labels[labels["labeller"].eq(ADJUDICATED)]
-    elif len(names) > 1:
-        raise FrameError(
-            f"gold: several labellers and none '{ADJUDICATED}': "
-            f"{', '.join('no name' if pd.isna(n) else str(n) for n in names)}. Select one."
-        )
+    labels = one_label(check(gold, "gold"), "reliability")
     found = labels[[*ITEM, "inclusion_probability"]].copy()
-    found["gold"] = labels["passed"].astype("float64")
-    return found.reset_index(drop=True)
+    return found.assign(gold=labels["passed"].astype("float64"), settled_by=labels["labeller"])
 
 
 def labellers(gold: pd.DataFrame) -> pd.DataFrame:
@@ -61,7 +51,7 @@ def labellers(gold: pd.DataFrame) -> pd.DataFrame:
         Index attempt_id and check_id; floats, NaN where a labeller gave none.
     """
     labels = check(gold, "gold")
-    single = labels[labels["labeller"].notna() & labels["labeller"].ne(ADJUDICATED)]
+    single = labels[labels["labeller"].notna() & ~labels["labeller"].isin(SETTLED)]
     values = single.assign(_label=single["passed"].astype("float64"))
     return values.pivot(index=ITEM, columns="labeller", values="_label")
 

@@ -20,6 +20,7 @@ from skillcomp.estimates import (
     require_one_grader,
     row,
 )
+from skillcomp.labels import told
 from skillcomp.reliability._common import (
     ITEM,
     check_settings,
@@ -67,8 +68,10 @@ def agreement(
     verdicts : pandas.DataFrame
         A verdicts frame; one version and round a grader unless ``by`` keeps them apart.
     gold : pandas.DataFrame
-        A gold frame. The adjudicated labels are the reference, or those of a single labeller. With
-        every labeller in it (``frames.gold(store, labeller="all")``) the ceiling is known too.
+        A gold frame. The reference is the adjudicated label, without one the label on which all
+        labellers agree, or that of the only one who gave one; where these mix the note counts them,
+        and how many are disputed and left out. With every labeller in it
+        (``frames.gold(store, labeller="all")``) the ceiling is known too.
     by : sequence of str, default ("grader",)
         Columns that keep rows apart, such as ``["grader", "skill"]``.
     cases : pandas.DataFrame, optional
@@ -146,10 +149,12 @@ def agreement(
         items = part.merge(labels, on=ITEM, how="inner")
         lost = int(labels["gold"].notna().sum() - items["gold"].notna().sum()) if whole else 0
         remark = f"{plural(lost, 'gold label')} without a verdict of this grader" if lost else ""
+        settled = told(items["settled_by"])
         ceiling = _ceiling(items, raters, cases, settings)
         found = _against_gold(items, settings)
         found = {
-            n: replace(i, note=_joined(i.note, remark, _unequal(items))) for n, i in found.items()
+            n: replace(i, note=_joined(i.note, remark, settled, _unequal(items)))
+            for n, i in found.items()
         }
         found["failure_share"] = failure_share(part, ci_level)
         found |= {f"ceiling_{name}": one for name, one in ceiling.items()}
