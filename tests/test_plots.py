@@ -283,9 +283,45 @@ def test_severity_is_drawn_on_the_logit_scale():
 def test_naive_and_corrected_stand_beside_each_other():
     frame = delta().rename(columns={"condition": "method"})
     frame["method"] = ["naive", "per arm"] * 2
-    ax = plots.corrected(frame)
+    ax = plots.corrected(frame, hue="method")
     assert legend_texts(ax) == ["naive", "per arm"]
     assert drawn_points(ax)["naive"][:, 0].tolist() == [0.5, 0.25]
+    assert not gids(ax, "not recommended")
+
+
+def estimators(**columns):
+    frame = delta().rename(columns={"condition": "estimator"})
+    frame["estimator"] = ["naive", "ppi"] * 2
+    # as the analysis writes it: long texts that are no hue
+    return frame.assign(method=["a", "b", "c", "d"], recommended=[False, True, False, True]).assign(
+        **columns
+    )
+
+
+def test_recommended_estimates_are_filled_and_the_key_says_so():
+    ax = plots.corrected(estimators())
+    assert legend_texts(ax) == ["naive", "prediction-powered (ppi)", "filled: recommended"]
+    hollow = np.vstack([line.get_xydata() for line in gids(ax, "not recommended")])
+    assert sorted(hollow[:, 0]) == [0.25, 0.5]
+    widths = {
+        float(line.get_linewidths()[0]): len(line.get_segments()) for line in gids(ax, "interval")
+    }
+    assert widths == {0.8: 2, 1.8: 2}
+    faces = [handle.get_markerfacecolor() for handle in ax.get_legend().legend_handles]
+    assert faces[0] == "white" and "white" not in faces[1:]
+
+
+def test_the_estimators_keep_their_looks_whichever_are_drawn():
+    both, alone = plots.corrected(estimators()), plots.corrected(estimators().iloc[[1, 3]])
+    colors = [
+        {line.get_label(): line.get_color() for line in gids(ax, "estimate")}
+        for ax in (both, alone)
+    ]
+    assert colors[0]["ppi"] == colors[1]["ppi"] == style.CATEGORIES[0].color
+    none = plots.corrected(estimators(recommended=False))
+    assert legend_texts(none) == ["naive", "prediction-powered (ppi)"]
+    with pytest.raises(FrameError, match="column 'recommended' holds 'maybe'"):
+        plots.corrected(estimators(recommended="maybe"))
 
 
 # threshold, roc, precision and recall -----------------------------------------------------------

@@ -193,13 +193,22 @@ def marker(look: Look, *, line: Stroke = "", hollow: bool = False) -> Line2D:
 
 
 def intervals(
-    ax: Axes, at: Floats, low: Floats, high: Floats, look: Look, *, upright: bool
+    ax: Axes,
+    at: Floats,
+    low: Floats,
+    high: Floats,
+    look: Look,
+    *,
+    upright: bool,
+    linewidth: float = 1.1,
 ) -> None:
     """Draw intervals as lines without caps; a row without both limits has none."""
     known = ~(np.isnan(low) | np.isnan(high))
     if known.any():
         draw: Callable[..., Any] = ax.vlines if upright else ax.hlines
-        lines = draw(at[known], low[known], high[known], color=look.color, linewidth=1.1, zorder=2)
+        lines = draw(
+            at[known], low[known], high[known], color=look.color, linewidth=linewidth, zorder=2
+        )
         lines.set_gid("interval")
 
 
@@ -212,8 +221,9 @@ def points(
     *,
     line: Stroke = "",
     bare: Any = None,
+    gid: str = "no interval",
 ) -> None:
-    """Draw the points of one level, hollow where they have no interval."""
+    """Draw the points of one level, hollow where they are bare."""
     ax.plot(
         x, y, color=look.color, marker=look.marker, linestyle=line, label=plain(label), zorder=3
     )[0].set_gid("estimate")
@@ -226,7 +236,7 @@ def points(
             linestyle="",
             markerfacecolor="white",
             zorder=3.1,
-        )[0].set_gid("no interval")
+        )[0].set_gid(gid)
 
 
 def rule(ax: Axes, at: float, *, upright: bool, dashed: bool = False) -> None:

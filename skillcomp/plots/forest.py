@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError
 from skillcomp.plots._draw import (
@@ -33,10 +34,11 @@ from skillcomp.plots._draw import (
     rule,
     scale,
     shown,
+    truth,
     where_equal,
     words,
 )
-from skillcomp.style import INK, TICK_SIZE, Look, plain
+from skillcomp.style import CATEGORIES, INK, TICK_SIZE, Look, plain
 
 _LINE = 0.17  # inches that one row of a forest needs at 7 pt
 _MARGIN = 0.85  # inches for axis, its label and the key
@@ -112,8 +114,31 @@ def estimates(
     require(frame, [*names, "estimate", "ci_low", "ci_high", *([hue] if hue else [])], where)
     if hue is None and "condition" in frame.columns and "condition" not in names:
         hue = "condition"
-    categories, places = _rows(frame, names)
     hues, look_of, order = hue_looks(frame, hue)
+    ax, longest = _forest(frame, names, hue, hues, look_of, order, null, width, ax, where)
+    scale(ax.xaxis, percent=percent, signed=null == 0)
+    text = label if label is not None else _label(null, percent) + level_text(frame)
+    label_x(ax, text, taken=longest)
+    entries = [(level, marker(look_of[level], line="-")) for level in order]
+    key(ax, entries if len(order) > 1 else [], legend)
+    return ax
+
+
+def _forest(
+    frame: pd.DataFrame,
+    names: list[str],
+    hue: str | None,
+    hues: list[Any],
+    look_of: Mapping[Any, Look],
+    order: list[Any],
+    null: float | None,
+    width: str,
+    ax: Axes | None,
+    where: str,
+    strong: NDArray[np.bool_] | None = None,
+) -> tuple[Axes, int]:
+    """Draw points, intervals and notes, the strong rows filled; return the longest row's name."""
+    categories, places = _rows(frame, names)
     _refuse_overlaps(frame, names, hue, places, hues, where)
     step = dict(zip(order, offsets(len(order)), strict=True))
     at = np.array([place + step[level] for place, level in zip(places, hues, strict=True)])
@@ -126,18 +151,20 @@ def estimates(
         rule(ax, null, upright=True)
     for level in order:
         rows = where_equal(hues, level)
-        if rows.any():
-            intervals(ax, at[rows], low[rows], high[rows], look_of[level], upright=False)
-            bare = np.isnan(low[rows]) | np.isnan(high[rows])
-            points(ax, value[rows], at[rows], look_of[level], level or "estimate", bare=bare)
+        if not rows.any():
+            continue
+        look, name = look_of[level], level or "estimate"
+        if strong is None:
+            bare, gid = np.isnan(low[rows]) | np.isnan(high[rows]), "no interval"
+            intervals(ax, at[rows], low[rows], high[rows], look, upright=False)
+        else:
+            bare, gid = ~strong[rows], "not recommended"
+            for some, thick in ((rows & strong, 1.8), (rows & ~strong, 0.8)):
+                intervals(ax, at[some], low[some], high[some], look, upright=False, linewidth=thick)
+        points(ax, value[rows], at[rows], look, name, bare=bare, gid=gid)
     longest = _rows_axis(ax, frame, categories, places, hues, order)
     _notes(ax, frame, at, value, [look_of[level] for level in hues], room(ax) - longest - 8)
-    scale(ax.xaxis, percent=percent, signed=null == 0)
-    text = label if label is not None else _label(null, percent) + level_text(frame)
-    label_x(ax, text, taken=longest)
-    entries = [(level, marker(look_of[level], line="-")) for level in order]
-    key(ax, entries if len(order) > 1 else [], legend)
-    return ax
+    return ax, longest
 
 
 def severity(
@@ -179,32 +206,71 @@ def corrected(
     frame: pd.DataFrame,
     *,
     y: str | Sequence[str] = "skill",
-    hue: str = "method",
+    hue: str = "estimator",
     null: float | None = 0.0,
     label: str | None = None,
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the naive estimate beside the corrected ones.
+    """Draw the naive estimate beside the corrected ones, the recommended ones filled.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        As for `estimates`, with a column that names the way of correction.
+        As for `estimates`, with a column that names the estimator. Where it has a column
+        ``recommended``, the rows marked there are filled with a thick interval and all others
+        hollow with a thin one, and the key says so; without it every point is filled.
     y, null, label, legend, ax
         As for `estimates`.
-    hue : str, default "method"
-        Column of the ways of correction, at most six.
+    hue : str, default "estimator"
+        Column of the estimators, at most six. The library's own keep their colour and marker in
+        every figure.
 
     Returns
     -------
     matplotlib.axes.Axes
 
+    Raises
+    ------
+    FrameError
+        As `estimates` does, or when ``recommended`` holds no truth values.
+
     See Also
     --------
     skillcomp.correction.delta, skillcomp.correction.rate
     """
-    return estimates(frame, y=y, hue=hue, null=null, label=label, legend=legend, ax=ax)
+    where = "plots.corrected"
+    names = [y] if isinstance(y, str) else list(y)
+    require(frame, [*names, "estimate", "ci_low", "ci_high", hue], where)
+    order = levels(frame[hue])
+    known = all(level in _ESTIMATORS for level in order)
+    look_of = {n: _ESTIMATORS[n][0] for n in order} if known else hue_looks(frame, hue)[1]
+    strong = truth(frame, "recommended", where) if "recommended" in frame.columns else None
+    hues = keys(frame[hue])
+    ax, longest = _forest(frame, names, hue, hues, look_of, order, null, "text", ax, where, strong)
+    scale(ax.xaxis, percent=True, signed=null == 0)
+    text = label if label is not None else _label(null, True) + level_text(frame)
+    label_x(ax, text, taken=longest)
+    entries: list[tuple[object, Any]] = []
+    for level in order:
+        chosen = strong is None or bool((strong & where_equal(hues, level)).any())
+        name = _ESTIMATORS[level][1] if known else level
+        entries.append((name, marker(look_of[level], line="-", hollow=not chosen)))
+    if strong is not None and strong.any():
+        entries.append(("filled: recommended", marker(Look(INK, "o"), line="-")))
+    key(ax, entries if len(entries) > 1 else [], legend)
+    return ax
+
+
+# one look for each estimator of skillcomp.correction, strong colours for those that may be
+# recommended
+_ESTIMATORS: Mapping[Any, tuple[Look, str]] = {
+    "naive": (CATEGORIES[4], "naive"),
+    "gold_only": (CATEGORIES[1], "gold only"),
+    "rogan_gladen_pooled": (CATEGORIES[2], "Rogan-Gladen, pooled"),
+    "rogan_gladen_by_arm": (CATEGORIES[3], "Rogan-Gladen, by arm"),
+    "ppi": (CATEGORIES[0], "prediction-powered (ppi)"),
+}
 
 
 def _rows(frame: pd.DataFrame, names: list[str]) -> tuple[list[tuple[Any, ...]], Floats]:
