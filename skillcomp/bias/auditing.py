@@ -95,7 +95,7 @@ def audit(
           rate given gold), ``perturbation_points`` (copy minus original) or ``position_points``;
           estimate in percentage points, positive where the grader is more lenient; n (verdicts;
           for paired tests cases), p_adjusted by Holm over the ``effect_points`` of all gold
-          labels together;
+          labels together, those that are not identified counted;
         - per: what one unit of the feature is; n_empty_strata (leniency: skill and gold label
           without answers of an arm); n_to_pass, n_to_fail, p_mcnemar, n_dropped for copies.
 
