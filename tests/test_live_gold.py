@@ -106,7 +106,8 @@ def test_a_grader_that_paused_is_asked_again(store, batch):
     faults = {"batch_faults": lambda _: next(fates, "ok")} if batch else {"faults": ["pause_turn"]}
     with FakeAnthropic(**faults) as server, warnings.catch_warnings():
         warnings.simplefilter("ignore", GraderWarning)
-        grade(store, server, batch=batch)
+        table = grade(store, server, batch=batch)
+        assert table["n_open"].tolist()[-1] == (0 if batch else 1)  # a batch has further rounds
         table = grade(store, server, batch=batch)
     assert table["n_open"].tolist()[-1] == 0
     statuses = [row["status"] for row in store.records("replies")]
