@@ -1,0 +1,90 @@
+"""What is handed to the ledger together: one bad record costs itself and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from skillcomp.errors import StoreError
+from skillcomp.io.store import RunStore
+from skillcomp.live.ledger import Ledger
+from skillcomp.records import Attempt
+
+HALF = "\ud83d"
+
+
+def attempt(number, **more):
+    names = {"attempt_id": f"s/{number}", "case_id": f"s/{number}"}
+    return Attempt(**names, skill="s", condition="skill", **{"answer": "a", **more})
+
+
+def write_together(store, *entries):
+    """Hand in everything at once and return what each writer was told."""
+
+    async def main():
+        ledger = Ledger(store)
+        told = await asyncio.gather(
+            *(ledger.write(table, records) for table, records in entries), return_exceptions=True
+        )
+        await ledger.close()
+        return told
+
+    with store.writer():
+        return asyncio.run(main())
+
+
+def test_a_record_that_cannot_be_stored_fails_alone(tmp_path):
+    store = RunStore(tmp_path / "s")
+    entries = [("attempts", [attempt(i)]) for i in range(6)]
+    entries[3] = ("attempts", [attempt("a"), attempt("b", answer=HALF)])
+    told = write_together(store, *entries)
+    assert [i for i, error in enumerate(told) if error] == [3]
+    assert isinstance(told[3], StoreError)
+    assert str(told[3]).startswith("attempts, record 2: cannot be written as JSON")
+    found = [row["attempt_id"] for row in store.table("attempts").to_pylist()]
+    assert found == ["s/0", "s/1", "s/2", "s/4", "s/5"]  # each once; of an entry all or nothing
+
+
+def test_a_bad_record_of_one_table_does_not_swallow_the_rows_of_another(tmp_path):
+    store = RunStore(tmp_path / "s")
+    told = write_together(
+        store,
+        ("attempts", [attempt(1, answer=HALF)]),
+        ("batches", [{"event": "created", "batch_id": "b-1"}]),
+        ("replies", [{"answer": HALF}]),
+        ("Not Allowed", [{"x": 1}]),
+        ("receipts", [{"receipt": "run-0001"}]),
+    )
+    assert [error is None for error in told] == [False, True, False, False, True]
+    assert list(store.records("batches")) == [{"event": "created", "batch_id": "b-1"}]
+    assert list(store.records("receipts")) == [{"receipt": "run-0001"}]
+
+
+def test_when_the_disk_refuses_nothing_is_written_twice(tmp_path, monkeypatch):
+    store = RunStore(tmp_path / "s")
+    asked = []
+
+    def refuse(table, records):
+        asked.append(len(list(records)))
+        raise StoreError("no space left")
+
+    monkeypatch.setattr(store, "append", refuse)
+    told = write_together(store, *(("attempts", [attempt(i)]) for i in range(3)))
+    assert [str(error) for error in told] == ["no space left"] * 3
+    assert asked == [3]
+
+
+@pytest.mark.parametrize("table", ["attempts", "notes"])
+def test_a_ledger_goes_on_after_a_bad_record(tmp_path, table):
+    store = RunStore(tmp_path / "s")
+    bad, good = attempt(1, answer=HALF), attempt(2)
+
+    async def main():
+        ledger = Ledger(store)
+        with pytest.raises(StoreError):
+            await ledger.write(table, [bad])
+        await ledger.write(table, [good])
+
+    asyncio.run(main())
+    assert len(list(store.records(table))) == 1
