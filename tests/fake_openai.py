@@ -16,8 +16,11 @@ _KNOWN = {
 
 
 class FakeOpenAI:
-    def __init__(self, *, key=KEY, faults=(), finish="stop", refusal=None, answer="An answer."):
+    def __init__(
+        self, *, key=KEY, faults=(), finish="stop", refusal=None, answer="An answer.", edit=None
+    ):
         self.key, self.faults = key, list(faults)
+        self.edit = edit  # changes a reply before it is sent
         self.finish, self.refusal, self.answer = finish, refusal, answer
         self.bodies: list[dict[str, Any]] = []
 
@@ -66,7 +69,7 @@ class FakeOpenAI:
         text = self.answer(body) if callable(self.answer) else self.answer
         message = {"role": "assistant", "content": None if self.refusal else text}
         message["refusal"] = self.refusal
-        return 200, {
+        out = {
             "id": "chatcmpl-1",
             "object": "chat.completion",
             "created": 0,
@@ -79,6 +82,9 @@ class FakeOpenAI:
                 "prompt_tokens_details": {"cached_tokens": 100},
             },
         }
+        if self.edit:
+            self.edit(out)
+        return 200, out
 
 
 def error(code, message):

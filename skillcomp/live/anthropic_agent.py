@@ -19,9 +19,20 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, suggest
 from skillcomp.live.cachegate import CacheGate
-from skillcomp.live.loop import interruption
+from skillcomp.live.loop import StoppedError, interruption
 from skillcomp.live.prompts import skill_block
-from skillcomp.live.reply import Cell, Reply, cost_fields, family_of, redact, settings_json
+from skillcomp.live.reply import (
+    Cell,
+    Reply,
+    cost_fields,
+    family_of,
+    host_of,
+    redact,
+    settings_json,
+    unreadable,
+    whole_number,
+    with_raw,
+)
 from skillcomp.live.retry import RetryPolicy, UnreadableReplyError, failed
 from skillcomp.pricing import Price, Usage, cost
 from skillcomp.records import AttemptStatus, Skill
@@ -31,6 +42,7 @@ __all__ = ["AnthropicAgent"]
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 THINKING = ("adaptive", "disabled", "between_tools", "enabled")
 _SECONDS = {"5m": 300.0, "1h": 3600.0}
+_HOST = "api.anthropic.com"
 _CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
 # Everything else that the API may report is an answer that did not come about as asked.
 _STATUS: dict[str, AttemptStatus] = {
@@ -73,7 +85,8 @@ class AnthropicAgent:
     retry : RetryPolicy, optional
         How often to ask again.
     base_url : str, optional
-        Another endpoint.
+        Another endpoint; ``ANTHROPIC_BASE_URL`` of the environment when not given. Its host stands
+        in the settings.
     client : anthropic.AsyncAnthropic, optional
         A client of one's own, used as it is but for its retries.
     prices : sequence of Price, optional
@@ -120,7 +133,10 @@ class AnthropicAgent:
         self._ttl = cache_ttl
         self._timeout = timeout
         self._retry = retry or RetryPolicy()
-        self._base_url = base_url
+        # read now, so that what the settings say is what is asked
+        self._base_url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or None
+        used = self._base_url if client is None else getattr(client, "base_url", None)
+        self._host = host_of(used, _HOST)
         self._given = client.with_options(max_retries=0) if client is not None else None
         # A connection pool and a lock belong to the event loop in which they were first used.
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, anthropic.AsyncAnthropic]
@@ -131,7 +147,7 @@ class AnthropicAgent:
             thinking=thinking or "default",
             max_tokens=max_tokens,
             cache=cache_ttl if cache else "off",
-            endpoint=urlsplit(base_url).hostname if base_url else None,
+            endpoint=self._host or (urlsplit(base_url).hostname if base_url else None),
         )
 
     @property
@@ -145,7 +161,7 @@ class AnthropicAgent:
         Raises
         ------
         AgentError
-            When the environment holds no key.
+            When the environment holds no key, or leads to another host than the settings say.
         """
         if self._given is not None:
             return self._given
@@ -157,8 +173,18 @@ class AnthropicAgent:
                 )
             except anthropic.AnthropicError as error:
                 raise AgentError(self._no_key(redact(str(error)))) from None
+            self._check_host(made)
             self._clients[loop] = made
         return self._clients[loop]
+
+    def _check_host(self, made: anthropic.AsyncAnthropic) -> None:
+        """Refuse an endpoint that a profile brings in, or that was set after the agent was made."""
+        if (found := host_of(made.base_url, _HOST)) != self._host:
+            raise AgentError(
+                f"AnthropicAgent '{self.name}': the environment or its profile leads to "
+                f"'{found or _HOST}', but the settings of the agent say '{self._host or _HOST}'; "
+                "give the endpoint as base_url=."
+            )
 
     def _no_key(self, why: str) -> str:
         return (
@@ -232,27 +258,28 @@ class AnthropicAgent:
     async def _send(self, body: dict[str, Any]) -> Reply:
         client = self.client()
         begun = last = time.monotonic()
+        came: Any = None
 
         async def once() -> Message:
-            nonlocal last
-            last = time.monotonic()
-            message = await client.messages.create(**body)
-            if not isinstance(message, Message) or not isinstance(message.content, list):
+            nonlocal last, came
+            last, came = time.monotonic(), None
+            came = await client.messages.create(**body)
+            if not isinstance(came, Message) or not isinstance(came.content, list):
                 raise UnreadableReplyError(
                     "the service answered with something else than a message"
                 )
-            return message
+            return came
 
         try:
             message, n_tries = await self._retry.call(once, interruption())
-        except (anthropic.AnthropicError, json.JSONDecodeError, UnreadableReplyError) as error:
-            spent = time.monotonic() - begun
-            return failed(error, seconds=spent, settings=self.settings)
-        except TypeError as error:
+        except StoppedError:
+            raise
+        except Exception as error:  # whatever it is, one reply is lost and not the run
             # the SDK finds out about missing credentials only when it builds the headers
-            if any(os.environ.get(name) for name in _CREDENTIALS):
-                raise
-            raise AgentError(self._no_key(redact(str(error)))) from None
+            if isinstance(error, TypeError) and not any(map(os.environ.get, _CREDENTIALS)):
+                raise AgentError(self._no_key(redact(str(error)))) from None
+            reply = failed(error, seconds=time.monotonic() - begun, settings=self.settings)
+            return with_raw(reply, error, came)
         return self.read(message, seconds=time.monotonic() - last, n_tries=n_tries)
 
     def read(
@@ -265,6 +292,9 @@ class AnthropicAgent:
     ) -> Reply:
         """Return what a message says, as a reply with its cost.
 
+        A message that breaks the API's rules gives a reply with status ``error`` that keeps it as
+        text; where only its token counts cannot be read, only its cost is unknown.
+
         Parameters
         ----------
         message : anthropic.types.Message
@@ -276,31 +306,55 @@ class AnthropicAgent:
         batch : bool, default False
             Whether it came from a batch, which costs half.
         """
-        used = message.usage
-        read = used.cache_read_input_tokens or 0
-        write = used.cache_creation_input_tokens or 0
-        hour = used.cache_creation.ephemeral_1h_input_tokens if used.cache_creation else 0
-        usage = Usage(used.input_tokens + read + write, used.output_tokens, read, write, hour)
-        batch = batch or used.service_tier == "batch"
-        stop = message.stop_reason or ""
-        status = _STATUS.get(stop, "error")
-        text = "".join(block.text for block in message.content if block.type == "text")
-        return Reply(
-            answer=text if text or status == "ok" else None,
-            status=status,
-            stop_reason=message.stop_reason,
-            model=message.model,
-            input_tokens=int(usage.input_tokens),
-            cached_tokens=read,
-            cache_write_tokens=write,
-            output_tokens=used.output_tokens,
-            **cost_fields(cost(usage, message.model, batch=batch, prices=self.prices)),
-            seconds=seconds,
-            request_id=getattr(message, "_request_id", None),
-            n_tries=n_tries,
-            error=_explained(message, status),
-            settings=self.settings,
-        )
+        common: dict[str, Any] = {
+            "seconds": seconds,
+            "request_id": getattr(message, "_request_id", None),
+            "n_tries": n_tries,
+            "settings": self.settings,
+        }
+        try:
+            stop = message.stop_reason
+            status = _STATUS.get(stop or "", "error")
+            text = "".join(block.text for block in message.content if block.type == "text")
+            return Reply(
+                answer=text if text or status == "ok" else None,
+                status=status,
+                stop_reason=stop,
+                model=message.model if isinstance(message.model, str) else None,
+                error=_explained(message, status),
+                **self._usage(message, batch),
+                **common,
+            )
+        except Exception as error:  # of a message that was paid for
+            return unreadable(error, message, **common)
+
+    def _usage(self, message: Message, batch: bool) -> dict[str, Any]:
+        used: Any = message.usage
+        model: Any = message.model
+        plain = whole_number(getattr(used, "input_tokens", None))
+        out = whole_number(getattr(used, "output_tokens", None))
+        read = whole_number(getattr(used, "cache_read_input_tokens", None) or 0)
+        write = whole_number(getattr(used, "cache_creation_input_tokens", None) or 0)
+        hours = getattr(used, "cache_creation", None)
+        hour = whole_number(getattr(hours, "ephemeral_1h_input_tokens", None) or 0)
+        if plain is None or out is None or read is None or write is None or hour is None:
+            return {"cost_note": "the service reports no token counts that can be read"}
+        batch = batch or getattr(used, "service_tier", None) == "batch"
+        try:
+            usage = Usage(plain + read + write, out, read, write, hour)
+            if isinstance(model, str):
+                price = cost_fields(cost(usage, model, batch=batch, prices=self.prices))
+            else:
+                price = {"cost_note": "the service does not say which model answered"}
+        except ValueError:
+            price = {"cost_note": "the service reports more tokens for one hour than in all"}
+        return {
+            "input_tokens": plain + read + write,
+            "cached_tokens": read,
+            "cache_write_tokens": write,
+            "output_tokens": out,
+            **price,
+        }
 
     async def count_tokens(
         self, prompt: str, *, skill: Skill | None = None, system: str | None = None

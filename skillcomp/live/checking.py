@@ -8,11 +8,13 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import ValidationError
 
 from skillcomp.frames import normalise_quote
 from skillcomp.live.prompts import EvidenceReply, ImpressionReply, Style, reply_schema
+from skillcomp.live.reply import whole_text
 from skillcomp.records import Check
 from skillcomp.reliability._words import HEDGES_ON_FAIL, HEDGES_ON_PASS, hedges
 
@@ -132,7 +134,7 @@ def judge(
 def _parsed(text: str, style: Style) -> tuple[EvidenceReply | ImpressionReply | None, str]:
     start, end = text.find("{"), text.rfind("}")
     try:
-        found = json.loads(text[start : end + 1] if start >= 0 else text)
+        found = json.loads(text[start : end + 1] if start >= 0 else text, object_hook=_storable)
     except (ValueError, RecursionError):
         return None, "The reply must be one JSON object."
     try:
@@ -141,6 +143,11 @@ def _parsed(text: str, style: Style) -> tuple[EvidenceReply | ImpressionReply | 
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the object"
         return None, f"The JSON does not fit the schema: {place}: {first['msg']}."
+
+
+def _storable(found: dict[str, Any]) -> dict[str, Any]:
+    """Return an object of a reply without the half characters that JSON can escape."""
+    return {whole_text(k): whole_text(v) if isinstance(v, str) else v for k, v in found.items()}
 
 
 def _wrong_ids(given: list[str], checks: Sequence[Check]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
 from collections.abc import Sequence
@@ -14,9 +13,20 @@ from weakref import WeakKeyDictionary
 from pydantic import BaseModel
 
 from skillcomp.errors import AgentError
-from skillcomp.live.loop import interruption
+from skillcomp.live.loop import StoppedError, interruption
 from skillcomp.live.prompts import skill_block
-from skillcomp.live.reply import Cell, Reply, cost_fields, family_of, redact, settings_json
+from skillcomp.live.reply import (
+    Cell,
+    Reply,
+    cost_fields,
+    family_of,
+    host_of,
+    redact,
+    settings_json,
+    unreadable,
+    whole_number,
+    with_raw,
+)
 from skillcomp.live.retry import RetryPolicy, UnreadableReplyError, failed
 from skillcomp.pricing import Price, Usage, cost
 from skillcomp.records import AttemptStatus, Skill
@@ -32,6 +42,7 @@ _STATUS: dict[str, AttemptStatus] = {
     "length": "truncated",
     "content_filter": "refused",
 }
+_HOST = "api.openai.com"
 _NO_KEY = "not-needed"  # local servers ask for none, the client insists on one
 
 
@@ -49,7 +60,8 @@ class OpenAIAgent:
         The label in the frames; the model when not given.
     base_url : str, optional
         Such as ``http://localhost:8000/v1`` (vLLM) or ``http://localhost:11434/v1`` (Ollama);
-        OpenAI's own when not given.
+        ``OPENAI_BASE_URL`` of the environment, else OpenAI's own, when not given. Its host stands
+        in the settings.
     key_env : str, default "OPENAI_API_KEY"
         Which variable of the environment holds the key. With a `base_url` it may be missing.
     effort : str, optional
@@ -104,7 +116,9 @@ class OpenAIAgent:
         self.name = name or model
         self.family = family_of(model)
         self.prices = tuple(prices)
-        self._model, self._base_url, self._key_env = model, base_url, key_env
+        # read now, so that what the settings say is what is asked
+        self._base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
+        self._model, self._key_env, self._own = model, key_env, bool(base_url)
         self._fixed: dict[str, Any] = {limit_name: max_tokens, **(options or {})}
         if effort:
             self._fixed["reasoning_effort"] = effort
@@ -114,7 +128,8 @@ class OpenAIAgent:
         # A connection pool belongs to the event loop in which it was first used.
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI]
         self._clients = WeakKeyDictionary()
-        endpoint = urlsplit(base_url).hostname if base_url else None
+        used = self._base_url if client is None else getattr(client, "base_url", None)
+        endpoint = host_of(used, _HOST) or (urlsplit(base_url).hostname if base_url else None)
         self.settings = settings_json(**self._fixed, endpoint=endpoint)
 
     def client(self) -> AsyncOpenAI:
@@ -129,14 +144,17 @@ class OpenAIAgent:
             return self._given
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
-            key = os.environ.get(self._key_env) or (_NO_KEY if self._base_url else None)
+            key = os.environ.get(self._key_env) or (_NO_KEY if self._own else None)
             if key is None:
                 raise AgentError(
                     f"OpenAIAgent '{self.name}' has no key: set {self._key_env} in the "
                     "environment; keys are read from nowhere else."
                 )
             self._clients[loop] = _sdk().AsyncOpenAI(
-                api_key=key, base_url=self._base_url, timeout=self._timeout, max_retries=0
+                api_key=key,
+                base_url=self._base_url or f"https://{_HOST}/v1",
+                timeout=self._timeout,
+                max_retries=0,
             )
         return self._clients[loop]
 
@@ -185,63 +203,91 @@ class OpenAIAgent:
         body = self.request(prompt, skill=skill, system=system, schema=schema)
         client = self.client()
         begun = last = time.monotonic()
+        came: Any = None
 
         async def once() -> ChatCompletion:
-            nonlocal last
-            last = time.monotonic()
-            completion: ChatCompletion = await client.chat.completions.create(**body)
-            if not getattr(completion, "choices", None):
+            nonlocal last, came
+            last, came = time.monotonic(), None
+            came = await client.chat.completions.create(**body)
+            if not getattr(came, "choices", None):
                 raise UnreadableReplyError("the service answered with something else than choices")
+            completion: ChatCompletion = came
             return completion
 
         try:
             completion, n_tries = await self._retry.call(once, interruption())
-        except (_sdk().OpenAIError, json.JSONDecodeError, UnreadableReplyError) as error:
+        except StoppedError:
+            raise
+        except Exception as error:  # whatever it is, one reply is lost and not the run
             reply = failed(error, seconds=time.monotonic() - begun, settings=self.settings)
-            # its variable may have a name that does not speak of a key
-            secret = {f"{self._key_env}, a key": os.environ.get(self._key_env, "")}
-            return reply.model_copy(update={"error": redact(reply.error or "", secret)})
+            return self._redacted(with_raw(reply, error, came))
         return self._read(completion, seconds=time.monotonic() - last, n_tries=n_tries)
 
+    def _redacted(self, reply: Reply) -> Reply:
+        # the variable of the key may have a name that does not speak of a key
+        secret = {f"{self._key_env}, a key": os.environ.get(self._key_env, "")}
+        texts = {"error": reply.error, "trace": reply.trace}
+        return reply.model_copy(update={k: redact(v, secret) for k, v in texts.items() if v})
+
     def _read(self, completion: ChatCompletion, *, seconds: float, n_tries: int) -> Reply:
-        choice = completion.choices[0]
-        stop = choice.finish_reason
-        refusal = choice.message.refusal
-        status = "refused" if refusal else _STATUS.get(stop, "error")
-        text = choice.message.content
-        error = f"finish_reason '{stop}' is not an answer" if status == "error" else None
-        return Reply(
-            answer=text or refusal or ("" if status == "ok" else None),
-            status=status,
-            stop_reason="refusal" if refusal else stop,
-            model=completion.model,
-            **self._usage(completion),
-            seconds=seconds,
-            request_id=getattr(completion, "_request_id", None) or completion.id,
-            n_tries=n_tries,
-            error=error,
-            settings=self.settings,
-        )
+        ident: Any = getattr(completion, "_request_id", None) or completion.id
+        common: dict[str, Any] = {
+            "seconds": seconds,
+            "request_id": ident if isinstance(ident, str) else None,
+            "n_tries": n_tries,
+            "settings": self.settings,
+        }
+        try:
+            choice = completion.choices[0]
+            stop, refusal = choice.finish_reason, choice.message.refusal
+            status = "refused" if refusal else _STATUS.get(stop, "error")
+            error = f"finish_reason '{stop}' is not an answer" if status == "error" else None
+            return Reply(
+                answer=_text(choice.message.content) or refusal or ("" if status == "ok" else None),
+                status=status,
+                stop_reason="refusal" if refusal else stop,
+                model=completion.model or None,
+                error=error,
+                **self._usage(completion),
+                **common,
+            )
+        except Exception as error:  # of a completion that was paid for
+            return self._redacted(unreadable(error, completion, **common))
 
     def _usage(self, completion: ChatCompletion) -> dict[str, Any]:
-        used = completion.usage
+        used: Any = completion.usage
+        model: Any = completion.model
         if used is None:
             return {"cost_note": "the endpoint reports no usage"}
-        details = used.prompt_tokens_details
-        read = (details.cached_tokens if details else None) or 0
-        write = (getattr(details, "cache_write_tokens", None) if details else None) or 0
+        details = getattr(used, "prompt_tokens_details", None)
+        whole = whole_number(getattr(used, "prompt_tokens", None))
+        out = whole_number(getattr(used, "completion_tokens", None))
+        read = whole_number(getattr(details, "cached_tokens", None) or 0)
+        write = whole_number(getattr(details, "cache_write_tokens", None) or 0)
+        if whole is None or out is None or read is None or write is None:
+            return {"cost_note": "the endpoint reports no token counts that can be read"}
         try:
-            usage = Usage(used.prompt_tokens, used.completion_tokens, read, write)
-            price = cost_fields(cost(usage, completion.model, prices=self.prices))
+            usage = Usage(whole, out, read, write)
+            if isinstance(model, str):
+                price = cost_fields(cost(usage, model, prices=self.prices))
+            else:
+                price = {"cost_note": "the endpoint does not say which model answered"}
         except ValueError:
             price = {"cost_note": "the endpoint reports more cached tokens than tokens"}
         return {
-            "input_tokens": used.prompt_tokens,
+            "input_tokens": whole,
             "cached_tokens": read,
             "cache_write_tokens": write,
-            "output_tokens": used.completion_tokens,
+            "output_tokens": out,
             **price,
         }
+
+
+def _text(content: Any) -> Any:
+    """Return the text of a message; some servers send it in parts, thoughts apart from it."""
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content if part["type"] == "text")
+    return content
 
 
 def _sdk() -> Any:

@@ -8,8 +8,9 @@ import os
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel
+from pydantic import BaseModel, model_validator
 
 from skillcomp.pricing import Cost
 from skillcomp.records import AttemptStatus, Record, Skill
@@ -28,6 +29,12 @@ _FAMILIES = {
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH$", re.IGNORECASE)
 _IN_URL = re.compile(r"://[^/@\s]*:([^/@\s]+)@")  # the password of a proxy, for one
 _MIN_SECRET = 8  # characters; shorter values ("1", "true") are no secrets
+UNREADABLE = "unreadable"  # cost_note of a reply that came, but of which nothing can be made
+_LONE = re.compile("[\ud800-\udfff]")  # halves of a character, which UTF-8 cannot hold
+_BEYOND = 2**63  # where the whole numbers of a table end
+_MAX_RAW = 100_000  # characters of an unreadable reply that are kept
+_MAX_ERROR = 2000  # characters of a message that are kept
+_NUMBERS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "n_commands")
 
 
 class Cell(NamedTuple):
@@ -40,6 +47,9 @@ class Cell(NamedTuple):
 
 class Reply(Record):
     """One answer with all that is known about how it came to be.
+
+    Whatever a service sends, a reply can be stored: half characters (lone surrogates) become
+    U+FFFD, and a number that cannot be (negative, not finite, beyond 64 bits) becomes None.
 
     Attributes
     ----------
@@ -56,7 +66,8 @@ class Reply(Record):
         The whole prompt, its parts read from and written to a cache, and the answer with its
         thinking. None when not reported.
     cost_usd : float or None
-        None when no price is known; ``cost_note`` says why.
+        None when no price is known; ``cost_note`` says why: ``unreadable`` when a reply came that
+        cannot be read, which was paid for all the same.
     seconds : float or None
         Wall clock of the try that gave the reply; waiting for retries is not counted.
     request_id : str or None
@@ -68,7 +79,7 @@ class Reply(Record):
     n_tries : int
         How often the question was sent.
     trace : str or None
-        What the agent reported about its work.
+        What the agent reported about its work; of a reply that cannot be read, its raw text.
     error : str or None
         What went wrong, one sentence.
     fatal : bool
@@ -96,6 +107,21 @@ class Reply(Record):
     error: str | None = None
     fatal: bool = False
     settings: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _storable(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        fields = {key: whole_text(v) if isinstance(v, str) else v for key, v in given.items()}
+        for name in (*_NUMBERS, "cost_usd", "seconds"):
+            value = fields.get(name)
+            # NaN fits no comparison
+            if isinstance(value, int | float) and not 0 <= value < _BEYOND:
+                fields[name] = None
+                if name == "cost_usd" and not fields.get("cost_note"):
+                    fields["cost_note"] = f"a cost of {value} USD is reported, which cannot be"
+        return fields
 
     def attempt_fields(self) -> dict[str, Any]:
         """Return the fields that an `Attempt` keeps, under its names."""
@@ -186,6 +212,84 @@ def settings_json(**settings: Any) -> str:
     """Return settings as JSON with sorted keys, without those that were left open (None)."""
     given = {key: value for key, value in settings.items() if value is not None}
     return json.dumps(given, sort_keys=True, ensure_ascii=False)
+
+
+def host_of(url: Any, default: str) -> str | None:
+    """Return the host of an endpoint, or None when it is the default one or not given."""
+    host = urlsplit(str(url)).hostname if url else None
+    return None if host == default else host
+
+
+def whole_text(text: str) -> str:
+    """Return a text with U+FFFD for every lone surrogate: JSON can carry them, UTF-8 cannot.
+
+    Examples
+    --------
+    >>> whole_text("half " + chr(0xD83D)) == "half " + chr(0xFFFD)
+    True
+    """
+    return _LONE.sub("\ufffd", text)
+
+
+def whole_number(value: Any) -> int | None:
+    """Return a count as reported, or None when it is none: no whole number from 0 to 2**63 - 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _BEYOND:
+        return None
+    return int(value) if value == int(value) else None
+
+
+def unreadable(error: BaseException, came: Any, **known: Any) -> Reply:
+    """Return the reply that records one which came but cannot be read.
+
+    Parameters
+    ----------
+    error : BaseException
+        What reading it raised.
+    came : object
+        What came: a text, bytes, or what a client made of them.
+    **known
+        Further fields of the reply.
+
+    Returns
+    -------
+    Reply
+        With status ``error``, the raw text in ``trace`` (its first 100,000 characters, secrets of
+        the environment removed) and the cost unknown. It was paid for and is no failed answer.
+    """
+    told = f"the reply cannot be read ({type(error).__name__}: {error})"
+    return Reply(
+        **known,
+        status="error",
+        error=redact(told)[:_MAX_ERROR],
+        cost_note=UNREADABLE,
+        trace=_raw_text(came),
+    )
+
+
+def with_raw(reply: Reply, error: BaseException, came: Any) -> Reply:
+    """Return the reply of a failed call with what came in place of an answer, if anything did."""
+    if came is None and isinstance(error, json.JSONDecodeError):
+        came = error.doc
+    elif came is None and isinstance(error, UnicodeDecodeError):
+        came = error.object
+    elif came is None and isinstance(error, RecursionError):
+        came = "(nested too deeply to be read)"
+    if came is None:
+        return reply
+    return reply.model_copy(update={"trace": _raw_text(came), "cost_note": UNREADABLE})
+
+
+def _raw_text(came: Any) -> str:
+    if isinstance(came, bytes | bytearray):
+        came = came.decode("utf-8", "replace")
+    if not isinstance(came, str):
+        try:
+            plain = came.model_dump(warnings=False, exclude_unset=True)
+            came = json.dumps(plain, default=str, ensure_ascii=False)
+        except Exception:  # it is unreadable, after all
+            came = f"({type(came).__name__})"
+    # cut last, since half a key is not found
+    return redact(whole_text(came))[:_MAX_RAW]
 
 
 def cost_fields(cost: Cost) -> dict[str, Any]:

@@ -1,0 +1,330 @@
+"""Replies that break the rules of their service: paid for, so they are kept and end no run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from fake_anthropic import KEY, FakeAnthropic
+from fake_openai import FakeOpenAI
+from live_study import FAST, agent, grader, make_store, ok_cells, only_the_fake_key, rows
+
+import skillcomp as sc
+from skillcomp.errors import AgentError
+from skillcomp.live.agents import AnthropicAgent, OpenAIAgent, Reply
+from skillcomp.live.reply import UNREADABLE
+
+MODEL = "claude-sonnet-5-5"
+HALF, WHOLE = "\ud83d", "\ufffd"
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch, tmp_path):
+    only_the_fake_key(monkeypatch, tmp_path)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+
+class Edited(FakeAnthropic):
+    """Changes the body of chosen messages, counted from 1, before they are sent."""
+
+    def __init__(self, edit, *, at=None, **kw):
+        super().__init__(**kw)
+        self.edit, self.at, self.n_messages = edit, at, 0
+
+    async def _route(self, method, path, target, headers, body):
+        status, out, *rest = await super()._route(method, path, target, headers, body)
+        if (method, path) == ("POST", "/v1/messages") and status == 200:
+            self.n_messages += 1
+            if self.at is None or self.n_messages in self.at:
+                out = self.edit(out)
+        return status, out, *rest
+
+
+def changed(change):
+    """Return the edit that changes the object of a message."""
+
+    def edit(out):
+        message = json.loads(out)
+        change(message)
+        return json.dumps(message).encode()
+
+    return edit
+
+
+def ask(edit, **kw):
+    async def main(url):
+        one = AnthropicAgent(MODEL, base_url=url, retry=FAST)
+        try:
+            return await one.ask("What?")
+        finally:
+            await one.aclose()
+
+    with Edited(edit, **kw) as server:
+        return asyncio.run(main(server.url))
+
+
+# what a reply may hold
+
+
+def test_a_reply_can_always_be_stored():
+    reply = Reply(
+        answer=f"a{HALF}b",
+        error=HALF,
+        trace=f"{HALF}{HALF}",
+        input_tokens=2**63,
+        output_tokens=-1,
+        cost_usd=math.nan,
+        seconds=math.inf,
+    )
+    assert (reply.answer, reply.error, reply.trace) == (f"a{WHOLE}b", WHOLE, WHOLE * 2)
+    assert reply.input_tokens is None and reply.output_tokens is None and reply.seconds is None
+    assert (
+        reply.cost_usd is None
+        and reply.cost_note == "a cost of nan USD is reported, which cannot be"
+    )
+    assert Reply(cost_usd=-5).cost_usd is None
+    assert Reply(answer="😀 whole", cost_usd=0.0, input_tokens=0).answer == "😀 whole"
+    assert Reply(cost_usd=0.0).cost_usd == 0.0
+
+
+def first_text(message, text):
+    message["content"][0]["text"] = text
+
+
+@pytest.mark.parametrize("width", [1, 8])
+def test_half_a_character_costs_neither_its_own_answer_nor_those_beside_it(tmp_path, width):
+    store = make_store(tmp_path)
+    with Edited(changed(lambda m: first_text(m, f"bad {HALF} half")), at={3}) as server:
+        sc.run(store, agents=[agent(server.url)], progress=False, concurrency=width)
+        assert server.log["POST /v1/messages 200"] == 16
+        sc.run(store, agents=[agent(server.url)], progress=False)  # nothing is left
+        assert server.log["POST /v1/messages 200"] == 16
+    assert set(ok_cells(store).values()) == {1} and len(ok_cells(store)) == 16
+    assert [r["answer"] for r in rows(store, "attempts") if WHOLE in r["answer"]] == [
+        f"bad {WHOLE} half"
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::skillcomp.live.graders.GraderWarning")
+@pytest.mark.parametrize("half", [HALF, "\\ud83d"], ids=["as it is", "escaped once more"])
+def test_half_a_character_of_a_grader_costs_no_verdict(tmp_path, half):
+    store = make_store(tmp_path)
+    with FakeAnthropic() as server:
+        sc.run(store, agents=[agent(server.url)], progress=False)
+
+    def spoil(message):
+        text = message["content"][0]["text"]
+        assert '"rationale": "' in text
+        first_text(message, text.replace('"rationale": "', f'"rationale": "{half}'))
+
+    with Edited(changed(spoil), at={1}) as server:
+        sc.grade(store, graders=[grader(server.url)], progress=False)
+        assert server.n_messages == 16
+    found = rows(store, "verdicts")
+    assert len(found) == 32 and {r["status"] for r in found} == {"ok"}
+    assert sum(r["rationale"].startswith(WHOLE) for r in found) == 2
+
+
+# Messages API
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        (lambda m: m.pop("usage"), "no token counts that can be read"),
+        (lambda m: m["usage"].pop("input_tokens"), "no token counts that can be read"),
+        (lambda m: m["usage"].update(output_tokens="9"), "no token counts that can be read"),
+        (lambda m: m["usage"].update(input_tokens=-4), "no token counts that can be read"),
+        (lambda m: m["usage"].update(input_tokens=10**30), "no token counts that can be read"),
+        (
+            lambda m: m["usage"]["cache_creation"].update(ephemeral_1h_input_tokens=50),
+            "more tokens for one hour",
+        ),
+        (lambda m: m.pop("model"), "does not say which model"),
+    ],
+)
+def test_an_answer_whose_price_cannot_be_read_is_an_answer_all_the_same(change, note):
+    reply = ask(changed(change))
+    assert reply.status == "ok" and reply.answer.startswith("On 'What?'")
+    assert reply.cost_usd is None and note in reply.cost_note
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.update(content=[{"type": "text"}]),
+        lambda m: m.update(content=[5]),
+        lambda m: m.update(stop_reason=["x"]),
+        lambda m: m.update(stop_reason=5),
+    ],
+)
+def test_a_message_that_cannot_be_read_is_an_error_that_keeps_it(change):
+    reply = ask(changed(change))
+    assert (reply.status, reply.answer, reply.fatal) == ("error", None, False)
+    assert reply.error.startswith("the reply cannot be read (")
+    assert reply.cost_usd is None and reply.cost_note == UNREADABLE
+    assert json.loads(reply.trace)["role"] == "assistant" and reply.request_id == "req_000001"
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda out: b"\xff\xfe" + out,
+        lambda out: out.replace(b"On ", b"O\xff\xfe "),
+        lambda out: out[: len(out) // 2],
+        lambda out: b'{"type": "message"}',
+        lambda out: b"[1]",
+    ],
+)
+def test_a_reply_that_is_no_message_is_asked_for_again_and_kept_at_the_end(edit):
+    assert ask(edit, at={1}).n_tries == 2
+    reply = ask(edit)
+    assert (reply.status, reply.n_tries) == ("error", FAST.tries)
+    assert reply.trace and reply.cost_note == UNREADABLE
+
+
+def test_a_reply_nested_too_deeply_ends_no_run(tmp_path):
+    store = make_store(tmp_path)
+    deep = b"[" * 100_000
+    told = pytest.warns(sc.live.runner.StudyWarning, match="1 of 16 cells")
+    with Edited(lambda _: deep, at={2}) as server, told:
+        sc.run(store, agents=[agent(server.url)], progress=False)
+    assert Counter(r["status"] for r in rows(store, "attempts")) == {"ok": 15, "error": 1}
+
+
+def test_what_is_kept_of_an_unreadable_reply_has_an_end_and_no_key():
+    reply = ask(
+        changed(lambda m: m.update(content=[{"type": "text"}], id=f"{KEY} " + "x" * 200_000))
+    )
+    assert len(reply.trace) == 100_000 and "[ANTHROPIC_API_KEY]" in reply.trace
+    assert KEY not in reply.model_dump_json()
+
+
+def test_an_unreadable_result_of_a_batch_is_booked_as_an_error(tmp_path):
+    class Spoilt(FakeAnthropic):
+        def message(self, body, **kw):
+            found = super().message(body, **kw)
+            if "Question 2 about tides" in json.dumps(body):
+                found["content"] = [{"type": "text"}]
+            return found
+
+    store = make_store(tmp_path)
+    limits = sc.live.batches.BatchLimits(first_wait=0.01, longest_wait=0.02, n_rounds=1)
+    with Spoilt() as server, pytest.warns(sc.live.runner.StudyWarning, match="2 of 16"):
+        sc.run(store, agents=[agent(server.url)], progress=False, batch=limits)
+    found = rows(store, "attempts")
+    assert Counter(r["status"] for r in found) == {"ok": 14, "error": 2}
+    assert all("cannot be read" in r["error"] and r["trace"] for r in found if r["error"])
+
+
+# where it was asked
+
+
+def test_the_endpoint_of_the_environment_is_among_the_settings(monkeypatch):
+    usual = json.loads(AnthropicAgent(MODEL).settings), json.loads(OpenAIAgent("gpt-6").settings)
+    assert "endpoint" not in usual[0] and "endpoint" not in usual[1]  # as studies began before
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "https://api.anthropic.com")
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://api.openai.com/v1")
+    assert json.loads(AnthropicAgent(MODEL).settings) == usual[0]
+    assert json.loads(OpenAIAgent("gpt-6").settings) == usual[1]
+    with FakeAnthropic() as server, FakeOpenAI() as other:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_BASE_URL", other.url)
+        agents = [AnthropicAgent(MODEL), OpenAIAgent("gpt-6")]
+        for one in agents:
+            assert json.loads(one.settings)["endpoint"] == "127.0.0.1"
+        # what was recorded is what is asked, whatever the environment says later
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+        monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9")
+
+        async def main(one):
+            reply = await one.ask("What?")
+            await one.aclose()
+            return reply
+
+        assert [asyncio.run(main(one)).status for one in agents] == ["ok", "ok"]
+    monkeypatch.delenv("ANTHROPIC_BASE_URL")
+    given = AnthropicAgent(MODEL, base_url="https://api.anthropic.com")
+    assert json.loads(given.settings)["endpoint"] == "api.anthropic.com"  # as before
+
+
+def test_an_endpoint_that_the_settings_do_not_tell_is_refused(monkeypatch):
+    late = AnthropicAgent(MODEL)
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+    with pytest.raises(AgentError, match=r"leads to '127.0.0.1'.* say 'api.anthropic.com'; give"):
+        asyncio.run(late.ask("What?"))
+
+
+# chat completions
+
+
+def ask_openai(edit, key_env="OPENAI_API_KEY"):
+    async def main(url):
+        one = OpenAIAgent("gpt-6", base_url=url, retry=FAST, key_env=key_env)
+        try:
+            return await one.ask("What?")
+        finally:
+            await one.aclose()
+
+    with FakeOpenAI(edit=edit) as server:
+        return asyncio.run(main(server.url))
+
+
+def message_of(out):
+    return out["choices"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("edit", "answer", "note"),
+    [
+        (lambda o: message_of(o).update(content=f"a{HALF}"), f"a{WHOLE}", "no price"),
+        (
+            lambda o: message_of(o).update(
+                content=[{"type": "thinking"}, {"type": "text", "text": "b"}]
+            ),
+            "b",
+            "no price",
+        ),
+        (lambda o: o.update(usage=None), "An answer.", "no usage"),
+        (lambda o: o["usage"].update(prompt_tokens=None), "An answer.", "no token counts"),
+        (lambda o: o["usage"].update(completion_tokens=10**30), "An answer.", "no token counts"),
+        (lambda o: o.pop("model"), "An answer.", "does not say which model"),
+    ],
+)
+def test_a_completion_with_odd_parts_is_read_as_far_as_it_goes(edit, answer, note):
+    reply = ask_openai(edit)
+    assert (reply.status, reply.answer) == ("ok", answer)
+    assert reply.cost_usd is None and note in reply.cost_note
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda o: o["choices"][0].update(message=None),
+        lambda o: o["choices"][0].pop("message"),
+        lambda o: message_of(o).update(content=[{"text": "no type"}]),
+        lambda o: message_of(o).update(content=5),
+        lambda o: o["choices"][0].update(finish_reason=["x"]),
+        lambda o: o.update(choices=[None], id=["x"]),
+    ],
+)
+def test_a_completion_that_cannot_be_read_is_an_error_that_keeps_it(edit):
+    reply = ask_openai(edit)
+    assert (reply.status, reply.answer, reply.cost_note) == ("error", None, UNREADABLE)
+    assert "cannot be read" in reply.error and "chat.completion" in reply.trace
+
+
+def test_a_key_under_another_name_is_in_no_unreadable_reply(monkeypatch):
+    monkeypatch.setenv("MINE", KEY)
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    reply = ask_openai(lambda o: o["choices"][0].update(message=None, note=KEY), key_env="MINE")
+    assert KEY not in reply.model_dump_json() and "[MINE, a key]" in reply.trace
