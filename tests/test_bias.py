@@ -363,6 +363,27 @@ def test_gold_of_other_attempts_is_counted_in_the_note(made: simulate.Study) -> 
     )
 
 
+def test_adjudicating_only_what_is_disputed_keeps_the_agreed_labels(made: simulate.Study) -> None:
+    one = made.gold.assign(labeller="a")
+    other = one.assign(labeller="b", passed=one["passed"].where(one.index > 9, ~one["passed"]))
+    settled = one.head(6).assign(labeller="adjudicated")
+    gold = pd.concat([one, other, settled], ignore_index=True)
+    row = pick(
+        sc.bias.audit(made.verdicts, made.attempts, gold, by=["grader"]),
+        grader="fair",
+        bias="hedging",
+    )
+    whole = pick(
+        sc.bias.audit(made.verdicts, made.attempts, made.gold, by=["grader"]),
+        grader="fair",
+        bias="hedging",
+    )
+    assert row["n"] == whole["n"] - 4
+    assert row["note"].endswith(
+        f"gold: 6 labels adjudicated, {len(one) - 10} agreed, 4 disputed and left out"
+    )
+
+
 def test_case_ids_may_repeat_between_skills() -> None:
     verdicts, attempts, gold = small(
         {(s, c): [(True, True), (False, False)] * 6 for s in "ab" for c in ("baseline", "skill")}

@@ -14,9 +14,11 @@ from skillcomp.bias.graded import ANSWER, chosen, graded, known_attempts
 from skillcomp.bias.judgements import first_wins
 from skillcomp.bias.pairs import EXTRA, compared, paired_verdicts
 from skillcomp.bias.positions import of_pairs
+from skillcomp.contracts import check
 from skillcomp.correction.tables import strays_of
 from skillcomp.errors import FrameError, suggest
 from skillcomp.estimates import check_settings, estimates, groups, listed, row
+from skillcomp.labels import one_label, told
 from skillcomp.records import CONDITIONS
 from skillcomp.stats.multiplicity import holm
 
@@ -64,8 +66,9 @@ def audit(
     attempts : pandas.DataFrame
         The attempts, copies included where the verdicts hold them.
     gold : pandas.DataFrame
-        A gold frame of one labeller or with adjudicated labels. May be empty: then only the
-        perturbation and position rows can tell anything.
+        A gold frame of one labeller or with adjudicated labels: those stand, and where nobody
+        adjudicated, what the labellers agree on; the note counts both. May be empty: then only
+        the perturbation and position rows can tell anything.
     by : sequence of str
         Columns of the verdicts that keep rows apart, such as ``["grader"]``.
     pairwise : pandas.DataFrame, optional
@@ -133,9 +136,11 @@ def audit(
     every = known_attempts(given, attempts, what)
     _require_reference(given, reference)
     copies = paired_verdicts(given, every, what)
-    labelled = graded(given, every, gold, what)
-    strays = strays_of(given, gold)
-    told = {_key(values, names): part for values, part in groups(labelled, names)}
+    labels = one_label(check(gold, "gold"), what)
+    labelled = graded(given, every, labels, what)
+    strays = strays_of(given, labels)
+    settled = told(labels.loc[labels["attempt_id"].isin(given["attempt_id"]), "labeller"])
+    frames = {_key(values, names): part for values, part in groups(labelled, names)}
     paired: dict[tuple[Any, ...], dict[str, pd.DataFrame]] = {}
     for values, part in groups(copies, [*names, "perturbation"]):
         paired.setdefault(_key(values, names), {})[str(values["perturbation"])] = part
@@ -143,11 +148,11 @@ def audit(
     shown = None if pairwise is None else first_wins(pairwise, by=shared, cases=cases)
     rows: list[dict[str, Any]] = []
     for values, part in groups(given, names):
-        frame = told.get(_key(values, names), labelled.iloc[:0])
+        frame = frames.get(_key(values, names), labelled.iloc[:0])
         own = _one_grader(frame, part, reference, ci_level)
         if frame.empty and strays:
-            own = [one | {"note": f"{one['note']}; {strays}"} for one in own]
-        rows += [one | values for one in _adjusted(own)]
+            own = _noted(own, strays)
+        rows += [one | values for one in _adjusted(_noted(own, settled))]
         for kind, pairs in paired.get(_key(values, names), {}).items():
             bias, per = _COPIES.get(kind, (kind, f"copy: {kind}"))
             rows.append(compared(pairs, ci_level) | _named(bias, per) | values)
@@ -160,6 +165,10 @@ def audit(
 
 def _key(values: dict[str, Any], names: list[str]) -> tuple[Any, ...]:
     return tuple(None if pd.isna(values[name]) else values[name] for name in names)
+
+
+def _noted(rows: list[dict[str, Any]], what: str) -> list[dict[str, Any]]:
+    return [one | {"note": "; ".join(filter(None, (one["note"], what)))} for one in rows]
 
 
 def _named(
