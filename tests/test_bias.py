@@ -451,6 +451,11 @@ def test_the_audit_sets_copies_beside_the_effect_and_keeps_them_out_of_it(
     paired = sc.bias.perturbed(verdicts, attempts, by=["grader"]).set_index("grader")
     assert rows.loc["perturbation_points", "estimate"] == paired.loc["biased", "estimate"]
     assert rows.loc["perturbation_points", "per"] == "copy padded with filler"
+    known = verdicts.assign(perturbation=verdicts["attempt_id"].str.extract("/(pad)$")[0])
+    for by in (["grader"], ["grader", "perturbation"]):
+        pd.testing.assert_frame_equal(sc.bias.audit(known, attempts, made.gold, by=by), both)
+        again = sc.bias.perturbed(known, attempts, by=by).set_index("grader")
+        pd.testing.assert_frame_equal(again, paired)
 
 
 def test_pairs_by_hand() -> None:

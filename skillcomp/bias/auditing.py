@@ -70,7 +70,8 @@ def audit(
         adjudicated, what the labellers agree on; the note counts both. May be empty: then only
         the perturbation and position rows can tell anything.
     by : sequence of str
-        Columns of the verdicts that keep rows apart, such as ``["grader"]``.
+        Columns of the verdicts that keep rows apart, such as ``["grader"]``; ``perturbation``
+        always does.
     pairwise : pandas.DataFrame, optional
         A pairwise frame, for the position bias. Its graders get rows of their own.
     exclude_checks : sequence of str
@@ -130,7 +131,7 @@ def audit(
     Wataoka et al. 2024, arXiv:2410.21819; Spiliopoulou et al. 2025, arXiv:2508.06709; Dubois et
     al. 2024, arXiv:2404.04475; Zheng et al. 2023, arXiv:2306.05685.
     """
-    names, what = listed(by), "bias.audit"
+    names, what = [name for name in listed(by) if name != "perturbation"], "bias.audit"
     check_settings(what, ci_level)
     given = chosen(verdicts, by=names, exclude_checks=exclude_checks, cases=cases, what=what)
     every = known_attempts(given, attempts, what)
