@@ -36,8 +36,10 @@ def require_columns(frame: pd.DataFrame, names: Sequence[str], what: str) -> Non
             )
 
 
-def require_one_grader(frame: pd.DataFrame, by: Sequence[str], what: str) -> None:
-    """Raise FrameError when graders, versions or rounds would be pooled silently.
+def require_one_grader(
+    frame: pd.DataFrame, by: Sequence[str], what: str, *, copies: bool = False
+) -> None:
+    """Raise FrameError when graders, versions, rounds or altered copies would be pooled silently.
 
     Parameters
     ----------
@@ -47,6 +49,8 @@ def require_one_grader(frame: pd.DataFrame, by: Sequence[str], what: str) -> Non
         The columns by which the analysis keeps rows apart.
     what : str
         The analysis, for the message.
+    copies : bool, default False
+        Whether the analysis needs altered copies beside the answers and keeps them apart itself.
     """
     for name in by:
         if name in RESERVED:
@@ -72,6 +76,33 @@ def require_one_grader(frame: pd.DataFrame, by: Sequence[str], what: str) -> Non
                 f"Add '{name}' to by=, or select one first: pooling them would hide their "
                 "differences."
             )
+    if not copies:
+        require_no_copies(frame, by, what)
+
+
+def require_no_copies(frame: pd.DataFrame, by: Sequence[str], what: str) -> None:
+    """Raise FrameError when altered copies of answers would be taken for repeats of them.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        A verdicts or outcomes frame; without a column ``perturbation`` all is as given.
+    by : sequence of str
+        The columns by which the analysis keeps rows apart.
+    what : str
+        The analysis, for the message.
+    """
+    if "perturbation" in by or "perturbation" not in frame.columns:
+        return
+    found = sorted(
+        "none" if pd.isna(name) else str(name) for name in frame["perturbation"].unique()
+    )
+    if len(found) > 1:
+        raise FrameError(
+            f"{what}: the frame holds altered copies beside the answers (perturbation: "
+            f"{', '.join(found)}). Add 'perturbation' to by=, or select one first: a copy is no "
+            "repeat of its answer."
+        )
 
 
 def require_one_agent(frame: pd.DataFrame, by: Sequence[str], what: str) -> None:

@@ -42,7 +42,7 @@ __all__ = [
 
 PLAIN = "none"
 _QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
-_ATTEMPT_KEYS = ["skill", "case_id", "condition", "repeat", "agent"]
+_ATTEMPT_KEYS = ["skill", "case_id", "condition", "repeat", "agent", "perturbation"]
 
 
 def cases(store: RunStore) -> pd.DataFrame:
@@ -182,10 +182,12 @@ def verdicts(
     Returns
     -------
     pandas.DataFrame
-        The columns of the verdicts contract. ``passed`` is NA unless ``status`` is ok: a failed
-        grader is never a failed agent. ``check_kind`` and ``goal`` come from the suite where the
-        verdict does not carry them. ``evidence_found`` says whether the quote stands in the answer
-        after white-space and quotation marks are normalised; NA without a quote or an answer.
+        The columns of the verdicts contract. ``perturbation`` says which copies are altered, NA for
+        the answers themselves; an analysis never takes copies for repeats: it wants the column in
+        ``by``. ``passed`` is NA unless ``status`` is ok: a failed grader is never a failed agent.
+        ``check_kind`` and ``goal`` come from the suite where the verdict does not carry them.
+        ``evidence_found`` says whether the quote stands in the answer after white-space and
+        quotation marks are normalised; NA without a quote or an answer.
 
     Raises
     ------

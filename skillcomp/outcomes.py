@@ -16,7 +16,7 @@ from skillcomp.errors import FrameError, suggest
 __all__ = ["outcomes"]
 
 Ints = NDArray[np.int64]
-_ATTEMPT_KEYS = ["skill", "case_id", "condition", "repeat", "agent"]
+_ATTEMPT_KEYS = ["skill", "case_id", "condition", "repeat", "agent", "perturbation"]
 _GRADER_KEYS = [
     "grader",
     "grader_kind",
@@ -53,7 +53,9 @@ def outcomes(
         One row per attempt and grader version and round. ``passed`` is True iff every check of the
         attempt passed, False as soon as one failed, NA when none failed but one is missing.
         ``share_passed`` is over the checks with a verdict, NA when fewer than half have one.
-        ``n_checks``, ``n_passed``, ``n_missing`` count checks.
+        ``n_checks``, ``n_passed``, ``n_missing`` count checks. ``perturbation`` is that of the
+        verdicts: outcomes of answers and of altered copies stay apart, and analyses refuse to take
+        the one for a repeat of the other unless ``by`` names the column.
 
     Raises
     ------

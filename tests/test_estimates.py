@@ -13,6 +13,7 @@ from skillcomp.estimates import (
     groups,
     listed,
     require_columns,
+    require_no_copies,
     require_one_grader,
     row,
 )
@@ -121,3 +122,15 @@ def test_each_grader_may_have_its_own_version_but_not_two() -> None:
 def test_a_frame_that_names_no_grader_is_one_grader() -> None:
     require_one_grader(judged(skill=["a", "b"]), [], "rates")
     require_one_grader(judged(grader=[None, None], round=[None, None]), [], "rates")
+
+
+def test_altered_copies_are_never_taken_for_repeats() -> None:
+    both = judged(grader=["g"] * 3, perturbation=["pad", None, "pad"])
+    with pytest.raises(FrameError, match=r"deltas: .* altered copies .*perturbation: none, pad"):
+        require_one_grader(both, ["grader"], "deltas")
+    with pytest.raises(FrameError, match="perturbation: hedge, pad"):
+        require_no_copies(judged(perturbation=["pad", "hedge"]), [], "deltas")
+    require_one_grader(both, ["grader", "perturbation"], "deltas")
+    require_one_grader(both, [], "bias", copies=True)
+    for plain in (both[both["perturbation"].eq("pad")], both.drop(columns="perturbation")):
+        require_one_grader(plain, [], "deltas")

@@ -183,3 +183,41 @@ def test_an_unknown_perturbation_is_named(pilot: sc.RunStore) -> None:
         FrameError, match="perturbation 'pat' is not in the store; there: none, pad"
     ):
         sc.frames.attempts(pilot, perturbation="pat")
+
+
+def test_copies_that_were_read_too_are_refused_where_they_would_be_repeats(
+    pilot: sc.RunStore,
+) -> None:
+    every = sc.frames.verdicts(pilot, perturbation="all")
+    assert set(every["perturbation"].dropna()) == {"pad"}
+    assert sc.frames.verdicts(pilot)["perturbation"].isna().all()
+    g0, gold, cases = every[every["grader"].eq("g0")], sc.frames.gold(pilot), sc.frames.cases(pilot)
+    outcomes = sc.frames.outcomes(g0, cases)
+    assert outcomes["perturbation"].value_counts(dropna=False).tolist() == [420, 60]
+    refused = (
+        lambda: sc.correction.delta(g0, gold),
+        lambda: sc.reliability.agreement(g0, gold),
+        lambda: sc.reliability.drift(every, gold, reference="g0"),
+        lambda: sc.deltas.paired(outcomes),
+        lambda: sc.transfer.gap(outcomes),
+    )
+    for analysis in refused:
+        with pytest.raises(FrameError, match=r"altered copies .* \(perturbation: none, pad\)"):
+            analysis()
+
+
+def test_copies_kept_apart_leave_the_plain_study_as_it_is(pilot: sc.RunStore) -> None:
+    every = sc.frames.verdicts(pilot, perturbation="all")
+    g0, gold, cases = every[every["grader"].eq("g0")], sc.frames.gold(pilot), sc.frames.cases(pilot)
+    plain = g0[g0["perturbation"].isna()]
+    apart = sc.correction.delta(g0, gold, by=["perturbation"], cases=cases)
+    alone = sc.correction.delta(plain, gold, cases=cases)
+    columns = ["condition", "estimator", "estimate", "ci_low", "ci_high", "n", "recommended"]
+    found = apart.loc[apart["perturbation"].isna(), columns].reset_index(drop=True)
+    pd.testing.assert_frame_equal(found, alone[columns])
+    outcomes = sc.frames.outcomes(g0, cases)
+    apart = sc.deltas.paired(outcomes, by=["perturbation"])
+    alone = sc.deltas.paired(outcomes[outcomes["perturbation"].isna()])
+    columns = ["estimate", "ci_low", "ci_high", "n"]
+    found = apart.loc[apart["perturbation"].isna(), columns].reset_index(drop=True)
+    pd.testing.assert_frame_equal(found, alone[columns])

@@ -53,7 +53,7 @@ def chosen(
     """
     given = check(verdicts, "verdicts")
     require_columns(given, by, what)
-    require_one_grader(given, by, what)
+    require_one_grader(given, by, what, copies=True)
     if len(given):
         given = without_checks(given, exclude_checks, what).reset_index(drop=True)
     usable = given["status"].isna() | given["status"].eq("ok")

@@ -10,7 +10,7 @@ import pandas as pd
 
 from skillcomp.contracts import check
 from skillcomp.errors import FrameError, suggest
-from skillcomp.estimates import require_columns
+from skillcomp.estimates import require_columns, require_no_copies
 from skillcomp.reliability._common import GRADER_COLUMNS, ITEM, with_known
 from skillcomp.selection import without_checks
 
@@ -43,6 +43,7 @@ def given_versions(
     """Return checked verdicts of one round a version, with ``verdict`` and ``cluster``."""
     given = check(verdicts, "verdicts")
     require_columns(given, names, what)
+    require_no_copies(given, names, what)
     for name in names:
         if name in GRADER_COLUMNS:
             raise FrameError(

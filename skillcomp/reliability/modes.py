@@ -16,6 +16,7 @@ from skillcomp.estimates import (
     groups,
     listed,
     require_columns,
+    require_no_copies,
     require_one_grader,
     row,
 )
@@ -99,8 +100,8 @@ def failure_modes(
     Raises
     ------
     FrameError
-        If a frame breaks its contract, a case or an attempt is unknown, or ``shared`` lacks a
-        length.
+        If a frame breaks its contract, holds altered copies beside the answers, a case or an
+        attempt is unknown, or ``shared`` lacks a length.
 
     See Also
     --------
@@ -173,6 +174,7 @@ def _described(
 ) -> pd.DataFrame:
     """Return the verdicts with all that the rules ask about."""
     known = with_known(check(verdicts, "verdicts"))
+    require_no_copies(known, [], "failure_modes")
     about = check(cases, "cases").set_index("case_id")
     _known(known["case_id"], about.index, "cases", "case")
     given = check(attempts, "attempts").set_index("attempt_id")

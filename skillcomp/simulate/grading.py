@@ -275,7 +275,15 @@ def _verdicts(
     quote, found, rationale = _evidence(grader, items, passed, failed, rng)
     keys = {
         name: items.attempts[name].array.take(row)
-        for name in ("attempt_id", "skill", "case_id", "condition", "repeat", "agent")
+        for name in (
+            "attempt_id",
+            "skill",
+            "case_id",
+            "condition",
+            "repeat",
+            "agent",
+            "perturbation",
+        )
     }
     columns: dict[str, Any] = {
         **keys,
