@@ -58,8 +58,9 @@ class Chapter:
         Figure and data files that the notebook saved, by name.
     stopped : str
         Why the notebook ended before its last cell; empty when it did not.
-    elsewhere : bool
-        Whether its text was written about another study than the one that its numbers are of.
+    elsewhere : str
+        The study that its numbers are of, where its text was written about another one; empty
+        where it was not.
     """
 
     stem: str
@@ -67,7 +68,7 @@ class Chapter:
     body: Markup
     files: tuple[str, ...]
     stopped: str = ""
-    elsewhere: bool = False
+    elsewhere: str = ""
 
 
 class StoppedError(StudyError):
@@ -122,7 +123,8 @@ def execute(
     path : pathlib.Path
         The notebook; it runs in its own folder.
     parameters : mapping of str to object, optional
-        Values that replace those of the cell tagged ``parameters``, by assignment after it.
+        Values that replace those of the cell tagged ``parameters``, by assignment after it. With
+        ``LIVE`` true a cell may take as long as the models do.
     progress : bool, default True
         Show a bar over the cells.
 
@@ -142,9 +144,10 @@ def execute(
     notebook: nbformat.NotebookNode = nbformat.read(path, as_version=4)
     if parameters:
         _inject(notebook, parameters)
+    live = bool((parameters or {}).get("LIVE"))
     client = NotebookClient(
         notebook,
-        timeout=CELL_TIMEOUT,
+        timeout=None if live else CELL_TIMEOUT,
         kernel_name=_KERNEL,
         resources={"metadata": {"path": str(path.parent)}},
         record_timing=False,
@@ -211,7 +214,8 @@ def build(
         By default all notebooks of the checkout, in order.
     parameters : mapping of str to object, optional
         Other values for what the notebooks name in their cell of parameters, such as
-        ``{"GRADER": "forced:claude-opus-5-5"}``; each goes to the notebooks that have it.
+        ``{"GRADER": "forced:claude-opus-5-5"}``; each goes to the notebooks that have it. A
+        ``STORE`` is relative to the working directory, as `data` and `out` are.
     progress : bool, default True
         Show progress bars.
 
@@ -236,6 +240,8 @@ def build(
     _require_named(wanted, named.values())
     out.mkdir(parents=True, exist_ok=True)
     wanted |= {"DATA": str(data.resolve()), "OUT": str(out.resolve())}
+    if "STORE" in wanted:
+        wanted["STORE"] = str(Path(str(wanted["STORE"])).resolve())
     study = RunStore(data).fingerprint
     chapters: list[Chapter] = []
     for path in tqdm(paths, desc="report", unit="notebook", disable=not progress):
@@ -245,7 +251,10 @@ def build(
             notebook = execute(path, parameters=own, progress=progress)
         except StoppedError as error:
             notebook, stopped = error.notebook, str(error)
-        elsewhere = named[path].get("PILOT", study) != study
+        own = {**named[path], **own}
+        elsewhere = data.name if own.get("PILOT", study) != study else ""
+        if own.get("LIVE"):
+            elsewhere = Path(str(own.get("STORE", "a live study"))).name
         chapters.append(_chapter(path, notebook, out, stopped, elsewhere))
     page = out / "index.html"
     page.write_text(_render(chapters, data), encoding="utf-8")
@@ -281,7 +290,7 @@ def _require_named(wanted: Mapping[str, object], named: Iterable[Mapping[str, ob
 
 
 def _chapter(
-    path: Path, notebook: nbformat.NotebookNode, out: Path, stopped: str, elsewhere: bool
+    path: Path, notebook: nbformat.NotebookNode, out: Path, stopped: str, elsewhere: str
 ) -> Chapter:
     exporter = HTMLExporter(template_name="basic", sanitize_html=True, exclude_anchor_links=True)
     exporter.exclude_input_prompt = exporter.exclude_output_prompt = True

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -14,8 +15,13 @@ import nbformat
 import pandas as pd
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
+from fake_anthropic import KEY, FakeAnthropic
+from live_study import only_the_fake_key
+
 import skillcomp as sc
-from skillcomp.errors import StudyError
+from skillcomp.errors import FrameError, StudyError
+from skillcomp.live.runner import StudyWarning
 from skillcomp.report import execute, find_notebooks
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -186,7 +192,19 @@ def test_models_are_called_only_behind_live_which_is_false(path: Path) -> None:
             assert parameters(path)["LIVE"] is False
 
 
-GUARDS = ("store.fingerprint == PILOT", "recorded.fingerprint == PILOT")
+@each_notebook
+def test_what_is_asked_live_stays_in_a_folder_of_its_own_and_within_a_budget(path: Path) -> None:
+    given = parameters(path)
+    if "LIVE" not in given:
+        return
+    assert isinstance(given["STORE"], str) and given["STORE"] != given["DATA"]
+    assert isinstance(given["BUDGET"], float) and 0 < given["BUDGET"] <= 20
+    (claims,) = tagged(path, "claims")
+    assert LIVE_GUARD in claims.source
+
+
+LIVE_GUARD = "not LIVE and recorded.fingerprint == PILOT"
+GUARDS = ("store.fingerprint == PILOT", "recorded.fingerprint == PILOT", LIVE_GUARD)
 
 
 @each_notebook
@@ -366,6 +384,80 @@ def test_a_study_of_ones_own_without_a_placebo_runs_through(
     assert names["store"].fingerprint != names["PILOT"]
     assert set(names["outcomes"]["skill"]) == set(own_study.skills)
     assert list(tmp_path.glob("*.pdf"))
+
+
+@pytest.mark.parametrize("stem", ["02-skill-vs-baseline", "03-near-vs-far", "04-plan-a-study"])
+def test_a_grader_that_is_not_there_is_named_with_those_there_are(
+    stem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = ROOT / "notebooks" / f"{stem}.ipynb"
+    with pytest.raises(FrameError, match=r"by a grader 'nope'; there: g0, g1, g2\."):
+        run_through(path, monkeypatch, OUT=str(tmp_path), GRADER="nope")
+    assert list(tmp_path.iterdir()) == []
+
+
+# A live study
+
+
+LIVE = ROOT / "notebooks" / "08-run-a-study.ipynb"
+
+
+@pytest.fixture
+def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeAnthropic]:
+    """A service that the environment names, as a user of another endpoint would."""
+    only_the_fake_key(monkeypatch, tmp_path)
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    with FakeAnthropic(keep=False) as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        yield server
+
+
+def test_live_the_paid_answers_stay_and_a_second_run_asks_nothing(
+    live: FakeAnthropic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, out = tmp_path / "mine", tmp_path / "out"
+    given = {"LIVE": True, "STORE": str(place), "OUT": str(out), "SKILLS": ["type-safety"]}
+    out.mkdir()
+    names = run_through(LIVE, monkeypatch, **given)
+    n_asked = live.log["POST /v1/messages 200"]
+    assert n_asked == 56 + 56 and sum(live.log.values()) == n_asked
+    store = sc.RunStore(place)
+    assert (store.table("attempts").num_rows, store.table("verdicts").num_rows > 56) == (56, True)
+    assert set(names["attempts"]["agent_model"]) == {names["MODEL"]}
+    # a figure of live answers says so, and is of the live store
+    assert {file.name.split(".")[0].split("-delta")[0] for file in out.iterdir()} == {"08-live"}
+    beside = (out / "08-live.json").read_text("utf-8")
+    assert store.fingerprint in beside and names["PILOT"] not in beside
+    again = run_through(LIVE, monkeypatch, **given)
+    assert live.log["POST /v1/messages 200"] == n_asked == sum(live.log.values())
+    assert again["n_first"] == 56 and again["again"]["n_open"].eq(0).all()
+    pd.testing.assert_frame_equal(again["delta"], names["delta"])
+
+
+def test_live_the_budget_is_kept_and_more_of_it_goes_on(
+    live: FakeAnthropic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"LIVE": True, "STORE": str(tmp_path / "mine"), "SKILLS": ["type-safety"]}
+    given |= {"OUT": str(tmp_path)}
+    with (
+        pytest.warns(StudyWarning, match="budget_usd 0.001"),
+        pytest.raises(StudyError, match="there are no answers to grade"),
+    ):
+        run_through(LIVE, monkeypatch, **given, BUDGET=0.001)
+    assert not live.log
+    names = run_through(LIVE, monkeypatch, **given)
+    assert len(names["attempts"]) == 56
+
+
+def test_live_in_a_kernel_of_its_own_the_answers_stay_too(
+    live: FakeAnthropic, tmp_path: Path
+) -> None:
+    given = {"LIVE": True, "STORE": str(tmp_path / "mine"), "OUT": str(tmp_path)}
+    book = execute(LIVE, parameters={**given, "SKILLS": ["type-safety"]}, progress=False)
+    assert live.log["POST /v1/messages 200"] == 56 + 56
+    assert sc.RunStore(tmp_path / "mine").table("attempts").num_rows == 56
+    shown = json.dumps([cell.get("outputs", []) for cell in book.cells])
+    assert "AssertionError" not in shown and KEY not in shown
 
 
 @pytest.fixture(scope="module")

@@ -299,7 +299,27 @@ def test_a_chapter_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
     assert "Traceback" not in text
     # the second was written about another study, the first does not say about which
     assert text.count("was written about the recorded pilot study") == 1
+    assert "Its tables and figures are of <strong>pilot</strong>" in text
     assert text.index("was written about") > text.index("ends here")
+
+
+def test_a_live_chapter_may_take_its_time_and_names_the_store_that_its_numbers_are_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = "LIVE = False\nSTORE = '../my-study'\nPILOT = 'x'"
+    path = write(
+        tmp_path / "08-live.ipynb",
+        new_markdown_cell("# Is it live?"),
+        new_code_cell(cell, metadata={"tags": ["parameters"]}),
+        new_code_cell("import time\ntime.sleep(1.5)\nprint('store', STORE)"),
+    )
+    monkeypatch.setattr(report, "CELL_TIMEOUT", 1)
+    monkeypatch.chdir(tmp_path)
+    given = {"LIVE": True, "STORE": "studies/<mine>"}
+    out = report.build(PILOT, Path("out"), notebooks=[path], parameters=given, progress=False)
+    text = out.read_text(encoding="utf-8")
+    assert f"store {tmp_path}/studies/&lt;mine&gt;" in text
+    assert "Its tables and figures are of <strong>&lt;mine&gt;</strong>" in text
 
 
 def test_the_report_of_the_recorded_study_needs_no_notice(page: Path) -> None:
