@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def every_frame(pilot: sc.RunStore, pilot_cases: pd.DataFrame) -> dict[str, pd.DataFrame]:
     verdicts = sc.frames.verdicts(pilot, perturbation="all", round="all")
     outcomes = sc.frames.outcomes(verdicts, pilot_cases)
+    forced = outcomes["grader"].eq("g2") & outcomes["round"].eq(1)
     return {
         "cases": pilot_cases,
         "checks": sc.frames.checks(pilot),
@@ -30,7 +31,7 @@ def every_frame(pilot: sc.RunStore, pilot_cases: pd.DataFrame) -> dict[str, pd.D
         "pairwise": sc.frames.pairwise(pilot),
         "passages": sc.frames.passages(ROOT / "data" / "corpus" / "copies.jsonl"),
         "estimates": sc.deltas.paired(
-            outcomes[outcomes["grader"].eq("g2") & outcomes["round"].eq(1)], by=["skill"]
+            outcomes[forced & outcomes["perturbation"].isna()], by=["skill"]
         ),
     }
 
