@@ -343,7 +343,7 @@ def test_without_a_price_one_call_at_a_time_shows_what_the_next_may_cost():
         assert budget.fits(float("nan")) is None
         await budget.settle(first, Reply(cost_usd=0.3))
         second = await budget.take(float("nan"))
-        assert second == pytest.approx(0.6)  # twice the dearest seen
+        assert second == pytest.approx(0.7)  # again alone, since twice the dearest would fit
         await budget.settle(second, Reply(cost_usd=0.3))
         assert await budget.take(float("nan")) is None and "0.6000 are spent" in budget.exhausted
         unknown = Budget(1.0)

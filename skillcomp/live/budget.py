@@ -5,19 +5,26 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import string
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
+from pydantic import BaseModel
+
 from skillcomp.errors import StudyError
-from skillcomp.live.reply import Agent, Reply
+from skillcomp.live.reply import UNREADABLE, Agent, Reply
 from skillcomp.pricing import Usage, cost, price
 
-__all__ = ["PAID", "Budget", "batch_cost", "upper_cost"]
+__all__ = ["PAID", "Budget", "batch_cost", "shape_text", "upper_cost", "upper_tokens"]
 
 # What came back from a model and is charged for, whatever its use.
 PAID = frozenset({"ok", "refused", "truncated", "paused"})
-_CHARACTERS = 2.5  # a token; plain text has about four, so this overstates the tokens
+_LETTERS = 2.5  # a token; plain English has about four, so this overstates the tokens
+_PLAIN = (string.ascii_letters + " \n").encode()
+_FRAME = 200  # tokens around the texts of a call: roles, delimiters, what the service adds
 _SAFETY = 2.0  # times the dearest call seen, where no price is known beforehand
+_LIMITS = ("max_tokens", "max_completion_tokens")  # how agents call the limit of an answer
 
 
 def upper_cost(agent: Agent, *texts: str | None, batch: bool = False) -> float:
@@ -35,18 +42,54 @@ def upper_cost(agent: Agent, *texts: str | None, batch: bool = False) -> float:
     Returns
     -------
     float
-        Prompt at one token for 2.5 characters, all of it written to a cache, and the longest
+        Prompt at the tokens of `upper_tokens`, all of it written to a cache, and the longest
         answer that is allowed.
+
+    Notes
+    -----
+    Of one try at list prices. Earlier tries of the same call that the service charged for without
+    an answer that could be read, and price changes since the table was read, are not in it.
     """
-    limit = json.loads(agent.settings or "{}").get("max_tokens")
+    settings = json.loads(agent.settings or "{}")
+    limit = next((settings[name] for name in _LIMITS if name in settings), None)
     if agent.model is None or not isinstance(limit, int):
         return math.nan
-    n_tokens = sum(len(text) for text in texts if text) / _CHARACTERS
+    n_tokens = _FRAME + sum(upper_tokens(text) for text in texts if text)
     prices = getattr(agent, "prices", ())
     row = price(agent.model, prompt_tokens=n_tokens, prices=prices)
     cached = n_tokens if row is not None and not math.isnan(row.cache_write_1h) else 0.0
     usage = Usage(n_tokens, limit, 0, cached, cached)
     return cost(usage, agent.model, batch=batch, prices=prices).usd
+
+
+def upper_tokens(text: str) -> float:
+    """Return how many tokens a text can have at most.
+
+    Parameters
+    ----------
+    text : str
+        In any language.
+
+    Returns
+    -------
+    float
+        One for each byte of UTF-8, which no tokenizer that works on bytes exceeds; but 2.5 letters
+        and blanks of ASCII for one token, which holds for words and not for random letters.
+
+    Examples
+    --------
+    >>> upper_tokens("tidemarks!"), upper_tokens("潮汐")
+    (4.6, 6.0)
+    """
+    raw = text.encode("utf-8", "surrogatepass")
+    n_dense = len(raw.translate(None, _PLAIN))
+    return n_dense + (len(raw) - n_dense) / _LETTERS
+
+
+@cache
+def shape_text(schema: type[BaseModel]) -> str:
+    """Return the shape of an answer as the text that goes with a call."""
+    return json.dumps(schema.model_json_schema())
 
 
 def batch_cost(agent: Agent, budget: Budget) -> Callable[[dict[str, Any]], float]:
@@ -57,6 +100,8 @@ def batch_cost(agent: Agent, budget: Budget) -> Callable[[dict[str, Any]], float
             return 0.0
         texts = [body["messages"][0]["content"]]
         texts += [block["text"] for block in body.get("system", [])]
+        if shape := body.get("output_config", {}).get("format"):
+            texts.append(json.dumps(shape))
         return upper_cost(agent, *texts, batch=True)
 
     return estimate
@@ -64,6 +109,9 @@ def batch_cost(agent: Agent, budget: Budget) -> Callable[[dict[str, Any]], float
 
 class Budget:
     """Dollars that may be spent; every call under way has its highest cost put aside.
+
+    A call whose highest cost is not known beforehand (a program, a model without a price) goes
+    alone, so that the limit can be passed by what one such call costs and no more.
 
     Parameters
     ----------
@@ -76,6 +124,12 @@ class Budget:
     ------
     StudyError
         When the limit is not a positive number.
+
+    Notes
+    -----
+    What is reported is what is booked. A call that timed out or lost its connection reports no
+    cost and is booked at none, although the service may charge for it; a reply that came and
+    cannot be read is booked at its highest cost.
     """
 
     def __init__(self, limit: float | None, *, spent: float = 0.0) -> None:
@@ -85,6 +139,7 @@ class Budget:
         self.exhausted: str | None = None  # why no further call fits
         self._aside = 0.0
         self._under_way = 0
+        self._alone = False  # whether what is under way has no highest cost
         self._dearest = math.nan
         self._changed = asyncio.Condition()
 
@@ -93,14 +148,15 @@ class Budget:
         if self.limit is None:
             return 0.0
         free = self.limit - self.spent - self._aside
-        if math.isnan(estimate):
-            # nothing is known of the first call, so it takes all there is and goes alone
-            seen = not math.isnan(self._dearest)
-            estimate = self._dearest * _SAFETY if seen else max(free, 0.0)
-            if not seen and self._under_way:
+        unknown = math.isnan(estimate)
+        if unknown:
+            # it takes all there is and goes alone, as long as another like the dearest would fit
+            if self._under_way or self._dearest * _SAFETY > free:
                 return None
+            estimate = max(free, 0.0)
         if self.exhausted or free <= 0 or estimate > free:
             return None
+        self._alone = unknown
         self._aside += estimate
         self._under_way += 1
         return estimate
@@ -131,12 +187,15 @@ class Budget:
         async with self._changed:
             self._aside -= aside
             self._under_way -= 1
+            alone, self._alone = self._alone, False
             if reply is not None and reply.cost_usd is not None:
                 self.spent += reply.cost_usd
                 self._dearest = max(self._dearest, reply.cost_usd)
                 if math.isnan(self._dearest):
                     self._dearest = reply.cost_usd
-            elif reply is not None and reply.status in PAID:
+            elif reply is not None and reply.cost_note == UNREADABLE and not alone:
+                self.spent += aside  # it was paid for, and it cannot have cost more
+            elif reply is not None and (reply.status in PAID or reply.cost_note == UNREADABLE):
                 self.exhausted = (
                     "the cost of an answer is not known "
                     f"({reply.cost_note or 'not reported'}), so budget_usd cannot be kept; give "
@@ -145,9 +204,9 @@ class Budget:
             self._changed.notify_all()
 
     def _told(self, estimate: float) -> str:
-        left = (self.limit or 0.0) - self.spent
-        return (
-            f"budget_usd {self.limit:g}: {self.spent:.4f} are spent and the next call may cost "
-            f"up to {estimate if not math.isnan(estimate) else self._dearest * _SAFETY:.4f} "
-            f"({max(left, 0.0):.4f} left)"
-        )
+        left = max((self.limit or 0.0) - self.spent, 0.0)
+        most = self._dearest * _SAFETY if math.isnan(estimate) else estimate
+        told = "what the next call costs is not known"
+        if not math.isnan(most):
+            told = f"the next call may cost up to {most:.4f}"
+        return f"budget_usd {self.limit:g}: {self.spent:.4f} are spent and {told} ({left:.4f} left)"

@@ -1,0 +1,162 @@
+"""The limit of a study in dollars, where calls cost more than plain English lets expect."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import fake_rules as rules
+from fake_anthropic import FakeAnthropic
+from live_study import AGENT, SLUGS, agent, make_files, make_store, only_the_fake_key, rows
+
+import skillcomp as sc
+from skillcomp.io.store import RunStore
+from skillcomp.live.agents import AnthropicAgent, CliAgent, OpenAIAgent, Reply
+from skillcomp.live.budget import Budget, batch_cost, upper_cost, upper_tokens
+from skillcomp.live.prompts import reply_schema
+from skillcomp.live.reply import UNREADABLE
+from skillcomp.live.runner import StudyWarning
+from skillcomp.pricing import Price
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch, tmp_path):
+    only_the_fake_key(monkeypatch, tmp_path)
+
+
+def spent(store):
+    return sum(row["cost_usd"] or 0.0 for row in rows(store, "attempts"))
+
+
+# tokens
+
+
+@pytest.mark.parametrize(
+    "text", ["潮汐標記", "🌊🌊", "é", "0123456789", "a|b|c||", "\t\t", "\ud83d"]
+)
+def test_no_text_has_more_tokens_than_are_put_aside(text):
+    # byte by byte is the most that a tokenizer with a byte fallback makes of it
+    letters = sum(char.isascii() and char.isalpha() for char in text)
+    assert upper_tokens(text) >= len(text.encode("utf-8", "replace")) - letters * 0.6
+    assert upper_tokens("word " * 100) == 200
+
+
+def test_the_shape_of_an_answer_and_the_limit_of_either_maker_count():
+    one = AnthropicAgent(AGENT, max_tokens=500)
+    shaped = one.request("What?", schema=reply_schema("forced"))
+    plain = one.request("What?")
+    estimate = batch_cost(one, Budget(1.0))
+    # over 600 characters of schema, at half the price of writing it to a cache for an hour
+    assert estimate(shaped) > estimate(plain) + 300 * 4 / 2 / 1e6
+    for name in ("max_tokens", "max_completion_tokens"):
+        other = OpenAIAgent("m-1", limit_name=name, max_tokens=1000, prices=(Price("m-1", 1, 10),))
+        assert upper_cost(other, "What?") >= 1000 * 10 / 1e6
+
+
+def test_a_skill_in_chinese_does_not_pass_the_budget(tmp_path, monkeypatch):
+    def dense(value):
+        text = value if isinstance(value, str) or value is None else json.dumps(value)
+        return len((text or "").encode()) // 2  # three tokens for two such signs
+
+    monkeypatch.setattr(rules, "count", dense)
+    make_files(tmp_path / "files")
+    store = RunStore(tmp_path / "study")
+    for slug in SLUGS:
+        file = tmp_path / "files" / "skills" / slug / "SKILL.md"
+        head = f"---\nname: {slug}\ndescription: About.\n---\n# {slug}\n\n"
+        file.write_text(head + "潮汐標記只畫一次於最高水位之上" * 600, encoding="utf-8")
+        store.add_skill(file.parent)
+        store.add_suite(tmp_path / "files" / "suites" / f"{slug}.json")
+    asked = {"conditions": ["skill"], "repeats": 2, "progress": False, "concurrency": 8}
+    with FakeAnthropic() as server, pytest.warns(StudyWarning, match=r"budget_usd 0\.2"):
+        one = agent(server.url, cache=False, max_tokens=300)
+        sc.run(store, agents=[one], budget_usd=0.2, **asked)
+    assert 0.1 < spent(store) <= 0.2
+
+
+# calls without a price
+
+
+class Program:
+    """An agent like a program: what a call costs is known only afterwards."""
+
+    name, model, family, settings = "program", None, None, "{}"
+
+    def __init__(self, costs):
+        self.costs, self.n, self.under_way, self.most = iter(costs), 0, 0, 0
+
+    async def ask(self, prompt, **_):
+        self.n += 1
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await asyncio.sleep(0.005)
+        self.under_way -= 1
+        found = next(self.costs)
+        return found if isinstance(found, Reply) else Reply(answer="a", cost_usd=found)
+
+    async def aclose(self):
+        pass
+
+
+def test_calls_without_a_price_go_alone_so_that_one_at_most_passes_the_budget(tmp_path):
+    store, one = make_store(tmp_path), Program(itertools.chain([0.01], itertools.repeat(1.0)))
+    with pytest.warns(StudyWarning, match=r"budget_usd 0\.2: 1\.0100 are spent"):
+        sc.run(store, agents=[one], budget_usd=0.2, progress=False, concurrency=8)
+    assert (one.n, one.most) == (2, 1) and spent(store) == pytest.approx(1.01)
+
+
+def test_calls_without_a_price_that_stay_cheap_are_all_asked(tmp_path):
+    store, one = make_store(tmp_path), Program(itertools.repeat(0.01))
+    sc.run(store, agents=[one], budget_usd=0.2, progress=False, concurrency=8)
+    assert (one.n, one.most) == (16, 1)
+    free = Program(itertools.repeat(0.01))
+    sc.run(make_store(tmp_path / "b"), agents=[free], progress=False, concurrency=8)
+    assert free.most > 1
+
+
+@pytest.mark.parametrize("said", ["NaN", "-5", "Infinity", '"0.1"'])
+def test_a_cost_that_cannot_be_does_not_switch_the_budget_off(tmp_path, said):
+    file = tmp_path / "claude"
+    result = '{"type": "result", "subtype": "success", "result": "a", "total_cost_usd": '
+    result += said + "}"
+    file.write_text(f"#!/bin/sh\necho '{result}'\n")
+    file.chmod(0o755)
+    command = [str(file), "-p", "--output-format", "stream-json"]
+    store = make_store(tmp_path)
+    with pytest.warns(StudyWarning, match="15 of 16 cells .*the cost of an answer is not known"):
+        sc.run(store, agents=[CliAgent(command, timeout=60)], budget_usd=0.01, progress=False)
+    assert [row["answer"] for row in rows(store, "attempts")] == ["a"]
+
+
+# replies whose cost is not known
+
+
+def settled(budget, estimate, reply):
+    async def main():
+        aside = await budget.take(estimate)
+        await budget.settle(aside, reply)
+
+    asyncio.run(main())
+    return budget
+
+
+def test_a_reply_that_cannot_be_read_is_booked_at_its_highest_cost():
+    lost = Reply(status="error", cost_note=UNREADABLE)
+    assert settled(Budget(1.0), 0.3, lost).spent == 0.3
+    assert settled(Budget(1.0), 0.3, lost).exhausted is None
+    assert "not known (unreadable)" in settled(Budget(1.0), float("nan"), lost).exhausted
+    assert settled(Budget(1.0), 0.3, Reply(status="error")).spent == 0.0  # nothing came
+
+
+def test_the_end_of_a_budget_says_what_is_left():
+    budget = Budget(1.0, spent=2.0)
+    assert asyncio.run(budget.take(float("nan"))) is None
+    assert budget.exhausted == (
+        "budget_usd 1: 2.0000 are spent and what the next call costs is not known (0.0000 left)"
+    )
