@@ -236,25 +236,11 @@ def test_batches_of_others_are_left_alone(store):
     assert len(ok_cells(store)) == N_CELLS
 
 
-def test_a_batch_that_is_gone_is_sent_again(store):
-    with Dated() as server:
-        store.append("batches", [
-            {"event": "intent", "nonce": "a", "purpose": "run:claude-sonnet-5-5",
-             "keys": ["tides/1/skill/1"], "at": datetime.now(UTC).isoformat()},
-            {"event": "created", "nonce": "a", "batch_id": "msgbatch_9999"},
-        ])  # fmt: skip
-        run(store, server)
-    assert len(ok_cells(store)) == N_CELLS
-
-
 def test_a_batch_that_is_refused_is_told_and_forgotten(store):
     with Dated() as server:
-        agent = live_study.agent(server.url)
-        body = agent.request
-        agent.request = lambda *a, **k: {**body(*a, **k), "messages": []}
         server._create_batch = lambda _: (_ for _ in ()).throw(rules.bad("requests: too many"))
         with pytest.raises(AgentError, match=r"32 requests was not taken .*requests: too many"):
-            sc.run(store, agents=[agent], repeats=2, batch=QUICK, progress=False)
+            run(store, server)
     assert [row["event"] for row in store.records("batches")] == ["intent", "dropped"]
 
 

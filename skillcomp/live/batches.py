@@ -6,126 +6,51 @@ process that dies in between finds it again: the names of its requests tell it f
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import json
 import logging
+import math
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import anthropic
-import tenacity
-from anthropic.types.messages import MessageBatch, MessageBatchIndividualResponse
+from anthropic.types.messages import MessageBatch
 
 from skillcomp.errors import AgentError
 from skillcomp.io.store import RunStore
+from skillcomp.live.batchcollecting import Book, Collector, size
+from skillcomp.live.batchnotes import Before, Notes, Sent, custom_id
+from skillcomp.live.batchservice import (
+    BatchAgent,
+    BatchLimits,
+    BatchService,
+    batch_agent,
+)
 from skillcomp.live.budget import Budget
 from skillcomp.live.ledger import Ledger
-from skillcomp.live.loop import Stop
-from skillcomp.live.reply import Agent, Reply, redact
-from skillcomp.live.retry import RetryPolicy
+from skillcomp.live.loop import Stop, StoppedError
+from skillcomp.live.retry import from_service, told
 
-__all__ = ["BatchAgent", "BatchLimits", "Batches", "batch_agent", "custom_id"]
+__all__ = ["BatchAgent", "BatchLimits", "Batches", "batch_agent", "custom_id", "tell_of"]
 
 _log = logging.getLogger("skillcomp.live")
-_WRITTEN_AT_ONCE = 256  # results that share one write to the disk
-_SLACK = timedelta(minutes=10)  # between the clocks of the service and of this machine
+_SLACK = timedelta(minutes=10)  # between two clocks of the service
+_CLOCKS = timedelta(days=1)  # between the clock of this machine and the service's
+_SENDING = timedelta(hours=6)  # all tries of one batch, with their waits
 _SURE_REFUSALS = frozenset({400, 401, 402, 403, 404, 413, 422, 429, 529})
 
-
-@runtime_checkable
-class BatchAgent(Protocol):
-    """An agent whose questions can be put into a batch."""
-
-    name: str
-    model: str | None
-    family: str | None
-    settings: str
-
-    def client(self) -> anthropic.AsyncAnthropic:
-        """Return the client of the running event loop."""
-        ...
-
-    def request(self, prompt: str, **parts: Any) -> dict[str, Any]:
-        """Return the body of one call."""
-        ...
-
-    def read(self, message: Any, *, batch: bool = False) -> Reply:
-        """Return a message as a reply."""
-        ...
-
-
-def batch_agent(agent: Agent) -> BatchAgent:
-    """Return the agent, or raise that it cannot be asked in batches.
-
-    Raises
-    ------
-    AgentError
-        When it is no agent of the Messages API.
-    """
-    if not isinstance(agent, BatchAgent):
-        raise AgentError(
-            f"agent '{agent.name}' ({type(agent).__name__}) cannot be asked in batches; allowed: "
-            "AnthropicAgent."
-        )
-    return agent
-
-
-@dataclass(frozen=True)
-class BatchLimits:
-    """How large a batch may be and how patiently it is waited for.
-
-    Attributes
-    ----------
-    max_requests : int, default 10000
-        The service takes 100,000.
-    max_bytes : int, default 64 million
-        The service takes 256 MB; a batch of this size is held in memory while it is sent.
-    first_wait, longest_wait : float
-        Seconds between two looks at a batch; the wait doubles from the first to the longest.
-    n_rounds : int, default 4
-        How often a request that comes back with an error, or expires, is sent in all.
-    """
-
-    max_requests: int = 10_000
-    max_bytes: int = 64_000_000
-    first_wait: float = 5.0
-    longest_wait: float = 120.0
-    n_rounds: int = 4
-
-
-def custom_id(nonce: str, key: str) -> str:
-    """Return the name of a request in its batch.
-
-    Parameters
-    ----------
-    nonce : str
-        Of the batch: two batches never share a name.
-    key : str
-        What is asked for, such as an attempt_id.
-
-    Returns
-    -------
-    str
-        48 hex digits: what the service allows is ``^[a-zA-Z0-9_-]{1,64}$``.
-    """
-    return hashlib.sha256(f"{nonce}\0{key}".encode()).hexdigest()[:48]
+Body = tuple[str, dict[str, Any]]
 
 
 @dataclass
-class _Sent:
-    nonce: str
-    keys: list[str]
-    at: datetime
-    batch_id: str | None = None
+class _Chunk:
+    keys: list[str] = field(default_factory=list)
+    bodies: list[dict[str, Any]] = field(default_factory=list)
     aside: dict[str, float] = field(default_factory=dict)
-
-
-Book = Callable[[str, Reply], Awaitable[None]]
-Body = tuple[str, dict[str, Any]]
+    usd: float = 0.0
+    size: int = 0
 
 
 class Batches:
@@ -148,8 +73,6 @@ class Batches:
         Of the run.
     limits : BatchLimits, optional
         Sizes and waits.
-    retry : RetryPolicy, optional
-        For the calls themselves.
     """
 
     def __init__(
@@ -164,13 +87,20 @@ class Batches:
         budget: Budget,
         stop: Stop,
         limits: BatchLimits | None = None,
-        retry: RetryPolicy | None = None,
     ) -> None:
-        self._store, self._ledger, self._agent = store, ledger, agent
-        self._purpose, self._book, self._booked = purpose, book, set(booked)
-        self._budget, self._stop = budget, stop
+        self._agent, self._budget, self._stop = agent, budget, stop
         self._limits = limits or BatchLimits()
-        self._retry = retry or RetryPolicy()
+        self._notes = Notes(store, ledger, purpose)
+        self._service = BatchService(agent, self._limits, stop)
+        self._collector = Collector(
+            self._service,
+            self._notes,
+            agent,
+            book=book,
+            booked=booked,
+            budget=budget,
+            limits=self._limits,
+        )
 
     # -- sending ------------------------------------------------------------------------------
 
@@ -184,52 +114,75 @@ class Batches:
         bodies : async iterator of (str, dict)
             Key and body of each request.
         estimate : callable
-            From body to the highest cost in dollars.
+            From body to the highest cost in dollars; NaN when not known.
 
         Returns
         -------
         int
-            How many requests were sent; fewer than given when the budget holds no more.
+            How many requests were sent; fewer than given when the budget holds no more, or when
+            work is to stop.
+
+        Raises
+        ------
+        AgentError
+            When a batch is not taken, or cannot be collected; what was sent is collected at the
+            next start.
         """
-        sent: list[_Sent] = []
-        async for keys, requests, aside in self._chunks(bodies, estimate):
-            sent.append(await self._submit(keys, requests, aside))
+        sent: list[Sent] = []
+        async for chunk in self._chunks(bodies, estimate):
+            one = await self._submit(chunk)
+            if one is not None:
+                sent.append(one)
             if self._stop.reason:
                 break
-        await self._collect_all(sent)
+        await self._collector.all(sent)
         return sum(len(one.keys) for one in sent)
 
     async def _chunks(
         self, bodies: AsyncIterator[Body], estimate: Callable[[dict[str, Any]], float]
-    ) -> AsyncIterator[tuple[list[str], list[dict[str, Any]], dict[str, float]]]:
-        keys: list[str] = []
-        requests: list[dict[str, Any]] = []
-        aside: dict[str, float] = {}
-        size = 0
+    ) -> AsyncIterator[_Chunk]:
+        chunk = _Chunk()
         async for key, body in bodies:
-            taken = self._budget.fits(estimate(body))
+            usd = estimate(body)
+            taken = self._budget.fits(usd)
             if taken is None or self._stop.reason:
                 break
             length = len(json.dumps(body)) + 100  # its name and brackets
-            full = len(keys) >= self._limits.max_requests
-            if keys and (full or size + length > self._limits.max_bytes):
-                yield keys, requests, aside
-                keys, requests, aside, size = [], [], {}, 0
-            keys.append(key)
-            requests.append(body)
-            aside[key] = taken
-            size += length
-        if keys:
-            yield keys, requests, aside
+            full = len(chunk.keys) >= self._limits.max_requests
+            if chunk.keys and (full or chunk.size + length > self._limits.max_bytes):
+                yield chunk
+                chunk = _Chunk()
+            chunk.keys.append(key)
+            chunk.bodies.append(body)
+            chunk.aside[key] = taken
+            chunk.usd += usd
+            chunk.size += length
+        if chunk.keys:
+            yield chunk
 
-    async def _submit(
-        self, keys: list[str], bodies: list[dict[str, Any]], aside: dict[str, float]
-    ) -> _Sent:
-        sent = _Sent(uuid.uuid4().hex, keys, datetime.now(UTC), aside=aside)
-        await self._note(sent, "intent", purpose=self._purpose, keys=keys)
-        requests: Any = [
-            {"custom_id": custom_id(sent.nonce, key), "params": body}
-            for key, body in zip(keys, bodies, strict=True)
+    async def _submit(self, chunk: _Chunk) -> Sent | None:
+        """Send one batch; None when work is to stop and the service has not said that it has it."""
+        sent = Sent(
+            uuid.uuid4().hex, chunk.keys, datetime.now(UTC), usd=chunk.usd, aside=chunk.aside
+        )
+        try:
+            sent.before = await self._service.before()
+        except StoppedError:
+            await self._collector.free(sent)
+            return None
+        await self._notes.intend(sent)
+        try:
+            sent.batch_id = await self._post(sent, chunk.bodies)
+        except StoppedError:
+            await self._collector.free(sent)
+            return None
+        await self._notes.add(sent, "created", batch_id=sent.batch_id)
+        return sent
+
+    async def _post(self, sent: Sent, bodies: Iterable[dict[str, Any]]) -> str:
+        requests = [
+            {"custom_id": name, "params": body}
+            for name, body in zip(sent.names, bodies, strict=True)
         ]
         unsure = False
 
@@ -238,177 +191,118 @@ class Batches:
             # after an answer that got lost, the batch may exist: sending it again would pay twice
             if unsure and (found := await self._find(sent)):
                 return found
-            if unsure and self._stop.reason:
-                raise AgentError(f"agent '{self._agent.name}': interrupted while sending a batch.")
             try:
-                made = await self._agent.client().messages.batches.create(requests=requests)
-            except anthropic.APIStatusError as error:
-                unsure = unsure or error.status_code not in _SURE_REFUSALS
+                return await self._service.post(requests)
+            except Exception as error:
+                unsure = unsure or not _surely_refused(error)
                 raise
-            except (anthropic.APIConnectionError, ValueError):
-                unsure = True
-                raise
-            return made.id
 
         try:
-            sent.batch_id, _ = await self._retry.call(create)
-        except (anthropic.AnthropicError, ValueError) as error:
+            return (await self._agent.retry.call(create, self._stop))[0]
+        except Exception as error:
+            if not (from_service(error) or isinstance(error, StoppedError)):
+                raise
             if not unsure:
-                await self._note(sent, "dropped")
-            await self._free(sent)
-            told = redact(str(getattr(error, "api_message", None) or error))
+                await self._notes.add(sent, "dropped")
+            await self._collector.free(sent)
+            if self._stop.reason:
+                raise StoppedError(f"interrupted while sending a batch: {told(error)}") from None
+            again = " The next start looks whether the service has it." if unsure else ""
             raise AgentError(
-                f"agent '{self._agent.name}': a batch of {len(keys)} requests was not taken "
-                f"({type(error).__name__}: {told})."
+                f"agent '{self._agent.name}': a batch of {len(sent.keys)} requests was not taken "
+                f"({told(error)}).{again}"
             ) from None
-        await self._note(sent, "created", batch_id=sent.batch_id)
-        return sent
-
-    async def _note(self, sent: _Sent, event: str, **more: Any) -> None:
-        row = {"event": event, "nonce": sent.nonce, "at": datetime.now(UTC).isoformat(), **more}
-        await self._ledger.write("batches", [row])
 
     # -- finding again ------------------------------------------------------------------------
 
     async def resume(self) -> int:
-        """Collect every batch of this purpose that an earlier process sent; return how many."""
-        open_ = self._open()
+        """Collect every batch of this purpose that an earlier process sent; return how many.
+
+        Raises
+        ------
+        AgentError
+            When one of them cannot be collected, or when the key seems to be of another workspace
+            than theirs. None of them is lost by that.
+        """
+        open_ = self._notes.open()
+        for sent in open_:
+            each = 0.0 if math.isnan(sent.usd) else sent.usd / len(sent.keys)
+            sent.aside = {key: self._budget.hold(each) for key in sent.keys}
         ready = []
         for sent in open_:
-            if sent.batch_id is None:
-                sent.batch_id = await self._find(sent)
-                if sent.batch_id is None:
-                    # without a stop this means that the service never took it
-                    if not self._stop.reason:
-                        await self._note(sent, "dropped")
+            try:
+                if sent.batch_id is None and not await self._found_again(sent):
                     continue
-                await self._note(sent, "created", batch_id=sent.batch_id)
+            except StoppedError:
+                break
             ready.append(sent)
-        await self._collect_all(ready)
+        await self._collector.all(ready)
         return len(open_)
 
-    def _open(self) -> list[_Sent]:
-        found: dict[str, _Sent] = {}
-        for row in self._store.records("batches"):
-            nonce = row["nonce"]
-            if row["event"] == "intent" and row["purpose"] == self._purpose:
-                found[nonce] = _Sent(nonce, row["keys"], datetime.fromisoformat(row["at"]))
-            elif nonce in found and row["event"] == "created":
-                found[nonce].batch_id = row["batch_id"]
-            elif row["event"] in ("collected", "dropped"):
-                found.pop(nonce, None)
-        return list(found.values())
+    async def _found_again(self, sent: Sent) -> bool:
+        sent.batch_id = await self._find(sent)
+        if sent.batch_id is None:
+            await self._notes.add(sent, "dropped")
+            await self._collector.free(sent)
+            return False
+        await self._notes.add(sent, "created", batch_id=sent.batch_id)
+        return True
 
-    async def _find(self, sent: _Sent) -> str | None:
+    async def _find(self, sent: Sent) -> str | None:
         """Return the batch that holds the requests of an intent, or None when there is none."""
-        known = {row.get("batch_id") for row in self._store.records("batches")}
-        ours = {custom_id(sent.nonce, key) for key in sent.keys}
-        listing = self._agent.client().messages.batches.list(limit=100)
-        async for batch in listing:
-            if batch.created_at < sent.at - _SLACK:
-                return None  # the newest stand first
-            counts = batch.request_counts
-            total = sum(counts.model_dump().values())
-            if batch.id in known or total != len(ours):
-                continue
-            # names can be read only in the results
-            if not await self._ended(batch.id):
-                return None
-            async for row in await self._agent.client().messages.batches.results(batch.id):
-                if row.custom_id in ours:
+        listed, met = await self._service.newer(sent.before.newest if sent.before else None)
+        known, names = self._notes.known(), sent.names
+        like = [
+            batch
+            for batch in listed
+            if batch.id not in known and not batch.archived_at and size(batch) == len(names)
+        ]
+        # names can be read only in the results
+        for batch in (one for one in like if one.processing_status == "ended"):
+            if await self._service.holds(batch.id, names):
+                return batch.id
+        for batch in reversed(like):
+            if batch.processing_status != "ended" and _within(batch, sent.before):
+                _log.warning("%s may be %s; waiting for its end", batch.id, sent)
+                await self._service.ended(batch.id)
+                if await self._service.holds(batch.id, names):
                     return batch.id
-                break
+        if not (met or self._limits.resend or _empty_before(sent, listed)):
+            raise self._service.other_workspace(
+                sent, "the service lists neither it nor the one before it"
+            )
         return None
 
-    # -- waiting and collecting ---------------------------------------------------------------
 
-    async def _collect_all(self, sent: list[_Sent]) -> None:
-        done = await asyncio.gather(*map(self._collect, sent), return_exceptions=True)
-        for error in done:
-            if isinstance(error, BaseException):
-                raise error
+def tell_of(who: str, n: int) -> None:
+    """Say that batches are waited for although this call did not ask for batches."""
+    what = "a batch under way; it is" if n == 1 else f"{n} batches under way; they are"
+    _log.warning(
+        "%s has %s collected before anything else is asked, which may take a day (Ctrl-C leaves "
+        "what is under way with the service)",
+        who,
+        what,
+    )
 
-    async def _ended(self, batch_id: str) -> bool:
-        """Wait for the end of a batch; False when asked to stop before it."""
 
-        async def look() -> MessageBatch:
-            client = self._agent.client()
-            batch, _ = await self._retry.call(lambda: client.messages.batches.retrieve(batch_id))
-            return batch
+def _surely_refused(error: Exception) -> bool:
+    if isinstance(error, anthropic.APIStatusError):
+        return error.status_code in _SURE_REFUSALS
+    return isinstance(error, TypeError)  # no credentials: the client did not send it
 
-        waiting = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_result(
-                lambda batch: batch.processing_status != "ended" and self._stop.reason is None
-            ),
-            wait=tenacity.wait_exponential(
-                multiplier=self._limits.first_wait, max=self._limits.longest_wait
-            ),
-            sleep=self._stop.sleep,
-        )
-        batch: MessageBatch = await waiting(look)
-        return batch.processing_status == "ended"
 
-    async def _collect(self, sent: _Sent) -> None:
-        assert sent.batch_id is not None
-        name = sent.batch_id
-        try:
-            if not await self._ended(name):
-                return
-            keys = {custom_id(sent.nonce, key): key for key in sent.keys}
-            await self._retry.call(lambda: self._take_in(name, keys, sent.aside))
-            await self._note(sent, "collected", batch_id=name)
-        except anthropic.NotFoundError:
-            _log.warning("batch %s is gone; its requests are sent again", name)
-            await self._note(sent, "collected", batch_id=name)
-        finally:
-            await self._free(sent)
+def _within(batch: MessageBatch, before: Before | None) -> bool:
+    """Return whether a batch can have been sent right after a look at the list."""
+    if before is None or before.at is None:
+        return True
+    return before.at - _SLACK <= batch.created_at <= before.at + _SENDING
 
-    async def _take_in(self, name: str, keys: dict[str, str], aside: dict[str, float]) -> None:
-        waiting: list[tuple[str, Reply]] = []
-        missing = dict(keys)
-        async for row in await self._agent.client().messages.batches.results(name):
-            key, request_id = keys.get(row.custom_id), f"{name}/{row.custom_id}"
-            missing.pop(row.custom_id, None)
-            if key is None or request_id in self._booked:
-                continue
-            waiting.append((key, self._reply(row, request_id)))
-            if len(waiting) >= _WRITTEN_AT_ONCE:
-                await asyncio.gather(*(self._one(*one, aside) for one in waiting))
-                waiting = []
-        for name_of, key in missing.items():
-            if (request_id := f"{name}/{name_of}") not in self._booked:
-                waiting.append((key, self._failed("not among the results", request_id)))
-        await asyncio.gather(*(self._one(*one, aside) for one in waiting))
 
-    async def _one(self, key: str, reply: Reply, aside: dict[str, float]) -> None:
-        await self._book(key, reply)
-        self._booked.add(reply.request_id or "")
-        if (taken := aside.pop(key, None)) is not None:
-            await self._budget.settle(taken, reply)
-        elif reply.cost_usd is not None:
-            self._budget.spent += reply.cost_usd
-
-    def _reply(self, row: MessageBatchIndividualResponse, request_id: str) -> Reply:
-        result = row.result
-        if result.type == "succeeded":
-            reply = self._agent.read(result.message, batch=True)
-            return reply.model_copy(update={"request_id": request_id})
-        if result.type == "errored":
-            error = result.error.error
-            told = f"{error.type}: {redact(error.message)}"
-            # the same request would be refused again
-            fatal = error.type in ("invalid_request_error", "not_found_error")
-        else:
-            told, fatal = f"{result.type} in its batch", result.type == "canceled"
-        return self._failed(told, request_id, fatal=fatal)
-
-    def _failed(self, told: str, request_id: str, *, fatal: bool = False) -> Reply:
-        settings = self._agent.settings
-        return Reply(
-            status="error", error=told, fatal=fatal, request_id=request_id, settings=settings
-        )
-
-    async def _free(self, sent: _Sent) -> None:
-        for taken in sent.aside.values():
-            await self._budget.settle(taken, None)
-        sent.aside.clear()
+def _empty_before(sent: Sent, listed: list[MessageBatch]) -> bool:
+    """Return whether the list may be that of the workspace in which there was none before."""
+    if sent.before is None:
+        return True  # nothing is known of it
+    if sent.before.newest is not None:
+        return False
+    since = sent.before.at - _SLACK if sent.before.at else sent.at - _CLOCKS
+    return all(one.created_at >= since for one in listed)

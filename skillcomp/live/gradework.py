@@ -14,7 +14,8 @@ from tqdm.auto import tqdm
 
 from skillcomp.errors import AgentError
 from skillcomp.io.store import RunStore
-from skillcomp.live.batches import Batches, BatchLimits, batch_agent
+from skillcomp.live.batches import Batches, BatchLimits, batch_agent, tell_of
+from skillcomp.live.batchnotes import open_batches, outstanding
 from skillcomp.live.budget import PAID, Budget, batch_cost
 from skillcomp.live.gold import Agreement, GoldAnswer, agreement, passes
 from skillcomp.live.graders import Blind, Grader, GraderWarning, Grading, blind
@@ -29,6 +30,7 @@ __all__ = ["GradeOptions", "GradeWork", "Item"]
 
 _log = logging.getLogger("skillcomp.live")
 _KEPT = PAID - {"paused"}  # a grader that paused has said nothing; it is asked again
+_TABLES = ("gold_verdicts", "verdicts")
 _IN_A_ROW = 20  # gradings that fail without one in between that does not
 
 
@@ -73,18 +75,23 @@ class GradeWork:
         self.n_wanted = self.n_open = self.n_given_away = self.in_a_row = 0
         self.found: Agreement | None = None
         self.failed: set[str] = set()  # in this run
+        self.failures: Counter[str] = Counter()  # of requests in batches
+        self.given_up: set[str] = set()
 
     async def main(self, budget_usd: float | None, spent: float, stop: Stop) -> float:
         """Grade gold, then the study; return what has been spent on gradings by now."""
         self.stop, self.ledger = stop, Ledger(self.store)
-        self.budget = Budget(budget_usd, spent=spent)
+        mine = [self._purpose(table) for table in _TABLES]
+        under_way = outstanding(self.store, "grade", but=mine)
+        self.budget = Budget(budget_usd, spent=spent + under_way)
         self.kept = self._kept()
         study = _placed(self.items, self.options.seed)
         self.n_wanted = self.n_open = len(study)
         receipt = self._begun()
         await self.ledger.write("receipts", [receipt])
         try:
-            if self.answers:
+            await self._collect()
+            if self.answers and not stop.reason:
                 await self._hold_against_gold()
             if not stop.reason:
                 self.n_open = await self._all(study, "verdicts", f"verdicts of {self.grader.name}")
@@ -95,7 +102,7 @@ class GradeWork:
             last = ended(receipt, self.tally, n_open=self.n_open, stopped=self.stopped, gold=gold)
             await self.ledger.write("receipts", [last])
             await self.grader.aclose()
-        return self.budget.spent
+        return self.budget.spent - under_way
 
     def _begun(self) -> Receipt:
         agent = getattr(self.grader, "agent", None)
@@ -254,29 +261,35 @@ class GradeWork:
 
     # -- in batches ---------------------------------------------------------------------------
 
-    async def _all_in_batches(
-        self, pending: Sequence[Item], table: str, done: Mapping[str, set[str]], bar: Any
-    ) -> int:
-        limits, agent = self.options.limits, batch_agent(self.grader.agent)  # type: ignore[attr-defined]
-        assert limits is not None
-        given_up: set[str] = set()
-        failures: Counter[str] = Counter()
-        open_ = {item.attempt.attempt_id: item for item in pending}
+    def _purpose(self, table: str) -> str:
+        return f"grade:{self.grader.name}#{self.grader.version}/{self.options.round}/{table}"
+
+    async def _collect(self) -> None:
+        """Collect what earlier calls have sent, before anything is asked."""
+        open_ = Counter(purpose for purpose, _ in open_batches(self.store))
+        for table in _TABLES:
+            if n := open_[self._purpose(table)]:
+                if self.options.limits is None:
+                    tell_of(f"grader '{self.grader.name}'", n)
+                await self._batches(table).resume()
+
+    def _batches(self, table: str) -> Batches:
+        limits = self.options.limits or BatchLimits()
 
         async def book(key: str, reply: Reply) -> None:
             await self._book(key, reply)
             if reply.status in _KEPT:
                 self.kept[key].append(reply)
                 return
-            failures[key] += 1
-            if reply.fatal or failures[key] >= limits.n_rounds:
-                given_up.add(key)
+            self.failures[key] += 1
+            if reply.fatal or self.failures[key] >= limits.n_rounds:
+                self.given_up.add(key)
 
-        batches = Batches(
+        return Batches(
             self.store,
             self.ledger,
-            agent,
-            purpose=f"grade:{self.grader.name}#{self.grader.version}/{self.options.round}/{table}",
+            batch_agent(self.grader.agent),  # type: ignore[attr-defined]
+            purpose=self._purpose(table),
             book=book,
             booked={row["request_id"] for row in self._own("replies") if row.get("request_id")},
             budget=self.budget,
@@ -284,9 +297,16 @@ class GradeWork:
             limits=limits,
         )
 
+    async def _all_in_batches(
+        self, pending: Sequence[Item], table: str, done: Mapping[str, set[str]], bar: Any
+    ) -> int:
+        agent = batch_agent(self.grader.agent)  # type: ignore[attr-defined]
+        batches = self._batches(table)
+        open_ = {item.attempt.attempt_id: item for item in pending}
+
         async def bodies() -> AsyncIterator[tuple[str, dict[str, Any]]]:
             for name, item in list(open_.items()):
-                if name in given_up:
+                if name in self.given_up:
                     continue
                 try:
                     if await self._grade(item, table, done[name], batched=True):
@@ -296,11 +316,12 @@ class GradeWork:
                     parts = dict(needed.parts)
                     yield name, agent.request(parts.pop("prompt"), **parts)
 
-        estimate = batch_cost(self.grader.agent, self.budget)  # type: ignore[attr-defined]
-        await batches.resume()
+        # also where this run has no limit: the next one may count what this one has sent
+        estimate = batch_cost(agent, Budget(1.0))  # type: ignore[arg-type]
         while await batches.send(bodies(), estimate) and not self.stop.reason:
             pass
-        if set(open_) - given_up and not self.stop.reason and self.budget.limit is not None:
+        limited = self.budget.limit is not None and not self.stop.reason
+        if set(open_) - self.given_up and limited:
             self.budget.exhausted = self.budget.exhausted or "budget_usd: nothing further fits"
         return len(open_)
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import tenacity
 
-from skillcomp.errors import AgentError
+from skillcomp.errors import AgentError, SkillcompError
 from skillcomp.live.loop import Stop, StoppedError
 from skillcomp.live.reply import Reply, redact
 
@@ -22,10 +22,12 @@ __all__ = [
     "StoppedError",
     "UnreadableReplyError",
     "failed",
+    "from_service",
     "is_fatal",
     "is_timeout",
     "is_transient",
     "retry_after",
+    "told",
 ]
 
 _T = TypeVar("_T")
@@ -76,6 +78,19 @@ def is_fatal(error: BaseException) -> bool:
     return _status(error) in _FATAL_STATUS or _spent(error)
 
 
+def from_service(error: BaseException) -> bool:
+    """Return whether an error is the service's, its client's or the connection's."""
+    if isinstance(error, UnreadableReplyError):
+        return True
+    if isinstance(error, SkillcompError):
+        return False
+    # the HTTP library's names are those of every release of it
+    names = {cls.__name__ for cls in type(error).__mro__}
+    named = names & {"AnthropicError", "OpenAIError", "HTTPError", "InvalidURL", "StreamError"}
+    no_key = isinstance(error, TypeError) and "authentication method" in str(error)
+    return bool(named) or no_key or _is_connection(error) or isinstance(error, ValueError)
+
+
 def is_transient(error: BaseException) -> bool:
     """Return whether asking again may help.
 
@@ -96,6 +111,36 @@ def is_transient(error: BaseException) -> bool:
     return status in _TRANSIENT_STATUS or status >= 500
 
 
+def told(error: BaseException) -> str:
+    """Return class, status and message of an error, without any key.
+
+    Parameters
+    ----------
+    error : BaseException
+        What a call raised.
+
+    Returns
+    -------
+    str
+        At most 2000 characters. Secrets of the environment, and the key that the request was sent
+        with, are replaced by names.
+    """
+    status = _status(error)
+    head = type(error).__name__ if status is None else f"{type(error).__name__} {status}"
+    text = redact(f"{head}: {getattr(error, 'api_message', None) or error}")
+    # cut last, since half a key is not found
+    return redact(text, _keys_sent(error))[:_MAX_ERROR]
+
+
+def _keys_sent(error: BaseException) -> dict[str, str]:
+    try:
+        headers: Any = error.request.headers  # type: ignore[attr-defined]
+    except (AttributeError, RuntimeError):  # the HTTP library raises when there was no request
+        return {}
+    bearer = str(headers.get("authorization", "")).removeprefix("Bearer ")
+    return {"API_KEY": str(headers.get("x-api-key", "")), "AUTH_TOKEN": bearer}
+
+
 def failed(error: BaseException, *, seconds: float, settings: str) -> Reply:
     """Return the reply that records a call which ended in an error.
 
@@ -114,13 +159,9 @@ def failed(error: BaseException, *, seconds: float, settings: str) -> Reply:
         With status ``timeout`` or ``error``, the error's class, status and message (secrets of
         the environment removed), and ``fatal`` where every further call would fail too.
     """
-    status = _status(error)
-    told = getattr(error, "api_message", None) or str(error)
-    head = type(error).__name__ if status is None else f"{type(error).__name__} {status}"
     return Reply(
         status="timeout" if is_timeout(error) else "error",
-        # cut last, since half a key is not found
-        error=redact(f"{head}: {told}")[:_MAX_ERROR],
+        error=told(error),
         fatal=is_fatal(error),
         seconds=seconds,
         request_id=getattr(error, "request_id", None),

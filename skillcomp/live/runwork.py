@@ -12,7 +12,8 @@ from tqdm.auto import tqdm
 
 from skillcomp.errors import AgentError
 from skillcomp.io.store import RunStore
-from skillcomp.live.batches import BatchAgent, Batches, BatchLimits, batch_agent
+from skillcomp.live.batches import BatchAgent, Batches, BatchLimits, batch_agent, tell_of
+from skillcomp.live.batchnotes import open_batches, outstanding
 from skillcomp.live.budget import PAID, Budget, batch_cost, upper_cost
 from skillcomp.live.ledger import Ledger
 from skillcomp.live.loop import Stop, fan_out
@@ -69,23 +70,27 @@ class RunWork:
     ) -> None:
         """Ask what is open."""
         self.stop, self.ledger = stop, Ledger(self.store)
-        self.budget = Budget(budget_usd, spent=_spent(self.store))
-        pending = self.open()
+        mine = [_purpose(name) for name in self.agents]
+        under_way = outstanding(self.store, "run", but=mine)
+        self.budget = Budget(budget_usd, spent=_spent(self.store) + under_way)
         receipts = [self._begun(agent) for agent in self.agents.values()]
         await self.ledger.write("receipts", receipts)
         self.bar = tqdm(
             total=len(self.plan.cells),
-            initial=len(self.plan.cells) - len(pending),
+            initial=len(self.plan.cells) - len(self.open()),
             desc="answers",
             unit="answer",
             disable=not self.progress,
         )
         try:
-            if limits is None:
-                await fan_out(pending, self._ask, width=width, stop=stop)
+            batches = await self._collect(limits)
+            if stop.reason:
+                pass
+            elif limits is None:
+                await fan_out(self.open(), self._ask, width=width, stop=stop)
             else:
-                for agent in self.agents.values():
-                    await self._ask_batches(batch_agent(agent), limits)
+                for name, one in batches.items():
+                    await self._ask_batches(one, batch_agent(self.agents[name]), limits)
         finally:
             self.stopped = stop.reason or self.budget.exhausted
             await self.ledger.close()
@@ -142,6 +147,9 @@ class RunWork:
 
     async def _book(self, cell: PlannedCell, reply: Reply, started: datetime | None) -> None:
         tried = self.done.setdefault(cell.key, Tried())
+        if reply.status in PAID and "ok" in tried.paid:
+            await self._lay_aside(cell, reply)
+            return
         attempt = _attempt(cell, reply, self.agents[cell.agent], _name(cell, reply, tried), started)
         await self.ledger.write("attempts", [attempt])
         self.tallies[cell.agent].add(reply)
@@ -153,6 +161,12 @@ class RunWork:
             tried.n_errors += 1
         if cost := sum(tally.cost_usd for tally in self.tallies.values()):
             self.bar.set_postfix_str(f"{cost:.2f} USD", refresh=False)
+
+    async def _lay_aside(self, cell: PlannedCell, reply: Reply) -> None:
+        """Keep what was paid for and is one too many: a cell has one answer."""
+        row = {**cell.model_dump(), **reply.model_dump(exclude_none=True)}
+        await self.ledger.write("surplus", [row])
+        self.tallies[cell.agent].add(reply)
 
     def _watch(self, reply: Reply) -> None:
         """Stop where nothing further can succeed."""
@@ -167,9 +181,25 @@ class RunWork:
 
     # -- in batches ---------------------------------------------------------------------------
 
-    async def _ask_batches(self, agent: BatchAgent, limits: BatchLimits) -> None:
+    async def _collect(self, limits: BatchLimits | None) -> dict[str, Batches]:
+        """Collect what earlier calls have sent, before anything is asked; return who sends more."""
+        open_ = Counter(purpose for purpose, _ in open_batches(self.store))
+        batches = {}
+        for agent in self.agents.values():
+            n = open_[_purpose(agent.name)]
+            if not n and limits is None:
+                continue
+            one = self._batches(batch_agent(agent), limits or BatchLimits())
+            if n and limits is None:
+                tell_of(f"agent '{agent.name}'", n)
+            await one.resume()
+            batches[agent.name] = one
+        return batches
+
+    def _batches(self, agent: BatchAgent, limits: BatchLimits) -> Batches:
         cells = {cell.attempt_id: cell for cell in self.plan.cells if cell.agent == agent.name}
         ids = self.store.table("attempts").column("request_id").to_pylist()
+        ids += [row.get("request_id") for row in self.store.records("surplus")]
         failures: Counter[str] = Counter()
 
         async def book(key: str, reply: Reply) -> None:
@@ -180,26 +210,29 @@ class RunWork:
             if reply.fatal or failures[key] >= limits.n_rounds:
                 self.given_up.add(key)
 
-        batches = Batches(
+        return Batches(
             self.store,
             self.ledger,
             agent,
-            purpose=f"run:{agent.name}",
+            purpose=_purpose(agent.name),
             book=book,
             booked={name for name in ids if name},
             budget=self.budget,
             stop=self.stop,
             limits=limits,
         )
-        estimate = batch_cost(self.agents[agent.name], self.budget)
-        await batches.resume()
+
+    async def _ask_batches(self, batches: Batches, agent: BatchAgent, limits: BatchLimits) -> None:
+        # also where this run has no limit: the next one may count what this one has sent
+        estimate = batch_cost(self.agents[agent.name], Budget(1.0))
         while True:
             cells_open = [c for c in self.open(agent.name) if c.attempt_id not in self.given_up]
             if not cells_open or self.stop.reason:
                 return
             n_sent = await batches.send(self._bodies(agent, cells_open), estimate)
-            if not n_sent:
+            if not n_sent and not self.stop.reason:
                 self.budget.exhausted = self.budget.exhausted or "budget_usd: nothing further fits"
+            if not n_sent:
                 return
 
     def _unplanned(self, attempt_id: str) -> PlannedCell:
@@ -230,6 +263,10 @@ class RunWork:
                 warnings.warn(f"skill '{arm.skill}': {arm.note}.", StudyWarning, stacklevel=3)
 
 
+def _purpose(agent: str) -> str:
+    return f"run:{agent}"
+
+
 def _name(cell: PlannedCell, reply: Reply, tried: Tried) -> str:
     """Return the cell's own name for its first reply, a longer one for whatever else was tried."""
     if reply.status not in PAID:
@@ -258,4 +295,5 @@ def _attempt(
 
 def _spent(store: RunStore) -> float:
     costs = store.table("attempts").select(["cost_usd", "perturbation"]).to_pylist()
-    return sum(row["cost_usd"] or 0.0 for row in costs if row["perturbation"] is None)
+    paid = [row["cost_usd"] or 0.0 for row in costs if row["perturbation"] is None]
+    return sum(paid) + sum(row.get("cost_usd") or 0.0 for row in store.records("surplus"))

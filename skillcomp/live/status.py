@@ -13,6 +13,7 @@ import pandas as pd
 
 from skillcomp.io import _journal
 from skillcomp.io.store import RunStore
+from skillcomp.live.batchnotes import under_way
 from skillcomp.live.plan import Key, Tried, tries
 from skillcomp.records import CONDITIONS
 
@@ -78,7 +79,7 @@ def _runs(store: RunStore) -> Iterable[dict[str, Any]]:
     for key, tried in done.items():
         cells[key.agent, key.condition].append(tried)
     spent, models = _spent(store)
-    under_way = _under_way(store, "run")
+    batches = under_way(store, "run")
     for arm, found in sorted(cells.items(), key=lambda item: _place(item[0])):
         n_ok = sum("ok" in tried.paid for tried in found)
         n_paid = sum(bool(tried.paid) for tried in found)
@@ -96,7 +97,7 @@ def _runs(store: RunStore) -> Iterable[dict[str, Any]]:
             "cost_usd": spent.get(arm, float("nan")),
             "models": ", ".join(sorted(models[arm])) or None,
             "gold_agreement": float("nan"),
-            "note": under_way.get(arm[0]),
+            "note": batches.get(arm[0]),
         }
 
 
@@ -117,6 +118,9 @@ def _spent(
             spent[arm] = spent.get(arm, 0.0) + row["cost_usd"]
         if row["agent_model"]:
             models[arm].add(row["agent_model"])
+    for row in store.records("surplus"):
+        arm = (row["agent"], row["condition"])
+        spent[arm] = spent.get(arm, 0.0) + (row.get("cost_usd") or 0.0)
     return spent, models
 
 
@@ -142,7 +146,7 @@ def _grades(store: RunStore) -> Iterable[dict[str, Any]]:
             spent[key] = spent.get(key, 0.0) + row["cost_usd"]
         if row["grader_model"]:
             models[key].add(row["grader_model"])
-    receipts = _last_receipts(store)
+    receipts, batches = _last_receipts(store), under_way(store, "grade")
     # a grader that was begun and has said nothing yet is shown as well
     for key in [*seen, *(key for key in receipts if key not in seen)]:
         whole = {name for name, n in seen[key].items() if n >= needs.get(name, 1)}
@@ -160,7 +164,7 @@ def _grades(store: RunStore) -> Iterable[dict[str, Any]]:
             "cost_usd": spent.get(key, float("nan")),
             "models": ", ".join(sorted(models[key])) or None,
             "gold_agreement": ((live or {}).get("gold") or {}).get("agreement"),
-            "note": _under_way(store, "grade").get(key[0]),
+            "note": batches.get(key[0]),
         }
 
 
@@ -172,25 +176,6 @@ def _last_receipts(store: RunStore) -> dict[tuple[str, str | None, int], Mapping
             # the end of a run carries what its beginning could not know
             found[key] = row
     return found
-
-
-def _under_way(store: RunStore, stage: str) -> dict[str, str]:
-    """Return by agent or grader how many batches have been sent and not been collected."""
-    open_: dict[str, tuple[str, int]] = {}
-    for row in store.records("batches"):
-        if row["event"] == "intent":
-            open_[row["nonce"]] = (row["purpose"], len(row["keys"]))
-        elif row["event"] in ("collected", "dropped"):
-            open_.pop(row["nonce"], None)
-    count: defaultdict[str, list[int]] = defaultdict(list)
-    for purpose, n in open_.values():
-        what, _, name = purpose.partition(":")
-        if what == stage:
-            count[name.rsplit("#", 1)[0]].append(n)
-    return {
-        name: f"{len(n)} {'batch' if len(n) == 1 else 'batches'} with {sum(n)} requests"
-        for name, n in count.items()
-    }
 
 
 def writer(store: RunStore) -> str | None:

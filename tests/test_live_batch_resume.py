@@ -1,0 +1,501 @@
+"""Batches that an earlier process left with the service: each is collected, and paid for, once."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import traceback
+import warnings
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+
+import anthropic
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import fake_rules as rules
+import live_study
+from fake_anthropic import KEY
+from live_study import AGENT, N_CELLS, Dated, graded, make_store, ok_cells, rows
+
+import skillcomp as sc
+from skillcomp.errors import AgentError
+from skillcomp.live import retry
+from skillcomp.live.batches import BatchLimits
+from skillcomp.live.batchservice import BatchService
+from skillcomp.live.graders import GraderWarning
+from skillcomp.live.loop import StoppedError
+from skillcomp.live.runner import StudyWarning
+from skillcomp.live.status import status
+
+QUICK = BatchLimits(first_wait=0.005, longest_wait=0.01)
+SINGLE = "POST /v1/messages 200"
+LISTED = "GET /v1/messages/batches"
+OTHER_KEY = "sk-fake-of-another-workspace-77"
+FOREIGN = 10**9  # looks at a batch that never ends
+
+
+@pytest.fixture(autouse=True)
+def only_the_fake_key(monkeypatch, tmp_path):
+    live_study.only_the_fake_key(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return make_store(tmp_path)
+
+
+def run(store, server, limits=QUICK, *, agent=None, **more):
+    agents = [agent or live_study.agent(server.url)]
+    options = {"repeats": 2, "progress": False, **more}
+    return sc.run(store, agents=agents, batch=limits, **options)
+
+
+def grade(store, server, limits=QUICK, **more):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*of one family", category=GraderWarning)
+        graders = [live_study.grader(server.url)]
+        return sc.grade(store, graders=graders, batch=limits, progress=False, **more)
+
+
+def leave(work, *args, **more):
+    """Do work until it waits for its batches, then stop as Ctrl-C does."""
+
+    async def ended(self, batch_id):
+        self._stop.ask("interrupted")
+        raise StoppedError("interrupted")
+
+    with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():
+        warnings.simplefilter("ignore", StudyWarning)
+        warnings.simplefilter("ignore", GraderWarning)
+        patched.setattr(BatchService, "ended", ended)
+        work(*args, **more)
+
+
+class Killed(Exception):
+    """Stands for the end of the process."""
+
+
+def die_after_the_post(store, server):
+    """Send a batch and die before its name is noted."""
+    service = anthropic.resources.messages.AsyncBatches
+    real = service.create
+
+    async def create(self, **body):
+        await real(self, **body)
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(service, "create", create)
+        with pytest.raises(Killed):
+            run(store, server)
+
+
+def let_end(server):
+    for batch in server.batches.values():
+        batch["left"] = min(batch["left"], 0)
+
+
+def n_sent(server):
+    return sum(len(batch["requests"]) for batch in server.batches.values())
+
+
+def complete(store):
+    return len(ok_cells(store)) == N_CELLS and set(ok_cells(store).values()) == {1}
+
+
+# Going on without batches
+
+
+def test_a_run_without_batches_collects_what_is_under_way_first(store, caplog):
+    seen = Counter()
+
+    def fate(name):
+        seen["n"] += 1
+        return "errored" if seen["n"] in (3, 9) else "ok"
+
+    with Dated(batch_faults=fate) as server:
+        leave(run, store, server)
+        assert status(store)["note"].dropna().tolist() == ["1 batch with 32 requests"] * 2
+        run(store, server, False)
+        assert server.log[SINGLE] == 2  # what came back with an error
+        run(store, server)
+        assert n_sent(server) == N_CELLS
+    assert complete(store)
+    assert "agent 'claude-sonnet-5-5' has a batch under way; it is collected before" in caplog.text
+
+
+def test_grading_without_batches_collects_what_is_under_way_first(store, caplog):
+    with Dated() as server:
+        run(store, server)
+        leave(grade, store, server)
+        assert not graded(store)
+        n_before = n_sent(server)
+        grade(store, server, False)
+        assert server.log[SINGLE] == 0
+        grade(store, server)
+        assert n_sent(server) == n_before
+    assert len(graded(store)) == 2 * N_CELLS and set(graded(store).values()) == {1}
+    assert "has a batch under way" in caplog.text
+
+
+def test_gold_gradings_under_way_are_collected_too(tmp_path):
+    store = make_store(tmp_path, gold=True)
+    with Dated() as server:
+        run(store, server)
+        leave(grade, store, server)
+        n_before = n_sent(server)
+        grade(store, server, False)
+        assert n_sent(server) == n_before  # only the study's own answers were still to be asked
+        assert server.log[SINGLE] == N_CELLS
+    assert len(graded(store)) == 2 * N_CELLS
+
+
+def test_a_second_answer_to_a_cell_is_laid_aside(store):
+    with Dated() as server:
+        leave(run, store, server)
+        cell = next(store.records("plan"))
+        found = {k: cell[k] for k in ("attempt_id", "case_id", "condition", "repeat", "skill")}
+        own = {**found, "agent": AGENT, "status": "ok", "answer": "Paid singly.", "cost_usd": 0.5}
+        store.append("attempts", [own])
+        run(store, server)
+        assert n_sent(server) == N_CELLS
+        more = list(store.records("surplus"))
+        assert [row["attempt_id"] for row in more] == [cell["attempt_id"]]
+        run(store, server)  # and it is not asked for, or kept, once more
+        assert len(list(store.records("surplus"))) == 1
+    assert complete(store)
+    spent = status(store)["cost_usd"].sum()
+    paid = sum(row["cost_usd"] for row in rows(store, "attempts"))
+    assert spent == pytest.approx(paid + more[0]["cost_usd"]) and more[0]["cost_usd"] > 0
+
+
+def test_a_budget_counts_what_other_batches_under_way_may_cost(store):
+    with Dated() as server:
+        leave(run, store, server)
+        usd = next(row["usd"] for row in store.records("batches") if row["event"] == "intent")
+        other = live_study.agent(server.url, name="other")
+        with pytest.warns(StudyWarning, match="32 of 32 cells .*budget_usd"):
+            run(store, server, False, agent=other, budget_usd=usd)
+        assert server.log[SINGLE] == 0
+        run(store, server, False, agent=other, budget_usd=2.5 * usd)
+        assert server.log[SINGLE] == N_CELLS
+
+
+# A key of another workspace
+
+
+def test_a_batch_of_another_workspace_is_not_paid_for_again(store):
+    with Dated() as server, Dated() as other:
+        leave(run, store, server)
+        for limits in (QUICK, False):
+            with pytest.raises(AgentError) as told:
+                run(store, other, limits)
+            assert "batch msgbatch_0001 of 20" in str(told.value)
+            assert "with 32 requests. The key is likely of another workspace" in str(told.value)
+        assert n_sent(other) == other.log[SINGLE] == 0
+        run(store, server)
+        assert n_sent(server) == N_CELLS
+    assert complete(store)
+
+
+def test_a_batch_that_is_lost_is_sent_again_on_demand(store):
+    with Dated() as server, Dated() as other:
+        leave(run, store, server)
+        run(store, other, BatchLimits(first_wait=0.005, longest_wait=0.01, resend=True))
+        assert n_sent(other) == N_CELLS
+    assert complete(store)
+
+
+def begun(store, *, days=0, batch_id=None, n=1):
+    """Note a batch as an earlier process did, some days ago."""
+    at = (datetime.now(UTC) - timedelta(days=days)).isoformat()
+    keys = [row["attempt_id"] for row in store.records("plan")][:n] or ["tides/1/skill/1"] * n
+    found = [{"event": "intent", "nonce": "a", "purpose": f"run:{AGENT}", "keys": keys, "at": at}]
+    if batch_id:
+        found.append({"event": "created", "nonce": "a", "batch_id": batch_id, "at": at})
+    store.append("batches", found)
+
+
+def test_a_batch_that_the_service_no_longer_keeps_is_sent_again(store, caplog):
+    begun(store, days=30, batch_id="msgbatch_9999")
+    with Dated() as server:
+        run(store, server)
+    assert complete(store)
+    assert "batch msgbatch_9999" in caplog.text and "they are sent again" in caplog.text
+
+
+def test_results_that_are_archived_are_sent_for_again(store, caplog):
+    class Archived(Dated):
+        gone = ()
+
+        def _shown(self, batch):
+            shown = super()._shown(batch)
+            if batch["id"] in self.gone:
+                shown |= {"results_url": None, "archived_at": shown["created_at"]}
+            return shown
+
+    with Archived() as server:
+        leave(run, store, server)
+        server.gone = ("msgbatch_0001",)
+        run(store, server)
+        assert n_sent(server) == 2 * N_CELLS
+    assert complete(store)
+    assert "the service has deleted its results; they are sent again" in caplog.text
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_batch_without_a_name_is_looked_for_in_its_own_workspace(store, first):
+    with Dated() as server, Dated() as other:
+        for one in (other,) if first else (server,):
+            add_foreign(one, n=3, age=timedelta(days=5), left=0)
+        die_after_the_post(store, server)
+        with pytest.raises(AgentError, match="the service lists neither it nor the one before it"):
+            run(store, other)
+        run(store, server)
+        assert n_sent(server) == N_CELLS + (0 if first else 3)
+    assert complete(store)
+
+
+def test_a_batch_that_never_arrived_is_sent_again(store):
+    with Dated() as server:
+        add_foreign(server, n=3, age=timedelta(days=5), left=0)
+
+        async def create(self, **body):
+            raise Killed
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(anthropic.resources.messages.AsyncBatches, "create", create)
+            with pytest.raises(Killed):
+                run(store, server)
+        run(store, server)
+        assert n_sent(server) == N_CELLS + 3
+    events = [row["event"] for row in store.records("batches")]
+    assert events == ["intent", "dropped", "intent", "created", "collected"]
+
+
+# Clocks, and batches of others
+
+
+def add_foreign(server, *, n=N_CELLS, age=timedelta(0), left=FOREIGN):
+    name = f"msgbatch_{len(server.batches) + 1:04d}"
+    body = {"model": AGENT, "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]}
+    requests = [{"custom_id": f"f{i}", "params": body} for i in range(n)]
+    made = (datetime.now(UTC) - age).isoformat()
+    server.batches[name] = {
+        "id": name, "requests": requests, "left": left, "canceled": False, "made": made,
+    }  # fmt: skip
+
+
+class Clocked(Dated):
+    """Has a clock of its own, and tells it in every answer where `tells`."""
+
+    def __init__(self, *args, late=timedelta(0), tells=True, **kw):
+        super().__init__(*args, **kw)
+        self.late, self.tells = late, tells
+
+    def _shown(self, batch):
+        batch.setdefault("made", (datetime.now(UTC) - self.late).isoformat())
+        return super()._shown(batch)
+
+    async def _route(self, *request):
+        status, out, extra, cut = await super()._route(*request)
+        if self.tells:
+            now = datetime.now(UTC) - self.late
+            extra = {**extra, "date": format_datetime(now, usegmt=True)}
+        return status, out, extra, cut
+
+
+@pytest.mark.parametrize("tells", [True, False])
+@pytest.mark.parametrize("late", [timedelta(minutes=12), timedelta(days=-3), timedelta(days=3)])
+def test_a_clock_that_is_off_pays_nothing_twice(store, late, tells):
+    with Clocked(lose=(1,), late=late, tells=tells) as server:
+        run(store, server)
+        assert len(server.batches) == 1
+    assert complete(store)
+
+
+def test_a_batch_of_others_is_not_waited_for(store):
+    with Clocked() as server:
+        # as many requests as ours and never over: one before ours, one long after it
+        add_foreign(server, age=timedelta(hours=2))
+        die_after_the_post(store, server)
+        add_foreign(server, age=timedelta(hours=-7))
+        run(store, server)
+        looks = [FOREIGN - batch["left"] for batch in server.batches.values()]
+        assert looks[0] == looks[2] == 0 and len(looks) == 3
+    assert complete(store)
+
+
+def test_what_has_ended_is_looked_at_before_anything_is_waited_for(store):
+    with Dated() as server:
+        die_after_the_post(store, server)
+        let_end(server)
+        add_foreign(server)
+        run(store, server)
+        assert server.batches["msgbatch_0002"]["left"] == FOREIGN
+        assert len(server.batches) == 2
+    assert complete(store)
+
+
+# A service that fails
+
+
+class Failing(Dated):
+    """Answers some of its GETs as `fault` says: a status, ``drop``, ``half`` or ``short``."""
+
+    def __init__(self, where, fault, *, times=FOREIGN, **kw):
+        super().__init__(**kw)
+        self.where, self.fault, self.times, self.n = where, fault, times, 0
+
+    async def _route(self, method, path, *request):
+        found = await super()._route(method, path, *request)
+        parts = path.split("/")[4:]
+        place = "list" if not parts else "results" if len(parts) == 2 else "look"
+        if method != "GET" or place != self.where or self.n >= self.times:
+            return found
+        self.n += 1
+        if isinstance(self.fault, int):
+            raise rules.Refused(self.fault, "api_error", "by schedule")
+        if self.fault == "short":
+            return (found[0], b"\n".join(found[1].splitlines()[:5]), *found[2:])
+        return (*found[:3], self.fault)
+
+
+@pytest.mark.parametrize("fault", [503, 529, "drop"])
+def test_a_service_that_is_gone_for_a_while_does_not_end_the_wait(store, fault, caplog):
+    with Failing("look", fault, times=11, batch_polls=2) as server:
+        run(store, server)
+    assert complete(store) and server.n == 11
+    assert caplog.text.count("batch msgbatch_0001: no word") == 1
+
+
+@pytest.mark.parametrize("fault", [503, "drop"])
+def test_a_silence_that_lasts_is_told_and_the_batch_is_kept(store, fault):
+    mute = BatchLimits(first_wait=0.005, longest_wait=0.01, longest_silence=0.0)
+    with Failing("look", fault) as server:
+        with pytest.raises(
+            AgentError, match=r"batch msgbatch_0001 cannot be looked at \(.*goes on"
+        ):
+            run(store, server, mute)
+        server.times = 0
+        run(store, server)
+        assert n_sent(server) == N_CELLS
+    assert complete(store)
+
+
+@pytest.mark.parametrize("fault", ["half", "drop", "short", 500])
+def test_results_that_break_off_are_asked_for_again(store, fault):
+    with Failing("results", fault, times=2) as server:
+        run(store, server)
+        assert n_sent(server) == N_CELLS
+    assert complete(store) and len(rows(store, "attempts")) == N_CELLS
+
+
+@pytest.mark.parametrize("fault", ["half", "short", 503, 403])
+def test_results_that_never_come_are_told_and_the_batch_is_kept(store, fault):
+    with Failing("results", fault) as server:
+        with pytest.raises(AgentError, match=r"results of batch msgbatch_0001 .* cannot be read"):
+            run(store, server)
+        assert server.n == (1 if fault == 403 else live_study.FAST.tries)
+        server.times = 0
+        run(store, server)
+        assert n_sent(server) == N_CELLS
+    assert complete(store)
+
+
+@pytest.mark.parametrize(("fault", "n_tries"), [(529, 4), (404, 1), (403, 1), ("drop", 4)])
+def test_a_list_that_fails_is_told(store, fault, n_tries):
+    begun(store)
+    with Failing("list", fault) as server:
+        with pytest.raises(AgentError, match=r"batches cannot be listed \(.*29 days"):
+            run(store, server)
+        assert server.n == n_tries and n_sent(server) == 0
+    with Dated() as server:
+        run(store, server)
+    assert complete(store)
+
+
+def test_a_service_without_a_list_still_takes_batches(store):
+    with Failing("list", 404) as server:
+        run(store, server)
+    assert complete(store)
+
+
+# Keys
+
+
+def everything_told(error, store, capsys, caplog):
+    shown = capsys.readouterr()
+    files = "".join(p.read_text() for p in store.path.rglob("*") if p.is_file())
+    tracebacks = "".join(traceback.format_exception(error))
+    return "\n".join([str(error), tracebacks, shown.out, shown.err, caplog.text, files])
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("limits", [QUICK, False])
+def test_a_wrong_key_at_the_resume_is_told_without_the_key(
+    store, named, limits, monkeypatch, capsys, caplog
+):
+    caplog.set_level(logging.DEBUG, "skillcomp")
+    with Dated() as server:
+        if named:
+            leave(run, store, server)
+        else:
+            die_after_the_post(store, server)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", OTHER_KEY)
+        with pytest.raises(AgentError) as told:
+            run(store, server, limits)
+        text = everything_told(told.value, store, capsys, caplog)
+        assert OTHER_KEY not in text and KEY not in text
+        assert "AuthenticationError 401" in str(told.value)
+        assert "invalid x-api-key [ANTHROPIC_API_KEY]" in str(told.value)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        run(store, server)
+        assert n_sent(server) == N_CELLS
+    assert complete(store)
+
+
+def test_the_key_of_a_given_client_is_not_told_either():
+    with (
+        Dated() as server,
+        anthropic.Anthropic(api_key=OTHER_KEY, base_url=server.url, max_retries=0) as client,
+        pytest.raises(anthropic.AuthenticationError, match=OTHER_KEY) as raised,
+    ):
+        client.messages.batches.list()
+    assert re.search(r"invalid x-api-key \[\w+\]$", retry.told(raised.value))
+    assert OTHER_KEY not in retry.failed(raised.value, seconds=0.0, settings="{}").error
+
+
+def test_no_key_at_the_resume_is_told(store, monkeypatch):
+    with Dated() as server:
+        leave(run, store, server)
+        monkeypatch.delenv("ANTHROPIC_API_KEY")
+        with pytest.raises(AgentError, match=r"authentication|credentials"):
+            run(store, server)
+
+
+def test_a_grader_with_a_wrong_key_at_the_resume_is_told_without_the_key(
+    store, monkeypatch, capsys, caplog
+):
+    with Dated() as server:
+        run(store, server)
+        leave(grade, store, server)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", OTHER_KEY)
+        with pytest.raises(AgentError, match="AuthenticationError 401") as told:
+            grade(store, server, False)
+    assert OTHER_KEY not in everything_told(told.value, store, capsys, caplog)
+
+
+def test_what_an_intent_notes_is_enough_to_find_it_without_a_clock(store):
+    with Clocked() as server:
+        add_foreign(server, n=3, left=0)
+        run(store, server)
+    note = next(row for row in store.records("batches") if row["event"] == "intent")
+    assert note["after"] == "msgbatch_0001" and note["usd"] > 0
+    assert datetime.fromisoformat(note["server_at"]).tzinfo is not None
+    assert json.dumps(note)
