@@ -238,7 +238,7 @@ def delta(
     pooled correction can be worse than none) and does not depend on p_differential, which has
     little power. Whether gold was drawn at random is yours to say; ``reason`` warns where the
     grader passes clearly more or less in cases with gold than in the others (or on the repeats
-    with gold), which a random draw does once in a hundred times.
+    with gold), which a random draw does once in a thousand times.
 
     With no true effect and a grader more lenient to the skill arm (sensitivity .90 against .96,
     specificity .85 against .70; six designs of 14 to 60 cases, gold on 14 to 40 of them) the

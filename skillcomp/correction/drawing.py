@@ -10,8 +10,8 @@ import numpy as np
 from skillcomp.correction.estimators import Arm
 from skillcomp.stats.score import quantile
 
-# Of gold that chance drew, one in a hundred is doubted.
-DOUBTED = 0.01
+# Of gold that chance drew, one in a thousand is doubted: a table of many rows must not cry wolf.
+DOUBTED = 0.001
 
 
 def doubts(arms: Mapping[str, Arm]) -> str:
@@ -31,8 +31,8 @@ def doubts(arms: Mapping[str, Arm]) -> str:
     Notes
     -----
     Cases with gold are held against the others by the spread that a draw of cases has; where every
-    case has gold on a part of its repeats, these repeats against all of the case. Each at 1 % over
-    the conditions together. Gold that is chosen by what the grader cannot see passes unnoticed.
+    case has gold on a part of its repeats, these repeats against all of the case. One draw in a
+    thousand is doubted, the conditions together. Gold that is chosen by what the grader cannot see passes unnoticed.
     """
     reach = quantile(1.0 - DOUBTED / max(len(arms), 1))
     told = (_doubt(name, arm, reach) for name, arm in arms.items() if arm.equal_chances)
