@@ -155,14 +155,15 @@ def test_gold_gradings_under_way_are_collected_too(tmp_path):
     assert len(graded(store)) == 2 * N_CELLS
 
 
-def test_a_second_answer_to_a_cell_is_laid_aside(store):
+@pytest.mark.parametrize("repeats", [2, 1])
+def test_a_second_answer_to_a_cell_is_laid_aside(store, repeats):
     with Dated() as server:
         leave(run, store, server)
-        cell = next(store.records("plan"))
+        cell = next(row for row in store.records("plan") if row["repeat"] == 2)
         found = {k: cell[k] for k in ("attempt_id", "case_id", "condition", "repeat", "skill")}
         own = {**found, "agent": AGENT, "status": "ok", "answer": "Paid singly.", "cost_usd": 0.5}
         store.append("attempts", [own])
-        run(store, server)
+        run(store, server, repeats=repeats)  # with 1, the cell is not of this run
         assert n_sent(server) == N_CELLS
         more = list(store.records("surplus"))
         assert [row["attempt_id"] for row in more] == [cell["attempt_id"]]

@@ -64,7 +64,8 @@ def grade(
     concurrency : int, default 8
         Gradings under way at once.
     batch : bool or BatchLimits, default False
-        Ask through the Message Batches API.
+        Ask through the Message Batches API. Batches that an earlier call left under way are
+        collected first in any case, before anything is asked.
     progress : bool, default True
         Show progress bars, one for the gold answers with the agreement reached.
 

@@ -74,7 +74,8 @@ def run(
         Dollars that the answers of this store may cost in all, earlier ones included. Each call
         under way has its highest cost put aside, so the run stops before the limit is passed.
     batch : bool or BatchLimits, default False
-        Ask through the Message Batches API: half the price, within a day.
+        Ask through the Message Batches API: half the price, within a day. Batches that an earlier
+        call left under way are collected first in any case, before anything is asked.
     again : collection of str, optional
         Statuses among ``refused``, ``truncated`` and ``paused`` that are asked anew; without it
         what has been paid for is not asked for twice.

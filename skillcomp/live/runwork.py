@@ -47,6 +47,7 @@ class RunWork:
         progress: bool,
     ) -> None:
         self.store, self.plan, self.again = store, plan, again
+        self.tried = done  # also of cells that this run does not want
         # all there from the start, so that memory does not grow with the answers
         self.done = {cell.key: done.get(cell.key) or Tried() for cell in plan.cells}
         self.agents = {agent.name: agent for agent in agents}
@@ -146,7 +147,7 @@ class RunWork:
         return upper_cost(agent, prompt, skill_block(skill) if skill else None)
 
     async def _book(self, cell: PlannedCell, reply: Reply, started: datetime | None) -> None:
-        tried = self.done.setdefault(cell.key, Tried())
+        tried = self.done.setdefault(cell.key, self.tried.get(cell.key) or Tried())
         if reply.status in PAID and "ok" in tried.paid:
             await self._lay_aside(cell, reply)
             return
