@@ -32,7 +32,8 @@ def doubts(arms: Mapping[str, Arm]) -> str:
     -----
     Cases with gold are held against the others by the spread that a draw of cases has; where every
     case has gold on a part of its repeats, these repeats against all of the case. One draw in a
-    thousand is doubted, the conditions together. Gold that is chosen by what the grader cannot see passes unnoticed.
+    thousand is doubted, the conditions together. Gold that is chosen by what the grader cannot see
+    passes unnoticed.
     """
     reach = quantile(1.0 - DOUBTED / max(len(arms), 1))
     told = (_doubt(name, arm, reach) for name, arm in arms.items() if arm.equal_chances)
