@@ -397,6 +397,35 @@ def test_ctrl_c_waits_for_what_is_paid_and_leaves_a_study_that_goes_on(store, in
     assert set(ok_cells(store).values()) == {1}
 
 
+def test_after_ctrl_c_a_malformed_grading_is_not_asked_for_again(store):
+    def strike(number, _):
+        if number == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return "garbage"
+
+    with FakeAnthropic() as server:
+        run(store, server)
+    with FakeAnthropic(strike, latency=0.03) as server:
+        with pytest.raises(KeyboardInterrupt):
+            grade(store, server, concurrency=4)
+        # the four that were under way are kept, and no second question about them was asked
+        assert server.log["POST /v1/messages 200"] == 4
+    assert len(list(store.records("replies"))) == 4
+
+
+def test_after_ctrl_c_what_waits_for_money_is_not_asked(store):
+    def strike(number, _):
+        os.kill(os.getpid(), signal.SIGINT)
+        return "ok"
+
+    with FakeAnthropic(strike, latency=0.03) as server:
+        with pytest.raises(KeyboardInterrupt):
+            # a call may cost 0.0187, so that the others wait for the end of the first
+            run(store, server, budget_usd=0.03, concurrency=8, conditions=["skill"])
+        assert server.log["POST /v1/messages 200"] == 1
+    assert len(ok_cells(store)) == 1 == len(rows(store, "attempts"))
+
+
 async def _plain_sigint(cell):
     """Run as a notebook's kernel does: Ctrl-C is an exception in the thread of the cell."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
