@@ -120,7 +120,7 @@ def test_calls_without_a_price_that_stay_cheap_are_all_asked(tmp_path):
     assert free.most > 1
 
 
-@pytest.mark.parametrize("said", ["NaN", "-5", "Infinity", '"0.1"'])
+@pytest.mark.parametrize("said", ["NaN", "-5", "Infinity", '"0.1"', "true"])
 def test_a_cost_that_cannot_be_does_not_switch_the_budget_off(tmp_path, said):
     file = tmp_path / "claude"
     result = '{"type": "result", "subtype": "success", "result": "a", "total_cost_usd": '

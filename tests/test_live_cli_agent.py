@@ -77,7 +77,7 @@ def test_a_key_that_the_program_prints_is_kept_nowhere(tmp_path, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", secret)
     body = "k = os.environ['ANTHROPIC_API_KEY']; print(json.dumps({'type': 'assistant', 'k': k}))"
     body += "; print(k, file=sys.stderr); sys.exit(3)"
-    reply = ask(CliAgent(script(tmp_path, body)))
+    reply = ask(CliAgent(script(tmp_path, body), output="claude"))
     assert "[ANTHROPIC_API_KEY]" in reply.trace and "[ANTHROPIC_API_KEY]" in reply.error
     assert secret not in reply.model_dump_json()
 
@@ -312,9 +312,14 @@ def test_a_claude_stream_that_is_cut_off_still_counts_its_tokens_once_a_message(
 def test_noise_and_unknown_events_are_passed_over():
     noise = '{"type": "rate_limit_event"}\nnot json\n{"broken": \n[1, 2]\n{"type": 5}\n'
     odd = {"type": "assistant", "message": {"content": "text", "usage": None}}
-    trace = read_trace(noise + lines(INIT | {"skills": [{"name": "tides"}]}, odd, RESULT))
+    stream = noise + lines(INIT | {"skills": [{"name": "tides"}]}, odd, RESULT)
+    trace = read_trace(stream, "claude")
     assert trace.status == "ok" and trace.skills == ("tides",)
-    assert read_trace(lines({"type": "result", "modelUsage": 3, "usage": []})).status == "error"
+    bare = lines({"type": "result", "modelUsage": 3, "usage": []})
+    assert read_trace(bare, "claude").status == "error"
+    # a sign that only Python takes for the end of a line
+    split = json.dumps(RESULT | {"result": "one\u2028two\x85"}, ensure_ascii=False)
+    assert read_trace(lines(INIT) + "\n" + split).answer == "one\u2028two\x85"
 
 
 class Shape(BaseModel):

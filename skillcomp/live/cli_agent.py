@@ -19,8 +19,17 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError
 from skillcomp.live.prompts import skill_block
-from skillcomp.live.reply import Cell, Reply, cost_fields, family_of, redact, settings_json
-from skillcomp.live.traces import Trace, read_trace
+from skillcomp.live.reply import (
+    Cell,
+    Reply,
+    cost_fields,
+    family_of,
+    host_of,
+    redact,
+    settings_json,
+    unreadable,
+)
+from skillcomp.live.traces import Trace, kind_of, read_trace
 from skillcomp.pricing import Price, Usage, cost
 from skillcomp.records import Skill
 
@@ -37,8 +46,11 @@ KEYS = {
     "claude": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"),
     "codex": ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY"),
 }
+_ENDPOINTS = {"ANTHROPIC_BASE_URL": "api.anthropic.com", "OPENAI_BASE_URL": "api.openai.com"}
 _MAX_TRACE = 1_000_000  # characters of the output that are kept
-_MAX_OUTPUT = 64_000_000  # bytes of the output that are read
+_MAX_OUTPUT = 64_000_000  # bytes of the output that are read; a program that writes more is ended
+_MAX_FILE = 2_000_000_000  # bytes of any one file that a program writes
+_LOOK = 0.25  # seconds between two looks at how much was written
 _GRACE = 2.0  # seconds between asking a program to end and ending it
 _SHAPE = "Answer with one JSON object that fits this JSON schema, and nothing else:\n{schema}"
 
@@ -49,7 +61,7 @@ class CliAgent:
     Each question runs in a process of its own, in an empty temporary working folder, with a clean
     home and only the listed variables of the environment; no shell is involved. Output of
     ``claude -p --output-format stream-json --verbose`` and of ``codex exec --json`` is read as a
-    trace, all other output is the answer.
+    trace, all other output is the answer, whatever lines it holds.
 
     Parameters
     ----------
@@ -67,6 +79,10 @@ class CliAgent:
         claude, else prompt.
     skills_folder : str, default ".claude/skills"
         Where in the home skills are looked for.
+    output : str, default "auto"
+        What the program writes: ``"claude"`` or ``"codex"``, the event stream of that program, or
+        ``"text"``, its answer. ``"auto"`` goes by the command's ``--output-format`` or ``exec
+        --json``; where it has neither, a stream is what begins with the opening event of one.
     passed : sequence of str, optional
         Names of further variables of the environment that the program gets. Keys of Anthropic go
         to ``claude`` only, those of OpenAI to ``codex`` only, and both to any other command.
@@ -84,6 +100,9 @@ class CliAgent:
     -----
     A program that is logged in through files in one's own home finds none here: give it a key in
     the environment. Processes that leave the group on purpose are not ended.
+
+    A program that writes more than 64 MB to its output is ended, and the reply is ``truncated``.
+    On Linux no file of its own can grow beyond 2 GB; the number of its files is not limited.
     """
 
     def __init__(
@@ -94,6 +113,7 @@ class CliAgent:
         model: str | None = None,
         skill_in: Literal["auto", "home", "prompt"] = "auto",
         skills_folder: str = ".claude/skills",
+        output: Literal["auto", "claude", "codex", "text"] = "auto",
         passed: Sequence[str] = (),
         timeout: float = 600.0,
         prices: Sequence[Price] = (),
@@ -105,6 +125,8 @@ class CliAgent:
             )
         if skill_in not in ("auto", "home", "prompt"):
             raise AgentError(f"CliAgent: skill_in is '{skill_in}'; allowed: auto, home, prompt.")
+        if output not in ("auto", "claude", "codex", "text"):
+            raise AgentError(f"CliAgent: output is '{output}'; allowed: auto, claude, codex, text.")
         first, *rest = command
         # the program runs in another folder, so a relative path would not be found
         self._command = [str(Path(first).resolve()) if os.sep in first else first, *rest]
@@ -120,7 +142,14 @@ class CliAgent:
         self._timeout = timeout
         self.prices = tuple(prices)
         shown = [self._program, *map(redact, rest)]
-        self.settings = settings_json(command=shown, skill_in=self._skill_in, timeout=timeout)
+        self._kind = kind_of(command) if output == "auto" else output
+        self.settings = settings_json(
+            command=shown,
+            skill_in=self._skill_in,
+            timeout=timeout,
+            output=None if output == "auto" else output,
+            endpoint=self._endpoint(),
+        )
 
     @classmethod
     def claude(
@@ -179,15 +208,27 @@ class CliAgent:
                 self._install(skill, room / "home")
             command, note = self._shaped(schema, room)
             given = "\n\n".join(text for text in (*texts, note) if text)
-            (room / "io" / "in").write_text(given, encoding="utf-8")
+            try:
+                (room / "io" / "in").write_text(given, encoding="utf-8")
+            except UnicodeEncodeError as error:
+                return Reply(status="error", error=f"the prompt: {error}", settings=self.settings)
             environment = self._environment(room)
             begun = time.monotonic()
             code = await self._run(command, environment, room)
             seconds = time.monotonic() - begun
+            cut = _is_full(room)
             output, complaint = _read(room / "io" / "out"), _read(room / "io" / "err")
         output = redact(output, environment)
         complaint = redact(complaint, environment).strip()[-2000:]
-        return self._reply(output, complaint, code, seconds, skill if placed else None)
+        try:
+            reply = self._reply(output, complaint, code, seconds, skill if placed else None)
+        except Exception as error:  # of an answer that was paid for
+            return unreadable(error, output, seconds=seconds, settings=self.settings)
+        if cut and reply.status != "timeout":
+            told = f"the program wrote more than {_MAX_OUTPUT // 1_000_000} MB; the rest is cut off"
+            kept = (reply.answer or "")[:_MAX_TRACE] or None
+            return reply.model_copy(update={"status": "truncated", "error": told, "answer": kept})
+        return reply
 
     async def aclose(self) -> None:
         """Do nothing; every process ended with its question."""
@@ -195,6 +236,12 @@ class CliAgent:
     def _environment(self, room: Path) -> dict[str, str]:
         kept = {name: os.environ[name] for name in self._passed if name in os.environ}
         return {**kept, "HOME": str(room / "home"), "TMPDIR": str(room / "tmp")}
+
+    def _endpoint(self) -> str | None:
+        """Return where the variables that are passed lead, unless to the usual hosts."""
+        urls = {name: os.environ.get(name) for name in _ENDPOINTS if name in self._passed}
+        hosts = (host_of(url, _ENDPOINTS[name]) for name, url in urls.items())
+        return ", ".join(dict.fromkeys(host for host in hosts if host)) or None
 
     def _install(self, skill: Skill, home: Path) -> None:
         folder = home / self._skills_folder / skill.slug
@@ -239,12 +286,21 @@ class CliAgent:
                 )
             except OSError as error:
                 return f"{command[0]} cannot be started: {error.strerror}"
+            _limit_files(process.pid)
             try:
-                return await asyncio.wait_for(process.wait(), self._timeout)
-            except TimeoutError:
-                return None
+                return await self._ended(process, room)
             finally:
                 await _end(process)
+
+    async def _ended(self, process: asyncio.subprocess.Process, room: Path) -> int | None:
+        """Wait for the end; None after a timeout. A program that writes too much is ended."""
+        last = time.monotonic() + self._timeout
+        while (left := last - time.monotonic()) > 0:
+            with contextlib.suppress(TimeoutError):
+                return await asyncio.wait_for(process.wait(), min(_LOOK, left))
+            if _is_full(room):
+                await _end(process)
+        return process.returncode
 
     def _reply(
         self,
@@ -256,7 +312,7 @@ class CliAgent:
     ) -> Reply:
         if isinstance(code, str):
             return Reply(status="error", error=code, fatal=True, settings=self.settings)
-        trace = read_trace(output)
+        trace = read_trace(output, self._kind)
         fields = {name: getattr(trace, name) for name in _SAME}
         if code is None:
             fields |= {"status": "timeout", "error": f"no end after {self._timeout:g} seconds"}
@@ -282,11 +338,12 @@ class CliAgent:
 
     def _cost(self, trace: Trace) -> dict[str, Any]:
         model = trace.model or self.model
-        if trace.input_tokens is None or model is None:
+        read, write = trace.cached_tokens, trace.cache_write_tokens
+        whole, out = trace.input_tokens, trace.output_tokens
+        if model is None or whole is None or out is None or read is None or write is None:
             return {"cost_note": "the program reports no tokens or no model"}
-        read, write = trace.cached_tokens or 0, trace.cache_write_tokens or 0
         try:
-            usage = Usage(trace.input_tokens, trace.output_tokens or 0, read, write)
+            usage = Usage(whole, out, read, write)
         except ValueError:
             return {"cost_note": "the program reports more cached tokens than tokens"}
         return cost_fields(cost(usage, model, prices=self.prices))
@@ -320,6 +377,19 @@ def _read(file: Path) -> str:
         return ""
     with file.open("rb") as stream:
         return stream.read(_MAX_OUTPUT).decode("utf-8", "replace")
+
+
+def _is_full(room: Path) -> bool:
+    files = (room / "io" / "out", room / "io" / "err")
+    return any(file.exists() and file.stat().st_size > _MAX_OUTPUT for file in files)
+
+
+def _limit_files(pid: int) -> None:
+    """Bound the size of every file that a process writes, where the system can do it from here."""
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        import resource
+
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (_MAX_FILE, _MAX_FILE))
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

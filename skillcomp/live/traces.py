@@ -2,23 +2,26 @@
 
 Two streams are known, ``claude -p --output-format stream-json`` and ``codex exec --json``; all
 other output is taken as the answer itself. Events that are not known are passed over, since every
-release adds some, and a line that is no JSON never breaks the rest.
+release adds some, and a line that is no JSON never breaks the rest. An answer can hold lines that
+look like events, so the kind is told by the command, or by how the output begins.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, Literal, cast
 
+from skillcomp.live.reply import whole_number
 from skillcomp.records import AttemptStatus
 
-__all__ = ["Trace", "read_trace"]
+__all__ = ["Kind", "Trace", "kind_of", "read_trace"]
 
 Event = Mapping[str, Any]
-_CLAUDE = frozenset({"system", "assistant", "result"})
-_CODEX = ("thread.", "turn.", "item.")
+Kind = Literal["claude", "codex", "text"]
 _STOPPED: dict[str, AttemptStatus] = {
     "refusal": "refused",
     "max_tokens": "truncated",
@@ -38,7 +41,7 @@ class Trace:
     Attributes
     ----------
     kind : str
-        ``claude``, ``codex`` or ``text``.
+        ``claude``, ``codex`` or ``text``, which has no events.
     answer : str or None
         The final answer.
     status : str
@@ -90,42 +93,81 @@ class Trace:
         return any(file in text or text.split(":")[-1] == slug for text in self.opened)
 
 
-def read_trace(output: str) -> Trace:
+def kind_of(command: Sequence[str]) -> Kind | None:
+    """Return what a command asks its program to write, or None when it does not tell.
+
+    Parameters
+    ----------
+    command : sequence of str
+        Program and arguments, other programs before it (``docker run ...``) included.
+
+    Examples
+    --------
+    >>> kind_of(["claude", "-p", "--output-format", "stream-json"])
+    'claude'
+    >>> kind_of(["codex", "exec", "--json", "-"]), kind_of(["my-agent", "--json"])
+    ('codex', None)
+    """
+    formats = [now for before, now in pairwise(command) if before == "--output-format"]
+    formats += [arg.partition("=")[2] for arg in command if arg.startswith("--output-format=")]
+    if formats:
+        found = {"stream-json": "claude", "json": "claude", "text": "text"}.get(formats[-1])
+        return cast("Kind | None", found)
+    return "codex" if "exec" in command and "--json" in command else None
+
+
+def read_trace(output: str, kind: Kind | None = None) -> Trace:
     """Return what the output of a program says.
 
     Parameters
     ----------
     output : str
         Everything that it wrote to its standard output, even if it was stopped half way.
+    kind : str, optional
+        ``claude``, ``codex`` or ``text``. When not given, the first line that is not empty
+        decides: the opening event of a stream, with its session or thread, makes it a stream.
 
     Returns
     -------
     Trace
-        With status ``error`` when the stream ends before its result.
+        With status ``error`` when the stream ends before its result, or holds no event at all.
 
     Examples
     --------
     >>> read_trace('{"type": "thread.started", "thread_id": "t"}').error
     'the event stream ends without a completed turn'
+    >>> read_trace('An event: {"type": "result"}').kind
+    'text'
     """
-    events = list(_events(output))
-    kinds = [str(event.get("type")) for event in events]
-    if any(kind.startswith(_CODEX) for kind in kinds):
-        return _codex(events)
-    if any(kind in _CLAUDE for kind in kinds):
-        return _claude(events)
+    kind = kind or _begins(output)
     text = output.strip()
-    if text:
-        return Trace(answer=text)
-    return Trace(status="error", error="the program wrote no answer")
+    if kind == "text":
+        if text:
+            return Trace(answer=text)
+        return Trace(status="error", error="the program wrote no answer")
+    events = list(_events(output))
+    if not events:
+        error = "the program wrote no event, but something else" if text else "it wrote nothing"
+        return Trace(kind=kind, status="error", error=error)
+    return _claude(events) if kind == "claude" else _codex(events)
+
+
+def _begins(output: str) -> Kind:
+    first = next(_events(output.lstrip().partition("\n")[0]), {})
+    if first.get("type") == "system" and _text(first.get("session_id")):
+        return "claude"
+    if first.get("type") == "thread.started" and _text(first.get("thread_id")):
+        return "codex"
+    return "text"
 
 
 def _events(output: str) -> Iterator[Event]:
-    for line in output.splitlines():
+    # not splitlines: an event may hold signs that only Python takes for the end of a line
+    for line in output.split("\n"):
         if line.lstrip().startswith("{"):
             try:
                 event = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(event, dict):
                 yield event
@@ -139,8 +181,20 @@ def _list(value: Any) -> list[Event]:
     return [_map(one) for one in value] if isinstance(value, list) else []
 
 
-def _int(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and value == value else 0
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _int(value: Any) -> float:
+    """Return a count; 0 where there is none, NaN where it cannot be one, so that sums show it."""
+    if value is None:
+        return 0
+    found = whole_number(value)
+    return math.nan if found is None else found
+
+
+def _counts(**found: float) -> dict[str, Any]:
+    return {name: whole_number(value) for name, value in found.items()}
 
 
 # claude -p
@@ -154,8 +208,8 @@ def _claude(events: list[Event]) -> Trace:
     skills = init.get("skills")
     common: dict[str, Any] = {
         "kind": "claude",
-        "model": init.get("model"),
-        "request_id": init.get("session_id"),
+        "model": _text(init.get("model")),
+        "request_id": _text(init.get("session_id")),
         "n_commands": len(commands),
         "opened": opened,
         "skills": tuple(_named(s) for s in skills) if isinstance(skills, list) else None,
@@ -172,7 +226,7 @@ def _named(skill: Any) -> str:
 
 
 def _claude_outcome(result: Event) -> dict[str, Any]:
-    subtype, stop = str(result.get("subtype")), result.get("stop_reason")
+    subtype, stop = str(result.get("subtype")), _text(result.get("stop_reason"))
     out: dict[str, Any] = {"stop_reason": stop or subtype}
     text = result.get("result")
     # "success" only says that the program came to its end; is_error says whether the API did
@@ -184,7 +238,10 @@ def _claude_outcome(result: Event) -> dict[str, Any]:
         fatal = result.get("api_error_status") in _PERMISSION
         return out | {"status": status, "error": "; ".join(told) or subtype, "fatal": fatal}
     structured = result.get("structured_output")
-    answer = str(text or "") if structured is None else json.dumps(structured)
+    if structured is None and isinstance(text, str | None):
+        answer = text or ""
+    else:
+        answer = json.dumps(text if structured is None else structured)
     status = _STOPPED.get(str(stop), "ok")
     return out | {"status": status, "answer": answer, "error": None}
 
@@ -192,23 +249,34 @@ def _claude_outcome(result: Event) -> dict[str, Any]:
 def _claude_usage(result: Event) -> dict[str, Any]:
     """Tokens and dollars of everything that ran, the helpers' models included."""
     models = {name: _map(used) for name, used in _map(result.get("modelUsage")).items()}
-    cost = result.get("total_cost_usd")
-    out: dict[str, Any] = {"cost_usd": float(cost) if isinstance(cost, int | float) else None}
+    out = _claude_cost(result.get("total_cost_usd"))
     if any(used.get("costBasis") == "unknown" for used in models.values()):
         out = {"cost_usd": None, "cost_note": "the program knows no price for a model it used"}
     if not models:
-        return out | _snake_usage(_map(result.get("usage")))
+        return out | _counts(**_snake_usage(_map(result.get("usage"))))
     read = sum(_int(used.get("cacheReadInputTokens")) for used in models.values())
     write = sum(_int(used.get("cacheCreationInputTokens")) for used in models.values())
     plain = sum(_int(used.get("inputTokens")) for used in models.values())
     main = max(models, key=lambda name: _int(models[name].get("outputTokens")))
-    return out | {
+    written = sum(_int(used.get("outputTokens")) for used in models.values())
+    return {
+        **out,
         "model": str(models[main].get("canonicalModel") or main),
-        "input_tokens": plain + read + write,
-        "cached_tokens": read,
-        "cache_write_tokens": write,
-        "output_tokens": sum(_int(used.get("outputTokens")) for used in models.values()),
+        **_counts(
+            input_tokens=plain + read + write,
+            cached_tokens=read,
+            cache_write_tokens=write,
+            output_tokens=written,
+        ),
     }
+
+
+def _claude_cost(told: Any) -> dict[str, Any]:
+    if told is None:
+        return {"cost_usd": None}
+    if isinstance(told, bool) or not isinstance(told, int | float) or not 0 <= told < math.inf:
+        return {"cost_usd": None, "cost_note": f"the program reports a cost of {told!r:.40}"}
+    return {"cost_usd": float(told)}
 
 
 def _snake_usage(used: Event) -> dict[str, Any]:
@@ -227,27 +295,27 @@ def _snake_usage(used: Event) -> dict[str, Any]:
 def _usage_of_messages(events: list[Event]) -> dict[str, Any]:
     """Tokens of a run without a result; several lines can belong to one message."""
     by_message = {
-        message.get("id"): _snake_usage(_map(message.get("usage")))
+        str(message.get("id")): _snake_usage(_map(message.get("usage")))
         for message in (_map(e.get("message")) for e in events if e.get("type") == "assistant")
     }
     return _summed(used for used in by_message.values() if used)
 
 
-def _summed(rows: Iterable[Mapping[str, int]]) -> dict[str, Any]:
+def _summed(rows: Iterable[Mapping[str, float]]) -> dict[str, Any]:
     kept = list(rows)
-    return {name: sum(row[name] for row in kept) for name in (kept[0] if kept else ())}
+    return _counts(**{name: sum(row[name] for row in kept) for name in (kept[0] if kept else ())})
 
 
 def _claude_tools(events: list[Event]) -> tuple[list[str], tuple[str, ...]]:
     """Shell commands, and all that was opened without an error."""
-    used: dict[Any, Event] = {}
-    failed: set[Any] = set()
+    used: dict[str, Event] = {}
+    failed: set[str] = set()
     for event in events:
         for block in _list(_map(event.get("message")).get("content")):
             if block.get("type") == "tool_use":
-                used[block.get("id")] = block
+                used[str(block.get("id"))] = block
             elif block.get("type") == "tool_result" and block.get("is_error"):
-                failed.add(block.get("tool_use_id"))
+                failed.add(str(block.get("tool_use_id")))
     commands: list[str] = []
     opened: list[str] = []
     for ident, block in used.items():
@@ -266,13 +334,13 @@ def _claude_tools(events: list[Event]) -> tuple[list[str], tuple[str, ...]]:
 def _codex(events: list[Event]) -> Trace:
     turns = [e for e in events if str(e.get("type")).startswith("turn.")]
     done = [e for e in turns if e.get("type") == "turn.completed"]
-    items: dict[Any, Event] = {}
+    items: dict[str, Event] = {}
     answer = None
     for event in events:
         item = _map(event.get("item"))
         if not item:
             continue
-        items[item.get("id")] = item
+        items[str(item.get("id"))] = item
         if event.get("type") == "item.completed" and item.get("type") == "agent_message":
             answer = str(item.get("text") or "")
     commands = [item for item in items.values() if item.get("type") == "command_execution"]
@@ -285,7 +353,7 @@ def _codex(events: list[Event]) -> Trace:
         answer=answer,
         status="error" if error else "ok",
         error=error,
-        request_id=started.get("thread_id"),
+        request_id=_text(started.get("thread_id")),
         n_commands=len(commands),
         opened=tuple(str(c.get("command")) for c in commands if c.get("exit_code") == 0),
         **usage,
@@ -306,7 +374,7 @@ def _codex_error(events: list[Event], finished: bool) -> str:
     )
 
 
-def _codex_usage(used: Event) -> dict[str, int]:
+def _codex_usage(used: Event) -> dict[str, float]:
     # here the input counts the whole prompt, cached tokens included
     return {
         "input_tokens": _int(used.get("input_tokens")),
