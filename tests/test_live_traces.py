@@ -26,6 +26,7 @@ from test_live_cli_agent import (
 from skillcomp.errors import AgentError
 from skillcomp.live import cli_agent
 from skillcomp.live.agents import CliAgent
+from skillcomp.live.studyfile import _Cli
 from skillcomp.live.traces import kind_of, read_trace
 from skillcomp.pricing import Price
 
@@ -161,3 +162,9 @@ def test_another_endpoint_is_among_the_settings(monkeypatch):
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "https://gate.example/v1")
     assert json.loads(CliAgent.claude().settings)["endpoint"] == "gate.example"
     assert CliAgent.codex().settings == usual[1]  # it does not get that variable
+
+
+def test_a_study_file_can_say_what_a_program_writes(tmp_path):
+    made = _Cli(kind="cli", command=["mine"], output="text").build(tmp_path)
+    assert json.loads(made.settings)["output"] == "text"
+    assert "output" not in json.loads(_Cli(kind="cli", command=["mine"]).build(tmp_path).settings)

@@ -76,6 +76,7 @@ class _Cli(_Strict):
     name: str | None = None
     model: str | None = None
     skill_in: Literal["auto", "home", "prompt"] = "auto"
+    output: Literal["auto", "claude", "codex", "text"] = "auto"
     passed: list[str] = Field(default_factory=list)
     timeout: PositiveFloat = 600.0
 
