@@ -110,6 +110,9 @@ def run(
     between the service and the disk: at most `concurrency` replies, and none in a batch. A reply
     that arrives broken (half a body) is asked for again by the agent's retries; it cannot be kept
     and its cost is not known here.
+
+    The first Ctrl-C, or SIGTERM, begins nothing new and no further try, and waits for what is under
+    way; the second gives that up too.
     """
     found = _suites(store, suites)
     wanted_again = _again(again)
