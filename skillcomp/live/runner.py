@@ -73,6 +73,8 @@ def run(
     budget_usd : float, optional
         Dollars that the answers of this store may cost in all, earlier ones included. Each call
         under way has its highest cost put aside, so the run stops before the limit is passed.
+        Calls whose highest cost is not known (programs, models without a price) go one at a time,
+        and the last of them can pass it.
     batch : bool or BatchLimits, default False
         Ask through the Message Batches API: half the price, within a day. Batches that an earlier
         call left under way are collected first in any case, before anything is asked.
