@@ -30,6 +30,13 @@ _Study = Annotated[Path, typer.Argument(metavar="STUDY.yaml", help="The study.")
 _Batch = Annotated[
     bool | None, typer.Option("--batch/--no-batch", help="Ask in batches: half the price.")
 ]
+_Resend = Annotated[
+    bool,
+    typer.Option(
+        "--resend-lost",
+        help="Ask in batches, and send again what a batch held that the service does not know.",
+    ),
+]
 _Budget = Annotated[
     float | None,
     typer.Option(metavar="USD", help="Dollars that this stage of the study may cost in all."),
@@ -48,6 +55,7 @@ def register(app: typer.Typer) -> None:
 def run(
     study: _Study,
     batch: _Batch = None,
+    resend_lost: _Resend = False,
     budget_usd: _Budget = None,
     concurrency: _Width = None,
     again: Annotated[
@@ -76,7 +84,7 @@ def run(
             seed=file.seed,
             concurrency=concurrency or file.concurrency,
             budget_usd=_first(budget_usd, file.budget_usd),
-            batch=_first(batch, file.batch),
+            batch=_batch(_first(batch, file.batch), resend_lost),
             again=again or (),
             progress=not quiet,
         )
@@ -86,6 +94,7 @@ def run(
 def grade(
     study: _Study,
     batch: _Batch = None,
+    resend_lost: _Resend = False,
     budget_usd: _Budget = None,
     concurrency: _Width = None,
     gold: Annotated[
@@ -118,7 +127,7 @@ def grade(
             budget_usd=_first(budget_usd, own.budget_usd, file.budget_usd),
             seed=_first(own.seed, file.seed),
             concurrency=concurrency or own.concurrency or file.concurrency,
-            batch=_first(batch, own.batch, file.batch),
+            batch=_batch(_first(batch, own.batch, file.batch), resend_lost),
             progress=not quiet,
         )
     names = [grader.name for grader in graders]
@@ -149,6 +158,13 @@ def status(
 
 def _first(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
+
+
+def _batch(batch: bool | None, resend_lost: bool) -> Any:
+    """Return what the runner takes for batch=."""
+    from skillcomp.live.batches import BatchLimits
+
+    return BatchLimits(resend=True) if resend_lost else bool(batch)
 
 
 @contextmanager

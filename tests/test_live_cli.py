@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parent))
 import live_study
 from fake_anthropic import KEY, FakeAnthropic
-from live_study import AGENT, GRADER, SLUGS, Dated, make_files, ok_cells
+from live_study import AGENT, GRADER, SLUGS, Dated, make_files, ok_cells, rows
 
 from skillcomp import cli
 from skillcomp.errors import StudyError
@@ -92,6 +93,26 @@ def test_batches_can_be_asked_for(tmp_path, monkeypatch, capfd):
         assert call(monkeypatch, capfd, "run", file, "--quiet")[0] == 0
         assert call(monkeypatch, capfd, "grade", file, "--quiet")[0] == 0
         assert server.log["POST /v1/messages 200"] == 0 and len(server.batches) == 3
+
+
+def test_a_batch_that_the_service_does_not_know_is_sent_again_on_demand(
+    tmp_path, monkeypatch, capfd
+):
+    with Dated(["400"]) as server:
+        file = study(tmp_path, server.url)
+        assert call(monkeypatch, capfd, "run", file, "--quiet")[0] == 1
+        store = RunStore(tmp_path / "runs" / "one")
+        done = {row["attempt_id"] for row in rows(store, "attempts") if row["status"] == "ok"}
+        (lost,) = {row["attempt_id"] for row in rows(store, "plan")} - done
+        note = {"nonce": "a", "at": datetime.now(UTC).isoformat()}
+        intent = {"event": "intent", "purpose": f"run:{AGENT}", "keys": [lost]}
+        created = {"event": "created", "batch_id": "msgbatch_9999"}
+        store.append("batches", [note | intent, note | created])
+        code, _, err = call(monkeypatch, capfd, "run", file, "--quiet")
+        assert code == 2 and "likely of another workspace" in err and "--resend-lost" in err
+        assert call(monkeypatch, capfd, "run", file, "--quiet", "--resend-lost")[0] == 0
+        assert len(server.batches) == 1
+    assert len(ok_cells(store)) == 16
 
 
 def test_what_is_left_open_gives_status_1(tmp_path, monkeypatch, capfd):

@@ -169,8 +169,8 @@ class BatchService:
         return AgentError(
             f"agent '{self._agent.name}': {what}: {sent}. The key is likely of another workspace "
             "than the one it was sent from: start again with a key of that one, and nothing is "
-            "paid twice. Where the batch is truly lost, batch=BatchLimits(resend=True) sends its "
-            "requests again."
+            "paid twice. Where the batch is truly lost, --resend-lost (in Python: "
+            "batch=BatchLimits(resend=True)) sends its requests again."
         )
 
     async def post(self, requests: Any) -> str:
