@@ -142,7 +142,7 @@ def test_collapse_is_named_and_handed_over():
     # Grader and gold agree wherever they can be compared, and no case differs.
     found = ppi_paired([0.0] * 10 + [NAN] * 40, [0.0] * 50)
     assert found.estimate == 0.0 and found.high > 0.1
-    assert "one imagined error of 1 in each direction" in found.method
+    assert "imagined error in each direction" in found.method
     assert "can collapse: two imagined errors added" in found.note
     published = ppi_paired([0.0] * 10 + [NAN] * 40, [0.0] * 50, reference="normal")
     assert "this interval can collapse" in published.note
@@ -150,39 +150,52 @@ def test_collapse_is_named_and_handed_over():
     assert single.high - single.low > 0.5
 
 
-@pytest.mark.parametrize(
-    ("gold", "grader", "size"),
-    [
-        ([1.0, 0.8, 0.6, 1.0, 1.0], [1.0, 0.8, 0.6, 1.0, 1.0], "0.2"),  # one check of five
-        ([1.0, 0.8, 0.6, 1.0, 1.0], [1.0, 0.8, 0.2, 1.0, 1.0], "0.4"),  # the largest seen
-        ([1.0, 0.0, 0.0, 1.0, 1.0], [1.0, 0.0, 0.0, 1.0, 1.0], "1"),  # a whole attempt
-        ([0.99, 0.98, 0.97, 1.0, 1.0], [0.99, 0.98, 0.97, 1.0, 1.0], "0.05"),  # a fine scale
-    ],
-)
-def test_an_imagined_error_is_as_large_as_one_that_can_happen(gold, grader, size):
-    found = ppi_mean([*gold, NAN, NAN], [*grader, 1.0, 0.8])
-    assert f"one imagined error of {size} in each direction" in found.method
+def test_an_imagined_error_is_a_whole_case_until_five_errors_show_its_size():
+    gold = np.r_[np.tile([0.4, 0.6, 0.8], 4), np.full(20, NAN)]
+    error = np.r_[[0.2] * 5, [-0.2] * 3, np.zeros(24)]
+    grader = np.where(np.isnan(gold), 0.6, gold) + error
+    plain = ppi_mean(gold, grader, lam=1.0, reference="normal").se ** 2
+    # without imagined errors: population variances of the two parts against sample variances
+    sample = np.var(error[:12], ddof=1) / 12
+    assert plain == pytest.approx(np.var(error[:12]) / 12)
+    found = ppi_mean(gold, grader, lam=1.0).se ** 2
+    # five errors of .2 one way, fewer than five the other way: a whole case
+    assert found - sample == pytest.approx(0.5 * (0.2**2 + 1.0) / (13 * 14))
 
 
-@pytest.mark.parametrize(
-    ("n_checks", "n_gold", "logit"), [(5, 20, 2.0), (8, 14, 3.0), (1, 20, 0.0)]
-)
-def test_coverage_of_a_rate_with_few_errors_of_the_grader(n_checks, n_gold, logit):
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize(("n", "n_gold", "fooled"), [(84, 14, 0.05), (200, 20, 0.08)])
+def test_coverage_where_whole_answers_fool_the_grader(n, n_gold, fooled, paired):
+    """Few gold cases seldom show an answer that is wrong throughout and passed throughout."""
+    rng = np.random.default_rng(5)
+    inside = 0
+    for _ in range(300):
+        met = rng.random((n, 5)) < 0.9
+        said = met.copy()
+        wrong = rng.random(n) < fooled
+        met[wrong], said[wrong] = False, rng.random((wrong.sum(), 5)) < 0.9
+        base = (rng.random((n, 5)) < 0.6).mean(axis=1) if paired else np.zeros(n)
+        gold = np.where(np.arange(n) < n_gold, met.mean(axis=1) - base, NAN)
+        found = (ppi_paired if paired else ppi_mean)(gold, said.mean(axis=1) - base)
+        true = 0.9 * (1 - fooled) - (0.6 if paired else 0.0)
+        inside += found.low <= true <= found.high
+    assert inside / 300 >= 0.95
+
+
+@pytest.mark.parametrize(("n_checks", "logit"), [(5, 2.0), (8, 3.0), (1, 0.0)])
+def test_coverage_of_a_rate_with_few_errors_of_the_grader(n_checks, logit):
     rng = np.random.default_rng(11)
     spread = np.random.default_rng(1).normal(size=200_000) * 1.5
     true = float((1 / (1 + np.exp(-logit - spread))).mean())
-    inside, widths = [], []
+    below = above = 0
     for _ in range(300):
         chance = 1 / (1 + np.exp(-logit - 1.5 * rng.normal(size=40)))
         met = rng.random((40, n_checks)) < chance[:, None]
         said = np.where(met, rng.random(met.shape) >= 0.02, rng.random(met.shape) < 0.05)
-        gold = np.where(np.arange(40) < n_gold, met.mean(axis=1), NAN)
+        gold = np.where(np.arange(40) < 20, met.mean(axis=1), NAN)
         found = ppi_mean(gold, said.mean(axis=1))
-        inside.append(found.low <= true <= found.high)
-        widths.append(found.high - found.low)
-    assert 0.93 <= np.mean(inside) <= 0.995
-    # an error of a whole attempt, imagined where errors are of single checks, would give .22 to .32
-    assert n_checks == 1 or np.mean(widths) < 0.2
+        below, above = below + (found.high < true), above + (true < found.low)
+    assert below <= 8 and above <= 8
 
 
 def test_a_high_rate_takes_the_score_interval():
