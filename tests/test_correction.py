@@ -474,7 +474,8 @@ def test_graders_and_labellers_are_never_pooled_silently() -> None:
     two = pd.concat([verdicts, verdicts.assign(grader="h")])
     with pytest.raises(FrameError, match="more than one grader: g, h"):
         sc.correction.delta(two, gold)
-    people = pd.concat([gold.assign(labeller="a"), gold.assign(labeller="b")])
+    other = gold.assign(labeller="b", passed=~gold["passed"].astype("boolean"))
+    people = pd.concat([gold.assign(labeller="a"), other])
     with pytest.raises(FrameError, match="more than one labeller and none is 'adjudicated': a, b"):
         sc.correction.delta(verdicts, people)
     settled = pd.concat([gold.assign(labeller="adjudicated"), gold.assign(labeller="b")])

@@ -43,15 +43,26 @@ def test_one_label_an_item_says_how_it_was_settled() -> None:
     assert found["passed"].dropna().to_dict() == {
         "alike": True, "settled": False, "hers": False, "half": True
     }  # fmt: skip
-    assert told(found["labeller"]) == (
-        "gold: 1 labels adjudicated, 1 agreed, 3 of one labeller alone, 1 disputed and left out"
+    assert told(found["labeller"], found["passed"]) == (
+        "gold: 1 label adjudicated, 1 agreed, 2 by ann, 1 disputed and left out, 1 without a label"
     )
 
 
-def test_an_adjudicator_who_could_not_decide_is_not_overruled() -> None:
-    gold = people(ann={"a": True, "b": True}, ben={"a": True, "b": True}, adjudicated={"a": None})
-    found = one_label(gold, "test").set_index("attempt_id")
-    assert found.loc["a", "labeller"] == "adjudicated" and pd.isna(found.loc["a", "passed"])
+def test_an_adjudicated_row_without_a_label_leaves_what_the_others_say() -> None:
+    gold = people(
+        ann={"a": True, "b": True, "c": True, "d": None, "e": False},
+        ben={"a": True, "b": False, "c": True, "d": None},
+        adjudicated={"a": None, "b": None, "c": False, "d": None, "e": None},
+    )
+    found = one_label(gold, "test")
+    assert found["labeller"].tolist() == ["agreed", "disputed", "ann", "adjudicated", "adjudicated"]
+    assert found["attempt_id"].tolist() == ["a", "b", "e", "c", "d"]
+    assert found["passed"].astype("object").fillna("none").tolist() == [
+        True, "none", False, False, "none"
+    ]  # fmt: skip
+    assert told(found["labeller"], found["passed"]) == (
+        "gold: 1 label adjudicated, 1 agreed, 1 by ann, 1 disputed and left out, 1 without a label"
+    )
 
 
 def test_a_settled_label_keeps_the_chance_and_the_doubt_of_its_item() -> None:
@@ -66,7 +77,7 @@ def test_a_settled_label_keeps_the_chance_and_the_doubt_of_its_item() -> None:
 
 def test_labels_of_one_labeller_and_full_adjudication_stay_as_they_are() -> None:
     alone = people(ann={"a": True, "b": None})
-    assert one_label(alone, "test") is alone and told(alone["labeller"]) == ""
+    assert one_label(alone, "test") is alone and not told(alone["labeller"], alone["passed"])
     full = people(ann={"a": True, "b": True}, adjudicated={"b": False, "a": True})
     own = full[full["labeller"].eq("adjudicated")].reset_index(drop=True)
     pd.testing.assert_frame_equal(one_label(full, "test"), own)
@@ -76,10 +87,47 @@ def test_labels_of_one_labeller_and_full_adjudication_stay_as_they_are() -> None
     assert len(one_label(again[again["labeller"].eq("agreed")], "test")) == 1
 
 
+def test_people_who_labelled_different_items_or_agree_are_settled_item_by_item() -> None:
+    gold = people(ann={"a": True, "b": False, "c": None}, ben={"c": True, "d": True, "b": False})
+    found = one_label(gold, "test").set_index("attempt_id")
+    assert found["labeller"].to_dict() == {"a": "ann", "b": "agreed", "c": "ben", "d": "ben"}
+    assert found["passed"].to_dict() == {"a": True, "b": False, "c": True, "d": True}
+    assert told(found["labeller"], found["passed"]) == "gold: 1 label agreed, 1 by ann, 2 by ben"
+    crowd = pd.Series(["ann", "ben", "cem", "dia", "eva", "eva"])
+    passed = pd.Series(True, index=crowd.index)
+    assert told(crowd, passed) == "gold: 6 labels each by one of 5 labellers"
+    assert told(crowd[:2].mask(crowd.eq("ben")), passed[:2]) == "gold: 1 label by ann, 1 by no name"
+    disputed = pd.Series(["disputed"] * 2), pd.Series([pd.NA] * 2, dtype="boolean")
+    assert told(*disputed) == "gold: 2 labels disputed and left out"
+
+
 def test_labellers_of_whom_nothing_was_adjudicated_are_not_taken_for_one() -> None:
     gold = people(ann={"a": True, "b": True}, ben={"a": True, "b": False})
     with pytest.raises(FrameError, match=r"none is 'adjudicated': ann, ben\..* \(1 items\)"):
         one_label(gold, "test")
+
+
+def test_two_people_with_a_batch_each_can_be_analysed() -> None:
+    made = sc.simulate.study(n_skills=2, n_cases=12, graders=(sc.simulate.Grader("g"),), seed=1)
+    own = made.gold[made.gold["labeller"].eq("adjudicated")]
+    part = own["attempt_id"].isin(own["attempt_id"].unique()[::2])
+    split = own.assign(labeller=part.map({True: "anna", False: "bob"}))
+    twice = pd.concat([own.assign(labeller="anna"), own.assign(labeller="bob")])
+    by_both = f"gold: {part.sum()} labels by anna, {(~part).sum()} by bob"
+    columns = ["estimate", "ci_low", "ci_high", "n"]
+    for analysis, text in (
+        (sc.correction.delta, "reason"),
+        (lambda v, g: sc.planning.gold_needed(v, g, n_resamples=10), "method"),
+        (lambda v, g: sc.bias.audit(v, made.attempts, g), "note"),
+        (lambda v, g: sc.reliability.agreement(v, g, n_resamples=20).iloc[:6], "note"),
+    ):
+        expected = analysis(made.verdicts, own)
+        for gold in (split, twice):
+            found = analysis(made.verdicts, gold)
+            pd.testing.assert_frame_equal(found[columns], expected[columns])
+            if gold is split and text != "method":
+                known = found["estimate"].notna()
+                assert found.loc[known, text].str.contains(by_both).all()
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +146,7 @@ def test_adjudicating_disputes_alone_gives_what_adjudicating_everything_gives(
     pilot: sc.RunStore, disputes_adjudicated: pd.DataFrame
 ) -> None:
     verdicts = sc.frames.verdicts(pilot)
-    given = verdicts[verdicts["grader"].eq("g2")]
+    given = verdicts[verdicts["grader"].eq("g2") & verdicts["condition"].ne("placebo")]
     full = sc.frames.gold(pilot)
     columns = ["estimate", "ci_low", "ci_high", "n"]
     for analysis, how in (
@@ -132,3 +180,55 @@ def test_the_reader_gives_one_label_an_item_when_disputes_were_adjudicated(tmp_p
     assert found["labeller"].to_dict() == {"a": "agreed", "b": "adjudicated", "c": "disputed"}
     assert found["passed"].dropna().to_dict() == {"a": True, "b": False}
     assert len(sc.frames.gold(store, labeller="all")) == 7
+
+
+def test_an_adjudicator_may_leave_the_agreed_rows_of_the_sheet_blank(
+    pilot: sc.RunStore, disputes_adjudicated: pd.DataFrame
+) -> None:
+    verdicts = sc.frames.verdicts(pilot)
+    given = verdicts[verdicts["grader"].eq("g2")]
+    every = sc.frames.gold(pilot, labeller="all")
+    settled = disputes_adjudicated[disputes_adjudicated["labeller"].eq("adjudicated")]
+    keys = ["attempt_id", "check_id"]
+    index = pd.MultiIndex.from_frame
+    sheet = every["labeller"].eq("adjudicated")
+    blank = sheet & ~index(every[keys]).isin(index(settled[keys]))
+    filled = every.assign(passed=every["passed"].mask(blank))
+    assert blank.sum() == 810
+    for analysis in (sc.correction.delta, sc.correction.rate):
+        pd.testing.assert_frame_equal(
+            analysis(given, filled), analysis(given, disputes_adjudicated)
+        )
+
+
+def test_how_gold_was_settled_is_told_for_each_group(
+    pilot: sc.RunStore, disputes_adjudicated: pd.DataFrame
+) -> None:
+    verdicts = sc.frames.verdicts(pilot)
+    given = verdicts[verdicts["grader"].eq("g2") & verdicts["condition"].ne("placebo")]
+    settled = disputes_adjudicated[disputes_adjudicated["labeller"].eq("adjudicated")]
+    single = disputes_adjudicated[disputes_adjudicated["labeller"].ne("adjudicated")]
+    gold = pd.concat([single, settled.head(1)], ignore_index=True)
+    place = given.drop_duplicates("attempt_id").set_index("attempt_id")["skill"]
+    expected = single["attempt_id"].map(place).value_counts() // 2
+    disputed = settled["attempt_id"].map(place).value_counts()
+    where = place[settled["attempt_id"].iloc[0]]
+    skills = [where, *[skill for skill in expected.index if skill != where][-2:]]
+    given = given[given["skill"].isin(skills)]
+    delta = sc.correction.delta(given, gold, by=["skill"])
+    audit = sc.bias.audit(given, sc.frames.attempts(pilot), gold, by=["skill"])
+    for skill in skills:
+        n_settled, n_disputed = int(skill == where), int(disputed.get(skill, 0))
+        agreed, n_disputed = expected[skill] - n_disputed, n_disputed - n_settled
+        told_ = f"gold: 1 label adjudicated, {agreed} agreed" if n_settled else ""
+        if n_disputed:
+            told_ = (told_ or f"gold: {agreed} labels agreed") + (
+                f", {n_disputed} disputed and left out"
+            )
+        assert delta.loc[delta["skill"].eq(skill), "reason"].str.contains(told_).all()
+        known = audit["estimate"].notna()
+        own = audit.loc[audit["skill"].eq(skill), "note"]
+        assert own[known].str.endswith(told_).all()
+        if not told_:
+            assert not own.str.contains("gold:").any()
+    assert not audit.loc[audit["estimate"].isna(), "note"].str.contains("gold:").any()

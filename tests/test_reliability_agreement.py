@@ -128,8 +128,9 @@ def test_without_every_labeller_the_note_says_how_to_get_the_ceiling() -> None:
     assert "adjudicated labels only; frames.gold(store, labeller='all')" in note
 
 
-def test_several_labellers_without_an_adjudicated_one_are_refused() -> None:
-    labels = pd.concat([gold([True] * 4, labeller=name) for name in ("ann", "ben")])
+def test_labellers_who_differ_without_an_adjudicated_label_are_refused() -> None:
+    said = {"ann": [True] * 4, "ben": [True, True, False, True]}
+    labels = pd.concat([gold(passed, labeller=name) for name, passed in said.items()])
     with pytest.raises(FrameError, match=r"none is 'adjudicated': ann, ben\. Select one"):
         agreement(verdicts([True] * 4), labels)
 

@@ -309,7 +309,8 @@ def test_a_planted_loss_of_specificity_is_recovered() -> None:
 
 def test_a_label_without_a_name_is_of_yet_another_labeller() -> None:
     gold = labels(GOLD).assign(labeller="alice")
-    twice = pd.concat([gold, gold.assign(labeller=None)], ignore_index=True)
+    other = gold.assign(labeller=None, passed=~gold["passed"].astype("boolean"))
+    twice = pd.concat([gold, other], ignore_index=True)
     with pytest.raises(FrameError, match=r"more than one labeller .*: alice, no name\. Select one"):
         drift(graded({"old": OLD, "new": NEW}), twice, reference="old")
 

@@ -18,7 +18,7 @@ from skillcomp.contracts import check
 from skillcomp.correction.tables import strays_of
 from skillcomp.errors import FrameError, suggest
 from skillcomp.estimates import check_settings, estimates, groups, listed, row
-from skillcomp.labels import one_label, told
+from skillcomp.labels import ITEM, one_label, told
 from skillcomp.records import CONDITIONS
 from skillcomp.stats.multiplicity import holm
 
@@ -66,8 +66,8 @@ def audit(
     attempts : pandas.DataFrame
         The attempts, copies included where the verdicts hold them.
     gold : pandas.DataFrame
-        A gold frame of one labeller or with adjudicated labels: those stand, and where nobody
-        adjudicated, what the labellers agree on; the note counts both. May be empty: then only
+        A gold frame. Adjudicated labels stand; where nobody adjudicated, what the labellers agree
+        on; the note of a row with a number counts both for its group. May be empty: then only
         the perturbation and position rows can tell anything.
     by : sequence of str
         Columns of the verdicts that keep rows apart, such as ``["grader"]``; ``perturbation``
@@ -140,7 +140,6 @@ def audit(
     labels = one_label(check(gold, "gold"), what)
     labelled = graded(given, every, labels, what)
     strays = strays_of(given, labels)
-    settled = told(labels.loc[labels["attempt_id"].isin(given["attempt_id"]), "labeller"])
     frames = {_key(values, names): part for values, part in groups(labelled, names)}
     paired: dict[tuple[Any, ...], dict[str, pd.DataFrame]] = {}
     for values, part in groups(copies, [*names, "perturbation"]):
@@ -153,7 +152,7 @@ def audit(
         own = _one_grader(frame, part, reference, ci_level)
         if frame.empty and strays:
             own = _noted(own, strays)
-        rows += [one | values for one in _adjusted(_noted(own, settled))]
+        rows += [one | values for one in _adjusted(_settled(own, part, labels))]
         for kind, pairs in paired.get(_key(values, names), {}).items():
             bias, per = _COPIES.get(kind, (kind, f"copy: {kind}"))
             rows.append(compared(pairs, ci_level) | _named(bias, per) | values)
@@ -170,6 +169,16 @@ def _key(values: dict[str, Any], names: list[str]) -> tuple[Any, ...]:
 
 def _noted(rows: list[dict[str, Any]], what: str) -> list[dict[str, Any]]:
     return [one | {"note": "; ".join(filter(None, (one["note"], what)))} for one in rows]
+
+
+def _settled(
+    rows: list[dict[str, Any]], verdicts: pd.DataFrame, labels: pd.DataFrame
+) -> list[dict[str, Any]]:
+    """Say in every row with a number how the labels of its group were settled."""
+    gold = labels[[*ITEM, "labeller", "passed"]].rename(columns={"passed": "gold"})
+    items = verdicts[ITEM].merge(gold, on=ITEM)
+    how = told(items["labeller"], items["gold"])
+    return [one if math.isnan(one["estimate"]) else _noted([one], how)[0] for one in rows]
 
 
 def _named(

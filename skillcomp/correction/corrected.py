@@ -113,7 +113,7 @@ def rate(
                 gold_drawn,
                 clearly=0.0,
                 strays=made.strays,
-                settled=made.settled,
+                settled=made.settled(values, [condition]),
             )
             about = error_columns(error) | {
                 "youden": error.youden.estimate,
@@ -179,8 +179,9 @@ def delta(
         is recommended). On some of the cases, or on one repeat of every case. An attempt with gold
         on fewer than half of its checks has none; for whole attempts, one with gold on not all of
         them (a part settles an attempt only where it fails). Of several labellers the adjudicated
-        label is taken, without one the label on which they agree; ``reason`` then counts them, and
-        how many match no attempt where gold does not suffice.
+        label is taken, without one the label on which they agree, or that of the only one who
+        gave one; ``reason`` then counts them for the arms of its row, and how many match no
+        attempt where gold does not suffice.
     by : sequence of str
         Columns of the verdicts that keep rows apart, such as ``["grader", "skill"]``.
     unit : {"behaviour", "attempt"}, default "behaviour"
@@ -275,9 +276,8 @@ def delta(
             key = {**values, "condition": condition}
             two = {c: arms[c] for c in (condition, reference)}
             found, n_gold = _estimated(plain(key), true(key), two, group, ci_level)
-            choice = choose(
-                two, found, n_gold, gold_drawn, strays=made.strays, settled=made.settled
-            )
+            settled = made.settled(values, list(two))
+            choice = choose(two, found, n_gold, gold_drawn, strays=made.strays, settled=settled)
             tests = compare(group.units[condition], group.units[reference])
             about = {
                 **error_columns(own[condition]),

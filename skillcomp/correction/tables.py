@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -32,7 +33,7 @@ class Tables:
     ----------
     items : pandas.DataFrame
         One row per verdict: ``by``, skill, case_id, cluster, contrast_of, condition, attempt_id,
-        check_id, verdict and gold as 0, 1 or NaN, chance.
+        check_id, verdict and gold as 0, 1 or NaN, chance, settled_by (NA without a gold row).
     attempts : pandas.DataFrame
         One row per attempt: ``by``, the keys, cluster, passed and share_passed by the grader;
         gold_passed and gold_share; verdict and gold in the asked unit; seen, the grader's value
@@ -50,8 +51,6 @@ class Tables:
         What is counted.
     strays : str
         How many gold labels match no verdict; empty where none is lost.
-    settled : str
-        How the labels of several labellers were settled; empty where all were in one way.
     """
 
     items: pd.DataFrame
@@ -60,7 +59,19 @@ class Tables:
     by: list[str]
     unit: Unit
     strays: str = ""
-    settled: str = ""
+
+    def settled(self, values: Mapping[str, Any], conditions: Sequence[str]) -> str:
+        """Say how the labels of a group's conditions were settled, "" where all in one way."""
+        kept = self._settled.get(key_of(values, self.by))
+        if kept is None:
+            return ""
+        kept = kept[kept["condition"].isin(conditions)]
+        return told(kept["settled_by"], kept["gold"])
+
+    @cached_property
+    def _settled(self) -> dict[tuple[Any, ...], pd.DataFrame]:
+        kept = self.items[self.items["settled_by"].notna()]
+        return {key_of(values, self.by): part for values, part in groups(kept, self.by)}
 
     def labelled(self) -> dict[tuple[Any, ...], pd.DataFrame]:
         """Return verdict, gold, cluster and condition of each unit with gold, by group."""
@@ -133,11 +144,11 @@ def tables(
     joined = join_gold(given, labels, what)
     joined["cluster"], joined["contrast_of"] = clusters_of(joined, cases)
     keys = [*by, *_PLACE, "cluster", "contrast_of", "check_id", "verdict", "gold", "chance"]
+    keys.append("settled_by")
     items = joined[list(dict.fromkeys(keys))]
     attempts = _attempts(items, list(by), unit)
-    settled = told(labels.loc[labels["attempt_id"].isin(given["attempt_id"]), "labeller"])
     strays = strays_of(given, labels)
-    return Tables(items, attempts, _cases(attempts, list(by)), list(by), unit, strays, settled)
+    return Tables(items, attempts, _cases(attempts, list(by)), list(by), unit, strays)
 
 
 def join_gold(verdicts: pd.DataFrame, gold: pd.DataFrame, what: str) -> pd.DataFrame:
@@ -148,19 +159,20 @@ def join_gold(verdicts: pd.DataFrame, gold: pd.DataFrame, what: str) -> pd.DataF
     verdicts : pandas.DataFrame
         A checked verdicts frame.
     gold : pandas.DataFrame
-        A gold frame of one labeller, or one whose disputes were adjudicated.
+        A gold frame whose labellers differ on nothing, or whose disputes were adjudicated.
     what : str
         The analysis, for messages.
 
     Returns
     -------
     pandas.DataFrame
-        The verdicts and ``verdict``, ``gold`` (0, 1 or NaN), ``chance`` (inclusion probability).
+        The verdicts and ``verdict``, ``gold`` (0, 1 or NaN), ``chance`` (inclusion probability),
+        ``settled_by`` (labeller as of :func:`skillcomp.labels.one_label`, NA without a gold row).
 
     Raises
     ------
     FrameError
-        If several labellers would be pooled.
+        If labellers who differ would be pooled.
     """
     labels = one_label(check(gold, "gold"), what)
     passed = verdicts["passed"].where(verdicts["status"].isna() | verdicts["status"].eq("ok"))
@@ -170,6 +182,7 @@ def join_gold(verdicts: pd.DataFrame, gold: pd.DataFrame, what: str) -> pd.DataF
             "check_id": labels["check_id"],
             "gold": labels["passed"].astype("float64"),
             "chance": labels["inclusion_probability"],
+            "settled_by": labels["labeller"].astype("str").fillna("no name"),
         }
     )
     left = verdicts.assign(verdict=passed.astype("float64"))

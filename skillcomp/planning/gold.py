@@ -116,7 +116,8 @@ def gold_needed(
     Parameters
     ----------
     verdicts, gold : pandas.DataFrame, optional
-        Frames of the pilot. Where gold has several labellers the adjudicated one is read.
+        Frames of the pilot. Where gold has several labellers the adjudicated label is read, without
+        one the label on which they agree, or that of the only one who gave one.
     width : float or sequence of float, default 0.2
         Wanted length of the interval of the delta, in rate units.
     n_cases : int, optional
@@ -156,7 +157,8 @@ def gold_needed(
     Raises
     ------
     FrameError
-        If a frame breaks its contract, graders would be pooled, or labellers cannot be told apart.
+        If a frame breaks its contract, graders would be pooled, or labellers differ and nothing
+        was adjudicated.
     StudyError
         If neither a pilot nor all assumptions are given, or a number is out of its range.
 

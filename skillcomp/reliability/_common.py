@@ -30,7 +30,7 @@ def reference_labels(gold: pd.DataFrame) -> pd.DataFrame:
     Raises
     ------
     FrameError
-        If several labellers are there and none is adjudicated.
+        If labellers differ on an item and nothing was adjudicated.
     """
     labels = one_label(check(gold, "gold"), "reliability")
     found = labels[[*ITEM, "inclusion_probability"]].copy()

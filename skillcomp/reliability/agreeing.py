@@ -102,7 +102,7 @@ def agreement(
     ------
     FrameError
         If a frame breaks its contract, several graders, versions or rounds would be pooled, or
-        several labellers are there and none is adjudicated.
+        labellers differ on an item and nothing was adjudicated.
 
     See Also
     --------
@@ -149,7 +149,7 @@ def agreement(
         items = part.merge(labels, on=ITEM, how="inner")
         lost = int(labels["gold"].notna().sum() - items["gold"].notna().sum()) if whole else 0
         remark = f"{plural(lost, 'gold label')} without a verdict of this grader" if lost else ""
-        settled = told(items["settled_by"])
+        settled = told(items["settled_by"], items["gold"])
         ceiling = _ceiling(items, raters, cases, settings)
         found = _against_gold(items, settings)
         found = {
