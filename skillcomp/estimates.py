@@ -86,7 +86,8 @@ def require_no_copies(frame: pd.DataFrame, by: Sequence[str], what: str) -> None
     Parameters
     ----------
     frame : pandas.DataFrame
-        A verdicts or outcomes frame; without a column ``perturbation`` all is as given.
+        A verdicts or outcomes frame; without a column ``perturbation`` all is as given. A missing
+        value, ``none`` and an empty text are the answer itself.
     by : sequence of str
         The columns by which the analysis keeps rows apart.
     what : str
@@ -94,9 +95,8 @@ def require_no_copies(frame: pd.DataFrame, by: Sequence[str], what: str) -> None
     """
     if "perturbation" in by or "perturbation" not in frame.columns:
         return
-    found = sorted(
-        "none" if pd.isna(name) else str(name) for name in frame["perturbation"].unique()
-    )
+    names = frame["perturbation"].unique()
+    found = sorted({"none" if pd.isna(name) or name == "" else str(name) for name in names})
     if len(found) > 1:
         raise FrameError(
             f"{what}: the frame holds altered copies beside the answers (perturbation: "

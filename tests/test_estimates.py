@@ -134,3 +134,10 @@ def test_altered_copies_are_never_taken_for_repeats() -> None:
     require_one_grader(both, [], "bias", copies=True)
     for plain in (both[both["perturbation"].eq("pad")], both.drop(columns="perturbation")):
         require_one_grader(plain, [], "deltas")
+
+
+@pytest.mark.parametrize("plain", ["none", ""])
+def test_no_perturbation_is_the_same_written_out_or_missing(plain: str) -> None:
+    require_no_copies(judged(perturbation=[plain, None, plain]), [], "deltas")
+    with pytest.raises(FrameError, match=r"perturbation: none, pad\)"):
+        require_no_copies(judged(perturbation=[plain, None, "pad"]), [], "deltas")

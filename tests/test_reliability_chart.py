@@ -80,6 +80,27 @@ def test_a_time_that_is_not_there_or_no_time_is_refused() -> None:
             chart(stream, time=name, **SETTINGS)
 
 
+def test_times_with_and_without_a_zone_have_no_order() -> None:
+    times = [pd.Timestamp("2026-01-03", tz="UTC"), pd.Timestamp("2026-01-01")]
+    stream = pd.DataFrame({"error": [True, False], "time": pd.Series(times, dtype=object)})
+    with pytest.raises(FrameError, match=r"column 'time': .* no common order.*utc=True"):
+        chart(stream, **SETTINGS)
+
+
+def test_a_categorical_of_numbers_or_times_gives_the_order_of_its_values() -> None:
+    batch = pd.Categorical([10, 1, 2, None], categories=[10, 2, 1], ordered=True)
+    stream = pd.DataFrame({"error": [True, False, True, False], "batch": batch})
+    found = chart(stream, time="batch", **SETTINGS)
+    assert found["time"].tolist()[:3] == [1, 2, 10] and pd.isna(found["time"].iloc[3])
+    assert found["error"].tolist() == [False, True, True, False]
+    days = pd.Series(pd.to_datetime(["2026-01-03", "2026-01-01", "2026-01-02", None]))
+    timed = chart(stream.assign(batch=days.astype("category")), time="batch", **SETTINGS)
+    assert timed["error"].tolist() == [False, True, True, False]
+    words = stream.assign(batch=pd.Categorical(["late", "early", "early", None]))
+    with pytest.raises(FrameError, match="found 'late'; allowed: times, dates or numbers"):
+        chart(words, time="batch", **SETTINGS)
+
+
 def test_a_stream_without_an_alarm_says_so() -> None:
     found = chart(pd.DataFrame({"error": [False] * 30}), **SETTINGS)
     assert not found["alarm"].any()

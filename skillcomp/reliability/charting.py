@@ -78,9 +78,9 @@ def chart(
     ------
     FrameError
         If the columns are not there, hold something that is no truth value or no time (text is
-        sorted as text: make times of it with ``pandas.to_datetime``), or several graders
-        or streams would be pooled; if ``p0`` and ``p1`` are not in order between 0 and 1, or
-        ``arl`` is not above 1.
+        sorted as text: make times of it with ``pandas.to_datetime``) or times with and without a
+        time zone, or several graders or streams would be pooled; if ``p0`` and ``p1`` are not in
+        order between 0 and 1, or ``arl`` is not above 1.
 
     See Also
     --------
@@ -160,11 +160,21 @@ def _times(frame: pd.DataFrame, name: str | None) -> pd.Series | None:
     if not known:
         return None
     times = frame[known[0]]
+    if isinstance(times.dtype, pd.CategoricalDtype):
+        named = pd.Series(times.cat.categories)
+        times = named.reindex(times.cat.codes).set_axis(times.index)
     if pd.api.types.infer_dtype(times, skipna=True) not in (*_MOMENTS, *_NUMBERS):
         raise FrameError(
             f"gold_checks: column '{known[0]}': found {times.dropna().iloc[0]!r}; allowed: times, "
             "dates or numbers. pandas.to_datetime makes times of text."
         )
+    try:
+        times.sort_values()
+    except TypeError as error:
+        raise FrameError(
+            f"gold_checks: column '{known[0]}': its times have no common order: {error}; allowed: "
+            "all with a time zone or all without. pandas.to_datetime(..., utc=True) gives all one."
+        ) from None
     return times
 
 
