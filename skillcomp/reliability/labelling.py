@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -53,9 +53,9 @@ def label_sheet(
     path : str or path
         The csv to write; a file that is there is not overwritten.
     n_cases : int or pandas.DataFrame
-        How many cases to label, at least one a skill, or the result of
-        :func:`skillcomp.planning.gold_needed` with one row of measure ``gold_cases`` for these
-        conditions.
+        How many further cases to label, at least one for each skill without labels. Or the result
+        of :func:`skillcomp.planning.gold_needed` with one row of measure ``gold_cases`` for these
+        conditions: that many in total, so that the cases of ``gold`` are taken off.
     conditions : sequence of str, default ("baseline", "skill")
         The arms of a case that are labelled.
     gold : pandas.DataFrame, optional
@@ -79,8 +79,8 @@ def label_sheet(
     ------
     FrameError
         If a frame breaks its contract, there are answers of several agents, a file is there
-        already, ``n_cases`` is no usable number, or there are fewer cases to draw from than asked
-        for.
+        already, ``n_cases`` is no usable number or a plan that is met, or there are fewer
+        cases to draw from than asked for.
 
     See Also
     --------
@@ -107,8 +107,8 @@ def label_sheet(
         raise FrameError(f"key: '{key_path}' is the sheet itself; give another path.")
     rng = np.random.default_rng(seed)
     pool = _pool(study[0], study[1], conditions)
-    done = _labelled(study[0], gold)
-    drawn = _draw(pool, done, _count(n_cases, conditions), rng)
+    done = _labelled(study[0], gold) & set(pool["case_id"])
+    drawn = _draw(pool, done, _count(n_cases, conditions, len(done)), rng)
     sheet, secret = _sheet(drawn, study, rng)
     _write(sheet_path, sheet)
     _write(key_path, secret)
@@ -150,7 +150,8 @@ def _labelled(attempts: pd.DataFrame, gold: pd.DataFrame | None) -> set[str]:
     return set(attempts.loc[attempts["attempt_id"].isin(ids), "case_id"])
 
 
-def _count(n_cases: int | pd.DataFrame, conditions: Sequence[str]) -> int:
+def _count(n_cases: int | pd.DataFrame, conditions: Sequence[str], n_done: int) -> int:
+    """Return how many further cases to draw: the number itself, or what a plan still lacks."""
     if isinstance(n_cases, pd.DataFrame):
         if "measure" not in n_cases.columns:
             raise FrameError("n_cases: expected the result of planning.gold_needed.")
@@ -163,7 +164,13 @@ def _count(n_cases: int | pd.DataFrame, conditions: Sequence[str]) -> int:
                 f"n_cases: the plan has {len(plan)} rows of measure 'gold_cases' "
                 f"({int(plan.isna().sum())} without a number); exactly one with a number is needed."
             )
-        n_cases = int(plan.iloc[0])
+        total = int(plan.iloc[0])
+        if n_done >= total:
+            raise FrameError(
+                f"n_cases: the plan of {total} cases is met: {n_done} are labelled. For more give "
+                "a number of further cases."
+            )
+        n_cases = total - n_done
     if isinstance(n_cases, bool) or not isinstance(n_cases, int | np.integer) or n_cases < 1:
         raise FrameError(f"n_cases: found {n_cases!r}; allowed: a whole number of 1 or more.")
     return int(n_cases)
@@ -182,13 +189,14 @@ def _draw(
             f"n_cases: {n_cases} asked for, {left} cases are left that have an answer in every "
             "condition and no label."
         )
-    open_skills = sum(map(bool, free.values()))
-    if n_cases < open_skills:
+    bare = {skill for skill, ids in every.items() if len(ids) == len(free[skill])}
+    if n_cases < len(bare):
+        what = "skills without labels" if len(bare) < len(every) else "skills"
         raise FrameError(
-            f"n_cases: {n_cases} cases are fewer than the {open_skills} skills: a skill without "
+            f"n_cases: {n_cases} cases are fewer than the {len(bare)} {what}: a skill without "
             "labels could not be corrected."
         )
-    shares = _allocate(n_cases, {skill: len(ids) for skill, ids in free.items()}, rng)
+    shares = _allocate(n_cases, {skill: len(ids) for skill, ids in free.items()}, bare, rng)
     chosen: list[str] = []
     chance: dict[str, float] = {}
     for skill, ids in free.items():
@@ -206,12 +214,15 @@ def _draw(
     return rows.loc[first].drop(columns="_lot")
 
 
-def _allocate(total: int, sizes: Mapping[Any, int], rng: np.random.Generator) -> dict[Any, int]:
-    """Share a number out in proportion to sizes, largest remainders first, none left empty."""
+def _allocate(
+    total: int, sizes: Mapping[Any, int], bare: Collection[Any], rng: np.random.Generator
+) -> dict[Any, int]:
+    """Share a number out in proportion to sizes, largest remainders first, none bare left empty."""
     exact = {name: total * size / sum(sizes.values()) for name, size in sizes.items()}
-    found = {name: max(int(value), min(sizes[name], 1)) for name, value in exact.items()}
+    found = {name: max(int(value), int(name in bare)) for name, value in exact.items()}
     while sum(found.values()) > total:  # minimum of one exceeded the total: take from the largest
-        most = max((n for n in found if found[n] > 1), key=lambda name: found[name] - exact[name])
+        spare = (name for name in found if found[name] > int(name in bare))
+        most = max(spare, key=lambda name: found[name] - exact[name])
         found[most] -= 1
     # equal remainders are settled by lot, so that no skill comes first by its place in the frame
     order = rng.permutation(len(exact))
