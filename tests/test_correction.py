@@ -414,6 +414,12 @@ def test_a_wide_ppi_for_few_errors_is_named_as_such() -> None:
         both = {"ppi": replace(ppi, note=note), "gold_only": gold_only}
         name, reason = choose(arms, both, 20, "random")
         assert name == "gold_only" and said in reason
+        assert "nothing assumed of the grader's errors" in reason
+        both["gold_only"] = replace(gold_only, low=0.0, high=0.4)
+        name, reason = choose(arms, both, 20, "random")
+        assert name == "ppi"
+        assert ("nothing assumed" in reason) == (note == "")
+        assert ("few errors of the grader seen: the interval rests on" in reason) == (note != "")
 
 
 def test_labels_of_other_attempts_are_counted_in_the_reason() -> None:

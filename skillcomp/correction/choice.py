@@ -26,6 +26,7 @@ FEWEST_GOLD = 10
 CLEARLY = 0.9
 # The words by which the prediction-powered note names the two errors it imagines.
 SAFEGUARD = "imagined errors"
+FEW_ERRORS = "few errors of the grader seen: the interval rests on two imagined ones"
 LEADING = ("estimator", "recommended", "reason", "n_gold")
 
 
@@ -128,16 +129,15 @@ def _by_a_draw(
     equal = all(arm.equal_chances for arm in arms.values())
     if math.isnan(ppi) and (math.isnan(gold_only) or not equal):
         return "", found["ppi"].note
-    given = (
-        f"gold on {n_gold} cases, taken as drawn at random (gold_drawn='random'); nothing assumed "
-        "of the grader's errors"
-    )
+    given = f"gold on {n_gold} cases, taken as drawn at random (gold_drawn='random')"
     name, why = "ppi", ""
     if not equal:
         why = "cases drawn with unequal chances, which gold alone does not weigh"
     elif math.isnan(ppi) or gold_only < clearly * ppi:
         name, why = "gold_only", _gain(found["ppi"])
-    return name, "; ".join(filter(None, (given, why, doubts(arms))))
+    imagined = name == "ppi" and SAFEGUARD in found["ppi"].note
+    rests = FEW_ERRORS if imagined else "nothing assumed of the grader's errors"
+    return name, "; ".join(filter(None, (given, rests, why, doubts(arms))))
 
 
 def _gain(ppi: Interval) -> str:

@@ -232,14 +232,15 @@ def delta(
     -----
     The recommendation: gold on every check of every attempt, ``gold_only``; gold on at least 10
     cases drawn at random, ``ppi``, or ``gold_only`` where its interval is narrower by a tenth
-    and all cases had the same chance (neither assumes anything about the grader's errors; that
-    choice looks at the data, and the coverage below includes it); gold that was chosen,
-    ``rogan_gladen_by_arm``, which assumes that the error rates of an arm carry over from its
-    labels to its other attempts; otherwise none. It never pools error rates over conditions (a
-    pooled correction can be worse than none) and does not depend on p_differential, which has
-    little power. Whether gold was drawn at random is yours to say; ``reason`` warns where the
-    grader passes clearly more or less in cases with gold than in the others (or on the repeats
-    with gold), which a random draw does once in a thousand times.
+    and all cases had the same chance (that choice looks at the data, and the coverage below
+    includes it; neither assumes anything about the grader's errors, but where gold shows few of
+    them ``ppi`` adds imagined ones to its interval, and ``note`` and ``reason`` say so); gold
+    that was chosen, ``rogan_gladen_by_arm``, which assumes that the error rates of an arm carry
+    over from its labels to its other attempts; otherwise none. It never pools error rates over
+    conditions (a pooled correction can be worse than none) and does not depend on
+    p_differential, which has little power. Whether gold was drawn at random is yours to say;
+    ``reason`` warns where the grader passes clearly more or less in cases with gold than in the
+    others (or on the repeats with gold), which a random draw does once in a thousand times.
 
     With no true effect and a grader more lenient to the skill arm (sensitivity .90 against .96,
     specificity .85 against .70; six designs of 14 to 60 cases, gold on 14 to 40 of them) the
