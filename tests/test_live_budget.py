@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -13,16 +14,19 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 import fake_rules as rules
 from fake_anthropic import FakeAnthropic
-from live_study import AGENT, SLUGS, agent, make_files, make_store, only_the_fake_key, rows
+from live_study import AGENT, SLUGS, agent, grader, make_files, make_store, only_the_fake_key, rows
 
 import skillcomp as sc
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents import AnthropicAgent, CliAgent, OpenAIAgent, Reply
+from skillcomp.live.batches import BatchLimits
 from skillcomp.live.budget import Budget, batch_cost, upper_cost, upper_tokens
 from skillcomp.live.prompts import reply_schema
 from skillcomp.live.reply import UNREADABLE
 from skillcomp.live.runner import StudyWarning
 from skillcomp.pricing import Price
+
+FASTB = BatchLimits(first_wait=0.01, longest_wait=0.02, n_rounds=1)
 
 
 @pytest.fixture(autouse=True)
@@ -152,6 +156,54 @@ def test_a_reply_that_cannot_be_read_is_booked_at_its_highest_cost():
     assert settled(Budget(1.0), 0.3, lost).exhausted is None
     assert "not known (unreadable)" in settled(Budget(1.0), float("nan"), lost).exhausted
     assert settled(Budget(1.0), 0.3, Reply(status="error")).spent == 0.0  # nothing came
+
+
+class Spoilt(FakeAnthropic):
+    """Gives messages that are charged for and cannot be read."""
+
+    def message(self, body, **kw):
+        return {**super().message(body, **kw), "content": [{"type": "text"}]}
+
+
+def at_each_start(server, call):
+    """Start three times; return how many messages were paid for by then."""
+    found = []
+    for _ in range(3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            call()
+        found.append(server.log["POST /v1/messages 200"] + len(server.batches))
+    return found
+
+
+@pytest.mark.parametrize("batch", [False, FASTB])
+@pytest.mark.parametrize("first", [0.08, None])
+def test_a_later_start_counts_what_unreadable_replies_can_have_cost(tmp_path, batch, first):
+    store, given = make_store(tmp_path), {"concurrency": 1, "progress": False, "batch": batch}
+    with Spoilt() as server:
+        one = agent(server.url)
+        if first is None:  # what a start without a limit has paid for counts too
+            with pytest.warns(StudyWarning):
+                sc.run(store, agents=[one], conditions=["baseline"], **given)
+        n = at_each_start(
+            server, lambda: sc.run(store, agents=[one], budget_usd=first or 0.02, **given)
+        )
+    assert len(set(n)) == 1 and n[0] > 0
+    kept = list(store.records("unreadable"))
+    assert {row["attempt_id"] for row in kept} == {r["attempt_id"] for r in rows(store, "attempts")}
+    assert all(0 < row["cost_upper_usd"] < 0.03 for row in kept)
+
+
+def test_a_later_start_counts_what_unreadable_gradings_can_have_cost(tmp_path):
+    store = make_store(tmp_path)
+    with FakeAnthropic() as server:
+        sc.run(store, agents=[agent(server.url)], progress=False)
+    given = {"budget_usd": 0.02, "concurrency": 1, "progress": False}
+    with Spoilt() as server:
+        one = grader(server.url)
+        n = at_each_start(server, lambda: sc.grade(store, graders=[one], **given))
+    assert len(set(n)) == 1 and n[0] > 0
+    assert all(row["cost_upper_usd"] > 0 for row in store.records("replies"))
 
 
 def test_the_end_of_a_budget_says_what_is_left():

@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -16,7 +16,16 @@ from skillcomp.errors import StudyError
 from skillcomp.live.reply import UNREADABLE, Agent, Reply
 from skillcomp.pricing import Usage, cost, price
 
-__all__ = ["PAID", "Budget", "batch_cost", "shape_text", "upper_cost", "upper_tokens"]
+__all__ = [
+    "PAID",
+    "Budget",
+    "at_most",
+    "batch_cost",
+    "charged",
+    "shape_text",
+    "upper_cost",
+    "upper_tokens",
+]
 
 # What came back from a model and is charged for, whatever its use.
 PAID = frozenset({"ok", "refused", "truncated", "paused"})
@@ -107,6 +116,23 @@ def batch_cost(agent: Agent, budget: Budget) -> Callable[[dict[str, Any]], float
     return estimate
 
 
+def at_most(reply: Reply, estimate: Callable[[], float]) -> Reply:
+    """Return a reply that cannot be read with its highest cost, all others as they are.
+
+    The store keeps it, so that later starts count what this one has paid for.
+    """
+    if reply.cost_note != UNREADABLE or reply.cost_usd is not None:
+        return reply
+    usd = estimate()
+    return reply if math.isnan(usd) else reply.model_copy(update={"cost_upper_usd": usd})
+
+
+def charged(row: Mapping[str, Any]) -> float:
+    """Return what a stored reply has cost in dollars: at most, where it cannot be read; else 0."""
+    usd = row.get("cost_usd")
+    return (row.get("cost_upper_usd") or 0.0) if usd is None else usd
+
+
 class Budget:
     """Dollars that may be spent; every call under way has its highest cost put aside.
 
@@ -129,7 +155,7 @@ class Budget:
     -----
     What is reported is what is booked. A call that timed out or lost its connection reports no
     cost and is booked at none, although the service may charge for it; a reply that came and
-    cannot be read is booked at its highest cost.
+    cannot be read is booked at its highest cost, in this call and, from the store, in later ones.
     """
 
     def __init__(self, limit: float | None, *, spent: float = 0.0) -> None:

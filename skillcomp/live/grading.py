@@ -14,6 +14,7 @@ import pandas as pd
 from skillcomp.errors import GraderError, StudyError
 from skillcomp.io.store import RunStore
 from skillcomp.live.batches import BatchLimits, batch_agent
+from skillcomp.live.budget import charged
 from skillcomp.live.gold import PREFIX, GoldAnswer, check_least, gold_answers
 from skillcomp.live.graders import Grader, GraderWarning, family_warning
 from skillcomp.live.gradework import GradeOptions, GradeWork, Item
@@ -204,5 +205,4 @@ def _suites_of(store: RunStore, cases: Collection[str]) -> list[Suite]:
 
 
 def _spent(store: RunStore) -> float:
-    replies = sum(row.get("cost_usd") or 0.0 for row in store.records("replies"))
-    return float(replies)
+    return float(sum(charged(row) for row in store.records("replies")))

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from skillcomp.live.budget import Budget, shape_text, upper_cost
+from skillcomp.live.budget import Budget, at_most, shape_text, upper_cost
 from skillcomp.live.graders import Grader
 from skillcomp.live.loop import interruption
 from skillcomp.live.reply import Agent, Cell, Reply
@@ -76,11 +76,12 @@ class Recorder:
             return self._kept.pop(0)
         if self._book is None:
             raise NeedsReply({"prompt": prompt, "system": system, "schema": schema})
-        limited = self._budget.limit is not None
-        shape = shape_text(schema) if limited and schema is not None else None
-        aside = await self._budget.take(
-            upper_cost(self._agent, prompt, system, shape) if limited else 0.0
-        )
+
+        def estimate() -> float:
+            shape = shape_text(schema) if schema is not None else None
+            return upper_cost(self._agent, prompt, system, shape)
+
+        aside = await self._budget.take(estimate() if self._budget.limit is not None else 0.0)
         if aside is None:
             raise NoMoney(self._budget.exhausted or "budget_usd")
         reply = None
@@ -88,6 +89,7 @@ class Recorder:
             if stop := interruption():
                 stop.check()
             reply = await self._agent.ask(prompt, skill=skill, system=system, schema=schema)
+            reply = at_most(reply, estimate)
             await self._book(reply)
         finally:
             await self._budget.settle(aside, reply)

@@ -68,6 +68,8 @@ class Reply(Record):
     cost_usd : float or None
         None when no price is known; ``cost_note`` says why: ``unreadable`` when a reply came that
         cannot be read, which was paid for all the same.
+    cost_upper_usd : float or None
+        What a reply that cannot be read can have cost at most; None for all others.
     seconds : float or None
         Wall clock of the try that gave the reply; waiting for retries is not counted.
     request_id : str or None
@@ -98,6 +100,7 @@ class Reply(Record):
     output_tokens: int | None = None
     cost_usd: float | None = None
     cost_note: str | None = None
+    cost_upper_usd: float | None = None
     seconds: float | None = None
     request_id: str | None = None
     triggered: bool | None = None
@@ -114,7 +117,7 @@ class Reply(Record):
         if not isinstance(given, dict):
             return given
         fields = {key: whole_text(v) if isinstance(v, str) else v for key, v in given.items()}
-        for name in (*_NUMBERS, "cost_usd", "seconds"):
+        for name in (*_NUMBERS, "cost_usd", "cost_upper_usd", "seconds"):
             value = fields.get(name)
             # NaN fits no comparison
             if isinstance(value, int | float) and not 0 <= value < _BEYOND:
@@ -125,7 +128,9 @@ class Reply(Record):
 
     def attempt_fields(self) -> dict[str, Any]:
         """Return the fields that an `Attempt` keeps, under its names."""
-        fields = self.model_dump(exclude={"model", "cost_note", "n_tries", "fatal"})
+        fields = self.model_dump(
+            exclude={"model", "cost_note", "cost_upper_usd", "n_tries", "fatal"}
+        )
         return {**fields, "agent_model": self.model}
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from tqdm.auto import tqdm
@@ -14,14 +16,14 @@ from skillcomp.errors import AgentError
 from skillcomp.io.store import RunStore
 from skillcomp.live.batches import BatchAgent, Batches, BatchLimits, batch_agent, tell_of
 from skillcomp.live.batchnotes import open_batches, outstanding
-from skillcomp.live.budget import PAID, Budget, batch_cost, upper_cost
+from skillcomp.live.budget import PAID, Budget, at_most, batch_cost, charged, upper_cost
 from skillcomp.live.ledger import Ledger
 from skillcomp.live.loop import Stop, fan_out
 from skillcomp.live.plan import Key, Plan, PlannedCell, Tried
 from skillcomp.live.prompts import agent_version, skill_block
 from skillcomp.live.receipts import Receipt, Tally, begun, ended
 from skillcomp.live.reply import Agent, Cell, Reply
-from skillcomp.records import Attempt, Skill
+from skillcomp.records import Attempt
 
 __all__ = ["RunWork", "StudyWarning"]
 
@@ -128,23 +130,21 @@ class RunWork:
             reply = await agent.ask(prompt, skill=skill, cell=at)
             await self._book(cell, reply, started)
         else:
-            aside = await self.budget.take(self._estimate(agent, prompt, skill))
+            estimate = partial(upper_cost, agent, prompt, skill_block(skill) if skill else None)
+            limited = self.budget.limit is not None
+            aside = await self.budget.take(estimate() if limited else 0.0)
             if aside is None:
                 self.stop.ask(self.budget.exhausted or "budget_usd")
                 return
             started, answered = datetime.now(UTC), None
             try:
                 self.stop.check()  # the money may have been waited for
-                reply = answered = await agent.ask(prompt, skill=skill, cell=at)
+                reply = await agent.ask(prompt, skill=skill, cell=at)
+                reply = answered = at_most(reply, estimate)
                 await self._book(cell, reply, started)
             finally:
                 await self.budget.settle(aside, answered)
         self._watch(reply)
-
-    def _estimate(self, agent: Agent, prompt: str, skill: Skill | None) -> float:
-        if self.budget.limit is None:
-            return 0.0
-        return upper_cost(agent, prompt, skill_block(skill) if skill else None)
 
     async def _book(self, cell: PlannedCell, reply: Reply, started: datetime | None) -> None:
         tried = self.done.setdefault(cell.key, self.tried.get(cell.key) or Tried())
@@ -152,6 +152,9 @@ class RunWork:
             await self._lay_aside(cell, reply)
             return
         attempt = _attempt(cell, reply, self.agents[cell.agent], _name(cell, reply, tried), started)
+        if reply.cost_upper_usd is not None:  # first, since too much is better than none
+            row = {"attempt_id": attempt.attempt_id, "cost_upper_usd": reply.cost_upper_usd}
+            await self.ledger.write("unreadable", [row])
         await self.ledger.write("attempts", [attempt])
         self.tallies[cell.agent].add(reply)
         if reply.status in PAID:
@@ -202,11 +205,16 @@ class RunWork:
         ids = self.store.table("attempts").column("request_id").to_pylist()
         ids += [row.get("request_id") for row in self.store.records("surplus")]
         failures: Counter[str] = Counter()
+        estimate = batch_cost(self.agents[agent.name], Budget(1.0))
+
+        def cost(cell: PlannedCell) -> float:
+            known = (cell.skill, cell.condition) in self.loaded and cell.case_id in self.plan.cases
+            return estimate(self._body(agent, cell)) if known else math.nan
 
         async def book(key: str, reply: Reply) -> None:
             if key not in cells:  # of an earlier run that wanted more than this one
                 cells[key] = self._unplanned(key)
-            await self._book(cells[key], reply, None)
+            await self._book(cells[key], at_most(reply, partial(cost, cells[key])), None)
             failures[key] += reply.status not in PAID
             if reply.fatal or failures[key] >= limits.n_rounds:
                 self.given_up.add(key)
@@ -244,9 +252,11 @@ class RunWork:
         self, agent: BatchAgent, cells: Iterable[PlannedCell]
     ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
         for cell in cells:
-            skill = self.loaded[cell.skill, cell.condition]
-            prompt = self.plan.cases[cell.case_id].prompt
-            yield cell.attempt_id, agent.request(prompt, skill=skill)
+            yield cell.attempt_id, self._body(agent, cell)
+
+    def _body(self, agent: BatchAgent, cell: PlannedCell) -> dict[str, Any]:
+        skill = self.loaded[cell.skill, cell.condition]
+        return agent.request(self.plan.cases[cell.case_id].prompt, skill=skill)
 
     def warn(self) -> None:
         """Say what was left open, and what to keep in mind about the placebo."""
@@ -297,4 +307,4 @@ def _attempt(
 def _spent(store: RunStore) -> float:
     costs = store.table("attempts").select(["cost_usd", "perturbation"]).to_pylist()
     paid = [row["cost_usd"] or 0.0 for row in costs if row["perturbation"] is None]
-    return sum(paid) + sum(row.get("cost_usd") or 0.0 for row in store.records("surplus"))
+    return sum(paid) + sum(charged(r) for t in ("surplus", "unreadable") for r in store.records(t))
