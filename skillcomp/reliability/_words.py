@@ -90,6 +90,20 @@ _PREMISE = (
     r"belief|prompt|request|suggestion|proposal)"
 )
 _TASK = r"(?:does|performs|carries out|completes|answers|works|solves|writes|drafts|computes)"
+_ADVERBS = (
+    r"(?:(?:also|still|even|then|simply|just|instead|thus|thereby|effectively|wrongly|only) )*"
+)
+# where the answer is what acts: a clause starts, or names it
+_ANSWER = (
+    r"(?:^|[.;:,]\s*|\b(?:and|but|it|(?:the )?(?:answer|response|reply|agent|model|assistant)) )"
+    + _ADVERBS
+)
+_NOT_DONE = r"(?! (?:not|never|no|nothing|none)\b|n't)"
+# between the task and "itself": nothing that "itself" could belong to instead of the answer
+_OBJECT = (
+    r"(?:(?!\b(?:about|at|by|for|from|how|if|in|of|on|that|to|under|what|when|where|whether|"
+    r"which|who|why|with)\b)[^.;:,]){0,40}?"
+)
 _TEXT = r"(?:skill|rules?|steps|checklist|principles?|definitions?|procedure|criteria|text|body)"
 # What a grader writes of an answer that failed in one of the report's modes, in general English.
 _MODE_WORDS: Mapping[str, re.Pattern[str]] = {
@@ -97,11 +111,11 @@ _MODE_WORDS: Mapping[str, re.Pattern[str]] = {
         r"\b(?:verbatim|copie[sd]|copying|copy of|word[- ]for[- ]word|lifted from)\b"
     ),
     "leading_prompt_capitulation": re.compile(
-        r"\b(?:accepts?|adopts?|grants?|endorses?|affirms?|confirms?|validates?|echoe?s|follows?|"
-        r"goes along with|agrees (?:with|to)|takes? at face value|builds? on|complies with|"
-        rf"defers? to|yields? to|gives? in to)\b.{{0,40}}?\b{_PREMISE}\b"
+        r"(?<!\bwho )\b(?:accepts?|adopts?|grants?|endorses?|affirms?|confirms?|validates?|"
+        r"echoe?s|follows?|goes along with|agrees (?:with|to)|takes? at face value|builds? on|"
+        rf"complies with|defers? to|yields? to|gives? in to)\b.{{0,40}}?\b{_PREMISE}\b"
         r"|\b(?:capitulates?|concedes?|goes along|gives? in)\b"
-        r"|\b(?:allows?|permits?|lets)\b(?![^.;]*\bonly\b)"
+        rf"|{_ANSWER}(?P<told>(?:allows|permits|lets)\b){_NOT_DONE}(?![^.;]*\bonly\b)"
         rf"|\b{_PREMISE}\b(?:(?!\b(?:not|never)\b).){{0,30}}?\b(?:accepted|granted|unchallenged|uncorrected|"
         r"left standing)\b"
         rf"|\b{_PREMISE}\b.{{0,20}}?\b(?:not|never) (?:rejected|contradicted|corrected|challenged)"
@@ -113,7 +127,8 @@ _MODE_WORDS: Mapping[str, re.Pattern[str]] = {
         r"waters? down|watered down|as a (?:starting point|placeholder|rough guide)|"
         r"(?:narrows?|reduces?|shrinks?) (?:the )?(?:task|request|question|scope)|"
         r"before (?:refusing|declining|handing|referring|routing|deferring)|"
-        rf"{_TASK}\b.{{0,40}}?\b(?:itself|anyway|all the same|regardless|nonetheless))\b"
+        rf"{_TASK}\b{_NOT_DONE}.{{0,40}}?\b(?:anyway|all the same|regardless|nonetheless))\b"
+        rf"|{_ANSWER}(?P<told>{_TASK}\b{_NOT_DONE}{_OBJECT} itself\b)"
     ),
     "body_only_retrieval": re.compile(
         rf"\b(?:recites?|quotes?|lists?|repeats?|restates?)\b.{{0,30}}?\b{_TEXT}\b.{{0,40}}?"
@@ -129,11 +144,19 @@ _MODE_WORDS: Mapping[str, re.Pattern[str]] = {
         r"|\b(?:circular|vacuous|tautolog\w*)\b"
     ),
 }
+# What is denied, or said to be left out, before a phrase in its own clause.
 _DENIED = re.compile(
-    r"(?:\b(?:not|never|no|nor|neither|without|cannot|nothing|fails to|instead of|rather than)"
-    r"|n't)(?: (?!and\b|but\b)[\w-]+){0,3} ?$"
+    r"(?:\b(?:not|never|no|nor|neither|without|cannot|nothing|instead of|rather than|"
+    r"fail(?:s|ed|ing)? to|miss(?:es|ed|ing)?|overlook(?:s|ed|ing)?|omit(?:s|ted|ting)?|"
+    r"(?:leav(?:es?|ing)|left) out|skip(?:s|ped|ping)?|ignor(?:es?|ed|ing)|forg[eo]t(?:s|ting)?|"
+    r"lack(?:s|ed|ing)?|neglect(?:s|ed|ing)?)"
+    r"|n't)(?: (?!(?:and|but|because|since|so|while|whereas|yet|then|thus)\b)[\w'-]+)* ?$"
 )
-_OF_NOTHING = re.compile(r" (?:no|nothing|none|neither|not)\b")
+# The same after it.
+_OF_NOTHING = re.compile(
+    r" (?:no|nothing|none|neither|not)\b"
+    r"|[^.;:,]*\b(?:is|are|was|were) (?:missing|absent|omitted|overlooked|skipped|left out)\b"
+)
 
 
 def failure_told(rationale: object, modes: Sequence[str]) -> tuple[str, str] | None:
@@ -149,8 +172,8 @@ def failure_told(rationale: object, modes: Sequence[str]) -> tuple[str, str] | N
     Returns
     -------
     tuple of str or None
-        The mode and the words that tell it. A phrase that is denied ("never accepts the claim")
-        tells nothing.
+        The mode and the words that tell it. A phrase that is denied ("never accepts the claim") or
+        said to be left out ("overlooks that the rule allows it") tells nothing.
 
     Examples
     --------
@@ -163,6 +186,8 @@ def failure_told(rationale: object, modes: Sequence[str]) -> tuple[str, str] | N
     own = own_words(rationale)
     for mode in modes:
         for hit in _MODE_WORDS[mode].finditer(own) if mode in _MODE_WORDS else ():
-            if not (_DENIED.search(own[: hit.start()]) or _OF_NOTHING.match(own, hit.end())):
-                return mode, hit.group(0)
+            # an answer named before the phrase belongs to neither the phrase nor its denial
+            start = max(hit.start(), hit.start("told") if "told" in hit.re.groupindex else 0)
+            if not (_DENIED.search(own[:start]) or _OF_NOTHING.match(own, hit.end())):
+                return mode, own[start : hit.end()]
     return None
