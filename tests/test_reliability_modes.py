@@ -271,6 +271,42 @@ def test_a_mode_that_some_failures_leave_open_is_a_lower_bound() -> None:
     assert "at least this share" in one["note"]
 
 
+def test_a_mode_is_an_upper_bound_where_one_that_goes_first_cannot_be_told() -> None:
+    about = cases(transfer=[None, "near"])
+    rates = failure_mode_rates(failure_modes(verdicts(), attempts(), shared(True), about))
+    table = rates.set_index("measure")
+    one = table.loc["body_only_retrieval"]
+    assert (one["estimate"], one["n_undecided"]) == (1, 0)
+    assert one["note"].endswith(
+        "for 1 of its labels a mode that goes first cannot be told (near_far_failure): "
+        "at most this share"
+    )
+    # the failure that has the label of a later mode may be one of transfer
+    assert table.loc["near_far_failure", "n_undecided"] == 1
+    # what goes before a mode is all that can take its place
+    assert "at most" not in table.loc["verbatim_copying", "note"]
+
+
+def test_any_mode_of_the_data_may_take_the_place_of_a_label_by_words() -> None:
+    about = cases(transfer=[None, "near"], comprehension_dimension="C7")
+    found = failure_modes(verdicts(rationale="It accepts the claim."), attempts(), shared(), about)
+    table = failure_mode_rates(found).set_index("measure")
+    told = table.loc["leading_prompt_capitulation", "note"]
+    assert "goes first cannot be told (near_far_failure): at most this share" in told
+    assert table.loc["near_far_failure", "n_undecided"] == 1
+
+
+def test_a_share_that_may_be_higher_or_lower_is_called_neither_bound() -> None:
+    rows = verdicts().assign(passed=[False, False, True, True, True])
+    found = failure_modes(rows, attempts(), shared(True), cases()).assign(
+        mode=["body_only_retrieval", None], basis=["data", None]
+    )
+    found["near_far_failure"] = pd.array([None, False], dtype="boolean")
+    found["body_only_retrieval"] = pd.array([True, None], dtype="boolean")
+    note = failure_mode_rates(found).set_index("measure").loc["body_only_retrieval", "note"]
+    assert note.count("the share may be higher or lower") == 2 and "this share" not in note
+
+
 def test_the_data_go_before_the_words() -> None:
     found = label(verdicts(rationale="It merely restates the rule."), overlap=shared(True))
     assert (found["mode"], found["basis"]) == ("body_only_retrieval", "data")

@@ -126,13 +126,13 @@ def failure_modes(
       tokens is shared, and the share of runs of ``short`` tokens is above that of every answer
       about the skill that did not have it loaded.
 
-    Where none holds, the grader's own words are searched for the mode: English phrases that are
-    not denied, quotations left out, and each mode only where its definition allows it
-    (capitulation in C7 except the contrast member, softening in C4 and C9, the three copying modes
-    where the skill was loaded, and no copying where the overlap was counted and is none). What
-    stays NA failed in another way, most often by not knowing. The rules of thumb are this
-    library's reading of the report's list, which names the modes without defining them, and a
-    label by words is a guess from general English: read the labelled rows before you count them.
+    Where none holds, the grader's own words, without quotations, are searched for the mode:
+    English phrases, neither denied nor said to be left out, and each mode only where its definition
+    allows it (capitulation in C7 except the contrast member, softening in C4 and C9, the three
+    copying modes where the skill was loaded, and no copying where the overlap was counted and is
+    none). What stays NA failed in another way, most often by not knowing. The rules of thumb are
+    this library's reading of the report's list, which names the modes without defining them, and
+    a label by words is a guess from general English: read the labelled rows before counting them.
     """
     known = _described(verdicts, attempts, shared, cases, n, short)
     failed = known[known["verdict"].eq(0.0)].reset_index(drop=True)
@@ -324,10 +324,12 @@ def failure_mode_rates(
         Seven rows per ``by``, in the estimates shape: measure is a mode or ``none_of_these``,
         estimate its share of the failed behaviours (n), Wilson's interval on the effective number
         with cases as clusters. Extra: count, n_by_rationale (labels that rest on the grader's
-        words), n_undecided (failures without a label for which the data could not tell this mode;
-        for ``none_of_these`` any mode). A mode that could be told for no failure is NaN with a
-        note; where it could not be told for some, the share is a lower bound (for
-        ``none_of_these`` an upper one) and the note says so.
+        words), n_undecided (failures that may be of this mode: the data could not tell it, and
+        they have no label, one of a mode that comes later, or one by words; for
+        ``none_of_these``, failures without a label for which some mode could not be told). A mode
+        that could be told for no failure is NaN with a note. Where it could not be told for some,
+        the share is a lower bound (for ``none_of_these`` an upper one); where a mode that goes
+        first could not be told for some of its labels, an upper bound; the note says so.
 
     Raises
     ------
@@ -355,17 +357,44 @@ def _share(
     """Return the share of a mode among failures, or of none of the six, with its counts."""
     free = part["mode"].isna()
     hit = free if mode is None else part["mode"].eq(mode)
-    unknown = part[list(MODES)].isna().any(axis=1) if mode is None else part[mode].isna()
-    undecided = int((free & unknown).sum())
+    may_gain, may_lose = _open(part, mode, hit)
+    undecided = int(may_gain.sum())
     by_words = int((hit & part["basis"].eq("rationale")).sum())
     counts = {"count": int(hit.sum()), "n_by_rationale": by_words, "n_undecided": undecided}
-    if mode is not None and unknown.all() and not hit.any():
+    if mode is not None and part[mode].isna().all() and not hit.any():
         note = f"cannot be told for any failure: it needs {_NEEDS[mode]}"
         return undefined("", note, ci_level=ci_level, n=0.0), counts
     found = wilson_effective(hit.to_numpy(dtype=float), cluster, ci_level=ci_level)
+    remarks = filter(None, [found.note, *_bounds(part, mode, undecided, may_lose)])
+    return replace(found, note="; ".join(remarks)), counts
+
+
+def _open(part: pd.DataFrame, mode: str | None, hit: pd.Series) -> tuple[pd.Series, pd.Series]:
+    """Return which failures might be this mode after all, and which labels of it another mode."""
+    unknown = part[list(MODES)].isna()
+    if mode is None:
+        return hit & unknown.any(axis=1), hit & False
+    earlier = list(MODES[: MODES.index(mode)])
+    by_words = part["basis"].eq("rationale")
+    # what the data tell goes before every label by words
+    sure = part["mode"].isin(earlier) & ~by_words
+    first = unknown[earlier].any(axis=1)
+    other = unknown.drop(columns=mode).any(axis=1)
+    return ~hit & ~sure & unknown[mode], hit & first.mask(by_words, other)
+
+
+def _bounds(part: pd.DataFrame, mode: str | None, undecided: int, may_lose: pd.Series) -> list[str]:
+    """Say for how many failures a mode cannot be told, and which bound the share then is."""
+    lost, remarks = int(may_lose.sum()), []
+    both = "the share may be higher or lower" if undecided and lost else ""
     if undecided:
-        told = f"for {undecided} of {len(part)} failures "
-        told += "a mode cannot be told" if mode is None else f"it cannot be told ({_NEEDS[mode]})"
-        bound = "at most this share" if mode is None else "at least this share"
-        found = replace(found, note="; ".join(filter(None, [found.note, f"{told}: {bound}"])))
-    return found, counts
+        what = "a mode cannot be told" if mode is None else f"it cannot be told ({_NEEDS[mode]})"
+        bound = both or ("at most this share" if mode is None else "at least this share")
+        remarks.append(f"for {undecided} of {len(part)} failures {what}: {bound}")
+    if lost:
+        by_words = part.loc[may_lose, "basis"].eq("rationale").any()
+        earlier = MODES if mode is None or by_words else MODES[: MODES.index(mode)]
+        gaps = part.loc[may_lose, [name for name in earlier if name != mode]].isna().any()
+        what = f"a mode that goes first cannot be told ({', '.join(gaps.index[gaps])})"
+        remarks.append(f"for {lost} of its labels {what}: {both or 'at most this share'}")
+    return remarks
