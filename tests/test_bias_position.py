@@ -158,6 +158,25 @@ def test_the_audit_clusters_position_by_contrast_pair(pilot: sc.RunStore) -> Non
     assert row["ci_low"] == alone["ci_low"] and np.isfinite(row["ci_low"])
 
 
+def test_the_audit_takes_judgements_that_name_no_case_as_independent(pilot: sc.RunStore) -> None:
+    verdicts = sc.frames.verdicts(pilot).head(50)
+    frames = (verdicts, sc.frames.attempts(pilot), sc.frames.empty("gold"))
+    cases = sc.frames.cases(pilot)
+    foreign = pd.DataFrame({"pair": [1, 1, 2, 2, 3, 3], "order": ["AB", "BA"] * 3,
+                            "winner": list("AAABBB")})  # fmt: skip
+    found = sc.bias.audit(*frames, pairwise=foreign, cases=cases).set_index("bias")
+    alone = sc.bias.position(foreign).set_index("measure").loc["position_points"]
+    told = "contrast pairs taken as independent: no case_id"
+    assert found.loc["position", "estimate"] == alone["estimate"]
+    assert found.loc["position", "note"].split("; ")[-1] == told
+    assert not found.drop("position")["note"].str.contains(told).any()
+    # without contrast pairs there is nothing to say, nor is there where nothing was judged
+    plain = sc.bias.audit(*frames, pairwise=foreign, cases=cases.assign(contrast_of=None))
+    tied = sc.bias.audit(*frames, pairwise=foreign.assign(winner="tie"), cases=cases)
+    for other in (plain, tied):
+        assert told not in other.set_index("bias").loc["position", "note"]
+
+
 @pytest.mark.parametrize("what", ["audit", "perturbed", "position"])
 def test_a_level_in_percent_gets_a_hint(what: str) -> None:
     rows = {"attempt_id": ["a"], "skill": "s", "case_id": "s/1", "condition": "baseline"}

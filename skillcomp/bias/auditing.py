@@ -73,14 +73,16 @@ def audit(
         Columns of the verdicts that keep rows apart, such as ``["grader"]``; ``perturbation``
         always does.
     pairwise : pandas.DataFrame, optional
-        A pairwise frame, for the position bias. Its graders get rows of their own.
+        A pairwise frame or one of another layout as in :func:`position`, for the position bias.
+        Its graders get rows of their own.
     exclude_checks : sequence of str
         Texts; every check whose id contains one is left out, as in ``reliability``, such as
         those the grader could not check.
     reference : str, default "baseline"
         Condition that leniency is measured against.
     cases : pandas.DataFrame, optional
-        Makes the two members of a contrast pair one cluster.
+        Makes the two members of a contrast pair one cluster; for position only where ``pairwise``
+        has case_id, else the note says that it does not.
     ci_level : float, default 0.95
         Level of the intervals.
 
@@ -145,7 +147,7 @@ def audit(
     for values, part in groups(copies, [*names, "perturbation"]):
         paired.setdefault(_key(values, names), {})[str(values["perturbation"])] = part
     shared = [] if pairwise is None else [n for n in names if n in ("grader", "skill")]
-    shown = None if pairwise is None else first_wins(pairwise, by=shared, cases=cases)
+    shown, apart = _shown(pairwise, shared, cases)
     rows: list[dict[str, Any]] = []
     for values, part in groups(given, names):
         frame = frames.get(_key(values, names), labelled.iloc[:0])
@@ -159,6 +161,8 @@ def audit(
         rows.append(_position(shown, shared, values, ci_level) | values)
     if shown is not None:
         rows += _other_graders(shown, given, shared, names, ci_level)
+    place = [one["bias"] == _POSITION and not math.isnan(one["estimate"]) for one in rows]
+    rows = [_noted([one], apart if n else "")[0] for one, n in zip(rows, place, strict=True)]
     extra = ["per", "n_empty_strata", *EXTRA]
     return estimates(rows, by=[*names, "bias", "condition", "stratum"], extra=extra)
 
@@ -169,6 +173,19 @@ def _key(values: dict[str, Any], names: list[str]) -> tuple[Any, ...]:
 
 def _noted(rows: list[dict[str, Any]], what: str) -> list[dict[str, Any]]:
     return [one | {"note": "; ".join(filter(None, (one["note"], what)))} for one in rows]
+
+
+def _shown(
+    pairwise: pd.DataFrame | None, by: list[str], cases: pd.DataFrame | None
+) -> tuple[pd.DataFrame | None, str]:
+    """Return who won in each order, and a note where contrast pairs cannot be told."""
+    if pairwise is None:
+        return None, ""
+    if cases is None or "case_id" in pairwise.columns:
+        return first_wins(pairwise, by=by, cases=cases), ""
+    twins = check(cases, "cases")["contrast_of"].notna().any()
+    apart = "contrast pairs taken as independent: no case_id" if twins else ""
+    return first_wins(pairwise, by=by), apart
 
 
 def _settled(
