@@ -19,6 +19,8 @@ from skillcomp.errors import StudyError
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents import AnthropicAgent
 from skillcomp.live.graders import ComprehensionGrader, GraderWarning
+from skillcomp.live.plan import _agents
+from skillcomp.live.prompts import agent_version
 from skillcomp.live.replay_grader import ReplayGrader
 
 SENTENCE = "Verdicts of two settings are two graders: give this one another name="
@@ -124,6 +126,53 @@ def test_recordings_are_given_again_and_two_of_them_are_not_mixed(store, tmp_pat
     assert len(graded(again)) == 16 and set(graded(again).values()) == {1}
     with pytest.raises(StudyError, match=f"grader 'g': model is now claude-opus-5-5.*{SENTENCE}"):
         grade(again, ReplayGrader(store, "h", name="g"))
+
+
+def environments_agent(**more):
+    return AnthropicAgent(live_study.AGENT, retry=FAST, max_tokens=500, **more)
+
+
+def test_a_study_of_an_earlier_release_goes_on_at_the_endpoint_of_the_environment(
+    store, monkeypatch
+):
+    lines = store.path / "agents.jsonl"
+    asked = {"conditions": ["baseline"], "progress": False}
+    with FakeAnthropic() as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        sc.run(store, agents=[environments_agent()], repeats=1, **asked)
+        line = json.loads(lines.read_text())
+        settings = json.loads(line["settings"])
+        del settings["endpoint"], line["tells_endpoint"]
+        line["settings"] = json.dumps(settings, sort_keys=True)
+        lines.write_text(json.dumps(line) + "\n")
+        with pytest.raises(StudyError, match="Answers of two settings are two agents"):
+            sc.run(store, agents=[environments_agent(effort="low")], repeats=2, **asked)
+        for _ in range(2):
+            sc.run(store, agents=[environments_agent()], repeats=2, **asked)
+        assert len(rows(store, "attempts")) == 4 and len(list(store.records("agents"))) == 2
+        monkeypatch.delenv("ANTHROPIC_BASE_URL")
+        # from then on the study has its endpoint
+        with pytest.raises(StudyError, match=r'begun with .*"endpoint": "127\.0\.0\.1"'):
+            sc.run(store, agents=[environments_agent()], repeats=2, **asked)
+
+
+def test_a_study_begun_at_the_usual_endpoint_is_refused_at_another(store, monkeypatch):
+    asked = {"conditions": ["baseline"], "progress": False, "repeats": 1}
+    for name in ("with a line that tells", "of an earlier release, once gone on with"):
+        agent = environments_agent(name=name)
+        line = {"agent": name, "model": agent.model, "family": agent.family}
+        line |= {"settings": agent.settings, "prompt_version": agent_version()}
+        if "tells" in name:
+            line["tells_endpoint"] = True
+        store.append("agents", [line])
+        if "once" in name:
+            store.append("agents", _agents(store, [agent]))
+    with FakeAnthropic() as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        for name in ("with a line that tells", "of an earlier release, once gone on with"):
+            with pytest.raises(StudyError, match=r'settings is now .*"endpoint"'):
+                sc.run(store, agents=[environments_agent(name=name)], **asked)
+        assert not server.log
 
 
 @pytest.mark.parametrize("kind", ["suites", "skills"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 from collections import Counter, defaultdict
@@ -58,13 +59,35 @@ class PlannedCell(Record):
 
 
 class PlannedAgent(Record):
-    """An agent as a study was begun with it; a line of the store's ``agents``."""
+    """An agent as a study was begun with it; a line of the store's ``agents``.
+
+    Attributes
+    ----------
+    agent : str
+        Its name.
+    model, family, settings, prompt_version : str or None
+        As the agent has them.
+    tells_endpoint : bool
+        Whether settings without ``endpoint`` mean the usual host. Where it is False, the line is
+        of an earlier release, which said nothing of an endpoint that the environment gave.
+    """
 
     agent: str
     model: str | None = None
     family: str | None = None
     settings: str | None = None
     prompt_version: str | None = None
+    tells_endpoint: bool = False
+
+    def is_still(self, now: str | None) -> bool:
+        """Return whether settings are those of this line, as far as it tells."""
+        if now == self.settings or self.tells_endpoint or not (now and self.settings):
+            return now == self.settings
+        try:
+            old, new = json.loads(self.settings), json.loads(now)
+            return bool({"endpoint": new.get("endpoint")} | old == new)
+        except (ValueError, AttributeError, TypeError):
+            return False
 
 
 @dataclass(slots=True)
@@ -207,7 +230,10 @@ def _check(store: RunStore, suites: Sequence[Suite], agents: Sequence[Agent], re
 
 
 def _agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgent]:
-    """Return the agents that are new to the study; refuse one that has changed under its name."""
+    """Return the agents that need a line; refuse one that has changed under its name.
+
+    A line of an earlier release is followed by one that tells the endpoint, which counts from then.
+    """
     known = {one.agent: one for one in map(_as(PlannedAgent), store.records("agents"))}
     new = []
     for agent in agents:
@@ -217,14 +243,16 @@ def _agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgent]:
             family=agent.family,
             settings=agent.settings,
             prompt_version=agent_version(),
+            tells_endpoint=True,
         )
         before = known.get(agent.name)
-        if before is None:
+        if before is None or not before.tells_endpoint:
             new.append(given)
+        if before is None:
             continue
         for name in ("model", "settings", "prompt_version"):
             was, now = getattr(before, name), getattr(given, name)
-            if was != now:
+            if was != now and not (name == "settings" and before.is_still(now)):
                 raise StudyError(
                     f"agent '{agent.name}': {name} is now {now}, the study was begun with {was}. "
                     "Answers of two settings are two agents: give this one another name=."
