@@ -26,6 +26,7 @@ from test_live_cli_agent import (
 from skillcomp.errors import AgentError
 from skillcomp.live import cli_agent
 from skillcomp.live.agents import CliAgent
+from skillcomp.live.runner import StudyWarning
 from skillcomp.live.studyfile import _Cli
 from skillcomp.live.traces import kind_of, read_trace
 from skillcomp.pricing import Price
@@ -69,6 +70,34 @@ def test_the_command_or_the_user_says_what_is_written(tmp_path):
     assert "output" not in json.loads(CliAgent(command).settings)  # as studies began before
     with pytest.raises(AgentError, match="output is 'json'; allowed: auto, claude"):
         CliAgent(command, output="json")
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_one_result_and_nothing_else_is_read_as_that_of_claude(tmp_path, indent):
+    output = json.dumps(RESULT, indent=indent)
+    reply = ask(CliAgent(script(tmp_path, f"print({output!r})")))
+    assert (reply.answer, reply.cost_usd) == (RESULT["result"], 0.0123)
+    assert reply.trace.strip() == output
+    told = ask(CliAgent(script(tmp_path, f"print({output!r})"), output="text"))
+    assert (told.answer, told.cost_usd) == (output, None)
+
+
+def test_a_result_without_its_subtype_is_an_answer_with_one_warning(tmp_path):
+    output = json.dumps({"type": "result", "result": "a", "total_cost_usd": 0.5})
+    command = script(tmp_path, f"print({output!r})")
+    one = CliAgent(command, name="wrapper")
+    with pytest.warns(StudyWarning, match=r"agent 'wrapper': .* give output=\"claude\"") as told:
+        replies = [ask(one), ask(one)]
+    assert len(told) == 1 and {reply.answer for reply in replies} == {output}
+    # what the warning names works, and is silent
+    reply = ask(CliAgent(command, output="claude"))
+    assert (reply.status, reply.answer, reply.cost_usd) == ("ok", "a", 0.5)
+    assert ask(CliAgent(command, output="text")).answer == output
+
+
+@pytest.mark.parametrize("answer", ['{"type": "result"', '["result"]', '{"type": "other"}'])
+def test_other_json_is_an_answer_without_a_warning(tmp_path, answer):
+    assert ask(CliAgent(script(tmp_path, f"print({answer!r})"))).answer == answer
 
 
 def test_a_program_that_should_write_events_and_does_not_gave_no_answer(tmp_path):

@@ -10,6 +10,7 @@ import shutil
 import signal
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +20,7 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError
 from skillcomp.live.prompts import skill_block
+from skillcomp.live.receipts import StudyWarning
 from skillcomp.live.reply import (
     Cell,
     Reply,
@@ -29,7 +31,7 @@ from skillcomp.live.reply import (
     settings_json,
     unreadable,
 )
-from skillcomp.live.traces import Trace, kind_of, read_trace
+from skillcomp.live.traces import Trace, is_result, kind_of, read_trace
 from skillcomp.pricing import Price, Usage, cost
 from skillcomp.records import Skill
 
@@ -82,7 +84,8 @@ class CliAgent:
     output : str, default "auto"
         What the program writes: ``"claude"`` or ``"codex"``, the event stream of that program, or
         ``"text"``, its answer. ``"auto"`` goes by the command's ``--output-format`` or ``exec
-        --json``; where it has neither, a stream is what begins with the opening event of one.
+        --json``; where it has neither, a stream is what begins with the opening event of one, and
+        an output that is one JSON object with the type ``result`` and a ``subtype`` is claude's.
     passed : sequence of str, optional
         Names of further variables of the environment that the program gets. Keys of Anthropic go
         to ``claude`` only, those of OpenAI to ``codex`` only, and both to any other command.
@@ -95,6 +98,12 @@ class CliAgent:
     ------
     AgentError
         When the command is a string or empty, or an option is not allowed.
+
+    Warns
+    -----
+    StudyWarning
+        Once, when a whole output is one JSON object of the type ``result`` without a ``subtype``:
+        it is kept as the answer, and its cost is not read.
 
     Notes
     -----
@@ -140,6 +149,7 @@ class CliAgent:
         anyone = (name for names in KEYS.values() for name in names)
         self._passed = (*PASSED, *KEYS.get(self._program, anyone), *passed)
         self._timeout = timeout
+        self._has_told = False
         self.prices = tuple(prices)
         shown = [self._program, *map(redact, rest)]
         self._kind = kind_of(command) if output == "auto" else output
@@ -313,6 +323,8 @@ class CliAgent:
         if isinstance(code, str):
             return Reply(status="error", error=code, fatal=True, settings=self.settings)
         trace = read_trace(output, self._kind)
+        if self._kind is None and trace.kind == "text" and is_result(output):
+            self._tell_of_result()
         fields = {name: getattr(trace, name) for name in _SAME}
         if code is None:
             fields |= {"status": "timeout", "error": f"no end after {self._timeout:g} seconds"}
@@ -334,6 +346,18 @@ class CliAgent:
             triggered=trace.loaded(placed.slug) if placed is not None else None,
             trace=output[:_MAX_TRACE] if trace.kind != "text" else None,
             settings=self.settings,
+        )
+
+    def _tell_of_result(self) -> None:
+        if self._has_told:
+            return
+        self._has_told = True
+        warnings.warn(
+            f"agent '{self.name}': its whole output is one JSON object of the type 'result', kept "
+            'as the answer, with no cost read; give output="claude" if it comes from claude '
+            '--output-format json, or output="text" if it is the answer.',
+            StudyWarning,
+            stacklevel=2,
         )
 
     def _cost(self, trace: Trace) -> dict[str, Any]:

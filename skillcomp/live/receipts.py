@@ -15,7 +15,11 @@ from skillcomp.io.store import RunStore
 from skillcomp.live.reply import Reply
 from skillcomp.records import Record
 
-__all__ = ["Receipt", "Tally", "begun", "ended"]
+__all__ = ["Receipt", "StudyWarning", "Tally", "begun", "ended"]
+
+
+class StudyWarning(UserWarning):
+    """A study ended with less than was asked for, or with something to keep in mind."""
 
 
 class Receipt(Record):

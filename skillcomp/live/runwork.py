@@ -21,7 +21,7 @@ from skillcomp.live.ledger import Ledger
 from skillcomp.live.loop import Stop, fan_out
 from skillcomp.live.plan import Key, Plan, PlannedCell, Tried
 from skillcomp.live.prompts import agent_version, skill_block
-from skillcomp.live.receipts import Receipt, Tally, begun, ended
+from skillcomp.live.receipts import Receipt, StudyWarning, Tally, begun, ended
 from skillcomp.live.reply import Agent, Cell, Reply
 from skillcomp.records import Attempt
 
@@ -29,10 +29,6 @@ __all__ = ["RunWork", "StudyWarning"]
 
 _IN_A_ROW = 20  # failures without an answer in between; then something is wrong with all of them
 _FROM_REPLY = tuple(name for name in Reply.model_fields if name in Attempt.model_fields)
-
-
-class StudyWarning(UserWarning):
-    """A study ended with less than was asked for, or with something to keep in mind."""
 
 
 class RunWork:

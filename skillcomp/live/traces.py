@@ -3,7 +3,8 @@
 Two streams are known, ``claude -p --output-format stream-json`` and ``codex exec --json``; all
 other output is taken as the answer itself. Events that are not known are passed over, since every
 release adds some, and a line that is no JSON never breaks the rest. An answer can hold lines that
-look like events, so the kind is told by the command, or by how the output begins.
+look like events, so the kind is told by the command, by how the output begins, or by an output
+that is one result of ``claude -p --output-format json`` and nothing else.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Literal, cast
 from skillcomp.live.reply import whole_number
 from skillcomp.records import AttemptStatus
 
-__all__ = ["Kind", "Trace", "kind_of", "read_trace"]
+__all__ = ["Kind", "Trace", "is_result", "kind_of", "read_trace"]
 
 Event = Mapping[str, Any]
 Kind = Literal["claude", "codex", "text"]
@@ -125,7 +126,8 @@ def read_trace(output: str, kind: Kind | None = None) -> Trace:
         Everything that it wrote to its standard output, even if it was stopped half way.
     kind : str, optional
         ``claude``, ``codex`` or ``text``. When not given, the first line that is not empty
-        decides: the opening event of a stream, with its session or thread, makes it a stream.
+        decides: the opening event of a stream, with its session or thread, makes it a stream. An
+        output that is one JSON object with the type ``result`` and a ``subtype`` is claude's.
 
     Returns
     -------
@@ -145,14 +147,30 @@ def read_trace(output: str, kind: Kind | None = None) -> Trace:
         if text:
             return Trace(answer=text)
         return Trace(status="error", error="the program wrote no answer")
-    events = list(_events(output))
+    whole = _whole(output) if kind == "claude" else {}
+    events = [whole] if whole else list(_events(output))
     if not events:
         error = "the program wrote no event, but something else" if text else "it wrote nothing"
         return Trace(kind=kind, status="error", error=error)
     return _claude(events) if kind == "claude" else _codex(events)
 
 
+def is_result(output: str) -> bool:
+    """Return whether an output is one JSON object of the type ``result`` and nothing else."""
+    return _whole(output).get("type") == "result"
+
+
+def _whole(output: str) -> Event:
+    text = output.strip()
+    try:
+        return _map(json.loads(text)) if text.startswith("{") else {}
+    except (ValueError, RecursionError):
+        return {}
+
+
 def _begins(output: str) -> Kind:
+    if is_result(output) and _text(_whole(output).get("subtype")):
+        return "claude"
     first = next(_events(output.lstrip().partition("\n")[0]), {})
     if first.get("type") == "system" and _text(first.get("session_id")):
         return "claude"
@@ -226,9 +244,10 @@ def _named(skill: Any) -> str:
 
 
 def _claude_outcome(result: Event) -> dict[str, Any]:
-    subtype, stop = str(result.get("subtype")), _text(result.get("stop_reason"))
+    text, stop = result.get("result"), _text(result.get("stop_reason"))
+    # a script around the program may leave the subtype out
+    subtype = str(result.get("subtype", "success" if isinstance(text, str) else None))
     out: dict[str, Any] = {"stop_reason": stop or subtype}
-    text = result.get("result")
     # "success" only says that the program came to its end; is_error says whether the API did
     if result.get("is_error") or subtype != "success":
         errors = result.get("errors")
