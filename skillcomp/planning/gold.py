@@ -171,7 +171,8 @@ def gold_needed(
     -----
     Length = 2 t(n - 1) sqrt(V(n)) with V of PPI++ at its own weight. Assumptions take the errors
     of checks as independent. Fewer than 10 gold cases are not offered: coverage was not shown
-    there.
+    there. Where gold shows fewer than five errors of the grader in one direction the interval of
+    :func:`skillcomp.stats.ppi.ppi_paired` carries a safeguard and comes out longer than planned.
 
     References
     ----------
