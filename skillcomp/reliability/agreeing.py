@@ -115,7 +115,7 @@ def agreement(
     collapse. Rates: Wilson's interval on the effective number of items. Report raw agreement and
     AC1 beside kappa: kappa falls towards 0 where nearly all items pass. Where labels were drawn
     with unequal probabilities the rates speak of the labelled items, and the note says so.
-    Adjudicated labels settle what the labellers dispute, so agreement with them runs higher than
+    Adjudicated labels settle what the labellers dispute, so agreement with them may run higher than
     that of labellers with each other. To compare on one scale hold the grader against each
     labeller alone: ``agreement(verdicts, gold[gold["labeller"] == name])`` beside the ceiling.
 
