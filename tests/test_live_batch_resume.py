@@ -20,12 +20,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 import fake_rules as rules
 import live_study
 from fake_anthropic import KEY
-from live_study import AGENT, N_CELLS, Dated, graded, make_store, ok_cells, rows
+from live_study import AGENT, GRADER, N_CELLS, Dated, graded, make_store, ok_cells, rows
 
 import skillcomp as sc
 from skillcomp.errors import AgentError
 from skillcomp.live import retry
+from skillcomp.live.agents import AnthropicAgent
 from skillcomp.live.batches import BatchLimits
+from skillcomp.live.batchnotes import open_batches
 from skillcomp.live.batchservice import BatchService
 from skillcomp.live.graders import GraderWarning
 from skillcomp.live.loop import StoppedError
@@ -185,6 +187,85 @@ def test_a_budget_counts_what_other_batches_under_way_may_cost(store):
         assert server.log[SINGLE] == 0
         run(store, server, False, agent=other, budget_usd=2.5 * usd)
         assert server.log[SINGLE] == N_CELLS
+
+
+# Several graders
+
+BUDGET = 0.2505  # what the second grader's batch may cost, and one request of the first
+
+
+def two_graders(server):
+    asked = [
+        AnthropicAgent(GRADER, base_url=server.url, retry=live_study.FAST, max_tokens=most)
+        for most in (2000, 60_000)
+    ]
+    return [sc.ComprehensionGrader(one, name=name) for one, name in zip(asked, "AB", strict=True)]
+
+
+def grade_by_two(store, server, **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GraderWarning)
+        sc.grade(store, graders=two_graders(server), **{"batch": QUICK, "progress": False, **more})
+
+
+def leave_the_second(store, server):
+    """Let the first grader end its batch, and stop while the second one's is under way."""
+    real = BatchService.ended
+
+    async def ended(self, batch_id):
+        if "60000" not in self._agent.settings:
+            return await real(self, batch_id)
+        self._stop.ask("interrupted")
+        raise StoppedError("interrupted")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(BatchService, "ended", ended)
+        grade_by_two(store, server, budget_usd=BUDGET)
+    assert [purpose[:8] for purpose, _ in open_batches(store)] == ["grade:B#"]
+
+
+def by_grader(store):
+    return Counter(row["grader"] for row in rows(store, "verdicts"))
+
+
+@pytest.mark.parametrize("limits", [QUICK, False])
+def test_the_batches_of_all_graders_are_collected_before_anyone_is_asked(store, limits):
+    with Dated() as server:
+        run(store, server, False, repeats=1)
+        leave_the_second(store, server)
+        run(store, server, False)  # the first grader has new answers
+        grade_by_two(store, server, batch=limits, budget_usd=BUDGET)
+        assert not list(open_batches(store))
+        assert by_grader(store) == {"A": 2 * N_CELLS, "B": 2 * N_CELLS}
+        spent = sum(row["cost_usd"] for row in store.records("replies"))
+        assert 0 < spent <= BUDGET
+
+
+def test_a_budget_that_ends_at_one_grader_leaves_what_another_was_paid_for_graded(store):
+    with Dated() as server:
+        run(store, server, False, repeats=1)
+        leave_the_second(store, server)
+        run(store, server, False)
+        n_before = n_sent(server)
+        grade_by_two(store, server, budget_usd=0.002)
+        assert n_sent(server) == n_before and not list(open_batches(store))
+        assert by_grader(store) == {"A": N_CELLS, "B": N_CELLS}
+    stopped = {row["name"]: row["stopped"] for row in store.records("receipts")}
+    assert "budget_usd" in stopped["A"] and "budget_usd" in stopped["B"]
+
+
+def test_a_grader_that_fails_does_not_keep_anothers_batch_from_being_collected(store, tmp_path):
+    gold = tmp_path / "gold.jsonl"
+    with Dated() as server:
+        run(store, server, False, repeats=1)
+        leave_the_second(store, server)
+        gold.write_text(json.dumps({
+            "case_id": next(iter(rows(store, "attempts")))["case_id"], "id": "bad", "answer": "x",
+            "labels": {"names_practice": False, "no_verbatim_span": False},
+        }))  # fmt: skip
+        with pytest.raises(sc.errors.GraderError, match="'A'"):
+            grade_by_two(store, server, gold=gold, min_gold_agreement=1.0)
+    assert not list(open_batches(store))
 
 
 # A key of another workspace

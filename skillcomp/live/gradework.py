@@ -6,6 +6,7 @@ import logging
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +16,7 @@ from tqdm.auto import tqdm
 from skillcomp.errors import AgentError
 from skillcomp.io.store import RunStore
 from skillcomp.live.batches import Batches, BatchLimits, batch_agent, tell_of
-from skillcomp.live.batchnotes import open_batches, outstanding
+from skillcomp.live.batchnotes import open_batches
 from skillcomp.live.budget import PAID, Budget, batch_cost
 from skillcomp.live.gold import Agreement, GoldAnswer, agreement, passes
 from skillcomp.live.graders import Blind, Grader, GraderWarning, Grading, blind
@@ -70,7 +71,7 @@ class GradeWork:
         self.items = items
         self.store, self.grader, self.answers, self.options = store, grader, answers, options
         self.asks = getattr(grader, "agent", None) is not None  # a recording asks nobody
-        self.tally = Tally()
+        self.kept: defaultdict[str, list[Reply]] = defaultdict(list)
         self.stopped: str | None = None
         self.n_wanted = self.n_open = self.n_given_away = self.in_a_row = 0
         self.found: Agreement | None = None
@@ -78,31 +79,45 @@ class GradeWork:
         self.failures: Counter[str] = Counter()  # of requests in batches
         self.given_up: set[str] = set()
 
-    async def main(self, budget_usd: float | None, spent: float, stop: Stop) -> float:
-        """Grade gold, then the study; return what has been spent on gradings by now."""
-        self.stop, self.ledger = stop, Ledger(self.store)
-        mine = [self._purpose(table) for table in _TABLES]
-        under_way = outstanding(self.store, "grade", but=mine)
-        self.budget = Budget(budget_usd, spent=spent + under_way)
-        self.kept = self._kept()
-        study = _placed(self.items, self.options.seed)
-        self.n_wanted = self.n_open = len(study)
+    async def collect(self, budget: Budget, stop: Stop) -> None:
+        """Take in the batches that earlier calls left under way; nothing is asked."""
+        open_ = Counter(purpose for purpose, _ in open_batches(self.store))
+        tables = [table for table in _TABLES if open_[self._purpose(table)]]
+        if not tables or stop.reason:
+            return
+        async with self._at_work(budget, stop):
+            for table in tables:
+                if self.options.limits is None:
+                    tell_of(f"grader '{self.grader.name}'", open_[self._purpose(table)])
+                await self._batches(table).resume()
+
+    async def main(self, budget: Budget, stop: Stop) -> None:
+        """Grade gold, then the study."""
+        async with self._at_work(budget, stop):
+            self.kept = self._kept()
+            if self.answers:
+                await self._hold_against_gold()
+            if not stop.reason:
+                study = _placed(self.items, self.options.seed)
+                self.n_open = await self._all(study, "verdicts", f"verdicts of {self.grader.name}")
+
+    @asynccontextmanager
+    async def _at_work(self, budget: Budget, stop: Stop) -> AsyncIterator[None]:
+        """Open the ledger, and leave a receipt of what was done."""
+        self.budget, self.stop, self.ledger = budget, stop, Ledger(self.store)
+        self.tally = Tally()
+        self.n_wanted = self.n_open = len(self.items)
         receipt = self._begun()
         await self.ledger.write("receipts", [receipt])
         try:
-            await self._collect()
-            if self.answers and not stop.reason:
-                await self._hold_against_gold()
-            if not stop.reason:
-                self.n_open = await self._all(study, "verdicts", f"verdicts of {self.grader.name}")
+            yield
         finally:
-            self.stopped = stop.reason or self.budget.exhausted
+            self.stopped = stop.reason or (self.budget.exhausted if self.n_open else None)
             await self.ledger.close()
             gold = self.found.fields() if self.found else {}
             last = ended(receipt, self.tally, n_open=self.n_open, stopped=self.stopped, gold=gold)
             await self.ledger.write("receipts", [last])
             await self.grader.aclose()
-        return self.budget.spent - under_way
 
     def _begun(self) -> Receipt:
         agent = getattr(self.grader, "agent", None)
@@ -172,6 +187,8 @@ class GradeWork:
         """Grade what is open of some items; return how many are still open then."""
         done = self._done(table)
         pending = [i for i in items if not _names(i) <= done[i.attempt.attempt_id]]
+        # what is paid for first: the budget may end at any other
+        pending.sort(key=lambda item: item.attempt.attempt_id not in self.kept)
         bar = tqdm(
             total=len(items),
             initial=len(items) - len(pending),
@@ -263,15 +280,6 @@ class GradeWork:
 
     def _purpose(self, table: str) -> str:
         return f"grade:{self.grader.name}#{self.grader.version}/{self.options.round}/{table}"
-
-    async def _collect(self) -> None:
-        """Collect what earlier calls have sent, before anything is asked."""
-        open_ = Counter(purpose for purpose, _ in open_batches(self.store))
-        for table in _TABLES:
-            if n := open_[self._purpose(table)]:
-                if self.options.limits is None:
-                    tell_of(f"grader '{self.grader.name}'", n)
-                await self._batches(table).resume()
 
     def _batches(self, table: str) -> Batches:
         limits = self.options.limits or BatchLimits()

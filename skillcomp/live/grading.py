@@ -11,14 +11,15 @@ from typing import Any, cast
 
 import pandas as pd
 
-from skillcomp.errors import GraderError, StudyError
+from skillcomp.errors import AgentError, GraderError, StudyError
 from skillcomp.io.store import RunStore
 from skillcomp.live.batches import BatchLimits, batch_agent
-from skillcomp.live.budget import charged
+from skillcomp.live.batchnotes import outstanding
+from skillcomp.live.budget import Budget, charged
 from skillcomp.live.gold import PREFIX, GoldAnswer, check_least, gold_answers
 from skillcomp.live.graders import Grader, GraderWarning, family_warning
 from skillcomp.live.gradework import GradeOptions, GradeWork, Item
-from skillcomp.live.loop import run_sync
+from skillcomp.live.loop import Stop, run_sync
 from skillcomp.live.pins import pin_graders, require_unedited
 from skillcomp.live.status import status
 from skillcomp.records import Suite
@@ -117,12 +118,19 @@ def grade(
     options = GradeOptions(round, min_gold_agreement, seed, concurrency, limits, progress)
     with store.writer():
         pin_graders(store, graders, round)
-        spent = _spent(store)
-        for grader in graders:
-            one = GradeWork(store, grader, _gradable(store), answers, options)
-            spent = run_sync(partial(one.main, budget_usd, spent))
+        items = _gradable(store)
+        works = [GradeWork(store, grader, items, answers, options) for grader in graders]
+        budget = Budget(budget_usd, spent=_spent(store))
+        if why := run_sync(partial(_collect, works, budget)):
+            warnings.warn(f"nothing was graded ({why}).", GraderWarning, stacklevel=2)
+            return status(store)
+        budget.spent += outstanding(store, "grade")  # batches of other graders and rounds
+        for one in works:
+            # with nothing left to spend, what is paid for still becomes verdicts
+            budget = _after(budget)
+            run_sync(partial(one.main, budget))
             one.warn()
-            if one.stopped:
+            if one.stopped and one.stopped != budget.exhausted:
                 break
     return status(store)
 
@@ -160,6 +168,26 @@ def regrade(store: RunStore, grader: Grader, **options: Any) -> pd.DataFrame:
     whole = all(rounds[last][name] >= len(one.case.checks) for name, one in wanted.items())
     unfinished = last > 1 and not whole
     return grade(store, graders=[grader], round=last if unfinished else last + 1, **options)
+
+
+async def _collect(works: Sequence[GradeWork], budget: Budget, stop: Stop) -> str | None:
+    """Take in every batch under way before anyone is asked; return why that was broken off."""
+    errors = []
+    for one in works:
+        try:
+            await one.collect(budget, stop)
+        except AgentError as error:  # the next grader's are with the service all the same
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    return stop.reason
+
+
+def _after(budget: Budget) -> Budget:
+    """Return the same budget for another event loop."""
+    more = Budget(budget.limit, spent=budget.spent)
+    more.exhausted = budget.exhausted
+    return more
 
 
 def _gradable(store: RunStore) -> dict[str, Item]:
