@@ -311,23 +311,80 @@ def test_a_batch_that_the_service_no_longer_keeps_is_sent_again(store, caplog):
     assert "batch msgbatch_9999" in caplog.text and "they are sent again" in caplog.text
 
 
+class Archived(Dated):
+    """Deletes the results of some batches at once, or of all where `gone` is None."""
+
+    gone = None
+
+    def _shown(self, batch):
+        shown = super()._shown(batch)
+        if batch["left"] <= 0 and (self.gone is None or batch["id"] in self.gone):
+            shown |= {"results_url": None, "archived_at": shown["created_at"]}
+        return shown
+
+
 def test_results_that_are_archived_are_sent_for_again(store, caplog):
-    class Archived(Dated):
-        gone = ()
-
-        def _shown(self, batch):
-            shown = super()._shown(batch)
-            if batch["id"] in self.gone:
-                shown |= {"results_url": None, "archived_at": shown["created_at"]}
-            return shown
-
     with Archived() as server:
+        server.gone = ()
         leave(run, store, server)
         server.gone = ("msgbatch_0001",)
         run(store, server)
         assert n_sent(server) == 2 * N_CELLS
     assert complete(store)
     assert "the service has deleted its results; they are sent again" in caplog.text
+
+
+def usd_sent(store):
+    return sum(row["usd"] for row in store.records("batches") if row["event"] == "intent")
+
+
+@pytest.mark.parametrize("limits", [QUICK, BatchLimits(first_wait=0.005, resend=True)])
+def test_results_that_are_deleted_at_once_are_paid_for_once_a_start(store, limits):
+    with Archived() as server:
+        with pytest.raises(AgentError, match="deleted its results before they could be read"):
+            run(store, server, limits)
+        assert n_sent(server) == N_CELLS
+        budget = 1.5 * usd_sent(store)
+        with pytest.raises(AgentError, match="may have been paid for"):
+            run(store, server, limits, budget_usd=budget)
+        assert N_CELLS < n_sent(server) < 2 * N_CELLS and usd_sent(store) <= budget
+        n_before = n_sent(server)
+        for _ in range(2):
+            with pytest.warns(StudyWarning, match="32 of 32 cells .*budget_usd"):
+                run(store, server, limits, budget_usd=budget)
+        assert n_sent(server) == n_before
+        server.gone = ()
+        run(store, server, limits)
+    assert complete(store)
+
+
+def test_gradings_that_are_deleted_at_once_are_paid_for_once_a_start(store):
+    with Archived() as server:
+        run(store, server, False)
+        with pytest.raises(AgentError, match="may have been paid for"):
+            grade(store, server)
+        budget = 1.5 * usd_sent(store)
+        with pytest.raises(AgentError, match="may have been paid for"):
+            grade(store, server, budget_usd=budget)
+        assert N_CELLS < n_sent(server) < 2 * N_CELLS and usd_sent(store) <= budget
+
+
+def test_gradings_in_batches_that_cannot_be_read_count_at_every_later_start(store):
+    class Spoilt(Dated):
+        def message(self, body, **kw):
+            return {**super().message(body, **kw), "content": [{"type": "text"}]}
+
+    with Dated() as server:
+        run(store, server, False)
+    with Spoilt() as server:
+        found = []
+        for _ in range(3):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", GraderWarning)
+                grade(store, server, budget_usd=0.02)
+            found.append(n_sent(server))
+    assert found[0] > 0 and len(set(found)) == 1
+    assert all(row["cost_upper_usd"] > 0 for row in store.records("replies"))
 
 
 @pytest.mark.parametrize("first", [True, False])

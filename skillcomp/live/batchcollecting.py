@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
@@ -11,9 +12,10 @@ from typing import Any
 
 from anthropic.types.messages import MessageBatch, MessageBatchIndividualResponse
 
+from skillcomp.errors import AgentError
 from skillcomp.live.batchnotes import Notes, Sent
 from skillcomp.live.batchservice import BatchAgent, BatchLimits, BatchService, MissingBatchError
-from skillcomp.live.budget import Budget
+from skillcomp.live.budget import Budget, at_most
 from skillcomp.live.loop import StoppedError
 from skillcomp.live.reply import Reply, redact
 from skillcomp.live.retry import UnreadableReplyError, told
@@ -60,15 +62,24 @@ class Collector:
         self._book, self._booked = book, set(booked)
         self._budget, self._limits = budget, limits
 
-    async def all(self, sent: list[Sent]) -> None:
-        """Collect all, then raise the first error; a batch stays open until it is collected."""
-        await _all_of(self._collect(one) for one in sent)
+    async def all(self, sent: list[Sent], *, earlier: bool = False) -> None:
+        """Collect all, then raise the first error; a batch stays open until it is collected.
 
-    async def _collect(self, sent: Sent) -> None:
+        Parameters
+        ----------
+        sent : list of Sent
+            What to wait for.
+        earlier : bool, default False
+            Sent by an earlier call. Only then a batch whose results are gone is given up, so that
+            its requests are sent again: one of this call would be gone as soon the next time.
+        """
+        await _all_of(self._collect(one, earlier) for one in sent)
+
+    async def _collect(self, sent: Sent, earlier: bool) -> None:
         try:
             batch = await self._service.ended(sent.batch_id or "")
             if batch.archived_at or (batch.results_url is None and _is_old(sent)):
-                await self._give_up(sent, "the service has deleted its results")
+                await self._give_up(sent, "the service has deleted its results", earlier)
                 return
             await self._service.call(
                 lambda: self._take_in(batch, sent), f"results of {sent} cannot be read"
@@ -77,15 +88,26 @@ class Collector:
         except StoppedError:
             pass  # it stays with the service
         except MissingBatchError:
-            if not (self._limits.resend or _is_old(sent)):
+            if not (earlier and (self._limits.resend or _is_old(sent))):
                 raise self._service.other_workspace(sent, "the service does not know it") from None
-            await self._give_up(sent, "the service does not know it any more")
+            await self._give_up(sent, "the service does not know it any more", earlier)
         finally:
             await self.free(sent)
 
-    async def _give_up(self, sent: Sent, why: str) -> None:
+    async def _give_up(self, sent: Sent, why: str, earlier: bool) -> None:
+        if not earlier:
+            raise AgentError(
+                f"agent '{self._agent.name}': {sent}: {why} before they could be read; they may "
+                "have been paid for. The same call sends its requests again."
+            )
         _log.warning("%s: %s; they are sent again", sent, why)
-        await self._notes.add(sent, "dropped", batch_id=sent.batch_id, why=why)
+        usd = sent.each * len(sent.aside)
+        more = {} if math.isnan(usd) else {"usd": usd}
+        await self._notes.add(sent, "dropped", batch_id=sent.batch_id, why=why, **more)
+        for taken in sent.aside.values():  # it may have been paid for
+            lost = self._failed(why, "").model_copy(update={"cost_usd": taken}) if taken else None
+            await self._budget.settle(taken, lost)
+        sent.aside.clear()
 
     async def _take_in(self, batch: MessageBatch, sent: Sent) -> None:
         waiting: list[tuple[str, Reply]] = []
@@ -99,20 +121,21 @@ class Collector:
                     continue
                 waiting.append((key, self._reply(row, request_id)))
                 if len(waiting) >= _WRITTEN_AT_ONCE:
-                    await _all_of(self._one(*one, sent.aside) for one in waiting)
+                    await _all_of(self._one(*one, sent) for one in waiting)
                     waiting = []
         if n_seen < size(batch):
-            await _all_of(self._one(*one, sent.aside) for one in waiting)
+            await _all_of(self._one(*one, sent) for one in waiting)
             raise UnreadableReplyError(f"{n_seen} of {size(batch)} results came")
         for name, key in missing.items():
             if (request_id := f"{batch.id}/{name}") not in self._booked:
                 waiting.append((key, self._failed("not among the results", request_id)))
-        await _all_of(self._one(*one, sent.aside) for one in waiting)
+        await _all_of(self._one(*one, sent) for one in waiting)
 
-    async def _one(self, key: str, reply: Reply, aside: dict[str, float]) -> None:
+    async def _one(self, key: str, reply: Reply, sent: Sent) -> None:
+        reply = at_most(reply, lambda: sent.each)
         await self._book(key, reply)
         self._booked.add(reply.request_id or "")
-        await self._budget.settle(aside.pop(key), reply)
+        await self._budget.settle(sent.aside.pop(key), reply)
 
     def _reply(self, row: MessageBatchIndividualResponse, request_id: str) -> Reply:
         try:

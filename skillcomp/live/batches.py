@@ -226,7 +226,7 @@ class Batches:
         """
         open_ = self._notes.open()
         for sent in open_:
-            each = 0.0 if math.isnan(sent.usd) else sent.usd / len(sent.keys)
+            each = 0.0 if math.isnan(sent.each) else sent.each
             sent.aside = {key: self._budget.hold(each) for key in sent.keys}
         ready = []
         for sent in open_:
@@ -236,7 +236,7 @@ class Batches:
             except StoppedError:
                 break
             ready.append(sent)
-        await self._collector.all(ready)
+        await self._collector.all(ready, earlier=True)
         return len(open_)
 
     async def _found_again(self, sent: Sent) -> bool:

@@ -82,6 +82,11 @@ class Sent:
     aside: dict[str, float] = field(default_factory=dict)
 
     @property
+    def each(self) -> float:
+        """What one of its requests can cost at most, on average; NaN when not known."""
+        return self.usd / len(self.keys)
+
+    @property
     def names(self) -> dict[str, str]:
         """The keys by custom_id."""
         return {custom_id(self.nonce, key): key for key in self.keys}
@@ -133,16 +138,22 @@ class Notes:
 
 def open_batches(store: RunStore) -> Iterator[tuple[str, Sent]]:
     """Yield purpose and batch for each that was begun and is neither collected nor given up."""
+    yield from _read(store)[0].values()
+
+
+def _read(store: RunStore) -> tuple[dict[str, tuple[str, Sent]], list[tuple[str, float]]]:
+    """Return what is open by nonce, and purpose and dollars of what was given up with its cost."""
     found: dict[str, tuple[str, Sent]] = {}
+    lost = []
     for row in store.records("batches"):
         nonce = row["nonce"]
         if row["event"] == "intent":
             found[nonce] = (row["purpose"], _sent(row))
         elif row["event"] == "created" and nonce in found:
             found[nonce][1].batch_id = row["batch_id"]
-        elif row["event"] in _OVER:
-            found.pop(nonce, None)
-    yield from found.values()
+        elif row["event"] in _OVER and (over := found.pop(nonce, None)) and "usd" in row:
+            lost.append((over[0], row["usd"]))
+    return found, lost
 
 
 def _sent(row: Mapping[str, Any]) -> Sent:
@@ -155,7 +166,7 @@ def _sent(row: Mapping[str, Any]) -> Sent:
 
 
 def outstanding(store: RunStore, stage: str, but: Collection[str] = ()) -> float:
-    """Return the dollars that batches under way can cost at most.
+    """Return the dollars that batches without results can have cost or may cost at most.
 
     Parameters
     ----------
@@ -164,19 +175,18 @@ def outstanding(store: RunStore, stage: str, but: Collection[str] = ()) -> float
     stage : str
         ``run`` or ``grade``.
     but : collection of str, optional
-        Purposes that are left out.
+        Purposes whose batches under way are left out.
 
     Returns
     -------
     float
-        Batches of unknown cost are not in it.
+        Of batches under way, and of those that were given up since the service has lost what it
+        may have been paid for. Batches of unknown cost are not in it.
     """
-    wanted = (
-        sent.usd
-        for purpose, sent in open_batches(store)
-        if purpose.startswith(f"{stage}:") and purpose not in but
-    )
-    return math.fsum(usd for usd in wanted if not math.isnan(usd))
+    found, lost = _read(store)
+    wanted = [(purpose, sent.usd) for purpose, sent in found.values() if purpose not in but]
+    each = (usd for purpose, usd in wanted + lost if purpose.startswith(f"{stage}:"))
+    return math.fsum(usd for usd in each if not math.isnan(usd))
 
 
 def under_way(store: RunStore, stage: str) -> dict[str, str]:

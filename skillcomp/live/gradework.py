@@ -79,6 +79,11 @@ class GradeWork:
         self.failures: Counter[str] = Counter()  # of requests in batches
         self.given_up: set[str] = set()
 
+    @property
+    def purposes(self) -> list[str]:
+        """What its batches are noted under."""
+        return [self._purpose(table) for table in _TABLES]
+
     async def collect(self, budget: Budget, stop: Stop) -> None:
         """Take in the batches that earlier calls left under way; nothing is asked."""
         open_ = Counter(purpose for purpose, _ in open_batches(self.store))

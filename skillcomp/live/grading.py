@@ -120,11 +120,11 @@ def grade(
         pin_graders(store, graders, round)
         items = _gradable(store)
         works = [GradeWork(store, grader, items, answers, options) for grader in graders]
-        budget = Budget(budget_usd, spent=_spent(store))
+        mine = [name for one in works for name in one.purposes]
+        budget = Budget(budget_usd, spent=_spent(store) + outstanding(store, "grade", but=mine))
         if why := run_sync(partial(_collect, works, budget)):
             warnings.warn(f"nothing was graded ({why}).", GraderWarning, stacklevel=2)
             return status(store)
-        budget.spent += outstanding(store, "grade")  # batches of other graders and rounds
         for one in works:
             # with nothing left to spend, what is paid for still becomes verdicts
             budget = _after(budget)
