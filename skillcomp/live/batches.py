@@ -21,7 +21,7 @@ from anthropic.types.messages import MessageBatch
 from skillcomp.errors import AgentError
 from skillcomp.io.store import RunStore
 from skillcomp.live.batchcollecting import Book, Collector, size
-from skillcomp.live.batchnotes import Before, Notes, Sent, custom_id
+from skillcomp.live.batchnotes import Notes, Sent, custom_id
 from skillcomp.live.batchservice import (
     BatchAgent,
     BatchLimits,
@@ -262,7 +262,7 @@ class Batches:
             if await self._service.holds(batch.id, names):
                 return batch.id
         for batch in reversed(like):
-            if batch.processing_status != "ended" and _within(batch, sent.before):
+            if batch.processing_status != "ended" and _within(batch, sent):
                 _log.warning("%s may be %s; waiting for its end", batch.id, sent)
                 await self._service.ended(batch.id)
                 if await self._service.holds(batch.id, names):
@@ -291,11 +291,13 @@ def _surely_refused(error: Exception) -> bool:
     return isinstance(error, TypeError)  # no credentials: the client did not send it
 
 
-def _within(batch: MessageBatch, before: Before | None) -> bool:
+def _within(batch: MessageBatch, sent: Sent) -> bool:
     """Return whether a batch can have been sent right after a look at the list."""
-    if before is None or before.at is None:
+    if sent.before is None:  # an earlier release noted no more than this machine's clock
+        return abs(batch.created_at - sent.at) <= _CLOCKS
+    if sent.before.at is None:
         return True
-    return before.at - _SLACK <= batch.created_at <= before.at + _SENDING
+    return sent.before.at - _SLACK <= batch.created_at <= sent.before.at + _SENDING
 
 
 def _empty_before(sent: Sent, listed: list[MessageBatch]) -> bool:
