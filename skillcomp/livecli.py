@@ -198,8 +198,11 @@ def _show(table: pd.DataFrame, *, exits: bool = True) -> None:
         typer.echo(shown.to_string(index=False, float_format="{:.4f}".format))
     else:
         typer.echo("nothing has been asked yet")
-    for note in table["note"].dropna().unique():
-        typer.echo(f"under way: {note}")
+    noted = table.dropna(subset="note")
+    # an agent has a row for each condition, and the note is the same in all
+    noted = noted[noted["stage"].ne("run") | ~noted.duplicated(["stage", "name"])]
+    for stage, name, number, note in noted[["stage", "name", "round", "note"]].to_numpy():
+        typer.echo(f"under way: {name if stage == 'run' else f'{name}, round {number}'}: {note}")
     n_open = int(table["n_open"].sum())
     if exits and n_open:
         raise typer.Exit(1)

@@ -268,6 +268,16 @@ def test_a_grader_that_fails_does_not_keep_anothers_batch_from_being_collected(s
     assert not list(open_batches(store))
 
 
+def test_what_is_under_way_is_noted_for_its_own_grader_version_and_round(store):
+    with Dated() as server:
+        run(store, server, False)
+        grade(store, server, False)
+        leave(grade, store, server, round=2)
+    table = status(store)
+    notes = table[table["stage"].eq("grade")].set_index("round")["note"]
+    assert notes.isna().tolist() == [True, False] and notes[2] == "1 batch with 32 requests"
+
+
 # A key of another workspace
 
 
@@ -467,6 +477,16 @@ def test_a_batch_of_others_is_not_waited_for(store):
         run(store, server)
         looks = [FOREIGN - batch["left"] for batch in server.batches.values()]
         assert looks[0] == looks[2] == 0 and len(looks) == 3
+    assert complete(store)
+
+
+@pytest.mark.parametrize(("days", "n_looks"), [(3, 0), (-3, 0), (0, 1)])
+def test_an_intent_of_an_earlier_release_waits_for_batches_of_its_day_only(store, days, n_looks):
+    with Dated() as server:
+        add_foreign(server, n=1, age=timedelta(days=days), left=1)
+        begun(store)  # by this machine's clock, and with nothing of the list before it
+        run(store, server)
+        assert (server.batches["msgbatch_0001"]["left"] < 1) == n_looks
     assert complete(store)
 
 

@@ -95,6 +95,23 @@ def test_batches_can_be_asked_for(tmp_path, monkeypatch, capfd):
         assert server.log["POST /v1/messages 200"] == 0 and len(server.batches) == 3
 
 
+def test_whose_batches_are_under_way_is_told(tmp_path, monkeypatch, capfd):
+    with FakeAnthropic() as server:
+        file = study(tmp_path, server.url)
+        assert call(monkeypatch, capfd, "run", file, "--quiet")[0] == 0
+        assert call(monkeypatch, capfd, "grade", file, "--quiet")[0] == 0
+    store = RunStore(tmp_path / "runs" / "one")
+    (version,) = {row["grader_version"] for row in rows(store, "verdicts")}
+    note = {"event": "intent", "at": datetime.now(UTC).isoformat(), "keys": ["k"]}
+    purposes = (f"run:{AGENT}", f"grade:g#{version}/1/verdicts")
+    store.append("batches", [note | {"nonce": name, "purpose": name} for name in purposes])
+    _, out, _ = call(monkeypatch, capfd, "status", store.path)
+    assert [line for line in out.splitlines() if line.startswith("under way")] == [
+        f"under way: {AGENT}: 1 batch with 1 request",
+        "under way: g, round 1: 1 batch with 1 request",
+    ]
+
+
 def test_a_batch_that_the_service_does_not_know_is_sent_again_on_demand(
     tmp_path, monkeypatch, capfd
 ):

@@ -190,15 +190,30 @@ def outstanding(store: RunStore, stage: str, but: Collection[str] = ()) -> float
 
 
 def under_way(store: RunStore, stage: str) -> dict[str, str]:
-    """Return by agent or grader how many batches have been begun and are not collected."""
+    """Return how many batches have been begun and are not collected.
+
+    Parameters
+    ----------
+    store : RunStore
+        The study.
+    stage : str
+        ``run`` or ``grade``.
+
+    Returns
+    -------
+    dict of str to str
+        By agent, or by ``GRADER#VERSION/ROUND``.
+    """
     count: defaultdict[str, list[int]] = defaultdict(list)
     for purpose, sent in open_batches(store):
         what, _, name = purpose.partition(":")
         if what == stage:
-            count[name.rsplit("#", 1)[0]].append(len(sent.keys))
+            whose = name.rsplit("/", 1)[0] if stage == "grade" else name  # without the table
+            count[whose].append(len(sent.keys))
     return {name: _counted(sizes) for name, sizes in count.items()}
 
 
 def _counted(sizes: Sequence[int]) -> str:
-    n = len(sizes)
-    return f"{n} {'batch' if n == 1 else 'batches'} with {sum(sizes)} requests"
+    n, n_requests = len(sizes), sum(sizes)
+    batches = f"{n} {'batch' if n == 1 else 'batches'}"
+    return f"{batches} with {n_requests} request{'s' if n_requests != 1 else ''}"

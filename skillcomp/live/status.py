@@ -164,7 +164,7 @@ def _grades(store: RunStore) -> Iterable[dict[str, Any]]:
             "cost_usd": spent.get(key, float("nan")),
             "models": ", ".join(sorted(models[key])) or None,
             "gold_agreement": ((live or {}).get("gold") or {}).get("agreement"),
-            "note": batches.get(key[0]),
+            "note": batches.get(f"{key[0]}#{key[1]}/{key[2]}"),
         }
 
 
