@@ -126,13 +126,6 @@ class Reply(Record):
                     fields["cost_note"] = f"a cost of {value} USD is reported, which cannot be"
         return fields
 
-    def attempt_fields(self) -> dict[str, Any]:
-        """Return the fields that an `Attempt` keeps, under its names."""
-        fields = self.model_dump(
-            exclude={"model", "cost_note", "cost_upper_usd", "n_tries", "fatal"}
-        )
-        return {**fields, "agent_model": self.model}
-
 
 @runtime_checkable
 class Agent(Protocol):
