@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import skillcomp as sc
+
+# a shell starts its background jobs with Ctrl-C ignored; the tests send it to themselves
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parent.parent
 
