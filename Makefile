@@ -7,7 +7,7 @@ DATA   ?= data/pilot
 OUT    ?= report
 
 .DEFAULT_GOAL := help
-.PHONY: help lab report test check notebooks bench validate clean
+.PHONY: help lab report test check notebooks bench validate fuzz clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,8 +49,11 @@ notebooks: $(VENV)/.run-ready  ## run every notebook from top to bottom and writ
 bench: $(VENV)/.dev-ready  ## time skillcomp against its peers in the same run
 	$(BIN)/python -m benchmarks
 
-validate: $(VENV)/.run-ready  ## coverage and error rates of every interval (QUICK=1: one minute)
+validate: $(VENV)/.run-ready  ## coverage and error rates of every interval (QUICK=1: minutes)
 	$(BIN)/python -m benchmarks.validity $(if $(QUICK),--quick,)
+
+fuzz: $(VENV)/.dev-ready  ## long runs of the fuzzers that `make test` runs for a minute
+	SKILLCOMP_FUZZ=long $(BIN)/python -m pytest -q tests/fuzz
 
 clean:  ## remove what the targets made
 	rm -rf $(VENV) $(OUT) build *.egg-info

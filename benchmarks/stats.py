@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from skillcomp import deltas, frames, simulate
-from skillcomp.stats import cr2, paired_delta, paired_delta_many
+from skillcomp.stats import DELTAS, bounded_mean, bounded_mean_many, cr2
 
 R = TypeVar("R")
 N_SKILLS, CASES_PER_SKILL, N_REPEATS, N_CHECKS = 100, 100, 5, 10
@@ -213,7 +213,8 @@ def many_studies(n_studies: int = N_STUDIES) -> list[Line]:
         def at_once(
             drawn: simulate.Counts = drawn, k: int = attempts, groups: Any = clusters
         ) -> NDArray[np.float64]:
-            many = paired_delta_many(drawn.skill, k, drawn.baseline, k, groups)
+            differences = (drawn.skill - drawn.baseline) / k
+            many = bounded_mean_many(differences, groups, quantity=DELTAS, null=0.0)
             return np.column_stack([many.estimate, many.low, many.high, many.p_value])
 
         def loop(
@@ -222,7 +223,8 @@ def many_studies(n_studies: int = N_STUDIES) -> list[Line]:
             groups: Any = clusters,
             tenth: range = tenth,
         ) -> NDArray[np.float64]:
-            found = (paired_delta(drawn.skill[i], k, drawn.baseline[i], k, groups) for i in tenth)
+            rows = ((drawn.skill[tenth] - drawn.baseline[tenth]) / k).astype(float)
+            found = (bounded_mean(row, groups, quantity=DELTAS, null=0.0) for row in rows)
             return np.array([(one.estimate, one.low, one.high, one.p_value) for one in found])
 
         seconds, one_by_one = timed(loop)

@@ -5,94 +5,72 @@ Pairs are formed on the case; repeats are averaged inside it; attempts are never
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal, get_args
 
-import numpy as np
 import pandas as pd
 
-from skillcomp.columns import Columns
-from skillcomp.contracts import check
 from skillcomp.errors import FrameError, suggest
-from skillcomp.estimates import (
+from skillcomp.frames.casetable import (
+    Cluster,
+    Pairing,
+    Value,
+    case_table,
+    check_cluster,
+    clusters_of,
+    delta_rows,
+)
+from skillcomp.frames.contract import CASE, check
+from skillcomp.frames.estimates import (
     estimates,
     groups,
     listed,
+    ordered,
+    refuse_pooling,
     require_columns,
-    require_one_agent,
-    require_one_grader,
     row,
 )
-from skillcomp.pairing import Cluster, Pairing, Value, check_cluster, one_delta
-from skillcomp.records import CONDITIONS, DIMENSIONS
-from skillcomp.stats.clusters import cr2_mean, wilson_effective
+from skillcomp.records import DIMENSIONS
+from skillcomp.stats.bounded import RATES, SHARES, bounded_means
+from skillcomp.stats.clusters import cr2_mean, log_ratio
 from skillcomp.stats.multiplicity import holm
 from skillcomp.stats.passk import pooled_pass_at_k, pooled_pass_hat_k
-from skillcomp.stats.results import Interval, undefined
-from skillcomp.twins import twin_clusters
 
-__all__ = ["by_dimension", "case_table", "paired", "pass_at_k", "pass_hat_k", "rates"]
+Amount = Literal["cost_usd", "seconds", "input_tokens", "output_tokens", "n_words", "n_commands"]
+AMOUNTS = get_args(Amount)
 
-_KEYS = ["skill", "case_id", "cluster"]
+__all__ = ["by_dimension", "paired", "pass_at_k", "pass_hat_k", "rates"]
 
 
-def case_table(outcomes: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFrame:
-    """Return what each case contributes, one row per ``by``, case and condition.
-
-    Parameters
-    ----------
-    outcomes : pandas.DataFrame
-        A checked outcomes frame.
-    by : sequence of str
-        Further columns that keep rows apart.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``by``, skill, case_id, cluster (the case, or a number of the pair where two cases
-        contrast), condition, n (attempts with an outcome), n_passed, share (mean share of checks
-        passed over the attempts that have one; NaN without).
-    """
-    alone = outcomes["contrast_of"].isna().all()
-    cluster = outcomes["case_id"] if alone else twin_clusters(outcomes)
-    names = list(dict.fromkeys([*by, *_KEYS, "condition"]))
-    keyed = outcomes.assign(cluster=cluster)[names].reset_index(drop=True)
-    code, first = Columns(keyed).groups(names)
-    passed, share = outcomes["passed"], outcomes["share_passed"].to_numpy(dtype=np.float64)
-    known = passed.notna().to_numpy()
-    shared = ~np.isnan(share)
-    n_shares = np.bincount(code, weights=shared)
-    sums = np.bincount(code, weights=np.where(shared, share, 0.0))
-    table = keyed.take(first).reset_index(drop=True)
-    return table.assign(
-        n=np.bincount(code, weights=known).astype(np.int64),
-        n_passed=np.bincount(code, weights=passed.to_numpy(dtype=bool, na_value=False)),
-        share=np.divide(sums, n_shares, out=np.full(len(sums), np.nan), where=n_shares > 0),
-    )
+def __dir__() -> list[str]:
+    return __all__
 
 
 def paired(
     outcomes: pd.DataFrame,
     *,
     by: Sequence[str] = (),
-    value: Value = "passed",
+    value: Value | Amount = "passed",
     reference: str = "baseline",
     cluster: Cluster = "case",
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Say how much more often the same cases pass when the skill is loaded.
+    """Say how much more often the same cases pass when the skill is loaded, or what it costs.
 
-    Pairs on the case, averages repeats inside a case (arms may have unequal numbers of them) and
+    Pairs on the case, averages repeats inside a case (there may be unequal numbers of them) and
     gives each case one vote. For the levels themselves use :func:`rates`.
 
     Parameters
     ----------
     outcomes : pandas.DataFrame
         An outcomes frame. Reads skill, case_id, condition, contrast_of, passed or share_passed.
+        For an amount an attempts frame.
     by : sequence of str
         Columns that keep rows apart, such as ``["skill"]`` or ``["grader", "skill"]``.
-    value : {"passed", "share_passed"}, default "passed"
-        Whole attempts passed, or the share of checks passed.
+    value : {"passed", "share_passed"} or an amount, default "passed"
+        Whole attempts passed, or the share of checks passed; of an attempts frame ``cost_usd``,
+        ``seconds``, ``input_tokens``, ``output_tokens``, ``n_words`` or ``n_commands``.
     reference : str, default "baseline"
         The condition that every other one is compared with.
     cluster : {"case", "skill"}, default "case"
@@ -109,7 +87,9 @@ def paired(
         estimates columns (measure ``delta_passed`` or ``delta_share_passed``, estimate in rate
         units from -1 to 1, ci_low, ci_high, ci_level, n = pairs of cases, n_clusters, p_value by
         inverting the same interval, method, note) and reference, rate, reference_rate (means over
-        the paired cases), n_dropped (cases without a partner). The note says which rule fired.
+        the paired cases), n_dropped (cases without a partner), n_missing and n_missing_reference
+        (attempts without an outcome at cases asked under both conditions), worst_low and worst_high
+        (see Notes).
 
     Raises
     ------
@@ -124,12 +104,28 @@ def paired(
 
     Notes
     -----
-    ``passed``: the switching rule of :func:`skillcomp.stats.switching.paired_delta`.
-    ``share_passed``: mean difference with CR2 standard error and Satterthwaite degrees of freedom;
-    when all differences are equal it has no spread to measure, and the score interval of the
-    passed counts is printed instead, with a note. The two members of a contrast pair share a
-    prompt and form one cluster. Attempts without an outcome (a failed grader) are left out of the
-    mean of their case; a case without any outcome in an arm is dropped and counted.
+    The interval of a bounded mean (:func:`skillcomp.stats.bounded.bounded_mean`) of the case
+    differences, for attempts passed and for shares alike: no method is chosen by the data, and
+    copying every attempt changes nothing. The two members of a contrast pair share a prompt and
+    form one cluster. Attempts without an outcome (a failed grader) are left out of the mean of
+    their case; a case without any outcome under a condition is dropped and counted. ``se`` and
+    ``df`` (CR2) serve to combine results; where they are NaN there is no spread, and results
+    combine by their limits.
+
+    An attempt is missing when its row has no outcome, or when it has no row although other cases
+    of the skill have that repeat under the condition; a case without any row under a condition was
+    not asked there. Averages over what is left are right only if what is missing is like it.
+    ``worst_low`` and ``worst_high`` assume nothing: they are the delta if every missing attempt of
+    the condition had failed and of the reference passed, and the reverse, over all cases asked
+    under both. They bound the delta that the complete study would have shown; its sampling error
+    comes on top. Where the shares of missing attempts differ by five points or more the note
+    warns.
+
+    Amounts have no bound and do not go through that interval. They have two rows: measure
+    ``delta_<amount>``, the mean difference of the case means with a t interval (CR2,
+    :func:`skillcomp.stats.clusters.cr2_mean`), and ``ratio_<amount>``, the geometric mean of the
+    case ratios (:func:`skillcomp.stats.clusters.log_ratio`; cases with an amount of 0 are left
+    out). Attempts that are not ``ok`` are left out.
 
     Examples
     --------
@@ -143,21 +139,78 @@ def paired(
     ('skill', 0.667, 12)
     """
     names = listed(by)
+    if value in AMOUNTS:
+        return _paired_amounts(outcomes, names, value, reference, cluster, ci_level)
     given = _prepared(outcomes, names, value, "deltas.paired")
+    _require_reference(given, reference)
+    cases = Pairing(case_table(given, by=names), names, reference)
+    compared = [
+        (number, condition)
+        for number in range(len(cases.groups))
+        for condition in ordered(cases.conditions(number), reference)
+    ]
+    rated: Value = "passed" if value == "passed" else "share_passed"
+    found = delta_rows([cases.pairs(*one) for one in compared], rated, cluster, ci_level)
+    rows = [
+        one | cases.groups[number] | {"condition": condition, "reference": reference}
+        for one, (number, condition) in zip(found, compared, strict=True)
+    ]
+    extra = ["reference", "rate", "reference_rate", "n_dropped"]
+    extra += ["n_missing", "n_missing_reference", "worst_low", "worst_high"]
+    return estimates(rows, by=[*names, "condition"], extra=extra)
+
+
+def _require_reference(given: pd.DataFrame, reference: str) -> None:
     found = list(given["condition"].unique())
     if len(given) and reference not in found:
         raise FrameError(
             f"reference: there is no condition '{reference}'; there: {', '.join(found)}."
             + suggest(reference, found)
         )
-    cases = Pairing(case_table(given, by=names), names, reference)
-    rows = [
-        one_delta(cases.pairs(number, condition), value, cluster, ci_level)
-        | values
-        | {"condition": condition, "reference": reference}
-        for number, values in enumerate(cases.groups)
-        for condition in _ordered(cases.conditions(number), reference)
-    ]
+
+
+def _paired_amounts(
+    attempts: pd.DataFrame,
+    names: list[str],
+    value: str,
+    reference: str,
+    cluster: Cluster,
+    ci_level: float,
+) -> pd.DataFrame:
+    """Return differences and ratios of what attempts took, case by case."""
+    check_cluster(cluster)
+    given = check(attempts, "attempts")
+    require_columns(given, names, "deltas.paired")
+    refuse_pooling(given, names, "deltas.paired", agents=True)
+    _require_reference(given, reference)
+    given = given[given["status"].isna() | given["status"].eq("ok")]
+    given = given.assign(cluster=given["skill"] if cluster == "skill" else clusters_of(given))
+    keys = list(dict.fromkeys([*names, *CASE, "cluster"]))
+    means = given.groupby([*keys, "condition"], sort=False, dropna=False, observed=True)[value]
+    # conditions may be called as keys are
+    wide = means.mean().astype("float64").unstack("condition").add_prefix("of ").reset_index()
+    rows = []
+    for values, group in groups(wide, names):
+        for condition in ordered(given["condition"].unique(), reference):
+            one, base = (group[f"of {name}"] for name in (condition, reference))
+            if one.isna().all():
+                continue
+            pairs = group[one.notna() & base.notna()]
+            one, base = one[pairs.index], base[pairs.index]
+            label = pairs["cluster"].to_numpy()
+            about = values | {
+                "condition": condition,
+                "reference": reference,
+                "rate": one.mean(),
+                "reference_rate": base.mean(),
+                "n_dropped": len(group) - len(pairs),
+            }
+            difference = cr2_mean(one - base, label, ci_level=ci_level)
+            rows.append(row(f"delta_{value}", difference, **about))
+            ratio = log_ratio(one, base, label, ci_level=ci_level)
+            both = (one > 0) & (base > 0)
+            about |= {"rate": one[both].mean(), "reference_rate": base[both].mean()}
+            rows.append(row(f"ratio_{value}", ratio, **about))
     extra = ["reference", "rate", "reference_rate", "n_dropped"]
     return estimates(rows, by=[*names, "condition"], extra=extra)
 
@@ -165,22 +218,15 @@ def paired(
 def _prepared(outcomes: pd.DataFrame, names: list[str], value: str, what: str) -> pd.DataFrame:
     if value not in ("passed", "share_passed"):
         raise FrameError(
-            f"value: found '{value}'; allowed: 'passed', 'share_passed'."
-            + suggest(str(value), ["passed", "share_passed"])
+            f"value: found '{value}'; allowed: 'passed', 'share_passed' or, of an attempts frame, "
+            f"{', '.join(AMOUNTS)}." + suggest(str(value), ["passed", "share_passed", *AMOUNTS])
         )
     if "condition" in names:
         raise FrameError(f"{what}: by= names 'condition', which is what is compared. Leave it out.")
     given = check(outcomes, "outcomes")
     require_columns(given, names, what)
-    require_one_grader(given, names, what)
-    require_one_agent(given, names, what)
+    refuse_pooling(given, names, what, agents=True)
     return given
-
-
-def _ordered(conditions: Iterable[str], reference: str | None) -> list[str]:
-    """Return conditions in their fixed order, others after by first appearance."""
-    found = [name for name in dict.fromkeys(conditions) if name != reference]
-    return [c for c in CONDITIONS if c in found] + [c for c in found if c not in CONDITIONS]
 
 
 def rates(
@@ -215,9 +261,8 @@ def rates(
 
     Notes
     -----
-    Cases weigh equally. The interval is Wilson's on the effective number of attempts
-    (:func:`skillcomp.stats.clusters.wilson_effective`), which stays inside 0 and 1 and never has
-    zero width; for ``share_passed`` CR2 unless the shares have no spread.
+    Cases weigh equally. The interval of a bounded mean of the case rates
+    (:func:`skillcomp.stats.bounded.bounded_mean`): inside 0 and 1, never of zero width.
     """
     names = [name for name in listed(by) if name != "condition"]
     check_cluster(cluster)
@@ -230,40 +275,31 @@ def rates(
         .sum()
     )
     missing = dict(zip(lost.index, lost, strict=True))
+    asked = [
+        (values | {"condition": condition}, group[group["condition"].eq(condition)])
+        for values, group in groups(table, names)
+        for condition in ordered(group["condition"])
+    ]
+    intervals = bounded_means(
+        [_levels(part, value, cluster) for _, part in asked],
+        quantity=RATES if value == "passed" else SHARES,
+        ci_level=ci_level,
+    )
     rows = []
-    for values, group in groups(table, names):
-        for condition in _ordered(group["condition"], None):
-            part = group[group["condition"].eq(condition)]
-            interval = _one_rate(part, value, cluster, ci_level)
-            key = (*values.values(), condition) if names else condition
-            rows.append(
-                row(
-                    f"rate_{value}",
-                    interval,
-                    **values,
-                    condition=condition,
-                    n_missing=int(missing.get(key, 0)),
-                )
-            )
+    for (about, _), interval in zip(asked, intervals, strict=True):
+        key = tuple(about.values()) if names else about["condition"]
+        found = interval if interval.n else replace(interval, note="no attempt has an outcome")
+        rows.append(row(f"rate_{value}", found, **about, n_missing=int(missing.get(key, 0))))
     return estimates(rows, by=[*names, "condition"], extra=["n_missing"])
 
 
-def _one_rate(part: pd.DataFrame, value: Value, cluster: Cluster, ci_level: float) -> Interval:
-    kept = part[part["n"].gt(0)] if value == "passed" else part[part["share"].notna()]
-    if kept.empty:
-        return undefined("", "no attempt has an outcome", ci_level=ci_level, n=0)
-    codes = pd.factorize(kept["skill" if cluster == "skill" else "cluster"])[0]
-    if value == "share_passed":
-        shares = kept["share"].to_numpy()
-        if len(shares) > 1 and np.ptp(shares) > 0 and len(np.unique(codes)) > 1:
-            mean = cr2_mean(shares, codes, ci_level=ci_level)
-            if 0 <= mean.low < mean.high <= 1:
-                return mean
-        return wilson_effective(shares, codes, ci_level=ci_level)
-    share_of_repeats = (kept["n_passed"] / kept["n"]).to_numpy()
-    return wilson_effective(
-        share_of_repeats, codes, attempts=kept["n"].to_numpy(), ci_level=ci_level
+def _levels(part: pd.DataFrame, value: Value, cluster: Cluster) -> tuple[Any, Any, None]:
+    """Return the level of each case, NaN where unknown, and its cluster."""
+    level = (
+        part["n_passed"] / part["n"].where(part["n"] > 0) if value == "passed" else part["share"]
     )
+    label = part["skill" if cluster == "skill" else "cluster"]
+    return level.to_numpy(dtype=float), pd.factorize(label)[0], None
 
 
 def by_dimension(
@@ -355,7 +391,7 @@ def _pass_k(
     table = case_table(given, by=names)
     rows = []
     for values, group in groups(table, names):
-        for condition in _ordered(group["condition"], None):
+        for condition in ordered(group["condition"]):
             part = group[group["condition"].eq(condition) & group["n"].gt(0)]
             result = compute(
                 part["n"].to_numpy(),

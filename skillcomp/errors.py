@@ -5,6 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+__all__ = [
+    "AgentError",
+    "FrameError",
+    "GraderError",
+    "SkillError",
+    "SkillcompError",
+    "StoreError",
+    "StudyError",
+    "SuiteError",
+    "suggest",
+]
+
 
 class SkillcompError(Exception):
     """Base of every error that skillcomp raises on purpose."""
@@ -68,5 +80,14 @@ def suggest(found: str, allowed: Iterable[str]) -> str:
     >>> suggest("baselin", ["baseline", "skill"])
     " Did you mean 'baseline'?"
     """
-    near = get_close_matches(found, list(allowed), n=1)
+    near = get_close_matches(str(found), [str(word) for word in allowed], n=1)
     return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun, such as ``1 label`` or ``3 labels``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from skillcomp.contracts import CONTRACTS, check
 from skillcomp.errors import FrameError
+from skillcomp.frames.contract import CONTRACTS, check
 
 __all__ = ["read", "write"]
 
@@ -99,3 +99,7 @@ def _checked(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     # an estimates frame begins with its `by` columns, which the contract cannot name
     order = dict.fromkeys([*frame.columns, *checked.columns])
     return checked[list(order)]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -304,3 +304,7 @@ def table(*, on: date | None = None, prices: Sequence[Price] = ()) -> pd.DataFra
     return pd.DataFrame([asdict(row) for row in found if row is not None], columns=columns).astype(
         {"input": "float64", "output": "float64"}
     )
+
+
+def __dir__() -> list[str]:
+    return __all__

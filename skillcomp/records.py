@@ -7,6 +7,30 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+__all__ = [
+    "BLOOM",
+    "CONCEPT_FIELDS",
+    "CONDITIONS",
+    "DIMENSIONS",
+    "RUBRIC",
+    "SCHEMA_WEIGHTS",
+    "Attempt",
+    "AttemptStatus",
+    "Case",
+    "Check",
+    "CheckKind",
+    "Goal",
+    "GoldLabel",
+    "PairwiseJudgement",
+    "Passage",
+    "Record",
+    "Section",
+    "Skill",
+    "Suite",
+    "Verdict",
+    "VerdictStatus",
+]
+
 CONDITIONS = ("baseline", "skill", "placebo", "previous")
 DIMENSIONS = tuple(f"C{i}" for i in range(1, 10))
 CONCEPT_FIELDS = (
@@ -31,6 +55,56 @@ BLOOM = {
     "C7": "evaluate",
     "C8": "apply",
     "C9": "evaluate",
+}
+
+# Name and pass criteria of each dimension, in short, after sections 5.2 to 5.10 of the "Skill
+# Comprehension Evaluation" research report of 2026-05-16, from which the rubric comes.
+RUBRIC: dict[str, tuple[str, str]] = {
+    "C1": (
+        "Definitional precision",
+        "names the same primary category; says in other words what it does; copies no span of the "
+        "skill; adds no claim of its own",
+    ),
+    "C2": (
+        "Mental-model fidelity",
+        "uses at least two of the skill's primitives; applies them to the new case; concludes as "
+        "the model does; the case does not stand in the skill",
+    ),
+    "C3": (
+        "Purpose articulation",
+        "names the problem; names what was done before; explains how the subject is better; adds "
+        "no purpose of its own",
+    ),
+    "C4": (
+        "Boundary discrimination",
+        "sees that the case lies outside; names the right neighbour; explains the difference; "
+        "gives no half answer first",
+    ),
+    "C5": (
+        "Taxonomy navigation",
+        "places the new instance rightly; uses the skill's relations; contradicts no entry; says "
+        "so where it fits nowhere",
+    ),
+    "C6": (
+        "Analogy reuse with limit",
+        "carries the analogy's structure over; names a case where it breaks and why; neither "
+        "stretches nor shuns it",
+    ),
+    "C7": (
+        "Misconception inoculation",
+        "flags the misconception unasked; corrects it by the primitives; explains how it "
+        "misleads; grants none of it",
+    ),
+    "C8": (
+        "Verification application",
+        "runs at least three checks of the skill's list; tells which pass and which fail; gives "
+        "no verdict without them; points at features of the artefact",
+    ),
+    "C9": (
+        "Negative-boundary refusal",
+        "refuses in the skill's voice; names the owner; gives no partial answer first; does not "
+        "refuse what is in scope",
+    ),
 }
 
 CheckKind = Literal["positive", "negative"]
@@ -211,6 +285,9 @@ class Verdict(Record):
 
     ``dimension_passed`` is what the same reply said of all its checks together (the report's
     ``dimension_verdict``), the same in each of its verdicts; None where it was not asked for.
+    ``overlap`` is what the grader was told of copying, as JSON: ``rule``, ``n`` and the ``shared``
+    n-grams; None of graders that are told nothing, and in verdicts made before the rule was
+    recorded (skill body and concept field of the case, prompt included).
     """
 
     attempt_id: str
@@ -233,6 +310,7 @@ class Verdict(Record):
     rationale: str | None = None
     borderline: bool | None = None
     dimension_passed: bool | None = None
+    overlap: str | None = None
     cost_usd: float | None = None
     graded_at: datetime | None = None
     raw: str | None = None
@@ -275,3 +353,7 @@ class Passage(Record):
     text: str
     topic: str | None = None
     question: str | None = None
+
+
+def __dir__() -> list[str]:
+    return __all__

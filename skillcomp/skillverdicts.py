@@ -12,16 +12,21 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from skillcomp.contracts import check
 from skillcomp.deltas import paired, rates
 from skillcomp.errors import FrameError, suggest
-from skillcomp.estimates import groups, listed, require_columns, require_one_grader
-from skillcomp.pairing import FALLBACK
+from skillcomp.frames.contract import CASE, CONTRACTS, check, settle
+from skillcomp.frames.estimates import groups, listed, refuse_pooling, require_columns
 from skillcomp.records import DIMENSIONS, SCHEMA_WEIGHTS
+from skillcomp.stats.results import is_number
 
 __all__ = ["aggregate", "cases", "decide", "dimensions"]
 
-VERDICTS = ("teaching", "redundant", "ineffective", "harmful", "undetermined")
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+PLACEBO = "placebo"
 Policy = Literal["strict", "weighted", "pass_count"]
 
 
@@ -56,8 +61,9 @@ def decide(
     -------
     pandas.DataFrame
         The rows of :func:`skillcomp.deltas.paired` with ``margin``, ``reference_low`` (lower
-        limit of the reference's rate over the cases that have the reference) and ``verdict``, the
-        first that applies:
+        limit of the reference's rate over the cases that have the reference), ``over_placebo``,
+        ``over_placebo_low``, ``over_placebo_high`` (delta of the condition to the placebo on the
+        same cases and its limits; NaN without one) and ``verdict``, the first that applies:
 
         ``redundant``
             The reference already passes (its lower limit is at least ``1 - margin``) and the
@@ -66,10 +72,13 @@ def decide(
             No change: the whole interval lies inside ``(-margin, margin)``, whether or not it
             excludes zero.
         ``teaching``, ``harmful``
-            The whole interval lies above, or below, zero.
+            The whole interval lies above the margin, or below its negative.
         ``undetermined``
-            Anything else: the data do not decide. Also where ``share_passed`` has too few cases,
-            or too little spread, for its interval to carry a verdict.
+            Anything else: the data do not decide. The note says where the whole interval lies on
+            one side of zero and reaches into the margin.
+
+        Where a placebo was recorded, the note of a ``teaching`` condition says when its interval
+        over the placebo does not lie above zero: any text of that length may do as much.
 
     Raises
     ------
@@ -79,8 +88,14 @@ def decide(
     See Also
     --------
     cases : Which single cases change when the skill is loaded.
+
+    Notes
+    -----
+    Each verdict is wrong with at most half of ``1 - ci_level`` plus what a discrete outcome adds,
+    5 % at the margin itself at the default level, over all outcomes of single attempts
+    (:mod:`skillcomp.stats.bounded`).
     """
-    if not 0.0 < margin < 1.0:
+    if not is_number(margin) or not 0.0 < margin < 1.0:
         raise FrameError(f"margin: found {margin!r}; allowed: a number above 0 and below 1.")
     names = listed(by)
     deltas = paired(outcomes, by=names, value=value, reference=reference, ci_level=ci_level)
@@ -90,19 +105,57 @@ def decide(
     deltas["margin"] = margin
     deltas = deltas.merge(base, on=names or None, how="left" if names else "cross")
     low, high = deltas["ci_low"], deltas["ci_high"]
-    usable = ~deltas["note"].str.contains(f"{FALLBACK}|may be too short|one case or cluster")
     deltas["verdict"] = np.select(
         [
-            ~usable,
             (deltas["reference_low"] >= 1.0 - margin) & (low > -margin),
             (low > -margin) & (high < margin),
-            low > 0,
-            high < 0,
+            low > margin,
+            high < -margin,
         ],
-        ["undetermined", "redundant", "ineffective", "teaching", "harmful"],
+        ["redundant", "ineffective", "teaching", "harmful"],
         default="undetermined",
     )
-    return deltas
+    deltas = _over_placebo(deltas, outcomes, names, value, ci_level)
+    return _with_reasons(deltas)
+
+
+def _over_placebo(
+    deltas: pd.DataFrame,
+    outcomes: pd.DataFrame,
+    names: list[str],
+    value: Literal["passed", "share_passed"],
+    ci_level: float,
+) -> pd.DataFrame:
+    """Add the delta of each condition to the placebo of the same ``by``."""
+    renamed = {"estimate": "over_placebo"}
+    renamed |= {f"ci_{end}": f"over_placebo_{end}" for end in ("low", "high")}
+    if not deltas["condition"].eq(PLACEBO).any():
+        return deltas.assign(**dict.fromkeys(renamed.values(), np.nan))
+    over = paired(outcomes, by=names, value=value, reference=PLACEBO, ci_level=ci_level)
+    over = over[[*names, "condition", *renamed]].rename(columns=renamed)
+    return deltas.merge(over, on=[*names, "condition"], how="left")
+
+
+def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
+    """Say in the note what the verdict alone would hide."""
+    verdict, low, high = (deltas[name] for name in ("verdict", "ci_low", "ci_high"))
+    reasons = np.select(
+        [
+            verdict.eq("undetermined") & (low > 0),
+            verdict.eq("undetermined") & (high < 0),
+            verdict.eq("teaching")
+            & ~(deltas["over_placebo_low"] > 0)
+            & deltas["over_placebo"].notna(),
+        ],
+        [
+            "helps, but perhaps by no more than the margin",
+            "harms, but perhaps by no more than the margin",
+            "does not clearly beat its placebo",
+        ],
+        default="",
+    )
+    notes = zip(deltas["note"], reasons, strict=True)
+    return deltas.assign(note=["; ".join(filter(None, both)) for both in notes])
 
 
 def cases(
@@ -131,10 +184,10 @@ def cases(
         outcome or ties) and ``verdict``: taught, already_passes, not_taught, harmed, or
         undetermined where an arm ties or is missing. A case without the condition has n 0.
     """
-    names = [*listed(by), "skill", "case_id", "comprehension_dimension", "transfer"]
+    names = list(dict.fromkeys([*listed(by), *CASE, "comprehension_dimension", "transfer"]))
     given = check(outcomes, "outcomes")
     require_columns(given, names, "skillverdicts.cases")
-    require_one_grader(given, listed(by), "skillverdicts.cases")
+    refuse_pooling(given, listed(by), "skillverdicts.cases", agents=True)
     if reference not in set(given["condition"]):
         found = sorted(given["condition"].unique())
         raise FrameError(
@@ -150,8 +203,8 @@ def cases(
     base = table[table["condition"].eq(reference)].drop(columns="condition")
     base = base.rename(columns={"count": "n_reference", "mean": "reference_rate"})
     others = table[table["condition"].ne(reference)].rename(columns={"count": "n", "mean": "rate"})
-    arms = others[["condition"]].drop_duplicates()
-    every = table[names].drop_duplicates().merge(arms, how="cross")
+    compared = others[["condition"]].drop_duplicates()
+    every = table[names].drop_duplicates().merge(compared, how="cross")
     joined = every.merge(others, on=[*names, "condition"], how="left")
     joined = joined.merge(base, on=names, how="left")
     for count in ("n", "n_reference"):
@@ -198,12 +251,14 @@ def dimensions(
     names = listed(by)
     keys = [*names, "comprehension_dimension"]
     given = check(outcomes, "outcomes")
-    require_one_grader(given, names, "skillverdicts.dimensions")
+    refuse_pooling(given, names, "skillverdicts.dimensions")
+    if "condition" in names:
+        raise FrameError("skillverdicts.dimensions: by= names 'condition', which is kept apart.")
     given = given[given["comprehension_dimension"].notna()]
     level = rates(given, by=keys, ci_level=ci_level)
     scored = given.assign(passed=given["passed"].astype("float64"))
     per_case = scored.groupby(
-        [*keys, "condition", "case_id"], sort=False, dropna=False, observed=True
+        list(dict.fromkeys([*keys, "condition", *CASE])), sort=False, dropna=False, observed=True
     )["passed"].mean()
     rows = []
     for values, part in groups(per_case.reset_index(), [*keys, "condition"]):
@@ -284,6 +339,7 @@ def aggregate(
         raise FrameError("weights: they add up to nothing; give at least one above 0.")
     keys = [*listed(by), "condition"]
     require_columns(judged, [*keys, "comprehension_dimension", "passed"], "skillverdicts.aggregate")
+    judged = settle(judged, CONTRACTS["outcomes"].columns, "skillverdicts.aggregate: judged")
     if judged.duplicated([*keys, "comprehension_dimension"]).any():
         raise FrameError(
             "skillverdicts.aggregate: a dimension has several verdicts for one "

@@ -36,6 +36,13 @@ GREY = "#767676"
 INK = "#262626"
 
 
+__all__ = ["figure", "save", "use"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 class Look(NamedTuple):
     """Colour and marker of one level of a hue; they are only ever used together."""
 
@@ -104,6 +111,7 @@ _RC: Any = {
     "pdf.fonttype": 42,
     "ps.fonttype": 42,
     "pdf.compression": 6,
+    "svg.hashsalt": "skillcomp",
     "text.usetex": False,
 }
 
@@ -286,15 +294,148 @@ def plain(value: Any, *, width: int | None = None) -> str:
     return shown.replace("$", r"\$")
 
 
+def quantity(value: Any, unit: str | None = None, *, signed: bool = False, digits: int = 1) -> str:
+    """Return a number as people read it: 0.512 as 51.2 % or, as points, +51.2; unknown as n/a.
+
+    Parameters
+    ----------
+    value : float
+        As it stands in an estimates frame.
+    unit : str, optional
+        Its ``unit``: rates and points are shown times 100, counts as whole numbers.
+    signed : bool, default False
+        Whether a gain has a plus.
+    digits : int, default 1
+        Decimals of rates and points; other numbers have three significant digits.
+
+    Returns
+    -------
+    str
+        With a true minus, and never a negative zero.
+
+    Examples
+    --------
+    >>> quantity(0.512, "rate"), quantity(-0.0714, "points", signed=True), quantity(232.0, "count")
+    ('51.2 %', '−7.1', '232')
+    """
+    if value is None or pd.isna(value):
+        return "n/a"
+    number = float(value)
+    if not np.isfinite(number):
+        return "∞" if number > 0 else "−∞"
+    sign = "+" if signed and number > 0 else ""
+    if unit in ("rate", "points"):
+        text = f"{100 * number:{sign}.{digits}f}"
+    elif unit == "percentage points":
+        text = f"{number:{sign}.{digits}f}"
+    elif unit in ("count", "tokens"):
+        text = f"{number:{sign},.0f}"
+    else:
+        text = f"{number:{sign}.3g}"
+    if not re.search(r"[1-9]", text):
+        text = text.lstrip("+-")
+    return text.replace("-", "\N{MINUS SIGN}") + (" %" if unit == "rate" else "")
+
+
+def interval(row: Mapping[str, Any] | pd.Series, *, digits: int = 1) -> str:
+    """Return an estimate with its interval in brackets, by the row's unit: +51.2 [40.0, 62.4]."""
+    unit = row.get("unit")
+    unit = unit if isinstance(unit, str) else None
+    signed = unit in ("points", "percentage points", "logits")
+    how: Any = {"signed": signed, "digits": digits}
+    limits = [quantity(row.get(name), unit, **how) for name in ("ci_low", "ci_high")]
+    inside = ", ".join(limits).replace(" %", "")
+    shown = quantity(row.get("estimate"), unit, **how)
+    return shown if "n/a" in (shown, limits[0]) else f"{shown} [{inside}]"
+
+
+def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
+    """Say of a figure's frames what they hold: rows, n, clusters, level and method.
+
+    Parameters
+    ----------
+    data : mapping of str to pandas.DataFrame
+        The frames behind a figure.
+    lead : str
+        What stands first, such as what the figure shows.
+
+    Returns
+    -------
+    str
+        One paragraph; of a frame that holds no estimates, its number of rows.
+    """
+    parts = [lead.strip()] if lead.strip() else []
+    for name, frame in data.items():
+        about = [f"{_words(name)}: {len(frame):,} row{'s' * (len(frame) != 1)}"]
+        for column, noun in (("n", "n"), ("n_clusters", "clusters")):
+            if column in frame.columns and "estimate" in frame.columns:
+                found = pd.to_numeric(frame[column]).dropna()
+                if len(found):
+                    low, high = (f"{round(side):,}" for side in (found.min(), found.max()))
+                    about.append(f"{noun} = {low}" + (f" to {high}" if low != high else ""))
+        if "ci_level" in frame.columns:
+            levels = pd.to_numeric(frame["ci_level"]).dropna().unique()
+            about += [f"{', '.join(f'{100 * one:g} %' for one in levels)} intervals"] * bool(
+                len(levels)
+            )
+        if "method" in frame.columns and "estimate" in frame.columns:
+            methods = [str(one) for one in frame["method"].dropna().unique() if str(one).strip()]
+            more = f" and {len(methods) - 2} more" if len(methods) > 2 else ""
+            about += [f"by {'; '.join(methods[:2])}{more}"] * bool(methods)
+        parts.append(", ".join(about) + ".")
+    return " ".join(parts)
+
+
+def alt_text(fig: Figure, data: Mapping[str, pd.DataFrame]) -> str:
+    """Say what a figure shows to a reader who does not see it: axes, key, and the first rows."""
+    panels = _panels(fig)
+    keys = [box for ax in panels if (box := ax.get_legend()) is not None] + list(fig.legends)
+    entries = dict.fromkeys(text.get_text() for box in keys for text in box.get_texts())
+    start = f"{len(panels)} panels" if len(panels) > 1 else "Figure"
+    text = f"{start}: {_axes_text(fig)}."
+    if entries:
+        text += f" Key: {', '.join(entries)}."
+    for frame in data.values():
+        if "estimate" in frame.columns and len(frame):
+            text += " " + "; ".join(_row_text(row) for _, row in frame.head(12).iterrows())
+            text += f"; and {len(frame) - 12} more rows." if len(frame) > 12 else "."
+            break
+    return " ".join(text.replace(r"\$", "$").split())
+
+
+def _panels(fig: Figure) -> list[Any]:
+    return [ax for ax in fig.axes if ax.get_label() != "<colorbar>"]
+
+
+def _axes_text(fig: Figure) -> str:
+    """Return what the axes of a figure are labelled with, each label once."""
+    told = []
+    for ax in fig.axes:
+        labels = [text for text in (ax.get_title(), ax.get_xlabel(), ax.get_ylabel()) if text]
+        told += [" by ".join(_words(text) for text in labels)] if labels else []
+    return "; ".join(dict.fromkeys(told)) or "Axes without labels"
+
+
+def _row_text(row: pd.Series) -> str:
+    before = list(row.index).index("estimate")
+    names = [str(v) for v in row.iloc[:before] if isinstance(v, str) and v != row.get("unit")]
+    return f"{', '.join(_words(name) for name in names)} {interval(row)}".strip()
+
+
+def _words(name: object) -> str:
+    return " ".join(str(name).replace("_", " ").split())
+
+
 def save(
     fig: Figure,
     path: str | Path,
     *,
     data: Mapping[str, pd.DataFrame],
+    caption: str = "",
     fingerprint: str | None = None,
     dpi: float = 300.0,
 ) -> tuple[Path, ...]:
-    """Write a figure with the data behind it: pdf, png, one csv per frame, and how it was made.
+    """Write a figure with the data behind it: pdf, png, svg, csv, caption, and how it was made.
 
     Two runs on the same data and package versions write the same bytes: no file carries a time, a
     host or a path.
@@ -308,6 +449,8 @@ def save(
         folder is made when it is not there.
     data : mapping of str to pandas.DataFrame
         Every frame that was drawn, under a short name (letters, digits, ``_`` and ``-``).
+    caption : str
+        What the figure shows, in a sentence; what :func:`describe` reads from the frames follows.
     fingerprint : str, optional
         Fingerprint of the store that the frames come from.
     dpi : float
@@ -316,7 +459,8 @@ def save(
     Returns
     -------
     tuple of Path
-        ``<stem>.pdf``, ``<stem>.png``, ``<stem>-<frame>.csv`` for each frame, ``<stem>.json``.
+        ``<stem>.pdf``, ``<stem>.png``, ``<stem>-<frame>.csv`` for each frame, ``<stem>.svg``,
+        ``<stem>.txt`` (the caption) and ``<stem>.json``.
 
     Raises
     ------
@@ -327,16 +471,21 @@ def save(
     -----
     A csv holds the frame as given, in its order, floats with all digits; the index is written
     only where it is not the plain row number. The json holds name, rows, columns and sha256 of
-    each csv, the size of the figure, package versions and the fingerprint.
+    each csv, the size of the figure, where two panels side by side may be cut apart (a share of
+    its width, else null), caption, text for readers who do not see it, package versions and the
+    fingerprint.
     """
     _check_frames(data)
     target = Path(path)
     stem = re.sub(r"\.(pdf|png)$", "", target.name)
     target.parent.mkdir(parents=True, exist_ok=True)
-    pdf, png = (target.parent / f"{stem}.{kind}" for kind in ("pdf", "png"))
+    pictures = [target.parent / f"{stem}.{kind}" for kind in ("pdf", "png", "svg")]
+    # each format has its own name for what would make two runs differ
+    dates: Any = ({"CreationDate": None}, {"Software": None}, {"Date": None})
     with use(), _settled(fig):
-        fig.savefig(pdf, metadata={"CreationDate": None})
-        fig.savefig(png, dpi=dpi, metadata={"Software": None})
+        for picture, metadata in zip(pictures, dates, strict=True):
+            fig.savefig(picture, dpi=dpi, metadata=metadata)
+        cut = _between_panels(fig)
     tables, frames = [], {}
     for name, frame in data.items():
         plain_index = isinstance(frame.index, pd.RangeIndex) and frame.index.name is None
@@ -349,16 +498,35 @@ def save(
             "columns": [str(column) for column in frame.columns],
             "sha256": sha256(text).hexdigest(),
         }
+    words = describe(data, lead=caption or f"{_axes_text(fig)}.")
     provenance = {
         "figure": stem,
+        "caption": words,
+        "alt": alt_text(fig, data),
+        "cut": cut,
         "size_inches": [round(float(side), 4) for side in fig.get_size_inches()],
         "frames": frames,
         "versions": {name: version(name) for name in _PACKAGES},
         "store": fingerprint,
     }
-    note = target.parent / f"{stem}.json"
+    note, beside = (target.parent / f"{stem}.{kind}" for kind in ("json", "txt"))
     note.write_bytes(json.dumps(provenance, indent=2, ensure_ascii=False).encode() + b"\n")
-    return (pdf, png, *tables, note)
+    beside.write_bytes(words.encode() + b"\n")
+    pdf, png, svg = pictures
+    return (pdf, png, *tables, svg, beside, note)
+
+
+def _between_panels(fig: Figure) -> float | None:
+    """Return where two panels side by side may be cut apart, None where nothing may be."""
+    sides: dict[int, list[Any]] = {}
+    for ax in fig.axes:
+        spec = ax.get_subplotspec()
+        if spec is not None and spec.get_gridspec().get_geometry() == (1, 2):
+            sides.setdefault(spec.colspan.start, []).append(ax.get_tightbbox())
+    if set(sides) != {0, 1} or len(fig.axes) != 2 or fig.legends:
+        return None
+    left, right = max(box.x1 for box in sides[0]), min(box.x0 for box in sides[1])
+    return round(float((left + right) / 2 / fig.bbox.width), 4) if left < right else None
 
 
 @contextmanager

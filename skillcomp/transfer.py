@@ -10,36 +10,35 @@ import numpy as np
 import pandas as pd
 
 from skillcomp import deltas
-from skillcomp.contracts import check
 from skillcomp.errors import FrameError, suggest
-from skillcomp.estimates import (
+from skillcomp.frames.casetable import Value, case_table, clusters_of
+from skillcomp.frames.contract import CASE, check
+from skillcomp.frames.estimates import (
     estimates,
     groups,
     listed,
+    ordered,
+    refuse_pooling,
     require_columns,
-    require_one_grader,
     row,
 )
-from skillcomp.pairing import Value
-from skillcomp.records import CONDITIONS
-from skillcomp.stats.clusters import wilson_effective
+from skillcomp.stats.bounded import RATES, bounded_mean
+from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.results import Interval, undefined
-from skillcomp.stats.within import Arm, Compared, WithinLevels
-from skillcomp.twins import twin_clusters
 
 __all__ = ["contrast", "gap", "rates"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 # With four cases or fewer of a kind the mean of their deltas moves by a quarter or more with each
 # single case, and the interval spans most of the range from -1 to 1 whatever was observed.
 MIN_CASES = 5
-# A rate beyond this or below its complement, or a variance on fewer degrees of freedom: t limits
-# of pass rates of single attempts covered 70 to 93 % in simulation, MOVER's at least 96 %.
-BOUNDARY = 0.9
-MIN_DF = 10.0
 
 _EXTRA = ["scope", "n_near", "n_far", "dimensions", "n_dropped"]
 _MEASURES = ("near_delta", "far_delta", "gap")
-_CASE = ["skill", "case_id"]
 
 
 def gap(
@@ -94,21 +93,17 @@ def gap(
     -----
     A level is a dimension of a skill. ``within_dimensions`` averages the levels' near deltas, far
     deltas and gaps with the same weights ``a b / (a + b)`` for ``a`` near and ``b`` far cases:
-    what a level can say about a gap. No common gap is assumed by the estimate; the standard
-    error is that of :class:`skillcomp.stats.within.WithinLevels`, too long rather than too short
-    where the levels' gaps differ. CR2 with Satterthwaite t; MOVER of two score intervals on
-    effective numbers of cases where, for ``passed``, a rate lies beyond 0.9 or 0.1 or the variance
-    has fewer than 10 degrees of freedom, and always where there is no spread or a t limit leaves
-    the possible range. Simulated coverage of a true gap of 0 at 95 %: 93.5 to 100 %, on the long
-    side with lopsided levels. Additive: the difference is in rate units and may look different
-    on a log-odds scale near the ceiling.
+    what a level can say about a gap (:func:`skillcomp.stats.gaps.standardised_gap`). No common
+    gap is assumed, and differences between levels do not count as uncertainty. Intervals are
+    those of bounded means for attempts passed and for shares alike. Additive: the difference is
+    in rate units and may look different on a log-odds scale near the ceiling.
     """
     names = listed(by)
     given = _checked(outcomes, names, value, reference)
     pairs = _case_pairs(given, names, value, reference)
     rows = []
     for values, group in groups(pairs, names):
-        for condition in _ordered(group["condition"]):
+        for condition in ordered(group["condition"]):
             part = group[group["condition"].eq(condition)]
             known = part[part["delta"].notna()]
             dropped = len(part) - len(known)
@@ -134,7 +129,7 @@ def _checked(
         )
     given = check(outcomes, "outcomes")
     require_columns(given, names, "transfer")
-    require_one_grader(given, names, "transfer")
+    refuse_pooling(given, names, "transfer", agents=True)
     found = list(given["condition"].unique())
     if found and reference is not None and reference not in found:
         raise FrameError(
@@ -144,22 +139,17 @@ def _checked(
     return given
 
 
-def _ordered(conditions: pd.Series) -> list[str]:
-    found = list(conditions.unique())
-    return [c for c in CONDITIONS if c in found] + [c for c in found if c not in CONDITIONS]
-
-
 def _case_pairs(given: pd.DataFrame, names: list[str], value: str, reference: str) -> pd.DataFrame:
     """Return one row per case and condition with both arms, delta NaN where one has nothing."""
-    table = deltas.case_table(given, by=names).drop(columns="cluster")
+    table = case_table(given, by=names).drop(columns="cluster")
     facts = ["transfer", "comprehension_dimension"]
-    about = given.drop_duplicates(_CASE)
-    about = about.assign(cluster=twin_clusters(about))[[*_CASE, "cluster", *facts]]
+    about = given.assign(cluster=clusters_of(given)).drop_duplicates(CASE)
+    about = about[[*CASE, "cluster", *facts]]
     if value == "passed":
         table["rate"] = table["n_passed"] / table["n"].where(table["n"] > 0)
     else:
         table["rate"] = table["share"]
-    keys = list(dict.fromkeys([*names, *_CASE]))
+    keys = list(dict.fromkeys([*names, *CASE]))
     arms = table[[*keys, "condition", "n", "rate"]]
     base = arms[arms["condition"].eq(reference)].drop(columns="condition")
     cases = arms[keys].drop_duplicates()
@@ -177,8 +167,8 @@ def _case_pairs(given: pd.DataFrame, names: list[str], value: str, reference: st
         return pd.DataFrame(columns=list(dict.fromkeys(columns)))
     pairs = pd.concat(parts, ignore_index=True)
     pairs["delta"] = pairs["rate1"] - pairs["rate0"]
-    new = [c for c in about.columns if c in _CASE or c not in keys]
-    return pairs.merge(about[new], on=_CASE, validate="m:1")
+    new = [c for c in about.columns if c in CASE or c not in keys]
+    return pairs.merge(about[new], on=CASE, validate="m:1")
 
 
 def _within(
@@ -229,47 +219,12 @@ def _rows(
         sizes = {"near_delta": n_near, "far_delta": n_far, "gap": n_near + n_far}
         return [row(m, replace(nothing, n=float(sizes[m])), **about) for m in _MEASURES]
     far = pairs["transfer"].eq("far").to_numpy()
-    found, why = _compared(pairs, WithinLevels(far, levels, pairs["cluster"]), value, ci_level)
+    found = standardised_gap(pairs["delta"], far, levels, pairs["cluster"], ci_level=ci_level)
     intervals = zip(_MEASURES, (found.first, found.second, found.gap), strict=True)
-    notes = [note, *([why] if why else [])]
     return [
-        row(m, replace(one, note="; ".join(filter(None, [*notes, one.note]))), **about)
+        row(m, replace(one, note="; ".join(filter(None, [note, one.note]))), **about)
         for m, one in intervals
     ]
-
-
-def _compared(
-    pairs: pd.DataFrame, design: WithinLevels, value: str, ci_level: float
-) -> tuple[Compared, str]:
-    """Choose the t limits, or MOVER's where those are not to be trusted, and say why."""
-    rates_ = [pairs[name].to_numpy(dtype=float) for name in ("rate1", "rate0")]
-    found = design.by_t(pairs["delta"].to_numpy(dtype=float), ci_level=ci_level)
-    means = np.array([weights @ rate for weights in design.weights for rate in rates_])
-    parts = (found.first, found.second, found.gap)
-    reasons = {
-        "too little spread between clusters": any(not np.isfinite(one.low) for one in parts),
-        "t limits beyond the possible range": any(
-            max(-one.low, one.high) > most for one, most in zip(parts, (1, 1, 2), strict=True)
-        ),
-    }
-    if value == "passed":
-        reasons["a rate beyond 0.9 or 0.1"] = bool(
-            (means > BOUNDARY).any() or (means < 1 - BOUNDARY).any()
-        )
-        reasons[f"fewer than {MIN_DF:g} degrees of freedom"] = found.gap.df < MIN_DF
-    why = ", ".join(text for text, holds in reasons.items() if holds)
-    if not why:
-        return found, ""
-    tries = (
-        [pairs[name].to_numpy(dtype=float) for name in ("n1", "n0")]
-        if value == "passed"
-        else [None, None]
-    )
-    one, other = (Arm(rate, n) for rate, n in zip(rates_, tries, strict=True))
-    how = "limits by MOVER from two score intervals"
-    if value == "share_passed":
-        how += " that treat each case's share as one unit of a rate, wider than its own spread"
-    return design.by_score(one, other, ci_level=ci_level), f"{why}: {how}"
 
 
 def rates(
@@ -290,7 +245,7 @@ def rates(
     -------
     pandas.DataFrame
         One row per ``by``, transfer (near, far) and condition: estimates columns (measure
-        ``rate_passed``) with Wilson's interval on the effective number of attempts. Raw rates,
+        ``rate_passed``) with the interval of a bounded mean over cases. Raw rates,
         each case with one vote: not standardised over dimensions as :func:`gap` is.
     """
     given = check(outcomes, "outcomes")
@@ -322,7 +277,7 @@ def contrast(
         Three rows per ``by`` and condition: measure ``both_right``, ``one_right``, ``none_right``;
         the share of pairs, averaged over repeats within a pair (repeat 1 of the case goes with
         repeat 1 of its twin; without repeat numbers, attempts go together in their order), n
-        pairs, Wilson's interval on the effective number of pairs. Twins that name each other are
+        pairs, the interval of a bounded mean. Twins that name each other are
         one pair; pairs that share a case are one cluster. NaN with a note where there is no
         complete pair.
 
@@ -341,7 +296,7 @@ def contrast(
     )
     rows = []
     for values, part in groups(pairs, names):
-        for condition in _ordered(part["condition"]):
+        for condition in ordered(part["condition"]):
             mine = part[part["condition"].eq(condition) & part["known"]]
             about = values | {"condition": condition}
             for measure in ("both_right", "one_right", "none_right"):
@@ -351,8 +306,8 @@ def contrast(
 
 def _twin_attempts(given: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """Return one row per pair, condition and repeat, ``passed_of`` NA where the twin has none."""
-    given = given.assign(cluster=twin_clusters(given))
-    cases = given.drop_duplicates(_CASE)
+    given = given.assign(cluster=clusters_of(given))
+    cases = given.drop_duplicates(CASE)
     cases = cases[cases["contrast_of"].notna() & cases["contrast_of"].ne(cases["case_id"])]
     ends = np.sort(cases[["case_id", "contrast_of"]].to_numpy(dtype=object), axis=1)
     both = pd.DataFrame(ends, index=cases.index).assign(skill=cases["skill"])
@@ -361,7 +316,7 @@ def _twin_attempts(given: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     # missing repeat numbers equal one another: the running number keeps them one to one
     turn = given.groupby([*keys, "case_id"], dropna=False, observed=True).cumcount()
     given = given.assign(turn=turn)
-    twins = given.merge(cases[_CASE], on=_CASE)
+    twins = given.merge(cases[CASE], on=CASE)
     other = given[[*keys, "turn", "case_id", "passed"]].rename(
         columns={"case_id": "contrast_of", "passed": "passed_of"}
     )
@@ -373,10 +328,10 @@ def _share(pairs: pd.DataFrame, measure: str, ci_level: float) -> Interval:
         return undefined(
             "", "no contrast pair with outcomes of both members", ci_level=ci_level, n=0
         )
-    per_pair = pairs.groupby([*_CASE, "cluster"], sort=False)[measure].agg(["mean", "count"])
-    return wilson_effective(
+    per_pair = pairs.groupby([*CASE, "cluster"], sort=False)[measure].agg(["mean", "count"])
+    return bounded_mean(
         per_pair["mean"].to_numpy(),
         per_pair.index.get_level_values("cluster").to_numpy(),
-        attempts=per_pair["count"].to_numpy(),
+        quantity=RATES,
         ci_level=ci_level,
     )

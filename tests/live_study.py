@@ -14,7 +14,7 @@ from fake_anthropic import KEY, FakeAnthropic
 
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents import AnthropicAgent, RetryPolicy
-from skillcomp.live.graders import ComprehensionGrader
+from skillcomp.live.graders.comprehension import ComprehensionGrader
 
 SLUGS = ("tides", "lanterns")
 AGENT, GRADER = "claude-sonnet-5-5", "claude-haiku-5-5"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,77 +12,112 @@ import pytest
 from benchmarks import __main__ as bench
 from benchmarks import stats
 from benchmarks.validity import __main__ as validity
-from benchmarks.validity import cells, claims, designs, methods, studies
-from skillcomp.stats import cr2_mean, paired_delta, sign_flip
-from skillcomp.stats.moments import Clusters
+from benchmarks.validity import cells, claims, designs, methods, page, scan, studies
+from benchmarks.validity.first_release import paired_rule, wilson_on_effective_n
+from skillcomp.stats import bounded_mean, cr2_mean, jeffreys, sign_flip, wilson
+from skillcomp.stats.clusters import Clusters
 
 RUNS = 40
 
 
-def design(**changes: object) -> designs.Design:
-    plain = designs.Design(designs.EVEN, 5, 3, "middle", 0.1, 1.0, RUNS)
-    return replace(plain, **changes)
+def logit(**changes: object) -> designs.Design:
+    plain: dict[str, object] = {
+        "layout": designs.EVEN, "size": 5, "attempts": 3, "regime": "middle", "delta": 0.1,
+        "tau": 1.0,
+    }  # fmt: skip
+    return world("logit_study", **(plain | changes))
 
 
-def test_the_designs_are_those_of_the_study() -> None:
-    found = pd.DataFrame([vars_of(one) for one in designs.designs(RUNS)])
-    assert len(found) == len(found.drop_duplicates()) == 3 * 2 * 3 * 3 + 2 * 4 * 2 * 3 * 3 * 2
-    assert set(found["delta"]) == {0.0, 0.1, 0.3}
-    alone = found[found["layout"].eq(designs.INDEPENDENT)]
-    assert set(alone["size"]) == {10, 30, 100}
-    nested = found[~found["layout"].eq(designs.INDEPENDENT)]
-    assert (nested["size"].min(), nested["size"].max()) == (3, 20)
-    assert set(nested["tau"]) == {0.0, 1.0}
-    assert set(found["attempts"]) == {1, 3}
+def world(name: str, quantity: str = designs.DELTAS, runs: int = RUNS, **numbers: object) -> designs.Design:  # fmt: skip  # noqa: E501
+    return designs.Design(quantity, "a family", name, tuple(numbers.items()), runs)
 
 
-def vars_of(one: designs.Design) -> dict[str, object]:
-    return {name: getattr(one, name) for name in one.__slots__}
+def test_the_designs_are_those_of_the_first_release_and_those_that_broke_it() -> None:
+    found = designs.designs(RUNS)
+    assert len(found) == len({(one.quantity, one.family, one.words) for one in found})
+    first = [dict(one.numbers) for one in found if one.world == "logit_study"]
+    assert len(first) == 3 * 2 * 3 * 3 + 2 * 4 * 2 * 3 * 3 * 2
+    assert {one["delta"] for one in first} == {0.0, 0.1, 0.3}
+    others = {(one.quantity, one.family) for one in found if one.world != "logit_study"}
+    assert {
+        ("deltas", "few flips, same answer every time"), ("deltas", "twins"),
+        ("deltas", "few skills carry the effect"), ("deltas", "twelve unequal clusters"),
+        ("deltas", "unequal repeats"), ("deltas", "weights"), ("rates", "hopeless cases"),
+        ("shares", "near 0 or 1"), ("shares", "with a ceiling"),
+    } <= others  # fmt: skip
+
+
+@pytest.mark.parametrize("one", designs.designs(400)[::9], ids=lambda one: one.words)
+def test_the_mean_over_many_studies_is_the_truth(one: designs.Design) -> None:
+    sample = one.draw()
+    bounds = methods.QUANTITIES[one.quantity]
+    assert sample.values.min() >= bounds.low and sample.values.max() <= bounds.high
+    means = np.average(sample.values, axis=1, weights=sample.weights)
+    # five standard errors: false for one of the tested designs in a million runs
+    assert abs(means.mean() - sample.truth) < 5 * means.std() / np.sqrt(len(means)) + 1e-12
 
 
 def test_a_lopsided_design_has_one_large_skill() -> None:
-    assert design(layout=designs.LOPSIDED, size=4).sizes == [30, 4, 4, 4]
+    assert designs.sizes(designs.LOPSIDED, 4) == [30, 4, 4, 4]
 
 
-@pytest.mark.parametrize("regime", designs.REGIMES)
-def test_the_marginal_delta_is_the_one_asked_for(regime: str) -> None:
-    drawn = design(regime=regime, delta=0.3, size=20, runs=400).draw()
-    found = (drawn.skill - drawn.baseline).mean() / drawn.n_repeats
-    assert found == pytest.approx(0.3, abs=0.02)
-
-
-def test_with_under_five_skills_the_target_is_the_cases_drawn() -> None:
-    few = design(size=3)
-    assert few.these_cases and not few.null_for_rule
-    drawn = few.draw()
-    assert np.ptp(drawn.realised) > 0.05
-    null = design(size=3, delta=0.0, tau=0.0)
+def test_with_under_five_skills_the_first_release_speaks_of_the_cases_drawn() -> None:
+    few = logit(size=3).draw()
+    assert few.realised is not None and np.ptp(few.realised) > 0.05 and not few.tested
+    null = logit(size=3, delta=0.0, tau=0.0).draw()
     # no effect in any case, so that "no difference in these cases" is true
-    assert null.null_for_rule and np.abs(null.draw().realised).max() < 1e-12
+    assert null.tested and np.abs(null.realised).max() < 1e-12
 
 
-def test_a_cell_holds_the_rule_naive_intervals_and_every_test() -> None:
-    rows = pd.DataFrame(methods.run(design(delta=0.0)))
+def test_twins_that_are_alike_answer_alike() -> None:
+    sample = world("flips", cases=20, up=0.3, alike=1.0).draw()
+    assert (sample.values[:, ::2] == sample.values[:, 1::2]).all()
+    assert sample.clusters is not None and sample.clusters.tolist() == [i // 2 for i in range(20)]
+
+
+def test_a_cell_holds_every_interval_test_and_c() -> None:
+    rows = pd.DataFrame(methods.run(logit(delta=0.0)))
     covered = rows[rows["kind"].eq("coverage")]
-    assert set(covered["method"]) == set(claims.METHODS)
+    assert list(covered["method"]) == list(methods.METHODS)
     assert covered["rate"].between(0, 1).all()
     tests = set(rows.loc[rows["kind"].eq("error"), "method"])
-    assert tests == {methods.RULE, methods.CR2, "Obuchowski", "Durkalski", "sign flip"}
-    alone = design(layout=designs.INDEPENDENT, size=10, attempts=1, delta=0.0, tau=0.0)
+    assert tests == {
+        methods.OURS, methods.FIRST, methods.CR2, "Obuchowski", "Durkalski", "sign flip",
+    }  # fmt: skip
+    assert rows.loc[rows["kind"].eq("grid"), "method"].astype(float).tolist() == list(methods.GRID)
+    alone = logit(layout=designs.INDEPENDENT, size=10, attempts=1, delta=0.0, tau=0.0)
     more = {str(row["method"]) for row in methods.run(alone) if row["kind"] == "error"}
     assert more - tests == {"mid-p McNemar", "exact McNemar"}
-    assert all(row["kind"] == "coverage" for row in methods.run(design(delta=0.3)))
+    assert all(row["kind"] != "error" for row in methods.run(logit(delta=0.3)))
 
 
-def test_coverage_of_the_rule_is_that_of_paired_delta_study_by_study() -> None:
-    one = design()
-    drawn = one.draw()
+UNLIKE = [
+    logit(),
+    world("flips", cases=20, up=0.1),
+    world("rates_of", designs.RATES, cases=14, rate=0.9, attempts=2, heavy=1.0),
+    world("shares_of", designs.SHARES, cases=14, rate=0.98, attempts=1, capped=0.3),
+]
+
+
+@pytest.mark.parametrize("one", UNLIKE, ids=lambda one: one.world)
+def test_the_grid_of_c_covers_as_the_interval_does(one: designs.Design) -> None:
+    rows = {(row["kind"], row["method"]): row for row in methods.run(one)}
+    c = f"{methods.QUANTITIES[one.quantity].c:g}"
+    for name, same in ((methods.OURS, c), (methods.HALF, "0.5"), (methods.GAFFKE, "1")):
+        interval, grid = rows["coverage", name], rows["grid", same]
+        for what in ("rate", "too_high", "too_low"):
+            assert interval[what] == pytest.approx(grid[what])
+
+
+def test_coverage_is_that_of_the_public_functions_study_by_study() -> None:
+    one = world("rates_of", designs.RATES, cases=14, rate=0.5, attempts=2, sd=2.0, heavy=1.0)
+    sample = one.draw()
     held = []
-    for skill, baseline in zip(drawn.skill, drawn.baseline, strict=True):
-        ci = paired_delta(skill, 3, baseline, 3, drawn.clusters)
-        held.append(ci.low <= one.delta <= ci.high)
+    for values in sample.values:
+        ci = bounded_mean(values, weights=sample.weights)
+        held.append(ci.low <= sample.truth <= ci.high)
     row = methods.run(one)[0]
-    assert row["method"] == methods.RULE
+    assert row["method"] == methods.OURS
     assert row["rate"] == pytest.approx(np.mean(held))
 
 
@@ -92,12 +126,26 @@ def test_vectorised_arithmetic_equals_the_public_functions() -> None:
     values = rng.integers(-3, 4, (6, 60)) / 3
     labels = np.arange(60) % 25
     clusters = Clusters.of(labels, 60)
-    se, df = methods.cr2_errors(values, clusters)
+    mean, se, df = methods.cr2_errors(values, clusters)
     one = cr2_mean(values[2], labels)
-    assert (se[2], df) == pytest.approx((one.se, one.df), abs=1e-10)
+    assert (mean[2], se[2], df) == pytest.approx((one.estimate, one.se, one.df), abs=1e-10)
     found = methods.sign_flips(values, clusters, labels)
     expected = [sign_flip(v, labels, n_resamples=methods.PATTERNS).p_value for v in values]
     assert found == pytest.approx(expected, abs=1e-10)
+
+
+def test_the_rule_of_the_first_release_gives_its_published_limits() -> None:
+    # rise 12, fall 2, of 50 single attempts (Newcombe 1998): method 10
+    skill = np.repeat([1.0, 1.0, 0.0, 0.0], [20, 12, 2, 16])[None, :]
+    baseline = np.repeat([1.0, 0.0, 1.0, 0.0], [20, 12, 2, 16])[None, :]
+    ones = np.ones(50)
+    found = paired_rule(designs.Arms(skill, ones, baseline, ones), Clusters.of(None, 50))
+    assert (found.low[0], found.high[0]) == pytest.approx((0.0562, 0.3292), abs=1e-4)
+    assert found.p_value[0] < 0.05
+    # cases that stand alone with one attempt: Wilson's interval
+    low, high = wilson_on_effective_n(np.eye(1, 10), Clusters.of(None, 10))
+    known = wilson(1, 10)
+    assert (low[0], high[0]) == pytest.approx((known.low, known.high))
 
 
 def test_the_bootstrap_resamples_whole_clusters() -> None:
@@ -107,6 +155,28 @@ def test_the_bootstrap_resamples_whole_clusters() -> None:
     assert (low[0], high[0]) == (0.0, 1.0)
 
 
+def test_the_scan_finds_the_worst_point_of_a_rate() -> None:
+    # c = 1 is Clopper-Pearson: one case covers everything but the limits 1/40 and 39/40
+    rows = {(row["method"], row["c"]): row for row in scan.run(scan.Scan(designs.RATES, 1))}
+    assert rows["bounded mean", 1.0]["coverage"] == pytest.approx(0.975, abs=1e-6)
+    assert rows["bounded mean", 1.0]["side"] == pytest.approx(0.025, abs=1e-6)
+    for row in (scan.run(scan.Scan(designs.RATES, 14))[i] for i in (0, 5, 10)):
+        # exact minima of STATISTICS, section F
+        expected = {0.5: 0.903, 0.75: 0.943, 1.0: 0.955}[row["c"]]
+        assert row["coverage"] == pytest.approx(expected, abs=6e-4)
+    # beside the lower limit of 1 of 14 only 0 of 14 covers: Wilson .01272, Jeffreys .00782
+    known = {row["method"]: row["coverage"] for row in scan.run(scan.Scan(designs.RATES, 14))}
+    expected = tuple((1 - one(1, 14).low) ** 14 for one in (wilson, jeffreys))
+    assert (known["Wilson"], known["Jeffreys"]) == pytest.approx(expected, abs=1e-6)
+
+
+def test_deltas_that_all_flip_are_rates_twice_as_wide() -> None:
+    deltas, rates = (scan.run(scan.Scan(q, 6)) for q in (designs.DELTAS, designs.RATES))
+    for delta, rate in zip(deltas, rates, strict=False):
+        assert delta["coverage"] <= rate["coverage"] + 1e-6
+        assert delta["side"] >= rate["side"] - 1e-6
+
+
 def test_a_margin_grows_with_the_number_of_cells() -> None:
     # one-sided 5 % of one cell, and 5 % shared by ten cells: normal quantiles of .95 and .995
     assert claims.deviations(1) == pytest.approx(1.644854, abs=1e-6)
@@ -114,22 +184,65 @@ def test_a_margin_grows_with_the_number_of_cells() -> None:
 
 
 def test_a_cell_below_the_margin_fails_its_claim_and_one_inside_does_not() -> None:
-    cell = design(runs=4000, delta=0.0)
+    cell = logit(delta=0.0)
 
     def row(kind: str, method: str, rate: float) -> dict[str, object]:
-        return {"kind": kind, "method": method, "rate": rate, "runs": 4000}
+        return {"kind": kind, "method": method, "rate": rate, "runs": 4000, "mean_width": 0.5}
 
     rows = [
-        row("coverage", methods.RULE, 0.92),
-        row("coverage", "plain CLT, z", 0.5),
-        row("error", methods.RULE, 0.065),
+        row("coverage", methods.OURS, 0.92),
+        row("coverage", methods.PLAIN, 0.5),
+        row("error", methods.OURS, 0.065),
         row("error", "Obuchowski", 0.08),
+        row("coverage", methods.FIRST, 0.5) | {"mean_width": 0.25},
     ]
     table = claims.table([(cell, rows)])
     # .94 - 1.645 sqrt(.94 .06 / 4000) = .9338; .06 + 1.960 sqrt(.06 .94 / 4000) = .0674
-    assert table["limit"].round(4).tolist()[::2] == [0.9338, 0.0674]
-    assert table["fails"].tolist() == [True, False, False, True]
-    assert np.isnan(table["limit"][1])
+    assert table["limit"].round(4).tolist()[:3:2] == [0.9338, 0.0674]
+    assert table["fails"].tolist() == [True, False, False, True, False]
+    assert np.isnan(table["limit"][1]) and np.isnan(table["limit"][4])
+    assert table["width_ratio"][0] == 2
+
+
+def test_the_chosen_c_is_the_smallest_that_designs_and_scan_allow() -> None:
+    def grid(rates: dict[float, float]) -> list[dict[str, object]]:
+        return [
+            {"kind": "grid", "method": f"{c:g}", "rate": rate, "runs": 4000}
+            for c, rate in rates.items()
+        ]
+
+    easy, hard = {0.5: 0.95, 0.7: 0.95, 1.0: 0.96}, {0.5: 0.92, 0.7: 0.939, 1.0: 0.96}
+    cells = [
+        (world("flips", name, cases=n, up=0.1), grid(rates))
+        for name in claims.ORDER
+        for n, rates in ((10, easy), (20, hard))
+    ]
+    worst = {0.5: (0.91, 0.08), 0.7: (0.93, 0.049), 1.0: (0.95, 0.025)}
+    points = pd.DataFrame(
+        [
+            {"quantity": q, "n": 14, "c": c, "coverage": low, "side": side}
+            for q in ("deltas", "rates")
+            for c, (low, side) in worst.items()
+        ]
+    )
+    found = claims.choice(cells, points)
+    assert found["below"].tolist() == [1, 0, 0] * 3
+    assert found.loc[found["chosen"], "c"].tolist() == [0.7] * 3
+    points.loc[points["c"].eq(0.7) & points["quantity"].eq("rates"), "side"] = 0.051
+    again = claims.choice(cells, points)
+    assert again.loc[again["chosen"], "c"].tolist() == [0.7, 1.0, 1.0]  # shares read the rates
+
+
+def test_the_page_is_what_its_tables_give() -> None:
+    text = (page.DOCS / "intervals.md").read_text(encoding="utf-8")
+    assert text == page.render(page.DOCS / "intervals")
+    chosen = pd.read_csv(page.DOCS / "intervals" / "choice.csv")
+    for name, one in methods.QUANTITIES.items():
+        mine = chosen[chosen["quantity"].eq(name)]
+        assert (
+            np.isclose(mine["c"], one.c).any() and f"**{name.capitalize()}: c = {one.c:g}**" in text
+        )
+    assert (page.DOCS / "intervals" / "coverage.png").stat().st_size < 300_000
 
 
 def test_bias_and_lost_coverage_fail_recovery_unless_only_shown() -> None:
@@ -168,42 +281,62 @@ def test_a_batch_of_studies_finds_what_was_planted_through_the_frames() -> None:
 def test_finished_cells_are_kept_and_not_run_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = [design(size=size) for size in (3, 5)]
-    first = cells.work(asked, methods.run, tmp_path, jobs=1, title="designs")
+    asked = [logit(size=size) for size in (3, 5)]
+    first, seconds = cells.work(asked, methods.run, tmp_path, jobs=1, title="designs")
     files = sorted(tmp_path.glob("*.json"))
-    assert len(files) == 2 and not list(tmp_path.glob("*.part"))
-    files[0].write_text(json.dumps([{"kept": True}]), encoding="utf-8")
-    again = cells.work(asked, methods.run, tmp_path, jobs=1, title="designs")
+    assert len(files) == 2 and not list(tmp_path.glob("*.part")) and seconds > 0
+    files[0].write_text(json.dumps({"seconds": 60, "rows": [{"kept": True}]}), encoding="utf-8")
+    again, told = cells.work(asked, methods.run, tmp_path, jobs=1, title="designs")
     kept = [rows for _, rows in again]
-    assert [{"kept": True}] in kept
+    assert [{"kept": True}] in kept and told > 60
     assert [one for one, _ in again] == [one for one, _ in first] == asked
     assert "2/2" in capsys.readouterr().err
 
 
 def test_other_code_makes_other_files(tmp_path: Path) -> None:
-    for name in (*cells._VECTORISED, *cells._FRAMES):
+    for name in (*cells._VECTORISED, *cells._SCAN, *cells._FRAMES):
         copy = tmp_path / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes((cells.ROOT / name).read_bytes())
     before = cells.code_version(tmp_path)
-    switching = tmp_path / "skillcomp/stats/switching.py"
-    switching.write_text(switching.read_text() + "\n# changed\n", encoding="utf-8")
+    bounded = tmp_path / "skillcomp/stats/bounded.py"
+    bounded.write_text(bounded.read_text() + "\n# changed\n", encoding="utf-8")
     after = cells.code_version(tmp_path)
-    assert before[designs.Design] != after[designs.Design]
+    assert all(before[kind] != after[kind] for kind in before)
 
 
-def test_the_study_ends_in_a_table_a_figure_and_a_status(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_study_ends_in_tables_a_figure_a_page_and_a_status(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    status = validity.study(20, 2, tmp_path, jobs=1, only=20)
+    few = [one for one in designs.designs(10) if one.world != "logit_study"]
+    few = [one for one in few if dict(one.numbers).get("cases", 99) <= 14]
+    few += [logit(layout=designs.INDEPENDENT, size=10, delta=0.3, runs=10)]
+    some = [one for one in few if one.family != "a family"] + [
+        designs.Design(one.quantity, designs.INDEPENDENT, one.world, one.numbers, 10)
+        for one in few
+        if one.family == "a family"
+    ]
+    monkeypatch.setattr(validity, "designs", lambda runs: some)
+    monkeypatch.setattr(
+        validity.scan,
+        "scans",
+        lambda quick: [scan.Scan(q, 3) for q in (designs.DELTAS, designs.RATES)],
+    )
+    found = validity.intervals(10, tmp_path, jobs=1)
+    status = validity.study(found, 2, tmp_path, jobs=1)
     printed = capsys.readouterr().out
     assert status == (1 if "FAILS" in printed else 0)
-    assert "coverage of the rule: lowest" in printed and "with the margin" in printed
-    assert "transfer gap from 2 studies" in printed
-    for name in ("table.csv", "recovery.csv", "validity.pdf", "validity.png", "validity.json"):
+    assert "coverage of deltas: lowest" in printed and "with the margin" in printed
+    assert "transfer gap from 2 studies" in printed and "two cores" in printed
+    assert "deltas: c in use" in validity.choice_text(found)
+    for name in ("table.csv", "scan.csv", "choice.csv", "recovery.csv", "validity.pdf",
+                 "validity.png", "validity.json"):  # fmt: skip
         assert (tmp_path / name).stat().st_size > 0
     table = pd.read_csv(tmp_path / "table.csv")
     assert {*claims.KEYS, "kind", "method", "rate", "limit", "fails"} <= set(table.columns)
+    written = validity.write_page(found, tmp_path, tmp_path / "docs")
+    assert "Why this interval" in written.read_text(encoding="utf-8")
+    assert written.read_text(encoding="utf-8") == page.render(tmp_path / "docs" / "intervals")
 
 
 def test_the_ways_of_the_statistics_benchmark_agree() -> None:
@@ -241,6 +374,6 @@ def test_a_stopped_study_says_where_its_cells_are(
     def stopped(*_: object, **__: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(validity, "study", stopped)
+    monkeypatch.setattr(validity, "intervals", stopped)
     assert validity.main(["--out", str(tmp_path)]) == 130
     assert f"finished cells are kept in {tmp_path / 'cells'}" in capsys.readouterr().out

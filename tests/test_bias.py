@@ -557,3 +557,67 @@ def test_the_pilot_audit(pilot: sc.RunStore) -> None:
     # 73 of 84 pairs keep their winner
     assert shown.loc["position_consistency", "estimate"] == pytest.approx(73 / 84)
     assert pick(found, grader="pairwise")["estimate"] == pytest.approx(100 * (7 - 4) / 84)
+
+
+def judged_pairs(judges: dict[str, list[bool]], cases: list[str] | None = None) -> pd.DataFrame:
+    """Pairs by judge: whether the winner is the same in both orders."""
+    rows = [
+        {
+            "skill": "s",
+            "case_id": cases[k] if cases else str(k),
+            "grader": judge,
+            "order": order,
+            "first": (one := f"{k}/a" if order == 1 else f"{k}/b"),
+            "second": f"{k}/b" if order == 1 else f"{k}/a",
+            "winner": f"{k}/a" if consistent else one,
+        }
+        for judge, said in judges.items()
+        for k, consistent in enumerate(said)
+        for order in (1, 2)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_consistency_of_two_judges_is_compared_on_the_same_pairs() -> None:
+    frame = judged_pairs(
+        {"old": [True] * 5 + [False] * 8, "new": [True] * 4 + [False] + [True] * 8}
+    )
+    row = sc.bias.consistency_change(frame, reference="old").iloc[0]
+    assert (row["grader"], row["n_gained"], row["n_lost"], row["n"]) == ("new", 8, 1, 13)
+    assert row["estimate"] == pytest.approx(7 / 13)
+    # mid-p McNemar of 8 against 1: 2 * (P(X <= 1) - P(X = 1) / 2) with X ~ B(9, 1/2)
+    assert row["p_value"] == pytest.approx(2 * (1 + 9 / 2) / 2**9)
+    assert row["p_items"] == pytest.approx(row["p_value"])
+    assert row["ci_low"] < row["estimate"] < row["ci_high"]
+
+
+def test_flips_of_one_case_are_exchanged_together_between_judges() -> None:
+    said = {"old": [False] * 8, "new": [True] * 8}
+    apart = sc.bias.consistency_change(judged_pairs(said), reference="old").iloc[0]
+    cases = [str(k // 2) for k in range(8)]
+    joined = sc.bias.consistency_change(judged_pairs(said, cases), reference="old").iloc[0]
+    # all of n cases flip one way: two of 2**n patterns are as far out, counted half
+    assert apart["p_value"] == pytest.approx(1 / 2**8)
+    assert joined["p_value"] == pytest.approx(1 / 2**4)
+    assert joined["n"] == 8 and joined["n_clusters"] == 4
+
+
+def test_consistency_change_says_which_judges_there_are() -> None:
+    frame = judged_pairs({"old": [True, False], "new": [True, True]})
+    with pytest.raises(
+        FrameError, match=r"grader 'older' is not there; there: .*Did you mean 'old'"
+    ):
+        sc.bias.consistency_change(frame, reference="older")
+    with pytest.raises(FrameError, match="is the only one"):
+        sc.bias.consistency_change(frame[frame["grader"].eq("old")], reference="old")
+    with pytest.raises(FrameError, match="which is what is compared"):
+        sc.bias.consistency_change(frame, reference="old", by=["grader"])
+
+
+def test_pairs_of_cases_numbered_alike_in_two_skills_are_two_pairs() -> None:
+    rows = judged_pairs({"g": [True]}).assign(first=["x", "y"], second=["y", "x"], winner="x")
+    found = sc.bias.position(pd.concat([rows, rows.assign(skill="t")]))
+    assert found["n"].iloc[0] == 2
+    foreign = pd.DataFrame({"case_id": 1, "order": ["AB", "BA"], "winner": "A", "skill": "s"})
+    found = sc.bias.position(pd.concat([foreign, foreign.assign(skill="t")]))
+    assert found["n"].iloc[0] == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import beta
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
@@ -23,12 +24,14 @@ def test_position_by_hand_in_a_foreign_layout() -> None:
     found = sc.bias.position(frame).set_index("measure")
     consistent = found.loc["position_consistency"]
     assert consistent["estimate"] == pytest.approx(3 / 6)
-    # Clopper-Pearson of 3 in 6, R: binom.test(3, 6)
-    assert consistent["ci_low"] == pytest.approx(0.1181172, abs=1e-6)
-    assert consistent["ci_high"] == pytest.approx(0.8818828, abs=1e-6)
+    # 3 of 6 with a pseudo-case of weight c at the bound: Beta(3, 3 + c) and Beta(3 + c, 3)
+    c = sc.stats.RATES.c
+    assert consistent["ci_low"] == pytest.approx(beta.ppf(0.025, 3, 3 + c), abs=1e-9)
+    assert consistent["ci_high"] == pytest.approx(beta.ppf(0.975, 3 + c, 3), abs=1e-9)
     first = found.loc["first_wins_if_inconsistent"]
     assert first["estimate"] == pytest.approx(2 / 3)
-    assert first["p_value"] == pytest.approx(1.0)  # 2 of 3: 2 * (3 + 1) / 8, at most 1
+    # twice the chance that Beta(2, 1 + c), the lower limit's, lies below 1/2
+    assert first["p_value"] == pytest.approx(2 * beta.cdf(0.5, 2, 1 + c))
     assert found.loc["position_points", "estimate"] == pytest.approx(100 * (2 - 1) / 6)
 
 
@@ -129,11 +132,8 @@ def test_the_members_of_a_contrast_pair_are_one_cluster_of_position() -> None:
         points = found.loc["position_points"]
         assert points["n"] == 12 and points["n_clusters"] == 9
         assert points["estimate"] == alone.loc["position_points", "estimate"]
-        assert found.loc["position_consistency", "note"] == (
-            "several pairs share a contrast pair: taken as independent here"
-        )
+        assert found.loc["position_consistency", ["n", "n_clusters"]].tolist() == [12, 9]
     assert alone.loc["position_points", "n_clusters"] == 12
-    assert alone.loc["position_consistency", "note"] == ""
     foreign = pd.DataFrame({"pair": [1, 1], "order": ["AB", "BA"], "winner": ["A", "A"]})
     with pytest.raises(FrameError, match="cases= needs a column case_id in the judgements; there"):
         sc.bias.position(foreign, cases=cases)
@@ -189,3 +189,26 @@ def test_a_level_in_percent_gets_a_hint(what: str) -> None:
     }
     with pytest.raises(FrameError, match=rf"bias\.{what}: ci_level: found 95; .* mean 0\.95\?"):
         getattr(sc.bias, what)(*given[what], ci_level=95)
+
+
+def test_pairs_numbered_alike_in_every_case_stay_apart() -> None:
+    frame = pd.DataFrame(
+        {
+            "case_id": ["s/1", "s/1", "s/2", "s/2"],
+            "pair": 1,
+            "order": ["AB", "BA"] * 2,
+            "winner": ["A", "A", "B", "A"],
+        }
+    )
+    found = sc.bias.position(frame, pair="pair").set_index("measure")
+    assert found.loc["position_consistency", ["estimate", "n"]].tolist() == [0.5, 2.0]
+
+
+def test_copying_every_pair_of_a_case_changes_no_interval() -> None:
+    names = [f"s/{i}" for i in range(12)]
+    frame = swapped(names, ["11", "11", "22", "12", "12", "21"] * 2)
+    again = frame.assign(first=frame["first"] + "2", second=frame["second"] + "2")
+    once = sc.bias.position(frame)
+    twice = sc.bias.position(pd.concat([frame, again], ignore_index=True))
+    limits = ["estimate", "ci_low", "ci_high", "n_clusters", "p_value"]
+    pd.testing.assert_frame_equal(once[limits], twice[limits])

@@ -212,7 +212,7 @@ def test_report_builds_the_page_from_the_study_that_was_named(run, monkeypatch, 
 
     called = []
 
-    def build(data, out, *, notebooks, parameters, progress):
+    def build(data, out, *, notebooks, parameters, order, progress):
         called.append((data, out, [path.stem[:2] for path in notebooks], parameters, progress))
         return out / "index.html"
 
@@ -221,6 +221,8 @@ def test_report_builds_the_page_from_the_study_that_was_named(run, monkeypatch, 
     assert (status, out) == (0, f"report: {tmp_path / 'index.html'}\n")
     every = [f"{number:02d}" for number in range(1, 9)]
     assert called == [(PILOT, tmp_path, every, {}, False)]
+    run("report", "--data", PILOT, "--out", tmp_path, "--answer-only")
+    assert called[-1][2] == []
     status, _, _ = run(
         *("report", "--data", PILOT, "--out", tmp_path, "--notebook", "03-near-vs-far"),
         *("--notebook", "02", "--set", "GRADER=forced:a=b", "--set", "MARGIN=0.2"),

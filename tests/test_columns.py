@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillcomp.columns import Columns, absent
+from skillcomp.frames.columns import Columns, absent
 
 TEXT = st.one_of(st.none(), st.sampled_from(["a", "b", "bb", ""]))
 NUMBER = st.one_of(st.none(), st.integers(0, 2))

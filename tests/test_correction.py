@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import skillcomp as sc
 from skillcomp import simulate
-from skillcomp.correction.choice import choose
-from skillcomp.correction.drawing import doubts
-from skillcomp.correction.estimators import Arm
-from skillcomp.correction.tables import clusters_of, tables
+from skillcomp.correction.corrected import choose, doubts
+from skillcomp.correction.estimators import Condition
+from skillcomp.correction.tables import tables
 from skillcomp.errors import FrameError
-from skillcomp.stats.misclassification import rogan_gladen
+from skillcomp.frames.casetable import clusters_of
+from skillcomp.stats.grader_errors import rogan_gladen
 from skillcomp.stats.ppi import ppi_paired
 from skillcomp.stats.results import Interval
 
@@ -379,7 +379,7 @@ def test_gold_drawn_by_chance_is_seldom_doubted(n: int, n_gold: int, rate: float
     for _ in range(400):
         gold = np.where(rng.permutation(n) < n_gold, 1.0, np.nan)
         table = pd.DataFrame({"verdict": rng.random(n) < rate, "gold": gold, "chance": np.nan})
-        said += doubts({"skill": Arm(table.astype(float))}) != ""
+        said += doubts({"skill": Condition(table.astype(float))}) != ""
     # 0.1 % asked for, and four standard errors of 400 draws are 0.6 points
     assert said / 400 <= 0.0075
 
@@ -397,7 +397,7 @@ def test_a_note_speaks_only_of_the_arm_that_lacks_gold() -> None:
     assert row["note"] == "no case with gold"
 
 
-def test_a_wide_ppi_for_few_errors_is_named_as_such() -> None:
+def test_the_narrower_interval_is_no_reason_to_prefer_it() -> None:
     # a grader without an error: two imagined ones widen the prediction-powered interval
     right = {
         "baseline": partly([[(i % 2 == 0,) * 2] for i in range(40)], 2),
@@ -406,20 +406,32 @@ def test_a_wide_ppi_for_few_errors_is_named_as_such() -> None:
     ppi = Interval(0.2, 0.0, 0.4, 0.95, "", "1 error: two imagined errors added")
     gold_only = replace(ppi, low=0.1, high=0.3, note="")
     made = tables(*study(right), by=[], unit="behaviour", cases=None, what="test")
-    arms = {c: Arm(made.cases[made.cases["condition"].eq(c)]) for c in right}
-    for note, said in (
-        (ppi.note, "interval carries a safeguard for few errors"),
-        ("", "the verdicts add nothing to gold here"),
-    ):
+    arms = {c: Condition(made.cases[made.cases["condition"].eq(c)]) for c in right}
+    for note in (ppi.note, ""):
         both = {"ppi": replace(ppi, note=note), "gold_only": gold_only}
-        name, reason = choose(arms, both, 20, "random")
-        assert name == "gold_only" and said in reason
-        assert "nothing assumed of the grader's errors" in reason
-        both["gold_only"] = replace(gold_only, low=0.0, high=0.4)
         name, reason = choose(arms, both, 20, "random")
         assert name == "ppi"
         assert ("nothing assumed" in reason) == (note == "")
         assert ("few errors of the grader seen: the interval rests on" in reason) == (note != "")
+    nothing = replace(ppi, low=float("nan"), high=float("nan"), note="no interval")
+    name, reason = choose(arms, {"ppi": nothing, "gold_only": gold_only}, 20, "random")
+    assert name == "gold_only" and "no prediction-powered interval" in reason
+
+
+@pytest.mark.parametrize("unit", ["behaviour", "attempt"])
+def test_naive_and_gold_alone_are_the_rows_of_deltas(unit: str) -> None:
+    made = simulate.study(n_skills=3, n_cases=8, contrast_pairs=2, seed=2)
+    value = {"behaviour": "share_passed", "attempt": "passed"}[unit]
+    outcomes = sc.frames.outcomes(made.verdicts, made.cases)
+    shown = ["estimate", "n", "n_clusters"]
+    for analysis, own in (
+        (sc.correction.delta, sc.deltas.paired(outcomes, value=value)),
+        (sc.correction.rate, sc.deltas.rates(outcomes, value=value)),
+    ):
+        found = analysis(made.verdicts, made.gold, unit=unit, cases=made.cases)
+        naive = found[found["estimator"].eq("naive")].set_index("condition")
+        pd.testing.assert_frame_equal(naive[shown], own.set_index("condition")[shown])
+        assert naive["method"].str.contains("the grader as it is, bounded mean").all()
 
 
 def test_labels_of_other_attempts_are_counted_in_the_reason() -> None:
@@ -442,9 +454,8 @@ def test_case_ids_may_repeat_between_skills() -> None:
 def test_twins_that_name_each_other_are_one_cluster() -> None:
     frame = pd.DataFrame({"skill": "s", "case_id": ["1", "2", "3"], "should_trigger": True})
     for twins in (["2", "1", None], ["2", None, None], [None, "1", None]):
-        cluster, twin = clusters_of(frame, frame.assign(contrast_of=twins))
+        cluster = clusters_of(frame, frame.assign(contrast_of=twins))
         assert cluster.tolist() == [0, 0, 1]
-        assert twin.isna().tolist() == [one is None for one in twins]
 
 
 def test_the_members_of_a_contrast_pair_are_one_cluster() -> None:
@@ -453,7 +464,7 @@ def test_the_members_of_a_contrast_pair_are_one_cluster() -> None:
     paired = sc.correction.delta(made.verdicts, made.gold, cases=made.cases)
     assert one(alone, "naive")["n_clusters"] == 36
     assert one(paired, "naive")["n_clusters"] == 27
-    assert one(paired, "naive")["estimate"] == one(alone, "naive")["estimate"]
+    assert one(paired, "naive")["estimate"] == pytest.approx(one(alone, "naive")["estimate"])
 
 
 def test_a_method_by_name_gives_its_rows_only() -> None:
@@ -619,6 +630,25 @@ def test_coverage_of_the_recommended_rate(rate: float) -> None:
     # errors in both directions happen to cancel in one arm at .85, never in both
     naive = found["estimator"].eq("naive")
     assert hit[naive].groupby(found.loc[naive, "condition"]).mean().min() < 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", [0.02, 0.97])
+@pytest.mark.parametrize("unit", ["behaviour", "attempt"])
+def test_coverage_near_the_bounds(rate: float, unit: str) -> None:
+    """Where gold alone was taken for its narrower t interval, 85.7 to 88.9 % were covered."""
+    found = []
+    for seed in (1, 2):
+        made = simulate.study(
+            n_skills=500, n_cases=40, n_repeats=1, baseline_rate=rate, delta=0.0, unit=unit,
+            between_skill_sd=0.0, skill_level_sd=0.0, graders=(LENIENT,), gold_fraction=0.5,
+            seed=seed,
+        )  # fmt: skip
+        shown = sc.correction.delta(made.verdicts, made.gold, by=["skill"], unit=unit)
+        found.append(shown[shown["recommended"]])
+    hit = pd.concat(found)
+    assert len(hit) == 1000
+    assert (hit["ci_low"].le(0) & hit["ci_high"].ge(0)).mean() >= 0.94
 
 
 @pytest.mark.slow

@@ -3,10 +3,11 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import t as student_t
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
-from skillcomp.stats.intervals import newcombe_paired
+from skillcomp.stats.bounded import DELTAS, bounded_mean
 
 
 def outcomes(
@@ -44,10 +45,13 @@ def test_single_attempts_give_the_paired_difference_of_the_counted_table() -> No
     assert row["estimate"] == pytest.approx((6 - 1) / 12)
     assert row["reference_rate"] == pytest.approx(4 / 12)
     assert row["rate"] == pytest.approx(9 / 12)
-    limits = newcombe_paired(3, 6, 1, 2)
+    limits = bounded_mean([0] * 5 + [1] * 6 + [-1], quantity=DELTAS, null=0.0)
     assert row["ci_low"] == pytest.approx(limits.low)
     assert row["ci_high"] == pytest.approx(limits.high)
-    assert "one attempt a case, independent cases: Newcombe 10" in row["note"]
+    assert row["p_value"] == pytest.approx(limits.p_value)
+    # CR2 of independent cases: sd of the differences over the root of 12, 11 df
+    assert row["se"] == pytest.approx(np.std([0] * 5 + [1] * 6 + [-1], ddof=1) / np.sqrt(12))
+    assert row["df"] == pytest.approx(11)
 
 
 def test_repeats_are_averaged_inside_a_case_and_never_counted_as_cases() -> None:
@@ -60,7 +64,7 @@ def test_repeats_are_averaged_inside_a_case_and_never_counted_as_cases() -> None
     assert many["ci_high"] - many["ci_low"] > 0.5
 
 
-def test_arms_may_have_unequal_numbers_of_repeats() -> None:
+def test_conditions_may_have_unequal_numbers_of_repeats() -> None:
     row = one(sc.deltas.paired(outcomes([[True, False], [False]], [[True], [True, True, False]])))
     # case 0: 1 - 1/2, case 1: 2/3 - 0; mean of 1/2 and 2/3 is 7/12
     assert row["estimate"] == pytest.approx(7 / 12)
@@ -72,7 +76,7 @@ def test_dropped_attempts_do_not_break_the_pairing() -> None:
     assert one(sc.deltas.paired(frame))["estimate"] == 0
 
 
-def test_a_case_without_an_outcome_in_one_arm_is_dropped_and_counted() -> None:
+def test_a_case_without_an_outcome_in_one_condition_is_dropped_and_counted() -> None:
     row = one(sc.deltas.paired(outcomes([[True], [False], [None]], [[True], [True], [True]])))
     assert row["n"] == 2
     assert row["n_dropped"] == 1
@@ -116,7 +120,7 @@ def test_all_differences_equal_never_give_a_zero_width_interval() -> None:
         row = one(sc.deltas.paired(outcomes([[False]] * 9, [[True]] * 9), value=value))
         assert row["estimate"] == 1
         assert row["ci_low"] < 1 == row["ci_high"]
-    assert "differences without spread" in row["note"]
+        assert np.isnan([row["se"], row["df"]]).all()
 
 
 @given(
@@ -172,7 +176,7 @@ def test_an_empty_frame_gives_an_empty_estimates_frame() -> None:
     assert list(frame.columns[:3]) == ["skill", "condition", "measure"]
 
 
-def test_rates_are_wilson_over_cases_and_count_what_is_missing() -> None:
+def test_rates_are_over_cases_and_count_what_is_missing() -> None:
     frame = outcomes([[True]] * 3 + [[False]] * 7 + [[None]], [[True]] * 11)
     rates = sc.deltas.rates(frame).set_index("condition")
     assert rates.loc["baseline", "estimate"] == pytest.approx(0.3)
@@ -263,3 +267,57 @@ def test_few_pairs_of_twins_stay_together() -> None:
     row = one(sc.deltas.paired(frame))
     assert row["n_clusters"] == 3
     assert np.isfinite(row["ci_low"])
+
+
+def losing(whole: pd.DataFrame, shares: dict[str, float], seed: int, how: str) -> pd.DataFrame:
+    """Lose attempts of each condition, those that passed twice as often as the others."""
+    rng = np.random.default_rng(seed)
+    chance = whole["condition"].map(shares) * np.where(whole["passed"], 4 / 3, 2 / 3)
+    lost = rng.random(len(whole)) < chance
+    # every case keeps a row in each condition, or it would not have been asked there
+    lost &= whole["repeat"].gt(1).to_numpy() | (how == "outcome")
+    if how == "row":
+        return whole[~lost]
+    return whole.assign(
+        passed=whole["passed"].mask(lost), share_passed=whole["share_passed"].mask(lost)
+    )
+
+
+@pytest.mark.parametrize("value", ["passed", "share_passed"])
+@pytest.mark.parametrize("how", ["outcome", "row"])
+def test_worst_case_bounds_hold_the_delta_of_the_complete_study(value: str, how: str) -> None:
+    shares, warned, n_wrong = {"baseline": 0.05, "skill": 0.2}, 0, 0
+    for seed in range(20):
+        draw = np.random.default_rng(seed).random
+        passes = [(draw((30, 4)) < rate).tolist() for rate in (0.5, 0.7)]
+        whole = outcomes(*passes)
+        truth = sc.deltas.paired(whole, value=value)["estimate"].iloc[0]
+        row = sc.deltas.paired(losing(whole, shares, seed, how), value=value).iloc[0]
+        assert row["worst_low"] <= truth + 1e-12 and truth <= row["worst_high"] + 1e-12
+        warned += "attempts missing" in row["note"]
+        n_wrong += abs(row["estimate"] - truth) > 1e-9
+    assert warned >= 18 and n_wrong >= 15
+
+
+def test_amounts_have_a_difference_and_a_ratio_with_t_intervals() -> None:
+    rows = [
+        {"attempt_id": f"{c}{i}{k}", "skill": "s", "case_id": f"s/{i}", "condition": c,
+         "repeat": k, "seconds": seconds * k}
+        for c, times in (("baseline", [1.0, 2.0, 4.0, 0.0]), ("skill", [2.0, 2.0, 16.0, 3.0]))
+        for i, seconds in enumerate(times)
+        for k in (1, 2)
+    ]  # fmt: skip
+    frame = sc.deltas.paired(pd.DataFrame(rows), value="seconds").set_index("measure")
+    # case means are 1.5 times the first: differences 1.5, 0, 18, 4.5
+    delta = frame.loc["delta_seconds"]
+    assert delta["estimate"] == pytest.approx(6)
+    se = np.std([1.5, 0, 18, 4.5], ddof=1) / 2
+    assert delta["ci_high"] == pytest.approx(6 + student_t.isf(0.025, 3) * se)
+    # ratios 2, 1, 4; the case with no seconds has none
+    ratio = frame.loc["ratio_seconds"]
+    assert ratio["estimate"] == pytest.approx(2)
+    assert ratio["n"] == 3
+    assert ratio["note"] == "1 case with an amount of 0: no ratio"
+    # means of the three cases that have a ratio
+    assert ratio["rate"] / ratio["reference_rate"] == pytest.approx(20 / 7)
+    assert "geometric mean of ratios" in ratio["method"]

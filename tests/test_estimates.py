@@ -6,16 +6,16 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
-from skillcomp.contracts import CONTRACTS
 from skillcomp.errors import FrameError
-from skillcomp.estimates import (
+from skillcomp.frames.contract import CONTRACTS
+from skillcomp.frames.estimates import (
     estimates,
     groups,
     listed,
+    refuse_pooling,
     require_columns,
-    require_no_copies,
-    require_one_grader,
     row,
+    unit_of,
 )
 from skillcomp.stats.results import Interval, undefined
 
@@ -104,15 +104,15 @@ def test_several_graders_versions_or_rounds_are_named_unless_by_keeps_them_apart
     frame = judged(**{"grader": ["g", "g"], column: values})
     told = rf"rates: the frame holds more than one {column}: {values[0]}, {values[1]}\. "
     with pytest.raises(FrameError, match=told + f"Add '{column}' to by="):
-        require_one_grader(frame, [], "rates")
-    require_one_grader(frame, [column], "rates")
+        refuse_pooling(frame, [], "rates")
+    refuse_pooling(frame, [column], "rates")
 
 
 def test_each_grader_may_have_its_own_version_but_not_two() -> None:
     frame = judged(grader=["g1", "g2"], grader_version=["v1", "v9"], round=[1, 1])
-    require_one_grader(frame, ["grader"], "rates")
+    refuse_pooling(frame, ["grader"], "rates")
     with pytest.raises(FrameError, match="more than one grader_version: v1, v2, v9"):
-        require_one_grader(
+        refuse_pooling(
             pd.concat([frame, judged(grader=["g2"], grader_version=["v2"], round=[1])]),
             ["grader"],
             "rates",
@@ -120,24 +120,54 @@ def test_each_grader_may_have_its_own_version_but_not_two() -> None:
 
 
 def test_a_frame_that_names_no_grader_is_one_grader() -> None:
-    require_one_grader(judged(skill=["a", "b"]), [], "rates")
-    require_one_grader(judged(grader=[None, None], round=[None, None]), [], "rates")
+    refuse_pooling(judged(skill=["a", "b"]), [], "rates")
+    refuse_pooling(judged(grader=[None, None], round=[None, None]), [], "rates")
 
 
 def test_altered_copies_are_never_taken_for_repeats() -> None:
     both = judged(grader=["g"] * 3, perturbation=["pad", None, "pad"])
     with pytest.raises(FrameError, match=r"deltas: .* altered copies .*perturbation: none, pad"):
-        require_one_grader(both, ["grader"], "deltas")
+        refuse_pooling(both, ["grader"], "deltas")
     with pytest.raises(FrameError, match="perturbation: hedge, pad"):
-        require_no_copies(judged(perturbation=["pad", "hedge"]), [], "deltas")
-    require_one_grader(both, ["grader", "perturbation"], "deltas")
-    require_one_grader(both, [], "bias", copies=True)
+        refuse_pooling(judged(perturbation=["pad", "hedge"]), [], "deltas", graders=False)
+    refuse_pooling(both, ["grader", "perturbation"], "deltas")
+    refuse_pooling(both, [], "bias", copies=False)
     for plain in (both[both["perturbation"].eq("pad")], both.drop(columns="perturbation")):
-        require_one_grader(plain, [], "deltas")
+        refuse_pooling(plain, [], "deltas")
 
 
 @pytest.mark.parametrize("plain", ["none", ""])
 def test_no_perturbation_is_the_same_written_out_or_missing(plain: str) -> None:
-    require_no_copies(judged(perturbation=[plain, None, plain]), [], "deltas")
+    refuse_pooling(judged(perturbation=[plain, None, plain]), [], "deltas", graders=False)
     with pytest.raises(FrameError, match=r"perturbation: none, pad\)"):
-        require_no_copies(judged(perturbation=[plain, None, "pad"]), [], "deltas")
+        refuse_pooling(judged(perturbation=[plain, None, "pad"]), [], "deltas", graders=False)
+
+
+@pytest.mark.parametrize(
+    ("measure", "unit"),
+    [
+        ("delta_passed", "points"),
+        ("near_delta", "points"),
+        ("gap", "points"),
+        ("rate_passed", "rate"),
+        ("sensitivity", "rate"),
+        ("sensitivity_change", "points"),
+        ("severity_shift", "logits"),
+        ("cohen_kappa", "coefficient"),
+        ("effect_points", "percentage points"),
+        ("tau2_gap", "variance"),
+        ("cases_per_skill", "count"),
+        ("cost_usd", "dollars"),
+        ("output_tokens", "tokens"),
+    ],
+)
+def test_a_measure_has_its_unit(measure, unit):
+    assert unit_of(measure) == unit
+    frame = estimates([{"measure": measure, "estimate": 0.5}], by=[])
+    assert frame["unit"].tolist() == [unit]
+
+
+def test_an_analysis_may_name_another_unit_and_an_unknown_measure_has_none():
+    interval = undefined("", "none", ci_level=0.95, n=0)
+    assert row("length", interval, unit="tokens")["unit"] == "tokens"
+    assert estimates([row("length", interval)], by=[])["unit"].isna().all()

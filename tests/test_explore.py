@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 import skillcomp as sc
 from skillcomp.errors import FrameError, StoreError, StudyError
-from skillcomp.explore import _labelfile
-from skillcomp.explore._show import MOST, pieces
-from skillcomp.frames import normalise_quote
+from skillcomp.explore import labelling
+from skillcomp.explore._texts import MOST, pieces
+from skillcomp.frames.readers import normalise_quote
 
 HOSTILE = """</div></mark><script>alert(1)</script><img src=x onerror="alert('2')">&lt;b&gt;"""
 
@@ -426,6 +426,39 @@ def test_a_line_cut_off_by_a_crash_is_put_aside_and_asked_again(
     assert len(sc.explore.labels(path)) == 2
 
 
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_line_feeds_in_any_field_of_a_label_survive(tmp_path: Path, end: str) -> None:
+    path, frames = tmp_path / "gold.csv", study()
+    for name in ("attempts", "checks"):
+        ids = frames[name].columns.intersection(["attempt_id", "check_id"])
+        frames[name][ids] = frames[name][ids] + f"{end}x"
+    one = editor(path, frames)
+    one.passed.click()
+    again = editor(path, frames)
+    assert again.n_labelled == 1
+    found = sc.explore.labels(path)
+    assert found["attempt_id"].str.endswith(f"{end}x").all()
+
+
+def test_a_row_torn_off_inside_a_field_of_several_lines_is_put_aside(tmp_path: Path) -> None:
+    path = tmp_path / "gold.csv"
+    editor(path).passed.click()
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'a/1/skill,x,anna,true,,"a note\nof two li')
+    assert editor(path).n_labelled == 1 and path.read_bytes() == whole
+
+
+def test_a_quote_left_open_further_up_is_told_and_nothing_is_moved(tmp_path: Path) -> None:
+    path = tmp_path / "gold.csv"
+    editor(path).passed.click()
+    head, row = path.read_bytes().splitlines()
+    broken = b"\n".join([head, b'"' + row, row, row])
+    path.write_bytes(broken)
+    with pytest.raises(sc.errors.StoreError, match="csv"):
+        editor(path)
+    assert path.read_bytes() == broken
+
+
 def test_a_last_line_without_its_line_feed_is_kept_whole(tmp_path: Path) -> None:
     path = tmp_path / "gold.csv"
     editor(path).passed.click()
@@ -455,7 +488,7 @@ def test_a_label_that_cannot_be_written_is_said_and_its_check_stays(
     path = tmp_path / "gold.csv"
     one = editor(path)
     before = one.view.value
-    monkeypatch.setattr(_labelfile, "_PATIENCE", 0.05)
+    monkeypatch.setattr(labelling, "_PATIENCE", 0.05)
     with FileLock(f"{path}.lock"):
         one.passed.click()
     assert "Not saved: gold.csv is held by another editor" in one.status.value

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
 import skillcomp as sc
-from skillcomp.contracts import CONTRACTS, empty
 from skillcomp.errors import FrameError
+from skillcomp.frames.contract import CONTRACTS, empty
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -82,7 +82,7 @@ def test_an_empty_frame_keeps_its_dtypes(kind: str, tmp_path: Path) -> None:
 def test_any_text_number_or_gap_comes_back_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[object, ...]]
 ) -> None:
-    frame = sc.contracts.check(
+    frame = sc.frames.check(
         pd.DataFrame(
             [
                 {

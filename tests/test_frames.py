@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import skillcomp as sc
-from skillcomp.contracts import CONTRACTS
 from skillcomp.errors import FrameError
+from skillcomp.frames.contract import CONTRACTS
 from skillcomp.records import Attempt, GoldLabel, Verdict
 
 

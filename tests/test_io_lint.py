@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from skillcomp.errors import SuiteError
 from skillcomp.io import read_skill, read_suite
-from skillcomp.io.inspection import inspect
-from skillcomp.io.lint import RULES, Finding, lint_skill, lint_suite
+from skillcomp.io.lint import RULES, Finding, inspect, lint_skill, lint_suite
 from skillcomp.io.skills import sections_of
 from skillcomp.records import CONCEPT_FIELDS, Case, Check, Skill, Suite
 
@@ -110,7 +109,8 @@ def test_a_finding_is_one_line_with_place_severity_message_and_reason():
 def test_fewer_than_seven_cases_and_uncovered_dimensions_are_errors():
     found = lint(*[case_of(i, "C1") for i in range(6)], case_of(7, "C2", "far"))[:2]
     assert [f.rule for f in found] == ["dimensions_missing", "far_missing_near_in_report"]
-    assert "no case for C3, C4, C5, C6, C7, C8, C9" in found[0].message
+    assert "no case for C3 (Purpose articulation), C4 (Boundary" in found[0].message
+    assert "C9 (Negative-boundary refusal); expected" in found[0].message
     few = lint(*[case_of(i, "C1") for i in range(6)])[0]
     assert (few.rule, few.severity, few.case_id) == ("cases_few", "error", None)
     assert "6 cases; expected at least 7" in few.message
@@ -502,3 +502,84 @@ def test_no_text_breaks_the_lint(prompt, reasoning, sources, dimension, transfer
     )  # fmt: skip
     for found in lint(case, root=Path(__file__).parent):
         assert found.rule in RULES and found.message and found.reason
+
+
+# The shapes of other files of the report's library
+
+SHAPED = """Three primitives structure the reasoning:
+
+1. **Tide gauge** — a label that says how high the water is, such as `any` or `as`.
+
+2. **Spring vs neap** — *spring* tides are the large ones (`moon === 'full'`).
+
+3. **The tidemark** — the line at which the water stops. At `JSON.parse` nothing is known.
+"""
+
+
+def test_code_spans_beside_named_primitives_are_examples_and_no_primitives():
+    from skillcomp.io.lint_cases import primitives
+
+    assert primitives(SHAPED) == ("Tide gauge", "Spring vs neap", "The tidemark")
+    assert primitives("It rests on **trust** and `any`.") == ("trust",)
+    assert primitives("It rests on `trust` alone.") == ("trust",)
+
+
+@pytest.mark.parametrize(
+    ("description", "names_one"),
+    [
+        ("answers well and as any reader would", False),
+        ("speaks of the tide in general words", False),
+        ("invokes the tidemarks as the line", True),
+        ("tells spring from neap", True),
+        ("reads both tide gauges", True),
+    ],
+)
+def test_a_behaviour_names_a_primitive_by_its_words_and_not_by_the_skills_own_name(
+    description, names_one
+):
+    skill = Skill(slug="tide", name="tide", concept={"mental_model": SHAPED.replace(" gauge", "")})
+    if "gauge" in description:
+        skill = Skill(slug="tide", name="tide", concept={"mental_model": SHAPED})
+    check = Check(check_id="says_it", description=description)
+    case = Case(case_id="tide/1", prompt="Why?", comprehension_dimension="C2", checks=(check,))
+    found = lint_suite(Suite(slug="tide", skill="tide", cases=(case,)), skill)
+    assert ("primitive_missing" in {one.rule for one in found}) is not names_one
+
+
+def test_a_suite_of_the_older_shape_gets_advice_and_no_errors():
+    old = Case(case_id="tide/1", prompt="What is it?", dimension="definition", criticality="high")
+    found = lint_suite(Suite(slug="tide", skill="tide", cases=(old,)))
+    assert {"cases_few", "dimensions_missing"} <= {one.rule for one in found}
+    assert {one.severity for one in found} == {"warning"}
+    newer = old.model_copy(update={"transfer": "near"})
+    found = lint_suite(Suite(slug="tide", skill="tide", cases=(old, newer)))
+    assert "error" in {one.severity for one in found}
+    lost = old.model_copy(update={"truth_sources": ("../../etc/passwd",)})
+    found = lint_suite(Suite(slug="tide", skill="tide", cases=(lost,)))
+    assert {one.rule for one in found if one.severity == "error"} == {"truth_outside"}
+
+
+@pytest.mark.parametrize(
+    ("check_id", "description", "forbids"),
+    [
+        ("no_verbatim_span", "", True),
+        ("no_body_copy", "Uses its own words", True),
+        ("no_quoting", "", True),
+        ("own_words", "Does not quote the skill body", True),
+        ("no_overlap", "no 6-gram substring overlap with skill body", True),
+        ("no_price", "Does not quote a price", False),
+        ("no_squared_ratio", "Does not offer 66% as an equally good answer; quoted or not", False),
+        ("no_copilot", "Does not send them to the copilot", False),
+    ],
+)
+def test_what_lints_as_a_ban_on_copying_is_what_the_overlap_check_decides(
+    check_id, description, forbids
+):
+    from skillcomp.live.graders.rules import is_bound
+
+    check = Check(check_id=check_id, check_kind="negative", description=description)
+    case = Case(case_id="tide/1", prompt="?", comprehension_dimension="C1", checks=(check,))
+    found = lint_suite(Suite(slug="tide", skill="tide", cases=(case,)))
+    assert is_bound(check) is forbids
+    assert ("anti_quote_missing" in {one.rule for one in found}) is not forbids
+    assert not is_bound(check.model_copy(update={"check_kind": "positive"}))

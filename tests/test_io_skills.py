@@ -240,3 +240,40 @@ def test_any_text_is_read_or_refused_with_a_skill_error(tmp_path_factory, text):
     else:
         assert skill.sha256 == sha256(data).hexdigest()
         assert skill.text.endswith(skill.body)
+
+
+def test_merge_keys_that_double_at_each_level_are_refused_at_once(make):
+    levels = ["a0: &a0 {x: 1}"]
+    levels += [f"a{k}: &a{k} {{<<: [*a{k - 1}, *a{k - 1}]}}" for k in range(1, 26)]
+    front = "\n".join(["name: tea", "description: Tea.", *levels])
+    assert len(front) < 1024
+    with pytest.raises(SkillError, match="more than 20,000 values"):
+        read_skill(make(f"---\n{front}\n---\n# Tea\n"))
+
+
+@pytest.mark.parametrize("key", ["name", "description"])
+def test_half_a_surrogate_pair_in_the_front_matter_is_told_with_its_line(make, key):
+    text = {"name": "tea", "description": "Tea."} | {key: "a\\ud800b"}
+    front = "\n".join(f'{name}: "{value}"' for name, value in text.items())
+    with pytest.raises(SkillError, match=r"line \d: half of a surrogate pair"):
+        read_skill(make(f"---\n{front}\n---\n# Tea\n"))
+
+
+@pytest.mark.parametrize("under", ["", "metadata:\n"], ids=["at the top", "under metadata"])
+def test_concept_fields_that_stand_by_themselves_are_read(make, under):
+    fields = {"mental_model": "Gauge: what it reads.", "purpose": "Knowing when to sail."}
+    fields |= {"concept_boundary": "Not the weather.", "analogy": "A clock."}
+    fields |= {"misconception": "The moon alone."}
+    pad = "  " if under else ""
+    front = under + "".join(f'{pad}{key}: "{value}"\n' for key, value in fields.items())
+    skill = read_skill(make(f"---\nname: tide\ndescription: Tides.\n{front}---\n# Tide\n"))
+    expected = {"boundary" if key == "concept_boundary" else key: v for key, v in fields.items()}
+    assert skill.concept == expected
+    assert not any(key in skill.metadata for key in fields)
+
+
+def test_a_key_that_any_skill_may_have_is_no_concept(make):
+    text = "---\nname: tide\ndescription: Tides.\npurpose: Sailing.\n---\n# Tide\n"
+    skill = read_skill(make(text))
+    assert skill.concept == {} and skill.metadata == {"purpose": "Sailing."}
+    assert not any("concept" in problem for problem in skill.problems)

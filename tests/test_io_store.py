@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from skillcomp.errors import SkillError, StoreError
 from skillcomp.io import RunStore, read_table
-from skillcomp.io._folder import StoreWarning
+from skillcomp.io.store import StoreWarning
 from skillcomp.io.tables import RECORDS, schema
 from skillcomp.records import Attempt, GoldLabel, Verdict
 
@@ -183,7 +183,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(store, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with store.writer():
-        monkeypatch.setattr("skillcomp.io._journal.os.fsync", full)
+        monkeypatch.setattr("skillcomp.io.journal.os.fsync", full)
         with pytest.raises(StoreError, match=r"1 records could not be written \(No space left"):
             store.append("attempts", [attempt(2)])
         monkeypatch.undo()
@@ -445,16 +445,17 @@ def test_a_table_is_read_anew_once_it_has_grown(store):
 _TEXT = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
     ["", "a\nb\r\n", "\x00", "\u2028\u0085", '"\\', "𝛼 ﷽", "null", "{"]
 )
+_NAME = _TEXT.filter(bool)
 _TIME = st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))
 _NUMBER = st.floats(allow_nan=False, allow_infinity=False)
 _WHOLE = st.integers(-(2**63), 2**63 - 1)
 
 _ATTEMPTS = st.builds(
     Attempt,
-    attempt_id=_TEXT,
-    skill=_TEXT,
-    case_id=_TEXT,
-    condition=_TEXT,
+    attempt_id=_NAME,
+    skill=_NAME,
+    case_id=_NAME,
+    condition=_NAME,
     repeat=_WHOLE,
     answer=st.none() | _TEXT,
     output_tokens=st.none() | _WHOLE,
@@ -464,9 +465,9 @@ _ATTEMPTS = st.builds(
 )
 _VERDICTS = st.builds(
     Verdict,
-    attempt_id=_TEXT,
-    check_id=_TEXT,
-    grader=_TEXT,
+    attempt_id=_NAME,
+    check_id=_NAME,
+    grader=_NAME,
     check_kind=st.sampled_from([None, "positive", "negative"]),
     passed=st.none() | st.booleans(),
     score=st.none() | _NUMBER,
@@ -590,7 +591,7 @@ WRITE = """
 """
 
 
-@pytest.mark.filterwarnings("ignore::skillcomp.io._folder.StoreWarning")
+@pytest.mark.filterwarnings("ignore::skillcomp.io.store.StoreWarning")
 def test_reading_works_while_another_writes_and_a_kill_loses_no_whole_record(store):
     other = run_python(WRITE, store.path)
     try:
@@ -637,7 +638,104 @@ def test_a_store_that_cannot_be_written_can_be_read(store, monkeypatch):
     def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("skillcomp.io._journal.FileLock.acquire", denied)
-    reader = RunStore(store.path)
-    assert reader.table("attempts").num_rows == 1
+    monkeypatch.setattr("skillcomp.io.journal.FileLock.acquire", denied)
+    with pytest.warns(StoreWarning, match="cannot be written") as told:
+        reader = RunStore(store.path)
+        assert reader.table("attempts").num_rows == 1
+    assert len(told) == 1 and told[0].filename == __file__
     assert "cannot be written" in reader.problems[0]
+
+
+# What no writer of ours leaves behind
+
+LABEL = GoldLabel(attempt_id="a", check_id="c", labeller="me", passed=True)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b'[{"attempt_id": "a"}, {"attempt_id": "b"}]', id="an array in one line"),
+        pytest.param(b'[\n{"attempt_id": "a"}\n]', id="an array over lines"),
+        pytest.param(b'{\n"attempt_id": "a"\n}', id="an object over lines"),
+        pytest.param(b'{"attempt_id": "a"}\r{"attempt_id": "b"}\r', id="carriage returns"),
+        pytest.param(b"attempt_id,skill\na,b", id="csv"),
+    ],
+)
+def test_a_file_that_is_no_json_lines_is_refused_and_left_as_it_is(store, data):
+    store.append("gold", [LABEL])
+    file = store.path / "attempts.jsonl"
+    file.write_bytes(data)
+    with pytest.raises(StoreError, match=r"attempts\.jsonl.*expected JSON Lines"):
+        RunStore(store.path).table("attempts")
+    assert file.read_bytes() == data
+    assert not (store.path / "attempts.torn").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are of Unix")
+@pytest.mark.parametrize("name", ["attempts.jsonl", "manifest.json"])
+def test_a_pipe_in_the_place_of_a_file_is_told_and_not_waited_for(store, name):
+    store.append("gold", [LABEL])
+    (store.path / name).unlink(missing_ok=True)
+    os.mkfifo(store.path / name)
+    with pytest.raises(StoreError, match="not a regular file"):
+        RunStore(store.path)
+
+
+def test_links_that_lead_round_in_a_circle_are_told(store, tmp_path):
+    store.append("gold", [LABEL])
+    (store.path / "attempts.jsonl").symlink_to(store.path / "attempts.jsonl")
+    with pytest.raises(StoreError, match="round in a circle"):
+        store.table("attempts")
+    (store.path / "attempts.jsonl").unlink()
+    (store.path / "suites").mkdir(exist_ok=True)
+    (store.path / "suites" / "tea.json").symlink_to(store.path / "suites" / "tea.json")
+    with pytest.raises(StoreError, match="round in a circle"):
+        _ = RunStore(store.path).suites
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(StoreError):
+        RunStore(tmp_path / "loop").append("gold", [LABEL])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *[("skills", value) for value in ([], {"tea": 1}, "tea", None)],
+        *[("suites", value) for value in ([], {"tea": None})],
+        *[("repairs", value) for value in ({}, ["x"], [{"table": "attempts"}], 3)],
+        *[("version", value) for value in (True, "1", 1.0, None)],
+    ],
+)
+def test_odd_values_in_the_manifest_are_told_with_their_key(store, key, value):
+    store.annotate(created="today")
+    file = store.path / "manifest.json"
+    file.write_bytes(orjson.dumps({**orjson.loads(file.read_bytes()), key: value}))
+    with pytest.raises(StoreError, match=rf"manifest\.json: .*{key}"):
+        RunStore(store.path)
+
+
+def test_names_that_no_file_can_have_are_told(tmp_path, sources):
+    for name in ("a\ud800", "a\0b"):
+        with pytest.raises(StoreError):
+            RunStore(tmp_path / name).append("gold", [LABEL])
+    with pytest.raises(StoreError, match=r"UTF-8|surrogate"):
+        RunStore(tmp_path / "study").append("notes", [{"text": "a\ud800"}])
+
+
+def test_a_full_disk_leaves_manifest_skills_and_suites_as_they_were(store, sources, monkeypatch):
+    store.annotate(created="today")
+    before = {f: f.read_bytes() for f in store.path.rglob("*") if f.is_file()}
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("skillcomp.io.journal.os.fsync", full)
+    for act in (
+        lambda: store.annotate(created="tomorrow"),
+        lambda: store.add_skill(sources / "tide"),
+        lambda: store.add_suite(sources / "tide.json"),
+    ):
+        with pytest.raises(StoreError, match="No space left on device"):
+            act()
+    monkeypatch.undo()
+    assert {f: f.read_bytes() for f in store.path.rglob("*") if f.is_file()} == before
+    store.add_skill(sources / "tide")

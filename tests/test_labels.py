@@ -7,7 +7,7 @@ import pytest
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
-from skillcomp.labels import one_label, told
+from skillcomp.frames.labels import one_label, told
 from skillcomp.records import GoldLabel
 
 Label = bool | None

@@ -19,7 +19,6 @@ from fake_openai import FakeOpenAI
 
 from skillcomp.errors import AgentError
 from skillcomp.io.store import RunStore
-from skillcomp.live import retry
 from skillcomp.live.agents import (
     Agent,
     AnthropicAgent,
@@ -30,8 +29,9 @@ from skillcomp.live.agents import (
     RetryPolicy,
     family_of,
 )
-from skillcomp.live.cachegate import CacheGate
-from skillcomp.live.reply import redact
+from skillcomp.live.agents import asking as retry
+from skillcomp.live.agents.asking import CacheGate
+from skillcomp.live.agents.reply import redact
 from skillcomp.pricing import Price
 from skillcomp.records import Attempt, Skill
 

@@ -24,15 +24,15 @@ from live_study import AGENT, GRADER, N_CELLS, Dated, graded, make_store, ok_cel
 
 import skillcomp as sc
 from skillcomp.errors import AgentError
-from skillcomp.live import retry
 from skillcomp.live.agents import AnthropicAgent
+from skillcomp.live.agents import asking as retry
+from skillcomp.live.agents.reply import StudyWarning
 from skillcomp.live.batches import BatchLimits
-from skillcomp.live.batchnotes import open_batches
-from skillcomp.live.batchservice import BatchService
-from skillcomp.live.graders import GraderWarning
-from skillcomp.live.loop import StoppedError
-from skillcomp.live.runner import StudyWarning
-from skillcomp.live.status import status
+from skillcomp.live.batches.record import open_batches
+from skillcomp.live.batches.service import BatchService
+from skillcomp.live.graders.comprehension import GraderWarning
+from skillcomp.live.stopping import StoppedError
+from skillcomp.live.work.status import status
 
 QUICK = BatchLimits(first_wait=0.005, longest_wait=0.01)
 SINGLE = "POST /v1/messages 200"

@@ -26,10 +26,11 @@ from live_study import N_CELLS, Dated, graded, make_store, ok_cells, rows
 import skillcomp as sc
 from skillcomp.errors import AgentError
 from skillcomp.live.agents import CliAgent
-from skillcomp.live.batches import BatchLimits, custom_id
-from skillcomp.live.graders import GraderWarning
-from skillcomp.live.runner import StudyWarning
-from skillcomp.live.status import status
+from skillcomp.live.agents.reply import StudyWarning
+from skillcomp.live.batches import BatchLimits
+from skillcomp.live.batches.record import custom_id
+from skillcomp.live.graders.comprehension import GraderWarning
+from skillcomp.live.work.status import status
 
 QUICK = BatchLimits(first_wait=0.005, longest_wait=0.01)
 CREATED = "POST /v1/messages/batches 200"

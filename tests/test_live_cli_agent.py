@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError
 from skillcomp.live.agents import Agent, CliAgent
-from skillcomp.live.traces import read_trace
+from skillcomp.live.agents.traces import read_trace
 from skillcomp.pricing import Price
 from skillcomp.records import Skill
 
@@ -380,11 +380,11 @@ def test_a_codex_trace_gives_the_last_message_and_what_was_read(tmp_path):
     assert agent.family == "gpt" and agent.name == "codex:gpt-6"
 
 
-def test_a_codex_turn_that_failed_or_said_nothing_is_no_answer():
+def test_a_codex_turn_that_failed_is_no_answer_and_one_that_said_nothing_an_empty_one():
     failed = read_trace(lines(*codex(item("1", "agent_message", text="So"), last="turn.failed")))
     assert (failed.status, failed.error) == ("error", "out of luck")
     silent = read_trace(lines(*codex()))
-    assert (silent.status, silent.error) == ("error", "the turn gave no answer")
+    assert (silent.status, silent.answer) == ("ok", "")
     refused = item("1", "command_execution", command="cat tides/SKILL.md", exit_code=1)
     trace = read_trace(lines(*codex(refused, item("2", "agent_message", text="a"))))
     assert trace.loaded("tides") is False
@@ -413,7 +413,7 @@ def test_keys_of_another_maker_are_not_passed(tmp_path, monkeypatch):
     show = "print(sorted(name for name in os.environ if name.endswith('_API_KEY')))"
     for program, wanted in (
         ("claude", "['ANTHROPIC_API_KEY']"),
-        ("codex", "['OPENAI_API_KEY']"),
+        ("codex", "['CODEX_API_KEY', 'OPENAI_API_KEY']"),
         ("mine", "['ANTHROPIC_API_KEY', 'OPENAI_API_KEY']"),
     ):
         assert ask(CliAgent(script(tmp_path, show, name=program))).answer == wanted

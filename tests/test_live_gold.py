@@ -16,8 +16,8 @@ from live_study import graded, make_store, rows
 import skillcomp as sc
 from skillcomp.errors import GraderError
 from skillcomp.live.batches import BatchLimits
-from skillcomp.live.gold import GoldAnswer
-from skillcomp.live.graders import GraderWarning
+from skillcomp.live.graders.comprehension import GraderWarning
+from skillcomp.live.graders.gold import GoldAnswer
 
 FAST_BATCH = BatchLimits(max_requests=20, first_wait=0.01, longest_wait=0.02)
 

@@ -16,17 +16,15 @@ sys.path.insert(0, str(Path(__file__).parent))
 from fake_anthropic import KEY, FakeAnthropic
 from fake_rules import answer as fake_answer
 
+import skillcomp as sc
 from skillcomp.errors import GraderError
-from skillcomp.live import prompts
 from skillcomp.live.agents import AnthropicAgent, CliAgent, RetryPolicy
-from skillcomp.live.checking import judge
-from skillcomp.live.graders import (
-    ComprehensionGrader,
-    blind,
-    family_warning,
-    gives_condition_away,
-)
-from skillcomp.live.prompts import STYLES, escape, grader_prompt, grader_version
+from skillcomp.live.agents.reply import escape
+from skillcomp.live.graders import prompts
+from skillcomp.live.graders.comprehension import ComprehensionGrader, blind, family_warning
+from skillcomp.live.graders.prompts import STYLES, grader_prompt, grader_version
+from skillcomp.live.graders.rules import gives_condition_away, judge
+from skillcomp.ngrams import shared_ngrams
 from skillcomp.records import Attempt, Case, Check, Skill
 
 RUN = "every tidemark stands above yesterday's highest recorded water line forever"
@@ -152,6 +150,17 @@ def test_instructions_and_skill_are_cached_and_the_case_comes_last():
     assert user.index("<agent-answer>") < user.index("<behaviors>") < user.index("# OUTPUT")
 
 
+def test_a_verdict_keeps_what_the_overlap_check_found_and_by_which_rule():
+    copied = attempt(RUN)
+    with FakeAnthropic() as server:
+        informed = grade(server, copied, style="evidence").verdicts
+        plain = grade(server, copied, style="impression").verdicts
+    found = json.loads(informed[0].overlap)
+    assert (found["rule"], found["n"]) == ("SKILL.md less prompt", 6)
+    assert found["shared"][0].startswith("every tidemark stands above yesterday")
+    assert {v.overlap for v in plain} == {None}
+
+
 def test_the_overlap_check_is_computed_by_us_and_binds_the_verbatim_check():
     copied = attempt(f"I say that {RUN}. It is a practice.")
     pass_all = reply(*GOOD)
@@ -165,14 +174,28 @@ def test_the_overlap_check_is_computed_by_us_and_binds_the_verbatim_check():
         assert grade(server, copied, style="evidence").verdicts[2].passed is True
 
 
-def test_a_prompt_word_for_word_is_compared_with_the_body_and_the_concept_field():
+def test_copying_is_what_an_answer_shares_with_the_whole_skill_less_the_prompt():
     grader = ComprehensionGrader(AnthropicAgent("claude-haiku-5-5"))
     assert grader.overlap(RUN, CASE, SKILL)[0].startswith("every tidemark stands above yesterday")
-    field = "someone always measures twice before signing anything downstream"
-    other = SKILL.model_copy(update={"concept": {"definition": field}})
+    head = "someone always measures twice before signing anything downstream"
+    other = SKILL.model_copy(update={"text": f"---\nconcept: {head}\n---\n{SKILL.body}"})
     # "before" is a stop word, and the 7 tokens that are left hold two runs of 6
-    assert len(grader.overlap(field, CASE, other)) == 2
-    assert grader.overlap(field, CASE, SKILL) == []
+    assert len(grader.overlap(head, CASE, other)) == 2
+    assert grader.overlap(head, CASE, SKILL) == []
+    asked = CASE.model_copy(update={"prompt": f"Is it right that {head}?"})
+    assert grader.overlap(head, asked, other) == []
+
+
+def test_the_grader_and_the_analysis_of_copying_find_the_same(pilot):
+    cases = {c.case_id: c for suite in pilot.suites.values() for c in suite.cases}
+    attempts = sc.frames.attempts(pilot).query("status == 'ok'").iloc[::40]
+    shared = sc.overlap.score(attempts, skills=pilot.skills, cases=sc.frames.cases(pilot), n=3)
+    grader = ComprehensionGrader(AnthropicAgent("claude-haiku-5-5"), overlap_n=3)
+    own = [
+        len(grader.overlap(row.answer, cases[row.case_id], pilot.skills[row.skill]))
+        for row in attempts.itertuples()
+    ]
+    assert own == shared["n_shared"].tolist() and 0 < sum(map(bool, own)) < len(own)
 
 
 # rules
@@ -415,9 +438,14 @@ def test_a_program_can_grade(tmp_path):
     assert {v.cost_usd for v in done.verdicts} == {None}
 
 
+def overlap_of_the_pilot(answer, case, skill):
+    """Find copying by the rule of the pilot, under which its verdicts stay."""
+    sources = (skill.body, skill.concept.get(case.concept_field or "", ""))
+    return [gram for text in sources for gram in shared_ngrams(answer, text)]
+
+
 def test_the_pilots_recorded_replies_keep_every_rule_and_its_overlap_check_is_ours(pilot):
     """Put together again, the replies of the pilot's forced grader pass our own checks."""
-    grader = ComprehensionGrader(AnthropicAgent("claude-haiku-5-5"))
     cases = {case.case_id: case for suite in pilot.suites.values() for case in suite.cases}
     attempts = {row["attempt_id"]: row for row in pilot.table("attempts").to_pylist()}
     by_attempt: dict[str, list[dict]] = {}
@@ -433,7 +461,7 @@ def test_the_pilots_recorded_replies_keep_every_rule_and_its_overlap_check_is_ou
             verdict(r["check_id"], _mark(r["passed"]), r["evidence_quote"], r["rationale"])
             for r in rows
         ]
-        overlap = grader.overlap(made["answer"], case, pilot.skills[made["skill"]])
+        overlap = overlap_of_the_pilot(made["answer"], case, pilot.skills[made["skill"]])
         _, problems = judge(
             reply(*told),
             style="forced",

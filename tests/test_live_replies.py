@@ -19,7 +19,7 @@ from live_study import FAST, agent, grader, make_store, ok_cells, only_the_fake_
 import skillcomp as sc
 from skillcomp.errors import AgentError
 from skillcomp.live.agents import AnthropicAgent, OpenAIAgent, Reply
-from skillcomp.live.reply import UNREADABLE
+from skillcomp.live.agents.reply import UNREADABLE, StudyWarning
 
 MODEL = "claude-sonnet-5-5"
 HALF, WHOLE = "\ud83d", "\ufffd"
@@ -113,7 +113,7 @@ def test_half_a_character_costs_neither_its_own_answer_nor_those_beside_it(tmp_p
     ]
 
 
-@pytest.mark.filterwarnings("ignore::skillcomp.live.graders.GraderWarning")
+@pytest.mark.filterwarnings("ignore::skillcomp.live.graders.comprehension.GraderWarning")
 @pytest.mark.parametrize("half", [HALF, "\\ud83d"], ids=["as it is", "escaped once more"])
 def test_half_a_character_of_a_grader_costs_no_verdict(tmp_path, half):
     store = make_store(tmp_path)
@@ -194,7 +194,7 @@ def test_a_reply_that_is_no_message_is_asked_for_again_and_kept_at_the_end(edit)
 def test_a_reply_nested_too_deeply_ends_no_run(tmp_path):
     store = make_store(tmp_path)
     deep = b"[" * 100_000
-    told = pytest.warns(sc.live.runner.StudyWarning, match="1 of 16 cells")
+    told = pytest.warns(StudyWarning, match="1 of 16 cells")
     with Edited(lambda _: deep, at={2}) as server, told:
         sc.run(store, agents=[agent(server.url)], progress=False)
     assert Counter(r["status"] for r in rows(store, "attempts")) == {"ok": 15, "error": 1}
@@ -218,7 +218,7 @@ def test_an_unreadable_result_of_a_batch_is_booked_as_an_error(tmp_path):
 
     store = make_store(tmp_path)
     limits = sc.live.batches.BatchLimits(first_wait=0.01, longest_wait=0.02, n_rounds=1)
-    with Spoilt() as server, pytest.warns(sc.live.runner.StudyWarning, match="2 of 16"):
+    with Spoilt() as server, pytest.warns(StudyWarning, match="2 of 16"):
         sc.run(store, agents=[agent(server.url)], progress=False, batch=limits)
     found = rows(store, "attempts")
     assert Counter(r["status"] for r in found) == {"ok": 14, "error": 2}

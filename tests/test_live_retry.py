@@ -7,9 +7,9 @@ import asyncio
 import httpx2
 import pytest
 
-from skillcomp.live import retry
-from skillcomp.live.loop import Stop
-from skillcomp.live.retry import RetryPolicy, StoppedError
+from skillcomp.live.agents import asking as retry
+from skillcomp.live.agents.asking import RetryPolicy
+from skillcomp.live.stopping import Stop, StoppedError
 
 
 def counted(policy, stop, ask_at=None):

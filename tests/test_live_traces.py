@@ -24,11 +24,11 @@ from test_live_cli_agent import (
 )
 
 from skillcomp.errors import AgentError
-from skillcomp.live import cli_agent
-from skillcomp.live.agents import CliAgent
-from skillcomp.live.runner import StudyWarning
-from skillcomp.live.studyfile import _Cli
-from skillcomp.live.traces import kind_of, read_trace
+from skillcomp.live.agents import CliAgent, process
+from skillcomp.live.agents import cli as cli_agent
+from skillcomp.live.agents.reply import StudyWarning
+from skillcomp.live.agents.traces import kind_of, read_trace
+from skillcomp.live.study.file import _Cli
 from skillcomp.pricing import Price
 
 # what is a stream, and what an answer that looks like one
@@ -165,8 +165,8 @@ def test_a_prompt_that_cannot_be_written_is_an_error(tmp_path):
 
 @pytest.mark.parametrize("ends", [True, False])
 def test_output_without_end_is_cut_off_and_said_to_be(tmp_path, monkeypatch, ends):
-    monkeypatch.setattr(cli_agent, "_MAX_OUTPUT", 2_000_000)
-    monkeypatch.setattr(cli_agent, "_LOOK", 0.02)
+    monkeypatch.setattr(process, "MAX_OUTPUT", 2_000_000)
+    monkeypatch.setattr(process, "LOOK", 0.02)
     more = "break" if ends else "pass"
     body = f"while True:\n  sys.stdout.write('y ' * 1_500_000); sys.stdout.flush(); {more}\n"
     body += "  time.sleep(0.05)"
@@ -177,7 +177,7 @@ def test_output_without_end_is_cut_off_and_said_to_be(tmp_path, monkeypatch, end
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is set from outside on Linux only")
 def test_no_file_of_a_program_grows_without_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(cli_agent, "_MAX_FILE", 1_000_000)
+    monkeypatch.setattr(process, "MAX_FILE", 1_000_000)
     body = "time.sleep(0.5)\nopen('big', 'wb').write(b'x' * 3_000_000)"
     reply = ask(CliAgent(script(tmp_path, body), timeout=60))
     assert reply.status == "error" and "File too large" in reply.error

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from skillcomp import ngrams, tokens
+from skillcomp import ngrams
 from skillcomp.ngrams import STOP_WORDS, Matches, Tokenizer, match, shared_ngrams, tokenize
 
 LONG = "deltas" * 20
@@ -116,7 +116,7 @@ def test_few_words_repeated_often_are_counted_right(parts: list[str], prompt: li
 @example("")
 def test_any_text_is_split_as_the_report_says_by_both_implementations(text: str) -> None:
     assert tokenize(text) == split_by_the_report(text)
-    batch = tokens.intern([text, "other words", text])
+    batch = ngrams.intern([text, "other words", text])
     cut = [batch.cut(text, 0, i, 1) for i in range(len(tokenize(text)))]
     assert [tokenize(piece)[0] for piece in cut] == tokenize(text)
     assert batch.of(0).tolist() == batch.of(2).tolist()

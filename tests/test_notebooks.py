@@ -18,15 +18,16 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from fake_anthropic import KEY, FakeAnthropic
 from live_study import only_the_fake_key
+from written_study import written
 
 import skillcomp as sc
 from skillcomp.errors import FrameError, StudyError
-from skillcomp.live.runner import StudyWarning
+from skillcomp.live.agents.reply import StudyWarning
 from skillcomp.report import execute, find_notebooks
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = find_notebooks(ROOT / "notebooks")
-FIGURE_FILES = {".pdf", ".png", ".csv", ".json"}
+FIGURE_FILES = {".pdf", ".png", ".svg", ".csv", ".json", ".txt"}
 MODEL_CALLS = ("AnthropicAgent", "OpenAIAgent", "CliAgent", "ComprehensionGrader")
 # modules that reach the network, other processes or other paths
 REFUSED_MODULES = {"httpx", "os", "requests", "shutil", "socket", "subprocess", "sys", "urllib"}
@@ -325,53 +326,12 @@ def run_through(path: Path, monkeypatch: pytest.MonkeyPatch, **given: object) ->
     return names
 
 
-def record(folder: Path, study: sc.simulate.Study) -> sc.RunStore:
-    """Write a simulated study as a researcher's own store."""
-    store = sc.RunStore(folder / "study")
-    for slug, skill in study.skills.items():
-        (folder / slug).mkdir(parents=True)
-        (folder / slug / "SKILL.md").write_text(skill.text, encoding="utf-8")
-        store.add_skill(folder / slug)
-        suite = {"skill_name": slug, "evals": suite_cases(study, slug)}
-        (folder / f"{slug}.json").write_text(json.dumps(suite), encoding="utf-8")
-        store.add_suite(folder / f"{slug}.json")
-    attempts = study.attempts.drop(columns=["n_words", "started_at"])
-    store.append("attempts", rows_of(attempts))
-    drop = ["skill", "case_id", "condition", "repeat", "agent", "evidence_found", "graded_at"]
-    store.append("verdicts", rows_of(study.verdicts.drop(columns=drop)))
-    return store
-
-
-def suite_cases(study: sc.simulate.Study, slug: str) -> list[dict[str, object]]:
-    keep = ["prompt", "dimension", "comprehension_dimension", "concept_field", "transfer"]
-    mine = study.cases[study.cases["skill"].eq(slug)]
-    made = []
-    for one in rows_of(mine):
-        checks = study.checks[study.checks["case_id"].eq(one["case_id"])]
-        behaviours = [
-            {"id": c["check_id"], "kind": c["check_kind"], "description": "Does what is asked."}
-            for c in rows_of(checks)
-        ]
-        case = {key: one[key] for key in keep if key in one}
-        number = str(one["case_id"]).split("/")[1]
-        made.append({"id": number, **case, "expected_behaviors": behaviours})
-        if "contrast_of" in one:
-            made[-1]["contrast_of"] = str(one["contrast_of"]).split("/")[-1]
-    return made
-
-
-def rows_of(frame: pd.DataFrame) -> list[dict[str, object]]:
-    """Return the rows as mappings without what is missing."""
-    rows = frame.astype(object).to_dict("records")
-    return [{str(k): v for k, v in one.items() if not pd.isna(v)} for one in rows]
-
-
 @pytest.fixture(scope="module")
 def own_study(tmp_path_factory: pytest.TempPathFactory) -> sc.RunStore:
     study = sc.simulate.study(
         n_skills=3, n_cases=[9, 6, 12], conditions=("baseline", "skill"), contrast_pairs=1, seed=3
     )
-    return record(tmp_path_factory.mktemp("own"), study)
+    return sc.RunStore(written(tmp_path_factory.mktemp("own"), study))
 
 
 @pytest.mark.parametrize("stem", ["02-skill-vs-baseline", "03-near-vs-far"])

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 import skillcomp as sc
 from skillcomp.errors import SuiteError
 from skillcomp.io import lint_suite, read_suite, write_suite
-from skillcomp.live.perturb import (
+from skillcomp.live.study import perturb as surface
+from skillcomp.live.study.perturb import (
     PerturbationWarning,
+    move_dates,
     perturbation_candidates,
     perturbation_table,
 )
-from skillcomp.live.surface import move_dates
 from skillcomp.records import Case, Check, Skill, Suite
 
 
@@ -93,7 +94,6 @@ def test_the_same_seed_gives_the_same_copy_and_seeds_differ():
 
 
 def test_a_name_is_replaced_by_one_that_fits_its_pronoun_and_is_new_to_the_suite():
-    from skillcomp.live import surface
 
     found = changed("Ines says she packs; Tomas says he waits; Clara and Otto watch.")
     she, he = surface._SHE.split(), surface._HE.split()

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 import skillcomp as sc
 from skillcomp.errors import FrameError, StudyError
-from skillcomp.live.prompts import STYLES, grader_prompt, reply_schema, skill_block
+from skillcomp.live.agents.reply import skill_block
+from skillcomp.live.graders.prompts import STYLES, grader_prompt, reply_schema
 from skillcomp.planning import cost_estimate, cost_total
-from skillcomp.planning.lengths import (
+from skillcomp.planning.calls import (
     SKILL_FRAME,
     Counter,
     case_data,

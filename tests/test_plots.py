@@ -49,6 +49,14 @@ def drawn_points(ax, gid="estimate"):
     }
 
 
+def strip_marks(ax):
+    """Return the marks of a strip by level of its hue."""
+    found = {}
+    for marks in gids(ax, "estimate"):
+        found.setdefault(marks.get_label(), []).append(marks.get_offsets().filled(NAN))
+    return {name: np.vstack(parts) for name, parts in found.items()}
+
+
 def segments(ax):
     parts = [s for lines in gids(ax, "interval") for s in lines.get_segments()]
     return np.array(parts)  # line, end, (x, y)
@@ -164,6 +172,12 @@ def test_a_point_without_interval_is_hollow_and_has_no_line():
     assert len(segments(ax)) == 3
 
 
+def test_hollow_points_are_explained_and_few_clusters_are_told():
+    ax = plots.estimates(delta(ci_low=[NAN, -0.1, 0.0, -0.2], n_clusters=[5, 5, 14, 12]), y="skill")
+    assert legend_texts(ax) == ["skill", "placebo", "hollow: no interval"]
+    assert ticks(ax.yaxis)[0].replace("\n", " ") == "a (n = 14 in 5 cases)"
+
+
 def test_an_infinite_end_reaches_the_edge_with_an_arrow():
     ax = plots.estimates(delta(ci_high=[np.inf, 0.3, 0.5, 0.1]), y="skill")
     (arrow,) = gids(ax, "goes on")
@@ -266,6 +280,40 @@ def test_each_row_is_either_a_point_or_a_note(rows):
         (frame["estimate"].notna() & frame["ci_low"].notna() & frame["ci_high"].notna()).sum()
     )
     plt.close("all")
+
+
+def test_groups_head_their_rows_which_stand_together():
+    frame = delta(group=["known", "known", "invented", "invented"]).iloc[[0, 2, 1, 3]]
+    ax = plots.estimates(frame, y="skill", group="group")
+    assert [text.get_text() for text in gids(ax, "group")] == ["known", "invented"]
+    assert [text.split("\n")[0].split(" (")[0] for text in ticks(ax.yaxis)] == ["", "a", "", "b"]
+    assert np.round(drawn_points(ax)["skill"][:, 1]).tolist() == [1, 3]
+
+
+def test_two_units_never_share_an_axis():
+    frame = delta(unit=["points", "points", "logits", "logits"])
+    message = r"plots\.estimates: the rows have several units \(points, logits\).*one axis"
+    with pytest.raises(FrameError, match=message):
+        plots.estimates(frame, y="skill")
+    mixed = near_far().assign(unit=["rate"] * 4 + ["logits"])
+    with pytest.raises(FrameError, match=r"several units \(rate, logits\)"):
+        plots.transfer(mixed)
+    # rates and their differences stand side by side there, each with its own zero
+    plots.transfer(near_far().assign(unit=["rate"] * 4 + ["points"]))
+
+
+def test_the_unit_says_how_the_axis_is_labelled():
+    for unit, label in (
+        ("points", "Difference (percentage points)"),
+        ("logits", "Difference (logits)"),
+        ("percentage points", "Difference (percentage points)"),
+    ):
+        ax = plots.estimates(delta(unit=unit), y="skill")
+        draw(ax)
+        assert ax.get_xlabel() == label
+        assert ("+0.4" in ticks(ax.xaxis)) == (unit != "points")
+    ax = plots.estimates(delta(unit="dollars"), y="skill", null=None)
+    assert ax.get_xlabel() == "Estimate (US dollars)"
 
 
 def test_severity_is_drawn_on_the_logit_scale():
@@ -414,6 +462,28 @@ def test_roc_draws_the_rates_in_the_order_given():
     assert [r.get_xdata().tolist() for r in gids(ax, "chosen")] == [[0.2]]
 
 
+def test_curves_are_steps_and_can_be_shown_in_their_corner():
+    frame = pd.DataFrame(
+        {"n": [4, 4], "true_positive_rate": [0.9, 1.0], "false_positive_rate": [0.0, 0.1]}
+    )
+    ax = plots.roc(frame, hue="n", zoom=0.3)
+    assert gids(ax, "estimate")[0].get_drawstyle() == "steps-post"
+    assert ax.get_xlim() == pytest.approx((-0.006, 0.306))
+    assert ax.get_ylim() == pytest.approx((0.694, 1.006))
+    assert ax.get_legend().get_title().get_text() == "n" and legend_texts(ax) == ["4"]
+    with pytest.raises(FrameError, match=r"zoom: found 3; allowed: above 0"):
+        plots.roc(frame, zoom=3)
+
+
+def test_the_spread_of_the_choice_is_a_bracket_at_the_foot():
+    spread = calibration().iloc[:1].assign(measure="chosen_n", ci_low=3.5, ci_high=6.5)
+    ax = plots.threshold(pd.concat([calibration(), spread]))
+    (bracket,) = gids(ax, "spread")
+    assert list(bracket.get_xdata()) == [3.5, 6.5]
+    assert legend_texts(ax)[-1] == "n chosen over resamples (3.5 to 6.5)"
+    assert len(drawn_points(ax)) == 2
+
+
 def test_precision_recall_shows_the_prevalence():
     frame = pd.DataFrame(
         {"recall": [0.5, 1.0, 0.0], "precision": [0.9, 0.4, NAN], "rule": "any", "prevalence": 0.4}
@@ -432,9 +502,9 @@ def test_overlap_draws_one_mark_for_every_text():
         {"condition": ["skill", "baseline", "skill", "skill"], "share": [0.2, 0.0, 0.1, NAN]}
     )
     ax = plots.overlap(frame, limit=0.05)
-    found = drawn_points(ax)
+    found = strip_marks(ax)
     assert found["baseline"][:, 0].tolist() == [0.0]
-    np.testing.assert_array_equal(found["skill"][:, 0], [0.2, 0.1, NAN])
+    assert found["skill"][:, 0].tolist() == [0.2, 0.1]  # the undefined one is counted in the label
     assert np.all(np.abs(found["skill"][:, 1] - 1) < 0.5)
     assert ticks(ax.yaxis) == ["baseline\n(n = 1)", "skill\n(n = 3, 1 undefined)"]
     assert legend_texts(ax) == ["limit (5%)"]
@@ -452,7 +522,7 @@ def test_overlap_keeps_hues_in_lanes():
     frame = pd.DataFrame(
         {"skill": ["a"] * 40, "condition": ["baseline", "skill"] * 20, "share": np.arange(40) / 80}
     )
-    found = drawn_points(plots.overlap(frame, y="skill", hue="condition"))
+    found = strip_marks(plots.overlap(frame, y="skill", hue="condition"))
     assert found["baseline"][:, 1].max() < found["skill"][:, 1].min()
 
 
@@ -463,14 +533,26 @@ def test_overlap_refuses_scores_of_several_n():
     assert len(plots.overlap(frame, y="n").get_yticks()) == 2
 
 
+def test_a_strip_is_the_same_twice_and_leaves_numpys_random_state_alone():
+    frame = pd.DataFrame({"condition": "skill", "share": np.arange(30) / 60})
+    before = np.random.get_state()[1].copy()
+    first, second = (strip_marks(plots.overlap(frame))["skill"] for _ in range(2))
+    assert np.array_equal(first, second)
+    assert np.array_equal(np.random.get_state()[1], before)
+
+
+def test_the_package_shows_its_plots_and_nothing_else():
+    assert dir(plots) == sorted(plots.__all__)
+
+
 def test_coverage_draws_each_design_against_the_line():
     frame = pd.DataFrame(
         {"method": ["ours", "ours", "Wald"], "coverage": [0.95, 0.96, 0.8], "design": list("aba")}
     )
     ax = plots.coverage(frame, hue="design")
     assert gids(ax, "reference")[0].get_xdata() == [0.94, 0.94]
-    assert sorted(np.concatenate([p[:, 0] for p in drawn_points(ax).values()])) == [0.8, 0.95, 0.96]
-    assert ticks(ax.yaxis) == ["ours\n(2 designs)", "Wald\n(1 designs)"]
+    assert sorted(np.concatenate([p[:, 0] for p in strip_marks(ax).values()])) == [0.8, 0.95, 0.96]
+    assert ticks(ax.yaxis) == ["ours\n(2 designs)", "Wald\n(1 design)"]
     assert legend_texts(ax)[-1] == "target (94%)"
 
 
@@ -568,12 +650,21 @@ def rated():
 def test_dimensions_stand_in_their_order_and_values_are_printed():
     ax = plots.dimensions(rated())
     draw(ax)
-    assert ticks(ax.yaxis) == ["C1", "C9"]
+    assert ticks(ax.yaxis) == ["C1 Definitional precision", "C9 Negative-boundary refusal"]
     assert ticks(ax.xaxis) == ["baseline", "skill"]
     texts = {t.get_position(): t.get_text() for t in gids(ax, "value")}
     assert texts == {(0.5, 0.5): "0", (1.5, 0.5): "25", (1.5, 1.5): "100"}
     mesh = ax.collections[0].get_array()
     np.testing.assert_array_equal(mesh.filled(NAN), [[0.0, 0.25], [NAN, 1.0]])
+
+
+def test_intervals_stand_in_the_cells_and_n_in_the_rows():
+    frame = rated().assign(
+        ci_low=[0.8, 0.1, NAN, 0.0], ci_high=[1.0, 0.5, NAN, 0.2], n=[6, 9, 6, 9]
+    )
+    ax = plots.dimensions(frame)
+    assert "25\n[10, 50]" in [t.get_text() for t in gids(ax, "value")]
+    assert ticks(ax.yaxis)[0] == "C1 Definitional precision\n(n = 9)"
 
 
 def test_an_undefined_cell_is_hatched_and_one_without_row_is_white():
@@ -630,6 +721,7 @@ def test_flips_print_the_counts_and_frame_the_flips():
     texts = {t.get_position(): t.get_text() for t in gids(ax, "value")}
     assert texts == {(0.5, 0.5): "310", (1.5, 0.5): "12", (0.5, 1.5): "5", (1.5, 1.5): "1,347"}
     assert len(gids(ax, "flip")) == 2
+    assert legend_texts(ax) == ["flipped between the two"]
 
 
 def test_a_pair_that_never_came_is_white():
@@ -661,6 +753,12 @@ def test_cusum_takes_limit_and_alarm_as_numbers_and_no_alarm():
     assert gids(plots.cusum(path(), limit=2.0), "alarm") == []
     with pytest.raises(FrameError, match="no column 'limit'"):
         plots.cusum(path())
+
+
+def test_the_true_change_of_a_simulated_chart_is_a_line_of_its_own():
+    ax = plots.cusum(path().assign(limit=3.0), change=2)
+    assert gids(ax, "change")[0].get_xdata() == [2, 2]
+    assert legend_texts(ax)[-1] == "true change (at 2)"
 
 
 def test_power_draws_a_curve_for_each_effect():

@@ -8,7 +8,8 @@ import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.reliability import agreement, consistency, flip_rates
 from skillcomp.simulate import Grader
-from skillcomp.stats.agreement import gwet_ac1, sensitivity
+from skillcomp.stats.agreement import gwet_ac1
+from skillcomp.stats.grader_errors import sensitivity
 
 Passed = bool | None
 
@@ -288,3 +289,59 @@ def test_the_pilot_retest_flips_four_of_817_verdicts(pilot: sc.RunStore) -> None
     one = by_measure(found).loc["flip_rate"]
     assert (one["n"], round(one["estimate"] * one["n"])) == (817, 4)
     assert flip_rates(rows[rows["grader"].eq("g2")])["n_flipped"].sum() == 4
+
+
+def test_the_limits_of_a_flip_rate_are_those_of_the_case_means() -> None:
+    # four checks each: 2, 0 and 0 of them flip; as many checks in every case weigh alike
+    cases = [f"s/{k}" for k in range(3) for _ in range(4)]
+    frame = pd.DataFrame(
+        {
+            "attempt_id": cases,
+            "skill": "s",
+            "case_id": cases,
+            "condition": "skill",
+            "check_id": [f"c{k}" for k in range(4)] * 3,
+            "grader": "g",
+            "passed": True,
+        }
+    )
+    again = frame.assign(round=2, passed=[False, False] + [True] * 10)
+    found = consistency(pd.concat([frame.assign(round=1), again])).set_index("measure")
+    limits = sc.stats.bounded_mean([0.5, 0, 0])
+    for name in ("flip_rate", "case_flip_rate"):
+        assert found.loc[name, ["ci_low", "ci_high"]].tolist() == pytest.approx(
+            [limits.low, limits.high]
+        )
+    assert found.loc["flip_rate", ["n", "n_clusters"]].tolist() == [12, 3]
+    assert found.loc["case_flip_rate", ["n", "n_clusters"]].tolist() == [3, 3]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_cases", "rate"), [(14, 0.02), (40, 0.01), (84, 0.005)])
+def test_a_flip_rate_near_zero_is_covered(n_cases: int, rate: float) -> None:
+    # ten verdicts a case; in one case in five all flips of the study happen
+    rng = np.random.default_rng(31)
+    case, hits, trials = np.repeat(np.arange(n_cases), 10), 0, 2000
+    for _ in range(trials):
+        each = np.where(rng.random(n_cases) < 0.2, 5 * rate, 0.0)
+        flips = rng.random(len(case)) < each[case]
+        found = sc.stats.bounded_mean(flips, case)
+        hits += found.low <= rate <= found.high
+    assert hits / trials >= 0.935
+
+
+def test_gold_is_called_adjudicated_only_where_it_is() -> None:
+    ids = [f"s/{i}" for i in range(6)]
+    verdicts = pd.DataFrame(
+        {"attempt_id": ids, "skill": "s", "case_id": ids, "condition": "skill", "check_id": "c"}
+    ).assign(grader="g", passed=True)
+    gold = verdicts[["attempt_id", "check_id"]].assign(passed=[True] * 4 + [False] * 2)
+    for labeller, said in (
+        ("adjudicated", "adjudicated labels only"),
+        (None, "labels without a labeller"),
+        ("agreed", "settled labels only"),
+        ("anna", "one labeller"),
+    ):
+        found = agreement(verdicts, gold.assign(labeller=labeller))
+        notes = found.loc[found["measure"].eq("ceiling_raw_agreement"), "note"]
+        assert notes.str.contains(f"the gold frame holds {said};").all()

@@ -10,9 +10,10 @@ from statsmodels.stats.contingency_tables import cochrans_q
 import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.reliability import drift, flip_counts, flipped
-from skillcomp.reliability._bycase import clustered_cochran, clustered_midp, paired_change
 from skillcomp.simulate import Grader
+from skillcomp.stats.bounded import DELTAS, bounded_mean
 from skillcomp.stats.intervals import mcnemar_midp
+from skillcomp.stats.versions import clustered_cochran, clustered_midp
 
 Versions = dict[str, list[bool | None]]
 
@@ -148,10 +149,13 @@ def test_a_few_cases_with_many_checks_are_still_few() -> None:
     rows = graded({"old": [True] * 30, "new": new}, checks=10)
     found = by_measure(drift(rows, reference="old")).loc["pass_rate_change"]
     assert found["estimate"] == pytest.approx(-0.4)
-    # t of the three case means: sd of (.6, .5, .1) is .2646, / sqrt 3 = .1528, t(2) = 4.303
-    assert found["ci_low"] == pytest.approx(-1.0)
-    assert found["ci_high"] == pytest.approx(-0.4 + 4.303 * 0.15275, abs=1e-3)
-    assert "3 cases only: they speak for no others" in found["note"]
+    # as the three case means -.6, -.5 and -.1 would: ten checks a case are no ten cases
+    means = bounded_mean([-0.6, -0.5, -0.1], quantity=DELTAS, null=0.0)
+    assert found["ci_low"] == pytest.approx(means.low, abs=1e-9)
+    assert found["ci_high"] == pytest.approx(means.high, abs=1e-9)
+    assert found["ci_low"] < -0.75 and found["ci_high"] > 0.2
+    assert found["p_value"] == pytest.approx(means.p_value)
+    assert "only 3.0 effective clusters: read with care" in found["note"]
 
 
 def test_swapping_the_reference_turns_the_sign_of_every_change() -> None:
@@ -285,7 +289,7 @@ def test_the_pilot_graders_became_stricter_on_gold_fails_only(pilot: sc.RunStore
     )
     for found in (every, plain):
         for grader in ("g1", "g2"):
-            assert found.loc[(grader, "specificity_change"), "ci_low"] > 0.09
+            assert found.loc[(grader, "specificity_change"), "ci_low"] > 0.07
             assert found.loc[(grader, "specificity_change"), "p_adjusted"] < 0.001
             assert abs(found.loc[(grader, "sensitivity_change"), "estimate"]) < 0.01
             assert found.loc[(grader, "severity_shift"), "ci_low"] > 1
@@ -351,15 +355,32 @@ def test_settings_that_make_no_interval_and_empty_frames_are_refused() -> None:
         drift(rows, reference="old", exclude_checks="c0")
 
 
-def test_thirty_cases_are_cases_and_not_their_checks() -> None:
-    # 20 cases of five checks: 100 items, but fewer than 30 cases
-    rows = graded({"old": [True, False] * 50, "new": [True, True, False, True] * 25}, checks=5)
-    one = by_measure(drift(rows, reference="old")).loc["pass_rate_change"]
-    assert "fewer than 30 cases (20)" in one["note"] and one["n_clusters"] == 20
-    more = graded({"old": [True, False] * 80, "new": [True, True, False, True] * 40}, checks=5)
-    assert (
-        "30 cases" not in by_measure(drift(more, reference="old")).loc["pass_rate_change", "note"]
-    )
+def test_copying_every_check_changes_no_interval() -> None:
+    rows = graded({"old": OLD, "new": NEW}, checks=2)
+    known = labels(GOLD, checks=2)
+    twice = [frame.assign(check_id=frame["check_id"] + "b") for frame in (rows, known)]
+    more = drift(
+        pd.concat([rows, twice[0]]), pd.concat([known, twice[1]], ignore_index=True),
+        reference="old",
+    )  # fmt: skip
+    once, more = by_measure(drift(rows, known, reference="old")), by_measure(more)
+    for name in ("pass_rate_change", "sensitivity_change", "specificity_change"):
+        limits = ["estimate", "ci_low", "ci_high", "n_clusters", "p_interval"]
+        assert more.loc[name, limits].tolist() == pytest.approx(once.loc[name, limits].tolist())
+
+
+def test_one_flip_among_many_verdicts_is_a_few_flips_and_not_none() -> None:
+    # one of 40 cases is passed by the new version only
+    found = by_measure(
+        drift(graded({"old": [False] + [True] * 39, "new": [True] * 40}), reference="old")
+    ).loc["pass_rate_change"]
+    assert found["estimate"] == pytest.approx(1 / 40)
+    assert found["ci_low"] < 0 < 0.1 < found["ci_high"]
+    # an interval that is nearly symmetrical about nothing: no flip at all, both ways alike
+    none = by_measure(drift(graded({"old": [True] * 40, "new": [True] * 40}), reference="old")).loc[
+        "pass_rate_change"
+    ]
+    assert -none["ci_low"] == pytest.approx(none["ci_high"]) and none["ci_high"] > 0.05
 
 
 def test_counts_of_flips_name_both_graders() -> None:
@@ -391,7 +412,7 @@ def test_changes_over_checks_of_few_cases_cover_no_change(n_cases: int) -> None:
     for _ in range(trials):
         ease = np.repeat(rng.beta(2, 1, (n_cases, 2)), 5, axis=0)
         new, old = (rng.random((n_cases * 5, 2)) < ease).astype(float).T
-        found = paired_change(new, old, case, ci_level=0.95)
+        found = bounded_mean(new - old, case, quantity=DELTAS)
         hits += found.low <= 0 <= found.high
     assert hits / trials >= 0.93
 
@@ -408,3 +429,18 @@ def test_the_test_by_case_keeps_its_level_where_the_one_by_item_does_not() -> No
         by_item += mcnemar_midp(int((step > 0).sum()), int((step < 0).sum())).p_value <= 0.05
     assert 0.03 < by_case / trials < 0.065
     assert by_item / trials > 0.3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n_cases", "up", "down"), [(30, 0.1, 0.0), (84, 0.03, 0.0), (84, 0.05, 0.05)]
+)
+def test_changes_with_few_flips_cover_the_true_change(n_cases: int, up: float, down: float) -> None:
+    # nearly deterministic versions: all three checks of a flipped case flip
+    rng = np.random.default_rng(17)
+    case, hits, trials = np.repeat(np.arange(n_cases), 3), 0, 2000
+    for _ in range(trials):
+        step = rng.choice([1.0, -1.0, 0.0], size=n_cases, p=[up, down, 1 - up - down])
+        found = bounded_mean(np.repeat(step, 3), case, quantity=DELTAS)
+        hits += found.low <= up - down <= found.high
+    assert hits / trials >= 0.935

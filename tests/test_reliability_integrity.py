@@ -5,7 +5,7 @@ import pytest
 import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.reliability import integrity, integrity_rates
-from skillcomp.reliability._words import hedges, own_words, undecided
+from skillcomp.reliability.rules import hedges, own_words, undecided
 from skillcomp.simulate import Grader
 
 ANSWER = "It’s a “sieve”.\n\nThe  rate is 4.3%, and no more."
@@ -238,7 +238,7 @@ def test_rates_are_shares_of_what_the_rule_is_about() -> None:
     assert found.loc["quote_not_found", ["estimate", "n", "n_broken"]].tolist() == [0.5, 6, 3]
     assert found.loc["hedged_fail", ["estimate", "n", "n_broken"]].tolist() == [0.5, 4, 2]
     assert found.loc["softened_pass", ["estimate", "n", "n_broken"]].tolist() == [0.5, 2, 1]
-    assert found.loc["ids_differ", ["estimate", "n", "unit"]].tolist() == [0.0, 2, "attempts"]
+    assert found.loc["ids_differ", ["estimate", "n", "counted"]].tolist() == [0.0, 2, "attempts"]
     assert np.isnan(found.loc["overlap_contradicted", "estimate"])
     assert "does not apply here" in found.loc["overlap_contradicted", "note"]
     assert found.loc["ids_differ", "ci_high"] > 0
@@ -274,7 +274,7 @@ def test_planted_contradictions_of_the_dimension_are_found_at_their_rate() -> No
     assert one_reply.nunique().max() == 1
     rates = integrity_rates(found).set_index(["grader", "measure"])
     one = rates.loc[("j", "dimension_inconsistent")]
-    assert one["unit"] == "attempts" and one["n"] == len(made.attempts)
+    assert one["counted"] == "attempts" and one["n"] == len(made.attempts)
     assert one["ci_low"] < 0.2 < one["ci_high"] and one["ci_high"] - one["ci_low"] < 0.12
     other = rates.loc[("sound", "dimension_inconsistent")]
     # unknown where no behaviour failed and one has no verdict

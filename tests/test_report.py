@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,9 +10,12 @@ import nbformat
 import pytest
 from browser import Browser, Page, chromium
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from written_study import written
 
-from skillcomp import report
+from skillcomp import report, simulate
 from skillcomp.errors import StudyError
+from skillcomp.report import notebooks as notebooks_module
+from skillcomp.report import page as page_module
 
 ROOT = Path(__file__).resolve().parent.parent
 PILOT = ROOT / "data" / "pilot"
@@ -53,7 +57,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("report")
 
     def committed(
-        path: Path, *, parameters: dict[str, object], progress: bool
+        path: Path, *, parameters: dict[str, object], progress: bool, for_page: bool
     ) -> nbformat.NotebookNode:
         book = nbformat.read(path, as_version=4)
         for ending in ("pdf", "png", "csv", "json"):
@@ -61,7 +65,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return book
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "execute", committed)
+        patch.setattr(page_module, "execute", committed)
         return report.build(PILOT, out / "new" / "folder", progress=False)
 
 
@@ -110,7 +114,7 @@ def test_the_page_lists_every_notebook_in_order_with_its_question(page: Path) ->
     text = page.read_text(encoding="utf-8")
     assert page.name == "index.html"
     entries = re.findall(r'<li><a href="#([^"]+)">([^<]+)</a></li>', text)
-    sections = re.findall(r'<section id="([^"]+)">', text)
+    sections = re.findall(r'<section class="chapter" id="([^"]+)">', text)
     titles = [nbformat.read(path, 4).cells[0].source.splitlines()[0][2:] for path in NOTEBOOKS]
     assert [stem for stem, _ in entries] == sections == [path.stem for path in NOTEBOOKS]
     assert [title.replace("&#39;", "'") for _, title in entries] == titles
@@ -122,7 +126,7 @@ def test_every_chapter_links_its_figure_files_which_stand_beside_the_page(page: 
     for path in NOTEBOOKS:
         for ending in ("pdf", "png", "csv", "json"):
             name = f"{path.stem[:3]}figure.{ending}"
-            assert f'<a href="{name}">{name}</a>' in text
+            assert f'<a href="{name}"' in text
             assert (page.parent / name).is_file()
 
 
@@ -140,7 +144,7 @@ def test_the_page_asks_for_nothing_from_elsewhere_and_forbids_scripts(page: Path
 def test_anchors_are_unique_over_the_chapters(page: Path) -> None:
     anchors = re.findall(r'\bid="([^"]+)"', page.read_text(encoding="utf-8"))
     assert len(anchors) == len(set(anchors))
-    assert f"{NOTEBOOKS[1].stem}--cell-id=cell-00" in anchors
+    assert any(anchor.startswith(f"{NOTEBOOKS[1].stem}--") for anchor in anchors)
 
 
 # In a browser
@@ -161,10 +165,10 @@ def test_the_page_fits_its_window_and_shows_every_figure(
     assert measured(opened, "document.documentElement.scrollWidth") <= width
     # a wide table or code line scrolls in its own box
     over = "e => e.getBoundingClientRect().right > innerWidth + 1"
-    assert measured(opened, f"all('main, section, p, h1, h2, img, pre').filter({over})") == []
-    images = measured(
-        opened, "all('img').map(i => [i.complete, i.naturalWidth > 0, i.clientWidth > 0])"
-    )
+    boxes = "main, section, p, h1, h2, img, details[open] pre"
+    assert measured(opened, f"all({boxes!r}).filter({over})") == []
+    shown = "i => [i.complete, i.naturalWidth > 0, i.clientWidth > 0]"
+    images = measured(opened, f"all('img:not([aria-hidden])').map({shown})")
     assert len(images) >= len(NOTEBOOKS) and all(all(image) for image in images)
     links = "all('nav a').filter(a => document.getElementById(a.hash.slice(1)) === null).length"
     assert measured(opened, links) == 0
@@ -204,7 +208,107 @@ def test_what_a_model_wrote_can_still_be_read(hostile_page: Path) -> None:
     assert "&lt;img src=x onerror=" in text
     assert "Study <strong>&lt;img src=x onerror=&#39;window.pwned=1&#39;&gt;</strong>" in text
     assert '<a href="01-%22%3E%3Cimg%20src%3Dx%20onerror%3Dalert%281%29%3E.csv">' in text
-    assert text.count("</section>") == text.count("<section") == 1
+    assert text.count("</section>") == text.count("<section") == 3  # answer, chapter, provenance
+
+
+# Other studies
+
+PLANS = {
+    "harms": {"n_skills": 2, "n_cases": 30, "delta": -0.35, "baseline_rate": 0.95, "seed": 1,
+              "conditions": ("baseline", "skill", "placebo"), "between_skill_sd": 0.0},
+    "helps": {"n_skills": 2, "n_cases": 30, "delta": 0.45, "between_skill_sd": 0.0, "seed": 2,
+              "conditions": ("baseline", "skill", "placebo")},
+    "nothing": {"n_skills": 1, "n_cases": 150, "n_repeats": 4, "delta": 0.0, "seed": 3,
+                "baseline_rate": 0.9, "between_skill_sd": 0.0, "case_effect_sd": 0.0,
+                "unit": "attempt", "gold_fraction": 0.0},
+    "open": {"n_skills": 14, "n_cases": 8, "delta": 0.1, "between_skill_sd": 0.0, "seed": 4},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Pages of simulated studies; that of the harmful one has chapter 2 of the pilot's text."""
+    pages = {}
+    for name, plan in PLANS.items():
+        folder = tmp_path_factory.mktemp(name)
+        data = written(folder, simulate.study(**plan))
+        chapters = [NOTEBOOKS[1]] if name == "harms" else []
+        pages[name] = report.build(data, folder / "out", notebooks=chapters, progress=False)
+    return pages
+
+
+def seen(browser: Browser, page: Path) -> str:
+    """Return what a reader sees on the page before unfolding anything."""
+    return str(browser.page(page, width=1280).evaluate("document.body.innerText"))
+
+
+def test_a_harmful_study_never_says_what_the_pilot_found(
+    studies: dict[str, Path], browser: Browser
+) -> None:
+    text = seen(browser, studies["harms"])
+    assert "All 2 skills harm." in text and "points fewer" in text
+    assert "worse than its placebo" in text or "Against its placebo" in text
+    # the text of chapter 2 was typed about the pilot: 52 points more, invented disciplines
+    for typed in (
+        "teach",
+        "On the recorded pilot",
+        "52 points more often",
+        "invented",
+        "six skills",
+    ):
+        assert typed not in text.replace("teach the agent", "")
+    assert "Does loading the skill change what the agent gets right?" in text
+    assert "This chapter's text was written about the recorded pilot study and is left out." in text
+
+
+def test_pages_of_other_shapes_say_what_was_found_and_what_is_lacking(
+    studies: dict[str, Path], browser: Browser
+) -> None:
+    assert "All 2 skills teach." in seen(browser, studies["helps"])
+    nothing = seen(browser, studies["nothing"])
+    assert "skill-01 changes nothing." in nothing
+    assert "There are no gold labels" in nothing and "Without a placebo" in nothing
+    open_ = seen(browser, studies["open"])
+    assert re.search(r"\d+ (skills )?are undetermined", open_) and "cases each" in open_
+    assert "2 more skills" in open_ and len(re.findall(r"with the skill \d", open_)) == 12
+
+
+def test_the_answer_fits_two_screens_and_is_readable_on_a_phone(
+    studies: dict[str, Path], page: Path, browser: Browser
+) -> None:
+    bottom = "document.querySelector('#answer').getBoundingClientRect().bottom + scrollY"
+    for one in (page, *studies.values()):
+        assert browser.page(one, width=1280).evaluate(bottom) <= 2 * 900
+        phone = browser.page(one, width=390)
+        assert phone.evaluate("document.documentElement.scrollWidth") <= 390
+        assert phone.complaints == []
+
+
+def test_figures_and_marks_speak_to_readers_who_do_not_see_them(
+    studies: dict[str, Path], browser: Browser
+) -> None:
+    opened = browser.page(studies["harms"], width=1280)
+    first = "document.querySelector('#answer img').alt"
+    assert re.search(r"Difference \(percentage points\).*skill-0\d, skill", opened.evaluate(first))
+    assert measured(opened, "all('img:not([aria-hidden])').filter(i => !i.alt).length") == 0
+    assert measured(opened, "all('img').every(i => i.alt || i.previousElementSibling)") is True
+    assert measured(opened, "all('.mark').every(m => m.ariaHidden === 'true')") is True
+    assert measured(opened, "all('th').filter(t => !t.scope && t.closest('.set')).length") == 0
+    assert opened.evaluate("document.documentElement.lang") == "en"
+    assert measured(opened, "all('h1, h2, h3')[0].tagName") == "H1"
+
+
+def test_every_figure_can_be_taken_away_with_its_data(studies: dict[str, Path]) -> None:
+    folder = studies["helps"].parent
+    text = studies["helps"].read_text(encoding="utf-8")
+    names = ["00-answer.pdf", "00-answer.png", "00-answer.svg", "00-answer-delta.csv"]
+    for name in [*names, "00-answer.json"]:
+        assert f'href="{name}" download' in text and (folder / name).is_file()
+    with zipfile.ZipFile(folder / "figures.zip") as archive:
+        assert {*names, "00-answer.json", "00-answer.txt"} <= set(archive.namelist())
+    caption = (folder / "00-answer.txt").read_text(encoding="utf-8").split(" delta:")[0]
+    assert caption in text
+    assert "Study, sha256" in text and "matplotlib" in text
 
 
 # What can go wrong
@@ -244,7 +348,7 @@ def test_a_kernel_that_dies_and_a_cell_that_hangs_are_named(
     dies = write(tmp_path / "08-dies.ipynb", new_code_cell("import os\nos._exit(1)"))
     with pytest.raises(StudyError, match=r"^report: 08-dies.ipynb, cell 1: .*[Kk]ernel died"):
         report.execute(dies, progress=False)
-    monkeypatch.setattr(report, "CELL_TIMEOUT", 1)
+    monkeypatch.setattr(notebooks_module, "CELL_TIMEOUT", 1)
     hangs = write(tmp_path / "09-hangs.ipynb", new_code_cell("import time\ntime.sleep(30)"))
     with pytest.raises(StudyError, match=r"^report: 09-hangs.ipynb, cell 1: .*1 second"):
         report.execute(hangs, progress=False)
@@ -294,7 +398,7 @@ def test_a_chapter_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
     assert str(raised.value).startswith(f"{out / 'index.html'} was built, but 1 of 2 chapters")
     assert "01-fails.ipynb, cell 4: ValueError: <b>no such grader</b>" in str(raised.value)
     text = (out / "index.html").read_text(encoding="utf-8")
-    assert "before" in text and "after" not in text and "grader g1" in text
+    assert "<pre>before" in text and "<pre>after" not in text and "grader g1" in text
     assert "ends here: report: 01-fails.ipynb, cell 4: ValueError: &lt;b&gt;no" in text
     assert "Traceback" not in text
     # the second was written about another study, the first does not say about which
@@ -313,7 +417,7 @@ def test_a_live_chapter_may_take_its_time_and_names_the_store_that_its_numbers_a
         new_code_cell(cell, metadata={"tags": ["parameters"]}),
         new_code_cell("import time\ntime.sleep(1.5)\nprint('store', STORE)"),
     )
-    monkeypatch.setattr(report, "CELL_TIMEOUT", 1)
+    monkeypatch.setattr(notebooks_module, "CELL_TIMEOUT", 1)
     monkeypatch.chdir(tmp_path)
     given = {"LIVE": True, "STORE": "studies/<mine>"}
     out = report.build(PILOT, Path("out"), notebooks=[path], parameters=given, progress=False)

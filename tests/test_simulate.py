@@ -9,9 +9,9 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from skillcomp import overlap, simulate, transfer
-from skillcomp.contracts import check
 from skillcomp.errors import StudyError
 from skillcomp.frames import outcomes
+from skillcomp.frames.contract import check
 from skillcomp.simulate import Grader, effects
 from skillcomp.simulate.text import HEDGES
 from skillcomp.stats.charts import bernoulli_cusum

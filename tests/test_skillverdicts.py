@@ -1,5 +1,7 @@
+import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import multinomial
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
@@ -145,12 +147,14 @@ def test_a_tie_neither_discriminates_nor_not_and_cases_without_the_skill_stay_vi
     assert rows.loc["s/1", "verdict"] == "undetermined"
 
 
-def test_shares_from_few_cases_carry_no_verdict() -> None:
+def test_shares_from_few_cases_are_judged_by_their_interval() -> None:
     frame = study(14, 0, 14)
     frame["share_passed"] = frame["passed"].astype(float).where(frame["case_id"].ne("s/3"), 0.4)
     row = sc.skillverdicts.decide(frame, value="share_passed").iloc[0]
-    assert row["verdict"] == "undetermined"
-    assert "may be too short" in row["note"]
+    assert row["verdict"] == "teaching"
+    assert row["ci_low"] > 0
+    few = frame[frame["case_id"].isin(["s/1", "s/2"])]
+    assert sc.skillverdicts.decide(few, value="share_passed")["verdict"].eq("undetermined").all()
 
 
 def test_an_empty_study_has_no_verdicts() -> None:
@@ -163,3 +167,80 @@ def test_weights_are_checked() -> None:
         sc.skillverdicts.aggregate(judged, policy="weighted", weights={"c1": 1.0})
     with pytest.raises(FrameError, match="add up to nothing"):
         sc.skillverdicts.aggregate(judged, policy="weighted", weights={})
+
+
+def every_outcome(n: int) -> tuple[pd.DataFrame, list[tuple[int, int, int]]]:
+    """All studies of n cases with one attempt: a skill for each count of up, down and passing."""
+    counts = [
+        (up, down, both)
+        for up in range(n + 1)
+        for down in range(n + 1 - up)
+        for both in {0, n - up - down}
+    ]
+    parts = []
+    for number, (up, down, both) in enumerate(counts):
+        steady = n - up - down
+        baseline = [False] * up + [True] * (down + both) + [False] * (steady - both)
+        skill = [True] * up + [False] * down + [True] * both + [False] * (steady - both)
+        for condition, passed in (("baseline", baseline), ("skill", skill)):
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "skill": f"s{number:04d}",
+                        "case_id": [f"s{number:04d}/{i}" for i in range(n)],
+                        "condition": condition,
+                        "passed": passed,
+                    }
+                )
+            )
+    return pd.concat(parts, ignore_index=True), counts
+
+
+@pytest.mark.parametrize("n", [14, 25])
+def test_each_verdict_is_wrong_in_at_most_five_percent_at_its_own_margin(n: int) -> None:
+    margin = 0.2
+    frame, counts = every_outcome(n)
+    verdicts = sc.skillverdicts.decide(frame, margin=margin).set_index("skill")["verdict"]
+    table = np.array(counts)
+    given = np.array([verdicts[f"s{i:04d}"] for i in range(len(counts))])
+    # flips alone decide: the cases that stay all pass, or all fail, whichever is worse
+    for passing in (True, False):
+        kept = table[:, 2] == np.where(passing, n - table[:, 0] - table[:, 1], 0)
+        up, down = table[kept, 0], table[kept, 1]
+        for delta, wrong in (
+            (margin, "ineffective"),
+            (-margin, "ineffective"),
+            (margin, "teaching"),
+            (-margin, "harmful"),
+            (-margin, "redundant"),
+        ):
+            for flips in np.linspace(abs(delta), 1, 60):
+                chances = [(flips + delta) / 2, (flips - delta) / 2, 1 - flips]
+                mass = multinomial.pmf(np.stack([up, down, n - up - down], axis=1), n, chances)
+                assert mass[given[kept] == wrong].sum() <= 0.05, (wrong, delta, flips)
+
+
+def test_a_gain_that_may_lie_within_the_margin_is_not_called_teaching() -> None:
+    row = sc.skillverdicts.decide(study(40, 10, 18), margin=0.1).iloc[0]
+    assert 0 < row["ci_low"] < 0.1
+    assert row["verdict"] == "undetermined"
+    assert "helps, but perhaps by no more than the margin" in row["note"]
+
+
+def test_a_skill_that_does_not_beat_its_placebo_is_not_called_teaching_without_a_word() -> None:
+    frame = study(60, 10, 50)
+    placebo = frame[frame["condition"].eq("skill")].assign(condition="placebo")
+    placebo["attempt_id"] = "p" + placebo["attempt_id"]
+    both = pd.concat([frame, placebo], ignore_index=True)
+    rows = sc.skillverdicts.decide(both).set_index("condition")
+    assert rows.loc["skill", "verdict"] == "teaching"
+    assert rows.loc["skill", "over_placebo"] == 0
+    assert "does not clearly beat its placebo" in rows.loc["skill", "note"]
+    assert np.isnan(rows.loc["placebo", "over_placebo"])
+    weak = both.copy()
+    weak.loc[weak["condition"].eq("placebo"), "passed"] = frame.loc[
+        frame["condition"].eq("baseline"), "passed"
+    ].to_numpy()
+    rows = sc.skillverdicts.decide(weak).set_index("condition")
+    assert rows.loc["skill", "over_placebo_low"] > 0
+    assert "placebo" not in rows.loc["skill", "note"]

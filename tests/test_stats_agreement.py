@@ -11,18 +11,18 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.stats import beta
 from sklearn.metrics import cohen_kappa_score
-from statsmodels.stats.inter_rater import fleiss_kappa
 
 from skillcomp.stats.agreement import (
     bootstrap_agreement,
     cohen_kappa,
     gwet_ac1,
     krippendorff_alpha,
-    raw_agreement,
-    sensitivity,
-    specificity,
 )
+from skillcomp.stats.bounded import RATES, bounded_mean
+from skillcomp.stats.grader_errors import sensitivity, specificity
+from skillcomp.stats.intervals import wilson
 
 REFERENCE = {
     entry["name"]: entry
@@ -31,7 +31,7 @@ REFERENCE = {
     )
 }
 TABLES = [name for name in REFERENCE if "table" in REFERENCE[name]["inputs"] and "agree" in name]
-COEFFICIENTS = ["raw_agreement", "cohen_kappa", "gwet_ac1", "fleiss_kappa", "krippendorff_alpha"]
+COEFFICIENTS = ["raw_agreement", "cohen_kappa", "gwet_ac1", "krippendorff_alpha"]
 
 
 def ratings_of(table):
@@ -44,7 +44,7 @@ def test_the_three_coefficients_by_hand():
     # Kappa: expected 0.49 * 0.46 + 0.51 * 0.54 = 0.5008, (0.85 - 0.5008) / 0.4992.
     # AC1: mean pass rate 0.475, expected 2 * 0.475 * 0.525 = 0.49875.
     table = [[40, 9], [6, 45]]
-    assert raw_agreement(table).estimate == pytest.approx(0.85)
+    assert bootstrap_agreement(ratings_of(table), "raw_agreement").estimate == pytest.approx(0.85)
     assert cohen_kappa(table).estimate == pytest.approx((0.85 - 0.5008) / 0.4992)
     assert gwet_ac1(table).estimate == pytest.approx((0.85 - 0.49875) / 0.50125)
 
@@ -60,15 +60,15 @@ def test_coefficients_and_standard_errors_equal_irrcac(name):
     rescaled = alpha.se * np.sqrt((n - 1) / n)
     assert [alpha.estimate, rescaled] == pytest.approx(expected["krippendorff"], abs=1e-8)
     if "percent" in expected:
-        assert raw_agreement(table).estimate == pytest.approx(expected["percent"][0])
+        raw = bootstrap_agreement(ratings_of(table), "raw_agreement")
+        assert raw.estimate == pytest.approx(expected["percent"][0])
 
 
 def test_four_raters_with_gaps_equal_the_handbook():
     entry = REFERENCE["agreement_gwet_raw4raters"]
     ratings = np.array(entry["inputs"]["ratings_units_by_raters"], float)
-    for key in ("gwet_ac1", "fleiss_kappa"):
-        found = bootstrap_agreement(ratings, key)
-        assert [found.estimate, found.se] == pytest.approx(entry["expected"][key], abs=1e-5)
+    found = bootstrap_agreement(ratings, "gwet_ac1")
+    assert [found.estimate, found.se] == pytest.approx(entry["expected"]["gwet_ac1"], abs=1e-5)
     expected = REFERENCE["krippendorff_canonical"]["expected"]
     assert krippendorff_alpha(ratings).estimate == pytest.approx(expected["nominal"], abs=1e-9)
 
@@ -92,9 +92,6 @@ def test_ratings_equal_a_second_implementation(name):
         "raw_agreement": np.mean(first == second),
         "cohen_kappa": cohen_kappa_score(first, second),
         "gwet_ac1": gwet_ac1(table).estimate,
-        "fleiss_kappa": fleiss_kappa(
-            np.column_stack([(pairs == 0).sum(axis=1), (pairs == 1).sum(axis=1)])
-        ),
         "krippendorff_alpha": krippendorff.alpha(pairs.T, level_of_measurement="nominal"),
     }
     assert bootstrap_agreement(pairs, name).estimate == pytest.approx(oracle[name])
@@ -131,7 +128,7 @@ def test_an_interval_holds_its_estimate_keeps_a_width_or_says_why_not(ratings, n
 @settings(max_examples=60)
 def test_tables_keep_range_width_and_symmetry(cells):
     table = np.reshape(cells, (2, 2))
-    for method in (raw_agreement, cohen_kappa, gwet_ac1):
+    for method in (cohen_kappa, gwet_ac1):
         found, swapped = method(table), method(table.T)
         if np.isnan(found.estimate):
             assert found.note and method is cohen_kappa
@@ -158,7 +155,7 @@ def test_every_unit_twice_in_its_case_changes_nothing(name):
     )
 
 
-@pytest.mark.parametrize("name", ["cohen_kappa", "fleiss_kappa", "krippendorff_alpha"])
+@pytest.mark.parametrize("name", ["cohen_kappa", "krippendorff_alpha"])
 def test_agreement_beyond_chance_is_undefined_when_all_ratings_are_equal(name):
     found = bootstrap_agreement(np.ones((20, 2)), name)
     assert np.isnan(found.estimate) and np.isnan(found.low)
@@ -171,34 +168,39 @@ def test_constant_tables_are_never_certain():
     assert np.isnan(krippendorff_alpha(np.zeros((9, 3))).estimate)
     # AC1 is defined here (no chance agreement), but rests on raw agreement alone.
     ac1 = gwet_ac1([[50, 0], [0, 0]])
-    assert ac1.low == pytest.approx(raw_agreement([[50, 0], [0, 0]]).low)
+    assert ac1.low == pytest.approx(wilson(50, 50).low)
     assert "AC1 equals raw agreement" in ac1.note
     assert np.isnan(bootstrap_agreement(np.ones((20, 2)), "gwet_ac1").estimate)
-    for method in (raw_agreement, cohen_kappa, gwet_ac1):
+    for method in (cohen_kappa, gwet_ac1):
         empty = method([[0, 0], [0, 0]])
         assert np.isnan(empty.estimate) and empty.note == "no units"
 
 
-def test_perfect_agreement_hands_over_to_a_score_interval():
+def test_perfect_agreement_hands_over_to_the_limits_of_the_raw_agreement():
     pairs = ratings_of([[30, 0], [0, 10]])
+    raw = bounded_mean(np.ones(40))
     for name in COEFFICIENTS:
         found = bootstrap_agreement(pairs, name)
         assert found.estimate == 1.0 and found.low < 0.95
-        assert "score interval" in found.note
+        if name == "raw_agreement":
+            assert (found.low, found.high) == (raw.low, raw.high)
+        else:
+            assert "limits of the raw agreement instead" in found.note
+            assert found.low <= raw.low
     assert cohen_kappa([[30, 0], [0, 10]]).low < 0.9
 
 
 def test_resamples_without_variation_are_left_out_and_counted(monkeypatch):
     # Four of 30 cases do not pass twice: (26/30)**30 = 1.4 % of the resamples hold none of them.
     pairs = ratings_of([[2, 1], [1, 26]])
-    monkeypatch.setattr("skillcomp.stats._agreement_bootstrap.FEWEST_EVENTS", 1)
+    monkeypatch.setattr("skillcomp.stats.agreement._FEWEST_EVENTS", 1)
     found = bootstrap_agreement(pairs, "cohen_kappa")
     lost = int(found.note.split()[0])
     assert found.note.endswith("undefined resamples left out") and 10 < lost < 50
     assert -1 <= found.low < found.estimate < found.high <= 1
     # Two of 30: 13 % are undefined, too many for the rest to describe the sample.
     found = bootstrap_agreement(ratings_of([[1, 1], [0, 28]]), "cohen_kappa")
-    assert "resamples are undefined" in found.note and "score interval" in found.note
+    assert "resamples are undefined" in found.note and "limits of the raw agreement" in found.note
 
 
 def test_the_method_names_resamples_and_seed_and_repeats_itself():
@@ -216,14 +218,16 @@ def test_sensitivity_and_specificity_by_hand():
     right = sensitivity(verdict, gold)
     assert (right.estimate, right.n) == (0.8, 5.0)
     assert "1 labels without a verdict left out" in right.note
-    # Wilson at 4 of 5 (Newcombe 1998, formula): 0.3755 to 0.9638.
-    assert [right.low, right.high] == pytest.approx([0.3755, 0.9638], abs=1e-4)
+    # 4 of 5 with a pseudo-case of weight c at the bound: Beta(4, 1 + c) and Beta(4 + c, 1)
+    assert [right.low, right.high] == pytest.approx(
+        [beta.ppf(0.025, 4, 1 + RATES.c), beta.ppf(0.975, 4 + RATES.c, 1)], abs=1e-9
+    )
     assert specificity(verdict, gold).estimate == pytest.approx(2 / 3)
 
 
 def test_a_grader_never_wrong_is_not_certain_and_no_gold_is_unknown():
     ten = sensitivity([1] * 10, [1] * 10)
-    assert ten.estimate == 1.0 and ten.low == pytest.approx(0.7225, abs=1e-4)
+    assert ten.estimate == 1.0 and ten.low == pytest.approx(beta.ppf(0.025, 10, RATES.c), abs=1e-9)
     unknown = specificity([1] * 10, [1] * 10)
     assert np.isnan(unknown.estimate) and "no gold label fails" in unknown.note
     assert np.isnan(sensitivity([np.nan], [1]).estimate)
@@ -238,13 +242,13 @@ def test_units_of_one_case_do_not_count_as_cases():
 
 
 @pytest.mark.parametrize("name", ["raw_agreement", "gwet_ac1", "cohen_kappa", "krippendorff_alpha"])
-def test_units_of_one_case_only_have_no_limits(name):
+def test_units_of_one_case_only_say_next_to_nothing(name):
     found = bootstrap_agreement(
         [[1, 1]] * 6 + [[1, 0]] * 2 + [[0, 0]] * 4, name, clusters=["a"] * 12
     )
     assert np.isfinite(found.estimate)
-    assert np.isnan(found.low) and np.isnan(found.high)
-    assert "one cluster of several cases" in found.note
+    assert found.low < 0.05 and found.high > 0.98
+    assert "only 1.0 effective clusters" in found.note
 
 
 def test_what_does_not_fit_is_refused():
@@ -298,3 +302,18 @@ def test_the_case_bootstrap_covers(name):
 @pytest.mark.parametrize("cases", [15, 30, 100])
 def test_the_case_bootstrap_covers_over_the_design(name, rate, right, cases):
     assert coverage(name, rate, right, cases, 1000) >= 0.925
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cases", "share"), [(8, 0.9), (14, 0.9), (14, 0.97), (30, 0.95)])
+def test_specificity_covers_with_few_gold_fails(cases, share):
+    # one to three gold fails a case, a third of the cases always graded alike
+    rng = np.random.default_rng(23)
+    hits, runs = 0, 1500
+    for _ in range(runs):
+        case = np.repeat(np.arange(cases), rng.integers(1, 4, cases))
+        whole = (rng.random(cases) < share)[case]
+        right = np.where(rng.random(len(case)) < 1 / 3, whole, rng.random(len(case)) < share)
+        found = specificity((~right).astype(float), np.zeros(len(case)), clusters=case)
+        hits += found.low <= share <= found.high
+    assert hits / runs >= 0.93

@@ -12,9 +12,6 @@ from skillcomp.stats.charts import (
     cusum_limit,
     cusum_run_length,
     cusum_steps,
-    ewma,
-    ewma_run_length,
-    ewma_width,
     false_alarm_probability,
 )
 
@@ -32,13 +29,6 @@ def test_run_lengths_equal_the_reference(limit):
     up = found["inputs"]["m"] - 1
     lengths = [cusum_run_length(p, up=up, down=1, limit=limit) for p in found["inputs"]["p"]]
     assert lengths == pytest.approx(found["expected"][f"H{limit}"], abs=found["expected"]["tol"])
-
-
-@pytest.mark.parametrize(("width", "weight", "key"), [(2.814, 0.1, "l01"), (2.962, 0.2, "l02")])
-def test_ewma_run_lengths_equal_r_spc(width, weight, key):
-    found = entry("ewma_arl")
-    lengths = [ewma_run_length(width, weight=weight, shift=s) for s in found["inputs"]["mu"]]
-    assert lengths == pytest.approx(found["expected"][key], abs=found["expected"]["tol"])
 
 
 def test_very_long_runs_stay_exact():
@@ -164,44 +154,6 @@ def test_a_planted_rise_is_found_within_the_expected_run_length():
     assert abs(np.median(starts)) <= 10
 
 
-def test_ewma_worked_by_hand():
-    # p0 = .1, weight .5, batches of 90: var x = .1 * .9 / 90 = .001.
-    # rates .2 and .1: z = .15, .125; var z = .00025, .0003125; width 2 limits .1 +- 2 sd.
-    chart = ewma([18, 9], [90, 90], p0=0.1, weight=0.5, width=2)
-    assert chart.path == pytest.approx((0.15, 0.125))
-    assert chart.high == pytest.approx((0.1 + 2 * 0.00025**0.5, 0.1 + 2 * 0.0003125**0.5))
-    assert chart.low == pytest.approx((0.1 - 2 * 0.00025**0.5, 0.1 - 2 * 0.0003125**0.5))
-    assert chart.alarm == 0 and chart.rates == pytest.approx((0.2, 0.1))
-
-
-def test_an_empty_batch_changes_nothing_and_raises_no_alarm():
-    chart = ewma([5, 0, 6], [100, 0, 100], p0=0.05, width=2.5)
-    assert chart.path[0] == chart.path[1] and chart.high[0] == chart.high[1]
-    assert math.isnan(chart.rates[1]) and chart.alarm is None
-
-
-def test_small_batches_are_called_rough():
-    assert ewma([1], [20], p0=0.05).note == "a batch expects only 1 errors: limits are rough"
-
-
-def test_width_is_found_for_a_wanted_run_length():
-    assert ewma_width(500, weight=0.1) == pytest.approx(2.814, abs=5e-4)
-    assert ewma_run_length(ewma_width(100, weight=0.3), weight=0.3) == pytest.approx(100)
-
-
-def test_ewma_keeps_its_false_alarm_rate_on_large_batches():
-    rng = np.random.default_rng(4)
-    width = ewma_width(200, weight=0.2)
-    runs, batches = 400, 100
-    alarms = [
-        ewma(rng.binomial(400, 0.1, batches), np.full(batches, 400), p0=0.1, width=width).alarm
-        is not None
-        for _ in range(runs)
-    ]
-    # about 1 - exp(-100 / 200) = .39; limits that start narrow alarm slightly earlier
-    assert 0.30 <= np.mean(alarms) <= 0.52
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -215,11 +167,6 @@ def test_ewma_keeps_its_false_alarm_rate_on_large_batches():
         (lambda: bernoulli_cusum([0, 3], p0=0.1, p1=0.2, limit=9), "errors must be 0 or 1"),
         (lambda: cusum_limit(0.1, up=3, down=1, arl=0.5), "arl must be a number of checks above 1"),
         (lambda: cusum_run_length(0.1, up=3, down=0, limit=5), "must be at least 1"),
-        (lambda: ewma([1], [2, 3], p0=0.1), "equally long, found 1, 2"),
-        (lambda: ewma([1, 4], [2, 3], p0=0.1), r"batch 1: errors must lie in 0\.\.3, found 4"),
-        (lambda: ewma([1], [2], p0=0.1, arl=9, width=2), "give one of arl and width"),
-        (lambda: ewma_run_length(3, weight=0), "weight must lie in"),
-        (lambda: ewma_width(2, weight=0.2), "arl must lie between 5 and 100000"),
     ],
 )
 def test_errors_say_what_was_found_and_what_is_allowed(call, words):

@@ -1,4 +1,4 @@
-"""CR2, score intervals on effective numbers, tests for clustered pairs."""
+"""CR2, tests for clustered pairs, sign flips."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 import statsmodels.api as sm
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.stats import t as student_t
 from scipy.stats import ttest_1samp
 
 from skillcomp.stats import clusters as module
@@ -19,13 +18,9 @@ from skillcomp.stats.clusters import (
     cr2,
     cr2_mean,
     durkalski,
-    newcombe_effective,
     obuchowski,
     sign_flip,
-    tango_effective,
-    wilson_effective,
 )
-from skillcomp.stats.intervals import newcombe_paired, tango, wilson
 
 # The 42-case, 8-skill fixture of the reference file: passes of three attempts.
 SKILL = np.repeat(np.arange(1, 9), [3, 4, 5, 6, 8, 4, 7, 5])
@@ -292,14 +287,10 @@ def test_order_and_names_of_the_clusters_do_not_matter(seed):
     assert (other.low, other.high, other.df) == pytest.approx((one.low, one.high, one.df))
 
 
-def test_a_collapsed_standard_error_is_said_and_handed_over_where_the_range_is_known():
+def test_a_collapsed_standard_error_is_said():
     bare = cr2_mean([0.5] * 6, ["u", "u", "v", "v", "w", "w"])
     assert math.isnan(bare.low) and bare.estimate == 0.5
     assert "collapsed to 0" in bare.note
-    known = cr2_mean([1.0] * 6, ["u", "u", "v", "v", "w", "w"], bounds=(0, 1))
-    expected = wilson(3, 3)
-    assert (known.low, known.high) == pytest.approx((expected.low, expected.high))
-    assert "Wilson with the clusters as units instead" in known.note
     assert "collapsed" in cr2([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1, 2, 3]).note
 
 
@@ -329,97 +320,8 @@ def test_bad_input_to_cr2_is_refused_with_what_was_found():
         cr2([1.0, 2.0], [1.0, 1.0], [1, 2], kind="CR9")
     with pytest.raises(ValueError, match="have no cluster label"):
         cr2_mean([1.0, 2.0], ["u", None])
-    with pytest.raises(ValueError, match="values must lie within bounds"):
-        cr2_mean([1.0, 2.0], bounds=(0, 1))
     with pytest.raises(ValueError, match="one cluster label for each of 2 cases"):
         cr2_mean([1.0, 2.0], ["u"])
-
-
-EFFECTIVE = {
-    "newcombe": lambda arms, groups, level: newcombe_effective(*arms, groups, ci_level=level),
-    "newcombe by case": lambda arms, groups, level: newcombe_effective(*arms, ci_level=level),
-    "tango": lambda arms, groups, level: tango_effective(*arms, ci_level=level),
-}
-
-
-@pytest.mark.parametrize("name", EFFECTIVE)
-@settings(max_examples=40, deadline=None)
-@given(study=studies(min_clusters=2), level=st.floats(0.5, 0.995))
-def test_score_intervals_mirror_stay_in_range_and_match_their_p_value(name, study, level):
-    (x1, n1, x0, n0), groups = study
-    found = EFFECTIVE[name]((x1, n1, x0, n0), groups, level)
-    other = EFFECTIVE[name]((x0, n0, x1, n1), groups, level)
-    assert (other.low, other.high) == pytest.approx((-found.high, -found.low), abs=1e-9)
-    assert other.p_value == pytest.approx(found.p_value, abs=1e-9)
-    assert -1 <= found.low < found.high <= 1
-    assert found.low - 1e-9 <= found.estimate <= found.high + 1e-9
-    assume(abs(found.p_value - (1 - level)) > 1e-6)
-    assert (found.p_value < 1 - level) == (found.low > 0 or found.high < 0)
-
-
-@pytest.mark.parametrize("name", EFFECTIVE)
-@settings(max_examples=40, deadline=None)
-@given(study=studies(min_clusters=2), copies=st.integers(2, 4))
-def test_duplicating_every_attempt_changes_no_effective_interval(name, study, copies):
-    arms, groups = study
-    once = EFFECTIVE[name](arms, groups, 0.95)
-    again = EFFECTIVE[name](tuple(copies * v for v in arms), groups, 0.95)
-    assert (again.low, again.high) == pytest.approx((once.low, once.high), abs=1e-9)
-
-
-@settings(max_examples=60, deadline=None)
-@given(study=studies(min_cases=10, max_cases=40, max_attempts=1))
-def test_with_one_attempt_and_independent_cases_the_effective_numbers_are_the_cases(study):
-    (x1, n1, x0, n0), _ = study
-    a, b = int((x1 * x0).sum()), int((x1 * (1 - x0)).sum())
-    c, n = int(((1 - x1) * x0).sum()), len(x1)
-    plain, found = newcombe_paired(a, b, c, n - a - b - c), newcombe_effective(x1, n1, x0, n0)
-    # Only the quantile differs: t on n - 1 df in place of the normal one.
-    level = 1 - 2 * float(student_t.sf(1.959963984540054, n - 1))
-    same = newcombe_effective(x1, n1, x0, n0, ci_level=level)
-    assert (same.low, same.high) == pytest.approx((plain.low, plain.high), abs=1e-9)
-    assert found.high - found.low >= plain.high - plain.low
-    exact = tango(b, c, n)
-    effective = tango_effective(x1, n1, x0, n0)
-    assert (effective.low, effective.high) == pytest.approx((exact.low, exact.high), abs=1e-9)
-
-
-@settings(max_examples=60, deadline=None)
-@given(study=studies(min_clusters=2))
-def test_the_clustered_wilson_interval_mirrors_and_never_collapses(study):
-    (x1, n1, _, _), groups = study
-    rates = x1 / n1
-    found = wilson_effective(rates, groups, attempts=n1)
-    other = wilson_effective(1 - rates, groups, attempts=n1)
-    assert (other.low, other.high) == pytest.approx((1 - found.high, 1 - found.low), abs=1e-9)
-    assert 0 <= found.low < found.high <= 1
-
-
-def test_the_clustered_wilson_interval_of_single_attempts_is_wilsons_own():
-    found, plain = wilson_effective([1, 1, 0, 1, 1, 0, 1]), wilson(5, 7)
-    assert (found.low, found.high) == pytest.approx((plain.low, plain.high))
-    assert math.isnan(wilson_effective([1, 0, 1], ["u"] * 3).low)
-    assert wilson_effective([np.nan]).note == "1 missing value left out"
-    with pytest.raises(ValueError, match="values must lie between 0 and 1, found 0 to 2"):
-        wilson_effective([0, 2])
-
-
-def test_cases_that_agree_inside_clusters_widen_the_interval():
-    rates, groups = np.repeat([1, 1, 0, 1, 0, 1], 5), np.repeat(np.arange(6), 5)
-    clustered, naive = wilson_effective(rates, groups), wilson_effective(rates)
-    assert clustered.high - clustered.low > 1.5 * (naive.high - naive.low)
-
-
-def test_cases_without_a_partner_are_left_out_of_the_difference_and_counted():
-    found = newcombe_effective([1, 1, np.nan, 0], [1, 1, 1, 1], [0, 1, 1, 0], [1, 1, 1, 0])
-    assert found.n == 2.0
-    assert found.note == "2 cases without a partner left out"
-    empty = newcombe_effective([np.nan], 1, [1], 1)
-    assert "no case with attempts in both arms" in empty.note
-    with pytest.raises(ValueError, match="x1 must lie between 0 and the attempts of its case"):
-        newcombe_effective([2, 1], 1, [0, 1], 1)
-    with pytest.raises(ValueError, match="same cases, found shapes"):
-        newcombe_effective([1, 1], 1, [0, 1, 1], 1)
 
 
 def test_obuchowski_and_durkalski_agree_with_the_arithmetic_by_hand():

@@ -7,19 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.metrics import roc_auc_score
 
-from skillcomp.stats._curve import count, pick, prepare
-from skillcomp.stats.detection import (
-    Criterion,
-    at_threshold,
-    bootstrap_auc,
-    choose_threshold,
-    clean_needed,
-    delong,
-    delong_paired,
-)
-from skillcomp.stats.thresholds import rate_by_document
+from skillcomp.stats.bounded import bounded_mean
+from skillcomp.stats.detection import bootstrap_auc, clean_needed, delong, delong_paired
 
 REFERENCE = Path(__file__).parent / "reference" / "stats_reference.json"
 
@@ -50,16 +41,6 @@ def test_paired_curves_equal_proc(asah):
     assert [found.low, found.high] == pytest.approx(expected["ci_diff"], abs=1e-7)
     other = delong_paired(data["y"], data["s100b"], data["wfns"])
     assert other.p_value == pytest.approx(expected["p_s100b_vs_wfns"], abs=1e-7)
-
-
-def test_youden_cut_equals_proc(asah):
-    data, expected = asah
-    found = choose_threshold(data["y"], data["s100b"], n_resamples=200)
-    assert found.estimate == pytest.approx(expected["youden_threshold_s100b"])
-    assert found.sensitivity == pytest.approx(expected["youden_sens_s100b"])
-    assert found.specificity == pytest.approx(expected["youden_spec_s100b"])
-    ndka = choose_threshold(data["y"], data["ndka"], n_resamples=200)
-    assert ndka.estimate == pytest.approx(expected["youden_threshold_ndka"])
 
 
 def test_area_and_variance_worked_by_hand():
@@ -100,7 +81,6 @@ def test_constant_scores_are_worth_one_half_with_a_wide_interval():
 def test_one_class_is_unknown_not_a_number():
     found = delong([1, 1, 1], [1, 2, 3])
     assert math.isnan(found.estimate) and "one class only" in found.note
-    assert math.isnan(choose_threshold([0, 0], [1, 2]).estimate)
     assert math.isnan(bootstrap_auc([], []).low)
 
 
@@ -146,12 +126,6 @@ def test_equal_curves_have_no_zero_width_interval():
         (lambda: delong([0, 1], [1, 2, 3]), "equally long, found 2, 3 and 2"),
         (lambda: delong([0, 1], [1, 2], scale="log"), "scale must be .* found 'log'"),
         (lambda: delong([0, 1], [1, 2], ci_level=95), "ci_level must lie strictly"),
-        (lambda: bootstrap_auc([0, 1], [1, 2], measure="pr"), "measure must be .* found 'pr'"),
-        (lambda: Criterion("yuden"), "criterion must be one of .* Did you mean 'youden'"),
-        (lambda: Criterion("cost"), "needs the prevalence"),
-        (lambda: Criterion("cost", prevalence=0.1, cost_miss=-1), "costs must not be negative"),
-        (lambda: Criterion("false_flags"), "needs max_false_flags"),
-        (lambda: at_threshold([0, 1], [1, 2], math.nan), "cut must be a number"),
         (lambda: clean_needed(0), "max_rate must lie strictly"),
     ],
 )
@@ -189,103 +163,20 @@ def test_paired_difference_changes_sign_with_the_order_of_the_scores(data):
     assert ab.low < ab.high
 
 
-@settings(max_examples=30, deadline=None)
-@given(labels_and_scores, st.sampled_from(["youden", "cost", "false_flags"]))
-def test_chosen_cut_is_the_best_of_all_and_reports_its_own_rates(data, kind):
-    y, s = data
-    rule = Criterion(kind, prevalence=0.2, cost_miss=3, max_false_flags=0.1)
-    found = choose_threshold(y, s, criterion=rule, n_resamples=20)
-    gains = {}
-    for cut in [-np.inf, *(np.unique(s)[1:] - 0.5), np.inf]:
-        flagged = s >= cut
-        gains[cut] = rule.gain(flagged[y == 1].mean(), (~flagged)[y == 0].mean())
-    flagged = s >= found.estimate
-    assert found.gain == pytest.approx(max(gains.values()))
-    assert found.sensitivity == pytest.approx(flagged[y == 1].mean())
-    assert found.specificity == pytest.approx((~flagged)[y == 0].mean())
-    assert found.low <= found.estimate <= found.high and found.low < found.high
-    assert sum(found.shares) == pytest.approx(1)
-
-
-def test_cost_moves_the_cut_with_the_stated_prevalence():
-    y, s = [0, 0, 1, 0, 1, 1, 0, 1], [1, 2, 3, 4, 5, 6, 7, 8]
-    rare = choose_threshold(y, s, criterion=Criterion("cost", prevalence=0.01), n_resamples=50)
-    common = choose_threshold(y, s, criterion=Criterion("cost", prevalence=0.9), n_resamples=50)
-    # At 1 % even one false flag in four (.99 * .25) costs more than three misses (.01 * .75).
-    assert rare.estimate == 7.5 and rare.gain == pytest.approx(-0.01 * 0.75)
-    assert common.estimate == 2.5 and common.gain == pytest.approx(-0.1 * 0.5)
-
-
-def test_limit_on_false_flags_takes_the_most_sensitive_cut_within_it():
-    y, s = [0] * 20 + [1] * 4, [*range(20), 18.5, 17.5, 30, 31]
-    found = choose_threshold(
-        y, s, criterion=Criterion("false_flags", max_false_flags=0.05), n_resamples=50
-    )
-    # one negative in twenty may be flagged: 19 lies above 18.5, 18 may not be flagged
-    assert found.estimate == 18.25 and found.specificity == 0.95 and found.sensitivity == 0.75
-
-
-def test_near_optimal_average_stays_in_the_unbroken_stretch_around_the_best():
-    y, s = [0, 0, 1, 0, 1, 1], [1, 2, 3, 4, 5, 6]
-    # J: cut 2.5 gives 1 - 1/3 = .667, cut 3.5 .333, cut 4.5 .667; the highest is taken.
-    assert choose_threshold(y, s, n_resamples=10).near_optimal == 4.5
-    assert choose_threshold(y, s, tolerance=0.4, n_resamples=10).near_optimal == 3.5
-
-
-def test_cut_of_a_resample_is_that_of_refitting_on_its_rows():
-    rng = np.random.default_rng(5)
-    y, s = rng.integers(0, 2, 30), rng.integers(0, 12, 30).astype(float)
-    data = prepare(y, s, np.arange(30) // 2)
-    table = count(data)[0]
-    for _ in range(20):
-        drawn = rng.integers(0, 15, 15)
-        weights = np.bincount(drawn, minlength=15).astype(float)
-        rows = np.concatenate([np.flatnonzero(data.documents == d) for d in drawn])
-        again = count(prepare(y[rows], s[rows], None))[0]
-        ones = np.ones((1, len(rows)))
-        rule = Criterion()
-        expected = pick(*again.of(ones), again.values, rule).cut
-        assert pick(*table.of(weights[None]), table.values, rule).cut == pytest.approx(expected)
-
-
 def test_bootstrap_areas_agree_with_scikit_learn_and_repeat_with_the_seed(asah):
     data, _ = asah
     roc = bootstrap_auc(data["y"], data["s100b"], n_resamples=500, seed=3)
     assert roc == bootstrap_auc(data["y"], data["s100b"], n_resamples=500, seed=3)
     assert roc.estimate == pytest.approx(roc_auc_score(data["y"], data["s100b"]))
     assert roc.se == pytest.approx(delong(data["y"], data["s100b"]).se, rel=0.1)
-    pr = bootstrap_auc(data["y"], data["s100b"], measure="average_precision", n_resamples=200)
-    assert pr.estimate == pytest.approx(average_precision_score(data["y"], data["s100b"]))
-    assert "prevalence 0.363" in pr.method
 
 
-def test_rates_at_a_cut_without_documents_are_wilson():
-    # 9 of 10: Wilson .596 to .982 (R binom, Newcombe 1998)
-    point = at_threshold([1] * 10 + [0] * 3, [1] * 9 + [0] * 4, 0.5)
-    assert point.sensitivity.low == pytest.approx(0.5958, abs=1e-4)
-    assert point.sensitivity.high == pytest.approx(0.9821, abs=1e-4)
-    assert point.precision.estimate == 1.0 and point.specificity.low > 0.4
-    assert math.isnan(at_threshold([1, 0], [0, 0], 5).precision.estimate)
-
-
-def test_rows_of_a_document_that_agree_widen_the_interval():
-    hit = np.repeat([1, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1, 0], 5)
-    rows = rate_by_document(hit, None)
-    documents = rate_by_document(hit, np.arange(60) // 5)
-    single = rate_by_document(hit[::5], np.arange(12))
-    assert documents.high - documents.low > 1.5 * (rows.high - rows.low)
-    # five equal rows say no more than one: 12 documents with t on 11 df instead of z
-    assert "effective n 12.0, t with 11.0 df" in documents.method
-    assert documents.low < single.low < rows.low < rows.high < single.high < documents.high
-
-
-def test_all_right_in_twelve_documents_is_not_certainty():
-    found = rate_by_document(np.ones(60), np.arange(60) // 5)
-    assert found.estimate == found.high == 1 and 0.6 < found.low < 0.8
-
-
-def test_thirty_six_clean_passages_bound_false_flags_at_ten_per_cent():
-    assert clean_needed(0.1) == 36 and clean_needed(0.05) == 72
+@pytest.mark.parametrize("rate", [0.01, 0.05, 0.1, 0.5])
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
+def test_as_many_clean_passages_as_needed_bound_false_flags_and_one_fewer_does_not(rate, level):
+    needed = clean_needed(rate, ci_level=level)
+    assert bounded_mean(np.zeros(needed), ci_level=level).high <= rate
+    assert bounded_mean(np.zeros(needed - 1), ci_level=level).high > rate
 
 
 @pytest.mark.parametrize(("n", "shift"), [(15, 0.8), (15, 2.0), (40, 1.5), (40, 3.0)])

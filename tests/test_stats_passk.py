@@ -14,6 +14,7 @@ from scipy.special import expit
 from scipy.stats import binom
 from scipy.stats import t as student_t
 
+from skillcomp.stats.bounded import bounded_mean
 from skillcomp.stats.passk import pass_at_k, pass_hat_k, pooled_pass_at_k, pooled_pass_hat_k
 
 REFERENCE = {
@@ -98,43 +99,38 @@ def test_the_pooled_interval_stays_in_range_and_keeps_a_width(data, k, which):
     assert found.high - found.low > 1e-6
 
 
-def test_pooled_t_interval_equals_the_reference():
+def test_the_standard_error_and_df_are_those_of_the_reference():
     entry = REFERENCE["pass_hat_k_ci"]
     expected = entry["expected"]
-    found = pooled_pass_hat_k(
-        entry["inputs"]["n"], entry["inputs"]["c"], entry["inputs"]["k"], method="t"
-    )
+    found = pooled_pass_hat_k(entry["inputs"]["n"], entry["inputs"]["c"], entry["inputs"]["k"])
     assert found.estimate == pytest.approx(expected["mean"], abs=expected["tol"])
     assert found.se == pytest.approx(expected["se"], abs=expected["tol"])
-    assert [found.low, found.high] == pytest.approx(expected["ci"], abs=expected["tol"])
-    assert "can collapse" in found.note
+    reach = student_t.isf(0.025, found.df) * found.se
+    by_t = [found.estimate - reach, found.estimate + reach]
+    assert by_t == pytest.approx(expected["ci"], abs=expected["tol"])
 
 
-def test_many_cases_away_from_the_boundary_take_the_plain_t_interval():
+@pytest.mark.parametrize("which", ["at", "hat"])
+def test_the_interval_is_the_bounded_one_of_the_values_of_the_cases(which):
+    n, c = [3, 4, 5, 3, 3, 6], [3, 1, 0, 2, 3, 5]
+    values = {"at": pass_at_k, "hat": pass_hat_k}[which](n, c, 2)
+    clusters = list("aabbcd")
+    found = POOLED[which](n, c, 2, clusters=clusters, null=0.5)
+    plain = bounded_mean(values, clusters, null=0.5)
+    assert (found.low, found.high, found.p_value) == (plain.low, plain.high, plain.p_value)
+    assert (found.n, found.n_clusters) == (6, 4)
+    assert found.method.startswith("pass")
+
+
+def test_many_cases_away_from_the_boundary_are_close_to_the_t_interval():
     c = np.tile([0, 1, 2, 3], 10)
     found = pooled_pass_at_k(3, c, 2)
     values = pass_at_k(3, c, 2)
     half = student_t.isf(0.025, 39) * values.std(ddof=1) / np.sqrt(40)
     assert found.note == ""
-    assert found.high == pytest.approx(values.mean() + half)
+    assert found.high == pytest.approx(values.mean() + half, abs=0.02)
     alone = pooled_pass_at_k(3, c, 2, clusters=np.arange(40))
     assert alone.low == pytest.approx(found.low)
-
-
-@pytest.mark.parametrize(
-    ("n", "c", "clusters", "rule"),
-    [
-        (3, [3] * 40, None, "all cases have the same value"),
-        (3, [0, 1, 2, 3], None, "fewer than 30 cases"),
-        (3, [0] + [3] * 39, None, "mean above 0.9"),
-        (3, [0, 1, 2, 3] * 10, np.arange(40) % 5, "fewer than 10 clusters"),
-    ],
-)
-def test_the_note_names_the_rule_that_hands_over(n, c, clusters, rule):
-    found = pooled_pass_hat_k(n, c, 1, clusters=clusters)
-    assert rule in found.note
-    assert "Wilson on effective n" in found.method
-    assert found.high - found.low > 0.01
 
 
 def test_one_case_still_has_an_interval_and_none_has_not():
@@ -142,8 +138,6 @@ def test_one_case_still_has_an_interval_and_none_has_not():
     assert 0.0 < one.low < one.high == 1.0
     none = pooled_pass_at_k([], [], 2)
     assert np.isnan(none.estimate) and none.note == "no cases"
-    bare = pooled_pass_at_k([3], [3], 2, method="t")
-    assert np.isnan(bare.low) and "needs two cases" in bare.note
 
 
 def test_k_above_the_attempts_is_refused_and_says_where():
@@ -155,8 +149,6 @@ def test_k_above_the_attempts_is_refused_and_says_where():
         pass_hat_k(3, 4, 1)
     with pytest.raises(ValueError, match="without gaps"):
         pass_at_k([3, 3], [1, np.nan], 1)
-    with pytest.raises(ValueError, match="'auto', 't' or 'score'"):
-        pooled_pass_at_k(3, [1, 2], 1, method="wald")
 
 
 def coverage(which, mean, spread, cases, runs, seed):

@@ -18,6 +18,7 @@ from skillcomp import style
 from skillcomp.errors import FrameError, SkillcompError
 
 mpl.use("agg")
+NAN = float("nan")
 
 
 @pytest.fixture(autouse=True)
@@ -188,7 +189,8 @@ def test_save_refuses_to_run_without_the_frames(tmp_path, frame):
 def test_save_returns_what_it_wrote(tmp_path, frame):
     paths = style.save(drawn(), tmp_path / "new" / "fig2.pdf", data={"delta": frame, "gap": frame})
     assert [path.name for path in paths] == [
-        "fig2.pdf", "fig2.png", "fig2-delta.csv", "fig2-gap.csv", "fig2.json",
+        "fig2.pdf", "fig2.png", "fig2-delta.csv", "fig2-gap.csv", "fig2.svg", "fig2.txt",
+        "fig2.json",
     ]  # fmt: skip
     assert all(path.stat().st_size for path in paths)
 
@@ -220,6 +222,46 @@ def test_the_provenance_names_frames_hashes_and_versions(tmp_path, frame):
     assert note["store"] == "abc"
     assert note["size_inches"] == [3.25, 2.0]
     assert str(tmp_path) not in paths[-1].read_text()
+
+
+def test_the_caption_stands_beside_the_figure_and_is_made_from_the_frames(tmp_path):
+    delta = pd.DataFrame(
+        {"skill": ["a", "b_c"], "measure": "delta_passed", "unit": "points",
+         "estimate": [0.5, -0.071], "ci_low": [0.3, NAN], "ci_high": [0.7, NAN],
+         "ci_level": 0.95, "n": [14, 12], "n_clusters": 12, "method": "CR2"}
+    )  # fmt: skip
+    fig = drawn()
+    frames = {"delta": delta, "raw_rows": delta[["skill"]]}
+    paths = style.save(fig, tmp_path / "fig", data=frames, caption="What the skill changes.")
+    words = paths[-2].read_text()
+    assert words == (
+        "What the skill changes. delta: 2 rows, n = 12 to 14, clusters = 12, 95 % intervals, "
+        "by CR2. raw rows: 2 rows.\n"
+    )
+    note = json.loads(paths[-1].read_text())
+    assert note["caption"] + "\n" == words and note["cut"] is None
+    assert note["alt"].startswith("Figure: Difference − points. Key: costs $5.")
+    assert "a, delta passed +50.0 [+30.0, +70.0]; b c, delta passed −7.1." in note["alt"]
+
+
+def test_two_panels_side_by_side_say_where_they_may_be_cut_apart(tmp_path, frame):
+    fig, (left, right) = style.figure("page", ncols=2, height=2.0)
+    right.set_ylabel("a label")
+    note = json.loads(style.save(fig, tmp_path / "fig", data={"d": frame})[-1].read_text())
+    assert 0.4 < note["cut"] < 0.6
+    box = left.get_tightbbox().x1, right.get_tightbbox().x0
+    assert box[0] < note["cut"] * fig.bbox.width < box[1]
+
+
+def test_numbers_are_set_for_people():
+    assert style.quantity(0.5, "rate", digits=0) == "50 %"
+    assert style.quantity(-0.0004, "points", signed=True) == "0.0"
+    assert style.quantity(1234.0, "count") == "1,234"
+    assert style.quantity(2.8619, "logits", signed=True) == "+2.86"
+    assert style.quantity(NAN, "rate") == "n/a"
+    assert style.interval({"estimate": 0.5, "ci_low": 0.4, "ci_high": 0.6, "unit": "rate"}) == (
+        "50.0 % [40.0, 60.0]"
+    )
 
 
 def test_the_pdf_has_truetype_fonts_and_no_date(tmp_path, frame):
@@ -259,7 +301,9 @@ def test_two_runs_write_the_same_bytes(tmp_path):
         run = [sys.executable, "-c", script, str(tmp_path / seed / "fig")]
         subprocess.run(run, check=True, env={**os.environ, "PYTHONHASHSEED": seed})
     one, two = (sorted((tmp_path / seed).iterdir()) for seed in ("1", "2"))
-    assert [p.name for p in one] == ["fig-delta.csv", "fig.json", "fig.pdf", "fig.png"]
+    assert [p.name for p in one] == [
+        "fig-delta.csv", "fig.json", "fig.pdf", "fig.png", "fig.svg", "fig.txt",
+    ]  # fmt: skip
     assert [p.read_bytes() for p in one] == [p.read_bytes() for p in two]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from hashlib import sha256
@@ -15,38 +16,33 @@ from tqdm.auto import tqdm
 
 from benchmarks.validity.designs import Design, digest
 from benchmarks.validity.methods import Rows
+from benchmarks.validity.scan import Scan
 from benchmarks.validity.studies import Batch
 
 ROOT = Path(__file__).resolve().parents[2]
 # What a change of which makes the stored results worthless.
 _VECTORISED = (
     "benchmarks/validity/designs.py",
+    "benchmarks/validity/first_release.py",
     "benchmarks/validity/methods.py",
-    "skillcomp/simulate/arrays.py",
     "skillcomp/simulate/effects.py",
-    *(
-        f"skillcomp/stats/{name}.py"
-        for name in (
-            "clusters", "clustertests", "effective", "intervals", "moments", "paired", "pairs",
-            "results", "score", "switching",
-        )
-    ),
-)  # fmt: skip
+    *(f"skillcomp/stats/{name}.py" for name in ("bounded", "clusters", "intervals", "results")),
+)
+_SCAN = ("benchmarks/validity/scan.py", "skillcomp/stats/bounded.py")
 _FRAMES = (
     "benchmarks/validity/designs.py",
     "benchmarks/validity/studies.py",
     *(
         f"skillcomp/{name}.py"
         for name in (
-            "columns", "contracts", "conversion", "deltas", "estimates", "frames", "outcomes",
-            "pairing", "shapes", "transfer", "twins",
+            "deltas", "transfer",
         )
     ),
 )  # fmt: skip
-_FRAMES_PACKAGES = ("skillcomp/simulate", "skillcomp/stats")
+_FRAMES_PACKAGES = ("skillcomp/frames", "skillcomp/simulate", "skillcomp/stats")
 
-Cell = Design | Batch
-C = TypeVar("C", Design, Batch)
+Cell = Design | Batch | Scan
+C = TypeVar("C", Design, Batch, Scan)
 
 
 def code_version(root: Path = ROOT) -> dict[type[Cell], str]:
@@ -56,21 +52,24 @@ def code_version(root: Path = ROOT) -> dict[type[Cell], str]:
         for folder in _FRAMES_PACKAGES
         for path in sorted((root / folder).glob("*.py"))
     ]
+    kinds: tuple[tuple[type[Cell], tuple[str, ...]], ...] = (
+        (Design, _VECTORISED), (Scan, _SCAN), (Batch, (*_FRAMES, *packages)),
+    )  # fmt: skip
     return {
         kind: sha256(b"".join((root / name).read_bytes() for name in names)).hexdigest()[:16]
-        for kind, names in ((Design, _VECTORISED), (Batch, (*_FRAMES, *packages)))
+        for kind, names in kinds
     }
 
 
 def work(
     cells: Sequence[C], run: Callable[[C], Rows], folder: Path, *, jobs: int, title: str
-) -> list[tuple[C, Rows]]:
-    """Run every cell that has no file yet, on all cores, and return the rows of all.
+) -> tuple[list[tuple[C, Rows]], float]:
+    """Run every cell that has no file yet, on all cores.
 
     Parameters
     ----------
     cells : sequence
-        Designs, or batches of studies.
+        Designs, scans, or batches of studies.
     run : callable
         Makes the rows of a cell.
     folder : Path
@@ -79,6 +78,13 @@ def work(
         Processes, -1 for one per core.
     title : str
         Name of the progress bar.
+
+    Returns
+    -------
+    found : list of (cell, rows)
+        Of all cells, in their order.
+    seconds : float
+        What they took one core when they were run.
     """
     folder.mkdir(parents=True, exist_ok=True)
     version = code_version()
@@ -91,11 +97,15 @@ def work(
             done, desc=title, total=len(cells), initial=len(cells) - len(waiting), unit="cell"
         ):
             pass
-    return [(cell, json.loads(file.read_bytes())) for cell, file in zip(cells, files, strict=True)]
+    read = [json.loads(file.read_bytes()) for file in files]
+    found = [(cell, one["rows"]) for cell, one in zip(cells, read, strict=True)]
+    return found, sum(one["seconds"] for one in read)
 
 
 def _keep(run: Callable[[C], Rows], cell: C, file: Path) -> None:
-    text = json.dumps(run(cell))
+    begin = time.process_time()
+    rows = run(cell)
+    text = json.dumps({"seconds": time.process_time() - begin, "rows": rows})
     # written beside and moved, so that a stopped run leaves no half a cell
     part = file.with_suffix(f".{os.getpid()}.part")
     part.write_text(text, encoding="utf-8")

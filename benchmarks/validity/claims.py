@@ -1,23 +1,29 @@
-"""What the study claims, held against what it found: tables, margins, and the lines printed."""
+"""What the study claims, held against what it found: tables, margins, c, and the lines printed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from benchmarks.validity.designs import Design
-from benchmarks.validity.methods import CR2, RULE, Rows
+from benchmarks.validity.designs import DELTAS, RATES, SHARES, Design
+from benchmarks.validity.methods import FIRST, METHODS, OURS, QUANTITIES, Rows
+from benchmarks.validity.scan import Scan
 
 FEWEST, MOST = 0.94, 0.06  # coverage to reach; error rate of a test not to exceed
+SCAN_FEWEST, SCAN_SIDE = 0.92, 0.05  # at the worst point of a scan: coverage, error on one side
 FALSE_ALARM = 0.05  # chance that a claim fails by Monte Carlo error although every cell is right
-METHODS = (
-    RULE, CR2, "unpaired Wald", "attempts as units", "plain CLT, z", "percentile bootstrap",
+KEYS = ["quantity", "family", "words"]
+ORDER = (DELTAS, RATES, SHARES)
+FAMILIES = (
+    "independent cases", "even skills", "lopsided skills", "few skills carry the effect",
+    "twelve unequal clusters", "few flips, same answer every time", "hopeless cases",
+    "near 0 or 1, ten attempts", "near 0 or 1", "with a ceiling", "deltas of shares", "twins",
+    "unequal repeats", "weights",
 )  # fmt: skip
-KEYS = ["layout", "size", "attempts", "regime", "delta", "tau"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,26 +38,115 @@ def table(cells: Sequence[tuple[Design, Rows]]) -> pd.DataFrame:
     """Return a row per cell and interval or test: its rate, the limit it is held to, and whether.
 
     ``kind`` tells coverage from error rates; ``limit`` is the target less (plus) the Monte Carlo
-    margin and NaN for naive methods, which are there to be compared with.
+    margin and NaN for methods that are there to be compared with. ``width_ratio`` compares the
+    mean width with that of the first release in the same design.
     """
-    rows = [{**asdict(design), **row} for design, found in cells for row in found]
+    rows = [
+        {"quantity": one.quantity, "family": one.family, "words": one.words, **row}
+        for one, found in cells
+        for row in found
+        if row["kind"] != "grid"
+    ]
     frame = pd.DataFrame(rows)
-    claimed = frame["kind"].eq("error") | frame["method"].eq(RULE)
+    error = frame["kind"].eq("error") & frame["method"].ne(FIRST)
     limits = np.full(len(frame), np.nan)
-    for kind, target, sign in (("coverage", FEWEST, -1), ("error", MOST, 1)):
-        mine = (claimed & frame["kind"].eq(kind)).to_numpy()
+    for mine, target, sign in (
+        (frame["kind"].eq("coverage") & frame["method"].eq(OURS), FEWEST, -1),
+        (error, MOST, 1),
+    ):
         spread = np.sqrt(target * (1 - target) / frame.loc[mine, "runs"])
-        limits[mine] = target + sign * deviations(int(mine.sum())) * spread
+        limits[mine.to_numpy()] = target + sign * deviations(int(mine.sum())) * spread
     frame["limit"] = limits
     below = frame["kind"].eq("coverage") & (frame["rate"] < limits)
-    above = frame["kind"].eq("error") & (frame["rate"] > limits)
-    frame["fails"] = below | above
+    frame["fails"] = below | (frame["kind"].eq("error") & (frame["rate"] > limits))
+    first = frame[frame["kind"].eq("coverage") & frame["method"].eq(FIRST)]
+    before = first.set_index(KEYS)["mean_width"]
+    here = pd.MultiIndex.from_frame(frame[KEYS])
+    frame["width_ratio"] = frame["mean_width"] / before.reindex(here).to_numpy()
     return frame
 
 
 def deviations(n_cells: int, sides: int = 1) -> float:
     """Return the standard errors to allow so that ``n_cells`` together keep ``FALSE_ALARM``."""
     return float(norm.isf(FALSE_ALARM / max(n_cells, 1) / sides))
+
+
+def families(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per family of designs and interval: coverage, errors and widths over them."""
+    covered = cells[cells["kind"].eq("coverage")]
+    covered = covered.assign(side=covered[["too_high", "too_low"]].max(axis=1))
+    found = covered.groupby(["quantity", "family", "method"], sort=False).agg(
+        designs=("rate", "size"),
+        lowest=("rate", "min"),
+        mean=("rate", "mean"),
+        side=("side", "max"),
+        zero_width=("collapsed", "max"),
+        mean_width=("mean_width", "mean"),
+        width_ratio=("width_ratio", _geometric),
+    )
+    found = found.reset_index()
+    place = {name: i for i, name in enumerate((*ORDER, *FAMILIES, *METHODS))}
+    return found.sort_values(
+        ["quantity", "family", "method"], key=lambda names: names.map(place), ignore_index=True
+    )
+
+
+def _geometric(ratios: pd.Series) -> float:
+    known = ratios[ratios > 0]
+    return float(np.exp(np.log(known).mean())) if len(known) else float("nan")
+
+
+def scanned(cells: Sequence[tuple[Scan, Rows]]) -> pd.DataFrame:
+    """Return a row per quantity, number of cases and c: the worst points of the scan."""
+    rows = [{"quantity": one.quantity, "n": one.n, **row} for one, found in cells for row in found]
+    return pd.DataFrame(rows).sort_values(["quantity", "n", "c"], ignore_index=True)
+
+
+def choice(cells: Sequence[tuple[Design, Rows]], scan: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per quantity and c: all that the choice of c is read from.
+
+    A c is allowed where coverage is at least 94 % (less the margin) in every design, and at the
+    worst points of the scan at least 92 % with at most 5 % error on either side. The smallest
+    such c is ``chosen``. Yes/no shares are yes/no rates, so that shares read the scan of rates.
+    """
+    rows = pd.DataFrame(
+        [
+            {"quantity": one.quantity, "family": one.family, "design": one.words, **row}
+            for one, found in cells
+            for row in found
+            if row["kind"] == "grid"
+        ]
+    )
+    rows["c"] = rows["method"].astype(float)
+    spread = np.sqrt(FEWEST * (1 - FEWEST) / rows["runs"])
+    n_designs = int(rows.groupby("c").size().max())
+    rows["below"] = rows["rate"] < FEWEST - deviations(n_designs) * spread
+    found = []
+    for (quantity, c), part in rows.groupby(["quantity", "c"]):
+        worst = part.loc[part["rate"].idxmin()]
+        at = scan[scan["quantity"].eq(RATES if quantity == SHARES else quantity) & scan["c"].eq(c)]
+        point, side = at.loc[at["coverage"].idxmin()], at.loc[at["side"].idxmax()]
+        allowed = not part["below"].any() and point["coverage"] >= SCAN_FEWEST
+        found.append(
+            {
+                "quantity": quantity,
+                "c": c,
+                "designs": len(part),
+                "below": int(part["below"].sum()),
+                "lowest": worst["rate"],
+                "where": f"{worst['family']}: {worst['design']}",
+                "scan_lowest": point["coverage"],
+                "scan_n": int(point["n"]),
+                "scan_side": side["side"],
+                "side_n": int(side["n"]),
+                "allowed": bool(allowed and side["side"] <= SCAN_SIDE),
+            }
+        )
+    frame = pd.DataFrame(found)
+    first = frame[frame["allowed"]].groupby("quantity")["c"].min()
+    frame["chosen"] = frame["c"].eq(frame["quantity"].map(first))
+    place = frame["quantity"].map({name: i for i, name in enumerate(ORDER)})
+    return frame.assign(place=place).sort_values(["place", "c"]).drop(columns="place")
 
 
 def recovery(studies: pd.DataFrame) -> pd.DataFrame:
@@ -77,15 +172,40 @@ def recovery(studies: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-def claims(cells: pd.DataFrame, recovered: pd.DataFrame) -> list[Claim]:
-    """Return each claim with what was found."""
+def claims(cells: pd.DataFrame, chosen: pd.DataFrame) -> list[Claim]:
+    """Return each claim about the intervals and tests with what was found."""
     made = []
-    rule = cells[cells["kind"].eq("coverage") & cells["method"].eq(RULE)]
-    text = f"coverage of the rule: lowest {_worst(rule, 'min')}; {_limit(rule, 'at least')}"
-    made.append(Claim(text, not rule["fails"].any()))
-    for name, rows in cells[cells["kind"].eq("error")].groupby("method", sort=False):
+    covered = cells[cells["kind"].eq("coverage") & cells["method"].eq(OURS)]
+    for quantity, rows in covered.groupby("quantity", sort=False):
+        text = f"coverage of {quantity}: lowest {_worst(rows, 'min')}; {_limit(rows, 'at least')}"
+        made.append(Claim(text, not rows["fails"].any()))
+    widthless = covered["collapsed"].max()
+    made.append(Claim(f"intervals of zero width: {widthless:.1%}", widthless == 0))
+    errors = cells[cells["kind"].eq("error") & cells["limit"].notna()]
+    for name, rows in errors.groupby("method", sort=False):
         text = f"type-I error of {name}: highest {_worst(rows, 'max')}; {_limit(rows, 'at most')}"
         made.append(Claim(text, not rows["fails"].any()))
+    for name in ORDER:
+        mine = chosen[chosen["quantity"].eq(name)]
+        used = QUANTITIES[name].c
+        row = mine[np.isclose(mine["c"], used)].iloc[0]
+        text = (
+            f"scan of yes/no {name}, c = {used:g}: lowest coverage {row['scan_lowest']:.1%} "
+            f"({row['scan_n']} cases; at least {SCAN_FEWEST:.0%}), highest error on one side "
+            f"{row['scan_side']:.1%} ({row['side_n']} cases; at most {SCAN_SIDE:.0%})"
+        )
+        fine = row["scan_lowest"] >= SCAN_FEWEST and row["scan_side"] <= SCAN_SIDE
+        made.append(Claim(text, bool(fine)))
+        best = mine.loc[mine["chosen"], "c"]
+        said = f"{best.iloc[0]:g}" if len(best) else "none"
+        text = f"c of {name} in use {used:g}; smallest that the rule allows: {said}"
+        made.append(Claim(text, bool(row["chosen"])))
+    return made
+
+
+def recovered_claims(recovered: pd.DataFrame) -> list[Claim]:
+    """Return each claim about whole studies through the frames with what was found."""
+    made = []
     checked = recovered[recovered["checked"]]
     for quantity, rows in checked.groupby("quantity", sort=False):
         bias = rows.iloc[int((rows["bias"].abs() / rows["bias_limit"]).argmax())]
@@ -111,24 +231,21 @@ def _limit(rows: pd.DataFrame, words: str) -> str:
 
 
 def describe(row: pd.Series) -> str:
-    """Name the design of a row in a few words."""
-    unit = "cases" if row["layout"] == "independent cases" else row["layout"]
-    tau = f", tau {row['tau']:g}" if unit != "cases" else ""
-    tries = "1 attempt" if row["attempts"] == 1 else f"{row['attempts']} attempts"
-    return f"{row['size']} {unit}, {tries}, {row['regime']}, delta {row['delta']:g}{tau}"
+    """Name the design of a row."""
+    return f"{row['quantity']}, {row['family']}: {row['words']}"
 
 
-def lowest_coverage(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the lowest coverage in percent of each method over regimes, deltas and taus."""
-    covered = cells[cells["kind"].eq("coverage")]
-    return _percent(covered, "min").reindex(columns=list(METHODS))
+def by_family(cells: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return a column of :func:`families` in percent: families by methods."""
+    found = families(cells)
+    rows = pd.MultiIndex.from_frame(found[["quantity", "family"]].drop_duplicates())
+    wide = (100 * found.set_index(["quantity", "family", "method"])[column]).round(1)
+    wide = wide.unstack("method")
+    return wide.reindex(index=rows, columns=[m for m in METHODS if m in wide])
 
 
 def highest_error(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the highest type-I error in percent of each test over regimes and taus."""
-    return _percent(cells[cells["kind"].eq("error")], "max")
-
-
-def _percent(rows: pd.DataFrame, how: str) -> pd.DataFrame:
-    by = rows.groupby(["layout", "size", "attempts", "method"])["rate"].agg(how)
-    return (100 * by.unstack("method")).round(1)
+    """Return the highest type-I error in percent of each test by family."""
+    errors = cells[cells["kind"].eq("error")]
+    wide = errors.pivot_table(index="family", columns="method", values="rate", aggfunc="max")
+    return (100 * wide).round(1)

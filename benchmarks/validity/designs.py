@@ -1,14 +1,144 @@
-"""The designs of the coverage study: what is drawn, and what each interval should hold."""
+"""The designs of the coverage study: what is drawn, and what an interval should hold.
+
+The first 342 draw logit-normal studies; the others are meant to break intervals: agents that
+always answer alike, few flips, hopeless cases, an effect that few skills carry, twins, unequal
+repeats and clusters, weights, shares with a ceiling.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from itertools import product
+from typing import Any
 
-from skillcomp.simulate import Counts, counts
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import expit
+
+from skillcomp.simulate import counts
+
+Floats = NDArray[np.float64]
+Rng = np.random.Generator
+
+DELTAS, RATES, SHARES = "deltas", "rates", "shares"
+
+
+@dataclass(frozen=True, slots=True)
+class Arms:
+    """Passes and attempts of both conditions: studies by cases, attempts by cases."""
+
+    skill: Floats
+    skill_tries: Floats
+    baseline: Floats
+    baseline_tries: Floats
+
+    @property
+    def deltas(self) -> Floats:
+        """Difference of the pass rates of each case."""
+        return self.skill / self.skill_tries - self.baseline / self.baseline_tries
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Simulated studies of one design.
+
+    Attributes
+    ----------
+    values : ndarray, shape (S, n)
+        What is averaged: the delta, pass rate or share of checks of each case.
+    truth : float
+        Its mean over the population of cases (or of skills).
+    clusters, weights : ndarray, shape (n,), or None
+        Skill or pair, and weight, of each case.
+    arms : Arms or None
+        The passes behind deltas.
+    tries : ndarray, shape (n,), or None
+        The attempts behind rates.
+    realised : ndarray, shape (S,), or None
+        True delta of the cases drawn, where the first release claimed no more than that.
+    tested : bool
+        Whether "no difference" is true, so that tests are held to their level.
+    """
+
+    values: Floats
+    truth: float
+    clusters: NDArray[Any] | None = None
+    weights: Floats | None = None
+    arms: Arms | None = None
+    tries: Floats | None = None
+    realised: Floats | None = None
+    tested: bool = False
+
+    @property
+    def few(self) -> bool:
+        """Whether the first release claimed nothing beyond the cases drawn."""
+        return self.realised is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """One cell of the study.
+
+    Attributes
+    ----------
+    quantity : str
+        ``deltas``, ``rates`` or ``shares``.
+    family : str
+        The designs that stand together in tables and in the figure.
+    world : str
+        Key of ``WORLDS``: the function that draws.
+    numbers : tuple of (name, value)
+        Its arguments.
+    runs : int
+        Studies to simulate.
+    """
+
+    quantity: str
+    family: str
+    world: str
+    numbers: tuple[tuple[str, Any], ...]
+    runs: int
+
+    def draw(self) -> Sample:
+        """Simulate the studies; the seed comes from the design."""
+        return WORLDS[self.world](np.random.default_rng(self.seed), self.runs, **dict(self.numbers))
+
+    @property
+    def seed(self) -> int:
+        """Seed of this cell, the same in every run of the study."""
+        return int(digest(asdict(self))[:8], 16)
+
+    @property
+    def words(self) -> str:
+        """The design in a line: its world and numbers."""
+        parts = (f"{name.replace('_', ' ')} {_said(value)}" for name, value in self.numbers)
+        return ", ".join(parts)
+
+    @property
+    def load(self) -> float:
+        """About how much there is to compute: the cases, and many clusters of many sizes."""
+        about = dict(self.numbers)
+        size = about.get("size", about.get("cases", 30))
+        nested = about.get("layout", INDEPENDENT) != INDEPENDENT
+        return float(size * about.get("attempts", 1) * (8 if nested else 1))
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "/".join(_said(one) for one in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def digest(about: object) -> str:
+    """Return a hash of anything that can be written as JSON."""
+    return sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+
+
+# --- the logit-normal studies of the first release -------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +156,7 @@ REGIMES = {
     "all or nothing": Regime(0.50, 2.5, 1.0),
     "near the ceiling": Regime(0.95, 1.0, 0.5),
 }
-DELTAS = (0.0, 0.1, 0.3)
+EFFECTS = (0.0, 0.1, 0.3)
 ATTEMPTS = (1, 3)
 CASES = (10, 30, 100)
 SKILLS = (3, 5, 10, 20)
@@ -35,109 +165,396 @@ TAUS = (0.0, 1.0)
 EVEN_SIZES = (3, 12, 6, 9, 4, 11, 5, 10, 7, 8)
 LOPSIDED_SIZES = (30, 4)
 SKILL_LEVEL_SD = 0.5  # how much skills differ in difficulty, in logits
-SKILLS_FOR_CLAIM = 5  # below, the interval is for the cases drawn (STATISTICS, rule 4)
+SKILLS_FOR_CLAIM = 5  # with fewer the first release spoke of the cases drawn only
 
 INDEPENDENT, EVEN, LOPSIDED = "independent cases", "even skills", "lopsided skills"
 
 
-@dataclass(frozen=True, slots=True)
-class Design:
-    """One cell: studies of one shape with one true delta.
+def sizes(layout: str, size: int) -> list[int]:
+    """Cases of each skill; one skill for independent cases."""
+    if layout == INDEPENDENT:
+        return [size]
+    if layout == LOPSIDED:
+        return [LOPSIDED_SIZES[0], *[LOPSIDED_SIZES[1]] * (size - 1)]
+    return [EVEN_SIZES[k % len(EVEN_SIZES)] for k in range(size)]
 
-    Attributes
-    ----------
-    layout : str
-        Independent cases, or cases nested in even or lopsided skills.
-    size : int
-        Number of cases, or of skills where cases are nested.
-    attempts : int
-        Attempts per case and arm.
-    regime : str
-        Key of ``REGIMES``.
-    delta : float
-        True marginal difference.
-    tau : float
-        Standard deviation of the effect between skills, in logits.
-    runs : int
-        Studies to simulate.
+
+def logit_study(
+    rng: Rng, runs: int, *, layout: str, size: int, attempts: int, regime: str, delta: float,
+    tau: float,
+) -> Sample:  # fmt: skip
+    """Draw deltas of logit-normal cases, alone or in skills whose effects differ by ``tau``."""
+    about = REGIMES[regime]
+    nested, per_skill = layout != INDEPENDENT, sizes(layout, size)
+    lift = delta if regime == "near the ceiling" else 0.0
+    few = nested and size < SKILLS_FOR_CLAIM
+    # With few skills the null of the first release is about the cases drawn: alike in each.
+    alike = few and delta == 0 and tau == 0
+    drawn = counts(
+        n_runs=runs,
+        n_skills=len(per_skill),
+        n_cases=per_skill,
+        n_repeats=attempts,
+        baseline_rate=about.baseline - lift,
+        delta=delta,
+        between_skill_sd=tau,
+        between_case_sd=about.case_sd,
+        case_effect_sd=0.0 if alike else about.effect_sd,
+        skill_level_sd=SKILL_LEVEL_SD if nested else 0.0,
+        seed=rng,
+    )
+    tries = np.full(drawn.skill.shape[1], float(attempts))
+    arms = Arms(drawn.skill.astype(float), tries, drawn.baseline.astype(float), tries)
+    return Sample(
+        arms.deltas,
+        delta,
+        clusters=drawn.clusters if nested else None,
+        arms=arms,
+        realised=drawn.realised if few else None,
+        tested=delta == 0 and not (few and tau > 0),
+    )
+
+
+# --- studies meant to break intervals ----------------------------------------------------------
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+
+def mean_rate(centre: float, sd: float) -> float:
+    """Mean pass rate of cases with normal logits."""
+    return float(_WEIGHTS @ expit(centre + sd * _NODES))
+
+
+def centre_of(rate: float, sd: float) -> float:
+    """Centre of the logits of cases with this mean pass rate; infinite for 0 and 1."""
+    if rate in (0.0, 1.0):
+        return np.inf if rate else -np.inf
+    return float(brentq(lambda a: mean_rate(a, sd) - rate, -60, 60, xtol=1e-13))
+
+
+def _arms(rng: Rng, skill: Floats, baseline: Floats, tries1: Any, tries0: Any) -> Arms:
+    n = skill.shape[1]
+    many = [np.broadcast_to(np.asarray(t, dtype=np.int64), (n,)) for t in (tries1, tries0)]
+    passed = [
+        rng.binomial(t, rates).astype(float)
+        for t, rates in zip(many, (skill, baseline), strict=True)
+    ]
+    return Arms(passed[0], many[0].astype(float), passed[1], many[1].astype(float))
+
+
+def flips(
+    rng: Rng, runs: int, *, cases: int, up: float, down: float = 0.0, attempts: int = 3,
+    passing: float = 0.5, noise: float = 0.0, alike: float = 0.0, unequal: bool = False,
+) -> Sample:  # fmt: skip
+    """Draw agents that answer a case alike every time: of the cases few flip, up or down.
+
+    ``noise`` is the chance that an attempt goes the other way; with ``alike`` cases come in pairs
+    and one is a copy of the other with that chance.
     """
+    kind = rng.random((runs, cases))
+    if alike:
+        copied = rng.random((runs, cases // 2)) < alike
+        kind[:, 1::2] = np.where(copied, kind[:, ::2], kind[:, 1::2])
+    rises, falls = kind < up, (kind >= up) & (kind < up + down)
+    passes = kind >= 1 - passing * (1 - up - down)
+    rates = [np.where(sure, 1 - noise, noise) for sure in (rises | passes, falls | passes)]
+    tries = 1 + np.arange(cases) % (2 * attempts - 1) if unequal else attempts
+    arms = _arms(rng, rates[0], rates[1], tries, tries)
+    pairs = np.arange(cases) // 2 if alike else None
+    truth = (up - down) * (1 - 2 * noise)
+    return Sample(arms.deltas, truth, clusters=pairs, arms=arms, tested=truth == 0)
 
-    layout: str
-    size: int
-    attempts: int
-    regime: str
-    delta: float
-    tau: float
-    runs: int
 
-    @property
-    def nested(self) -> bool:
-        """Whether the cases belong to skills."""
-        return self.layout != INDEPENDENT
+def _effects(rng: Rng, runs: int, groups: int, share: float, effect: float) -> Floats:
+    carried: Floats = np.where(rng.random((runs, groups)) < share, effect, 0.0)
+    return carried
 
-    @property
-    def sizes(self) -> list[int]:
-        """Cases of each skill; one skill for independent cases."""
-        if not self.nested:
-            return [self.size]
-        if self.layout == LOPSIDED:
-            return [LOPSIDED_SIZES[0], *[LOPSIDED_SIZES[1]] * (self.size - 1)]
-        return [EVEN_SIZES[k % len(EVEN_SIZES)] for k in range(self.size)]
 
-    @property
-    def these_cases(self) -> bool:
-        """Whether the interval is for the cases drawn and not for skills in general."""
-        return self.nested and self.size < SKILLS_FOR_CLAIM
+def few_carry(
+    rng: Rng, runs: int, *, skills: int, share: float, effect: float, base: float = 0.05,
+    cases: int = 8, attempts: int = 2, lopsided: bool = False,
+) -> Sample:  # fmt: skip
+    """Draw skills of which a ``share`` carries the whole effect, the claim being about skills."""
+    per = [30, *[4] * (skills - 1)] if lopsided else [cases] * skills
+    skill_of = np.repeat(np.arange(skills), per)
+    gain = _effects(rng, runs, skills, share, effect)[:, skill_of]
+    low = np.full(gain.shape, base)
+    arms = _arms(rng, low + gain, low, attempts, attempts)
+    return Sample(arms.deltas, share * effect, clusters=skill_of, arms=arms)
 
-    @property
-    def null_for_rule(self) -> bool:
-        """Whether "no difference" is true of what the rule speaks of."""
-        return self.delta == 0 and not (self.these_cases and self.tau > 0)
 
-    def draw(self) -> Counts:
-        """Simulate the studies; the seed comes from the design."""
-        regime = REGIMES[self.regime]
-        lift = self.delta if self.regime == "near the ceiling" else 0.0
-        # With few skills the null is about the cases drawn: the arms must then be alike in each.
-        alike = self.these_cases and self.null_for_rule
-        return counts(
-            n_runs=self.runs,
-            n_skills=len(self.sizes),
-            n_cases=self.sizes,
-            n_repeats=self.attempts,
-            baseline_rate=regime.baseline - lift,
-            delta=self.delta,
-            between_skill_sd=self.tau,
-            between_case_sd=regime.case_sd,
-            case_effect_sd=0.0 if alike else regime.effect_sd,
-            skill_level_sd=SKILL_LEVEL_SD if self.nested else 0.0,
-            seed=self.seed,
-        )
+UNEQUAL = (40, 24, 15, 10, 6, 4, 3, 2, 2, 1, 1, 1)  # twelve very unequal clusters
 
-    @property
-    def seed(self) -> int:
-        """Seed of this cell, the same in every run of the study."""
-        return int(digest(asdict(self))[:8], 16)
+
+def lumps(
+    rng: Rng, runs: int, *, sizes: Sequence[int], rate: float, gain: float, sd: float,
+    attempts: int = 1, quantity: str = DELTAS,
+) -> Sample:  # fmt: skip
+    """Draw clusters of given sizes whose pass rates (or gains) differ by ``sd`` in logits."""
+    of = np.repeat(np.arange(len(sizes)), sizes)
+    about = rng.normal(0.0, sd, (runs, len(sizes)))[:, of]
+    low = np.full(about.shape, rate) if quantity == DELTAS else expit(centre_of(rate, sd) + about)
+    if quantity == RATES:
+        passed = rng.binomial(attempts, low).astype(float)
+        tries = np.full(len(of), float(attempts))
+        return Sample(passed / attempts, rate, clusters=of, tries=tries)
+    high = expit(centre_of(rate + gain, sd) + about)
+    arms = _arms(rng, high, low, attempts, attempts)
+    return Sample(arms.deltas, gain, clusters=of, arms=arms, tested=gain == 0)
+
+
+def cases_of(
+    rng: Rng, runs: int, *, cases: int, baseline: float, skill: float, attempts: int,
+    sd: float = 1.0, effect_sd: float = 0.5, alike: float = 0.0, unequal: bool = False,
+    heavy: float = 0.0,
+) -> Sample:  # fmt: skip
+    """Draw deltas of logit-normal cases: twins, unequal repeats, weights.
+
+    ``alike`` is the share of variance that twins have in common; ``unequal`` gives cases one to
+    ten attempts with the skill and ten to one in the baseline; ``heavy`` is the sd of log weights.
+    """
+    hard = _logits(rng, runs, cases, sd, alike)
+    more = _logits(rng, runs, cases, effect_sd, alike)
+    low = expit(centre_of(baseline, sd) + hard)
+    high = expit(centre_of(skill, float(np.hypot(sd, effect_sd))) + hard + more)
+    tries = 1 + np.arange(cases) % 10 if unequal else np.full(cases, attempts)
+    arms = _arms(rng, high, low, tries, tries[::-1])
+    return Sample(
+        arms.deltas,
+        skill - baseline,
+        clusters=np.arange(cases) // 2 if alike else None,
+        weights=_weights(cases, heavy),
+        arms=arms,
+        tested=skill == baseline,
+    )
+
+
+def _logits(rng: Rng, runs: int, cases: int, sd: float, alike: float) -> Floats:
+    own = rng.normal(0.0, 1.0, (runs, cases))
+    if alike:
+        pair = np.repeat(rng.normal(0.0, 1.0, (runs, (cases + 1) // 2)), 2, axis=1)[:, :cases]
+        own = np.sqrt(alike) * pair + np.sqrt(1 - alike) * own
+    found: Floats = sd * own
+    return found
+
+
+def _weights(cases: int, heavy: float) -> Floats | None:
+    """Weights at the quantiles of a lognormal distribution, in a fixed order."""
+    if not heavy:
+        return None
+    from scipy.stats import norm
+
+    ranks = (np.arange(cases) * 7 % cases + 0.5) / cases
+    found: Floats = np.exp(heavy * norm.ppf(ranks))
+    return found
+
+
+def rates_of(
+    rng: Rng, runs: int, *, cases: int, rate: float, attempts: int, hopeless: float = 0.0,
+    sd: float = 0.0, alike: float = 0.0, unequal: bool = False, heavy: float = 0.0,
+) -> Sample:  # fmt: skip
+    """Draw pass rates: a share of ``hopeless`` cases never passes, the others do at ``rate``."""
+    able = rng.random((runs, cases)) >= hopeless
+    chance = able * expit(centre_of(rate, sd) + _logits(rng, runs, cases, sd, alike))
+    tries = 1 + np.arange(cases) % 10 if unequal else np.full(cases, attempts)
+    passed = rng.binomial(tries, chance)
+    return Sample(
+        passed / tries,
+        rate * (1 - hopeless),
+        clusters=np.arange(cases) // 2 if alike else None,
+        weights=_weights(cases, heavy),
+        tries=tries.astype(float),
+    )
+
+
+def _shares(
+    rng: Rng, chance: Floats, capped: NDArray[np.bool_], attempts: int, most: int = 5
+) -> Floats:
+    """Share of three to ``most`` checks of each case passed, one of them never where capped."""
+    checks = 3 + np.arange(chance.shape[1]) % (most - 2)
+    passed = sum(rng.binomial(checks - capped, chance) for _ in range(attempts))
+    found: Floats = np.asarray(passed) / (attempts * checks)
+    return found
+
+
+def _ceiling(cases: int, capped: float) -> float:
+    """Mean share of the checks that can be passed."""
+    checks = 3 + np.arange(cases) % 3
+    return float((1 - capped / checks).mean())
+
+
+def shares_of(
+    rng: Rng, runs: int, *, cases: int, rate: float, attempts: int, sd: float = 0.0,
+    capped: float = 0.0, alike: float = 0.0, heavy: float = 0.0,
+) -> Sample:  # fmt: skip
+    """Draw shares of three to five checks; in ``capped`` of the cases one check never passes."""
+    chance = expit(centre_of(rate, sd) + _logits(rng, runs, cases, sd, alike))
+    stuck = rng.random(chance.shape) < capped
+    values = _shares(rng, chance, stuck, attempts)
+    weights = _weights(cases, heavy)
+    checks = 3 + np.arange(cases) % 3
+    possible = np.average(1 - capped / checks, weights=weights)
+    return Sample(
+        values,
+        rate * float(possible),
+        clusters=np.arange(cases) // 2 if alike else None,
+        weights=weights,
+    )
+
+
+def shares_in_skills(
+    rng: Rng, runs: int, *, skills: int, rate: float, sd: float, cases: int = 8, attempts: int = 2
+) -> Sample:
+    """Draw shares of checks in skills whose level differs by ``sd`` in logits."""
+    of = np.repeat(np.arange(skills), cases)
+    chance = expit(centre_of(rate, sd) + rng.normal(0.0, sd, (runs, skills))[:, of])
+    never = np.zeros(chance.shape, dtype=bool)
+    return Sample(_shares(rng, chance, never, attempts), rate, clusters=of)
+
+
+def share_deltas(
+    rng: Rng, runs: int, *, cases: int, baseline: float, skill: float, attempts: int,
+    sd: float = 1.0,
+) -> Sample:  # fmt: skip
+    """Draw deltas of shares of checks."""
+    hard = _logits(rng, runs, cases, sd, 0.0)
+    never = np.zeros(hard.shape, dtype=bool)
+    high, low = (
+        _shares(rng, expit(centre_of(rate, sd) + hard), never, attempts)
+        for rate in (skill, baseline)
+    )
+    return Sample(high - low, skill - baseline, tested=skill == baseline)
+
+
+WORLDS: dict[str, Callable[..., Sample]] = {
+    one.__name__: one
+    for one in (
+        logit_study, flips, few_carry, lumps, cases_of, rates_of, shares_of, shares_in_skills,
+        share_deltas,
+    )
+}  # fmt: skip
+
+
+# --- which of them -----------------------------------------------------------------------------
 
 
 def designs(runs: int) -> list[Design]:
     """Return every cell, the largest first, so that the cores finish together."""
-    found = [*_independent(runs), *_nested(runs)]
-    return sorted(found, key=lambda d: -sum(d.sizes) * d.attempts)
+    found = [
+        Design(quantity, family, world, tuple(numbers.items()), runs)
+        for quantity, parts in (
+            (DELTAS, (_first_release(), _deltas(), _skills())),
+            (RATES, (_rates(),)),
+            (SHARES, (_share_designs(),)),
+        )
+        for part in parts
+        for family, world, numbers in part
+    ]
+    return sorted(found, key=lambda one: -one.load)
 
 
-def _independent(runs: int) -> Iterator[Design]:
-    for n, attempts, regime, delta in product(CASES, ATTEMPTS, REGIMES, DELTAS):
-        yield Design(INDEPENDENT, n, attempts, regime, delta, 0.0, runs)
+Cell = tuple[str, str, dict[str, Any]]
 
 
-def _nested(runs: int) -> Iterator[Design]:
-    for layout, size, attempts, regime, delta, tau in product(
-        (EVEN, LOPSIDED), SKILLS, ATTEMPTS, REGIMES, DELTAS, TAUS
-    ):
-        yield Design(layout, size, attempts, regime, delta, tau, runs)
+def _first_release() -> Iterator[Cell]:
+    names = ("layout", "size", "attempts", "regime", "delta", "tau")
+    for n, attempts, regime, delta in product(CASES, ATTEMPTS, REGIMES, EFFECTS):
+        values = (INDEPENDENT, n, attempts, regime, delta, 0.0)
+        yield INDEPENDENT, "logit_study", dict(zip(names, values, strict=True))
+    for values in product((EVEN, LOPSIDED), SKILLS, ATTEMPTS, REGIMES, EFFECTS, TAUS):
+        yield values[0], "logit_study", dict(zip(names, values, strict=True))
 
 
-def digest(about: object) -> str:
-    """Return a hash of anything that can be written as JSON."""
-    return sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+def _deltas() -> Iterator[Cell]:
+    few = "few flips, same answer every time"
+    for cases, up, down in (
+        (100, 0.03, 0.0), (100, 0.01, 0.0), (100, 0.03, 0.03), (60, 0.05, 0.0), (40, 0.08, 0.0),
+        (40, 0.1, 0.0), (32, 0.08, 0.0), (32, 0.1, 0.0), (25, 0.1, 0.1), (25, 0.05, 0.05),
+        (25, 0.3, 0.3), (14, 0.25, 0.0), (14, 0.5, 0.0), (14, 0.0, 0.2), (10, 0.9, 0.0),
+        (8, 0.5, 0.5), (14, 0.9, 0.05), (200, 0.02, 0.0),
+    ):  # fmt: skip
+        yield few, "flips", {"cases": cases, "up": up, "down": down}
+    for cases, up in ((100, 0.03), (32, 0.1), (14, 0.25)):
+        yield few, "flips", {"cases": cases, "up": up, "noise": 0.02}
+    near = "near 0 or 1, ten attempts"
+    for cases, low, high in product((10, 14, 30), (0.93, 0.98), (0.99, 0.995)):
+        numbers = {"cases": cases, "baseline": low, "skill": high, "attempts": 10}
+        yield near, "cases_of", numbers
+    for cases, rate in product((14, 30), (0.02, 0.97)):
+        numbers = {"cases": cases, "baseline": rate, "skill": rate, "attempts": 10}
+        yield near, "cases_of", numbers
+    for cases, attempts, alike in product((14, 30, 100), (1, 3), (0.5, 1.0)):
+        numbers = {"baseline": 0.4, "skill": 0.6, "attempts": attempts, "alike": alike, "sd": 2.0}
+        yield "twins", "cases_of", {"cases": cases, **numbers}
+    for cases, up in product((14, 40, 100), (0.05, 0.2)):
+        yield "twins", "flips", {"cases": cases, "up": up, "alike": 0.8}
+    for cases, (low, high) in product((10, 30, 100), ((0.4, 0.4), (0.4, 0.7), (0.9, 0.95))):
+        numbers = {"baseline": low, "skill": high, "attempts": 0, "unequal": True}
+        yield "unequal repeats", "cases_of", {"cases": cases, **numbers}
+    yield "unequal repeats", "flips", {"cases": 40, "up": 0.08, "unequal": True}
+    for cases, heavy, (low, high) in product((14, 40), (0.5, 1.0), ((0.3, 0.5), (0.9, 0.95))):
+        numbers = {"baseline": low, "skill": high, "attempts": 2, "heavy": heavy}
+        yield "weights", "cases_of", {"cases": cases, **numbers}
+    for cases, (low, high) in product((30, 60, 100), ((0.98, 0.96), (0.5, 0.8), (0.97, 0.97))):
+        numbers = {"baseline": low, "skill": high, "attempts": 2}
+        yield "deltas of shares", "share_deltas", {"cases": cases, **numbers}
+
+
+def _skills() -> Iterator[Cell]:
+    few = "few skills carry the effect"
+    for skills, share in product((6, 10, 20), (0.1, 0.25)):
+        yield few, "few_carry", {"skills": skills, "share": share, "effect": 0.6}
+    for skills in (6, 10, 20):
+        yield few, "few_carry", {"skills": skills, "share": 0.25, "effect": -0.6, "base": 0.8}
+        yield few, "few_carry", {"skills": skills, "share": 0.5, "effect": 0.9, "base": 0.02}
+    for skills in (10, 20):
+        numbers = {"skills": skills, "share": 0.25, "effect": 0.6, "lopsided": True}
+        yield few, "few_carry", numbers
+    for rate, gain, sd in ((0.4, 0.2, 1.5), (0.1, 0.05, 2.0), (0.5, 0.0, 0.0), (0.05, 0.3, 3.0)):
+        numbers = {"sizes": UNEQUAL, "rate": rate, "gain": gain, "sd": sd, "attempts": 2}
+        yield "twelve unequal clusters", "lumps", numbers
+
+
+def _rates() -> Iterator[Cell]:
+    for cases, attempts, hopeless in product((14, 30, 60, 100), (1, 10), (0.11, 0.13, 0.15)):
+        numbers = {"rate": 0.98, "attempts": attempts, "hopeless": hopeless}
+        yield "hopeless cases", "rates_of", {"cases": cases, **numbers}
+    for cases, hopeless in product((14, 30), (0.13, 0.5)):
+        numbers = {"rate": 1.0, "attempts": 10, "hopeless": hopeless}
+        yield "hopeless cases", "rates_of", {"cases": cases, **numbers}
+    for cases, attempts, rate, sd in product((10, 30, 84), (1, 3), (0.02, 0.3, 0.95), (0.0, 2.0)):
+        numbers = {"rate": rate, "attempts": attempts, "sd": sd}
+        yield INDEPENDENT, "rates_of", {"cases": cases, **numbers}
+    for cases, attempts, rate in product((14, 40), (1, 3), (0.05, 0.5, 0.9)):
+        numbers = {"rate": rate, "attempts": attempts, "sd": 3.0, "alike": 0.9}
+        yield "twins", "rates_of", {"cases": cases, **numbers}
+    for cases, rate in product((10, 40), (0.1, 0.6, 0.97)):
+        numbers = {"rate": rate, "attempts": 0, "sd": 1.5, "unequal": True}
+        yield "unequal repeats", "rates_of", {"cases": cases, **numbers}
+    for cases, heavy, rate in product((14, 40), (0.5, 1.0), (0.1, 0.6)):
+        numbers = {"rate": rate, "attempts": 2, "sd": 1.5, "heavy": heavy}
+        yield "weights", "rates_of", {"cases": cases, **numbers}
+    for rate, sd in product((0.1, 0.5, 0.9), (0.5, 2.0)):
+        numbers = {"sizes": UNEQUAL, "rate": rate, "gain": 0.0, "sd": sd, "quantity": RATES}
+        yield "twelve unequal clusters", "lumps", numbers
+        for layout, size in product((EVEN, LOPSIDED), (5, 10, 20)):
+            yield layout, "lumps", numbers | {"sizes": tuple(sizes(layout, size))}
+
+
+def _share_designs() -> Iterator[Cell]:
+    for cases, attempts, rate in product((30, 60, 100), (1, 2), (0.01, 0.02, 0.97, 0.98, 0.99)):
+        yield "near 0 or 1", "shares_of", {"cases": cases, "rate": rate, "attempts": attempts}
+    for cases, rate, sd in product((10, 30, 100), (0.1, 0.5, 0.9), (0.0, 2.0)):
+        numbers = {"rate": rate, "attempts": 2, "sd": sd}
+        yield INDEPENDENT, "shares_of", {"cases": cases, **numbers}
+    for cases, capped, rate in product((14, 30, 60), (0.03, 0.1, 0.3), (0.99, 1.0)):
+        numbers = {"rate": rate, "attempts": 2, "capped": capped}
+        yield "with a ceiling", "shares_of", {"cases": cases, **numbers}
+    for cases, rate in product((14, 40), (0.05, 0.5, 0.95)):
+        numbers = {"rate": rate, "attempts": 2, "sd": 3.0}
+        yield "twins", "shares_of", {"cases": cases, **numbers, "alike": 0.9}
+        yield "weights", "shares_of", {"cases": cases, **numbers, "heavy": 1.0}
+    for skills, rate, sd in product((6, 10, 20), (0.5, 0.9), (1.0, 3.0)):
+        numbers = {"skills": skills, "rate": rate, "sd": sd}
+        yield EVEN, "shares_in_skills", numbers

@@ -1,4 +1,4 @@
-"""Intervals and tests of one cell: the rule as users get it, beside what a naive analysis gives."""
+"""What is compared in every design: intervals, tests, and the bounded interval at every c."""
 
 from __future__ import annotations
 
@@ -8,29 +8,37 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 from scipy.stats import t as student_t
 
-from benchmarks.validity.designs import Design
-from skillcomp.simulate import Counts
+from benchmarks.validity.designs import DELTAS, RATES, Design, Sample
+from benchmarks.validity.first_release import paired_rule, t_quantile, wilson_on_effective_n
 from skillcomp.stats import (
+    Quantity,
+    bounded,
+    bounded_mean_many,
+    bounded_means,
     cr2_mean,
     durkalski,
     mcnemar_exact,
     mcnemar_midp,
     obuchowski,
-    paired_delta_many,
     sign_flip,
 )
-from skillcomp.stats.moments import ZERO_VARIANCE, Clusters
+from skillcomp.stats.clusters import ZERO_VARIANCE, Clusters
 
 Floats = NDArray[np.float64]
 Limits = tuple[Floats, Floats]
 Row = dict[str, Any]
 Rows = list[Row]
 
-RULE, CR2 = "the rule", "CR2 t"
-Z = float(norm.isf(0.025))
+OURS, HALF, GAFFKE = "bounded mean", "bounded, c = 1/2", "Gaffke, c = 1"
+FIRST, EFFECTIVE = "first release", "score on effective n"
+CR2, PLAIN, BOOTSTRAP = "CR2 t", "plain t", "percentile bootstrap"
+METHODS = (OURS, HALF, GAFFKE, FIRST, EFFECTIVE, CR2, PLAIN, BOOTSTRAP)
+
+QUANTITIES = {"deltas": bounded.DELTAS, "rates": bounded.RATES, "shares": bounded.SHARES}
+GRID = tuple(round(0.5 + 0.05 * i, 2) for i in range(11))  # c from 1/2 to 1
+
 ALPHA = 0.05
 RESAMPLES = 999  # makes the 2.5 % points order statistics
 PATTERNS = 999  # random sign patterns where there are more than ENUMERATED clusters
@@ -39,110 +47,187 @@ COMPARED = 5  # runs in which vectorised arithmetic is held against the public f
 
 
 def run(design: Design) -> Rows:
-    """Simulate one cell: a row for each interval, and for each test where the null is true."""
-    drawn = design.draw()
-    rule = paired_delta_many(
-        drawn.skill,
-        drawn.n_repeats,
-        drawn.baseline,
-        drawn.n_repeats,
-        drawn.clusters if design.nested else None,
-    )
-    truth = drawn.realised if design.these_cases else np.full(design.runs, design.delta)
-    fired, times = np.unique(rule.method, return_counts=True)
-    rows = [_covered(RULE, (rule.low, rule.high), truth) | {"fired": str(fired[times.argmax()])}]
-    rows += [_covered(name, limits, truth) for name, limits in _others(design, drawn)]
-    if design.null_for_rule:
-        rows.append(_rejected(RULE, rule.p_value))
-    if design.delta == 0:
-        rows += [_rejected(name, p_values) for name, p_values in _tests(design, drawn)]
-    return rows
+    """Simulate one cell: a row for each interval, each test of a true null, and each c."""
+    sample = design.draw()
+    limits, p_value = ours(sample, QUANTITIES[design.quantity])
+    rows = [_covered(OURS, limits, sample.truth)]
+    if sample.tested and not sample.few:
+        rows.append(_rejected(OURS, p_value))
+    for name, c in ((HALF, 0.5), (GAFFKE, 1.0)):
+        rows.append(_covered(name, ours(sample, _with(design, c))[0], sample.truth))
+    groups = Clusters.of(sample.clusters, sample.values.shape[1])
+    if sample.weights is None:
+        rows += _first_release(design.quantity, sample, groups)
+    rows += [_covered(name, found, sample.truth) for name, found in _others(design, sample, groups)]
+    if sample.tested and design.world == "logit_study" and not sample.few:
+        rows += [_rejected(name, found) for name, found in _tests(sample, groups)]
+    return rows + [_at(c, *tails(sample, groups, _with(design, c))) for c in GRID]
 
 
-def _covered(method: str, limits: Limits, truth: Floats) -> Row:
+def _with(design: Design, c: float) -> Quantity:
+    about = QUANTITIES[design.quantity]
+    return Quantity(about.low, about.high, c)
+
+
+def _covered(method: str, limits: Limits, truth: Floats | float) -> Row:
     low, high = limits
     return {
         "kind": "coverage",
         "method": method,
         "rate": float(((low <= truth) & (truth <= high)).mean()),
-        "runs": len(truth),
+        "runs": len(low),
         "mean_width": float(np.nanmean(high - low)),
         "too_high": float((low > truth).mean()),
         "too_low": float((high < truth).mean()),
         "collapsed": float((high - low < 1e-12).mean()),
+        "decided": float(((low > 0) | (high < 0)).mean()),
     }
 
 
 def _rejected(method: str, p_values: Floats) -> Row:
+    rate = float((p_values < ALPHA).mean())
+    return {"kind": "error", "method": method, "rate": rate, "runs": len(p_values)}
+
+
+# --- the bounded mean --------------------------------------------------------------------------
+
+
+def ours(sample: Sample, quantity: Quantity) -> tuple[Limits, Floats]:
+    """Limits of the bounded mean, and its p-value of the truth."""
+    if sample.weights is None:
+        found = bounded_mean_many(
+            sample.values, sample.clusters, quantity=quantity, null=sample.truth
+        )
+        return (found.low, found.high), found.p_value
+    many = bounded_means(
+        [(row, sample.clusters, sample.weights) for row in sample.values],
+        quantity=quantity,
+        null=sample.truth,
+    )
+    low, high, p_value = (np.array([getattr(ci, n) for ci in many]) for n in ("low", "high", "p_value"))  # fmt: skip  # noqa: E501
+    return (low, high), p_value
+
+
+def tails(sample: Sample, groups: Clusters, quantity: Quantity) -> tuple[Floats, Floats]:
+    """Chance of the random mean below the truth, and above: what the limits compare with 2.5 %.
+
+    One evaluation instead of the search for a limit, so that a whole grid of c costs little.
+    """
+    weights = np.ones(sample.values.shape[1]) if sample.weights is None else sample.weights
+    sizes = np.broadcast_to(groups.totals(weights[None, :]), (len(sample.values), groups.count))
+    means = np.clip(groups.totals(sample.values * weights) / sizes, quantity.low, quantity.high)
+    compact, back = bounded._compact_many(means, np.array(sizes))
+    sides = []
+    for samples, bound, at in (
+        (compact, quantity.low, sample.truth),
+        (compact.mirrored(), -quantity.high, -sample.truth),
+    ):
+        whole = samples.with_pseudo_case(bound, quantity.c, quantity.largest)
+        chance, _ = bounded._chance_below(whole, np.full(len(whole.value), at))
+        sides.append(chance[back])
+    return sides[0], sides[1]
+
+
+def _at(c: float, below: Floats, above: Floats) -> Row:
+    too_high, too_low = below < ALPHA / 2, above < ALPHA / 2
     return {
-        "kind": "error",
-        "method": method,
-        "rate": float((p_values < ALPHA).mean()),
-        "runs": len(p_values),
+        "kind": "grid",
+        "method": f"{c:g}",
+        "rate": float((~too_high & ~too_low).mean()),
+        "runs": len(below),
+        "too_high": float(too_high.mean()),
+        "too_low": float(too_low.mean()),
     }
 
 
-def _others(design: Design, drawn: Counts) -> Iterator[tuple[str, Limits]]:
-    k, n = drawn.n_repeats, drawn.skill.shape[1]
-    rates1, rates0 = drawn.skill / k, drawn.baseline / k
-    p1, p0 = rates1.mean(axis=1), rates0.mean(axis=1)
-    delta, spread1, spread0 = p1 - p0, p1 * (1 - p1), p0 * (1 - p0)
-    yield "unpaired Wald", _around(delta, np.sqrt((spread1 + spread0) / (n * k)))
-    if k > 1:
-        # The variance over attempts, averaged over the ways to pair them within a case.
-        shared = (rates1 * rates0).mean(axis=1) - p1 * p0
-        variance = np.maximum(spread1 + spread0 - 2 * shared, 0)
-        yield "attempts as units", _around(delta, np.sqrt(variance / (n * k - 1)))
-    values = rates1 - rates0
-    yield "plain CLT, z", _around(delta, values.std(axis=1, ddof=1) / np.sqrt(n))
-    clusters = Clusters.of(drawn.clusters if design.nested else None, n)
-    yield "percentile bootstrap", bootstrap(values, clusters, design.seed)
-    se, df = cr2_errors(values, clusters)
-    yield CR2, _around(delta, se, float(student_t.isf(ALPHA / 2, df)))
+# --- what it is compared with ------------------------------------------------------------------
 
 
-def _around(middle: Floats, se: Floats, quantile: float = Z) -> Limits:
-    return middle - quantile * se, middle + quantile * se
+def _first_release(quantity: str, sample: Sample, groups: Clusters) -> Iterator[Row]:
+    if sample.arms is not None:
+        rule = paired_rule(sample.arms, groups)
+        target = sample.truth if sample.realised is None else sample.realised
+        yield _covered(FIRST, (rule.low, rule.high), target)
+        yield _covered(EFFECTIVE, rule.newcombe, target)
+        if sample.tested:
+            yield _rejected(FIRST, rule.p_value)
+    elif quantity == DELTAS:  # of shares: t
+        yield _covered(FIRST, t_limits(sample.values, groups), sample.truth)
+    else:
+        wilson = wilson_on_effective_n(sample.values, groups, sample.tries)
+        by_t = t_limits(sample.values, groups)
+        # of shares t, and Wilson where there was no spread
+        flat = by_t[1] - by_t[0] < 1e-12
+        shares = tuple(np.where(flat, w, t) for w, t in zip(wilson, by_t, strict=True))
+        yield _covered(FIRST, wilson if quantity == RATES else shares, sample.truth)  # type: ignore[arg-type]
+        yield _covered(EFFECTIVE, wilson, sample.truth)
 
 
-def bootstrap(values: Floats, clusters: Clusters, seed: int) -> Limits:
-    """Percentile limits over resampled cases, or over resampled skills where cases are nested.
+def _others(design: Design, sample: Sample, groups: Clusters) -> Iterator[tuple[str, Limits]]:
+    yield CR2, t_limits(sample.values, groups, sample.weights)
+    if not groups.single:
+        yield PLAIN, t_limits(sample.values, Clusters.of(None, groups.n), sample.weights)
+    yield BOOTSTRAP, bootstrap(sample.values, groups, design.seed, sample.weights)
+
+
+def cr2_errors(
+    values: Floats, groups: Clusters, weights: Floats | None = None
+) -> tuple[Floats, Floats, float]:
+    """Return each study's weighted mean, its CR2 standard error, and the degrees of freedom."""
+    heavy = np.ones(values.shape[1]) if weights is None else weights
+    sizes = groups.totals(heavy[None, :])[0]
+    sums = groups.totals(values * heavy)
+    mean = sums.sum(axis=1) / sizes.sum()
+    share = sizes / sizes.sum()
+    more = 1.0 / (1.0 - share)
+    residuals = sums - mean[:, None] * sizes
+    own = (share**2).sum()
+    crossed = (more * share**2).sum() ** 2 - (more**2 * share**4).sum()
+    return mean, np.sqrt((residuals**2) @ more) / sizes.sum(), float(1.0 / (own + crossed))
+
+
+def t_limits(values: Floats, groups: Clusters, weights: Floats | None = None) -> Limits:
+    """CR2 with Satterthwaite t; the ordinary t where every case stands alone."""
+    mean, se, df = cr2_errors(values, groups, weights)
+    reach = t_quantile(df) * se
+    return mean - reach, mean + reach
+
+
+def bootstrap(values: Floats, groups: Clusters, seed: int, weights: Floats | None = None) -> Limits:
+    """Percentile limits over resampled clusters.
 
     The resamples are the same in every study of a cell, which changes no study's interval.
     """
+    heavy = np.ones(values.shape[1]) if weights is None else weights
     rng = np.random.default_rng(seed)
-    share = np.full(clusters.count, 1 / clusters.count)
-    weights = rng.multinomial(clusters.count, share, size=RESAMPLES).astype(np.float64)
-    means = (clusters.totals(values) @ weights.T) / (weights @ clusters.sizes)
+    share = np.full(groups.count, 1 / groups.count)
+    drawn = rng.multinomial(groups.count, share, size=RESAMPLES).astype(np.float64)
+    means = (groups.totals(values * heavy) @ drawn.T) / (drawn @ groups.totals(heavy[None, :])[0])
     tail = round((RESAMPLES + 1) * ALPHA / 2)
     means.partition((tail - 1, RESAMPLES - tail), axis=1)
     return means[:, tail - 1], means[:, RESAMPLES - tail]
 
 
-def cr2_errors(values: Floats, clusters: Clusters) -> tuple[Floats, float]:
-    """Return the CR2 standard error of each study's mean, and its degrees of freedom."""
-    totals = clusters.totals(values - values.mean(axis=1, keepdims=True))
-    return np.sqrt(clusters.covariance(totals, totals)), clusters.df
+# --- tests of a true null ----------------------------------------------------------------------
 
 
-def _tests(design: Design, drawn: Counts) -> Iterator[tuple[str, Floats]]:
-    n = drawn.skill.shape[1]
-    clusters = Clusters.of(drawn.clusters if design.nested else None, n)
-    difference = (drawn.skill - drawn.baseline).astype(np.float64)
-    if drawn.n_repeats == 1 and not design.nested:
+def _tests(sample: Sample, groups: Clusters) -> Iterator[tuple[str, Floats]]:
+    assert sample.arms is not None
+    difference = sample.arms.skill - sample.arms.baseline
+    tries = float(sample.arms.skill_tries[0])
+    if tries == 1 and groups.single:
         b, c = (difference > 0).sum(axis=1), (difference < 0).sum(axis=1)
         yield "mid-p McNemar", _mcnemar(mcnemar_midp, b, c)
         yield "exact McNemar", _mcnemar(mcnemar_exact, b, c)
-    values = difference / drawn.n_repeats
-    labels = drawn.clusters if design.nested else np.arange(n)
-    yield CR2, _cr2_p(values, clusters, labels)
-    better = clusters.totals(np.maximum(difference, 0.0))
-    worse = clusters.totals(np.maximum(-difference, 0.0))
-    pairs = clusters.sizes * drawn.n_repeats
+    labels = np.arange(groups.n) if sample.clusters is None else sample.clusters
+    yield CR2, _cr2_p(sample.values, groups, labels)
+    better = groups.totals(np.maximum(difference, 0.0))
+    worse = groups.totals(np.maximum(-difference, 0.0))
+    pairs = groups.sizes * tries
     both = list(zip(better, worse, strict=True))
     yield "Obuchowski", np.array([obuchowski(b, c).p_value for b, c in both])
     yield "Durkalski", np.array([durkalski(b, c, pairs).p_value for b, c in both])
-    yield "sign flip", sign_flips(values, clusters, labels)
+    yield "sign flip", sign_flips(sample.values, groups, labels)
 
 
 def _mcnemar(test: Callable[..., object], b: NDArray[np.int64], c: NDArray[np.int64]) -> Floats:
@@ -153,28 +238,27 @@ def _mcnemar(test: Callable[..., object], b: NDArray[np.int64], c: NDArray[np.in
     return np.array([p_value(int(x), int(y)) for x, y in zip(b, c, strict=True)])
 
 
-def _cr2_p(values: Floats, clusters: Clusters, labels: NDArray[np.int64]) -> Floats:
-    se, df = cr2_errors(values, clusters)
+def _cr2_p(values: Floats, groups: Clusters, labels: NDArray[Any]) -> Floats:
+    mean, se, df = cr2_errors(values, groups)
     # A collapsed standard error gives no p-value: nothing is rejected.
     flat = se**2 <= ZERO_VARIANCE
-    t = np.abs(values.mean(axis=1)) / np.where(flat, 1.0, se)
-    p_values = np.where(flat, np.nan, 2 * student_t.sf(t, df))
+    p_values = np.where(flat, np.nan, 2 * student_t.sf(np.abs(mean) / np.where(flat, 1.0, se), df))
     public = [cr2_mean(one, labels).p_value for one in values[:COMPARED]]
     np.testing.assert_allclose(p_values[:COMPARED], public, rtol=0, atol=1e-10)
     return p_values
 
 
-def sign_flips(values: Floats, clusters: Clusters, labels: NDArray[np.int64]) -> Floats:
+def sign_flips(values: Floats, groups: Clusters, labels: NDArray[Any]) -> Floats:
     """Return the p-value of flipped signs of each study.
 
     Up to ten clusters through the public function. Beyond, with the random patterns that it takes
     for more than twenty: visiting half a million patterns in each of 4,000 studies would take
     most of an hour.
     """
-    if clusters.count <= ENUMERATED:
+    if groups.count <= ENUMERATED:
         return np.array([sign_flip(one, labels).p_value for one in values])
-    sizes = clusters.sizes
-    totals = clusters.totals(values)
+    sizes = groups.sizes
+    totals = groups.totals(values)
     totals = np.where(np.abs(totals) <= 1e-12, 0.0, totals)
     signs = np.random.default_rng(0).integers(0, 2, size=(PATTERNS, len(sizes))) * 2.0 - 1.0
     squares: Floats = (totals**2).sum(axis=1)
@@ -184,7 +268,7 @@ def sign_flips(values: Floats, clusters: Clusters, labels: NDArray[np.int64]) ->
     )
     p_values: Floats = (reached.sum(axis=1) + 1.0) / (PATTERNS + 1.0)
     p_values[squares == 0] = 1.0
-    if clusters.count > 20:
+    if groups.count > 20:
         public = [sign_flip(one, labels, n_resamples=PATTERNS).p_value for one in values[:COMPARED]]
         np.testing.assert_allclose(p_values[:COMPARED], public, rtol=0, atol=1e-10)
     return p_values
@@ -197,5 +281,5 @@ def _bounded_t(totals: Floats, sizes: Floats, squares: Floats, signs: Floats) ->
     about = squares[:, None] - 2 * mean * ((totals * sizes) @ signs.T)
     about += mean**2 * (sizes**2).sum()
     with np.errstate(invalid="ignore"):
-        bounded: Floats = plain**2 / (plain**2 + np.maximum(about, 0.0))
-    return bounded
+        bounded_t: Floats = plain**2 / (plain**2 + np.maximum(about, 0.0))
+    return bounded_t

@@ -2,15 +2,10 @@
 
 ``audit`` puts every bias side by side; ``perturb`` makes copies of answers with one thing changed
 and ``perturbed`` compares their verdicts with those on the originals; ``position`` reads pairwise
-judgements in both orders; ``features`` is what the audit measures in an answer.
+judgements in both orders and ``consistency_change`` compares two judges; ``features`` is what the
+audit measures in an answer.
 """
 
-from __future__ import annotations
+import lazy_loader as lazy
 
-from skillcomp.bias.auditing import audit
-from skillcomp.bias.copies import perturb
-from skillcomp.bias.features import features
-from skillcomp.bias.pairs import perturbed
-from skillcomp.bias.positions import position
-
-__all__ = ["audit", "features", "perturb", "perturbed", "position"]
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

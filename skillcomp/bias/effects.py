@@ -1,21 +1,30 @@
-"""Average marginal effects on the verdict given gold, in percentage points."""
+"""How far a grader's verdicts depend on the answer's form, its family or its condition, given gold.
+
+Average marginal effects on the pass rate, in percentage points.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
-from skillcomp.bias.graded import cells
-from skillcomp.stats.clusters import cr2, wilson_effective
-from skillcomp.stats.intervals import mover_difference
+from skillcomp.bias.answers import features
+from skillcomp.errors import FrameError
+from skillcomp.frames.casetable import clusters_of
+from skillcomp.frames.contract import check
+from skillcomp.frames.estimates import refuse_pooling, require_columns
+from skillcomp.frames.labels import join_gold, known_verdict, without_checks
+from skillcomp.stats.bounded import RATES
+from skillcomp.stats.clusters import cr2
+from skillcomp.stats.difference import independent_difference
 from skillcomp.stats.ppi import within_range
-from skillcomp.stats.results import Interval, undefined
+from skillcomp.stats.results import Interval, join_notes, undefined
 
 Floats = NDArray[np.float64]
 
@@ -26,14 +35,70 @@ _FEWEST_CLUSTERS = 5  # below, CR2 rests on one or two degrees of freedom
 _REACH = 0.9  # share of a unit that the feature must span; labels may miss the ends of a batch
 _LARGEST = 1_000_000  # numbers in a matrix of intercepts
 _FLAT = 1e-10  # share of a feature's variance left after the others, below which it is theirs
+ANSWER = ("log2_words", "hedges_per_100", "has_list", "log2_words_per_sentence")
 
 
-@dataclass(frozen=True)
-class Effect:
-    """An average marginal effect in points, and how many rows and cases tell about it."""
+def checked_verdicts(
+    verdicts: pd.DataFrame,
+    *,
+    by: Sequence[str],
+    exclude_checks: Sequence[str],
+    cases: pd.DataFrame | None,
+    what: str,
+) -> pd.DataFrame:
+    """Return the verdicts under their contract, without the excluded checks."""
+    given = check(verdicts, "verdicts")
+    require_columns(given, by, what)
+    refuse_pooling(given, by, what, copies=False)
+    if len(given):
+        given = without_checks(given, exclude_checks, what).reset_index(drop=True)
+    usable = given["status"].isna() | given["status"].eq("ok")
+    cluster = clusters_of(given, cases)
+    return given.assign(passed=given["passed"].where(usable), cluster=cluster)
 
-    interval: Interval
-    n_empty: int = 0
+
+def known_attempts(verdicts: pd.DataFrame, attempts: pd.DataFrame, what: str) -> pd.DataFrame:
+    """Return the attempts under their contract, or raise when a verdict's attempt is not there."""
+    given = check(attempts, "attempts")
+    unknown = verdicts.loc[~verdicts["attempt_id"].isin(given["attempt_id"]), "attempt_id"]
+    if len(unknown):
+        raise FrameError(
+            f"{what}: {len(unknown)} verdicts belong to attempts that are not in the attempts "
+            f"frame; the first is '{unknown.iloc[0]}'. Read both with the same perturbation=."
+        )
+    return given
+
+
+def labelled_verdicts(
+    verdicts: pd.DataFrame, attempts: pd.DataFrame, labels: pd.DataFrame
+) -> pd.DataFrame:
+    """Return verdicts on the plain answers with gold and features."""
+    place = _place(verdicts)
+    plain = attempts[attempts["perturbation"].isna() & attempts["source_attempt_id"].isna()]
+    about = features(plain).set_index("attempt_id")[list(ANSWER)]
+    about["agent_family"] = plain.set_index("attempt_id")["agent_family"]
+    joined = join_gold(verdicts.assign(place=place, verdict=known_verdict(verdicts)), labels)
+    joined = joined[joined["gold"].notna() & joined["verdict"].notna()]
+    joined = joined[joined["attempt_id"].isin(about.index)]
+    joined = joined.join(about, on="attempt_id")
+    families = joined["agent_family"].notna() & joined["grader_family"].notna()
+    own = joined["agent_family"].eq(joined["grader_family"]).astype("float64")
+    return joined.assign(own_family=own.where(families)).reset_index(drop=True)
+
+
+def _place(verdicts: pd.DataFrame) -> pd.Series:
+    keys = ["grader", "grader_version", "round", "batch"]
+    order = verdicts["order"].astype("float64")
+    grouped = order.groupby([verdicts[name] for name in keys], sort=False, dropna=False)
+    first, last = grouped.transform("min"), grouped.transform("max")
+    span = (last - first).where(verdicts["batch"].notna())
+    return (order - first) / span.where(span.gt(0))
+
+
+def _strata(frame: pd.DataFrame, names: Sequence[str]) -> NDArray[Any]:
+    """Return the number of the combination of columns that each row is in."""
+    groups = frame.groupby(list(names), sort=False, dropna=False, observed=True)
+    return groups.ngroup().to_numpy()
 
 
 def in_points(found: Interval) -> Interval:
@@ -47,7 +112,7 @@ def in_points(found: Interval) -> Interval:
     )
 
 
-def refused(reason: str, ci_level: float, n: float = 0.0) -> Interval:
+def not_identified(reason: str, ci_level: float, n: float = 0.0) -> Interval:
     """Return NaN with a note that begins with "not identified"."""
     return undefined(_METHOD, f"{NOT}: {reason}", ci_level=ci_level, n=n)
 
@@ -57,8 +122,8 @@ def _dummies(codes: NDArray[np.intp]) -> Floats:
     return np.eye(len(found))[codes]
 
 
-def _within(values: Floats, codes: NDArray[np.intp]) -> Floats:
-    """Return values less the mean of their cell."""
+def _centred(values: Floats, codes: NDArray[np.intp]) -> Floats:
+    """Return values less the mean of their stratum."""
     codes = np.unique(codes, return_inverse=True)[1]
     size = np.bincount(codes)
     return values - (np.bincount(codes, weights=values) / size)[codes]
@@ -67,57 +132,36 @@ def _within(values: Floats, codes: NDArray[np.intp]) -> Floats:
 def feature_effect(frame: pd.DataFrame, name: str, others: list[str], ci_level: float) -> Interval:
     """Effect of one feature of an answer, given gold, skill, condition and the other features.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Rows of :func:`skillcomp.bias.graded.graded` of one group.
-    name : str
-        The feature.
-    others : list of str
-        Features held constant, where they vary and are known for half of the rows at least; rows
-        without them are then left out.
-    ci_level : float
-        Level of the interval.
-
-    Returns
-    -------
-    Interval
-        Points of the pass rate per unit of the feature; ``method`` names what was held constant,
-        the note how many rows were left out for it. NaN with a note where the data cannot tell,
-        also where the feature spans less than its unit.
-
-    Notes
-    -----
     Linear probability model with one intercept for every combination of skill, condition and gold
     label; CR2 by case. The slope is the average marginal effect where the effect is the same in
     every cell, and its precision-weighted mean otherwise.
     """
     if frame.empty:
-        return refused("no verdict with a gold label", ci_level)
+        return not_identified("no verdict with a gold label", ci_level)
     known = frame[frame[name].notna()]
     if known.empty:
-        return refused(f"{name} is not recorded", ci_level)
+        return not_identified(f"{name} is not recorded", ci_level)
     held = [other for other in others if 2 * known[other].notna().sum() >= len(known)]
     whole = known.dropna(subset=held)
     note = _left_out(known, len(known) - len(whole), others, held)
     known = whole
-    codes = cells(known, ["skill", "condition", "gold"])
+    codes = _strata(known, ["skill", "condition", "gold"])
     given = known[name].to_numpy(dtype=float)
-    value = _within(given, codes)
+    value = _centred(given, codes)
     total = float(value @ value)
     if total <= _FLAT * len(known):
         reason = f"{name} does not vary between answers of one skill, condition and gold label"
-        return refused(reason, ci_level, float(len(known)))
+        return not_identified(reason, ci_level, float(len(known)))
     span = float(np.ptp(given))
     if span < _REACH:
         reason = f"{name} spans {span:.2g}, less than the unit of the effect"
-        return refused(reason, ci_level, float(len(known)))
+        return not_identified(reason, ci_level, float(len(known)))
     names, columns = _varying(known, held, codes)
     if columns:
         basis = np.column_stack(columns)
         rest = value - basis @ np.linalg.lstsq(basis, value, rcond=None)[0]
         if float(rest @ rest) <= _FLAT * total:
-            return refused(
+            return not_identified(
                 f"{name} cannot be told apart from {', '.join(others)}", ci_level, float(len(known))
             )
     found = _fitted(known, np.column_stack([value, *columns]), codes, ci_level)
@@ -126,7 +170,7 @@ def feature_effect(frame: pd.DataFrame, name: str, others: list[str], ci_level: 
     if np.isin(given, (0.0, 1.0)).all():
         found = _cut(found)
     constant = f", holding {', '.join(names)}" if names else ""
-    said = "; ".join(filter(None, (note, found.note)))
+    said = join_notes(note, found.note)
     return replace(found, method=f"{found.method}{constant}", note=said)
 
 
@@ -149,7 +193,7 @@ def _varying(
     names: list[str] = []
     columns: list[Floats] = []
     for other in held:
-        rest = column = _within(known[other].to_numpy(dtype=float), codes)
+        rest = column = _centred(known[other].to_numpy(dtype=float), codes)
         if columns:
             basis = np.column_stack(columns)
             rest = column - basis @ np.linalg.lstsq(basis, column, rcond=None)[0]
@@ -162,25 +206,25 @@ def _varying(
 def _fitted(
     frame: pd.DataFrame, columns: Floats, codes: NDArray[np.intp], ci_level: float
 ) -> Interval:
-    """Return the first slope within cells, clustered by case."""
+    """Return the first slope within strata, clustered by case."""
     clusters = pd.factorize(frame["cluster"])[0]
     n_clusters = len(np.unique(clusters))
     if n_clusters < _FEWEST_CLUSTERS:
         reason = f"{n_clusters} cases, fewer than {_FEWEST_CLUSTERS}"
-        return refused(reason, ci_level, float(len(frame)))
+        return not_identified(reason, ci_level, float(len(frame)))
     verdict = frame["verdict"].to_numpy(dtype=float)
     if len(frame) * (int(codes.max()) + 1) <= _LARGEST:
         design, how = np.column_stack([columns, _dummies(codes)]), ""
     else:
         # the intercepts of large studies are swept out; their leverage is then next to nothing
-        verdict, design = _within(verdict, codes), columns
+        verdict, design = _centred(verdict, codes), columns
         how = ", intercepts swept out"
     fit = cr2(verdict, design, clusters, ci_level=ci_level)
     found = fit.interval(0)
     method = f"{_METHOD}{how}, {found.method} over {n_clusters} cases"
     if math.isnan(found.low):
         return in_points(replace(found, method=method))
-    # the fit's note is about the intercepts of cells where all verdicts agree
+    # the fit's note is about the intercepts of strata where all verdicts agree
     return in_points(replace(found, method=method, note=""))
 
 
@@ -190,109 +234,71 @@ def _cut(found: Interval) -> Interval:
     if math.isnan(found.low) or (found.low >= most[0] and found.high <= most[1]):
         return found
     _, low, high, _ = within_range(found.estimate, found.low, found.high, most)
-    note = "; ".join(filter(None, (found.note, "limits cut to -100 and 100")))
+    note = join_notes(found.note, "limits cut to -100 and 100")
     return replace(found, low=low, high=high, note=note)
 
 
 def leniency(
     frame: pd.DataFrame, condition: str, reference: str, gold: float | None, ci_level: float
-) -> Effect:
-    """How much more often the grader passes the condition's answers of the same gold label.
+) -> tuple[Interval, int]:
+    """Return how much more often the condition's answers of the same gold label pass, in points.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Rows of :func:`skillcomp.bias.graded.graded` of one group.
-    condition, reference : str
-        The two arms.
-    gold : float, optional
-        1 among gold passes, 0 among gold fails, None both.
-    ci_level : float
-        Level of the interval.
-
-    Returns
-    -------
-    Effect
-        Points, within skill and gold label; ``n_empty`` counts the strata (skill and label) that
-        lack answers of one arm and so tell nothing. NaN where a label has no stratum with both.
+    With it comes the number of strata (skill and gold label) that lack answers under one of the
+    two conditions and so tell nothing.
     """
-    arms = frame[frame["condition"].isin([condition, reference])]
-    skills = arms["skill"].drop_duplicates()
+    rows = frame[frame["condition"].isin([condition, reference])]
+    skills = rows["skill"].drop_duplicates()
     wanted = [0.0, 1.0] if gold is None else [gold]
-    arms = arms[arms["gold"].isin(wanted)].assign(_arm=arms["condition"].eq(condition))
-    both = arms.groupby(["skill", "gold"], observed=True)["_arm"].nunique().eq(2)
-    usable = both[both].index
+    rows = rows[rows["gold"].isin(wanted)]
+    rows = rows.assign(compared=rows["condition"].eq(condition))
+    # a stratum with answers under one condition only tells nothing
+    strata = rows.groupby(["skill", "gold"], observed=True)["compared"]
+    kept = rows[strata.transform("nunique").eq(2)].reset_index(drop=True)
+    usable = kept[["skill", "gold"]].drop_duplicates()
     n_empty = len(skills) * len(wanted) - len(usable)
-    told = set(usable.get_level_values("gold"))
-    lacking = [_LABEL[label] for label in wanted if label not in told]
+    lacking = [_LABEL[label] for label in wanted if not usable["gold"].eq(label).any()]
     if lacking:
         reason = f"no skill has {' and '.join(lacking)} in both '{condition}' and '{reference}'"
-        return Effect(refused(reason, ci_level, float(len(arms))), n_empty)
-    rows = pd.MultiIndex.from_frame(arms[["skill", "gold"]]).isin(usable)
-    kept = arms[rows].reset_index(drop=True)
-    return Effect(_told(kept, n_empty, ci_level), n_empty)
+        return not_identified(reason, ci_level, float(len(rows))), n_empty
+    return _difference(kept, len(usable), n_empty, ci_level), n_empty
 
 
 _LABEL = {1.0: "gold passes", 0.0: "gold fails"}
 
 
-def _told(kept: pd.DataFrame, n_empty: int, ci_level: float) -> Interval:
-    one_stratum = len(kept[["skill", "gold"]].drop_duplicates()) == 1
+def _difference(kept: pd.DataFrame, n_strata: int, n_empty: int, ci_level: float) -> Interval:
     flat = not kept.groupby(["skill", "gold"])["verdict"].nunique().gt(1).any()
-    if one_stratum or flat:
-        found = _by_arm(kept, flat, ci_level)
+    if n_strata == 1 or flat:
+        found = _by_condition(kept, flat, ci_level)
     else:
-        codes = cells(kept, ["skill", "gold"])
-        arm = _within(kept["_arm"].to_numpy(dtype=float), codes)
-        found = _cut(_fitted(kept, arm[:, None], codes, ci_level))
+        codes = _strata(kept, ["skill", "gold"])
+        compared = _centred(kept["compared"].to_numpy(dtype=float), codes)
+        found = _cut(_fitted(kept, compared[:, None], codes, ci_level))
     if n_empty:
         note = f"{n_empty} strata of skill and gold label lack an arm and tell nothing"
-        found = replace(found, note="; ".join(filter(None, (note, found.note))))
+        found = replace(found, note=join_notes(note, found.note))
     return found
 
 
-def _by_arm(kept: pd.DataFrame, flat: bool, ci_level: float) -> Interval:
-    """Return the difference of the two arms from a score interval of each.
+def _by_condition(kept: pd.DataFrame, flat: bool, ci_level: float) -> Interval:
+    """Return the difference of the two conditions from the bounded interval of each.
 
     For one stratum, where least squares would rest on a few cases with a failing behaviour, and
     for verdicts that do not vary within a stratum.
     """
     values = kept["verdict"].to_numpy(dtype=float)
     if flat:
-        # No verdict leaves the one its stratum always gets: none of n in either arm. Rates of
-        # the verdicts themselves would compare how often gold passes.
+        # No verdict leaves the one its stratum always gets: none of n in either condition.
+        # Rates of the verdicts themselves would compare how often gold passes.
         values = np.zeros(len(kept))
-    codes, arm = pd.factorize(kept["cluster"])[0], kept["_arm"].to_numpy(dtype=bool)
-
-    def difference(level: float) -> Interval:
-        two = [wilson_effective(values[at], codes[at], ci_level=level) for at in (arm, ~arm)]
-        return mover_difference(*two)
-
-    found = difference(ci_level)
-    if math.isnan(found.low):
-        return refused("all labels of an arm are of one case", ci_level, float(len(kept)))
+    cluster, compared = kept["cluster"].to_numpy(), kept["compared"].to_numpy(dtype=bool)
+    parts = [(values[at], cluster[at], None) for at in (~compared, compared)]
+    if min(len(np.unique(one[1])) for one in parts) < 2:
+        return not_identified("all labels of an arm are of one case", ci_level, float(len(kept)))
+    found = independent_difference(*parts, quantity=RATES, ci_level=ci_level)
     note = "no verdict varies within a skill and gold label" if flat else ""
     return replace(
         in_points(found),
-        method=f"Wilson on effective n by arm, {found.method}; p by inverting it",
-        note="; ".join(filter(None, (found.note, note))),
-        n=float(len(kept)),
-        n_clusters=float(len(np.unique(codes))),
-        p_value=_inverted(difference),
+        note=join_notes(found.note, note),
+        n_clusters=float(len(np.unique(cluster))),
     )
-
-
-def _inverted(difference: Callable[[float], Interval]) -> float:
-    """Return one less the largest level whose interval leaves out zero."""
-    sign = np.sign(difference(0.5).estimate)
-
-    def margin(level: float) -> float:
-        found = difference(level)
-        return float(found.low if sign > 0 else -found.high)
-
-    smallest = 1e-9
-    if sign == 0 or margin(smallest) <= 0:
-        return 1.0
-    if margin(1.0 - smallest) >= 0:
-        return smallest
-    return 1.0 - float(brentq(margin, smallest, 1.0 - smallest, xtol=1e-10))

@@ -7,6 +7,10 @@ between conditions. Gold decides; without it nothing is corrected and nothing is
 from __future__ import annotations
 
 from skillcomp.correction.corrected import delta, rate
-from skillcomp.correction.errors import differential
+from skillcomp.correction.differential import differential
 
 __all__ = ["delta", "differential", "rate"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

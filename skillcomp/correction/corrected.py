@@ -2,46 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
+from scipy.stats import norm
 
-from skillcomp import deltas
-from skillcomp.correction.choice import (
-    LEADING,
-    Drawn,
-    Method,
-    checked,
-    choose,
-    error_columns,
-    looked_up,
-    rows_of,
-)
-from skillcomp.correction.errors import (
+from skillcomp.correction.estimators import (
+    ESTIMATORS,
+    Condition,
     Errors,
+    by_arm_delta,
     by_condition,
     compare,
-    errors,
-    no_units,
-    ordered,
-    require_reference,
-)
-from skillcomp.correction.estimators import (
-    Arm,
-    by_arm_delta,
     corrected_rate,
+    errors_of,
+    no_units,
     paired_cases,
+    plain_deltas,
+    plain_rates,
     pooled_delta,
     pooled_rate,
     ppi_delta,
     ppi_rate,
+    unrecorded,
 )
-from skillcomp.correction.tables import VALUES, Tables, Unit, key_of, tables
-from skillcomp.errors import FrameError
-from skillcomp.estimates import check_settings, estimates, groups, listed
+from skillcomp.correction.tables import (
+    VALUES,
+    Tables,
+    Unit,
+    key_of,
+    require_reference,
+    tables,
+)
+from skillcomp.errors import FrameError, suggest
+from skillcomp.frames.estimates import check_settings, estimates, groups, listed, ordered, row
 from skillcomp.stats.results import Interval
+
+Method = Literal["auto", "naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi"]
+Drawn = Literal["random", "chosen"]
+
+# The prediction-powered interval was measured from this many cases on.
+FEWEST_GOLD = 10
+# The words by which the prediction-powered note names the two errors it imagines.
+SAFEGUARD = "imagined errors"
+FEW_ERRORS = "few errors of the grader seen: the interval rests on two imagined ones"
+LEADING = ("estimator", "recommended", "reason", "n_gold")
+# Of gold that chance drew, one in a thousand is doubted: a table of many rows must not cry wolf.
+DOUBTED = 0.001
 
 
 def rate(
@@ -84,42 +95,43 @@ def rate(
 
     Notes
     -----
-    Recommended as in :func:`delta`, but ``ppi`` is kept where gold alone has a narrower interval:
-    near 1, gold alone covered 93 % in simulated studies and ``ppi`` 97 to 100 %.
+    Recommended as in :func:`delta`. ``naive`` and ``gold_only`` have the interval of
+    :func:`skillcomp.deltas.rates`.
     """
     names = [name for name in listed(by) if name != "condition"]
     check_settings("correction.rate", ci_level)
     wanted = checked(method, gold_drawn)
     made = tables(verdicts, gold, by=names, unit=unit, cases=cases, what="correction.rate")
-    plain = looked_up(made, deltas.rates, "grader", ci_level)
-    true = looked_up(made, deltas.rates, "gold", ci_level)
+    asked = [
+        (values, group, condition)
+        for values, group in _groups(made, ci_level)
+        for condition in group.sides
+    ]
+    plain = plain_rates([group.sides[condition] for _, group, condition in asked], ci_level)
     rows = []
-    for values, group in _groups(made, ci_level):
-        for condition, arm in group.arms.items():
-            key = {**values, "condition": condition}
-            naive, error = plain(key), group.errors[condition]
-            found = {
-                "naive": naive,
-                "gold_only": true(key),
-                "rogan_gladen_pooled": pooled_rate(naive.estimate, arm, group.pooled, ci_level),
-                "rogan_gladen_by_arm": corrected_rate(naive.estimate, arm, error, ci_level),
-                "ppi": ppi_rate(arm, ci_level),
-            }
-            # a t interval of a share near 1 from few cases covers too little: never preferred
-            choice = choose(
-                {condition: arm},
-                found,
-                arm.n_gold,
-                gold_drawn,
-                clearly=0.0,
-                strays=made.strays,
-                settled=made.settled(values, [condition]),
-            )
-            about = error_columns(error) | {
-                "youden": error.youden.estimate,
-                "n_gold": arm.n_gold,
-            }
-            rows += rows_of(f"rate_{VALUES[unit]}", found, wanted, choice, key | about)
+    for (values, group, condition), both in zip(asked, plain, strict=True):
+        key = {**values, "condition": condition}
+        naive, error, side = both["verdict"], group.errors[condition], group.sides[condition]
+        found = {
+            "naive": naive,
+            "gold_only": both["gold"],
+            "rogan_gladen_pooled": pooled_rate(naive, side, group.pooled, ci_level),
+            "rogan_gladen_by_arm": corrected_rate(naive, side, error, ci_level),
+            "ppi": ppi_rate(side, ci_level),
+        }
+        choice = choose(
+            {condition: side},
+            found,
+            side.n_gold,
+            gold_drawn,
+            strays=made.strays,
+            settled=made.settled(values, [condition]),
+        )
+        about = error_columns(error) | {
+            "youden": error.youden.estimate,
+            "n_gold": side.n_gold,
+        }
+        rows += rows_of(f"rate_{VALUES[unit]}", found, wanted, choice, key | about)
     extra = [*LEADING, "sensitivity", "specificity", "youden"]
     return estimates(rows, by=[*names, "condition"], extra=extra)
 
@@ -128,7 +140,7 @@ def rate(
 class _Group:
     """Cases, labels and error rates of each condition of a group."""
 
-    arms: dict[str, Arm]
+    sides: dict[str, Condition]
     units: dict[str, pd.DataFrame]
     errors: dict[str, Errors]
     pooled: Errors
@@ -140,13 +152,14 @@ def _groups(made: Tables, ci_level: float) -> Iterator[tuple[dict[str, Any], _Gr
         names = ordered(part["condition"])
         every = labelled.get(key_of(values, made.by), no_units())
         units = by_condition(every, names)
+        found = errors_of([*units.values(), every], ci_level)
         yield (
             values,
             _Group(
-                {c: Arm(part[part["condition"].eq(c)].reset_index(drop=True)) for c in names},
+                {c: Condition(part[part["condition"].eq(c)].reset_index(drop=True)) for c in names},
                 units,
-                {c: errors(units[c], ci_level) for c in names},
-                errors(every, ci_level),
+                dict(zip(names, found[:-1], strict=True)),
+                found[-1],
             ),
         )
 
@@ -163,7 +176,7 @@ def delta(
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Say how much the skill truly changes, when the grader may be lenient to one arm.
+    """Say how much the skill truly changes, when the grader may be lenient under one condition.
 
     Pairs on the case, averages repeats inside it and gives each case one vote, as
     :func:`skillcomp.deltas.paired` does for the grader's own verdicts.
@@ -180,7 +193,7 @@ def delta(
         on fewer than half of its checks has none; for whole attempts, one with gold on not all of
         them (a part settles an attempt only where it fails). Of several labellers the adjudicated
         label is taken, without one the label on which they agree, or that of the only one who
-        gave one; ``reason`` then counts them for the arms of its row, and how many match no
+        gave one; ``reason`` then counts them for the conditions of its row, and how many match no
         attempt where gold does not suffice.
     by : sequence of str
         Columns of the verdicts that keep rows apart, such as ``["grader", "skill"]``.
@@ -194,7 +207,7 @@ def delta(
     gold_drawn : {"random", "chosen"}, default "random"
         ``"random"``: chance alone decided which cases, or which repeats, carry gold.
         ``"chosen"``: not so (doubtful ones first, for instance); the prediction-powered and the
-        gold-only estimate are then wrong and Rogan-Gladen by arm is recommended.
+        gold-only estimate are then wrong and ``rogan_gladen_by_arm`` is recommended.
     cases : pandas.DataFrame, optional
         Makes the two members of a contrast pair one cluster.
     ci_level : float, default 0.95
@@ -206,13 +219,15 @@ def delta(
         One row per ``by``, condition other than the reference, and estimator: estimates columns
         (measure ``delta_share_passed`` or ``delta_passed``, estimate from -1 to 1) and
 
-        - estimator: ``naive`` (the grader as it is), ``gold_only`` (cases with gold in both
-          arms), ``rogan_gladen_pooled`` (one sensitivity and specificity for all conditions),
-          ``rogan_gladen_by_arm`` (those of each arm), ``ppi`` (PPI++ on paired differences);
+        - estimator: ``naive`` (the grader as it is), ``gold_only`` (cases with gold under both
+          conditions), ``rogan_gladen_pooled`` (one sensitivity and specificity for all
+          conditions), ``rogan_gladen_by_arm`` (those of each condition), ``ppi`` (PPI++ on paired
+          differences);
         - recommended: True in at most one row of a group; reason says why, or why none is;
-        - n_gold: cases with gold in both arms (in the smaller arm where none has both);
+        - n_gold: cases with gold under both conditions (under the one with fewer where none has
+          both);
         - sensitivity, specificity, reference_sensitivity, reference_specificity, delta_youden
-          (of the condition minus the reference), p_differential (equal error rates in both arms;
+          (of the condition minus the reference), p_differential (equal error rates under both;
           smaller of two p-values after Holm, clustered by case). All of them are crude over what
           the rows hold: see the notes of :func:`differential`.
 
@@ -231,18 +246,17 @@ def delta(
     Notes
     -----
     The recommendation: gold on every check of every attempt, ``gold_only``; gold on at least 10
-    cases drawn at random, ``ppi``, or ``gold_only`` where its interval is narrower by a tenth
-    and all cases had the same chance (that choice looks at the data, and the coverage below
-    includes it; neither assumes anything about the grader's errors, but where gold shows few of
-    them ``ppi`` adds imagined ones to its interval, and ``note`` and ``reason`` say so); gold
-    that was chosen, ``rogan_gladen_by_arm``, which assumes that the error rates of an arm carry
-    over from its labels to its other attempts; otherwise none. It never pools error rates over
+    cases drawn at random, ``ppi`` (it assumes nothing about the grader's errors, but where gold
+    shows few of them it adds imagined ones to its interval, and ``note`` and ``reason`` say so;
+    that gold alone is narrower is no reason to prefer it, near 0 and 1 it then covered 86 %);
+    gold that was chosen, ``rogan_gladen_by_arm``, which assumes that the error rates of a condition
+    carry over from its labels to its other attempts; otherwise none. It never pools error rates of
     conditions (a pooled correction can be worse than none) and does not depend on
     p_differential, which has little power. Whether gold was drawn at random is yours to say;
     ``reason`` warns where the grader passes clearly more or less in cases with gold than in the
     others (or on the repeats with gold), which a random draw does once in a thousand times.
 
-    With no true effect and a grader more lenient to the skill arm (sensitivity .90 against .96,
+    With no true effect and a grader more lenient with the skill (sensitivity .90 against .96,
     specificity .85 against .70; six designs of 14 to 60 cases, gold on 14 to 40 of them) the
     recommended interval covered 94 to 97 % of 1500 simulated studies, the naive one 27 to 64 %.
 
@@ -268,52 +282,220 @@ def delta(
     wanted = checked(method, gold_drawn)
     made = tables(verdicts, gold, by=names, unit=unit, cases=cases, what="correction.delta")
     require_reference(made, reference)
-    plain = looked_up(made, deltas.paired, "grader", ci_level, reference=reference)
-    true = looked_up(made, deltas.paired, "gold", ci_level, reference=reference)
+    asked = [
+        (values, group, condition)
+        for values, group in _groups(made, ci_level)
+        for condition in group.sides
+        if condition != reference and reference in group.sides
+    ]
+    compared = [(group.sides[condition], group.sides[reference]) for _, group, condition in asked]
     rows = []
-    for values, group in _groups(made, ci_level):
-        arms, own = group.arms, group.errors
-        for condition in [c for c in arms if c != reference and reference in arms]:
-            key = {**values, "condition": condition}
-            two = {c: arms[c] for c in (condition, reference)}
-            found, n_gold = _estimated(plain(key), true(key), two, group, ci_level)
-            settled = made.settled(values, list(two))
-            choice = choose(two, found, n_gold, gold_drawn, strays=made.strays, settled=settled)
-            tests = compare(group.units[condition], group.units[reference])
-            about = {
-                **error_columns(own[condition]),
-                **error_columns(own[reference], "reference_"),
-                "delta_youden": own[condition].youden.estimate - own[reference].youden.estimate,
-                "p_differential": tests.either.p_value,
-                "reference": reference,
-                "n_gold": n_gold,
-            }
-            rows += rows_of(f"delta_{VALUES[unit]}", found, wanted, choice, key | about)
+    for (values, group, condition), plain in zip(
+        asked, plain_deltas(compared, ci_level), strict=True
+    ):
+        sides, own = group.sides, group.errors
+        key = {**values, "condition": condition}
+        two = {c: sides[c] for c in (condition, reference)}
+        found, n_gold = _estimated(plain, two, group, ci_level)
+        settled = made.settled(values, list(two))
+        choice = choose(two, found, n_gold, gold_drawn, strays=made.strays, settled=settled)
+        tests = compare(group.units[condition], group.units[reference])
+        about = {
+            **error_columns(own[condition]),
+            **error_columns(own[reference], "reference_"),
+            "delta_youden": own[condition].youden.estimate - own[reference].youden.estimate,
+            "p_differential": tests.either.p_value,
+            "reference": reference,
+            "n_gold": n_gold,
+        }
+        rows += rows_of(f"delta_{VALUES[unit]}", found, wanted, choice, key | about)
     shown = ["sensitivity", "specificity", "reference_sensitivity", "reference_specificity"]
     extra = [*LEADING, "reference", *shown, "delta_youden", "p_differential"]
     return estimates(rows, by=[*names, "condition"], extra=extra)
 
 
 def _estimated(
-    naive: Interval,
-    gold_only: Interval,
-    two: dict[str, Arm],
+    plain: dict[str, Interval],
+    two: dict[str, Condition],
     group: _Group,
     ci_level: float,
 ) -> tuple[dict[str, Interval], int]:
     """Return every estimate of one delta, and how many cases with gold it rests on."""
-    arm, base = two.values()
-    pairs = paired_cases(arm, base)
-    n_gold = int(pairs["gold"].notna().sum()) or min(arm.n_gold, base.n_gold)
+    side, base = two.values()
+    pairs = paired_cases(side, base)
+    n_gold = int(pairs["gold"].notna().sum()) or min(side.n_gold, base.n_gold)
+    rates = plain_rates(list(two.values()), ci_level)
     sides = (
-        corrected_rate(float(one.cases["verdict"].mean()), one, group.errors[name], ci_level)
-        for name, one in two.items()
+        corrected_rate(own["verdict"], one, group.errors[name], ci_level)
+        for own, (name, one) in zip(rates, two.items(), strict=True)
     )
     found = {
-        "naive": naive,
-        "gold_only": gold_only,
-        "rogan_gladen_pooled": pooled_delta(naive, group.pooled, n_gold, ci_level),
+        "naive": plain["verdict"],
+        "gold_only": plain["gold"],
+        "rogan_gladen_pooled": pooled_delta(plain["verdict"], group.pooled, n_gold, ci_level),
         "rogan_gladen_by_arm": by_arm_delta(*sides),
-        "ppi": ppi_delta(arm, base, pairs, ci_level),
+        "ppi": ppi_delta(side, base, pairs, ci_level),
     }
     return found, n_gold
+
+
+def checked(method: str, gold_drawn: str) -> tuple[str, ...]:
+    """Return the estimators to give, or raise FrameError for an unknown word."""
+    allowed = ("auto", *ESTIMATORS)
+    drawn = ("random", "chosen")
+    for name, found, words in (("method", method, allowed), ("gold_drawn", gold_drawn, drawn)):
+        if found not in words:
+            raise FrameError(
+                f"{name}: found {found!r}; allowed: {', '.join(words)}."
+                + suggest(str(found), words)
+            )
+    return ESTIMATORS if method == "auto" else (method,)
+
+
+def complete(sides: list[Condition]) -> bool:
+    """Whether gold is on every check of every attempt, so that nothing is left to estimate."""
+    return all(
+        len(side.cases) and bool((side.cases["n_whole"] >= side.cases["size"]).all())
+        for side in sides
+    )
+
+
+def choose(
+    sides: Mapping[str, Condition],
+    found: Mapping[str, Interval],
+    n_gold: int,
+    gold_drawn: Drawn,
+    *,
+    strays: str = "",
+    settled: str = "",
+) -> tuple[str, str]:
+    """Return the recommended estimator, or an empty name, and the reason.
+
+    Widths decide nothing: taking the narrower of two intervals is a choice by chance, and where
+    gold alone was taken for its width it covered 86 to 89 % near 0 and 1. ``strays`` says how many
+    gold labels match no attempt, ``settled`` how the labels of several labellers were settled.
+    """
+    name, why = _without_a_draw(sides, found, n_gold, gold_drawn) or _by_a_draw(
+        sides, found, n_gold
+    )
+    parts = (why, _partly(sides), settled, "" if name else strays)
+    return name, "; ".join(filter(None, parts))
+
+
+def _without_a_draw(
+    sides: Mapping[str, Condition],
+    found: Mapping[str, Interval],
+    n_gold: int,
+    gold_drawn: Drawn,
+) -> tuple[str, str] | None:
+    """Choose where it does not matter how gold was drawn, or where there is too little of it."""
+    without = [name for name, side in sides.items() if side.n_gold == 0]
+    if without:
+        return "", f"no gold in condition '{without[0]}': the grader's errors there are unknown"
+    if complete(list(sides.values())) and not math.isnan(found["gold_only"].low):
+        return "gold_only", "every attempt carries gold: the grader is not needed"
+    if gold_drawn == "chosen":
+        if math.isnan(found["rogan_gladen_by_arm"].low):
+            return "", "gold was chosen, and an arm lacks gold passes or gold fails"
+        return "rogan_gladen_by_arm", (
+            "gold was chosen, not drawn: right if the error rates of each arm carry over to its "
+            "other attempts"
+        )
+    if n_gold < FEWEST_GOLD:
+        return "", f"{n_gold} cases with gold, fewer than {FEWEST_GOLD}: label more"
+    unknown = unrecorded(sides.values())
+    return ("", unknown) if unknown else None
+
+
+def _by_a_draw(
+    sides: Mapping[str, Condition], found: Mapping[str, Interval], n_gold: int
+) -> tuple[str, str]:
+    """Choose between the two estimators that take gold as drawn at random."""
+    lacking = {name: math.isnan(found[name].low) for name in ("ppi", "gold_only")}
+    equal = all(side.equal_chances for side in sides.values())
+    if lacking["ppi"] and (lacking["gold_only"] or not equal):
+        return "", found["ppi"].note
+    given = f"gold on {n_gold} cases, taken as drawn at random (gold_drawn='random')"
+    name, why = "ppi", ""
+    if not equal:
+        why = "cases drawn with unequal chances, which gold alone does not weigh"
+    elif lacking["ppi"]:
+        name, why = "gold_only", "no prediction-powered interval"
+    imagined = name == "ppi" and SAFEGUARD in found["ppi"].note
+    rests = FEW_ERRORS if imagined else "nothing assumed of the grader's errors"
+    return name, "; ".join(filter(None, (given, rests, why, doubts(sides))))
+
+
+def _partly(sides: Mapping[str, Condition]) -> str:
+    """Say how many attempts carry gold on a part of their checks only, "" where none does."""
+    tables = [side.cases for side in sides.values()]
+    sparse = int(sum(table["n_sparse"].sum() for table in tables))
+    part = int(sum((table["n_gold"] - table["n_whole"]).sum() for table in tables))
+    said = []
+    if sparse:
+        said.append(f"gold on too few checks of {sparse} attempts, left out")
+    if part:
+        said.append(f"gold on a part of the checks of {part} attempts")
+    return "; ".join(said)
+
+
+def rows_of(
+    measure: str,
+    found: Mapping[str, Interval],
+    wanted: tuple[str, ...],
+    choice: tuple[str, str],
+    columns: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """Return one row per wanted estimator with the recommendation."""
+    name, reason = choice
+    return [
+        row(measure, found[one], **columns)
+        | {"estimator": one, "recommended": one == name, "reason": reason}
+        for one in wanted
+    ]
+
+
+def error_columns(own: Errors, prefix: str = "") -> dict[str, float]:
+    """Return sensitivity and specificity as columns."""
+    return {
+        f"{prefix}sensitivity": own.sensitivity.estimate,
+        f"{prefix}specificity": own.specificity.estimate,
+    }
+
+
+def doubts(sides: Mapping[str, Condition]) -> str:
+    """Say where the grader passes clearly more or less where gold is, "" where it does not.
+
+    Cases with gold are held against the others by the spread that a draw of cases has; where every
+    case has gold on a part of its repeats, these repeats against all of the case. One draw in a
+    thousand is doubted, the conditions together. Gold that is chosen by what the grader cannot see
+    passes unnoticed, and so do cases drawn with unequal chances, which may differ.
+    """
+    reach = float(norm.isf(0.5 * DOUBTED / max(len(sides), 1)))
+    told = (_doubt(name, side, reach) for name, side in sides.items() if side.equal_chances)
+    return "; ".join(filter(None, told))
+
+
+def _doubt(name: str, side: Condition, reach: float) -> str:
+    table = side.cases[side.cases["verdict"].notna()]
+    has = table["gold"].notna()
+    if not has.any():
+        return ""
+    if not has.all():
+        inside, outside = table.loc[has, "verdict"], table.loc[~has, "verdict"]
+        spread = float(table["verdict"].std()) * math.sqrt(1 / len(inside) + 1 / len(outside))
+        there, where = (float(inside.mean()), float(outside.mean())), "of the other cases"
+    else:
+        part = table[table["n_gold"].eq(table["n_whole"]) & table["n_gold"].lt(table["size"])]
+        part = part[part["seen"].notna()]
+        if part.empty:
+            return ""
+        seen, every = part["seen"], part["verdict"]
+        spread = float(np.sqrt(((seen - every) ** 2).sum())) / len(part)
+        there, where = (float(seen.mean()), float(every.mean())), "of all answers of these cases"
+    if abs(there[0] - there[1]) <= reach * spread + 1e-9:
+        return ""
+    return (
+        f"check that chance drew the gold: the grader passes {there[0]:.0%} with gold and "
+        f"{there[1]:.0%} {where} ('{name}')"
+    )

@@ -1,22 +1,25 @@
-"""The estimators of one rate and of one delta, from the cases of one group."""
+"""The estimators of one rate and of one delta, and the error rates of the grader behind them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import norm
 
-from skillcomp.correction.errors import Errors
-from skillcomp.stats.clusters import cr2_mean
-from skillcomp.stats.intervals import mover_difference
-from skillcomp.stats.misclassification import rogan_gladen
+from skillcomp.stats.bounded import DELTAS, RATES, Quantity, bounded_means
+from skillcomp.stats.grader_errors import (
+    DifferentialTests,
+    differential_misclassification,
+    rogan_gladen,
+    youden,
+)
 from skillcomp.stats.ppi import ppi_mean, ppi_paired, within_range
 from skillcomp.stats.results import Interval, undefined
-from skillcomp.stats.score import quantile
 
 Floats = NDArray[np.float64]
 
@@ -25,8 +28,8 @@ POOLED_NOTE = "one sensitivity and specificity for all conditions; wrong where t
 
 
 @dataclass(frozen=True)
-class Arm:
-    """Cases of one condition: verdict, gold and seen (grader where gold is), and who relates."""
+class Condition:
+    """Cases of one condition: rows of :class:`skillcomp.correction.tables.Tables` (``cases``)."""
 
     cases: pd.DataFrame
 
@@ -53,9 +56,9 @@ def cluster_codes(labels: pd.Series) -> NDArray[np.intp] | None:
     return codes if len(found) < len(codes) else None
 
 
-def unrecorded(arms: Iterable[Arm]) -> str:
+def unrecorded(conditions: Iterable[Condition]) -> str:
     """Say how many chances are missing where others are known, "" where all or none are."""
-    tables = pd.concat([arm.cases[["n_gold", "n_unknown"]] for arm in arms])
+    tables = pd.concat([one.cases[["n_gold", "n_unknown"]] for one in conditions])
     n_gold, unknown = (int(tables[name].sum()) for name in ("n_gold", "n_unknown"))
     if unknown in (0, n_gold):
         return ""
@@ -70,39 +73,155 @@ def _chance(values: pd.Series, gold: pd.Series) -> Floats | None:
     return values.to_numpy() if len(known) and known.notna().all() else None
 
 
-def ppi_rate(arm: Arm, ci_level: float) -> Interval:
+@dataclass(frozen=True)
+class Errors:
+    """Sensitivity and specificity under one condition or over several."""
+
+    sensitivity: Interval
+    specificity: Interval
+
+    @property
+    def youden(self) -> Interval:
+        """How much better than chance the grader is."""
+        return youden(self.sensitivity, self.specificity)
+
+    @property
+    def known(self) -> bool:
+        """Whether both rates are defined."""
+        return not math.isnan(self.sensitivity.estimate + self.specificity.estimate)
+
+
+def errors_of(groups: Sequence[pd.DataFrame], ci_level: float) -> list[Errors]:
+    """Return sensitivity and specificity of each group of units with gold, intervals by case.
+
+    Units are rows with verdict, gold and cluster. NaN with a note without a unit of a class.
+    """
+    samples, notes = [], []
+    for units in groups:
+        for truth, word in ((1.0, "passes"), (0.0, "fails")):
+            wanted = units["gold"].eq(truth)
+            used = units[wanted & units["verdict"].notna()]
+            lost = int(wanted.sum()) - len(used)
+            samples.append((used["verdict"].eq(truth).astype("float64"), used["cluster"], None))
+            notes.append(f"{lost} labels without a verdict left out" if lost else "")
+            if used.empty:
+                notes[-1] = f"no gold label {word} with a verdict"
+    found = []
+    for number, one in enumerate(bounded_means(samples, quantity=RATES, ci_level=ci_level)):
+        label, note = ("specificity" if number % 2 else "sensitivity"), notes[number]
+        if not one.n:
+            found.append(undefined(label, note, ci_level=ci_level, n=0.0))
+        else:
+            said = "; ".join(filter(None, (one.note, note)))
+            found.append(replace(one, method=f"{label}, {one.method}", note=said))
+    return [Errors(*found[i : i + 2]) for i in range(0, len(found), 2)]
+
+
+def by_condition(units: pd.DataFrame, conditions: Iterable[str]) -> dict[str, pd.DataFrame]:
+    """Return the units of each condition, an empty frame where it has none."""
+    return {name: units[units["condition"].eq(name)] for name in conditions}
+
+
+def no_units() -> pd.DataFrame:
+    """Return units of a group without gold."""
+    columns = {"verdict": "float64", "gold": "float64", "cluster": "int64", "condition": "str"}
+    return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in columns.items()})
+
+
+def compare(units: pd.DataFrame, base: pd.DataFrame) -> DifferentialTests:
+    """Test whether the grader errs alike under two conditions, clustered by case."""
+    verdict, gold, cluster = (
+        np.concatenate([units[name].to_numpy(), base[name].to_numpy()])
+        for name in ("verdict", "gold", "cluster")
+    )
+    first = np.arange(len(verdict)) < len(units)
+    return differential_misclassification(verdict, gold, first, clusters=cluster)
+
+
+def ppi_rate(side: Condition, ci_level: float) -> Interval:
     """Prediction-powered pass rate of one condition."""
-    if why := unrecorded([arm]):
+    if why := unrecorded([side]):
         return undefined("PPI++ mean", why, ci_level=ci_level, n=0.0)
-    table = arm.cases
+    table = side.cases
     return ppi_mean(
         table["gold"].to_numpy(),
         table["verdict"].to_numpy(),
         predicted_on_gold=table["seen"].to_numpy(),
-        clusters=arm.clusters,
+        clusters=side.clusters,
         inclusion_probability=_chance(table["chance"], table["gold"]),
         ci_level=ci_level,
     )
 
 
-def paired_cases(arm: Arm, base: Arm) -> pd.DataFrame:
-    """Return the cases with a verdict in both arms: differences, gold where both arms carry it."""
-    _, at, other = np.intersect1d(arm.cases["case"], base.cases["case"], return_indices=True)
-    first, second = arm.cases.take(at), base.cases.take(other)
+LABELS = {"verdict": "the grader as it is", "gold": "gold alone"}
+
+
+def plain_rates(conditions: Sequence[Condition], ci_level: float) -> list[dict[str, Interval]]:
+    """Return the rate of each condition by the grader's verdicts and by gold alone."""
+    asked = [(one.cases, source) for one in conditions for source in LABELS]
+    return _bounded(asked, RATES, None, [""] * len(asked), ci_level)
+
+
+def plain_deltas(
+    compared: Sequence[tuple[Condition, Condition]], ci_level: float
+) -> list[dict[str, Interval]]:
+    """Return the paired delta of two conditions by the verdicts and by gold alone."""
+    asked, notes = [], []
+    for side, base in compared:
+        pairs = paired_cases(side, base)
+        for source in LABELS:
+            known = pairs[source].notna()
+            seen = [one.cases.loc[one.cases[source].notna(), "case"] for one in (side, base)]
+            dropped = pd.concat(seen).nunique() - int(known.sum())
+            skills = pairs.loc[known, "skill"].nunique()
+            said = [f"cases of these {skills} skills"] if skills > 1 else []
+            if dropped:
+                said += [f"{dropped} cases dropped: no outcome in one of the two conditions"]
+            notes.append("; ".join(said))
+            asked.append((pairs, source))
+    return _bounded(asked, DELTAS, 0.0, notes, ci_level)
+
+
+def _bounded(
+    asked: Sequence[tuple[pd.DataFrame, str]],
+    quantity: Quantity,
+    null: float | None,
+    notes: Sequence[str],
+    ci_level: float,
+) -> list[dict[str, Interval]]:
+    """Return the bounded means of both sources, all solved together; two asked make one answer."""
+    known = [(table[table[source].notna()], source) for table, source in asked]
+    samples = [(table[source], table["cluster"], None) for table, source in known]
+    found = bounded_means(samples, quantity=quantity, null=null, ci_level=ci_level)
+    named = []
+    for one, (_, source), note in zip(found, asked, notes, strict=True):
+        if not one.n:
+            said = "no outcome by gold" if source == "gold" else "no outcome by grader"
+            named.append(undefined(LABELS[source], said, ci_level=ci_level, n=0.0))
+        else:
+            note = "; ".join(filter(None, [one.note, note]))
+            named.append(replace(one, method=f"{LABELS[source]}, {one.method}", note=note))
+    return [dict(zip(LABELS, named[i : i + 2], strict=True)) for i in range(0, len(named), 2)]
+
+
+def paired_cases(side: Condition, base: Condition) -> pd.DataFrame:
+    """Return the cases of both conditions: differences, gold where both carry it."""
+    _, at, other = np.intersect1d(side.cases["case"], base.cases["case"], return_indices=True)
+    first, second = side.cases.take(at), base.cases.take(other)
     columns = {
         name: first[name].to_numpy() - second[name].to_numpy()
         for name in ("verdict", "gold", "seen")
     }
     columns["chance"] = np.minimum(first["chance"].to_numpy(), second["chance"].to_numpy())
-    columns["cluster"] = first["cluster"].to_numpy()
-    table = pd.DataFrame(columns)
-    return table[table["verdict"].notna()]
+    columns |= {name: first[name].to_numpy() for name in ("cluster", "skill")}
+    return pd.DataFrame(columns)
 
 
-def ppi_delta(arm: Arm, base: Arm, pairs: pd.DataFrame, ci_level: float) -> Interval:
-    """Prediction-powered delta: paired where cases carry gold in both arms, else arm by arm."""
-    if why := unrecorded([arm, base]):
+def ppi_delta(side: Condition, base: Condition, pairs: pd.DataFrame, ci_level: float) -> Interval:
+    """Prediction-powered delta: paired where cases carry gold in both, else each by itself."""
+    if why := unrecorded([side, base]):
         return undefined("PPI++ paired difference", why, ci_level=ci_level, n=0.0)
+    pairs = pairs[pairs["verdict"].notna()]
     if pairs["gold"].notna().any():
         return ppi_paired(
             pairs["gold"].to_numpy(),
@@ -112,22 +231,21 @@ def ppi_delta(arm: Arm, base: Arm, pairs: pd.DataFrame, ci_level: float) -> Inte
             inclusion_probability=_chance(pairs["chance"], pairs["gold"]),
             ci_level=ci_level,
         )
-    found = _minus(ppi_rate(arm, ci_level), ppi_rate(base, ci_level), "PPI++ by arm")
+    found = _minus(ppi_rate(side, ci_level), ppi_rate(base, ci_level), "PPI++ by arm")
     if math.isnan(found.estimate):
         return found
     note = "no case carries gold in both conditions: arms corrected apart, interval too wide"
     return replace(found, note="; ".join(filter(None, (note, found.note))))
 
 
-def corrected_rate(rate: float, arm: Arm, errors: Errors, ci_level: float) -> Interval:
+def corrected_rate(naive: Interval, side: Condition, errors: Errors, ci_level: float) -> Interval:
     """Rogan-Gladen pass rate, every count being an effective number."""
-    label = "Rogan-Gladen, Lang-Reiczigel"
+    label, rate = "Rogan-Gladen, Lang-Reiczigel", naive.estimate
     if math.isnan(rate) or not errors.known:
         reasons = (errors.sensitivity.note, errors.specificity.note, "no verdict")
         reason = next(filter(None, reasons))
         return undefined(label, reason, ci_level=ci_level, n=0.0)
-    given = arm.cases["verdict"].to_numpy()
-    units = _effective(rate, cr2_mean(given, arm.clusters).se, np.isfinite(given).sum())
+    units = _effective(rate, naive.se, naive.n)
     # Shrunk rates that sum to exactly 1 divide by zero; the answer then says so.
     with np.errstate(divide="ignore", invalid="ignore"):
         found = rogan_gladen(
@@ -139,12 +257,12 @@ def corrected_rate(rate: float, arm: Arm, errors: Errors, ci_level: float) -> In
             _labels(errors.specificity),
             ci_level=ci_level,
         )
-    return replace(found, method=f"{found.method} on effective n", n=float(arm.n_gold))
+    return replace(found, method=f"{found.method} on effective n", n=float(side.n_gold))
 
 
-def pooled_rate(rate: float, arm: Arm, pooled: Errors, ci_level: float) -> Interval:
+def pooled_rate(naive: Interval, side: Condition, pooled: Errors, ci_level: float) -> Interval:
     """Rogan-Gladen pass rate with the error rates of all conditions, for comparison only."""
-    found = corrected_rate(rate, arm, pooled, ci_level)
+    found = corrected_rate(naive, side, pooled, ci_level)
     if math.isnan(found.estimate):
         return found
     return replace(found, note="; ".join(filter(None, (POOLED_NOTE, found.note))))
@@ -164,17 +282,17 @@ def _labels(found: Interval) -> float:
 
 
 def by_arm_delta(first: Interval, second: Interval) -> Interval:
-    """Difference of two Rogan-Gladen rates, each with the error rates of its own arm."""
+    """Difference of two Rogan-Gladen rates, each with the error rates of its own condition."""
     return _minus(first, second, "Rogan-Gladen by arm")
 
 
 def _minus(first: Interval, second: Interval, label: str) -> Interval:
-    if math.isnan(first.low + second.low):
-        # an arm that has its limits has nothing to do with why there is no difference
+    found = first.minus(second)
+    if math.isnan(found.low):
+        # a condition that has its limits has nothing to do with why there is no difference
         whys = (one.note for one in (first, second) if math.isnan(one.low))
         reason = "; ".join(dict.fromkeys(filter(None, whys)))
         return undefined(label, reason, ci_level=first.ci_level, n=0.0)
-    found = mover_difference(first, second)
     return replace(
         found,
         low=max(found.low, -1.0),
@@ -186,24 +304,10 @@ def _minus(first: Interval, second: Interval, label: str) -> Interval:
 
 
 def pooled_delta(naive: Interval, errors: Errors, n_gold: int, ci_level: float) -> Interval:
-    """Naive delta over a pooled Youden's J, for comparison only.
+    """Return the naive delta over a pooled Youden's J, for comparison only.
 
-    Parameters
-    ----------
-    naive : Interval
-        The grader's delta.
-    errors : Errors
-        Error rates over all conditions together.
-    n_gold : int
-        Cases behind them.
-    ci_level : float
-        Level of the interval.
-
-    Returns
-    -------
-    Interval
-        ``delta / J``. Each limit adds the naive one over J and the uncertainty of J in squares;
-        the error rates are shrunk as Lang and Reiczigel do, so that neither counts as certain.
+    Each limit adds the naive one over J and the uncertainty of J in squares; the error rates are
+    shrunk as Lang and Reiczigel do, so that neither counts as certain.
     """
     label = "Rogan-Gladen pooled"
     if not errors.known or math.isnan(naive.low):
@@ -219,7 +323,7 @@ def pooled_delta(naive: Interval, errors: Errors, n_gold: int, ci_level: float) 
         rate = (n * one.estimate + 1.0) / (n + 2.0)
         variance += rate * (1.0 - rate) / (n + 2.0)
     estimate = naive.estimate / j
-    reach = quantile(ci_level) * abs(estimate) * math.sqrt(variance) / j
+    reach = float(norm.isf((1.0 - ci_level) / 2.0)) * abs(estimate) * math.sqrt(variance) / j
     low = estimate - math.hypot((naive.estimate - naive.low) / j, reach)
     high = estimate + math.hypot((naive.high - naive.estimate) / j, reach)
     inside, low, high, cut = within_range(estimate, low, high, (-1.0, 1.0))

@@ -11,46 +11,43 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.contracts import check
 from skillcomp.errors import FrameError, suggest
-from skillcomp.estimates import groups, require_columns, require_one_agent, require_one_grader
-from skillcomp.labels import one_label, told
-from skillcomp.twins import twin_clusters
+from skillcomp.frames.casetable import clusters_of
+from skillcomp.frames.contract import CASE, check
+from skillcomp.frames.estimates import (
+    groups,
+    ordered,
+    refuse_pooling,
+    require_columns,
+)
+from skillcomp.frames.labels import join_gold, known_verdict, reference_labels, strays_of, told
 
 Unit = Literal["behaviour", "attempt"]
 Floats = NDArray[np.float64]
 
 # name of the column of an outcomes frame that holds the unit
 VALUES = {"behaviour": "share_passed", "attempt": "passed"}
-_PLACE = ["skill", "case_id", "condition", "attempt_id"]
+_PLACE = [*CASE, "condition", "attempt_id"]
 
 
 @dataclass(frozen=True)
 class Tables:
     """Verdicts joined with gold, and what follows from them for attempts and cases.
 
-    Attributes
-    ----------
-    items : pandas.DataFrame
-        One row per verdict: ``by``, skill, case_id, cluster, contrast_of, condition, attempt_id,
-        check_id, verdict and gold as 0, 1 or NaN, chance, settled_by (NA without a gold row).
-    attempts : pandas.DataFrame
-        One row per attempt: ``by``, the keys, cluster, passed and share_passed by the grader;
-        gold_passed and gold_share; verdict and gold in the asked unit; seen, the grader's value
-        on just what carries gold.
-    cases : pandas.DataFrame
-        One row per ``by``, case and condition: means over the attempts of the case in the asked
-        unit (verdict, gold, seen), size and n (attempts, those with a verdict), n_gold, n_whole
-        and n_sparse (attempts with gold; on all their checks; on fewer than half of them, or for
-        whole attempts on not all, which counts as none), chance (with which the case was drawn
-        for gold; NaN where not recorded), n_unknown (attempts with gold without it), case and
-        cluster as numbers.
-    by : list of str
-        Columns that keep rows apart.
-    unit : str
-        What is counted.
-    strays : str
-        How many gold labels match no verdict; empty where none is lost.
+    ``items``, one row per verdict: ``by``, skill, case_id, cluster, condition, attempt_id,
+    check_id, verdict and gold as 0, 1 or NaN, chance, settled_by (NA without a row).
+
+    ``attempts``, one row per attempt: ``by``, the keys, cluster, passed and share_passed by the
+    grader; gold_passed and gold_share; verdict and gold in the asked unit; seen, the grader's value
+    on just what carries gold.
+
+    ``cases``, one row per ``by``, case and condition: means over the attempts of the case in the
+    asked unit (verdict, gold, seen), size and n (attempts, those with a verdict), n_gold, n_whole
+    and n_sparse (attempts with gold; on all their checks; on fewer than half of them, or for whole
+    attempts on not all, which counts as none), chance (with which the case was drawn for gold; NaN
+    where not recorded), n_unknown (attempts with gold without it), case and cluster as numbers.
+
+    ``strays`` says how many gold labels match no verdict; empty where none is lost.
     """
 
     items: pd.DataFrame
@@ -81,16 +78,6 @@ class Tables:
         small = kept[columns].assign(cluster=pd.factorize(kept["cluster"])[0])
         return {key_of(values, self.by): part for values, part in groups(small, self.by)}
 
-    def outcomes(self, source: Literal["grader", "gold"]) -> pd.DataFrame:
-        """Return the attempts as an outcomes frame, by the grader's verdicts or by gold."""
-        names = ("passed", "share_passed") if source == "grader" else ("gold_passed", "gold_share")
-        frame = self.attempts
-        kept = frame[frame[names[1]].notna() | frame[names[0]].notna()]
-        columns = [*self.by, "skill", "case_id", "condition", "contrast_of"]
-        return kept[list(dict.fromkeys(columns))].assign(
-            passed=kept[names[0]].astype("boolean"), share_passed=kept[names[1]]
-        )
-
 
 def key_of(values: Mapping[str, Any], names: Sequence[str]) -> tuple[Any, ...]:
     """Return the values that name a group, None where one is missing."""
@@ -108,29 +95,10 @@ def tables(
 ) -> Tables:
     """Join verdicts with gold and sum up attempts and cases.
 
-    Parameters
-    ----------
-    verdicts, gold : pandas.DataFrame
-        Frames under their contracts or a researcher's own.
-    by : sequence of str
-        Columns of the verdicts that keep rows apart.
-    unit : {"behaviour", "attempt"}
-        What is counted.
-    cases : pandas.DataFrame, optional
-        Tells which cases are contrast pairs.
-    what : str
-        The analysis, for messages.
-
-    Returns
-    -------
-    Tables
-        As described there.
-
-    Raises
-    ------
-    FrameError
-        If a frame breaks its contract, graders, agents or labellers would be pooled, or the unit
-        is unknown.
+    The frames are under their contracts or a researcher's own; ``by`` keeps rows apart, ``cases``
+    tells which cases are contrast pairs, ``what`` names the analysis in messages. Raises FrameError
+    where a frame breaks its contract, graders, agents or labellers would be pooled, or the unit is
+    unknown.
     """
     if unit not in VALUES:
         raise FrameError(
@@ -138,12 +106,12 @@ def tables(
         )
     given = check(verdicts, "verdicts")
     require_columns(given, by, what)
-    require_one_grader(given, by, what)
-    require_one_agent(given, by, what)
-    labels = one_label(check(gold, "gold"), what)
-    joined = join_gold(given, labels, what)
-    joined["cluster"], joined["contrast_of"] = clusters_of(joined, cases)
-    keys = [*by, *_PLACE, "cluster", "contrast_of", "check_id", "verdict", "gold", "chance"]
+    refuse_pooling(given, by, what, agents=True)
+    labels = reference_labels(gold, what)
+    joined = join_gold(given.assign(verdict=known_verdict(given)), labels)
+    joined = joined.rename(columns={"inclusion_probability": "chance"})
+    joined["cluster"] = clusters_of(joined, cases)
+    keys = [*by, *_PLACE, "cluster", "check_id", "verdict", "gold", "chance"]
     keys.append("settled_by")
     items = joined[list(dict.fromkeys(keys))]
     attempts = _attempts(items, list(by), unit)
@@ -151,87 +119,14 @@ def tables(
     return Tables(items, attempts, _cases(attempts, list(by)), list(by), unit, strays)
 
 
-def join_gold(verdicts: pd.DataFrame, gold: pd.DataFrame, what: str) -> pd.DataFrame:
-    """Return the verdicts with their gold label.
-
-    Parameters
-    ----------
-    verdicts : pandas.DataFrame
-        A checked verdicts frame.
-    gold : pandas.DataFrame
-        A gold frame whose labellers differ on nothing, or whose disputes were adjudicated.
-    what : str
-        The analysis, for messages.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The verdicts and ``verdict``, ``gold`` (0, 1 or NaN), ``chance`` (inclusion probability),
-        ``settled_by`` (labeller as of :func:`skillcomp.labels.one_label`, NA without a gold row).
-
-    Raises
-    ------
-    FrameError
-        If labellers who differ would be pooled.
-    """
-    labels = one_label(check(gold, "gold"), what)
-    passed = verdicts["passed"].where(verdicts["status"].isna() | verdicts["status"].eq("ok"))
-    known = pd.DataFrame(
-        {
-            "attempt_id": labels["attempt_id"],
-            "check_id": labels["check_id"],
-            "gold": labels["passed"].astype("float64"),
-            "chance": labels["inclusion_probability"],
-            "settled_by": labels["labeller"].astype("str").fillna("no name"),
-        }
-    )
-    left = verdicts.assign(verdict=passed.astype("float64"))
-    return left.merge(known, on=["attempt_id", "check_id"], how="left", validate="many_to_one")
-
-
-def strays_of(verdicts: pd.DataFrame, gold: pd.DataFrame) -> str:
-    """Say how many gold labels belong to attempts without a verdict, "" where none does.
-
-    Parameters
-    ----------
-    verdicts : pandas.DataFrame
-        A checked verdicts frame.
-    gold : pandas.DataFrame
-        A gold frame with one label per item.
-
-    Returns
-    -------
-    str
-        Such as ``5 of 20 gold labels match no attempt of the verdicts``.
-    """
-    known = gold["attempt_id"].isin(verdicts["attempt_id"])
-    if known.all():
-        return ""
-    return f"{int((~known).sum())} of {len(gold)} gold labels match no attempt of the verdicts"
-
-
-def clusters_of(frame: pd.DataFrame, cases: pd.DataFrame | None) -> tuple[pd.Series, pd.Series]:
-    """Return the cluster of each row, and the twin of its case where the case has one.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Rows with skill and case_id. Two skills may use the same case ids.
-    cases : pandas.DataFrame, optional
-        A cases frame; without it every case is its own cluster.
-
-    Returns
-    -------
-    tuple of pandas.Series
-        Numbers that twins share, whichever of them names the other; and ``contrast_of``.
-    """
-    keys = ["skill", "case_id"]
-    named = frame[keys].assign(contrast_of=pd.Series(pd.NA, index=frame.index, dtype="str"))
-    if cases is not None:
-        twins = check(cases, "cases")[[*keys, "contrast_of"]].drop_duplicates(keys)
-        found = frame[keys].merge(twins, on=keys, how="left", validate="many_to_one")
-        named["contrast_of"] = found["contrast_of"].astype("str").to_numpy()
-    return twin_clusters(named), named["contrast_of"]
+def require_reference(made: Tables, reference: str) -> None:
+    """Raise FrameError when the frame is not empty and has no such condition."""
+    found = ordered(made.cases["condition"])
+    if found and reference not in found:
+        raise FrameError(
+            f"reference: there is no condition '{reference}'; there: {', '.join(found)}."
+            + suggest(reference, found)
+        )
 
 
 def _attempts(items: pd.DataFrame, by: list[str], unit: Unit) -> pd.DataFrame:
@@ -247,9 +142,9 @@ def _attempts(items: pd.DataFrame, by: list[str], unit: Unit) -> pd.DataFrame:
     keys = list(dict.fromkeys([*by, *_PLACE]))
     sums = ["_seen", "_met", "_gold", "_gold_met", "_both", "_both_met"]
     grouped = counted.groupby(keys, sort=False, dropna=False, observed=True)
-    frame = grouped[sums].sum().join(grouped[["cluster", "contrast_of", "chance"]].first())
+    frame = grouped[sums].sum().join(grouped[["cluster", "chance"]].first())
     frame = frame.reset_index()
-    of_case = list(dict.fromkeys([*by, "skill", "case_id"]))
+    of_case = list(dict.fromkeys([*by, *CASE]))
     size = items.groupby(of_case, sort=False, dropna=False, observed=True)["check_id"].nunique()
     frame = frame.merge(size.rename("n_checks").reset_index(), on=of_case, how="left")
     frame["share_passed"] = _share(frame["_met"], frame["_seen"]).where(
@@ -284,7 +179,7 @@ def _whole(met: pd.Series, seen: pd.Series, n_checks: pd.Series) -> pd.Series:
 
 
 def _cases(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    keys = list(dict.fromkeys([*by, "skill", "case_id", "cluster", "condition"]))
+    keys = list(dict.fromkeys([*by, *CASE, "cluster", "condition"]))
     labelled = attempts["gold"].notna()
     frame = attempts.assign(
         _n=attempts["verdict"].notna(),
@@ -307,7 +202,7 @@ def _cases(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     ).reset_index()
     # One of several repeats is drawn: the case itself had as many chances as it has attempts.
     drawn = table["chance"] * table["size"] / table["n_gold"].where(table["n_gold"].gt(0))
-    case = table.groupby(["skill", "case_id"], sort=False, dropna=False, observed=True).ngroup()
+    case = table.groupby(CASE, sort=False, dropna=False, observed=True).ngroup()
     return table.assign(
         chance=drawn.clip(upper=1.0),
         case=case.to_numpy(),

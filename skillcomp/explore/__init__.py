@@ -7,3 +7,7 @@ from skillcomp.explore.browsing import verdicts
 from skillcomp.explore.labelling import label, labels
 
 __all__ = ["label", "labels", "verdicts"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.contracts import check
-from skillcomp.explore._show import pieces, render, text
+from skillcomp.explore._texts import pieces, render, text
+from skillcomp.frames.contract import CASE, check
 
 _FILTERS = {
     "skill": "Skill",
@@ -86,12 +86,14 @@ def verdicts(
     )
 
 
-def _prompts(cases: pd.DataFrame) -> dict[str, Any]:
-    return dict(zip(cases["case_id"], cases["prompt"], strict=True))
+def _prompts(cases: pd.DataFrame) -> dict[tuple[str, str], Any]:
+    return dict(
+        zip(zip(*(cases[name] for name in CASE), strict=True), cases["prompt"], strict=True)
+    )
 
 
-def _descriptions(checks: pd.DataFrame) -> dict[tuple[str, str], Any]:
-    keys = zip(checks["case_id"], checks["check_id"], strict=True)
+def _descriptions(checks: pd.DataFrame) -> dict[tuple[str, str, str], Any]:
+    keys = zip(*(checks[name] for name in (*CASE, "check_id")), strict=True)
     return dict(zip(keys, checks["description"], strict=True))
 
 
@@ -116,8 +118,8 @@ class VerdictBrowser(widgets.VBox):  # type: ignore[misc]
         attempts: pd.DataFrame,
         gold: pd.DataFrame | None,
         *,
-        prompts: dict[str, Any],
-        descriptions: dict[tuple[str, str], Any],
+        prompts: dict[tuple[str, str], Any],
+        descriptions: dict[tuple[str, str, str], Any],
     ) -> None:
         self._table, self._gold = table, gold
         self._attempts, self._prompts, self._descriptions = attempts, prompts, descriptions
@@ -208,10 +210,12 @@ class VerdictBrowser(widgets.VBox):  # type: ignore[misc]
             condition=row["condition"],
             repeat=text(row["repeat"]),
             loaded=None if attempt is None else text(attempt["loaded_skill"]),
-            prompt=text(self._prompts.get(row["case_id"])),
+            prompt=text(self._prompts.get((row["skill"], row["case_id"]))),
             check=row["check_id"],
             kind=text(row["check_kind"]),
-            description=text(self._descriptions.get((row["case_id"], row["check_id"]))),
+            description=text(
+                self._descriptions.get((row["skill"], row["case_id"], row["check_id"]))
+            ),
             grader=self._levels["grader"][at],
             verdict=_word(row["passed"]) or f"none (status {text(row['status']) or 'unknown'})",
             borderline=_yes(row["borderline"]),

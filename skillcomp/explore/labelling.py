@@ -1,23 +1,33 @@
-"""Giving gold labels in a notebook, blind to condition and grader."""
+"""Giving gold labels in a notebook, blind to condition and grader, each on disk at once."""
 
 from __future__ import annotations
 
+import csv
 import html
-from collections.abc import Sequence
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import ipywidgets as widgets
+import orjson
 import pandas as pd
+from filelock import FileLock, Timeout
 
-from skillcomp.contracts import CONTRACTS, check
-from skillcomp.errors import FrameError, SkillcompError, StoreError, StudyError
-from skillcomp.explore._labelfile import LabelFile, Row, truth
-from skillcomp.explore._show import render, text
+from skillcomp.errors import FrameError, SkillcompError, StoreError, StudyError, suggest
+from skillcomp.explore._texts import render, text
+from skillcomp.frames.contract import CASE, CONTRACTS, check
+from skillcomp.io.journal import append, keep_torn, replace, shorten
 
-SHEET = ("row", "behaviour", "answer")
+_Row = dict[str, Any]
+_ENDINGS = (".csv", ".jsonl")
+_PATIENCE = 5.0  # seconds; another editor holds the lock for moments
+_WRITTEN = {"true": True, "false": False, "": None}
+_SHEET = ("row", "behaviour", "answer")
 _SHEET_FILE = ("row", "labeller", "label", "borderline", "note")
 _KINDS = {"positive": "must be there", "negative": "must be absent"}
 # descriptions of negative behaviours say "does not": what passes is said without a second negation
@@ -98,13 +108,13 @@ def label(
         )
     is_sheet = "row" in sheet_or_attempts.columns and "attempt_id" not in sheet_or_attempts.columns
     if is_sheet:
-        items, file = _from_sheet(sheet_or_attempts), LabelFile(Path(path), _SHEET_FILE, ("row",))
+        items, file = _from_sheet(sheet_or_attempts), _LabelFile(Path(path), _SHEET_FILE, ("row",))
         if file.path.suffix != ".csv":
             raise StudyError("path: the labels of a sheet go to a .csv, which read_labels reads.")
     else:
         items = _from_attempts(sheet_or_attempts, checks, cases)
         columns = tuple(CONTRACTS["gold"].columns)
-        file = LabelFile(Path(path), columns, ("attempt_id", "check_id", "labeller"))
+        file = _LabelFile(Path(path), columns, ("attempt_id", "check_id", "labeller"))
     order = [_place(name, labeller, seed) for name in items["group"]]
     items = items.iloc[pd.Series(order).argsort(kind="stable")].reset_index(drop=True)
     return LabelEditor(items, file, labeller=labeller, is_sheet=is_sheet)
@@ -115,7 +125,7 @@ def _place(group: str, labeller: str, seed: int) -> str:
 
 
 def _from_sheet(sheet: pd.DataFrame) -> pd.DataFrame:
-    for name in SHEET:
+    for name in _SHEET:
         if name not in sheet.columns:
             raise FrameError(
                 f"explore.label: the sheet has no column '{name}'; there: "
@@ -136,13 +146,13 @@ def _from_attempts(
     given = check(attempts, "attempts")
     if checks is None:
         raise FrameError("explore.label: attempts need checks=, which says what is to be labelled.")
-    about = check(checks, "checks")[["case_id", "check_id", "check_kind", "description"]]
+    about = check(checks, "checks")[[*CASE, "check_id", "check_kind", "description"]]
     given = given[given["answer"].fillna("").str.strip().ne("")]
     if "inclusion_probability" not in given.columns:
         given = given.assign(inclusion_probability=float("nan"))
-    items = given.merge(about, on="case_id", how="inner")
+    items = given.merge(about, on=CASE, how="inner")
     if cases is not None:
-        items = items.merge(check(cases, "cases")[["case_id", "prompt"]], on="case_id", how="left")
+        items = items.merge(check(cases, "cases")[[*CASE, "prompt"]], on=CASE, how="left")
     names = ["attempt_id", "check_id", "skill", "prompt", "answer", "inclusion_probability"]
     return items.reindex(columns=names).assign(
         behaviour=items["description"].fillna(items["check_id"]),
@@ -167,7 +177,7 @@ class LabelEditor(widgets.VBox):  # type: ignore[misc]
     """
 
     def __init__(
-        self, items: pd.DataFrame, file: LabelFile, *, labeller: str, is_sheet: bool
+        self, items: pd.DataFrame, file: _LabelFile, *, labeller: str, is_sheet: bool
     ) -> None:
         self._items, self._file = items, file
         self._labeller, self._is_sheet = labeller, is_sheet
@@ -207,7 +217,7 @@ class LabelEditor(widgets.VBox):  # type: ignore[misc]
     def _names(self) -> list[tuple[str, ...]]:
         return list(self._items[list(self._key)].astype("str").itertuples(index=False, name=None))
 
-    def _resume(self) -> dict[tuple[str, ...], Row]:
+    def _resume(self) -> dict[tuple[str, ...], _Row]:
         rows = self._file.rows()
         others = [row["labeller"] for row in rows if row.get("labeller") != self._labeller]
         if self._is_sheet and others:
@@ -267,7 +277,7 @@ class LabelEditor(widgets.VBox):  # type: ignore[misc]
         self._done[self._names()[self._at]] = row
         self._go(self._next_open(self._at + 1))
 
-    def _row(self, item: pd.Series, passed: bool | None) -> Row:
+    def _row(self, item: pd.Series, passed: bool | None) -> _Row:
         note = " ".join(self.note.value.split())
         if self._is_sheet:
             return {
@@ -325,13 +335,13 @@ def labels(
     skillcomp.reliability.read_labels : For the labels of a sheet.
     """
     columns = tuple(CONTRACTS["gold"].columns)
-    file = LabelFile(Path(path), columns, ("attempt_id", "check_id", "labeller"))
+    file = _LabelFile(Path(path), columns, ("attempt_id", "check_id", "labeller"))
     if not file.path.is_file():
         raise StoreError(f"{file.path.name}: there is no such file.")
-    rows: list[Row] = []
+    rows: list[_Row] = []
     for number, row in enumerate(file.rows(), 1):
         place = f"{file.path.name}, label {number}"
-        truths = {name: truth(row.get(name), place) for name in ("passed", "borderline")}
+        truths = {name: _truth(row.get(name), place) for name in ("passed", "borderline")}
         rows.append({name: row.get(name) or None for name in columns} | truths)
     frame = pd.DataFrame(rows, columns=pd.Index(columns))
     chance = pd.to_numeric(frame["inclusion_probability"])
@@ -340,3 +350,187 @@ def labels(
         return gold
     wanted = [labeller] if isinstance(labeller, str) else list(labeller)
     return gold[gold["labeller"].isin(wanted)].reset_index(drop=True)
+
+
+@dataclass(frozen=True)
+class _LabelFile:
+    """A csv or JSON Lines file of labels.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The file; its ending says which kind. Made with the first label.
+    columns : tuple of str
+        What a row holds, in the order of a new csv.
+    key : tuple of str
+        The columns that name a label.
+    """
+
+    path: Path
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.path.suffix not in _ENDINGS:
+            raise StudyError(
+                f"path: found '{self.path.name}'; allowed: a file ending in .csv or .jsonl."
+                + suggest(self.path.suffix, _ENDINGS)
+            )
+
+    def rows(self) -> list[_Row]:
+        """Return every row, a half-written last line put aside into ``<name>.torn``."""
+        with self._locked():
+            return self._read()[1]
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Append a row, or put it in the place of the row with its key."""
+        with self._locked():
+            header, rows = self._read()
+            name = [row[one] for one in self.key]
+            same = [k for k, old in enumerate(rows) if [old.get(one) for one in self.key] == name]
+            if not same:
+                lines = [] if self.path.exists() and self.path.stat().st_size else self._head()
+                # an empty line first closes a last line that lacks its line feed
+                lines = lines or ([b""] if self._open_end() else [])
+                append(self.path, [*lines, self._line(row, header)], sync=True)
+                return
+            rows[same[-1]] = {**rows[same[-1]], **row}
+            lines = [*self._head(header), *(self._line(one, header) for one in rows)]
+            replace(self.path, b"".join(line + b"\n" for line in lines))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(f"{self.path}.lock", timeout=_PATIENCE):
+                yield
+        except Timeout as cause:
+            raise StoreError(
+                f"{self.path.name} is held by another editor; nothing was written. Try again."
+            ) from cause
+
+    def _head(self, header: Sequence[str] | None = None) -> list[bytes]:
+        if self.path.suffix == ".jsonl":
+            return []
+        return [_csv_line(header or self.columns)]
+
+    def _line(self, row: Mapping[str, Any], header: Sequence[str]) -> bytes:
+        if self.path.suffix == ".jsonl":
+            return orjson.dumps(dict(row))
+        return _csv_line([_cell(row.get(name)) for name in header])
+
+    def _open_end(self) -> bool:
+        data = self.path.read_bytes() if self.path.exists() else b""
+        return bool(data) and not data.endswith(b"\n")
+
+    def _before_open_quote(self, data: bytes) -> int:
+        """Return where the last row begins that a quote leaves open to the end; 0 without one.
+
+        A quote that is open further up swallows whole rows: that was no torn row.
+        """
+        if self.path.suffix != ".csv":
+            return 0
+        end = len(data)
+        while (end := data.rfind(b"\n", 0, end)) >= 0:
+            with suppress(_Unreadable):
+                self._parse_csv(data[: end + 1])
+                later = data[end + 1 :].decode(errors="replace").split("\n")[1:]
+                whole = any(
+                    len(next(csv.reader([line]), [])) >= len(self.columns) for line in later
+                )
+                return 0 if whole else end + 1
+        return 0
+
+    def _read(self) -> tuple[Sequence[str], list[_Row]]:
+        data = self.path.read_bytes() if self.path.exists() else b""
+        parse = self._parse_json if self.path.suffix == ".jsonl" else self._parse_csv
+        try:
+            return parse(data)
+        except _Unreadable as cause:
+            whole = data.rfind(b"\n") + 1
+            if whole == len(data):
+                raise StoreError(f"{self.path.name}, {cause}") from None
+            try:
+                found = parse(data[:whole])
+            except _Unreadable as earlier:
+                # a row that was torn off may hold line feeds itself
+                whole = self._before_open_quote(data)
+                if not whole:
+                    raise StoreError(f"{self.path.name}, {earlier}") from None
+                found = parse(data[:whole])
+            keep_torn(self.path, data[whole:])
+            shorten(self.path, whole)
+            return found
+
+    def _parse_json(self, data: bytes) -> tuple[Sequence[str], list[_Row]]:
+        rows = []
+        for number, line in enumerate(data.splitlines(), 1):
+            if not line.strip():
+                continue
+            try:
+                row = orjson.loads(line)
+            except orjson.JSONDecodeError as cause:
+                raise _Unreadable(f"line {number}: not JSON ({cause}).") from None
+            if not isinstance(row, dict) or any(name not in row for name in self.key):
+                raise _Unreadable(
+                    f"line {number}: expected an object with {', '.join(self.key)}; found "
+                    f"{line[:60].decode(errors='replace')}."
+                )
+            rows.append(row)
+        return self.columns, rows
+
+    def _parse_csv(self, data: bytes) -> tuple[Sequence[str], list[_Row]]:
+        if not data.strip():
+            return self.columns, []
+        try:
+            text = data.decode("utf-8-sig")
+            lines = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+        except (UnicodeDecodeError, csv.Error) as cause:
+            raise _Unreadable(f"not a csv file in UTF-8 ({cause}).") from None
+        header = lines[0]
+        for name in self.columns:
+            if name not in header:
+                raise _Unreadable(
+                    f"line 1: there is no column '{name}'; there: {', '.join(header)}."
+                    + suggest(name, header)
+                )
+        rows = []
+        for number, cells in enumerate(lines[1:], 2):
+            if not cells:
+                continue
+            if len(cells) != len(header):
+                raise _Unreadable(
+                    f"row {number}: {len(cells)} fields, the header has {len(header)}."
+                )
+            rows.append(dict(zip(header, cells, strict=True)))
+        return header, rows
+
+
+class _Unreadable(Exception):
+    """Why a file of labels cannot be read."""
+
+
+def _csv_line(cells: Sequence[str]) -> bytes:
+    out = io.StringIO()
+    # a field is quoted where a character of the line's end stands in it
+    csv.writer(out, lineterminator="\r\n").writerow(cells)
+    return out.getvalue().removesuffix("\r\n").encode()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _truth(value: Any, place: str) -> bool | None:
+    """Return a label as it was written to a csv or JSON Lines file."""
+    if value is None or isinstance(value, bool):
+        return value
+    word = str(value).strip().lower()
+    if word not in _WRITTEN:
+        raise StoreError(
+            f"{place}: found '{value}'; allowed: true, false or empty."
+            + suggest(word, [one for one in _WRITTEN if one])
+        )
+    return _WRITTEN[word]

@@ -1,18 +1,5 @@
 """Files in, records out: skills, suites and the store of a study; and what a lint says of them."""
 
-from skillcomp.io.lint import Finding, lint_skill, lint_suite
-from skillcomp.io.skills import read_skill
-from skillcomp.io.store import RunStore, read_table
-from skillcomp.io.suites import read_suite
-from skillcomp.io.writing import write_suite
+import lazy_loader as lazy
 
-__all__ = [
-    "Finding",
-    "RunStore",
-    "lint_skill",
-    "lint_suite",
-    "read_skill",
-    "read_suite",
-    "read_table",
-    "write_suite",
-]
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -6,22 +6,51 @@ its case, severity and reason. A lint reads; it changes nothing and calls no mod
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
-from skillcomp.errors import SuiteError
-from skillcomp.io._lint_cases import CaseLint, asks_for, is_anti_quote
-from skillcomp.io._lint_skill import SkillLint
-from skillcomp.io.findings import RULES, Finding, finding
-from skillcomp.io.sources import Sources
-from skillcomp.records import DIMENSIONS, Case, Skill, Suite
+from skillcomp.errors import SkillError, StudyError, SuiteError, suggest
+from skillcomp.io.lint_cases import (
+    RULES,
+    CaseLint,
+    Finding,
+    Said,
+    Sources,
+    asks_for,
+    finding,
+    forbids_copying,
+    primitives,
+)
+from skillcomp.io.skills import read_skill
+from skillcomp.io.store import RunStore
+from skillcomp.io.suites import read_suite
+from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, RUBRIC, Case, Section, Skill, Suite
 
-__all__ = ["RULES", "Finding", "lint_skill", "lint_suite"]
+__all__ = ["RULES", "Finding", "Found", "inspect", "lint_skill", "lint_suite"]
 
 FEWEST = 7  # cases of a skill (report 6.3)
 CONCEPT_DIMENSIONS = DIMENSIONS[:7]
 NEAR_IN_REPORT = ("C1", "C3", "C4")  # the report's own example has no far case for these (6.3)
+# Words; the fields of the pilot's skills have 36 to 120, those of the report's two examples fill
+# 115 lines of front matter.
+SHORTEST, LONGEST = 8, 400
+SECTIONS = {"Verification": "C8", "Do NOT Use When": "C9"}
+ITEMS = 3  # C8 asks for at least three items of the checklist (report 5.9)
+_ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\S", re.MULTILINE)
+_ROW = re.compile(r"^\s*\|(?!\s*:?-+).*\|\s*$", re.MULTILINE)
+# The readers say these too; the lint says them with the case and the reason.
+_SAID = re.compile(
+    r": expected_behaviors: the id '.*' stands \d+ times\.$"
+    r"|: contrast_of: '.*' is (?:no case|the case)"
+    r"|: comprehension_dimension: found |: transfer: found |^evals: the list is empty"
+    r"|^front matter: '\w+' is missing|^concept: missing |^concept\."
+)
+_OTHER_WORD = "A word of other published files"
 
 
 def lint_suite(
@@ -64,6 +93,10 @@ def lint_suite(
     negative behaviour or no anti-quote behaviour in the whole suite; truth sources that do not
     resolve; twins that do not exist or do not differ.
 
+    A suite in which no case has a key of the report's extension (comprehension_dimension,
+    concept_field, transfer, expected_behaviors) has the older shape, which remains valid: all but
+    truth sources that do not resolve are warnings there.
+
     Warnings are heuristics, for a person to judge. Texts are compared by the report's content
     tokens (A.3): a far prompt may share no run of four with the skill (R4), a prompt no run of
     four with its expected reasoning, positive behaviours or concept field. A shared run can be a
@@ -85,12 +118,27 @@ def lint_suite(
             f"'{skill.slug}'."
         )
     folder = _root(suite) if root is None else Path(root)
-    sources = Sources(folder, skill)
-    one = CaseLint({case.case_id: case for case in suite.cases}, skill, sources)
-    found = list(_whole(suite, one))
-    for case in suite.cases:
-        found += one.look(case)
-    return tuple(found)
+    one = CaseLint({case.case_id: case for case in suite.cases}, skill, Sources(folder, skill))
+    whole = (
+        finding(rule, f"suite {suite.slug}", message)
+        for look in (_covered, _far, _behaviours, _unchecked)
+        for rule, message in look(suite, one)
+    )
+    said = (*whole, *(found for case in suite.cases for found in one.look(case)))
+    if suite.cases and not any(map(_is_extended, suite.cases)):
+        return tuple(map(_as_advice, said))
+    return said
+
+
+def _is_extended(case: Case) -> bool:
+    """Tell whether a case has one of the keys that the report adds to the shape of before."""
+    return bool(case.comprehension_dimension or case.concept_field or case.transfer or case.checks)
+
+
+def _as_advice(found: Finding) -> Finding:
+    """Return a finding about a suite of the older shape, which remains valid (report 6.1)."""
+    holds = found.rule.startswith("truth_")
+    return found if holds else found.model_copy(update={"severity": "warning"})
 
 
 def lint_skill(skill: Skill) -> tuple[Finding, ...]:
@@ -116,7 +164,22 @@ def lint_skill(skill: Skill) -> tuple[Finding, ...]:
     >>> [f.rule for f in lint_skill(Skill(slug="tea", name="tea", description="Brewing."))]
     ['concept_none', 'section_missing_no_concept', 'section_missing_no_concept']
     """
-    return tuple(SkillLint(skill).look())
+    block = skill.metadata.get("concept")
+    others = block if isinstance(block, dict) else {}
+    expected = bool(skill.concept) or block is not None
+    expected |= skill.metadata.get("comprehension_state") == "present"
+    said = [
+        ("front_matter", f"front matter: '{key}' is missing or empty.")
+        for key in ("name", "description")
+        if not getattr(skill, key).strip()
+    ]
+    if expected:
+        said += _concept(skill.concept, others)
+    else:
+        message = f"concept: there is none; expected {', '.join(CONCEPT_FIELDS)}."
+        said.append(("concept_none", message))
+    said += _needed_sections(skill, "section_missing" + "_no_concept" * (not expected))
+    return tuple(finding(rule, f"skill {skill.slug}", message) for rule, message in said)
 
 
 def _root(suite: Suite) -> Path | None:
@@ -127,81 +190,58 @@ def _root(suite: Suite) -> Path | None:
     return above if (above / "skills").is_dir() else file.resolve().parent
 
 
-def _whole(suite: Suite, one: CaseLint) -> Iterator[Finding]:
-    """Yield what concerns the suite as a whole."""
-    place, cases = f"suite {suite.slug}", suite.cases
+def _covered(suite: Suite, one: CaseLint) -> Said:
+    cases = suite.cases
     if len(cases) < FEWEST:
-        yield finding("cases_few", place, f"{len(cases)} cases; expected at least {FEWEST}.")
+        yield "cases_few", f"{len(cases)} cases; expected at least {FEWEST}."
     covered = {case.comprehension_dimension for case in cases}
     missing = [name for name in DIMENSIONS if name not in covered]
+    expected = "expected one or more for each of C1 to C9."
     if cases and covered == {None}:
-        yield finding(
-            "dimensions_missing",
-            place,
-            f"none of the {len(cases)} cases names a comprehension_dimension; expected one or more "
-            "for each of C1 to C9.",
-        )
+        message = f"none of the {len(cases)} cases names a comprehension_dimension; {expected}"
+        yield "dimensions_missing", message
     elif missing:
-        yield finding(
-            "dimensions_missing",
-            place,
-            f"no case for {', '.join(missing)}; expected one or more for each of C1 to C9.",
-        )
-    yield from _far(place, cases)
-    yield from _behaviours(place, cases, one)
-    yield from _unchecked(place, suite, one)
+        named = ", ".join(f"{name} ({RUBRIC[name][0]})" for name in missing)
+        yield "dimensions_missing", f"no case for {named}; {expected}"
 
 
-def _far(place: str, cases: Sequence[Case]) -> Iterator[Finding]:
-    near = {case.comprehension_dimension for case in cases}
-    near -= {case.comprehension_dimension for case in cases if case.transfer == "far"}
+def _far(suite: Suite, one: CaseLint) -> Said:
+    near = {case.comprehension_dimension for case in suite.cases}
+    near -= {case.comprehension_dimension for case in suite.cases if case.transfer == "far"}
     for rule, wanted in (
         ("far_missing", [d for d in CONCEPT_DIMENSIONS if d not in NEAR_IN_REPORT]),
         ("far_missing_near_in_report", NEAR_IN_REPORT),
     ):
         lacking = [name for name in wanted if name in near]
         if lacking:
-            yield finding(
-                rule,
-                place,
-                f"no far case for {', '.join(lacking)}; expected one for each of C1 to C7.",
-            )
+            yield rule, f"no far case for {', '.join(lacking)}; expected one for each of C1 to C7."
 
 
-def _behaviours(place: str, cases: Sequence[Case], one: CaseLint) -> Iterator[Finding]:
-    checks = [check for case in cases for check in case.checks]
+def _behaviours(suite: Suite, one: CaseLint) -> Said:
+    checks = [check for case in suite.cases for check in case.checks]
     if not checks:
         return
+    none = f"none of the {len(checks)} behaviours"
     if not any(check.check_kind == "negative" for check in checks):
-        yield finding("negative_none", place, f"none of the {len(checks)} behaviours is negative.")
-    if not any(map(is_anti_quote, checks)):
-        yield finding(
-            "anti_quote_none",
-            place,
-            f"none of the {len(checks)} behaviours forbids quoting the skill; expected one such as "
-            "no_verbatim_span.",
-        )
-    if one.names and not any(asks_for(check, one.names) for check in checks):
-        yield finding(
-            "primitive_none",
-            place,
-            f"none of the {len(checks)} behaviours names a primitive of the mental model "
-            f"({', '.join(one.names)}).",
-        )
+        yield "negative_none", f"{none} is negative."
+    if not any(map(forbids_copying, checks)):
+        message = f"{none} forbids quoting the skill; expected one such as no_verbatim_span."
+        yield "anti_quote_none", message
+    if one.names and not any(asks_for(check, one.telling) for check in checks):
+        message = f"{none} names a primitive of the mental model ({', '.join(one.names)})."
+        yield "primitive_none", message
 
 
-def _unchecked(place: str, suite: Suite, one: CaseLint) -> Iterator[Finding]:
+def _unchecked(suite: Suite, one: CaseLint) -> Said:
     if one.skill is None:
-        yield finding(
+        yield (
             "not_checked",
-            place,
             f"skill '{suite.skill}' is not at hand: far prompts, leaks of concept fields, headings "
             "and primitives were not looked at.",
         )
     elif not one.names:
-        yield finding(
+        yield (
             "not_checked",
-            place,
             "the mental model names no primitives: whether behaviours ask for one was not looked "
             "at.",
         )
@@ -209,9 +249,201 @@ def _unchecked(place: str, suite: Suite, one: CaseLint) -> Iterator[Finding]:
     problems = [one.sources.problem(source) for source in named]
     n = sum(problem is not None and problem[0] == "not_checked" for problem in problems)
     if n:
-        yield finding(
+        yield (
             "not_checked",
-            place,
             f"{n} of {len(named)} truth sources were not looked up: they are addresses, or no "
             "folder is known (root=).",
         )
+
+
+def _concept(concept: Mapping[str, str], others: Mapping[str, Any]) -> Said:
+    """Say what a begun concept block lacks; `others` is what it holds beside the fields."""
+    absent = [name for name in CONCEPT_FIELDS if name not in concept]
+    odd = [name for name in absent if not isinstance(others.get(name), str | None)]
+    missing = [name for name in absent if name not in odd]
+    if missing:
+        yield "concept_missing", f"concept: missing or empty: {', '.join(missing)}."
+    for name in odd:
+        kind = type(others[name]).__name__
+        yield "concept_not_text", f"concept.{name}: found a {kind}; expected text."
+    for name in (str(name) for name in others if name not in CONCEPT_FIELDS):
+        hint = suggest(name, CONCEPT_FIELDS)
+        yield "reading", f"concept.{name}: not one of the seven concept fields.{hint}"
+    for name, text in concept.items():
+        n = len(text.split())
+        if n < SHORTEST:
+            yield (
+                "concept_short",
+                f"concept.{name}: {n} words ('{text[:60]}'); expected at least {SHORTEST}.",
+            )
+        elif n > LONGEST:
+            yield "concept_long", f"concept.{name}: {n} words; expected at most {LONGEST}."
+    if concept.get("mental_model") and not primitives(concept["mental_model"]):
+        yield (
+            "primitives_unnamed",
+            "concept.mental_model: no primitive can be told from the text; expected lines "
+            "such as 'Name: what it is', or names in bold.",
+        )
+
+
+def _needed_sections(skill: Skill, rule: str) -> Said:
+    found = {" ".join(s.title.lower().split()): s for s in skill.sections}
+    for title, dimension in SECTIONS.items():
+        section = found.get(title.lower())
+        if section is None:
+            hint = suggest(title, [s.title for s in skill.sections])
+            message = f"sections: there is no '## {title}', which {dimension} is graded against."
+            yield rule, message + hint
+            continue
+        place = f"line {section.line}"
+        text = _with_below(skill, section)
+        n = len(_ITEM.findall(text)) + max(len(_ROW.findall(text)) - 1, 0)
+        if not text.strip():
+            yield rule, f"{place}: the section '{section.title}' is empty."
+        elif title == "Verification" and n < ITEMS:
+            message = f"{place}: '{section.title}' has {n} items; expected at least {ITEMS}."
+            yield "verification_short", message
+
+
+def _with_below(skill: Skill, section: Section) -> str:
+    """Return the text of a section with its subsections."""
+    after = (s for s in skill.sections if s.line > section.line)
+    below = takewhile(lambda s: s.level > section.level, after)
+    return "\n".join([section.text, *(s.text for s in below)])
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was read, and what was found in it.
+
+    Attributes
+    ----------
+    kind : {"skill", "suite", "study"}
+        What stands at the path.
+    what : str
+        What was read, in one line.
+    findings : tuple of Finding
+        Deviations met while reading, then what the lint says; file by file.
+    """
+
+    kind: str
+    what: str
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def n_errors(self) -> int:
+        """Return how many findings are errors."""
+        return sum(found.severity == "error" for found in self.findings)
+
+    @property
+    def n_warnings(self) -> int:
+        """Return how many findings are warnings."""
+        return len(self.findings) - self.n_errors
+
+    @property
+    def summary(self) -> str:
+        """Return one line: what was read, and how many errors and warnings there are."""
+        parts = [
+            f"{n} {word}" if n == 1 else f"{n} {word}s"
+            for n, word in ((self.n_errors, "error"), (self.n_warnings, "warning"))
+            if n
+        ]
+        return f"{self.what}: {', '.join(parts) or 'no problems'}"
+
+
+def inspect(path: Path, *, skills: Sequence[Path] = ()) -> Found:
+    """Read a SKILL.md, its folder, a suite file or a study's folder and say what is wrong with it.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        What to read.
+    skills : sequence of pathlib.Path
+        Skills of the same study, each a SKILL.md or its folder.
+
+    Returns
+    -------
+    Found
+        Kind, what was read, and the findings. A suite is linted beside its skill: the one of that
+        name among `skills`, else ``../skills/<skill>/SKILL.md``. Where neither is there, what needs
+        the skill is not looked at, and a finding says so.
+
+    Raises
+    ------
+    StudyError
+        If there is nothing at the path, or nothing of ours.
+    SkillError, SuiteError, StoreError
+        If it cannot be read at all.
+    """
+    if not path.exists():
+        raise StudyError(f"check: there is nothing at {path}.")
+    if (path / "manifest.json").is_file():
+        return _study(path)
+    if (path.is_dir() and (path / "SKILL.md").is_file()) or path.name == "SKILL.md":
+        skill = read_skill(path)
+        what = f"skill '{skill.slug}': {len(skill.concept)} of 7 concept fields, "
+        what += f"{len(skill.sections)} sections"
+        return Found("skill", what, tuple(_skill(skill, path)))
+    if path.suffix == ".json":
+        suite = read_suite(path)
+        n_checks = sum(len(case.checks) for case in suite.cases)
+        what = f"suite '{suite.slug}': {len(suite.cases)} cases, {n_checks} checks"
+        return Found("suite", what, tuple(_suite(suite, _beside(path, suite, skills), path, None)))
+    raise StudyError(
+        f"check: {path} is none of: a SKILL.md, a folder with one, a suite (.json), a study "
+        "(a folder with manifest.json)."
+    )
+
+
+def _study(path: Path) -> Found:
+    store = RunStore(path)
+    n_cases = sum(len(suite.cases) for suite in store.suites.values())
+    what = f"study '{path.name}': {len(store.skills)} skills, {n_cases} cases, "
+    what += f"{store.table('attempts').num_rows} attempts, "
+    what += f"{store.table('verdicts').num_rows} verdicts"
+    read: list[Skill | Suite] = [*store.skills.values(), *store.suites.values()]
+    inside = {f"{one.path}: {problem}" for one in read for problem in one.problems}
+    # the store repeats what its skills and suites say of themselves
+    found = [finding("reading", str(path), p) for p in store.problems if p not in inside]
+    for slug, skill in store.skills.items():
+        found += _skill(skill, path / "skills" / slug / "SKILL.md")
+    for slug, suite in store.suites.items():
+        file = path / "suites" / f"{slug}.json"
+        found += _suite(suite, store.skills.get(suite.skill), file, path)
+    return Found("study", what, tuple(found))
+
+
+def _skill(skill: Skill, file: Path) -> list[Finding]:
+    return [*_read(skill.problems, file), *_at(lint_skill(skill), file)]
+
+
+def _suite(suite: Suite, skill: Skill | None, file: Path, root: Path | None) -> list[Finding]:
+    read = _read(suite.problems, file)
+    if any(problem.startswith("routing_cases:") for problem in suite.problems):
+        return read  # cases for a router keep none of the rules, and need not
+    return [*read, *_at(lint_suite(suite, skill, root=root), file)]
+
+
+def _beside(path: Path, suite: Suite, skills: Sequence[Path]) -> Skill | None:
+    for place in (*skills, path.resolve().parent.parent / "skills" / suite.skill):
+        try:
+            skill = read_skill(place)
+        except SkillError:
+            continue
+        if skill.slug == suite.skill:
+            return skill
+    return None
+
+
+def _read(problems: Sequence[str], file: Path) -> list[Finding]:
+    """Return what a reader noted as findings, but for what the lint says as well."""
+    return [
+        finding("other_word" if _OTHER_WORD in problem else "reading", str(file), problem)
+        for problem in problems
+        if not _SAID.search(problem)
+    ]
+
+
+def _at(findings: Iterable[Finding], file: Path) -> list[Finding]:
+    """Return findings with the file before their place."""
+    return [one.model_copy(update={"place": f"{file}: {one.place}"}) for one in findings]

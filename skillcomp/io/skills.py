@@ -17,7 +17,7 @@ import yaml
 from frontmatter.default_handlers import YAMLHandler
 
 from skillcomp.errors import SkillError, suggest
-from skillcomp.io._files import decode, digest, read_bytes, shown
+from skillcomp.io.files import decode, digest, read_bytes, shown
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 
 MAX_BYTES = 1 << 20  # a SKILL.md goes whole into a context window; 1 MiB is far beyond any
@@ -67,7 +67,9 @@ def read_skill(path: str | PathLike[str], *, strict: bool = False) -> Skill:
     hyphens, ``-1``, ``-2`` added to repeated ones. Headings inside fenced code are not headings.
     ``name`` and ``description`` are required and limited as in the Agent Skills specification;
     the seven concept fields are required where ``comprehension_state`` is ``present`` or a concept
-    block has begun. An alias that expands into very many values is refused.
+    block has begun. Fields that stand by themselves are read as well, at the top or under
+    ``metadata``, where ``mental_model`` or ``concept_boundary`` (for ``boundary``) is among them.
+    An alias that expands into very many values is refused.
 
     Examples
     --------
@@ -161,9 +163,10 @@ def _load(front: str, file: Path, problems: list[str]) -> dict[str, Any]:
             f"{file}: {len(front):,} characters of front matter; allowed: at most {MAX_FRONT:,}."
         )
     try:
-        problems += _repeated_keys(yaml.compose(front, Loader=yaml.SafeLoader))
+        root = yaml.compose(front, Loader=yaml.SafeLoader)
+        _guard_size(root)
+        problems += _repeated_keys(root)
         loaded = yaml.safe_load(front)
-        _guard_size(loaded)
     except yaml.reader.ReaderError as cause:
         line = front.count("\n", 0, int(cause.position)) + 1
         raise SkillError(
@@ -188,18 +191,28 @@ def _load(front: str, file: Path, problems: list[str]) -> dict[str, Any]:
     return {str(key): value for key, value in loaded.items()}
 
 
-def _guard_size(loaded: Any) -> None:
-    """Refuse what a few nested aliases can blow up: the walk follows every alias anew."""
-    count, waiting = 0, [loaded]
+def _guard_size(root: yaml.Node | None) -> None:
+    """Refuse, before any of it is made, what nested aliases and merge keys can blow up.
+
+    The walk follows every alias anew.
+    """
+    count, waiting = 0, [root]
     while waiting:
-        value = waiting.pop()
+        node = waiting.pop()
         count += 1
         if count > MAX_NODES:
             raise ValueError(f"more than {MAX_NODES:,} values once aliases are followed")
-        if isinstance(value, dict):
-            waiting += [*value.keys(), *value.values()]
-        elif isinstance(value, list | tuple | set):
-            waiting += list(value)
+        if isinstance(node, yaml.MappingNode):
+            waiting += [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+        elif isinstance(node, yaml.ScalarNode) and not _is_unicode(node.value):
+            line = node.start_mark.line + 1
+            raise ValueError(f"line {line}: half of a surrogate pair, which is no character")
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _repeated_keys(node: yaml.Node | None) -> Iterator[str]:
@@ -246,6 +259,8 @@ def _name_problems(name: str, description: str, slug: str) -> Iterator[str]:
 def _concept(metadata: dict[str, Any], problems: list[str]) -> dict[str, str]:
     """Take the concept fields out of the front matter; what else the block holds stays there."""
     block = metadata.pop("concept", None)
+    if block is None:
+        block = _flat_concept(metadata)
     expected = block is not None or metadata.get("comprehension_state") == "present"
     if block is not None and not isinstance(block, dict):
         problems.append(
@@ -271,6 +286,23 @@ def _concept(metadata: dict[str, Any], problems: list[str]) -> dict[str, str]:
     if expected and missing:
         problems.append(f"concept: missing {', '.join(missing)}.")
     return {key: concept[key] for key in CONCEPT_FIELDS if key in concept}
+
+
+_FLAT = {**{name: name for name in CONCEPT_FIELDS}, "concept_boundary": "boundary"}
+
+
+def _flat_concept(metadata: dict[str, Any]) -> dict[str, Any] | None:
+    """Take concept fields that stand by themselves, at the top or under ``metadata``.
+
+    ``purpose`` or ``definition`` alone may be anybody's key: one that only a concept has must be
+    there. ``concept_boundary`` is the later name of ``boundary``.
+    """
+    nested = metadata.get("metadata")
+    for place in (metadata, nested if isinstance(nested, dict) else {}):
+        if any(isinstance(place.get(key), str) for key in ("mental_model", "concept_boundary")):
+            found = {key: name for key, name in _FLAT.items() if isinstance(place.get(key), str)}
+            return {name: place.pop(key) for key, name in found.items()}
+    return None
 
 
 def _kind(value: Any) -> str:

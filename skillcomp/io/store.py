@@ -2,28 +2,53 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from hashlib import file_digest, sha256
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow as pa
+from filelock import Timeout
 from pydantic import BaseModel
 
 from skillcomp.errors import StoreError
-from skillcomp.io import _folder, _journal
-from skillcomp.io._files import checked_slug, digest
-from skillcomp.io._folder import StoreWarning
+from skillcomp.io import journal, material
+from skillcomp.io.files import checked_slug, digest, read_bytes
 from skillcomp.io.skills import FILE_NAME, read_skill
 from skillcomp.io.suites import read_suite
-from skillcomp.io.tables import RECORDS, line_of, parse_line, read_lines, read_table, validated
+from skillcomp.io.tables import (
+    RECORDS,
+    line_of,
+    literal,
+    parse_line,
+    read_lines,
+    read_table,
+    record_of,
+)
 from skillcomp.records import Skill, Suite
 
 __all__ = ["RunStore", "StoreWarning", "read_table"]
+
+_FORMAT, _VERSION = "skillcomp-store", 1
+MANIFEST = "manifest.json"
+_OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
+_REPAIR = {"table", "line", "n_bytes", "at"}
+_MAX_MANIFEST = 1 << 26  # bytes; a manifest has a line or so for each skill and suite
+_SKILL_FILES, _SUITE_FILES = f"skills/*/{FILE_NAME}", "suites/*.json"
+
+_Hashes = dict[Path, tuple[int, int, str]]  # file -> size, time of change in ns, sha256
+
+
+class StoreWarning(UserWarning):
+    """A store was found damaged in a way that could be repaired."""
 
 
 class RunStore:
@@ -80,8 +105,8 @@ class RunStore:
         self._notices: dict[str, str] = {}
         self._skills: dict[str, Skill] | None = None
         self._suites: dict[str, Suite] | None = None
-        self._hashes: _folder.Hashes = {}
-        _folder.read_manifest(self.path)  # a broken or newer one is told now
+        self._hashes: _Hashes = {}
+        _read_manifest(self.path)  # a broken or newer one is told now
         for table in self.tables:
             self._settle(table)
 
@@ -92,7 +117,7 @@ class RunStore:
     @property
     def manifest(self) -> dict[str, Any]:
         """The manifest as it stands in the folder; a bare one where there is none yet."""
-        return _folder.read_manifest(self.path)
+        return _read_manifest(self.path)
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -103,14 +128,14 @@ class RunStore:
     def skills(self) -> Mapping[str, Skill]:
         """The recorded skills by slug, read on first use."""
         if self._skills is None:
-            self._skills = _folder.read_skills(self.path)
+            self._skills = _read_skills(self.path)
         return dict(self._skills)
 
     @property
     def suites(self) -> Mapping[str, Suite]:
         """The recorded suites by slug, read on first use."""
         if self._suites is None:
-            self._suites = _folder.read_suites(self.path)
+            self._suites = _read_suites(self.path)
         return dict(self._suites)
 
     def table(self, name: str) -> pa.Table:
@@ -175,7 +200,7 @@ class RunStore:
                 if line.strip():
                     row = parse_line(line, file, number)
                     place = f"{file}, line {number}"
-                    yield validated(line, name, place) if name in RECORDS else row
+                    yield record_of(row, name, place) if name in RECORDS else row
                 if left <= 0:
                     return
 
@@ -189,10 +214,10 @@ class RunStore:
         if not self.path.exists():
             return (f"{self.path}: there is no store here yet; the first write makes it.",)
         manifest = self.manifest
-        found = [] if _folder.has_manifest(self.path) else [f"{_folder.MANIFEST} is missing."]
-        found += _folder.mismatches("skills", manifest["skills"], self.skills)
-        found += _folder.mismatches("suites", manifest["suites"], self.suites)
-        found += [_folder.repair_sentence(**repair) for repair in manifest.get("repairs", [])]
+        found = [] if _has_manifest(self.path) else [f"{MANIFEST} is missing."]
+        found += _mismatches("skills", manifest["skills"], self.skills)
+        found += _mismatches("suites", manifest["suites"], self.suites)
+        found += [_repair_sentence(**repair) for repair in manifest.get("repairs", [])]
         found += self._notices.values()
         for table, extras in self._extras.items():
             found += [
@@ -208,7 +233,7 @@ class RunStore:
     @property
     def fingerprint(self) -> str:
         """The sha256 over manifest, skills, suites and tables: two equal studies have the same."""
-        return _folder.fingerprint(self.path, self._hashes)
+        return _fingerprint(self.path, self._hashes)
 
     # Writing
 
@@ -236,7 +261,7 @@ class RunStore:
             If another writer holds the place: names its process, host, start and command; or if
             the folder holds other things and is no store.
         """
-        self._take(_journal.PATIENCE, sync=sync)
+        self._take(journal.PATIENCE, sync=sync)
         try:
             yield self
         finally:
@@ -245,9 +270,9 @@ class RunStore:
     def _take(self, patience: float, *, sync: bool = True) -> None:
         with self._mutex:
             if not self._held:
-                _folder.make(self.path)
+                _make(self.path)
                 with ExitStack() as stack:
-                    stack.enter_context(_journal.locked(self.path, patience=patience))
+                    stack.enter_context(journal.locked(self.path, patience=patience))
                     self._prepare()
                     self._hold = stack.pop_all()
                 self._sync = sync
@@ -260,15 +285,13 @@ class RunStore:
                 return
             with self._hold:
                 for table in self.tables if not self._sync else ():
-                    _journal.append(self._file(table), [], sync=True)
+                    journal.append(self._file(table), [], sync=True)
 
     def _prepare(self) -> None:
-        if not _folder.has_manifest(self.path):
-            _folder.write_manifest(
-                self.path, created=datetime.now(UTC).isoformat(timespec="seconds")
-            )
+        if not _has_manifest(self.path):
+            _write_manifest(self.path, created=datetime.now(UTC).isoformat(timespec="seconds"))
         for table in self.tables:
-            _folder.mend(self.path, table)
+            _mend(self.path, table)
 
     def append(self, table: str, records: Iterable[BaseModel | Mapping[str, Any]]) -> int:
         """Add records to a table; they are on the disk when this returns.
@@ -297,11 +320,14 @@ class RunStore:
         lines = [line_of(record, table, i) for i, record in enumerate(records)]
         if lines:
             with self.writer(), self._mutex:
-                _journal.append(file, lines, sync=self._sync)
+                journal.append(file, lines, sync=self._sync)
         return len(lines)
 
     def add_skill(self, path: str | PathLike[str], *, slug: str | None = None) -> Skill:
-        """Record a skill: copy its SKILL.md into the store and its sha256 into the manifest.
+        """Record a skill: copy its folder into the store and its sha256 into the manifest.
+
+        Hidden files and what tests the skill (``evals``) are left out. A skill that answers were
+        given with keeps the files that it had then.
 
         Parameters
         ----------
@@ -326,12 +352,20 @@ class RunStore:
         slug = checked_slug(slug or skill.slug, StoreError)
         given = Path(path)
         file = given / FILE_NAME if given.is_dir() else given
-        self._add("skills", slug, f"skills/{slug}/{FILE_NAME}", file.read_bytes())
+        more = {}
+        if file.name == FILE_NAME and self._may_grow("skills", slug):
+            tree = material.tree_of(file.parent)
+            more = {"tree": tree} if tree else {}
+        self._add("skills", slug, f"skills/{slug}/{FILE_NAME}", file.read_bytes(), more)
+        if more:
+            material.copy_skill(file.parent, self.path / "skills" / slug)
         self._skills = None
         return self.skills[slug]
 
     def add_suite(self, path: str | PathLike[str], *, slug: str | None = None) -> Suite:
         """Record a suite: copy its JSON into the store and its sha256 into the manifest.
+
+        The files that its cases list under ``files`` as their input are copied too.
 
         Parameters
         ----------
@@ -354,11 +388,24 @@ class RunStore:
         """
         suite = read_suite(path)
         slug = checked_slug(slug or suite.slug, StoreError)
-        self._add("suites", slug, f"suites/{slug}.json", Path(path).read_bytes())
+        files = {}
+        if self._may_grow("suites", slug):
+            files = material.case_files(suite, Path(path))
+        hashes = {name: digest(file.read_bytes()) for name, file in files.items()}
+        more = {"files": hashes} if files else {}
+        self._add("suites", slug, f"suites/{slug}.json", Path(path).read_bytes(), more)
+        for name, file in files.items():
+            place = self.path / material.INPUTS / slug / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, place)
         self._suites = None
         return self.suites[slug]
 
-    def _add(self, kind: str, slug: str, place: str, data: bytes) -> None:
+    def _may_grow(self, kind: str, slug: str) -> bool:
+        """Whether further files may be recorded: not with what answers were given without them."""
+        return slug not in self.manifest[kind] or not journal.whole_size(self._file("attempts"))[0]
+
+    def _add(self, kind: str, slug: str, place: str, data: bytes, more: Mapping[str, Any]) -> None:
         with self.writer():
             listed, hashed = self.manifest[kind], digest(data)
             if slug in listed and listed[slug]["sha256"] != hashed:
@@ -367,13 +414,11 @@ class RunStore:
                     "answered belongs to that text. Add the new one under another slug."
                 )
             target = self.path / place
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if not target.resolve().is_relative_to(self.path.resolve()):
-                raise StoreError(f"{target}: the link leads out of the store; nothing was written.")
-            _journal.replace(target, data)
-            _folder.write_manifest(
-                self.path, **{kind: {**listed, slug: {"path": place, "sha256": hashed}}}
-            )
+            _make_folder(target.parent)
+            _require_inside(target, self.path, "nothing was written")
+            journal.replace(target, data)
+            entry = {**listed.get(slug, {}), "path": place, "sha256": hashed, **more}
+            _write_manifest(self.path, **{kind: {**listed, slug: entry}})
 
     def annotate(self, **notes: Any) -> None:
         """Set plain JSON values in the manifest, such as ``created`` or ``collected``.
@@ -389,11 +434,11 @@ class RunStore:
         StoreError
             If a name is the store's own.
         """
-        own = _folder.OWN_NOTES & notes.keys()
+        own = _OWN_NOTES & notes.keys()
         if own:
             raise StoreError(f"{', '.join(sorted(own))}: kept by the store itself.")
         with self.writer():
-            _folder.write_manifest(self.path, **notes)
+            _write_manifest(self.path, **notes)
 
     # Torn lines
 
@@ -403,24 +448,210 @@ class RunStore:
                 f"'{table}' cannot name a table; allowed: lower-case letters, digits and '_'."
             )
         file = self.path / f"{table}.jsonl"
-        if file.is_symlink() and not file.resolve().is_relative_to(self.path.resolve()):
-            raise StoreError(f"{file}: the link leads out of the store.")
+        if file.is_symlink():
+            _require_inside(file, self.path, "nothing was read")
+        if file.exists() and not file.is_file():
+            raise StoreError(f"{file}: not a regular file; expected JSON Lines.")
         return file
 
     def _settle(self, table: str) -> int:
         """Return how many bytes of a table are whole, repairing a torn end if no one writes."""
         file = self._file(table)
-        size, torn = _journal.whole_size(file)
-        self._notices.pop(table, None)
+        size, torn = journal.whole_size(file)
         if not torn:
+            self._notices.pop(table, None)
             return size
         try:
             self._take(0)  # mends every table
             self._leave()
-            return _journal.whole_size(file)[0]
-        except (StoreError, OSError):
+            self._notices.pop(table, None)
+            return journal.whole_size(file)[0]
+        except (StoreError, OSError) as cause:
+            told = self._notices.get(table)
             self._notices[table] = (
                 f"{file.name}: the last line is not whole ({len(torn)} bytes) and is left out; it "
                 "was not repaired, because the store is being written or cannot be written."
             )
+            # a writer at work will end its line; nobody ends it in a store that is read-only
+            if not told and not isinstance(cause.__cause__, Timeout):
+                warnings.warn(self._notices[table], StoreWarning, stacklevel=3)
             return size
+
+
+# The folder: manifest, skills and suites beside the tables
+
+
+def _make(root: Path) -> None:
+    """Make the folder of a store; refuse one that holds other things."""
+    if root.exists() and not _has_manifest(root):
+        names = {file.name for file in root.iterdir() if not file.name.startswith(".")}
+        strange = sorted(names - {"skills", "suites"})
+        if strange and not names & {f"{table}.jsonl" for table in RECORDS}:
+            raise StoreError(
+                f"{root} holds other things ({', '.join(strange[:3])}) and no {MANIFEST}; "
+                "name an empty or new folder for the store."
+            )
+    _make_folder(root)
+
+
+def _has_manifest(root: Path) -> bool:
+    """Return whether the folder has a manifest."""
+    return (root / MANIFEST).exists()
+
+
+def _read_manifest(root: Path) -> dict[str, Any]:
+    """Return the manifest of a folder, a bare one where there is none yet."""
+    file = root / MANIFEST
+    if not _has_manifest(root):
+        return {"format": _FORMAT, "version": _VERSION, "skills": {}, "suites": {}}
+    data = read_bytes(file, root=root, max_bytes=_MAX_MANIFEST, what="manifest", error=StoreError)
+    try:
+        manifest = orjson.loads(data)
+    except orjson.JSONDecodeError as cause:
+        raise StoreError(f"{file}, line {cause.lineno}: not JSON ({cause.msg}).") from cause
+    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
+        raise StoreError(f"{file}: not the manifest of a store (no format '{_FORMAT}').")
+    version = manifest.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version > _VERSION:
+        raise StoreError(
+            f"{file}: format version {manifest.get('version')!r}; this skillcomp reads up to "
+            f"{_VERSION}. A newer skillcomp wrote it."
+        )
+    manifest = {"skills": {}, "suites": {}, **manifest}
+    for key in ("skills", "suites"):
+        if not _is_of_objects(manifest[key], dict):
+            raise StoreError(
+                f"{file}: '{key}' is {literal(manifest[key])}; expected an object of objects, one "
+                "a slug."
+            )
+    repairs = manifest.get("repairs", [])
+    if not _is_of_objects(repairs, list) or any(set(one) != _REPAIR for one in repairs):
+        raise StoreError(
+            f"{file}: 'repairs' is {literal(repairs)}; expected a list of objects with "
+            f"{', '.join(sorted(_REPAIR))}."
+        )
+    return manifest
+
+
+def _is_of_objects(value: Any, kind: type) -> bool:
+    values = value.values() if isinstance(value, dict) else value
+    return isinstance(value, kind) and all(isinstance(one, dict) for one in values)
+
+
+def _write_manifest(root: Path, **changes: Any) -> None:
+    """Change entries of the manifest; a reader sees the old or the new one whole."""
+    manifest = {**_read_manifest(root), **changes}
+    options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
+    journal.replace(root / MANIFEST, orjson.dumps(manifest, option=options))
+
+
+def _read_skills(root: Path) -> dict[str, Skill]:
+    """Return the skills of a folder by slug, with paths relative to it."""
+    return {
+        file.parent.name: read_skill(file).model_copy(update={"path": place})
+        for file, place in _inside(root, _SKILL_FILES)
+    }
+
+
+def _read_suites(root: Path) -> dict[str, Suite]:
+    """Return the suites of a folder by slug, with paths relative to it."""
+    return {
+        file.stem: read_suite(file).model_copy(update={"path": place})
+        for file, place in _inside(root, _SUITE_FILES)
+    }
+
+
+def _inside(root: Path, pattern: str) -> Iterator[tuple[Path, str]]:
+    for file in sorted(root.glob(pattern)):
+        _require_inside(file, root, "nothing was read")
+        yield file, file.relative_to(root).as_posix()
+
+
+def _require_inside(file: Path, root: Path, then: str) -> None:
+    try:
+        inside = file.resolve().is_relative_to(root.resolve())
+        if file.is_symlink():
+            file.stat()  # a link that leads round in a circle
+    except FileNotFoundError:
+        return
+    except (OSError, RuntimeError) as cause:
+        raise StoreError(f"{file}: the link leads round in a circle; {then}.") from cause
+    if not inside:
+        raise StoreError(f"{file}: the link leads out of the store; {then}.")
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as cause:
+        why = getattr(cause, "strerror", None) or cause
+        raise StoreError(f"{str(folder)!r}: the folder cannot be made ({why}).") from cause
+
+
+def _mismatches(
+    kind: str, listed: Mapping[str, Any], present: Mapping[str, Skill] | Mapping[str, Suite]
+) -> Iterator[str]:
+    """Yield one sentence for each skill or suite that the manifest does not describe."""
+    for slug, record in present.items():
+        if slug not in listed:
+            yield f"{record.path} is not in the manifest; add it with add_{kind[:-1]}."
+        elif listed[slug].get("sha256") != record.sha256:
+            yield (
+                f"{record.path} was edited after it was recorded (its sha256 differs from the "
+                "manifest); answers and verdicts belong to the older text."
+            )
+    for slug in listed:
+        if slug not in present:
+            yield f"{kind}: '{slug}' is in the manifest and its file is missing."
+
+
+def _fingerprint(root: Path, known: _Hashes) -> str:
+    """Return the sha256 over names and contents; files unchanged since ``known`` are not re-read.
+
+    ``known`` is brought up to date.
+    """
+    whole = sha256()
+    files = [
+        f
+        for pattern in (MANIFEST, _SKILL_FILES, _SUITE_FILES, "*.jsonl")
+        for f in root.glob(pattern)
+    ]
+    for place, file in sorted((f.relative_to(root).as_posix(), f) for f in files):
+        state = file.stat()
+        if known.get(file, (None, None))[:2] != (state.st_size, state.st_mtime_ns):
+            with file.open("rb") as stream:
+                hashed = file_digest(stream, "sha256").hexdigest()
+            known[file] = (state.st_size, state.st_mtime_ns, hashed)
+        whole.update(f"{place}\n{known[file][2]}\n".encode())
+    return whole.hexdigest()
+
+
+def _mend(root: Path, table: str) -> None:
+    """Move a torn last line out of a table, note it in the manifest, and warn.
+
+    The caller holds the writer's place.
+    """
+    file = root / f"{table}.jsonl"
+    size, torn = journal.whole_size(file)
+    if torn:
+        repair: dict[str, Any] = {
+            "table": table,
+            "line": journal.n_lines(file, size) + 1,
+            "n_bytes": len(torn),
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        # in this order a second crash in between can tell it twice, but never lose it
+        journal.keep_torn(file, torn)
+        _write_manifest(root, repairs=[*_read_manifest(root).get("repairs", []), repair])
+        journal.shorten(file, size)
+        warnings.warn(_repair_sentence(**repair), StoreWarning, stacklevel=5)
+    if journal.ends_open(file):  # a whole record that only lacks its line feed
+        journal.append(file, [b""], sync=True)
+
+
+def _repair_sentence(table: str, line: int, n_bytes: int, at: str) -> str:
+    """Return what was done about a torn line."""
+    return (
+        f"{table}.jsonl, line {line}: the last line was torn off after {n_bytes} bytes; they were "
+        f"moved to {table}.torn ({at})."
+    )

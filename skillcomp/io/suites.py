@@ -1,4 +1,4 @@
-"""Comprehension JSON in, Suite out: every field of the source report, deviations listed.
+"""Comprehension JSON in and out: every field of the source report, deviations listed.
 
 The vocabulary is that of the source report (2.1 and 6.1). Public files use other words as well;
 these are kept, listed in ``Suite.problems`` and, where a published schema knows them, explained.
@@ -7,8 +7,9 @@ these are kept, listed in ``Suite.problems`` and, where a published schema knows
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,11 @@ from typing import Any
 import orjson
 
 from skillcomp.errors import SuiteError, suggest
-from skillcomp.io._files import decode, digest, read_bytes, shown
+from skillcomp.io.files import checked_slug, decode, digest, read_bytes, shown
+from skillcomp.io.journal import replace
 from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Case, Check, Suite
+
+__all__ = ["VOCABULARY", "read_suite", "write_suite"]
 
 MAX_BYTES = 1 << 24  # 16 MiB: thousands of cases
 
@@ -84,9 +88,13 @@ _CASE_KEYS = (
 _SUITE_KEYS = ("skill_name", "subject", "adjacent_concepts", "grounding_note")
 # what skillcomp itself writes beside the report's keys; it stands in ``extra``
 _OURS = ("perturbation",)
-_CASE_OURS = ("gold_answers",)  # answers with known verdicts: skillcomp.live.gold
+# answers with known verdicts: skillcomp.live.graders.gold; input: skillcomp.io.material
+_CASE_OURS = ("gold_answers", "files")
 _CHECK_KEYS = ("id", "kind", "description", "goal")
 _ROUTING = "routing_cases"
+# what reading finds out about the file itself
+_OF_THE_FILE = {"path", "sha256", "problems"}
+_NUMBER = re.compile(r"0|[1-9]\d{0,17}")
 
 
 def read_suite(
@@ -172,6 +180,9 @@ class _Reader:
         self.slug = slug
         self.problems = problems
 
+    def note(self, place: str, sentence: str) -> None:
+        self.problems.append(f"{place}: {sentence}" if place else sentence)
+
     def suite(self, content: dict[str, Any], file: Path) -> Suite:
         key = _ROUTING if "evals" not in content and _ROUTING in content else "evals"
         rows = content.get(key)
@@ -179,16 +190,14 @@ class _Reader:
             found = f"'evals' is {_kind(rows)}" if "evals" in content else "'evals' is missing"
             raise SuiteError(f"{file}: {found}; expected a list of cases.{suggest(key, content)}")
         if key == _ROUTING:
-            self.problems.append(
-                f"{_ROUTING}: these cases ask a router, not an agent; they are read without checks."
-            )
+            self.note(key, "these cases ask a router, not an agent; they are read without checks.")
         elif not rows:
-            self.problems.append("evals: the list is empty.")
+            self.note(key, "the list is empty.")
         cases = [self.case(row, f"{key}[{i}]", i, key == _ROUTING) for i, row in enumerate(rows)]
         self.references(cases, key)
         skill = self.text(content, "skill_name", "")
         if skill is None:
-            self.problems.append(f"skill_name: missing; '{self.slug}' is taken.")
+            self.note("skill_name", f"missing; '{self.slug}' is taken.")
         return Suite(
             slug=self.slug,
             skill=skill or self.slug,
@@ -201,27 +210,23 @@ class _Reader:
         )
 
     def case(self, row: Any, place: str, index: int, routing: bool) -> Case:
-        if not isinstance(row, dict):
-            self.problems.append(f"{place}: {_kind(row)}; expected an object.")
-            row = {}
+        row = self.object(row, place)
         ident = self.ident(row.get("id"), place, index)
         place = f"{place} (id {ident})"
         if routing:
             row = {"prompt": row.get("description"), **row}
         elif missing := [key for key in _EXPECTED if key not in row]:
-            self.problems.append(f"{place}: missing {', '.join(missing)}.")
+            self.note(place, f"missing {', '.join(missing)}.")
         prompt = self.text(row, "prompt", place)
         if not (prompt or "").strip():
-            self.problems.append(f"{place}: prompt: missing or empty; there is nothing to ask.")
+            self.note(place, "prompt: missing or empty; there is nothing to ask.")
         words = {key: self.word(row, key, place) for key in VOCABULARY}
         self.pairing(words, place)
         checks, odd = self.checks(row, place)
         extra = self.extra(row, _CASE_KEYS, place, quiet=routing, kept=_CASE_OURS)
         trigger = row.get("should_trigger")
         if not isinstance(trigger, bool | None):
-            self.problems.append(
-                f"{place}: should_trigger: found {trigger!r}; allowed: true, false."
-            )
+            self.note(place, f"should_trigger: found {trigger!r}; allowed: true, false.")
             trigger = None
         return Case(
             case_id=f"{self.slug}/{ident}",
@@ -235,116 +240,102 @@ class _Reader:
             **words,
         )
 
+    def object(self, value: Any, place: str) -> dict[str, Any]:
+        if isinstance(value, dict):
+            return value
+        self.note(place, f"{_kind(value)}; expected an object.")
+        return {}
+
     def ident(self, value: Any, place: str, index: int) -> str:
         if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
             return str(value)
-        self.problems.append(
-            f"{place}: id: found {value!r}; expected a number or text; 'case-{index + 1}' is taken."
-        )
-        return f"case-{index + 1}"
+        ident = f"case-{index + 1}"
+        self.note(place, f"id: found {value!r}; expected a number or text; '{ident}' is taken.")
+        return ident
 
     def contrast(self, value: Any, place: str) -> str | None:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, str | int):
-            self.problems.append(f"{place}: contrast_of: found {value!r}; expected an id.")
+            self.note(place, f"contrast_of: found {value!r}; expected an id.")
             return None
-        full = str(value).startswith(f"{self.slug}/")
-        return str(value) if full else f"{self.slug}/{value}"
+        return f"{self.slug}/{str(value).removeprefix(f'{self.slug}/')}"
 
     def references(self, cases: list[Case], key: str) -> None:
         ids = Counter(case.case_id for case in cases)
+        short = {case_id: case_id.split("/", 1)[1] for case_id in ids}
         for case_id, n in ids.items():
             if n > 1:
-                self.problems.append(
-                    f"{key}: the id '{case_id.split('/', 1)[1]}' stands {n} times."
-                )
+                self.note(key, f"the id '{short[case_id]}' stands {n} times.")
         for i, case in enumerate(cases):
-            twin = case.contrast_of
-            if twin is not None and (twin not in ids or twin == case.case_id):
-                what = "the case itself" if twin == case.case_id else "no case of this suite"
-                self.problems.append(
-                    f"{key}[{i}] (id {case.case_id.split('/', 1)[1]}): contrast_of: "
-                    f"'{twin}' is {what}."
-                )
+            other, place = case.contrast_of, f"{key}[{i}] (id {short[case.case_id]})"
+            if other == case.case_id:
+                self.note(place, f"contrast_of: '{other}' is the case itself.")
+            elif other is not None and other not in ids:
+                self.note(place, f"contrast_of: '{other}' is no case of this suite.")
 
     def word(self, row: dict[str, Any], key: str, place: str) -> str | None:
         value = self.text(row, key, place)
         if value is None or value in VOCABULARY[key]:
             return value
+        hint = suggest(value, VOCABULARY[key])
+        if value in ELSEWHERE.get(key, ()):
+            hint = " A word of other published files, kept."
         allowed = ", ".join(VOCABULARY[key])
-        hint = (
-            " A word of other published files, kept."
-            if value in ELSEWHERE.get(key, ())
-            else suggest(value, VOCABULARY[key])
-        )
-        self.problems.append(f"{place}: {key}: found '{value}'; allowed: {allowed}.{hint}")
+        self.note(place, f"{key}: found '{value}'; allowed: {allowed}.{hint}")
         return value
 
     def pairing(self, words: Mapping[str, str | None], place: str) -> None:
         """C1 to C7 each ask about one concept field; C8 and C9 about none."""
         dimension, field = words["comprehension_dimension"], words["concept_field"]
-        fields = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False))
-        if dimension in fields and field in CONCEPT_FIELDS and field != fields[dimension]:
-            self.problems.append(
-                f"{place}: concept_field: found '{field}'; {dimension} asks about "
-                f"'{fields[dimension]}'."
-            )
+        asked = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False)).get(dimension or "", field)
+        if field in CONCEPT_FIELDS and field != asked:
+            self.note(place, f"concept_field: found '{field}'; {dimension} asks about '{asked}'.")
 
     def checks(self, row: dict[str, Any], place: str) -> tuple[tuple[Check, ...], dict[str, Any]]:
         listed = row.get("expected_behaviors")
         if listed is None:
             return (), {}
+        place = f"{place}: expected_behaviors"
         if not isinstance(listed, list):
-            self.problems.append(f"{place}: expected_behaviors: {_kind(listed)}; expected a list.")
+            self.note(place, f"{_kind(listed)}; expected a list.")
             return (), {}
-        checks: list[Check] = []
-        odd: dict[str, Any] = {}
-        for i, item in enumerate(listed):
-            spot = f"{place}: expected_behaviors[{i}]"
-            check, others = self.check(item, spot, i)
-            checks.append(check)
-            if others:
-                odd[check.check_id] = others
-        for check_id, n in Counter(check.check_id for check in checks).items():
+        read = [self.check(item, f"{place}[{i}]", i) for i, item in enumerate(listed)]
+        for check_id, n in Counter(check.check_id for check, _ in read).items():
             if n > 1:
-                self.problems.append(
-                    f"{place}: expected_behaviors: the id '{check_id}' stands {n} times."
-                )
-        return tuple(checks), odd
+                self.note(place, f"the id '{check_id}' stands {n} times.")
+        odd = {check.check_id: others for check, others in read if others}
+        return tuple(check for check, _ in read), odd
 
     def check(self, item: Any, place: str, index: int) -> tuple[Check, dict[str, Any]]:
         if isinstance(item, str):
-            self.problems.append(f"{place}: plain text; expected an object with id and kind.")
+            self.note(place, "plain text; expected an object with id and kind.")
             return Check(check_id=f"behavior-{index + 1}", description=item), {}
-        if not isinstance(item, dict):
-            self.problems.append(f"{place}: {_kind(item)}; expected an object.")
-            item = {}
+        item = self.object(item, place)
         ident = item.get("id")
         if not isinstance(ident, str) or not ident.strip():
-            self.problems.append(
-                f"{place}: id: found {ident!r}; expected text; 'behavior-{index + 1}' is taken."
-            )
-            ident = f"behavior-{index + 1}"
-        kind, goal = item.get("kind"), item.get("goal", "outcome")
-        if kind not in _KINDS:
-            self.problems.append(
-                f"{place} ({ident}): kind: found {kind!r}; allowed: positive, negative; taken as "
-                f"positive.{suggest(str(kind), _KINDS)}"
-            )
-        if goal not in _GOALS:
-            self.problems.append(
-                f"{place} ({ident}): goal: found {goal!r}; allowed: {', '.join(_GOALS)}; taken as "
-                f"outcome.{suggest(str(goal), _GOALS)}"
-            )
-        odd = self.extra(item, _CHECK_KEYS, f"{place} ({ident})")
-        odd |= {"kind": kind} if kind is not None and kind not in _KINDS else {}
-        odd |= {"goal": goal} if goal not in _GOALS else {}
+            taken = f"behavior-{index + 1}"
+            self.note(place, f"id: found {ident!r}; expected text; '{taken}' is taken.")
+            ident = taken
+        place = f"{place} ({ident})"
+        found: dict[str, Any] = {"kind": item.get("kind"), "goal": item.get("goal", "outcome")}
+        bad: dict[str, Any] = {}
+        for key, allowed in (("kind", _KINDS), ("goal", _GOALS)):
+            value = found[key]
+            if value not in allowed:
+                found[key] = allowed[0]
+                bad |= {key: value} if value is not None or key == "goal" else {}
+                self.note(
+                    place,
+                    f"{key}: found {value!r}; allowed: {', '.join(allowed)}; taken as "
+                    f"{allowed[0]}.{suggest(str(value), allowed)}",
+                )
+        odd = self.extra(item, _CHECK_KEYS, place) | bad
         check = Check(
             check_id=ident,
-            check_kind=kind if kind in _KINDS else "positive",
-            goal=goal if goal in _GOALS else "outcome",
-            description=self.text(item, "description", f"{place} ({ident})") or "",
+            check_kind=found["kind"],
+            goal=found["goal"],
+            description=self.text(item, "description", place) or "",
         )
         return check, odd
 
@@ -352,37 +343,32 @@ class _Reader:
         value = row.get(key)
         if value is None or isinstance(value, str):
             return value
-        self.problems.append(_at(place, f"{key}: found {_short(value)}; expected text."))
+        self.note(place, f"{key}: found {_short(value)}; expected text.")
         return str(value) if isinstance(value, int | float) else None
 
     def texts(self, row: dict[str, Any], key: str, place: str) -> tuple[str, ...]:
         value = row.get(key)
         if value is None:
             return ()
-        if isinstance(value, list) and all(isinstance(one, str) for one in value):
-            return tuple(value)
-        self.problems.append(_at(place, f"{key}: found {_short(value)}; expected a list of texts."))
         items = value if isinstance(value, list) else [value]
-        return tuple(one for one in items if isinstance(one, str))
+        texts = tuple(one for one in items if isinstance(one, str))
+        if not isinstance(value, list) or len(texts) < len(items):
+            self.note(place, f"{key}: found {_short(value)}; expected a list of texts.")
+        return texts
 
     def extra(
         self,
         row: dict[str, Any],
-        known: Iterable[str],
+        known: Sequence[str],
         place: str,
         *,
         quiet: bool = False,
-        kept: Iterable[str] = (),
+        kept: Sequence[str] = (),
     ) -> dict[str, Any]:
-        known = tuple(known)
         others = {key: value for key, value in row.items() if key not in known}
         for key in (key for key in others if not quiet and key not in kept):
-            self.problems.append(_at(place, f"'{key}' is not a known key.{suggest(key, known)}"))
+            self.note(place, f"'{key}' is not a known key.{suggest(key, known)}")
         return others
-
-
-def _at(place: str, sentence: str) -> str:
-    return f"{place}: {sentence}" if place else sentence
 
 
 def _short(value: Any) -> str:
@@ -393,3 +379,122 @@ def _short(value: Any) -> str:
 def _kind(value: Any) -> str:
     names = {dict: "an object", list: "a list", str: "text", bool: "a truth value"}
     return "null" if value is None else names.get(type(value), "a number")
+
+
+def write_suite(suite: Suite, path: str | PathLike[str], *, overwrite: bool = False) -> Suite:
+    """Write a suite as a comprehension JSON and return it as it reads back.
+
+    Parameters
+    ----------
+    suite : Suite
+        Its ``case_id`` all begin with its slug.
+    path : str or path
+        The file, named ``<slug>.json``, or a folder that is there and in which a file of that name
+        is written.
+    overwrite : bool, default False
+        Replace a file that is there already.
+
+    Returns
+    -------
+    Suite
+        What `read_suite` makes of the file: equal to the suite given but for ``path``, ``sha256``
+        and ``problems``, which belong to the file.
+
+    Raises
+    ------
+    SuiteError
+        When the file is there already, is not called like the suite, its folder is not there, or
+        what would be written does not read back the same (a suite read from a file with problems
+        may hold what the shape cannot carry). Nothing is written then.
+
+    Notes
+    -----
+    Written in the order of the report's shape (6.1), indented, UTF-8; fields that are None are left
+    out. A reader sees the old file or the new one, never half of one.
+    """
+    file = Path(path)
+    slug = checked_slug(suite.slug, SuiteError)
+    file = file / f"{slug}.json" if file.is_dir() else file
+    if file.name != f"{slug}.json":
+        raise SuiteError(
+            f"{file}: the cases of this suite are called '{slug}/...'; expected the name "
+            f"{slug}.json, from which they are read back."
+        )
+    if not file.parent.is_dir():
+        raise SuiteError(f"{file}: there is no folder {file.parent}.")
+    if file.exists() and not overwrite:
+        raise SuiteError(f"{file}: is there already; give overwrite=True to replace it.")
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    try:
+        data = orjson.dumps(_suite_row(suite), option=options)
+    except orjson.JSONEncodeError as cause:
+        raise SuiteError(f"{file}: cannot be written as JSON ({cause}).") from cause
+    trial = file.with_name(f".{file.name}.trial")
+    try:
+        trial.write_bytes(data)
+        back = read_suite(trial, slug=slug)
+    finally:
+        trial.unlink(missing_ok=True)
+    if wrong := _differing(suite, back):
+        raise SuiteError(
+            f"{file}: would not read back the same ({', '.join(wrong)} would change); mend what "
+            "the suite's problems say first."
+        )
+    replace(file, data)
+    return read_suite(file)
+
+
+def _differing(suite: Suite, back: Suite) -> list[str]:
+    given, found = (one.model_dump(exclude=_OF_THE_FILE | {"cases"}) for one in (suite, back))
+    wrong = [name for name in given if given[name] != found[name]]
+    if len(suite.cases) != len(back.cases):
+        return [*wrong, "the number of cases"]
+    pairs = zip(suite.cases, back.cases, strict=True)
+    return wrong + [mine.case_id for mine, other in pairs if mine != other]
+
+
+def _suite_row(suite: Suite) -> dict[str, Any]:
+    head = {
+        "skill_name": suite.skill,
+        "subject": suite.subject,
+        "adjacent_concepts": list(suite.adjacent_concepts) or None,
+        "grounding_note": suite.grounding_note,
+        **suite.extra,
+        "evals": [_case_row(case, suite.slug) for case in suite.cases],
+    }
+    return _given(head)
+
+
+def _case_row(case: Case, slug: str) -> dict[str, Any]:
+    odd = case.extra.get("checks", {})
+    odd = odd if isinstance(odd, dict) else {}
+    row: dict[str, Any] = {"id": _ident_of(case.case_id, slug), "prompt": case.prompt}
+    row |= {key: getattr(case, key) for key in VOCABULARY}
+    row |= {
+        "truth_sources": list(case.truth_sources),
+        "expected_behaviors": [
+            _check_row(check, odd.get(check.check_id, {})) for check in case.checks
+        ]
+        or None,
+        "expected_reasoning": case.expected_reasoning,
+        "contrast_of": None if case.contrast_of is None else _ident_of(case.contrast_of, slug),
+        "should_trigger": case.should_trigger,
+    }
+    return _given(row) | {key: value for key, value in case.extra.items() if key != "checks"}
+
+
+def _check_row(check: Check, odd: dict[str, Any]) -> dict[str, Any]:
+    row = {"id": check.check_id, "kind": check.check_kind, "description": check.description}
+    if check.goal != "outcome":
+        row["goal"] = check.goal
+    return row | odd
+
+
+def _given(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if value is not None}
+
+
+def _ident_of(case_id: str, slug: str) -> str | int:
+    """Return the id inside the suite; a number where it is written as one."""
+    ident = case_id.removeprefix(f"{slug}/")
+    return int(ident) if _NUMBER.fullmatch(ident) else ident

@@ -7,6 +7,7 @@ Only when Arrow refuses a file is it gone through line by line, to say which lin
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
@@ -50,22 +51,15 @@ _NAMES = {
     pa.bool_(): "true or false",
     pa.timestamp("us", tz="UTC"): "a time (ISO 8601)",
 }
+_DAY, _FINER = re.compile(r"\d{4}-\d\d-\d\d"), re.compile(r"\.\d{7}")
 
 
 @cache
 def schema(name: str) -> pa.Schema:
-    """Return the Arrow schema of a table, derived from the record of its rows.
+    """Return the Arrow schema of a table: a field for each field of its record, in order.
 
-    Parameters
-    ----------
-    name : str
-        ``"attempts"``, ``"verdicts"``, ``"gold"``, ``"pairwise"`` or ``"passages"``.
-
-    Returns
-    -------
-    pyarrow.Schema
-        One field per field of the record, in its order: text as ``string``, whole numbers as
-        ``int64``, numbers as ``double``, truth values as ``bool``, times as ``timestamp[us, UTC]``.
+    Text is ``string``, whole numbers ``int64``, numbers ``double``, truth values ``bool``, times
+    ``timestamp[us, UTC]``.
     """
     fields = RECORDS[name].model_fields
     return pa.schema([(key, _arrow_type(field.annotation)) for key, field in fields.items()])
@@ -127,7 +121,10 @@ def read_lines(path: Path, name: str, size: int | None = None) -> tuple[pa.Table
         except (pa.ArrowInvalid, UnicodeDecodeError) as cause:
             extras = _diagnose(buffer, path, name)
             table = _retry(buffer, path, name, cause)
-    return (_with_defaults(table, name) if known else table), extras
+        table = _with_defaults(table, name) if known else table
+        if known and not _keeps(table, name):
+            _diagnose(buffer, path, name)
+    return table, extras
 
 
 def _parse(buffer: pa.Buffer, name: str, unknown: str, block: int = _BLOCK) -> pa.Table:
@@ -182,24 +179,60 @@ def _with_defaults(table: pa.Table, name: str) -> pa.Table:
     return table
 
 
+def _keeps(table: pa.Table, name: str) -> bool:
+    """Tell whether every line holds what its record asks for, in the words it allows."""
+    for key, field in RECORDS[name].model_fields.items():
+        column = table.column(key)
+        if field.is_required() and (column.null_count or _any_empty(column)):
+            return False
+        if pa.types.is_floating(column.type) and not pc.all(pc.is_finite(column)).as_py():
+            return False  # a word such as NaN, which is no JSON
+        words = _words(field.annotation)
+        if words and not set(pc.unique(column).to_pylist()) <= {*words, None}:
+            return False
+    return True
+
+
+def _any_empty(column: pa.ChunkedArray) -> bool:
+    return pa.types.is_string(column.type) and bool(pc.any(pc.equal(column, "")).as_py())
+
+
+def _words(annotation: Any) -> tuple[str, ...]:
+    """Return the words that a field allows; none where it is open."""
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    return next((found for one in get_args(annotation) if (found := _words(one))), ())
+
+
 def _diagnose(buffer: pa.Buffer, path: Path, name: str) -> Counter[str]:
     """Go through the lines: raise at the first that is at fault, else count the unknown keys."""
-    known = name in RECORDS
-    fields = {field.name: field.type for field in schema(name)} if known else {}
     extras: Counter[str] = Counter()
     for number, line in enumerate(buffer.to_pybytes().split(b"\n"), start=1):
         if not line.strip():
             continue
         row = parse_line(line, path, number)
-        for key, value in row.items() if known else ():
-            if key not in fields:
-                extras[key] += 1
-            elif not _fits(value, fields[key]):
-                raise StoreError(
-                    f"{path}, line {number}: '{key}' is {_literal(value)}; "
-                    f"expected {_NAMES[fields[key]]}."
-                )
+        if name in RECORDS:
+            record_of(row, name, f"{path}, line {number}")
+            extras.update(key for key in row if key not in RECORDS[name].model_fields)
     return extras
+
+
+def record_of(row: Mapping[str, Any], name: str, place: str) -> Record:
+    """Return the record of a line that was read; keys that it does not know are left out.
+
+    A null is the same as no value, as it is for a column.
+    """
+    fields = RECORDS[name].model_fields
+    given = {key: value for key, value in row.items() if key in fields and value is not None}
+    for key, kind in ((key, _arrow_type(fields[key].annotation)) for key in given):
+        value = given[key]
+        if not _fits(value, kind):
+            raise StoreError(f"{place}: '{key}' is {literal(value)}; expected {_NAMES[kind]}.")
+        if isinstance(value, str) and pa.types.is_timestamp(kind):
+            if _FINER.search(value):
+                raise StoreError(f"{place}: '{key}' is '{value}'; expected microseconds at most.")
+            given[key] = f"{value}T00:00:00Z" if _DAY.fullmatch(value) else value
+    return validated(orjson.dumps(given), name, place)
 
 
 def parse_line(line: bytes, path: Path, number: int) -> dict[str, Any]:
@@ -212,7 +245,7 @@ def parse_line(line: bytes, path: Path, number: int) -> dict[str, Any]:
             "The lines before and after it are whole; restore this one from a copy or remove it."
         ) from cause
     if not isinstance(row, dict):
-        raise StoreError(f"{path}, line {number}: {_literal(row)} is not a JSON object.")
+        raise StoreError(f"{path}, line {number}: {literal(row)} is not a JSON object.")
     return row
 
 
@@ -220,10 +253,14 @@ def validated(line: bytes, name: str, place: str) -> Record:
     """Return the record of a JSON line, or one error that lists everything wrong with it."""
     model = RECORDS[name]
     try:
-        return model.model_validate_json(line, strict=True)
+        record = model.model_validate_json(line, strict=True)
     except ValidationError as cause:
         faults = [_fault(fault, model) for fault in cause.errors(include_url=False)]
         raise StoreError(f"{place}: {'; '.join(faults)}.") from cause
+    for key, field in model.model_fields.items():
+        if field.is_required() and getattr(record, key) == "":
+            raise StoreError(f"{place}: '{key}' is empty; it is required.")
+    return record
 
 
 def line_of(record: BaseModel | Mapping[str, Any], name: str, index: int) -> bytes:
@@ -265,20 +302,19 @@ def _fault(fault: Any, model: type[Record]) -> str:
     if fault["type"] == "missing":
         return f"'{key}' is missing"
     message = fault["msg"][0].lower() + fault["msg"][1:]
-    return f"'{key}' is {_literal(fault['input'])}: {message}"
+    return f"'{key}' is {literal(fault['input'])}: {message}"
 
 
 def _fits(value: Any, kind: pa.DataType) -> bool:
-    if value is None:
-        return True
     if pa.types.is_string(kind):
         return isinstance(value, str)
     if pa.types.is_boolean(kind):
         return isinstance(value, bool)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
     if pa.types.is_integer(kind):
-        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+        return number and isinstance(value, int) and -(2**63) <= value < 2**63
     if pa.types.is_floating(kind):
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        return number
     try:
         datetime.fromisoformat(value)
     except (TypeError, ValueError):
@@ -286,6 +322,7 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
     return True
 
 
-def _literal(value: Any) -> str:
+def literal(value: Any) -> str:
+    """Return a value as it is written, cut to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -1,8 +1,5 @@
 """Copying: how much of a text stands word for word in the skill it should have learned from."""
 
-from skillcomp.overlap.calibration import calibrate
-from skillcomp.overlap.curves import roc
-from skillcomp.overlap.flagging import flag
-from skillcomp.overlap.scoring import score
+import lazy_loader as lazy
 
-__all__ = ["calibrate", "flag", "roc", "score"]
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, suggest
+from skillcomp.frames.casetable import clusters_of
 from skillcomp.stats.results import NAN
 
 __all__ = ["Chooser", "Group", "Sample", "Settings", "make_sample"]
@@ -127,7 +128,8 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     candidates = _candidates(lengths, share, positive | _nulls(wide.index, settings))
     flags = _flags(candidates, lengths, any_, share)
     document = about["document"].fillna(about["passage_id"])
-    codes = np.where(passages, pd.factorize(document)[0], pd.factorize(about["case_id"])[0])
+    codes = pd.factorize(document)[0]
+    codes[~passages] = clusters_of(about[~passages])
     tokens = about["n_tokens"].to_numpy(dtype=float)
 
     def group(name: str, mask: NDArray[np.bool_]) -> Group:

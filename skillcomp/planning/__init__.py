@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from skillcomp.planning.assumptions import Assumptions
 from skillcomp.planning.components import variance_components
 from skillcomp.planning.cost import cost_estimate, cost_total
 from skillcomp.planning.gold import gold_needed
 from skillcomp.planning.power import cases_needed, minimum_detectable_delta, power_curve
 
 __all__ = [
+    "Assumptions",
     "cases_needed",
     "cost_estimate",
     "cost_total",
@@ -16,3 +18,7 @@ __all__ = [
     "power_curve",
     "variance_components",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,23 +13,21 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 from scipy.stats import f as f_distribution
 
-from skillcomp.contracts import check
-from skillcomp.errors import FrameError, suggest
-from skillcomp.estimates import (
+from skillcomp.errors import FrameError, StudyError, suggest
+from skillcomp.frames.contract import CASE, check
+from skillcomp.frames.estimates import (
     estimates,
     groups,
     listed,
+    refuse_pooling,
     require_columns,
-    require_one_agent,
-    require_one_grader,
     row,
 )
-from skillcomp.planning.arguments import level
-from skillcomp.stats.clusters import cr2, cr2_mean
+from skillcomp.planning.assumptions import Assumptions, StudyPlan, Value, level
+from skillcomp.stats.bounded import DELTAS, RATES, Quantity, bounded_mean
 from skillcomp.stats.results import Interval, undefined
 
 Floats = NDArray[np.float64]
-Value = Literal["passed", "share_passed"]
 
 MEASURES = (
     "baseline_rate",
@@ -44,6 +42,8 @@ MEASURES = (
 )
 _NOTHING = 1e-15  # mean squares of equal deltas, up to rounding
 _EXTRA = ["n_skills", "n_repeats"]
+# the sample variance of values in [0, 1] is at most 1/2, reached by two different repeats
+_SPREADS = Quantity(0.0, 0.5, RATES.c)
 _MOMENTS = "moments of the nested analysis of variance, modified large-sample limits"
 
 
@@ -87,9 +87,9 @@ def variance_components(
           cases; for ``passed`` the mean of p(1 - p).
 
         ``n`` is the number of paired cases, ``n_clusters`` of skills, ``n_repeats`` the mean
-        repeats per case and arm. Variances estimated below zero are 0 and say so; what one skill
-        or one repeat cannot tell is NaN with a note, and so are the limits of a variance where no
-        delta differs from another.
+        repeats per case and condition. Variances estimated below zero are 0 and say so; what one
+        skill or one repeat cannot tell is NaN with a note, and so are the limits of a variance
+        where no delta differs from another.
 
     Raises
     ------
@@ -106,9 +106,11 @@ def variance_components(
     E(mean square within skills) = omega2 + mean noise of a case's delta, with noise
     sigma2_baseline / K_baseline + sigma2_skill / K_skill; E(mean square between) adds
     n0 tau2. sigma2 is the mean over cases of the sample variance between repeats. With one
-    repeat, omega2 and sigma2 cannot be told apart: omega2 then holds both. Limits of tau2 and
-    omega2 are the modified large-sample limits for a difference of mean squares; they assume
-    normal deltas and are wide in small pilots, and that is the point.
+    repeat, omega2 and sigma2 cannot be told apart: omega2 then holds both. Limits of the rate, the
+    delta (by skill where there are several) and sigma2 are those of a bounded mean
+    (:func:`skillcomp.stats.bounded.bounded_mean`); those of the gap put near and far together by
+    squares. Limits of tau2 and omega2 are the modified large-sample limits for a difference of
+    mean squares; they assume normal deltas and are wide in small pilots, and that is the point.
 
     References
     ----------
@@ -140,8 +142,7 @@ def _given(outcomes: pd.DataFrame, names: list[str], value: str, reference: str)
         )
     given = check(outcomes, "outcomes")
     require_columns(given, names, "planning")
-    require_one_grader(given, names, "planning")
-    require_one_agent(given, names, "planning")
+    refuse_pooling(given, names, "planning", agents=True)
     found = list(given["condition"].unique())
     if reference not in found:
         raise FrameError(
@@ -152,21 +153,11 @@ def _given(outcomes: pd.DataFrame, names: list[str], value: str, reference: str)
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
-    """Cases with both arms: what a case contributes to the components.
+class PilotCases:
+    """Cases with outcomes under both conditions: what each contributes to the components.
 
-    Attributes
-    ----------
-    skill : numpy.ndarray of int
-        Code of the skill of each case.
-    far : numpy.ndarray of float
-        1 far, 0 near, NaN unknown.
-    mean1, mean0 : numpy.ndarray
-        Mean over repeats in the condition and in the reference.
-    n1, n0 : numpy.ndarray
-        Repeats with an outcome.
-    within1, within0 : numpy.ndarray
-        Sample variance between repeats; NaN with one repeat.
+    Code of its skill; 1 far, 0 near, NaN unknown; mean over repeats in the condition (1) and in the
+    reference (0); repeats with an outcome; sample variance between them (NaN with one repeat).
     """
 
     skill: NDArray[np.intp]
@@ -189,25 +180,30 @@ class Pairs:
         return int(self.skill.max(initial=-1)) + 1
 
 
-def paired_cases(part: pd.DataFrame, condition: str, reference: str, value: str) -> Pairs:
-    """Return the cases with an outcome in both arms."""
+def paired_cases(part: pd.DataFrame, condition: str, reference: str, value: str) -> PilotCases:
+    """Return the cases with an outcome under both conditions."""
     numbers = part.assign(_value=part[value].astype("float64"))
-    keys = ["skill", "case_id", "transfer"]
-    arms = [
+    keys = [*CASE, "transfer"]
+    both_conditions = [
         numbers[numbers["condition"].eq(name)]
         .groupby(keys, sort=False, dropna=False)["_value"]
         .agg(["mean", "count", "var"])
         for name in (condition, reference)
     ]
-    both = arms[0].add_suffix("1").join(arms[1].add_suffix("0"), how="inner").reset_index()
+    both = (
+        both_conditions[0]
+        .add_suffix("1")
+        .join(both_conditions[1].add_suffix("0"), how="inner")
+        .reset_index()
+    )
     both = both[both["count1"].gt(0) & both["count0"].gt(0)]
     both["far"] = both["transfer"].map({"far": 1.0, "near": 0.0})
     names = ["far", "mean1", "mean0", "count1", "count0", "var1", "var0"]
     columns = [np.asarray(both[name], dtype=np.float64) for name in names]
-    return Pairs(pd.factorize(both["skill"])[0], *columns)
+    return PilotCases(pd.factorize(both["skill"])[0], *columns)
 
 
-def _rows(pairs: Pairs, ci_level: float, about: dict[str, Any]) -> list[dict[str, Any]]:
+def _rows(pairs: PilotCases, ci_level: float, about: dict[str, Any]) -> list[dict[str, Any]]:
     found = components(pairs, ci_level)
     n = len(pairs.skill)
     about = about | {
@@ -220,7 +216,7 @@ def _rows(pairs: Pairs, ci_level: float, about: dict[str, Any]) -> list[dict[str
     ]
 
 
-def components(pairs: Pairs, ci_level: float) -> dict[str, Interval]:
+def components(pairs: PilotCases, ci_level: float) -> dict[str, Interval]:
     """Return rates and variance components of paired cases as intervals by measure."""
     if not len(pairs.skill):
         nothing = undefined("", "no case has outcomes in both conditions", ci_level=ci_level, n=0)
@@ -236,8 +232,8 @@ def components(pairs: Pairs, ci_level: float) -> dict[str, Interval]:
     kinds = np.unique(2 * known.skill + known.far.astype(np.intp), return_inverse=True)[1]
     apart = _within(known.delta, kinds)
     return {
-        "baseline_rate": _mean(pairs.mean0, labels, (0.0, 1.0), ci_level),
-        "delta": _mean(pairs.delta, labels, (-1.0, 1.0), ci_level),
+        "baseline_rate": bounded_mean(pairs.mean0, labels, quantity=RATES, ci_level=ci_level),
+        "delta": bounded_mean(pairs.delta, labels, quantity=DELTAS, null=0.0, ci_level=ci_level),
         "gap": _gap(known, ci_level),
         "tau2": _tau2(pairs, ci_level),
         "tau2_gap": _tau2_gap(known, apart, ci_level),
@@ -247,25 +243,12 @@ def components(pairs: Pairs, ci_level: float) -> dict[str, Interval]:
     }
 
 
-def _mean(
-    values: Floats, labels: NDArray[np.intp] | None, bounds: tuple[float, float], ci_level: float
-) -> Interval:
-    found = cr2_mean(values, labels, bounds=bounds, ci_level=ci_level)
-    return replace(found, low=max(found.low, bounds[0]), high=min(found.high, bounds[1]))
-
-
 def _sigma2(within: Floats, ci_level: float) -> Interval:
     if np.isnan(within).all():
         note = "one repeat a case cannot tell repeats from cases; omega2 holds both"
         return undefined("", note, ci_level=ci_level, n=float(len(within)))
-    # the sample variance of values in [0, 1] is at most 1/2, reached by two different repeats
-    found = cr2_mean(within, bounds=(0.0, 0.5), ci_level=ci_level)
-    return replace(
-        found,
-        low=max(found.low, 0.0),
-        method="mean over cases of the variance between repeats, t",
-        p_value=np.nan,
-    )
+    found = bounded_mean(within, quantity=_SPREADS, ci_level=ci_level)
+    return replace(found, method=f"mean over cases of the variance between repeats, {found.method}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,11 +259,11 @@ class _Square:
     df: float
 
 
-def _noise(pairs: Pairs, sigma: dict[str, Interval]) -> _Square:
+def _noise(pairs: PilotCases, sigma: dict[str, Interval]) -> _Square:
     """Return the mean variance of a case's delta that comes from repeats."""
-    arms = ((sigma["sigma2_skill"], pairs.n1), (sigma["sigma2_baseline"], pairs.n0))
-    value = sum(one.estimate * float((1 / n).mean()) for one, n in arms)
-    spread = sum((one.se * float((1 / n).mean())) ** 2 for one, n in arms)
+    parts = ((sigma["sigma2_skill"], pairs.n1), (sigma["sigma2_baseline"], pairs.n0))
+    value = sum(one.estimate * float((1 / n).mean()) for one, n in parts)
+    spread = sum((one.se * float((1 / n).mean())) ** 2 for one, n in parts)
     if not value > 0 or not spread > 0:
         return _Square(value, np.inf)
     return _Square(value, max(2 * value**2 / spread, 1.0))
@@ -306,7 +289,7 @@ def _omega2(square: _Square, noise: _Square, ci_level: float) -> Interval:
     return _difference(square, noise, 1.0, ci_level)
 
 
-def _tau2(pairs: Pairs, ci_level: float) -> Interval:
+def _tau2(pairs: PilotCases, ci_level: float) -> Interval:
     n_skills, size = pairs.n_skills, np.bincount(pairs.skill)
     within = _within(pairs.delta, pairs.skill)
     if n_skills < 2 or np.isnan(within.value):
@@ -322,15 +305,15 @@ def _needs(what: str) -> str:
     return f"needs at least two skills, and {what} in at least one"
 
 
-def distances(pairs: Pairs) -> Pairs:
+def distances(pairs: PilotCases) -> PilotCases:
     """Return the cases whose distance is known."""
     known = np.isfinite(pairs.far)
-    parts = {name: getattr(pairs, name)[known] for name in Pairs.__slots__}
+    parts = {name: getattr(pairs, name)[known] for name in PilotCases.__slots__}
     parts["skill"] = np.unique(parts["skill"], return_inverse=True)[1]
-    return Pairs(**parts)
+    return PilotCases(**parts)
 
 
-def _tau2_gap(pairs: Pairs, within: _Square, ci_level: float) -> Interval:
+def _tau2_gap(pairs: PilotCases, within: _Square, ci_level: float) -> Interval:
     n_far = np.bincount(pairs.skill, weights=pairs.far, minlength=pairs.n_skills)
     n_near = np.bincount(pairs.skill, minlength=pairs.n_skills) - n_far
     both = (n_far > 0) & (n_near > 0)
@@ -345,14 +328,21 @@ def _tau2_gap(pairs: Pairs, within: _Square, ci_level: float) -> Interval:
     return _difference(between, _Square(within.value * scale, within.df), 1.0, ci_level)
 
 
-def _gap(pairs: Pairs, ci_level: float) -> Interval:
+def _gap(pairs: PilotCases, ci_level: float) -> Interval:
     n_far = pairs.far.sum()
     if min(n_far, len(pairs.far) - n_far) < 2:
         note = "needs at least two near and two far cases"
         return undefined("", note, ci_level=ci_level, n=float(len(pairs.far)))
-    design = np.column_stack([np.ones(len(pairs.far)), pairs.far])
-    labels = pairs.skill if pairs.n_skills > 1 else np.arange(len(pairs.far))
-    return cr2(pairs.delta, design, labels, ci_level=ci_level).interval(1)
+    near, far = (
+        bounded_mean(
+            pairs.delta[kept],
+            pairs.skill[kept] if pairs.n_skills > 1 else None,
+            quantity=DELTAS,
+            ci_level=ci_level,
+        )
+        for kept in (pairs.far == 0, pairs.far == 1)
+    )
+    return replace(far.minus(near), n=float(len(pairs.far)))
 
 
 def _difference(first: _Square, second: _Square, scale: float, ci_level: float) -> Interval:
@@ -398,3 +388,87 @@ def _f_quantile(level: float, df1: float, df2: float) -> float:
     if math.isinf(df2):
         return float(chi2.ppf(level, df1) / df1)
     return float(f_distribution.ppf(level, df1, df2))
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """Rates and variance components behind a plan, as `variance_components` names them."""
+
+    baseline_rate: float = math.nan
+    delta: float = math.nan
+    tau2: float = math.nan
+    tau2_gap: float = math.nan
+    omega2: float = math.nan
+    omega2_gap: float = math.nan
+    sigma2_baseline: float = math.nan
+    sigma2_skill: float = math.nan
+
+    @property
+    def one_repeat(self) -> bool:
+        """Return whether repeats and cases could not be told apart."""
+        return math.isnan(self.sigma2_skill) or math.isnan(self.sigma2_baseline)
+
+    def between_skills(self, plan: StudyPlan) -> float:
+        """Return the variance between skills of a delta, or of one side of a gap."""
+        if plan.cluster == "case":
+            return 0.0
+        # a skill's effect cancels in its own gap; halves of tau2_gap stand on either side
+        return self.tau2_gap / 2 if plan.effect == "gap" else self.tau2
+
+    def of_a_case(self, plan: StudyPlan) -> float:
+        """Return the variance of one case's observed delta around the mean of its skill."""
+        if plan.effect == "gap":
+            variance = self.omega2_gap
+            # all near against all far cases: the interval takes skills for spread of cases
+            skills = plan.scope == "pooled" and plan.cluster == "case"
+        else:
+            variance = self.omega2
+            skills = plan.cluster == "case" and not math.isnan(self.tau2)
+        noise = 0.0 if self.one_repeat else self.sigma2_skill + self.sigma2_baseline
+        return variance + (self.tau2 if skills else 0.0) + noise / plan.n_repeats
+
+
+def known_components(
+    pilot: pd.DataFrame | None, asked: Assumptions
+) -> list[tuple[dict[str, Any], Components, str]]:
+    """Return the components of each group of a pilot, with what is stated in their place.
+
+    The last of the three says what a group lacks: a plan for the others is made all the same.
+    Raises StudyError where every group lacks something.
+    """
+    said, needed = asked.components(), asked.needed(pilot is not None)
+    if pilot is None:
+        found = Components(**said)
+        if lacking := _absent(found, needed):
+            raise StudyError(f"planning: stated assumptions {lacking}. State it.")
+        return [({"condition": "skill"}, found, "")]
+    keys = [*listed(asked.by), "condition"]
+    table = pilot
+    if "measure" not in pilot.columns:
+        table = variance_components(
+            pilot, by=asked.by, value=asked.value, reference=asked.reference
+        )
+    absent = [name for name in [*keys, "estimate"] if name not in table.columns]
+    if absent:
+        raise FrameError(f"planning: the frame of components has no column '{absent[0]}'.")
+    out = []
+    for key, rows in table.groupby(keys, sort=False, dropna=False):
+        if rows["measure"].duplicated().any():
+            raise FrameError(
+                "planning: the frame of components holds several groups; name their columns in by=."
+            )
+        numbers = rows.set_index("measure")["estimate"].to_dict()
+        known = {one.name: float(numbers.get(one.name, math.nan)) for one in fields(Components)}
+        found = Components(**(known | said))
+        out.append((dict(zip(keys, key, strict=True)), found, _absent(found, needed)))
+    if out and all(lacking for *_, lacking in out):
+        about, _, lacking = out[0]
+        of = ", ".join(map(str, about.values()))
+        raise StudyError(f"planning: the pilot ({of}) {lacking}. State it.")
+    return out
+
+
+def _absent(found: Components, needed: Sequence[str]) -> str:
+    """Return what of the needed is unknown, in words, or an empty string."""
+    absent = [name for name in needed if math.isnan(getattr(found, name))]
+    return f"leaves unknown what is needed: {', '.join(absent)}" if absent else ""

@@ -12,14 +12,17 @@ import pandas as pd
 from skillcomp import pricing
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.planning.calls import (
-    Asked,
+    CHARS_PER_TOKEN,
+    Caller,
     Calls,
-    Study,
+    CostedStudy,
+    Counter,
+    Loaded,
     answer_lengths,
     by_slug,
     listed_agents,
+    minimum_prefix,
 )
-from skillcomp.planning.lengths import CHARS_PER_TOKEN, Counter, Loaded, minimum_prefix
 from skillcomp.records import Skill, Suite
 
 __all__ = ["MODES", "cost_estimate", "cost_total"]
@@ -144,7 +147,7 @@ def cost_estimate(
     >>> found.set_index("mode")["cost_usd"].round(4).to_dict()
     {'plain': 0.1447, 'cached': 0.0777, 'batched': 0.0724, 'both': 0.0389}
     """
-    study = Study(
+    study = CostedStudy(
         by_slug(suites, "suites"), by_slug(skills, "skills"), list(conditions), repeats,
         loaded or {}, Counter(client), answer_tokens, thinking_tokens, answer_lengths(attempts),
     )  # fmt: skip
@@ -208,7 +211,7 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rows(
-    who: Asked, mode: str, on: date | None, prices: Sequence[pricing.Price]
+    who: Caller, mode: str, on: date | None, prices: Sequence[pricing.Price]
 ) -> Iterator[dict[str, Any]]:
     """Yield one row a condition; a prefix is written once and read from then on."""
     written: set[str] = set()

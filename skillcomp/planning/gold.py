@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import t as student_t
+from scipy.stats import binom, norm
 
-from skillcomp.errors import StudyError
-from skillcomp.estimates import estimates, listed, row
-from skillcomp.planning.arguments import level, number, sizes_of, whole
-from skillcomp.planning.labelled import Unit, case_differences, unmatched
+from skillcomp.correction.tables import Unit, key_of, tables
+from skillcomp.errors import FrameError, StudyError, suggest
+from skillcomp.frames.contract import CASE
+from skillcomp.frames.estimates import estimates, groups, listed, row
+from skillcomp.planning.assumptions import effects, level, number, whole
+from skillcomp.stats.ppi import FEWEST_ERRORS, ppi_limits
 from skillcomp.stats.results import Interval, undefined
 
 Floats = NDArray[np.float64]
@@ -23,53 +25,40 @@ Rate = float | Mapping[str, float]
 
 FEWEST = 10  # labelled cases below which the PPI interval was not shown to cover
 _EXTRA = ["width", "expected_width", "n_cases", "correlation", "lam"]
+_NO_ERROR = 1e-9  # gold and grader nearer than this agree
 _FEWEST_PILOT = 5  # gold cases of a pilot below which a covariance means nothing
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
-    """Covariances of the paired case differences, for one plan or many resamples of it.
+class Differences:
+    """Mean and spread of the cases' differences, of a pilot or of many resamples of it.
 
-    Attributes
-    ----------
-    joint : numpy.ndarray, shape (..., 3, 3)
-        Of gold, the grader over all repeats, and the grader on the repeats with gold, over the
-        cases with gold.
-    grader : numpy.ndarray, shape (...)
-        Variance of the grader over all repeats, over all cases.
-    checks : float
-        Checks of a case.
-    n_gold : float
-        Cases with gold behind ``joint``; infinite for assumptions.
+    ``mean`` (..., 3) and covariances ``joint`` (..., 3, 3) are of gold, the grader over all
+    repeats, and the grader on the repeats with gold, over the cases with gold; ``grader`` is the
+    variance of the grader over all cases. ``errors`` and ``largest`` (..., 2): in which share of
+    the cases gold is above and below the grader, and by how much at most. ``checks`` of a case;
+    ``n_gold`` cases behind all this, infinite for assumptions.
     """
 
+    mean: Floats
     joint: Floats
     grader: Floats
+    errors: Floats
+    largest: Floats
     checks: float
     n_gold: float = math.inf
 
 
 def expected_variance(
-    moments: Moments, n: NDArray[np.int64], n_cases: int
+    pilot: Differences, n: NDArray[np.int64], n_cases: int
 ) -> tuple[Floats, Floats]:
     """Return variance of the PPI++ paired delta and its weight for n gold cases out of all.
 
-    Parameters
-    ----------
-    moments : Moments
-        With leading dimensions L (none for one plan).
-    n : numpy.ndarray of int, shape (m,)
-        Cases with gold, from 1 to ``n_cases``.
-    n_cases : int
-        Cases in all.
-
-    Returns
-    -------
-    variance, lam : numpy.ndarray, shape (L, m)
-        As :func:`skillcomp.stats.ppi.ppi_paired` would estimate them: gold and grader means of
-        separate cases for n below ``n_cases``, one value per case when every case has gold.
+    As :func:`skillcomp.stats.ppi.ppi_paired` estimates them: gold and grader means of separate
+    cases for n below ``n_cases``, one value per case when every case has gold. Without the errors
+    that it may imagine. Leading dimensions of the pilot come first, those of n last.
     """
-    joint, grader = moments.joint[..., None, :, :], moments.grader[..., None]
+    joint, grader = pilot.joint[..., None, :, :], pilot.grader[..., None]
     gold, on_gold, cross = joint[..., 0, 0], joint[..., 2, 2], joint[..., 0, 2]
     rest = np.maximum(n_cases - n, 1)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -82,6 +71,37 @@ def expected_variance(
         full = (gold + 2 * full_lam * (joint[..., 0, 1] - cross) + full_lam**2 * gap) / n_cases
     whole = n >= n_cases
     return np.where(whole, full, some), np.where(whole, full_lam, lam)
+
+
+def imagined_variance(pilot: Differences, n: NDArray[np.int64]) -> Floats:
+    """Return the variance that imagined errors are expected to add to a grader of full weight.
+
+    :func:`skillcomp.stats.ppi.ppi_paired` imagines one error in each direction where fewer than
+    five are seen in one of them: of a whole case, or as large as the largest of five seen.
+    """
+    few = np.asarray(binom.cdf(FEWEST_ERRORS - 1, n[:, None], pilot.errors[..., None, :]))
+    square = np.minimum(pilot.largest[..., None, :], 1.0) ** 2
+    other = few[..., ::-1]
+    squares = (few + (1.0 - few) * other * square).sum(axis=-1)
+    expected: Floats = 0.5 * squares / ((n + 1.0) * (n + 2.0))
+    return expected
+
+
+def expected_length(
+    pilot: Differences, n: NDArray[np.int64], n_cases: int, ci_level: float
+) -> tuple[Floats, Floats]:
+    """Return the length of the interval at its expected variance, and the weight of the grader."""
+    variance, lam = expected_variance(pilot, n, n_cases)
+    whole = n >= n_cases
+    weight = np.where(whole, 0.0, lam)
+    estimate = pilot.mean[..., 0][..., None] + 0.0 * lam
+    error = np.where(whole, estimate, estimate - lam * pilot.mean[..., 2][..., None])
+    variance = variance + np.where(whole, 1.0, lam**2) * imagined_variance(pilot, n)
+    with np.errstate(invalid="ignore"):
+        low, high = ppi_limits(
+            estimate, error, variance, weight, n, n - 1, bounds=(-1.0, 1.0), ci_level=ci_level
+        )
+    return high - low, lam
 
 
 def _share(covariance: Floats, variance: Floats) -> Floats:
@@ -110,8 +130,9 @@ def gold_needed(
 ) -> pd.DataFrame:
     """Say how many cases need gold for a corrected delta with an interval of a wanted width.
 
-    Plans for the PPI++ paired delta: the grader on every case, gold on both arms of cases drawn
-    at random, one repeat of each. From a pilot with verdicts and gold, or from stated assumptions.
+    Plans for the PPI++ paired delta: the grader on every case, gold under both conditions, on cases
+    drawn at random, one repeat of each. From a pilot with verdicts and gold, or from stated
+    assumptions.
 
     Parameters
     ----------
@@ -135,7 +156,7 @@ def gold_needed(
     baseline_rate, delta : float, optional
         Assumed rates by gold.
     gold_variance : float, optional
-        Assumed variance over cases of the true paired difference of one attempt in each arm.
+        Assumed variance over cases of the true paired difference of one attempt a condition.
     n_checks : int, default 5
         Checks per case, without a pilot.
     ci_level : float, default 0.95
@@ -169,10 +190,11 @@ def gold_needed(
 
     Notes
     -----
-    Length = 2 t(n - 1) sqrt(V(n)) with V of PPI++ at its own weight. Assumptions take the errors
-    of checks as independent. Fewer than 10 gold cases are not offered: coverage was not shown
-    there. Where gold shows fewer than five errors of the grader in one direction the interval of
-    :func:`skillcomp.stats.ppi.ppi_paired` carries a safeguard and comes out longer than planned.
+    The length is that of the interval :func:`skillcomp.correction.delta` prints as ``ppi``
+    (:func:`skillcomp.stats.ppi.ppi_limits`) at the variance that PPI++ has with its own weight, the
+    errors that it imagines where gold shows few of them included with the chance that it does.
+    Assumptions take the errors of checks as independent. Fewer than 10 gold cases are not offered:
+    coverage was not shown there.
 
     References
     ----------
@@ -184,10 +206,10 @@ def gold_needed(
     ...     width=0.2, n_cases=84, sensitivity=0.9, specificity=0.9, baseline_rate=0.5, delta=0.2,
     ...     gold_variance=0.1)
     >>> plan[["measure", "estimate"]].values.tolist()
-    [['gold_cases', 24.0], ['gold_attempts', 48.0], ['gold_labels', 240.0]]
+    [['gold_cases', 36.0], ['gold_attempts', 72.0], ['gold_labels', 360.0]]
     """
     level(ci_level)
-    widths = sizes_of("width", width)
+    widths = effects("width", width)
     if not 0 < min(widths) <= max(widths) <= 2:
         raise StudyError(f"width: found {width}; allowed: above 0 and up to 2, in rate units.")
     names, seed = listed(by), whole("seed", seed, least=0)
@@ -195,73 +217,76 @@ def gold_needed(
     if n_cases is not None:
         n_cases = whole("n_cases", n_cases, least=FEWEST)
     if verdicts is None or gold is None:
-        moments = _assumed(
+        assumed = _assumed(
             n_cases, sensitivity, specificity, baseline_rate, delta, gold_variance, n_checks
         )
         assert n_cases is not None
         rows = [
             one
             for wanted in widths
-            for one in _rows(moments, None, wanted, n_cases, ci_level, {"condition": "skill"})
+            for one in _rows(assumed, None, wanted, n_cases, ci_level, {"condition": "skill"})
         ]
         return estimates(rows, by=["condition"], extra=_EXTRA)
     rows = []
-    for part in case_differences(verdicts, gold, names, unit, reference):
+    parts, strays = case_differences(verdicts, gold, names, unit, reference)
+    for part in parts:
         values = part.cases[["gold", "grader", "on_gold"]].to_numpy(dtype=np.float64)
         total = len(values) if n_cases is None else n_cases
         pilot, resampled = _pilot(values, part.n_checks, n_resamples, seed)
         for wanted in widths:
             rows += _rows(pilot, resampled, wanted, total, ci_level, part.about)
-    aside = unmatched(verdicts, gold)
     for one in rows:
-        one["note"] = "; ".join(filter(None, [one["note"], aside]))
+        one["note"] = "; ".join(filter(None, [one["note"], strays]))
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
 
 
 def _pilot(
     values: Floats, n_checks: float, n_resamples: int, seed: int
-) -> tuple[Moments, Moments | None]:
-    """Return the moments of a pilot's cases and of resamples; NaN with too few gold cases."""
+) -> tuple[Differences, Differences | None]:
+    """Return what a pilot's cases show and what resamples of them do; NaN with too few cases."""
     n_gold = int(np.isfinite(values).all(axis=1).sum())
     if n_gold < _FEWEST_PILOT:
-        unknown = np.full((3, 3), np.nan)
-        return Moments(unknown, np.asarray(np.nan), n_checks, float(n_gold)), None
+        unknown, pair = np.full((3, 3), np.nan), np.full(2, np.nan)
+        nothing = Differences(
+            unknown[0], unknown, np.asarray(np.nan), pair, pair, n_checks, float(n_gold)
+        )
+        return nothing, None
     picks = np.random.default_rng(seed).integers(0, len(values), (n_resamples, len(values)))
     return _measured(values, n_checks), _measured(values[picks], n_checks)
 
 
 def _rows(
-    moments: Moments,
-    resampled: Moments | None,
+    pilot: Differences,
+    resampled: Differences | None,
     width: float,
     n_cases: int,
     ci_level: float,
     about: dict[str, Any],
 ) -> list[dict[str, Any]]:
     """Return the three counts for one width."""
-    joint = moments.joint
-    scale = math.sqrt(joint[0, 0] * joint[2, 2]) if moments.n_gold >= _FEWEST_PILOT else 0.0
+    joint = pilot.joint
+    scale = math.sqrt(joint[0, 0] * joint[2, 2]) if pilot.n_gold >= _FEWEST_PILOT else 0.0
     extra = {
         **about,
         "width": width,
         "n_cases": n_cases,
         "correlation": joint[0, 2] / scale if scale > 0 else np.nan,
     }
-    method = f"PPI++ paired variance, t, length {width:g} at level {ci_level:g}"
-    problem = _problem(moments, scale, n_cases)
+    method = f"PPI++ paired difference, bounded mean, length {width:g} at level {ci_level:g}"
+    problem = _problem(pilot, scale, n_cases)
     if problem:
         found = undefined(method, problem, ci_level=ci_level, n=float(n_cases))
     else:
-        found, more = _fewest(moments, resampled, width, n_cases, ci_level, method)
+        found, more = _fewest(pilot, resampled, width, n_cases, ci_level, method)
         extra |= more
-    per_case = {"gold_cases": 1.0, "gold_attempts": 2.0, "gold_labels": 2.0 * moments.checks}
+    per_case = {"gold_cases": 1.0, "gold_attempts": 2.0, "gold_labels": 2.0 * pilot.checks}
     return [row(name, _times(found, factor), **extra) for name, factor in per_case.items()]
 
 
-def _problem(moments: Moments, scale: float, n_cases: int) -> str:
+def _problem(pilot: Differences, scale: float, n_cases: int) -> str:
     """Return why nothing can be planned, or an empty string."""
-    if moments.n_gold < _FEWEST_PILOT:
-        return f"{moments.n_gold:.0f} cases have gold in both arms: at least {_FEWEST_PILOT} needed"
+    if pilot.n_gold < _FEWEST_PILOT:
+        return f"{pilot.n_gold:.0f} cases have gold in both arms: at least {_FEWEST_PILOT} needed"
     if n_cases < FEWEST:
         return f"the pilot has {n_cases} cases with both arms: state n_cases, at least {FEWEST}"
     if scale == 0:
@@ -270,8 +295,8 @@ def _problem(moments: Moments, scale: float, n_cases: int) -> str:
 
 
 def _fewest(
-    moments: Moments,
-    resampled: Moments | None,
+    pilot: Differences,
+    resampled: Differences | None,
     width: float,
     n_cases: int,
     ci_level: float,
@@ -279,8 +304,7 @@ def _fewest(
 ) -> tuple[Interval, dict[str, float]]:
     """Return the fewest gold cases that suffice, with expected width and weight."""
     n = np.arange(FEWEST, n_cases + 1)
-    variance, lam = expected_variance(moments, n, n_cases)
-    length = 2 * student_t.ppf((1 + ci_level) / 2, n - 1) * np.sqrt(variance)
+    length, lam = expected_length(pilot, n, n_cases, ci_level)
     place = int(_first(length, width))
     if place == len(n):
         note = f"gold on all {n_cases} cases gives a length of {length[-1]:.3f}: ask more cases"
@@ -310,15 +334,14 @@ def _first(length: Floats, width: float) -> NDArray[np.intp]:
 
 
 def _limits(
-    resampled: Moments | None, n: NDArray[np.int64], n_cases: int, width: float, ci_level: float
+    resampled: Differences | None, n: NDArray[np.int64], n_cases: int, width: float, ci_level: float
 ) -> tuple[float, float, str]:
     if resampled is None:
         return math.nan, math.nan, "from stated assumptions: no limits"
-    variance, _ = expected_variance(resampled, n, n_cases)
-    variance = variance[np.isfinite(variance).all(axis=-1)]
-    if not len(variance):
+    length, _ = expected_length(resampled, n, n_cases, ci_level)
+    length = length[np.isfinite(length).all(axis=-1)]
+    if not len(length):
         return math.nan, math.nan, "no bootstrap pilot has two cases with gold: no limits"
-    length = 2 * student_t.ppf((1 + ci_level) / 2, n - 1) * np.sqrt(variance)
     place = _first(length, width)
     counts = np.append(n, np.inf).astype(np.float64)[place]
     low, high = np.quantile(counts, [(1 - ci_level) / 2, (1 + ci_level) / 2], method="nearest")
@@ -331,17 +354,26 @@ def _limits(
     return float(low), math.nan, note
 
 
-def _measured(values: Floats, checks: float) -> Moments:
-    """Return moments of cases x (gold, grader, grader on gold); NaN gold where there is none."""
+def _measured(values: Floats, checks: float) -> Differences:
+    """Measure cases x (gold, grader, grader on gold), gold NaN where there is none."""
     has: NDArray[np.bool_] = np.asarray(np.isfinite(values).all(axis=-1))
     count = has.sum(axis=-1)[..., None]
     kept = np.where(has[..., None], values, 0.0)
+    error = kept[..., 0] - kept[..., 2]
+    directions = np.stack([error, -error], axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = kept.sum(axis=-2) / count
         centred = np.where(has[..., None], values - mean[..., None, :], 0.0)
         joint = np.swapaxes(centred, -1, -2) @ centred / (count[..., None] - 1)
-    return Moments(
-        joint, values[..., 1].var(axis=-1, ddof=1), checks, float(has.sum(axis=-1).max())
+        errors = (directions > _NO_ERROR).sum(axis=-2) / count
+    return Differences(
+        mean,
+        joint,
+        values[..., 1].var(axis=-1, ddof=1),
+        errors,
+        np.maximum(directions.max(axis=-2), 0.0),
+        checks,
+        float(has.sum(axis=-1).max()),
     )
 
 
@@ -353,7 +385,7 @@ def _assumed(
     delta: float | None,
     gold_variance: float | None,
     n_checks: int,
-) -> Moments:
+) -> Differences:
     given = {
         "n_cases": n_cases,
         "sensitivity": sensitivity,
@@ -378,23 +410,80 @@ def _assumed(
             f"baseline_rate, delta: found {base:g} and {change:g}, a rate of {base + change:.4g} "
             "with the skill; allowed: 0 to 1."
         )
-    youden, error = {}, 0.0
-    for arm, rate in (("baseline", base), ("skill", base + change)):
-        se, sp = _of_arm(sensitivity, arm), _of_arm(specificity, arm)
-        youden[arm] = se + sp - 1
+    youden, error, seen = {}, 0.0, {}
+    for condition, rate in (("baseline", base), ("skill", base + change)):
+        se, sp = _of_condition(sensitivity, condition), _of_condition(specificity, condition)
+        youden[condition] = se + sp - 1
+        seen[condition] = rate * se + (1 - rate) * (1 - sp)
         error += (rate * se * (1 - se) + (1 - rate) * sp * (1 - sp)) / n_checks
-    if youden["baseline"] == youden["skill"]:
-        middle = youden["skill"]
-    else:
-        # with unlike arms the covariance depends on how Var(gold) splits: halves are assumed
-        middle = (youden["baseline"] + youden["skill"]) / 2
+    # where they differ the covariance depends on how Var(gold) splits: halves are assumed
+    middle = (youden["baseline"] + youden["skill"]) / 2
     cross, grader = middle * gold_variance, middle**2 * gold_variance + error
     joint = np.array(
         [[gold_variance, cross, cross], [cross, grader, grader], [cross, grader, grader]]
     )
-    return Moments(joint, np.asarray(grader), float(n_checks))
+    shown = seen["skill"] - seen["baseline"]
+    # errors of a case add up to a normal sum, in steps of one check
+    off, spread = change - shown, math.sqrt(error)
+    step = 0.5 / n_checks
+    errors = norm.cdf(np.array([off - step, -off - step]) / spread) if spread > 0 else np.zeros(2)
+    return Differences(
+        np.array([change, shown, shown]),
+        joint,
+        np.asarray(grader),
+        errors,
+        np.minimum(4.0 * step + 3.0 * spread, 1.0) * np.ones(2),
+        float(n_checks),
+    )
 
 
-def _of_arm(rate: Rate | None, arm: str) -> float:
-    value = rate.get(arm) if isinstance(rate, Mapping) else rate
-    return number(f"sensitivity, specificity of '{arm}'", value, least=0, most=1)
+def _of_condition(rate: Rate | None, condition: str) -> float:
+    value = rate.get(condition) if isinstance(rate, Mapping) else rate
+    return number(f"sensitivity, specificity of '{condition}'", value, least=0, most=1)
+
+
+@dataclass(frozen=True)
+class _Labelled:
+    """The paired differences of one group and condition.
+
+    ``cases`` has one row per case with verdicts under both conditions: ``gold`` (NaN without gold
+    under both), ``grader`` over all repeats, ``on_gold`` over what carries gold.
+    """
+
+    about: dict[str, Any]
+    cases: pd.DataFrame
+    n_checks: float
+
+
+def case_differences(
+    verdicts: pd.DataFrame, gold: pd.DataFrame, names: list[str], unit: Unit, reference: str
+) -> tuple[list[_Labelled], str]:
+    """Return the differences of each case by group and condition, and what gold matches nothing.
+
+    Attempts are judged as in :mod:`skillcomp.correction`: a failed grader says nothing, and an
+    attempt passes only where every check of it is known to.
+    """
+    joined = tables(verdicts, gold, by=names, unit=unit, cases=None, what="planning.gold_needed")
+    checks = {
+        key_of(values, names): float(part.groupby(CASE)["check_id"].nunique().mean())
+        for values, part in groups(joined.items, names)
+    }
+    found: list[_Labelled] = []
+    for values, part in groups(joined.cases, names):
+        columns = {"gold": "gold", "verdict": "grader", "seen": "on_gold"}
+        table = part.set_index([*CASE, "condition"])[list(columns)].rename(columns=columns)
+        conditions = list(table.index.unique("condition"))
+        if reference not in conditions:
+            raise FrameError(
+                f"reference: there is no condition '{reference}'; there: {', '.join(conditions)}."
+                + suggest(reference, conditions)
+            )
+        base = table.xs(reference, level="condition")
+        for condition in conditions:
+            if condition == reference:
+                continue
+            difference = pd.DataFrame(table.xs(condition, level="condition") - base)
+            difference = difference.loc[difference["grader"].notna()]
+            about = {**values, "condition": condition}
+            found.append(_Labelled(about, difference, checks[key_of(values, names)]))
+    return found, joined.strays

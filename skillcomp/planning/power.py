@@ -1,54 +1,79 @@
-"""How large a study must be to see a delta or a near/far gap."""
+"""How large a study must be to see a delta or a near/far gap, by simulation.
+
+Drawn studies are judged by the interval that the analyses print; there is no formula beside it.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Unpack
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import logsumexp
+from scipy.stats import norm
 
 from skillcomp.errors import StudyError
-from skillcomp.estimates import estimates
-from skillcomp.planning.arguments import number, sizes_of
-from skillcomp.planning.cells import (
-    LABELS,
+from skillcomp.frames.estimates import estimates, listed, row
+from skillcomp.planning.assumptions import (
     PLAN,
-    ask,
-    outside,
-    stated_parts,
+    Assumptions,
+    Numbers,
+    Stated,
+    StudyPlan,
+    effects,
+    number,
+    plans,
+    stated,
 )
-from skillcomp.planning.components import Value
-from skillcomp.planning.inputs import Cluster, Counts, Effect, Method, Scope
-from skillcomp.planning.search import fewest_cases, smallest_effect
-from skillcomp.stats.results import undefined
+from skillcomp.planning.components import Components, known_components
+from skillcomp.stats.bounded import (
+    DELTAS,
+    BoundedMeans,
+    Quantity,
+    bounded_mean,
+    bounded_mean_counts,
+    bounded_mean_many,
+)
+from skillcomp.stats.results import Interval, undefined
 
 __all__ = ["cases_needed", "minimum_detectable_delta", "power_curve"]
+
+Floats = NDArray[np.float64]
+Counted = NDArray[np.int64]
+
+GAPS = Quantity(-2.0, 2.0, DELTAS.c, largest=True)  # of two deltas
+
+MIN_SKILLS = 5  # below this the default interval refuses to speak of skills in general
+MOST_CASES = 2000  # per skill: a search beyond this has no practical answer
+STEPS_OF_SHARES = 20  # steps from 0 to 1 in which deltas of shares of checks are drawn
+KNOWN = "the components are taken as known: no limits"
+CALM = "the components leave a delta no variance at all: nothing to plan with"
+ONE_REPEAT = "the pilot has one repeat a case: further repeats are taken to gain nothing"
+OTHER_VARIANCE = "a delta cannot vary as much or as little as stated: the nearest is simulated"
+_LABELS = ["skills", "cases", "repeats"]  # the numbers in words, for the key of a figure
+_NOTHING = 1e-15  # a variance that is 0 up to rounding
+_EDGE = 1e-3  # how far an effect keeps from the rates 0 and 1
+_STEP = 5e-4  # a minimum detectable effect is found to this width
+_SKILLS = np.linspace(-4.0, 4.0, 41)  # effects of skills, in standard deviations
+_CHANCE = norm.pdf(_SKILLS) / norm.pdf(_SKILLS).sum()
+_NEAREST = 1e-6  # a variance this near to an impossible one is the largest or smallest there is
 
 
 def power_curve(
     pilot: pd.DataFrame | None = None,
     *,
     sizes: float | Sequence[float] = (0.05, 0.1, 0.15, 0.2, 0.3),
-    n_skills: Counts = 6,
-    n_cases: Counts = 14,
-    n_repeats: Counts = 2,
-    effect: Effect = "delta",
-    cluster: Cluster = "case",
-    scope: Scope = "within_dimensions",
-    method: Method = "simulation",
-    by: Sequence[str] = (),
-    value: Value = "passed",
-    reference: str = "baseline",
-    baseline_rate: float | None = None,
-    delta: float | None = None,
-    tau2: float | None = None,
-    omega2: float | None = None,
-    sigma2: float | None = None,
-    far_share: float = 0.5,
-    n_studies: int = 1000,
-    seed: int = 0,
-    ci_level: float = 0.95,
+    n_skills: Numbers = 6,
+    n_cases: Numbers = 14,
+    n_repeats: Numbers = 2,
+    assumptions: Assumptions | None = None,
+    **words: Unpack[Stated],
 ) -> pd.DataFrame:
     """Say how likely studies of given sizes are to show a delta or a near/far gap.
 
@@ -59,53 +84,25 @@ def power_curve(
     ----------
     pilot : pandas.DataFrame, optional
         An outcomes frame of a pilot, or what :func:`variance_components` returned. Without it the
-        assumptions below are needed; with it they take the place of what the pilot says.
+        components have to be stated; with it they take the place of what the pilot says.
     sizes : float or sequence of float
         True effects in rate units; gaps are far minus near and may be negative.
     n_skills, n_cases, n_repeats : int or sequence of int
-        Skills, cases per skill, attempts per case and arm; every combination is planned.
-    effect : {"delta", "gap"}, default "delta"
-        Skill minus baseline, or that delta among far cases minus among near ones.
-    cluster : {"case", "skill"}, default "case"
-        Whether the claim is about cases like these of these skills, or about skills in general.
-    scope : {"within_dimensions", "pooled"}, default "within_dimensions"
-        Row of :func:`skillcomp.transfer.gap` that is planned for: near and far compared within
-        skills (and dimensions), where a skill's own effect cancels, or all near with all far
-        cases, whose interval takes the spread between skills (tau2 of the delta) for noise. A
-        delta, and a gap with ``cluster="skill"``, do not depend on it.
-    method : {"simulation", "formula"}, default "simulation"
-        Simulated studies judged by the library's own interval, or the t formula, which knows no
-        ceiling and no switching rule.
-    by : sequence of str
-        Columns of the pilot that keep rows apart.
-    value : {"passed", "share_passed"}, default "passed"
-        What the pilot's components are of; the simulation knows attempts passed only.
-    reference : str, default "baseline"
-        The pilot's reference condition.
-    baseline_rate, delta : float, optional
-        Pass rate of the baseline, and overall delta (needed to simulate a gap).
-    tau2, omega2, sigma2 : float, optional
-        Variance of the delta (of the gap) between skills; of the true delta between cases of a
-        skill (and distance); between repeats of a case, in either arm. With ``cluster="case"``
-        the tau2 of a delta adds to omega2, as it does in an interval by case; so it does for a
-        gap with ``scope="pooled"``, whose stated tau2 is that of the delta.
-    far_share : float, default 0.5
-        Share of far cases, for a gap.
-    n_studies, seed : int
-        Simulated studies per row and their seed; the same draws for every row.
-    ci_level : float, default 0.95
-        Level of the planned interval.
+        Skills, cases per skill, attempts per case and condition; every combination is planned.
+    assumptions : Assumptions, optional
+        Claim, stated components and settings of the simulation.
+    **words
+        Fields of :class:`Assumptions` one by one, such as ``effect="gap"`` or ``omega2=0.05``.
 
     Returns
     -------
     pandas.DataFrame
         One row per ``by``, condition, plan and size: measure ``power``, estimate from 0 to 1,
-        limits of the simulation error (95 %; NaN for the formula), and effect, cluster, scope
-        (of a gap), n_skills, n_cases (per skill), n_repeats, size; ``skills``, ``cases`` and
-        ``repeats`` say the numbers in words for a key, such as "1 repeat". NaN with a note where
-        the plan cannot be judged (one skill and ``cluster="skill"``), the size would need a rate
-        outside 0 to 1, or this group of the pilot has a baseline of 0 or 1 (which is not
-        simulated), no variance, or lacks a component that others have.
+        limits of the simulation error (95 %), and effect, cluster, scope (of a gap), n_skills,
+        n_cases (per skill), n_repeats, size; ``skills``, ``cases`` and ``repeats`` say the numbers
+        in words for a key, such as "1 repeat". NaN with a note where the plan cannot be judged
+        (one skill and ``cluster="skill"``), the size would need a rate outside 0 to 1, or this
+        group of the pilot has no variance or lacks a component that others have.
 
     Raises
     ------
@@ -121,12 +118,16 @@ def power_curve(
 
     Notes
     -----
-    Simulated cases have normal effects on the logit scale whose variances reproduce omega2, tau2
-    and the baseline's sigma2; the skill arm's sigma2 follows. Where such effects cannot vary as
-    much as the pilot's deltas do, the formula takes over and ``note`` says so. A gap is judged
-    over all near and far cases, by CR2 or near the boundary MOVER. A pilot with one repeat cannot
-    tell cases from repeats: the formula then lets repeats gain nothing, the simulation takes cases
-    to differ by 1 on the logit scale.
+    Each case's delta is drawn in steps of one over the repeats, with the mean of its skill and the
+    variance omega2 + (sigma2_skill + sigma2_baseline) / repeats; of all such distributions the one
+    of largest entropy, which with one repeat is the only one. Effects of skills are normal
+    (cluster ``skill``). Every study is judged by the interval of
+    :func:`skillcomp.stats.bounded.bounded_mean` that :func:`skillcomp.deltas.paired` prints; a gap
+    by :func:`skillcomp.stats.gaps.standardised_gap` with one level, as
+    :func:`skillcomp.transfer.gap` prints it, and for a claim about skills by the bounded mean of
+    the skills' own gaps. Where the wanted variance is impossible at a size, the nearest possible
+    one is drawn and ``note`` says so. A pilot with one repeat cannot tell cases from repeats:
+    repeats are then taken to gain nothing.
 
     References
     ----------
@@ -134,75 +135,44 @@ def power_curve(
 
     Examples
     --------
-    >>> found = power_curve(
-    ...     sizes=[0.1, 0.2], omega2=0.05, sigma2=0.15, baseline_rate=0.4, method="formula")
+    >>> found = power_curve(sizes=[0.1, 0.2], omega2=0.05, sigma2=0.15, baseline_rate=0.4)
     >>> found["estimate"].round(2).tolist()
-    [0.53, 0.98]
+    [0.43, 0.98]
     """
-    asked = ask(
-        pilot,
-        effect=effect,
-        cluster=cluster,
-        method=method,
-        by=by,
-        value=value,
-        reference=reference,
-        stated=stated_parts(baseline_rate, delta, tau2, omega2, sigma2),
-        far_share=far_share,
-        scope=scope,
-        n_studies=n_studies,
-        seed=seed,
-        ci_level=ci_level,
-    )
-    rows, wanted = [], sizes_of("sizes", sizes)
-    for cell in asked.cells(n_skills, n_cases, n_repeats):
+    asked = stated(assumptions, words)
+    simulation, rows = _Simulation.of(asked), []
+    wanted = effects("sizes", sizes)
+    for study in _studies(pilot, asked, plans(asked, n_skills, n_cases, n_repeats)):
         for size in wanted:
-            problem = cell.problem or outside(cell, size, asked.ruler)
+            problem = study.problem or study.impossible(size)
             found = (
-                undefined(asked.ruler.name, problem, ci_level=ci_level)
+                undefined(simulation.method, problem, ci_level=asked.ci_level)
                 if problem
-                else asked.ruler.power(cell.plan, cell.known, size)
+                else simulation.power(study.plan, study.known, size)
             )
-            rows.append(cell.row("power", found, size=size))
-    return estimates(rows, by=[*asked.names, "condition", *PLAN], extra=["size", *LABELS])
+            rows.append(study.row("power", found, size=size))
+    by = [*listed(asked.by), "condition", *PLAN]
+    return estimates(rows, by=by, extra=["size", *_LABELS])
 
 
 def minimum_detectable_delta(
     pilot: pd.DataFrame | None = None,
     *,
-    n_skills: Counts = 6,
-    n_cases: Counts = 14,
-    n_repeats: Counts = 2,
+    n_skills: Numbers = 6,
+    n_cases: Numbers = 14,
+    n_repeats: Numbers = 2,
     power: float = 0.8,
-    effect: Effect = "delta",
-    cluster: Cluster = "case",
-    scope: Scope = "within_dimensions",
-    method: Method = "simulation",
-    by: Sequence[str] = (),
-    value: Value = "passed",
-    reference: str = "baseline",
-    baseline_rate: float | None = None,
-    delta: float | None = None,
-    tau2: float | None = None,
-    omega2: float | None = None,
-    sigma2: float | None = None,
-    far_share: float = 0.5,
-    n_studies: int = 1000,
-    seed: int = 0,
-    ci_level: float = 0.95,
+    assumptions: Assumptions | None = None,
+    **words: Unpack[Stated],
 ) -> pd.DataFrame:
     """Say the smallest delta (or near/far gap) that studies of given sizes show.
 
     Parameters
     ----------
-    pilot, effect, cluster, scope, method, by, value, reference, baseline_rate, delta
+    pilot, n_skills, n_cases, n_repeats, assumptions, **words
         As in :func:`power_curve`.
-    n_skills, n_cases, n_repeats : int or sequence of int
-        Skills, cases per skill, attempts per case and arm; every combination is planned.
     power : float, default 0.8
         Wanted chance of showing it.
-    tau2, omega2, sigma2, far_share, n_studies, seed, ci_level
-        As in :func:`power_curve`.
 
     Returns
     -------
@@ -224,93 +194,55 @@ def minimum_detectable_delta(
 
     Notes
     -----
-    Formula: (t(1 - alpha / 2) + t(power)) sqrt(variance), with Satterthwaite's degrees of
-    freedom. Simulation: bisection with the same draws at every step.
+    Bisection with the same draws at every step.
 
     Examples
     --------
-    >>> found = minimum_detectable_delta(
-    ...     n_cases=[14, 56], omega2=0.05, sigma2=0.15, method="formula")
-    >>> found["estimate"].round(3).tolist()
-    [0.138, 0.069]
+    >>> found = minimum_detectable_delta(n_cases=[14, 56], omega2=0.05, sigma2=0.15)
+    >>> found["estimate"].round(2).tolist()
+    [0.15, 0.07]
     """
-    asked = ask(
-        pilot,
-        effect=effect,
-        cluster=cluster,
-        method=method,
-        by=by,
-        value=value,
-        reference=reference,
-        stated=stated_parts(baseline_rate, delta, tau2, omega2, sigma2),
-        far_share=far_share,
-        scope=scope,
-        n_studies=n_studies,
-        seed=seed,
-        ci_level=ci_level,
-    )
-    _check_power(power, ci_level)
+    asked = stated(assumptions, words)
+    _check_power(power, asked.ci_level)
+    simulation = _Simulation.of(asked)
     rows = [
-        cell.row(
-            f"minimum_detectable_{effect}", smallest_effect(cell, asked.ruler, power), power=power
+        study.row(
+            f"minimum_detectable_{asked.effect}",
+            _smallest_effect(study, simulation, power),
+            power=power,
         )
-        for cell in asked.cells(n_skills, n_cases, n_repeats)
+        for study in _studies(pilot, asked, plans(asked, n_skills, n_cases, n_repeats))
     ]
-    return estimates(rows, by=[*asked.names, "condition", *PLAN], extra=["power"])
-
-
-def _check_power(power: float, ci_level: float) -> None:
-    if not 1 - ci_level < number("power", power, least=0, most=1) < 1:
-        raise StudyError(
-            f"power: found {power}; allowed: above {1 - ci_level:.3g} (the error rate) and below 1."
-        )
+    return estimates(rows, by=[*listed(asked.by), "condition", *PLAN], extra=["power"])
 
 
 def cases_needed(
     pilot: pd.DataFrame | None = None,
     *,
     size: float | Sequence[float] = 0.1,
-    n_skills: Counts = 6,
-    n_repeats: Counts = 2,
+    n_skills: Numbers = 6,
+    n_repeats: Numbers = 2,
     power: float = 0.8,
-    effect: Effect = "delta",
-    cluster: Cluster = "case",
-    scope: Scope = "within_dimensions",
-    method: Method = "simulation",
-    by: Sequence[str] = (),
-    value: Value = "passed",
-    reference: str = "baseline",
-    baseline_rate: float | None = None,
-    delta: float | None = None,
-    tau2: float | None = None,
-    omega2: float | None = None,
-    sigma2: float | None = None,
-    far_share: float = 0.5,
-    n_studies: int = 1000,
-    seed: int = 0,
-    ci_level: float = 0.95,
+    assumptions: Assumptions | None = None,
+    **words: Unpack[Stated],
 ) -> pd.DataFrame:
     """Say how many cases per skill show a delta (or near/far gap) of a wanted size.
 
     Parameters
     ----------
-    pilot, effect, cluster, scope, method, by, value, reference, baseline_rate, delta
+    pilot, n_skills, n_repeats, assumptions, **words
         As in :func:`power_curve`.
     size : float or sequence of float, default 0.1
         True effects in rate units; a gap is far minus near and may be negative.
-    n_skills, n_repeats : int or sequence of int
-        Skills, and attempts per case and arm; every combination is planned.
     power : float, default 0.8
         Wanted chance of showing it.
-    tau2, omega2, sigma2, far_share, n_studies, seed, ci_level
-        As in :func:`power_curve`.
 
     Returns
     -------
     pandas.DataFrame
         Three rows per ``by``, condition, plan and size: measure ``cases_per_skill``,
-        ``cases_in_all`` and ``attempts`` (both arms, all repeats), and effect, cluster, scope,
-        n_skills, n_cases (per skill), n_repeats, size, power. No limits, as in
+        ``cases_in_all`` and ``attempts`` (both conditions, all repeats), and effect, cluster,
+        scope, n_skills, n_cases (per skill), n_repeats, size, power. No limits, as in
         :func:`minimum_detectable_delta`. NaN with a note where no number of cases suffices: with
         few skills that differ, more cases do not help.
 
@@ -330,39 +262,351 @@ def cases_needed(
 
     Examples
     --------
-    >>> found = cases_needed(
-    ...     size=0.1, n_repeats=[1, 3], omega2=0.05, sigma2=0.15, method="formula")
+    >>> found = cases_needed(size=0.1, n_repeats=[1, 3], omega2=0.05, sigma2=0.15)
     >>> found.loc[found["measure"].eq("cases_per_skill"), "estimate"].tolist()
-    [47.0, 20.0]
+    [47.0, 23.0]
     """
-    asked = ask(
-        pilot,
-        effect=effect,
-        cluster=cluster,
-        method=method,
-        by=by,
-        value=value,
-        reference=reference,
-        stated=stated_parts(baseline_rate, delta, tau2, omega2, sigma2),
-        far_share=far_share,
-        scope=scope,
-        n_studies=n_studies,
-        seed=seed,
-        ci_level=ci_level,
-    )
-    _check_power(power, ci_level)
-    rows, wanted = [], sizes_of("size", size)
-    for cell in asked.cells(n_skills, 2 if effect == "delta" else 4, n_repeats):
+    asked = stated(assumptions, words)
+    _check_power(power, asked.ci_level)
+    simulation, rows = _Simulation.of(asked), []
+    wanted = effects("size", size)
+    fewest = 2 if asked.effect == "delta" else 4
+    for study in _studies(pilot, asked, plans(asked, n_skills, fewest, n_repeats)):
         for one in wanted:
-            found = fewest_cases(cell, asked.ruler, one, power)
+            found = _fewest_cases(study, simulation, one, power)
             n = found.estimate
-            planned = replace(cell, plan=replace(cell.plan, n_cases=0 if math.isnan(n) else int(n)))
-            in_all = n * cell.plan.n_skills
+            planned = study.with_cases(0 if math.isnan(n) else int(n))
+            in_all = n * study.plan.n_skills
             for measure, count in (
                 ("cases_per_skill", n),
                 ("cases_in_all", in_all),
-                ("attempts", in_all * 2 * cell.plan.n_repeats),
+                ("attempts", in_all * 2 * study.plan.n_repeats),
             ):
                 shown = replace(found, estimate=count)
                 rows.append(planned.row(measure, shown, size=one, power=power))
-    return estimates(rows, by=[*asked.names, "condition", *PLAN], extra=["size", "power"])
+    by = [*listed(asked.by), "condition", *PLAN]
+    return estimates(rows, by=by, extra=["size", "power"])
+
+
+def _check_power(power: float, ci_level: float) -> None:
+    if not 1 - ci_level < number("power", power, least=0, most=1) < 1:
+        raise StudyError(
+            f"power: found {power}; allowed: above {1 - ci_level:.3g} (the error rate) and below 1."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _PlannedStudy:
+    """One group of the pilot with one plan, and why it cannot be judged, if so."""
+
+    about: dict[str, Any]
+    known: Components
+    plan: StudyPlan
+    lacking: str
+
+    @property
+    def problem(self) -> str:
+        """Return why nothing can be said, or an empty string."""
+        if self.lacking:
+            return f"the pilot {self.lacking}"
+        if self.plan.problem:
+            return self.plan.problem
+        between = self.known.between_skills(self.plan)
+        return "" if self.known.of_a_case(self.plan) + between > _NOTHING else CALM
+
+    def room(self, sign: float) -> float:
+        """Return the largest effect in this direction that keeps every rate inside 0 to 1."""
+        base = 0.5 if math.isnan(self.known.baseline_rate) else self.known.baseline_rate
+        # of an unknown baseline any delta is possible
+        up, down = (1 - base, base) if not math.isnan(self.known.baseline_rate) else (1.0, 1.0)
+        if self.plan.effect == "delta":
+            return (up if sign > 0 else down) - _EDGE
+        share = self.plan.sides[1] / self.plan.n_cases
+        up, down = up - self.known.delta, down + self.known.delta
+        # far moves by (1 - share) of the gap, near the other way by share of it
+        far, near = (up, down) if sign > 0 else (down, up)
+        return min(far / (1 - share), near / share) - _EDGE
+
+    def impossible(self, size: float) -> str:
+        """Return why an effect of this size cannot be, or an empty string."""
+        most = self.room(math.copysign(1.0, size))
+        if abs(size) <= most:
+            return ""
+        return f"a {self.plan.effect} of {size:g} needs a rate outside 0 to 1; at most {most:.3f}"
+
+    def with_cases(self, n_cases: int) -> _PlannedStudy:
+        """Return the same study with another number of cases per skill."""
+        return replace(self, plan=replace(self.plan, n_cases=n_cases))
+
+    def row(self, measure: str, found: Interval, **extra: Any) -> dict[str, Any]:
+        """Return a row of the estimates frame, with the notes of the plan."""
+        notes = [found.note]
+        if self.known.one_repeat and self.plan.n_repeats > 1:
+            notes.append(ONE_REPEAT)
+        if self.plan.cluster == "skill" and self.plan.n_skills < MIN_SKILLS:
+            notes.append(
+                f"fewer than {MIN_SKILLS} skills: the default interval speaks of these cases only"
+            )
+        shown = replace(found, note="; ".join(filter(None, notes)))
+        return {
+            **self.about,
+            **self.plan.columns(),
+            **row(measure, shown),
+            "n": float(self.plan.n_skills * self.plan.n_cases),
+            "n_clusters": float(self.plan.n_skills),
+            **extra,
+        }
+
+
+def _studies(
+    pilot: pd.DataFrame | None, asked: Assumptions, wanted: Sequence[StudyPlan]
+) -> Iterator[_PlannedStudy]:
+    for about, known, lacking in known_components(pilot, asked):
+        for plan in wanted:
+            yield _PlannedStudy(about, known, plan, lacking)
+
+
+def _smallest_effect(study: _PlannedStudy, simulation: _Simulation, power: float) -> Interval:
+    """Return the smallest effect that a planned study shows with the wanted power."""
+    if study.problem:
+        return undefined(simulation.method, study.problem, ci_level=simulation.ci_level)
+    sign = -1.0 if study.plan.effect == "gap" else 1.0
+    most = study.room(sign)
+    best = simulation.power(study.plan, study.known, sign * most) if most > 0 else None
+    if best is None or best.estimate < power:
+        note = f"no {study.plan.effect} is possible at these rates"
+        if best is not None:
+            note = (
+                f"even the largest possible {study.plan.effect}, {most:.3f}, has a power of "
+                f"{best.estimate:.2f}"
+            )
+        return undefined(simulation.method, note, ci_level=simulation.ci_level)
+    low, high, reached = 0.0, most, best
+    while high - low > _STEP:
+        middle = (low + high) / 2
+        found = simulation.power(study.plan, study.known, sign * middle)
+        low, high = (low, middle) if found.estimate >= power else (middle, high)
+        reached = found if found.estimate >= power else reached
+    return _answer(high, reached, simulation)
+
+
+def _answer(value: float, reached: Interval, simulation: _Simulation) -> Interval:
+    """Return the answer of a search with the notes of the power at its end."""
+    note = "; ".join(filter(None, [KNOWN, reached.note]))
+    return Interval(value, math.nan, math.nan, simulation.ci_level, simulation.method, note)
+
+
+def _fewest_cases(
+    study: _PlannedStudy, simulation: _Simulation, size: float, power: float
+) -> Interval:
+    """Return the fewest cases per skill that show an effect with the wanted power."""
+    nothing = study.problem or study.impossible(size) or ("" if size else "a size of 0")
+    if nothing:
+        return undefined(simulation.method, nothing, ci_level=simulation.ci_level)
+
+    def reached(n: int) -> bool:
+        plan = study.with_cases(n).plan
+        return not plan.problem and simulation.power(plan, study.known, size).estimate >= power
+
+    hopeless = study.plan.cluster == "skill" and not reached(MOST_CASES)
+    found = None if hopeless else _smallest(reached, _guess(study, simulation, size, power))
+    if found is None:
+        note = f"more than {MOST_CASES} cases per skill"
+        if study.plan.cluster == "skill":
+            note = (
+                f"no number of cases is enough: {study.plan.n_skills} skills differ too much from "
+                f"each other (tried {MOST_CASES} cases each)"
+            )
+        return undefined(simulation.method, note, ci_level=simulation.ci_level)
+    at = simulation.power(study.with_cases(found).plan, study.known, size)
+    return _answer(float(found), at, simulation)
+
+
+def _guess(study: _PlannedStudy, simulation: _Simulation, size: float, power: float) -> int:
+    """Return about how many cases are enough, by normal quantiles: where the search begins."""
+    reach = norm.ppf((1 + simulation.ci_level) / 2) + norm.ppf(power)
+    sides = len(study.plan.sides) ** 2
+    each = sides * study.known.of_a_case(study.plan) / study.plan.n_skills
+    return math.ceil(min(reach**2 * each / size**2, MOST_CASES))
+
+
+def _smallest(enough: Callable[[int], bool], guess: int) -> int | None:
+    """Return the smallest number from 1 that is enough, searching outward from a guess."""
+    low, high = 0, min(max(guess, 1), MOST_CASES)
+    while not enough(high):
+        if high == MOST_CASES:
+            return None
+        low, high = high, min(2 * high, MOST_CASES)
+    step = max(high // 8, 1)
+    while low == 0 and high > 1:
+        trial = max(high - step, 1)
+        low, high, step = (0, trial, 2 * step) if enough(trial) else (trial, high, step)
+    while high - low > 1:
+        trial = (low + high) // 2
+        low, high = (low, trial) if enough(trial) else (trial, high)
+    return high
+
+
+@dataclass(frozen=True, slots=True)
+class _Simulation:
+    """Draws studies with known components and counts those that show their effect."""
+
+    n_studies: int
+    seed: int
+    ci_level: float
+    shares: bool
+
+    @classmethod
+    def of(cls, asked: Assumptions) -> _Simulation:
+        """Return the simulation that was asked for."""
+        shares = asked.value == "share_passed"
+        return cls(asked.n_studies, asked.seed, asked.ci_level, shares)
+
+    @property
+    def method(self) -> str:
+        """Return the method in words."""
+        return (
+            f"simulation of {self.n_studies} studies, seed {self.seed}, judged by the bounded mean "
+            f"(c = {DELTAS.c:g}) at {self.ci_level:g}"
+        )
+
+    def power(self, plan: StudyPlan, known: Components, size: float) -> Interval:
+        """Return the share of studies that show an effect of this size, with its error."""
+        rng = np.random.default_rng(self.seed)
+        steps = STEPS_OF_SHARES if self.shares else plan.n_repeats
+        values = np.arange(-steps, steps + 1) / steps
+        drawn, possible = [], True
+        for n_cases, delta in zip(plan.sides, _deltas(plan, known, size), strict=True):
+            counts, fits = self._counts(rng, plan, known, n_cases, delta, steps)
+            drawn.append(counts)
+            possible &= fits
+        if plan.cluster == "skill":
+            found = self._over_skills(drawn, plan, values)
+        elif plan.effect == "delta":
+            found = bounded_mean_counts(values, drawn[0], **self._how(DELTAS))
+        else:
+            found = self._gap(drawn, values)
+        right = (found.p_value < 1 - self.ci_level) & (np.copysign(1.0, size) * found.estimate > 0)
+        share = bounded_mean(right.astype(np.float64))
+        note = "" if possible else OTHER_VARIANCE
+        return Interval(share.estimate, share.low, share.high, 0.95, self.method, note)
+
+    def _how(self, quantity: Quantity) -> dict[str, Any]:
+        """Return what a study is judged by: whether its interval holds 0."""
+        return {"quantity": quantity, "null": 0.0, "ci_level": self.ci_level, "limits": False}
+
+    def _counts(
+        self,
+        rng: np.random.Generator,
+        plan: StudyPlan,
+        known: Components,
+        n_cases: int,
+        delta: float,
+        steps: int,
+    ) -> tuple[Counted, bool]:
+        """Draw how many cases of each study (or each of its skills) have each delta.
+
+        The second of the two says whether a delta can have these components.
+        """
+        variance = known.of_a_case(plan)
+        if plan.cluster == "case":
+            chance, fits = _case_deltas(delta, variance, steps)
+            return rng.multinomial(plan.n_skills * n_cases, chance, self.n_studies), fits
+        tables, fits = _skill_deltas(delta, known.between_skills(plan), variance, steps)
+        skill = rng.choice(len(_SKILLS), size=(self.n_studies, plan.n_skills), p=_CHANCE)
+        return rng.multinomial(n_cases, tables[skill]), fits
+
+    def _over_skills(self, drawn: list[Counted], plan: StudyPlan, values: Floats) -> BoundedMeans:
+        """Judge the mean over skills of their deltas, or of their gaps."""
+        means = [one @ values / n for one, n in zip(drawn, plan.sides, strict=True)]
+        if len(means) == 1:
+            return bounded_mean_many(means[0], **self._how(DELTAS))
+        return bounded_mean_many(means[1] - means[0], **self._how(GAPS))
+
+    def _gap(self, drawn: list[Counted], values: Floats) -> BoundedMeans:
+        """Judge far minus near as :func:`skillcomp.stats.gaps.standardised_gap` does one level."""
+        n = [float(one[0].sum()) for one in drawn]
+        near, far = (one @ values / m for one, m in zip(drawn, n, strict=True))
+        gap = (far - near)[:, None]
+        residuals = [
+            sign * 2.0 * (values - mean[:, None]) / math.sqrt(1.0 - 1.0 / m)
+            for sign, mean, m in ((-1.0, near, n[0]), (1.0, far, n[1]))
+        ]
+        return bounded_mean_counts(
+            np.hstack([gap + one for one in residuals]),
+            np.hstack(drawn),
+            weights=np.repeat([0.5 / n[0], 0.5 / n[1]], len(values)),
+            **self._how(GAPS),
+        )
+
+
+def _deltas(plan: StudyPlan, known: Components, size: float) -> list[float]:
+    """Return the true delta of each side: of near and far cases around the overall one."""
+    if plan.effect == "delta":
+        return [size]
+    far_share = plan.sides[1] / plan.n_cases
+    return [known.delta - far_share * size, known.delta + (1 - far_share) * size]
+
+
+def _skill_deltas(delta: float, tau2: float, variance: float, steps: int) -> tuple[Floats, bool]:
+    """Return the chances of a case's delta for skills of each effect, normal around the mean."""
+    spread = math.sqrt(tau2)
+    weight = _CHANCE
+
+    def mean(centre: float) -> float:
+        return float(weight @ np.clip(centre + spread * _SKILLS, -1, 1)) - delta
+
+    reach = 1 + 4 * spread + 1e-9
+    centre = brentq(mean, -reach, reach) if spread > 0 and abs(delta) < 1 else delta
+    found = [
+        _case_deltas(round(float(one), 9), variance, steps)
+        for one in np.clip(centre + spread * _SKILLS, -1, 1)
+    ]
+    return np.stack([chance for chance, _ in found]), all(fits for _, fits in found)
+
+
+@lru_cache(maxsize=4096)
+def _case_deltas(delta: float, variance: float, steps: int) -> tuple[Floats, bool]:
+    """Return the chance of each delta that a case can have, and whether the variance is possible.
+
+    Values from -1 to 1 in steps of ``1 / steps`` (one over the repeats). Of all distributions with
+    this mean and variance the one of largest entropy; with one repeat there is no other. A variance
+    that no such delta can have becomes the nearest possible one.
+    """
+    values = np.arange(-steps, steps + 1) / steps
+    below = min(math.floor((delta + 1) * steps + 1e-9), 2 * steps - 1)
+    above = min(max((delta + 1) * steps - below, 0.0), 1.0)
+    calm = np.zeros(len(values))
+    calm[[below, below + 1]] = 1 - above, above
+    square = variance + delta**2
+    least = float(calm @ values**2)
+    if square <= least + _NEAREST:
+        return calm, square > least - _NEAREST
+    if square >= 1 - _NEAREST:
+        wild = np.zeros(len(values))
+        wild[[0, -1]] = (1 - delta) / 2, (1 + delta) / 2
+        return wild, square < 1 + _NEAREST
+    return _largest_entropy(np.stack([values, values**2]), np.array([delta, square])), True
+
+
+def _largest_entropy(known: Floats, wanted: Floats) -> Floats:
+    """Return the chances of largest entropy with these moments: Newton steps on the dual."""
+    at = np.zeros(len(wanted))
+
+    def height(place: Floats) -> float:
+        return float(logsumexp(place @ known) - place @ wanted)
+
+    for _ in range(200):
+        exponent = at @ known
+        chance = np.exp(exponent - logsumexp(exponent))
+        off = known @ chance - wanted
+        if np.abs(off).max() < 1e-10:
+            break
+        bend = (known * chance) @ known.T - np.outer(known @ chance, known @ chance)
+        step = np.linalg.solve(bend + 1e-12 * np.eye(len(at)), off)
+        size, now = 1.0, height(at)
+        while height(at - size * step) > now - 1e-4 * size * float(off @ step) and size > 1e-9:
+            size /= 2
+        at = at - size * step
+    found: Floats = chance / chance.sum()
+    return found

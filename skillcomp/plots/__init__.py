@@ -4,13 +4,10 @@ Every function draws each row that it is given. Frames come from the analyses; w
 documented there. ``facet`` repeats a plot over the levels of a column.
 """
 
-from skillcomp.plots.copying import precision_recall, roc, threshold
-from skillcomp.plots.curves import cusum, power
-from skillcomp.plots.distance import transfer
-from skillcomp.plots.facets import facet
-from skillcomp.plots.forest import corrected, estimates, severity
-from skillcomp.plots.matrix import dimensions, flips
-from skillcomp.plots.strips import coverage, overlap
+from skillcomp.plots.calibration import overlap, precision_recall, roc, threshold
+from skillcomp.plots.charts import coverage, cusum, power
+from skillcomp.plots.grids import dimensions, facet, flips
+from skillcomp.plots.intervals import corrected, estimates, severity, transfer
 
 __all__ = [
     "corrected",
@@ -28,3 +25,7 @@ __all__ = [
     "threshold",
     "transfer",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import pandas as pd
 
-from skillcomp.contracts import check
-from skillcomp.errors import FrameError, suggest
-from skillcomp.estimates import (
+from skillcomp.errors import FrameError, plural, suggest
+from skillcomp.frames.casetable import clusters_of
+from skillcomp.frames.contract import CASE, CONTRACTS, check, settle
+from skillcomp.frames.estimates import (
+    GRADER,
+    check_settings,
     estimates,
     groups,
     listed,
+    refuse_pooling,
     require_columns,
-    require_one_grader,
     row,
 )
-from skillcomp.frames import normalise_quote
-from skillcomp.reliability._common import GRADER_COLUMNS, check_settings, clusters_of, plural
-from skillcomp.reliability._words import (
-    HEDGES_ON_FAIL,
-    HEDGES_ON_PASS,
-    hedges,
-    undecided,
-)
-from skillcomp.stats.clusters import wilson_effective
+from skillcomp.frames.readers import normalise_quote
+from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import undefined
+
+# The source report's own lists: A.4 (RULE-6) and 8.9.
+HEDGES_ON_FAIL = (
+    "could be improved",
+    "worth reviewing",
+    "could be strengthened",
+    "might be",
+    "perhaps",
+)
+HEDGES_ON_PASS = ("could be", "would benefit", "consider", "perhaps", "might be")
+
+_QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|‘[^’]*’|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
+_JUDGE = r"(?:evaluat|decid|judg|grad|assess|determin|verif)\w*"
+# "It says that it cannot tell" is about the answer; only the grader's own indecision counts.
+_UNDECIDED = re.compile(
+    rf"(?:^|[.;:]\s*|\b(?:i|we|the grader)\s+)(?:could|can)(?:not|n't| not)\s+(?:be\s+)?{_JUDGE}"
+    rf"|\b(?:could|can)(?:not|n't| not)\s+be\s+(?:evaluated|judged|graded|assessed)\b"
+    rf"|(?:^|[.;:]\s*|\b(?:i am|i'm|we are|the grader is)\s+)unable to {_JUDGE}"
+    r"|^undecid(?:ed|able)\b",
+)
 
 # rule -> what its rate is a share of
 RULES: Mapping[str, str] = {
@@ -46,11 +64,11 @@ _WHY_NOT = {
     "behaviours say, so the two cannot differ",
     "overlap_contradicted": f"{_NO_USE}: it needs shared= and a check against copying",
 }
-_BY_ATTEMPT = [name for name, unit in RULES.items() if unit == "attempts"]
-_REPLY = ["attempt_id", *GRADER_COLUMNS]
+_BY_ATTEMPT = [name for name, counted in RULES.items() if counted == "attempts"]
+_REPLY = ["attempt_id", *GRADER]
 _KEYS = [
     *("attempt_id", "skill", "case_id", "condition", "repeat"),
-    *("check_id", "check_kind", *GRADER_COLUMNS, "passed"),
+    *("check_id", "check_kind", *GRADER, "passed"),
 ]
 
 
@@ -132,8 +150,8 @@ def integrity(
     """
     given, answers = check(verdicts, "verdicts"), check(attempts, "attempts")
     expected = check(checks, "checks")
-    _answered(given, answers)
-    known = _complete(given, expected)
+    _require_attempts(given, answers)
+    known = _with_absent_behaviours(given, expected)
     marks = known[_KEYS].copy()
     marks[["count_differs", "ids_differ"]] = _counts(known)
     marks[["quote_empty", "quote_not_found"]] = _quotes(known, answers, asks_evidence or {})
@@ -143,7 +161,7 @@ def integrity(
         ("undecided_fail", None, False),
     ):
         applies = known["passed"].eq(on) & _has_text(known["rationale"])
-        marks[name] = _told(known["rationale"], applies, words)
+        marks[name] = _by_wording(known["rationale"], applies, words)
     marks["overlap_contradicted"] = _against_overlap(known, shared, n, verbatim)
     marks["dimension_inconsistent"] = _dimension(known)
     close = known["passed"].eq(False) | known["check_kind"].eq("negative")
@@ -151,7 +169,7 @@ def integrity(
     return marks[[*_KEYS, *RULES, "closest_spot"]]
 
 
-def _answered(given: pd.DataFrame, attempts: pd.DataFrame) -> None:
+def _require_attempts(given: pd.DataFrame, attempts: pd.DataFrame) -> None:
     unknown = given.loc[~given["attempt_id"].isin(attempts["attempt_id"]), "attempt_id"]
     if len(unknown):
         raise FrameError(
@@ -161,9 +179,10 @@ def _answered(given: pd.DataFrame, attempts: pd.DataFrame) -> None:
         )
 
 
-def _complete(given: pd.DataFrame, expected: pd.DataFrame) -> pd.DataFrame:
+def _with_absent_behaviours(given: pd.DataFrame, expected: pd.DataFrame) -> pd.DataFrame:
     """Add a row for each behaviour that a reply should have decided and left out."""
-    unknown = sorted(set(given["case_id"]) - set(expected["case_id"]))
+    known = pd.MultiIndex.from_frame(expected[CASE])
+    unknown = sorted(set(given.loc[~pd.MultiIndex.from_frame(given[CASE]).isin(known), "case_id"]))
     if unknown:
         raise FrameError(
             f"integrity: {len(unknown)} cases of the verdicts have no checks, the first is "
@@ -171,11 +190,9 @@ def _complete(given: pd.DataFrame, expected: pd.DataFrame) -> pd.DataFrame:
         )
     usable = given["status"].isna() | given["status"].eq("ok")
     given = given.assign(passed=given["passed"].where(usable), there=True, usable=usable)
-    keys = ["skill", "case_id", "condition", "repeat"]
+    keys = [*CASE, "condition", "repeat"]
     replies = given[[*_REPLY, *keys]].drop_duplicates(_REPLY)
-    wanted = replies.merge(
-        expected[["case_id", "check_id", "check_kind"]], on="case_id", how="left"
-    )
+    wanted = replies.merge(expected[[*CASE, "check_id", "check_kind"]], on=CASE, how="left")
     item = [*_REPLY, "check_id"]
     named = given.merge(
         wanted[[*item, "check_kind"]].assign(expected=True),
@@ -233,7 +250,7 @@ def _quotes(known: pd.DataFrame, attempts: pd.DataFrame, asked: Mapping[str, boo
     return pd.DataFrame({"empty": missing, "lost": lost})
 
 
-def _told(rationale: pd.Series, applies: pd.Series, words: Sequence[str] | None) -> pd.Series:
+def _by_wording(rationale: pd.Series, applies: pd.Series, words: Sequence[str] | None) -> pd.Series:
     rows = applies.fillna(False).to_numpy(dtype=bool)
     found = pd.Series(pd.NA, index=rationale.index, dtype="boolean")
     found[rows] = [
@@ -250,10 +267,15 @@ def _against_overlap(
     if shared is None:
         return unknown
     require_columns(shared, ["attempt_id", "n", "any_shared"], "integrity: shared")
+    shared = settle(shared, {"attempt_id": "str", "n": "Int64", "any_shared": "boolean"}, "shared")
     lengths = sorted(set(shared["n"]))
     if n not in lengths:
         raise FrameError(f"integrity: shared has no n-grams of length {n}; there: {lengths}.")
-    copied = shared[shared["n"].eq(n)].set_index("attempt_id")["any_shared"]
+    here = shared["n"].eq(n) & shared["attempt_id"].notna()
+    copied = shared[here].set_index("attempt_id")["any_shared"]
+    if not copied.index.is_unique:
+        twice = copied.index[copied.index.duplicated()][0]
+        raise FrameError(f"integrity: shared has attempt '{twice}' twice for n = {n}.")
     found = known["attempt_id"].map(copied).astype("boolean")
     bound = known["check_kind"].eq("negative") & known["check_id"].str.contains(
         verbatim, regex=False
@@ -297,8 +319,9 @@ def integrity_rates(
     -------
     pandas.DataFrame
         One row per ``by`` and rule (measure), in the estimates shape: estimate is the share that
-        breaks it, n what it is a share of, Wilson's interval on the effective number with cases as
-        clusters. Extra: unit (attempts, verdicts, quotes ...), n_broken. NaN with a note where the
+        breaks it, n what it is a share of, the interval that of
+        :func:`skillcomp.stats.bounded.bounded_mean` with cases as clusters. Extra: counted
+        (what n counts: attempts, verdicts, quotes ...), n_broken. NaN with a note where the
         rule does not apply to this grader.
 
     Raises
@@ -309,12 +332,14 @@ def integrity_rates(
     check_settings("reliability.integrity_rates", ci_level)
     names = listed(by)
     require_columns(marks, [*names, *_KEYS, *RULES], "reliability.integrity_rates")
-    require_one_grader(marks, names, "reliability.integrity_rates")
-    given = marks.assign(cluster=clusters_of(marks["case_id"], cases))
+    columns = {**CONTRACTS["verdicts"].columns, **dict.fromkeys(RULES, "boolean")}
+    marks = settle(marks, columns, "reliability.integrity_rates: marks")
+    refuse_pooling(marks, names, "reliability.integrity_rates")
+    given = marks.assign(cluster=clusters_of(marks, cases))
     rows: list[dict[str, Any]] = []
     for values, part in groups(given, names):
         replies = part.drop_duplicates(_REPLY)
-        for rule, unit in RULES.items():
+        for rule, counted in RULES.items():
             units = replies if rule in _BY_ATTEMPT else part
             known = units[units[rule].notna()]
             broken = known[rule].astype("float64").to_numpy()
@@ -322,7 +347,30 @@ def integrity_rates(
                 why = _WHY_NOT.get(rule, _NO_USE)
                 found = undefined("", why, ci_level=ci_level, n=0.0)
             else:
-                cluster = pd.factorize(known["cluster"])[0]
-                found = wilson_effective(broken, cluster, ci_level=ci_level)
-            rows.append(row(rule, found, unit=unit, n_broken=int(broken.sum()), **values))
-    return estimates(rows, by=names, extra=["unit", "n_broken"])
+                cluster = known["cluster"].to_numpy()
+                found = bounded_mean(broken, cluster, quantity=RATES, ci_level=ci_level)
+            rows.append(
+                row(rule, found, unit="rate", counted=counted, n_broken=int(broken.sum()), **values)
+            )
+    return estimates(rows, by=names, extra=["counted", "n_broken"])
+
+
+def own_words(rationale: str) -> str:
+    """Return a rationale in lower case without what it quotes."""
+    return " ".join(_QUOTED.sub(" ", rationale).lower().replace("’", "'").split())
+
+
+def hedges(rationale: str, words: Sequence[str]) -> str | None:
+    """Return the first hedge that the grader itself uses, or None."""
+    found = _any_of(tuple(words)).search(own_words(rationale))
+    return found.group(0) if found else None
+
+
+@cache
+def _any_of(words: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
+
+
+def undecided(rationale: str) -> bool:
+    """Return whether a FAIL was given because the grader could not decide."""
+    return _UNDECIDED.search(own_words(rationale)) is not None

@@ -5,12 +5,6 @@
 ``passages`` labelled copies of the simulated skills.
 """
 
-from __future__ import annotations
+import lazy_loader as lazy
 
-from skillcomp.simulate.arrays import Counts, counts
-from skillcomp.simulate.design import Study, grade, study
-from skillcomp.simulate.grading import Grader
-from skillcomp.simulate.streams import gold_stream
-from skillcomp.simulate.text import passages
-
-__all__ = ["Counts", "Grader", "Study", "counts", "gold_stream", "grade", "passages", "study"]
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -1,10 +1,13 @@
-"""Random effects with an exact marginal delta: the design behind every simulated study."""
+"""Random effects with an exact marginal delta: the design behind every simulated study.
+
+Many small studies at once, as plain arrays for coverage experiments, are drawn here too.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,21 +74,8 @@ def marginal_rate(
 ) -> float:
     """Return the pass rate over all skills, cases and attempts, by quadrature.
 
-    Parameters
-    ----------
-    intercept : float
-        Logit of a check of an average attempt at an average case.
-    between, attempt : float
-        Standard deviation between cases and between attempts at a case, on the logit scale.
-    checks : tuple of (int, float)
-        Number of checks of a case and the share of cases with it.
-    unit : {"behaviour", "attempt"}
-        Whether the rate is of single behaviours or of attempts of which every check passes.
-
-    Returns
-    -------
-    float
-        Exact to about 1e-12 for standard deviations up to 4.
+    `checks` tells how many checks a case has and which share of the cases has so many. Exact to
+    about 1e-12 for standard deviations up to 4.
     """
     if unit == "behaviour":
         checks = ((1, 1.0),)
@@ -117,19 +107,7 @@ def intercept_for(
 def case_rates(logits: Floats, attempt: float, n_checks: NDArray[np.int64] | int = 1) -> Floats:
     """Return the chance that a check (or all ``n_checks`` of an attempt) passes at given logits.
 
-    Parameters
-    ----------
-    logits : numpy.ndarray
-        Case by condition, or any shape; cases stand first.
-    attempt : float
-        Standard deviation between attempts, integrated out.
-    n_checks : int or numpy.ndarray
-        Checks of each case; 1 gives the rate of single behaviours.
-
-    Returns
-    -------
-    numpy.ndarray
-        Rates in (0, 1) in the shape of ``logits``.
+    Cases stand first in `logits`; the spread between attempts is integrated out.
     """
     power = np.asarray(n_checks).reshape(-1, *[1] * (logits.ndim - 1))
     if attempt == 0:
@@ -148,7 +126,7 @@ class Layout:
     skill: NDArray[np.int64]
     far: NDArray[np.bool_]
     n_checks: NDArray[np.int64]
-    twin: NDArray[np.int64]
+    partner: NDArray[np.int64]
 
     @property
     def n_cases(self) -> int:
@@ -173,7 +151,7 @@ def layout(
     far_share: float,
     contrast_pairs: int = 0,
 ) -> Layout:
-    """Lay out cases over skills: far ones spread evenly, contrast twins at each skill's end."""
+    """Lay out cases over skills: far ones spread evenly, contrast pairs at each skill's end."""
     if n_skills < 1:
         raise StudyError(f"n_skills: found {n_skills}; allowed: 1 or more.")
     if not 0 <= far_share <= 1:
@@ -203,7 +181,7 @@ def layout(
         far=np.diff(np.floor(np.round(np.stack([inside, inside + 1]) * far_share, 9)), axis=0)[0]
         > 0,
         n_checks=np.resize(np.array(checks, dtype=np.int64), len(skill)),
-        twin=np.where(second, index - 1, index),
+        partner=np.where(second, index - 1, index),
     )
 
 
@@ -233,24 +211,9 @@ def solve(
 ) -> Intercepts:
     """Find the intercepts that give every condition exactly its marginal delta and gap.
 
-    Parameters
-    ----------
-    plan : Layout
-        The cases; the share of far ones weighs the two deltas.
-    spread : Spread
-        The random effects.
-    baseline_rate : float
-        Marginal pass rate of the first condition over all cases.
-    deltas, gaps : list of float
-        Of each condition, the first included (0): rate minus the baseline's, over all cases; and
-        that delta among far cases minus among near ones.
-    unit : {"behaviour", "attempt"}
-        What the rates count.
-
-    Returns
-    -------
-    Intercepts
-        With mean over cases equal to the delta asked for to about 1e-12.
+    `deltas` and `gaps` are those of each condition, the first included (0): rate minus the
+    baseline's over all cases, and that delta among far cases minus among near ones. The mean over
+    cases is the delta asked for to about 1e-12.
     """
     share_far = float(plan.far.mean())
     if any(gaps) and share_far in (0.0, 1.0):
@@ -282,7 +245,7 @@ def draw_logits(
     """Draw the logit of every case in every condition: runs x cases x conditions.
 
     logit p(baseline) = a + s + u and logit p(condition) = b + s + u + v + e, with s and v of the
-    skill, u and e of the case; contrast twins share u.
+    skill, u and e of the case; the two cases of a contrast pair share u.
     """
     n_conditions = intercepts.shape[1]
     level = spread.skill_level * rng.standard_normal((n_runs, plan.n_skills))
@@ -290,6 +253,130 @@ def draw_logits(
     effect = spread.skill_effect * rng.standard_normal((n_runs, plan.n_skills, n_conditions))
     own = spread.case_effect * rng.standard_normal((n_runs, plan.n_cases, n_conditions))
     effect[..., 0] = own[..., 0] = 0
-    shared = level[:, plan.skill] + case[:, plan.twin]
+    shared = level[:, plan.skill] + case[:, plan.partner]
     logits: Floats = intercepts + shared[..., None] + effect[:, plan.skill] + own
     return logits
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Passes of many simulated studies, without frames.
+
+    Attributes
+    ----------
+    baseline, skill : numpy.ndarray of int
+        Runs x cases: passed attempts out of ``n_repeats``.
+    clusters : numpy.ndarray of int
+        Skill of each case.
+    far : numpy.ndarray of bool
+        Whether each case is far transfer.
+    n_repeats : int
+        Attempts per case and condition.
+    delta, gap : float
+        True marginal delta, and true far minus near delta (NaN without both kinds of case).
+    realised : numpy.ndarray
+        Per run, the true delta of exactly the cases drawn: the target when the claim is about
+        these cases only.
+    """
+
+    baseline: NDArray[np.int64]
+    skill: NDArray[np.int64]
+    clusters: NDArray[np.int64]
+    far: NDArray[np.bool_]
+    n_repeats: int
+    delta: float
+    gap: float
+    realised: Floats
+
+
+def counts(
+    *,
+    n_runs: int,
+    n_skills: int,
+    n_cases: int | list[int],
+    n_repeats: int = 1,
+    baseline_rate: float = 0.5,
+    delta: float = 0.2,
+    near_far_gap: float = 0.0,
+    between_skill_sd: float = 0.0,
+    between_case_sd: float = 1.0,
+    case_effect_sd: float = 0.5,
+    skill_level_sd: float = 0.0,
+    between_attempt_sd: float = 0.0,
+    checks_per_case: int | list[int] = 1,
+    far_share: float = 0.5,
+    seed: int | np.random.Generator = 0,
+) -> Counts:
+    """Simulate the passed attempts of ``n_runs`` studies with the same true delta.
+
+    The unit is the attempt: it passes when all of its checks do, and ``delta`` is exactly the
+    marginal difference of attempts passed. Use :func:`skillcomp.simulate.study` for frames.
+
+    Parameters
+    ----------
+    n_runs : int
+        Number of studies.
+    n_skills, n_cases, n_repeats, baseline_rate, delta, near_far_gap, checks_per_case, far_share
+        As in :func:`skillcomp.simulate.study`.
+    between_skill_sd, between_case_sd, case_effect_sd, skill_level_sd, between_attempt_sd : float
+        Logit-scale standard deviations, as in :func:`skillcomp.simulate.study`.
+    seed : int or numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    Counts
+        Integer arrays of shape (``n_runs``, number of cases).
+
+    Raises
+    ------
+    StudyError
+        If a rate leaves (0, 1) or a size is impossible.
+
+    Examples
+    --------
+    >>> many = counts(n_runs=4000, n_skills=5, n_cases=6, n_repeats=3, delta=0.1, seed=1)
+    >>> many.skill.shape
+    (4000, 30)
+    >>> bool(abs((many.skill - many.baseline).mean() / 3 - 0.1) < 0.01)
+    True
+    """
+    unit: Unit = "attempt"
+    plan = layout(n_skills, n_cases, checks_per_case, far_share)
+    spread = Spread(
+        between_skill_sd, skill_level_sd, between_case_sd, case_effect_sd, between_attempt_sd
+    )
+    found = solve(plan, spread, baseline_rate, [0.0, delta], [0.0, near_far_gap], unit)
+    rng = np.random.default_rng(seed)
+    logits = draw_logits(plan, found.values, spread, rng, n_runs)
+    passed = _passed(logits, plan.n_checks, n_repeats, between_attempt_sd, rng)
+    rates = case_rates(np.moveaxis(logits, 1, 0), between_attempt_sd, plan.n_checks)
+    two_kinds = 0 < plan.far.mean() < 1
+    return Counts(
+        baseline=passed[..., 0],
+        skill=passed[..., 1],
+        clusters=plan.skill,
+        far=plan.far,
+        n_repeats=n_repeats,
+        delta=delta,
+        gap=near_far_gap if two_kinds else np.nan,
+        realised=(rates[..., 1] - rates[..., 0]).mean(axis=0),
+    )
+
+
+def _passed(
+    logits: Floats,
+    n_checks: NDArray[np.int64],
+    n_repeats: int,
+    attempt_sd: float,
+    rng: np.random.Generator,
+) -> NDArray[np.int64]:
+    power: Any = n_checks[:, None]
+    if attempt_sd == 0:
+        drawn: NDArray[np.int64] = rng.binomial(n_repeats, expit(logits) ** power)
+        return drawn
+    passed = np.zeros(logits.shape, dtype=np.int64)
+    for _ in range(n_repeats):
+        shift = attempt_sd * rng.standard_normal(logits.shape)
+        passed += rng.random(logits.shape) < expit(logits + shift) ** power
+    return passed

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.contracts import check
+from skillcomp.frames.contract import check
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 
 Ints = NDArray[np.int64]
@@ -147,24 +147,9 @@ def write_answers(
 ) -> Answers:
     """Write one answer per row: length, hedges and one copied span as planted.
 
-    Parameters
-    ----------
-    sources : list of Source
-        The skills.
-    source : numpy.ndarray of int
-        Which skill each answer may copy from.
-    mean_words, hedges_per_100, copied_share : numpy.ndarray
-        Per answer: mean length in words (log-normal, sd of the log 0.3, at least 20), mean hedge
-        words per 100 words, share of the words that is one span copied from the skill.
-    listed_share : float
-        Chance that an answer is a bullet list.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    Answers
-        As described there.
+    Per answer: the skill it may copy from, the mean length in words (log-normal, sd of the log 0.3,
+    at least 20), mean hedge words per 100 words, share of the words that is one copied span;
+    `listed_share` is the chance of a bullet list.
     """
     n = len(source)
     drawn = np.rint(mean_words * np.exp(0.3 * rng.standard_normal(n) - 0.045))

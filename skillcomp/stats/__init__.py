@@ -1,152 +1,70 @@
-"""Estimators and tests: arrays and small tables in, frozen results out.
+"""Estimators and tests that stand alone: arrays and small tables in, frozen results out.
 
-This package knows no frames and no skills. Sources, defaults and traps of every estimator stand in
-its docstring. Each public name below can be had from its module or straight from
-``skillcomp.stats``; modules load on first use.
+This package knows no frames and no skills; the analyses of :mod:`skillcomp` rest on it. Sources,
+defaults and traps of every function stand in its docstring. All of it loads on first use.
+
+Results
+    ``Interval``, ``HypothesisTest``: an estimate with its interval; a test of one hypothesis.
+
+Means of bounded values, in clusters or not (the interval of every analysis)
+    ``bounded_mean``: mean of rates, shares or differences, with limits that hold near the bounds.
+    ``bounded_means``, ``bounded_mean_many``, ``bounded_mean_counts``: many means at once; many
+    studies of the same cases, value by value or counted. ``BoundedMeans``: what these give.
+    ``Quantity``, ``RATES``, ``SHARES``, ``DELTAS``: bounds and pseudo-case of what is averaged.
+    ``independent_difference``: difference of two bounded means whose cases are different ones.
+
+One rate of independent cases
+    ``wilson``: Wilson's score interval.
+    ``clopper_pearson``: exact interval.
+    ``jeffreys``: Beta posterior.
+
+Two paired rates of independent cases, one attempt each
+    ``newcombe_paired``: Newcombe's square-and-add interval, methods 8, 9 and 10.
+    ``tango``: score interval that agrees with the asymptotic McNemar test.
+    ``bonett_price``, ``agresti_min``: adjusted Wald intervals.
+    ``mcnemar_exact``, ``mcnemar_midp``, ``mcnemar_asymptotic``: tests of equal rates.
+    ``mover_difference``: difference of two independent estimates from their intervals.
+
+Cases in clusters
+    ``cr2``, ``ClusteredFit``: linear model with CR2 errors and Satterthwaite degrees of freedom.
+    ``cr2_mean``: the same for a mean. ``log_ratio``: ratio of two paired amounts without bound.
+    ``sign_flip``: test of a mean by flipping the signs of whole clusters.
+    ``obuchowski``, ``durkalski``: McNemar's test for pairs in clusters.
+
+Several attempts a case
+    ``pass_at_k``, ``pass_hat_k``: chance that one, or all, of k attempts pass.
+    ``pooled_pass_at_k``, ``pooled_pass_hat_k``: their means over cases, with intervals.
+
+Agreement of graders
+    ``cohen_kappa``, ``gwet_ac1``, ``krippendorff_alpha``: coefficients.
+    ``bootstrap_agreement``: any of them for ratings in clusters.
+    ``sensitivity``, ``specificity``: a grader against gold.
+    ``cochran_q``, ``severity_shift``: versions of a grader on the same answers.
+    ``clustered_cochran``, ``clustered_midp``: the same for answers in clusters.
+
+Correction for a grader's errors
+    ``rogan_gladen``: true rate from an apparent one. ``youden``, ``youden_difference``: J.
+    ``ppi_mean``, ``ppi_paired``: prediction-powered mean and paired difference.
+    ``differential_misclassification``, ``DifferentialTests``, ``fisher_midp``: equal errors?
+
+Detection, by document
+    ``delong``, ``delong_paired``: area under the ROC curve; difference of two areas.
+    ``bootstrap_auc``: ROC or precision-recall area, resampling documents.
+    ``clean_needed``: negatives that bound the rate of false flags.
+
+Charts over time
+    ``bernoulli_cusum``, ``BernoulliCusum``: chart of single verdicts.
+    ``cusum_limit``, ``cusum_steps``, ``cusum_run_length``: its settings.
+    ``false_alarm_probability``: chance of an alarm within a number of verdicts.
+
+Several claims at once
+    ``holm``, ``benjamini_hochberg``, ``adjust``: adjusted p-values.
+
+Cases needed, by formula (for the project's own interval see :mod:`skillcomp.planning`)
+    ``mcnemar_power``, ``mcnemar_cases``, ``connor``: one attempt a case.
+    ``miller_cases``, ``miller_mde``: means of cases with known variance.
 """
 
-from __future__ import annotations
+import lazy_loader as lazy
 
-from importlib import import_module
-from typing import Any
-
-_PUBLIC = {
-    "results": (
-        "HypothesisTest",
-        "Interval",
-    ),
-    "intervals": (
-        "agresti_min",
-        "bonett_price",
-        "clopper_pearson",
-        "dirichlet_paired",
-        "fay_lumbard",
-        "jeffreys",
-        "mcnemar_asymptotic",
-        "mcnemar_exact",
-        "mcnemar_midp",
-        "mover_difference",
-        "newcombe_paired",
-        "tango",
-        "wald_paired",
-        "wilson",
-    ),
-    "clusters": (
-        "ClusteredFit",
-        "cr2",
-        "cr2_mean",
-        "durkalski",
-        "newcombe_effective",
-        "obuchowski",
-        "sign_flip",
-        "tango_effective",
-        "wilson_effective",
-    ),
-    "switching": (
-        "PairedDeltas",
-        "paired_delta",
-        "paired_delta_many",
-    ),
-    "passk": (
-        "pass_at_k",
-        "pass_hat_k",
-        "pooled_pass_at_k",
-        "pooled_pass_hat_k",
-    ),
-    "agreement": (
-        "bootstrap_agreement",
-        "cohen_kappa",
-        "gwet_ac1",
-        "krippendorff_alpha",
-        "raw_agreement",
-        "sensitivity",
-        "specificity",
-    ),
-    "misclassification": (
-        "DifferentialTests",
-        "GoldAllocation",
-        "differential_misclassification",
-        "fisher_midp",
-        "gold_allocation",
-        "ppi_mean",
-        "ppi_paired",
-        "rogan_gladen",
-        "youden",
-        "youden_difference",
-    ),
-    "detection": (
-        "Criterion",
-        "OperatingPoint",
-        "Threshold",
-        "at_threshold",
-        "bootstrap_auc",
-        "choose_threshold",
-        "clean_needed",
-        "delong",
-        "delong_paired",
-    ),
-    "crossvalidation": (
-        "Corrected",
-        "NestedResult",
-        "OptimismResult",
-        "nested_threshold",
-        "optimism_bootstrap",
-    ),
-    "charts": (
-        "BernoulliCusum",
-        "Ewma",
-        "bernoulli_cusum",
-        "cusum_limit",
-        "cusum_run_length",
-        "cusum_steps",
-        "ewma",
-        "ewma_run_length",
-        "ewma_width",
-        "false_alarm_probability",
-    ),
-    "power": (
-        "PairedComponents",
-        "SimulatedPower",
-        "clustered_cases",
-        "clustered_df",
-        "clustered_mde",
-        "connor",
-        "design_effect",
-        "draw_paired_studies",
-        "mcnemar_cases",
-        "mcnemar_power",
-        "miller_cases",
-        "miller_mde",
-        "paired_components",
-        "paired_variance",
-        "simulate_power",
-        "t_mde",
-        "t_power",
-    ),
-    "multiplicity": (
-        "MaxT",
-        "adjust",
-        "bh",
-        "holm",
-        "max_t",
-        "simultaneous_level",
-    ),
-    "severity": (
-        "cochran_q",
-        "severity_shift",
-    ),
-}
-_OWNER = {name: module for module, names in _PUBLIC.items() for name in names}
-
-__all__ = sorted({*_PUBLIC, *_OWNER})
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PUBLIC or name in _OWNER:
-        module = import_module(f"{__name__}.{_OWNER.get(name, name)}")
-        return module if name in _PUBLIC else getattr(module, name)
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -1,7 +1,6 @@
-"""Has the error rate of a stream of gold checks risen: control charts with known false alarms.
+"""Has the error rate of a stream of gold checks risen: a control chart with known false alarms.
 
-`bernoulli_cusum` watches single checks in their order, `ewma` the error rates of batches. Both hold
-for independent checks; checks of one attempt that fail together make alarms come earlier.
+Holds for independent checks; checks of one attempt that fail together make alarms come earlier.
 """
 
 from __future__ import annotations
@@ -13,18 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_banded
 
-from skillcomp.stats.batchcharts import Ewma, check_rate, ewma, ewma_run_length, ewma_width
-
 __all__ = [
     "BernoulliCusum",
-    "Ewma",
     "bernoulli_cusum",
     "cusum_limit",
     "cusum_run_length",
     "cusum_steps",
-    "ewma",
-    "ewma_run_length",
-    "ewma_width",
     "false_alarm_probability",
 ]
 
@@ -75,6 +68,12 @@ class BernoulliCusum:
     n: int = 0
 
 
+def _check_rate(name: str, rate: float) -> None:
+    """Raise ValueError unless the rate lies strictly between 0 and 1."""
+    if not 0.0 < rate < 1.0:
+        raise ValueError(f"{name} must lie strictly between 0 and 1, found {rate!r}.")
+
+
 def cusum_steps(p0: float, p1: float) -> tuple[int, int]:
     """Return the whole-number steps of the chart that is best at telling ``p1`` from ``p0``.
 
@@ -98,8 +97,8 @@ def cusum_steps(p0: float, p1: float) -> tuple[int, int]:
     >>> cusum_steps(0.05, 0.15)
     (10, 1)
     """
-    check_rate("p0", p0)
-    check_rate("p1", p1)
+    _check_rate("p0", p0)
+    _check_rate("p1", p1)
     if p1 <= p0:
         raise ValueError(f"p1 must be above p0, found p0={p0} and p1={p1}.")
     correct = math.log((1.0 - p0) / (1.0 - p1))
@@ -136,7 +135,7 @@ def cusum_run_length(p: float, *, up: int, down: int, limit: int) -> float:
     >>> round(cusum_run_length(0.2, up=10, down=1, limit=5), 6)
     5.0
     """
-    check_rate("p", p)
+    _check_rate("p", p)
     if min(up, down, limit) < 1:
         raise ValueError(f"up, down and limit must be at least 1, found {up}, {down} and {limit}.")
     above, below = (step if step < limit else 0 for step in (up, down))
@@ -215,7 +214,7 @@ def false_alarm_probability(n: int, p: float, *, up: int, down: int, limit: int)
     >>> round(false_alarm_probability(2, 0.2, up=10, down=1, limit=5), 6)
     0.36
     """
-    check_rate("p", p)
+    _check_rate("p", p)
     state = np.zeros(limit)
     state[0] = 1.0
     for _ in range(n):

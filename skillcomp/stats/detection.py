@@ -1,4 +1,4 @@
-"""How well a score separates two classes, where to cut it, and how sure that is.
+"""How well a score separates two classes: the area under its ROC curve and how sure that is.
 
 Labels are 1 for what should be flagged; a higher score means "flag", always: no curve is turned
 round silently. Every function takes ``groups``, the document of each row. With documents, they are
@@ -8,49 +8,122 @@ the unit of evidence: variances, resamples and exact intervals count documents, 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import sparse, stats
+from scipy.optimize import brentq
 
-from skillcomp.stats._curve import (
-    FEW_DOCUMENTS,
-    TIE,
-    Criterion,
-    Floats,
-    Labelled,
-    count,
-    join,
-    over_documents,
-    prepare,
-    resamples,
-)
-from skillcomp.stats.results import NAN, Interval, check_level, undefined
-from skillcomp.stats.thresholds import (
-    OperatingPoint,
-    Threshold,
-    at_threshold,
-    choose_threshold,
-    clean_needed,
-)
+from skillcomp.stats.bounded import RATES
+from skillcomp.stats.results import NAN, Interval, check_level, join_notes, undefined
 
-__all__ = [
-    "Criterion",
-    "OperatingPoint",
-    "Threshold",
-    "at_threshold",
-    "bootstrap_auc",
-    "choose_threshold",
-    "clean_needed",
-    "delong",
-    "delong_paired",
-]
+__all__ = ["bootstrap_auc", "clean_needed", "delong", "delong_paired"]
 
-SMALL_CLASS = 30  # rows or documents; below, DeLong limits are made on the logit scale
-EXTREME = 0.9  # area above which (or below 1 minus which) they are, too: plain covers 83 % at 0.98
+Floats = NDArray[np.float64]
+
+_SMALL_CLASS = 30  # rows or documents; below, DeLong limits are made on the logit scale
+_EXTREME = 0.9  # area above which (or below 1 minus which) they are, too: plain covers 83 % at .98
+_TIE = 1e-12  # sums of rates carry rounding of this order
+_FEW_DOCUMENTS = 10  # below, only Clopper-Pearson over documents is given
+_CELLS_AT_ONCE = 2_000_000  # float64 cells of one block of _resamples, 16 MB
 
 
-def _placements(data: Labelled) -> tuple[Floats, Floats, Floats]:
+@dataclass(frozen=True, slots=True)
+class _Labelled:
+    """Rows with a label, one or more scores and a document, missing rows removed."""
+
+    positive: NDArray[np.bool_]
+    scores: Floats  # rows x candidates
+    documents: NDArray[np.int64]
+    n_documents: int
+    grouped: bool
+    note: str
+
+    @property
+    def unit(self) -> str:
+        """Return the word for the unit of evidence: document, or row where none was given."""
+        return "document" if self.grouped else "row"
+
+    def documents_of(self, positive: bool) -> int:
+        """Return the number of documents that hold a row of one class."""
+        return int(np.unique(self.documents[self.positive == positive]).size)
+
+    def lacking(self) -> str:
+        """Return why no curve exists, or an empty string."""
+        if self.positive.all() or not self.positive.any():
+            only = "no rows" if not self.positive.size else "one class only"
+            return f"not defined: {only}"
+        return ""
+
+
+def _prepare(labels: ArrayLike, scores: ArrayLike, groups: ArrayLike | None) -> _Labelled:
+    """Check lengths and labels, drop rows with a missing value and number the documents."""
+    label = np.asarray(labels, dtype=np.float64).ravel()
+    score = np.asarray(scores, dtype=np.float64)
+    score = score[:, None] if score.ndim == 1 else score
+    raw = np.arange(label.size) if groups is None else np.asarray(groups, dtype=object).ravel()
+    if not label.size == score.shape[0] == raw.size:
+        raise ValueError(
+            "labels, scores and groups must be equally long, "
+            f"found {label.size}, {score.shape[0]} and {raw.size}."
+        )
+    odd = label[~np.isnan(label) & (label != 0) & (label != 1)]
+    if odd.size:
+        raise ValueError(f"labels must be 0 or 1 (or missing), found {odd[0]:g}.")
+    unknown = np.array([g is None or g != g for g in raw]) if groups is not None else False
+    keep = ~(np.isnan(label) | np.isnan(score).any(axis=1) | unknown)
+    seen: dict[Any, int] = {}
+    codes = np.array([seen.setdefault(g, len(seen)) for g in raw[keep].tolist()], dtype=np.int64)
+    dropped = int((~keep).sum())
+    note = f"{dropped} rows without label, score or document left out" if dropped else ""
+    return _Labelled(label[keep] == 1, score[keep], codes, len(seen), groups is not None, note)
+
+
+def _resamples(data: _Labelled, n_resamples: int, seed: int, width: int) -> Iterator[Floats]:
+    """Yield blocks of document weights, each row a draw of all documents with replacement.
+
+    Draws that lack a class are left out, as no curve exists for them.
+    """
+    rng = np.random.default_rng(seed)
+    share = np.full(data.n_documents, 1.0 / data.n_documents)
+    holds = [
+        np.bincount(data.documents[rows], minlength=data.n_documents).astype(np.float64)
+        for rows in (data.positive, ~data.positive)
+    ]
+    block = max(1, _CELLS_AT_ONCE // max(width, data.n_documents))
+    for start in range(0, n_resamples, block):
+        size = min(block, n_resamples - start)
+        weights = rng.multinomial(data.n_documents, share, size=size).astype(np.float64)
+        yield weights[(weights @ holds[0] > 0) & (weights @ holds[1] > 0)]
+
+
+def _over_documents(
+    data: _Labelled, estimate: float, n_documents: int, ci_level: float, why: str
+) -> Interval:
+    """Return Clopper-Pearson limits that count every document once, however many rows it holds.
+
+    A share that is no whole number of documents enters the beta quantiles as it is, which is the
+    exact interval at 0 and 1 and lies between the neighbouring exact intervals elsewhere.
+    """
+    tail = (1.0 - ci_level) / 2.0
+    right = estimate * n_documents
+    wrong = n_documents - right
+    return Interval(
+        estimate,
+        float(stats.beta.ppf(tail, right, wrong + 1.0)) if right > 0 else 0.0,
+        float(stats.beta.ppf(1.0 - tail, right + 1.0, wrong)) if wrong > 0 else 1.0,
+        ci_level=ci_level,
+        method=f"Clopper-Pearson over {n_documents} {data.unit}s",
+        note=join_notes(why, data.note),
+        n=float(data.positive.size),
+        n_clusters=n_documents,
+    )
+
+
+def _placements(data: _Labelled) -> tuple[Floats, Floats, Floats]:
     """Return the AUC and the centred placement values of each class, per candidate score."""
     positive, negative = data.scores[data.positive], data.scores[~data.positive]
     m, n = len(positive), len(negative)
@@ -61,7 +134,7 @@ def _placements(data: Labelled) -> tuple[Floats, Floats, Floats]:
     return auc, above - auc, below - auc
 
 
-def _covariance(data: Labelled, above: Floats, below: Floats) -> Floats:
+def _covariance(data: _Labelled, above: Floats, below: Floats) -> Floats:
     """Return Obuchowski's covariance of the AUCs; DeLong's where every row is its own document."""
     m, n = len(above), len(below)
     codes = data.documents[data.positive], data.documents[~data.positive]
@@ -79,7 +152,7 @@ def _covariance(data: Labelled, above: Floats, below: Floats) -> Floats:
     return np.asarray(s10 / m + s01 / n + (s11 + s11.T) / (m * n))
 
 
-def _quantile(data: Labelled, ci_level: float) -> tuple[float, float]:
+def _quantile(data: _Labelled, ci_level: float) -> tuple[float, float]:
     """Return the two-sided quantile and its degrees of freedom; normal without documents."""
     upper = (1.0 + ci_level) / 2.0
     if not data.grouped:
@@ -88,22 +161,18 @@ def _quantile(data: Labelled, ci_level: float) -> tuple[float, float]:
     return float(stats.t.ppf(upper, df)), df
 
 
-def _single(data: Labelled, auc: float, variance: float, scale: str, ci_level: float) -> Interval:
+def _single(data: _Labelled, auc: float, variance: float, scale: str, ci_level: float) -> Interval:
     n_documents = min(data.documents_of(True), data.documents_of(False))
     n = float(data.positive.size)
-    if data.grouped and n_documents < FEW_DOCUMENTS:
-        few = f"fewer than {FEW_DOCUMENTS} documents with one class: counted by document"
-        return over_documents(
-            auc, n_documents, ci_level=ci_level, n=n, unit=data.unit, note=join(few, data.note)
-        )
+    if data.grouped and n_documents < _FEW_DOCUMENTS:
+        few = f"fewer than {_FEW_DOCUMENTS} documents with one class: counted by document"
+        return _over_documents(data, auc, n_documents, ci_level, few)
     # Rounding leaves about 1e-34 where the placements are constant.
-    if not variance > TIE**2:
+    if not variance > _TIE**2:
         why = "perfect separation" if auc in (0.0, 1.0) else "no variance to estimate"
-        return over_documents(
-            auc, n_documents, ci_level=ci_level, n=n, unit=data.unit, note=join(why, data.note)
-        )
+        return _over_documents(data, auc, n_documents, ci_level, why)
     se = math.sqrt(variance)
-    hard = n_documents < SMALL_CLASS or max(auc, 1.0 - auc) > EXTREME
+    hard = n_documents < _SMALL_CLASS or max(auc, 1.0 - auc) > _EXTREME
     logit = scale == "logit" or (scale == "auto" and hard)
     q, df = _quantile(data, ci_level)
     if logit:
@@ -186,9 +255,9 @@ def delong(
     check_level(ci_level)
     if scale not in ("auto", "plain", "logit"):
         raise ValueError(f"scale must be 'auto', 'plain' or 'logit', found {scale!r}.")
-    data = prepare(labels, scores, groups)
+    data = _prepare(labels, scores, groups)
     if data.lacking():
-        return undefined("DeLong", join(data.lacking(), data.note), ci_level=ci_level)
+        return undefined("DeLong", join_notes(data.lacking(), data.note), ci_level=ci_level)
     auc, above, below = _placements(data)
     variance = float(_covariance(data, above, below)[0, 0])
     return _single(data, float(auc[0]), variance, scale, ci_level)
@@ -235,30 +304,30 @@ def delong_paired(
     """
     check_level(ci_level)
     both = np.column_stack([np.ravel(np.asarray(s, dtype=np.float64)) for s in (first, second)])
-    data = prepare(labels, both, groups)
+    data = _prepare(labels, both, groups)
     if data.lacking():
-        return undefined("DeLong, paired", join(data.lacking(), data.note), ci_level=ci_level)
+        return undefined("DeLong, paired", join_notes(data.lacking(), data.note), ci_level=ci_level)
     auc, above, below = _placements(data)
     covariance = _covariance(data, above, below)
     delta = float(auc[0] - auc[1])
     variance = float(covariance[0, 0] + covariance[1, 1] - 2.0 * covariance[0, 1])
     n, clusters = float(data.positive.size), float(data.n_documents) if data.grouped else NAN
-    few = data.grouped and min(data.documents_of(c) for c in (True, False)) < FEW_DOCUMENTS
-    if few or not variance > TIE**2:
+    few = data.grouped and min(data.documents_of(c) for c in (True, False)) < _FEW_DOCUMENTS
+    if few or not variance > _TIE**2:
         a, b = (
             _single(data, float(auc[k]), float(covariance[k, k]), "auto", ci_level) for k in (0, 1)
         )
-        why = f"fewer than {FEW_DOCUMENTS} documents with one class" if few else "no variance"
+        why = f"fewer than {_FEW_DOCUMENTS} documents with one class" if few else "no variance"
         return Interval(
             delta,
             delta - math.hypot(a.estimate - a.low, b.high - b.estimate),
             delta + math.hypot(a.high - a.estimate, b.estimate - b.low),
             ci_level=ci_level,
             method="MOVER of the single intervals",
-            note=join(f"{why}: no credit for the pairing", data.note),
+            note=join_notes(f"{why}: no credit for the pairing", data.note),
             n=n,
             n_clusters=clusters,
-            p_value=1.0 if abs(delta) < TIE else NAN,
+            p_value=1.0 if abs(delta) < _TIE else NAN,
         )
     se = math.sqrt(variance)
     q, df = _quantile(data, ci_level)
@@ -284,19 +353,16 @@ def bootstrap_auc(
     scores: ArrayLike,
     *,
     groups: ArrayLike | None = None,
-    measure: str = "roc",
     n_resamples: int = 2000,
     seed: int = 0,
     ci_level: float = 0.95,
 ) -> Interval:
-    """Area under the ROC or precision-recall curve with a bootstrap over whole documents.
+    """Area under the ROC curve with a bootstrap over whole documents.
 
     Parameters
     ----------
     labels, scores, groups
         As in `delong`.
-    measure : {"roc", "average_precision"}
-        ``average_precision`` depends on the prevalence of the sample, which ``method`` states.
     n_resamples : int, default 2000
         Draws of all documents with replacement; draws without both classes are left out.
     seed : int, default 0
@@ -314,7 +380,7 @@ def bootstrap_auc(
     Notes
     -----
     The percentile interval is too narrow when there are few documents; `delong` with ``groups``
-    is the first choice for the ROC area.
+    is the first choice.
 
     Examples
     --------
@@ -322,57 +388,86 @@ def bootstrap_auc(
     'perfect separation'
     """
     check_level(ci_level)
-    if measure not in ("roc", "average_precision"):
-        raise ValueError(f"measure must be 'roc' or 'average_precision', found {measure!r}.")
-    data = prepare(labels, scores, groups)
-    area = _roc_area if measure == "roc" else _average_precision
-    setting = f"{n_resamples} resamples of {data.unit}s, seed {seed}"
-    method = f"{measure}, percentile bootstrap, {setting}"
+    data = _prepare(labels, scores, groups)
+    method = f"roc, percentile bootstrap, {n_resamples} resamples of {data.unit}s, seed {seed}"
     if data.lacking():
-        return undefined(method, join(data.lacking(), data.note), ci_level=ci_level)
-    if measure != "roc":
-        method += f", prevalence {data.positive.mean():.3g}"
-    table = count(data)[0]
-    estimate = float(area(*table.of(np.ones((1, data.n_documents))))[0])
-    blocks = resamples(data, n_resamples, seed, table.values.size)
-    draws = np.concatenate([area(*table.of(weights)) for weights in blocks])
+        return undefined(method, join_notes(data.lacking(), data.note), ci_level=ci_level)
+    tables = _counts(data)
+
+    def area(weights: Floats) -> Floats:
+        positive, negative = (np.asarray(weights @ table) for table in tables)
+        below = np.cumsum(negative, axis=-1) - negative / 2.0
+        pairs = positive.sum(axis=-1) * negative.sum(axis=-1)
+        return np.asarray((positive * below).sum(axis=-1) / pairs)
+
+    estimate = float(area(np.ones((1, data.n_documents)))[0])
+    blocks = _resamples(data, n_resamples, seed, tables[0].shape[1])
+    draws = np.concatenate([area(weights) for weights in blocks])
     n_documents = min(data.documents_of(True), data.documents_of(False))
-    few = data.grouped and n_documents < FEW_DOCUMENTS
+    few = data.grouped and n_documents < _FEW_DOCUMENTS
     low, high = np.quantile(draws, [(1 - ci_level) / 2, (1 + ci_level) / 2])
-    if few or high - low < TIE:
-        why = f"fewer than {FEW_DOCUMENTS} documents with one class" if few else ""
+    if few or high - low < _TIE:
+        why = f"fewer than {_FEW_DOCUMENTS} documents with one class" if few else ""
         why = why or ("perfect separation" if estimate in (0.0, 1.0) else "draws do not vary")
-        return over_documents(
-            estimate,
-            n_documents,
-            ci_level=ci_level,
-            n=float(data.positive.size),
-            unit=data.unit,
-            note=join(why, data.note),
-        )
+        return _over_documents(data, estimate, n_documents, ci_level, why)
     left_out = n_resamples - draws.size
+    skipped = f"{left_out} draws without both classes left out" if left_out else ""
     return Interval(
         estimate,
         float(low),
         float(high),
         ci_level=ci_level,
         method=method,
-        note=join(f"{left_out} draws without both classes left out" if left_out else "", data.note),
+        note=join_notes(skipped, data.note),
         n=float(data.positive.size),
         n_clusters=float(data.n_documents) if data.grouped else NAN,
         se=float(draws.std(ddof=1)),
     )
 
 
-def _roc_area(positive: Floats, negative: Floats) -> NDArray[np.float64]:
-    below = np.cumsum(negative, axis=-1) - negative / 2.0
-    pairs = positive.sum(axis=-1) * negative.sum(axis=-1)
-    return np.asarray((positive * below).sum(axis=-1) / pairs)
+def _counts(data: _Labelled) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """Count the rows of each class, positives first, by document and distinct score."""
+    values, code = np.unique(data.scores[:, 0], return_inverse=True)
+    shape = (data.n_documents, values.size)
+    positive, negative = (
+        sparse.coo_array(
+            (np.ones(int(rows.sum())), (data.documents[rows], code[rows])), shape=shape
+        ).tocsr()
+        for rows in (data.positive, ~data.positive)
+    )
+    return positive, negative
 
 
-def _average_precision(positive: Floats, negative: Floats) -> NDArray[np.float64]:
-    flagged = np.cumsum((positive + negative)[..., ::-1], axis=-1)
-    found = np.cumsum(positive[..., ::-1], axis=-1)
-    precision = np.divide(found, flagged, out=np.zeros_like(found), where=flagged > 0)
-    total = positive.sum(axis=-1)
-    return np.asarray((precision * positive[..., ::-1]).sum(axis=-1) / total)
+def clean_needed(max_rate: float, *, ci_level: float = 0.95) -> int:
+    """How many negatives without one flag bound the false-flag rate at ``max_rate``.
+
+    Parameters
+    ----------
+    max_rate : float
+        Wanted upper limit of the rate, strictly between 0 and 1.
+    ci_level : float, default 0.95
+        Confidence level of the two-sided interval.
+
+    Returns
+    -------
+    int
+        Smallest n for which 0 of n has its upper limit at or below ``max_rate``, by
+        :func:`skillcomp.stats.bounded.bounded_mean`: the quantile of a beta distribution.
+
+    Examples
+    --------
+    >>> clean_needed(0.1), clean_needed(0.05)
+    (29, 60)
+    """
+    check_level(ci_level)
+    if not 0.0 < max_rate < 1.0:
+        raise ValueError(f"max_rate must lie strictly between 0 and 1, found {max_rate!r}.")
+
+    def excess(n: float) -> float:
+        return float(stats.beta.ppf((1.0 + ci_level) / 2.0, RATES.c, n)) - max_rate
+
+    # Clopper-Pearson, with a whole pseudo-case, needs no fewer
+    most = math.ceil(math.log((1.0 - ci_level) / 2.0) / math.log1p(-max_rate))
+    if excess(1.0) <= 0:
+        return 1
+    return math.ceil(float(brentq(excess, 1.0, most + 1.0)) - 1e-9)

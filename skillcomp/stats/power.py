@@ -1,9 +1,9 @@
-"""How many cases, and what difference a given number of them can show.
+"""How many cases, and what difference they show, by the field's formulas.
 
-One attempt per case and independent cases: `mcnemar_power`, `connor`. Means of cases with known
-variance: `miller_cases`, `miller_mde`. Repeats and skills: `paired_variance` with `t_mde`. For a
-number to be published: `simulate_power`, which runs the project's own interval on studies with
-those properties and so knows what the formulas leave out (ceilings, small numbers, its own rule).
+One attempt per case and independent cases: :func:`mcnemar_power`, :func:`mcnemar_cases` and
+:func:`connor` (McNemar's test). Means of cases with known variance: :func:`miller_cases` and
+:func:`miller_mde`. They know no ceiling and not the interval that the analyses print: plan a study
+with :mod:`skillcomp.planning`.
 """
 
 from __future__ import annotations
@@ -11,206 +11,275 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.stats import nct, norm
-from scipy.stats import t as student_t
-
-from skillcomp.stats.casepower import (
-    check_shares,
-    connor,
-    mcnemar_cases,
-    mcnemar_power,
-    miller_cases,
-    miller_mde,
-)
-from skillcomp.stats.components import PairedComponents, paired_components, paired_variance
-from skillcomp.stats.moments import Clusters
-from skillcomp.stats.powersim import SimulatedPower, draw_paired_studies, simulate_power
+from scipy.stats import binom, norm
 
 __all__ = [
-    "PairedComponents",
-    "SimulatedPower",
-    "clustered_cases",
-    "clustered_df",
-    "clustered_mde",
     "connor",
-    "design_effect",
-    "draw_paired_studies",
     "mcnemar_cases",
     "mcnemar_power",
     "miller_cases",
     "miller_mde",
-    "paired_components",
-    "paired_variance",
-    "simulate_power",
-    "t_mde",
-    "t_power",
 ]
 
+LARGEST_STUDY = 1_000_000  # cases; a search beyond this has no practical answer
+SLACK = 1e-12  # rounding allowed in a p-value that equals alpha
 
-def design_effect(sizes: ArrayLike, rho: float) -> float:
-    """Factor by which clusters raise the variance of a mean of case differences.
+
+def _check_shares(alpha: float, power: float) -> None:
+    """Raise ValueError unless both lie in 0..1 and the power is above the level."""
+    for name, value in (("alpha", alpha), ("power", power)):
+        if not 0.0 < value < 1.0:
+            raise ValueError(f"{name} must lie strictly between 0 and 1, found {value!r}.")
+    if power <= alpha:
+        raise ValueError(f"power must be above alpha, found {power!r} and {alpha!r}.")
+
+
+def _check_discordant(p_improve: float, p_regress: float) -> float:
+    if min(p_improve, p_regress) < 0 or not 0.0 < p_improve + p_regress <= 1.0:
+        raise ValueError(
+            "p_improve and p_regress must not be negative and their sum must lie in 0..1 "
+            f"(above 0), found {p_improve!r} and {p_regress!r}."
+        )
+    return p_improve + p_regress
+
+
+def mcnemar_power(
+    n: int, p_improve: float, p_regress: float, *, test: str = "midp", alpha: float = 0.05
+) -> float:
+    """Exact power of the two-sided McNemar test on ``n`` independent cases with one attempt.
 
     Parameters
     ----------
-    sizes : array_like of int
-        Cases in each cluster.
-    rho : float
-        Correlation of the differences of two cases of one cluster.
+    n : int
+        Cases.
+    p_improve, p_regress : float
+        Chance that only the skill passes a case, and that only the baseline does.
+    test : {"midp", "exact"}
+        The test to be used.
+    alpha : float, default 0.05
+        Two-sided level.
 
     Returns
     -------
     float
-        ``1 + (sum(sizes^2) / sum(sizes) - 1) rho``.
+        Chance of a significant result in the direction of the larger chance.
+
+    Notes
+    -----
+    Sum over the number of discordant cases, binomial, of the chance that the improved ones reach
+    the critical value. Checked against R exact2x2 1.7.0 ``powerPaired2x2(strict = FALSE)``.
 
     Examples
     --------
-    >>> design_effect([5, 5, 5, 5], 0.25)
-    2.0
+    >>> round(mcnemar_power(100, 0.25, 0.10, test="exact"), 4)
+    0.6743
     """
-    n = np.asarray(sizes, dtype=np.float64)
-    return float(1.0 + ((n**2).sum() / n.sum() - 1.0) * rho)
+    discordant = _check_discordant(p_improve, p_regress)
+    if test not in ("midp", "exact"):
+        raise ValueError(f"test must be 'midp' or 'exact', found {test!r}.")
+    if n < 1 or not 0.0 < alpha < 1.0:
+        raise ValueError(f"n must be at least 1 and alpha in 0..1, found {n!r} and {alpha!r}.")
+    m = np.arange(n + 1)
+    # P(B > below) <= alpha / 2 first holds at `below`: the exact test rejects from below + 1.
+    below = binom.isf(alpha / 2.0, m, 0.5)
+    first = below + 1.0
+    if test == "midp":
+        mid_p = binom.sf(below - 1.0, m, 0.5) + binom.sf(below, m, 0.5)
+        first = np.where((mid_p <= alpha + SLACK) & (below > m / 2.0), below, first)
+    share = max(p_improve, p_regress) / discordant
+    power = float((binom.pmf(m, n, discordant) * binom.sf(first - 1.0, m, share)).sum())
+    return min(power, 1.0)  # the sum of many terms may pass 1 by rounding
 
 
-def t_mde(variance: float, df: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Smallest difference seen with the wanted power by a t interval of known variance.
-
-    Parameters
-    ----------
-    variance : float
-        Variance of the estimate, for instance from `paired_variance`; those of independent parts
-        (near and far cases of a transfer gap) add.
-    df : float
-        Degrees of freedom of the interval; may be infinite.
-    power, alpha : float
-        Wanted power and two-sided level.
-
-    Returns
-    -------
-    float
-        ``(t_{1-alpha/2} + t_power) sqrt(variance)``.
-
-    Examples
-    --------
-    >>> round(t_mde(0.0016, 7), 3)
-    0.13
-    """
-    check_shares(alpha, power)
-    quantiles = student_t.isf(alpha / 2.0, df) + student_t.ppf(power, df)
-    return float(quantiles * math.sqrt(variance))
-
-
-def t_power(delta: float, variance: float, df: float, *, alpha: float = 0.05) -> float:
-    """Power of a t interval to exclude 0 in the right direction at a true difference ``delta``.
-
-    Examples
-    --------
-    >>> round(t_power(0.13, 0.0016, 7), 2)
-    0.8
-    """
-    if variance <= 0:
-        raise ValueError(f"variance must be above 0, found {variance!r}.")
-    ratio = abs(delta) / math.sqrt(variance)
-    if math.isinf(df):
-        return float(norm.sf(norm.isf(alpha / 2.0) - ratio))
-    return float(nct.sf(student_t.isf(alpha / 2.0, df), df, ratio))
-
-
-def clustered_df(sizes: ArrayLike) -> float:
-    """Satterthwaite degrees of freedom of the CR2 mean over clusters of these sizes.
-
-    Examples
-    --------
-    >>> round(clustered_df([6, 6, 6, 6]), 6), round(clustered_df([30, 4, 4, 4]), 2)
-    (3.0, 1.55)
-    """
-    n = np.asarray(sizes, dtype=np.int64)
-    return float(Clusters.of(np.repeat(np.arange(n.size), n), int(n.sum())).df)
-
-
-def clustered_mde(
-    sizes: ArrayLike,
-    components: PairedComponents,
+def mcnemar_cases(
+    p_improve: float,
+    p_regress: float,
     *,
-    attempts_skill: int = 1,
-    attempts_baseline: int = 1,
+    test: str = "midp",
     power: float = 0.8,
     alpha: float = 0.05,
-) -> float:
-    """Smallest paired difference that cases in skills with repeats show with the wanted power.
+) -> int:
+    """Independent cases needed for a wanted exact power of the McNemar test.
 
     Parameters
     ----------
-    sizes : array_like of int
-        Cases in each skill. For a claim about these skills only, give ones (every case is its own
-        cluster) and components with ``tau2 = 0``.
-    components : PairedComponents
-        Variances between skills, between cases and between attempts.
-    attempts_skill, attempts_baseline : int
-        Attempts per case in each arm.
+    p_improve, p_regress : float
+        Chance that only the skill passes a case, and that only the baseline does.
+    test : {"midp", "exact"}
+        The test to be used.
+    power, alpha : float
+        Wanted power and two-sided level.
+
+    Returns
+    -------
+    int
+        The number of cases from which the power stays at or above the wanted one. (Exact power
+        goes up in small saw-teeth: single smaller numbers may reach it, too.)
+
+    Raises
+    ------
+    ValueError
+        When both chances are equal, as no number of cases shows no difference.
+
+    Examples
+    --------
+    >>> mcnemar_cases(0.30, 0.05, test="exact"), mcnemar_cases(0.30, 0.05)
+    (45, 39)
+    """
+    _check_shares(alpha, power)
+    guess = connor(p_improve, p_regress, power=power, alpha=alpha)
+
+    def enough(n: int) -> bool:
+        return mcnemar_power(n, p_improve, p_regress, test=test, alpha=alpha) >= power
+
+    high = max(2, math.ceil(guess))
+    while not enough(high):
+        high = math.ceil(high * 1.1) + 1
+        if high > LARGEST_STUDY:
+            raise ValueError(f"more than {LARGEST_STUDY} cases are needed.")
+    # Saw-teeth are a few cases wide: look that far on both sides of the first crossing.
+    reach = 10 + high // 50
+    last_short = max((n for n in range(high, high + reach) if not enough(n)), default=0)
+    if last_short:
+        return last_short + 1
+    n = high
+    while n > 1 and enough(n - 1):
+        n -= 1
+    return n
+
+
+def connor(p_improve: float, p_regress: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
+    """Independent cases needed for McNemar's test by Connor's formula, before rounding up.
+
+    Parameters
+    ----------
+    p_improve, p_regress : float
+        Chance that only the skill passes a case, and that only the baseline does.
     power, alpha : float
         Wanted power and two-sided level.
 
     Returns
     -------
     float
-        `t_mde` of `paired_variance` on Satterthwaite's degrees of freedom. With few skills more
-        cases do not help: the variance tends to ``tau2`` over the number of skills. The formula
-        knows no ceiling: check a number to be published with `simulate_power`.
+        ``(z_{1-alpha/2} sqrt(psi) + z_power sqrt(psi - delta^2))^2 / delta^2`` with ``psi`` the
+        sum and ``delta`` the difference of the two chances. Too small for few discordant cases:
+        see `mcnemar_cases`.
+
+    References
+    ----------
+    Connor 1987, doi:10.2307/2531961. Miettinen 1968, doi:10.2307/2528288.
 
     Examples
     --------
-    >>> parts = PairedComponents(tau2=0.01, omega2=0.08, sigma2_skill=0.15, sigma2_baseline=0.15)
-    >>> round(clustered_mde([6] * 8, parts, attempts_skill=3, attempts_baseline=3), 3)
-    0.231
+    >>> round(connor(0.30, 0.05), 2)
+    41.51
     """
-    variance = paired_variance(
-        sizes, components, attempts_skill=attempts_skill, attempts_baseline=attempts_baseline
-    )
-    return t_mde(variance, clustered_df(sizes), power=power, alpha=alpha)
+    _check_shares(alpha, power)
+    discordant = _check_discordant(p_improve, p_regress)
+    delta = p_improve - p_regress
+    if delta == 0.0:
+        raise ValueError(f"p_improve and p_regress must differ, found {p_improve!r} for both.")
+    reach = norm.isf(alpha / 2.0) * math.sqrt(discordant)
+    reach += norm.ppf(power) * math.sqrt(max(discordant - delta**2, 0.0))
+    return float(reach**2 / delta**2)
 
 
-def clustered_cases(
+def _miller_variance(
+    omega2: float, sigma2_skill: float, sigma2_baseline: float, attempts: tuple[int, int]
+) -> float:
+    if min(omega2, sigma2_skill, sigma2_baseline) < 0 or min(attempts) < 1:
+        raise ValueError(
+            "variances must not be negative and attempts at least 1, found "
+            f"{omega2!r}, {sigma2_skill!r}, {sigma2_baseline!r} and {attempts!r}."
+        )
+    return omega2 + sigma2_skill / attempts[0] + sigma2_baseline / attempts[1]
+
+
+def miller_cases(
     delta: float,
-    n_clusters: int,
-    components: PairedComponents,
     *,
+    omega2: float,
+    sigma2_skill: float = 0.0,
+    sigma2_baseline: float = 0.0,
     attempts_skill: int = 1,
     attempts_baseline: int = 1,
     power: float = 0.8,
     alpha: float = 0.05,
 ) -> float:
-    """Cases per skill needed to see ``delta`` over ``n_clusters`` equally large skills.
+    """Independent cases needed to see a mean difference ``delta``, before rounding up.
 
     Parameters
     ----------
     delta : float
         Difference to be seen.
-    n_clusters : int
-        Skills, at least 2.
-    components, attempts_skill, attempts_baseline, power, alpha
-        As in `clustered_mde`.
+    omega2 : float
+        Variance over cases of the true difference of a case.
+    sigma2_skill, sigma2_baseline : float
+        Mean variance of one attempt around the true rate of its case, under each condition.
+    attempts_skill, attempts_baseline : int
+        Attempts per case and condition.
+    power, alpha : float
+        Wanted power and two-sided level.
 
     Returns
     -------
     float
-        Whole number of cases in each skill; infinite when no number suffices because the skills
-        differ too much from each other for so few of them.
+        Miller's equation 9, with normal quantiles.
+
+    References
+    ----------
+    Miller 2024, arXiv:2411.00640.
 
     Examples
     --------
-    >>> parts = PairedComponents(tau2=0.01, omega2=0.08, sigma2_skill=0.15, sigma2_baseline=0.15)
-    >>> clustered_cases(0.15, 8, parts), clustered_cases(0.15, 20, parts)
-    (55.0, 10.0)
+    >>> round(miller_cases(0.03, omega2=1 / 9), 2)
+    969.0
     """
-    check_shares(alpha, power)
-    if n_clusters < 2 or delta == 0.0:
-        raise ValueError(
-            f"n_clusters must be at least 2 and delta not 0, found {n_clusters!r} and {delta!r}."
-        )
-    largest = (delta / t_mde(1.0, n_clusters - 1.0, power=power, alpha=alpha)) ** 2
-    spare = largest - components.tau2 / n_clusters
-    within = components.within(attempts_skill, attempts_baseline)
-    if spare <= 0.0:
-        return math.inf
-    return float(max(1, math.ceil(within / n_clusters / spare - 1e-9)))
+    _check_shares(alpha, power)
+    if delta == 0.0:
+        raise ValueError("delta must not be 0.")
+    attempts = (attempts_skill, attempts_baseline)
+    variance = _miller_variance(omega2, sigma2_skill, sigma2_baseline, attempts)
+    return float((norm.isf(alpha / 2.0) + norm.ppf(power)) ** 2 * variance / delta**2)
+
+
+def miller_mde(
+    n: float,
+    *,
+    omega2: float,
+    sigma2_skill: float = 0.0,
+    sigma2_baseline: float = 0.0,
+    attempts_skill: int = 1,
+    attempts_baseline: int = 1,
+    power: float = 0.8,
+    alpha: float = 0.05,
+) -> float:
+    """Smallest mean difference that ``n`` independent cases show with the wanted power.
+
+    Parameters
+    ----------
+    n : float
+        Cases.
+    omega2, sigma2_skill, sigma2_baseline, attempts_skill, attempts_baseline, power, alpha
+        As in `miller_cases`.
+
+    Returns
+    -------
+    float
+        Miller's equation 10, with normal quantiles.
+
+    References
+    ----------
+    Miller 2024, arXiv:2411.00640.
+
+    Examples
+    --------
+    >>> round(miller_mde(198, omega2=1 / 9, sigma2_skill=1 / 6, sigma2_baseline=1 / 6), 4)
+    0.1327
+    """
+    _check_shares(alpha, power)
+    if n <= 0:
+        raise ValueError(f"n must be above 0, found {n!r}.")
+    attempts = (attempts_skill, attempts_baseline)
+    variance = _miller_variance(omega2, sigma2_skill, sigma2_baseline, attempts)
+    return float((norm.isf(alpha / 2.0) + norm.ppf(power)) * math.sqrt(variance / n))

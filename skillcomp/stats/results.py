@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
+
+from scipy.stats import t as student_t
+
+from skillcomp.errors import FrameError
 
 NAN = math.nan
 
@@ -44,6 +49,21 @@ class Interval:
     df: float = NAN
     p_value: float = NAN
 
+    def minus(self, other: Interval) -> Interval:
+        """Return the difference of two independent estimates, their limits squared and added.
+
+        NaN with the notes of both where one has no limits.
+        """
+        label = "difference of two intervals (MOVER)"
+        if not math.isfinite(self.low + self.high + other.low + other.high):
+            note = "; ".join(dict.fromkeys(filter(None, (self.note, other.note))))
+            said = note or "an estimate or a limit is not defined"
+            return undefined(label, said, ci_level=self.ci_level)
+        difference = self.estimate - other.estimate
+        low = difference - math.hypot(self.estimate - self.low, other.high - other.estimate)
+        high = difference + math.hypot(self.high - self.estimate, other.estimate - other.low)
+        return Interval(difference, low, high, self.ci_level, label, n=self.n + other.n)
+
 
 @dataclass(frozen=True, slots=True)
 class HypothesisTest:
@@ -75,8 +95,23 @@ def undefined(method: str, note: str, *, ci_level: float = 0.95, n: float = NAN)
     return Interval(NAN, NAN, NAN, ci_level=ci_level, method=method, note=note, n=n)
 
 
+def is_number(value: object) -> bool:
+    """Tell a number from what a caller may give in its place."""
+    return isinstance(value, Real)
+
+
 def check_level(ci_level: float) -> float:
-    """Return ``ci_level`` when it lies strictly between 0 and 1, else raise ValueError."""
-    if not 0.0 < ci_level < 1.0:
-        raise ValueError(f"ci_level must lie strictly between 0 and 1, found {ci_level!r}.")
+    """Return ``ci_level`` when it lies strictly between 0 and 1, else raise FrameError."""
+    if not is_number(ci_level) or not 0.0 < ci_level < 1.0:
+        raise FrameError(f"ci_level must lie strictly between 0 and 1, found {ci_level!r}.")
     return float(ci_level)
+
+
+def quantile(ci_level: float, df: float = math.inf) -> float:
+    """Return the two-sided t quantile of a level; the normal one without degrees of freedom."""
+    return float(student_t.isf((1.0 - ci_level) / 2.0, df))
+
+
+def join_notes(*notes: str) -> str:
+    """Join the notes that say something, separated by semicolons."""
+    return "; ".join(filter(None, notes))

@@ -1,0 +1,180 @@
+"""The page for statisticians: docs/intervals.md, written from tables and never by hand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+import pandas as pd
+
+from benchmarks.validity import claims, pilot
+from benchmarks.validity.cells import ROOT
+from benchmarks.validity.designs import DELTAS, INDEPENDENT, RATES
+from benchmarks.validity.methods import BOOTSTRAP, CR2, FIRST, OURS, QUANTITIES
+
+DOCS = ROOT / "docs"
+SHOWN = (14, 84)  # numbers of cases at which the usual intervals of a rate are compared
+COSTLY = 1.2  # wider than this against a method that covers too is told
+TABLES = ("study", "choice", "scan", "families", "power", "pilot")
+_TEMPLATE = Path(__file__).with_name("intervals.md.j2")
+
+
+def tables(cells: pd.DataFrame, chosen: pd.DataFrame, scan: pd.DataFrame, hours: float) -> dict[str, pd.DataFrame]:  # fmt: skip  # noqa: E501
+    """Return the small tables that the page is made of, by name."""
+    covered = cells[cells["kind"].eq("coverage")]
+    study = {
+        "designs": len(cells.drop_duplicates(claims.KEYS)),
+        "runs": int(covered["runs"].max()),
+        "hours_two_cores": round(hours / 2, 1),
+        "margin": claims.FEWEST - covered.loc[covered["method"].eq(OURS), "limit"].min(),
+    }
+    used = scan["c"].isna() | np.isclose(
+        scan["c"], scan["quantity"].map({name: one.c for name, one in QUANTITIES.items()})
+    )
+    keep = ["quantity", "method", "n", "c", "coverage", "up", "down", "side"]
+    return {
+        "study": pd.DataFrame([study]),
+        "choice": chosen,
+        "scan": scan.loc[used, keep],
+        "families": claims.families(cells),
+        "power": power(covered),
+        "pilot": pilot.table(),
+    }
+
+
+def power(covered: pd.DataFrame) -> pd.DataFrame:
+    """Return how often a true delta is found, and the widths, beside the first release's."""
+    plain = covered[covered["quantity"].eq(DELTAS) & covered["family"].eq(INDEPENDENT)]
+    middle = plain["words"].str.contains("middle") & ~plain["words"].str.contains("delta 0,")
+    plain = plain[middle & plain["method"].isin([OURS, FIRST])]
+    wide = plain.pivot_table(
+        index="words", columns="method", values=["mean_width", "decided"], sort=False
+    )
+    found = pd.DataFrame(
+        {
+            "design": [one.removeprefix(f"layout {INDEPENDENT}, ") for one in wide.index],
+            "width": wide["mean_width", OURS].to_numpy(),
+            "width_first": wide["mean_width", FIRST].to_numpy(),
+            "power": wide["decided", OURS].to_numpy(),
+            "power_first": wide["decided", FIRST].to_numpy(),
+        }
+    )
+    found["design"] = (
+        found["design"]
+        .str.replace("size ", "cases ")
+        .str.replace(", regime middle", "")
+        .str.removesuffix(", tau 0")
+    )
+    return found.sort_values("design", key=lambda names: names.map(_numbers), ignore_index=True)
+
+
+def _numbers(design: str) -> str:
+    """Pad the numbers, so that 30 comes before 100."""
+    return re.sub(r"[0-9]+", lambda found: found[0].zfill(6), design)
+
+
+def write(found: dict[str, pd.DataFrame], docs: Path = DOCS) -> Path:
+    """Write the tables and the page made of them."""
+    folder = docs / "intervals"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in TABLES:
+        found[name].to_csv(folder / f"{name}.csv", index=False, float_format="%.5g")
+    page = docs / "intervals.md"
+    page.write_text(render(folder), encoding="utf-8")
+    return page
+
+
+def render(folder: Path) -> str:
+    """Return the page that the tables in ``folder`` give."""
+    read = {name: pd.read_csv(folder / f"{name}.csv") for name in TABLES}
+    places = jinja2.Environment(
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+    )
+    places.filters |= {"pct": _percent, "more": _more, "num": lambda x: f"{x:.3g}"}
+    places.filters["points"] = lambda x: f"{100 * x:+.1f}"
+    return places.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(**_facts(read)) + "\n"
+
+
+def _percent(value: float, digits: int = 1) -> str:
+    return "–" if pd.isna(value) else f"{100 * value:.{digits}f} %"
+
+
+def _more(ratio: float) -> str:
+    """Say a ratio of widths as what it adds or takes."""
+    return "–" if pd.isna(ratio) else f"{100 * (ratio - 1):+.0f} %"
+
+
+def _facts(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
+    families, scan, choice = read["families"], read["scan"], read["choice"]
+    ours = families[families["method"].eq(OURS)]
+    table = []
+    for _, row in ours.iterrows():
+        same = families[
+            families["quantity"].eq(row["quantity"]) & families["family"].eq(row["family"])
+        ]
+        of = same.set_index("method")
+        other = {
+            key: float(of["lowest"].get(name, np.nan))
+            for key, name in (("first", FIRST), ("t", CR2), ("bootstrap", BOOTSTRAP))
+        }
+        against_t = row["mean_width"] / of["mean_width"].get(CR2, np.nan)
+        about = {"against_t": against_t, "margin": float(read["study"]["margin"].iloc[0])}
+        table.append({**row.to_dict(), **other, **about})
+    points = {
+        quantity: {
+            "lowest": part.loc[part["coverage"].idxmin()].to_dict(),
+            "side": part.loc[part["side"].idxmax()].to_dict(),
+            "most": int(part["n"].max()),
+        }
+        for quantity, part in scan[scan["method"].eq(OURS)].groupby("quantity")
+    }
+    usual = {
+        int(n): part.set_index("method")["coverage"].to_dict()
+        for n, part in scan[scan["quantity"].eq(RATES) & scan["n"].isin(SHOWN)].groupby("n")
+    }
+    own = read["pilot"]
+    clear, was = (
+        own[low].gt(0) | own[high].lt(0)
+        for low, high in (("low", "high"), ("low_first", "high_first"))
+    )
+    return {
+        "pilot": own.to_dict("records"),
+        "larger": [
+            name
+            for name, part in choice.groupby("quantity", sort=False)
+            if part.loc[part["allowed"].astype(bool), "c"].min() < QUANTITIES[name].c - 1e-9
+        ],
+        "lost": own[was & ~clear].to_dict("records"),
+        "gained": own[clear & ~was].to_dict("records"),
+        "study": read["study"].to_dict("records")[0],
+        "c": {name: one.c for name, one in QUANTITIES.items()},
+        "quantities": claims.ORDER,
+        "choice": {name: part.to_dict("records") for name, part in choice.groupby("quantity")},
+        "points": points,
+        "usual": usual,
+        "families": table,
+        "costly": _costly(table),
+        "power": read["power"].to_dict("records"),
+        "fewest": claims.FEWEST,
+        "scan_fewest": claims.SCAN_FEWEST,
+        "scan_side": claims.SCAN_SIDE,
+        "first_lowest": float(families.loc[families["method"].eq(FIRST), "lowest"].min()),
+        "lowest": float(ours["lowest"].min()),
+        "highest_side": float(ours["side"].max()),
+    }
+
+
+def _costly(table: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the families in which a method that covers is more than a fifth narrower."""
+    found = []
+    for row in table:
+        for key, name, ratio in (
+            ("first", "the first release's rule", row["width_ratio"]),
+            ("t", "CR2 t", row["against_t"]),
+        ):
+            if row[key] >= claims.FEWEST - row["margin"] and ratio > COSTLY:
+                found.append({**row, "rival": name, "ratio": ratio, "covered": row[key]})
+    return sorted(found, key=lambda row: -row["ratio"])

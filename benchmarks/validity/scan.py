@@ -1,0 +1,150 @@
+"""Yes/no outcomes point by point: exact coverage at every true value, without simulation.
+
+Rates of ``n`` cases at every p, and deltas in {-1, 0, 1} at every (p+, p-). Coverage jumps where a
+limit passes the truth and is smooth between, so the worst points lie beside the limits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, xlogy
+from scipy.stats import beta as beta_distribution
+from scipy.stats import norm
+
+from benchmarks.validity.designs import DELTAS, RATES
+from benchmarks.validity.methods import GRID, QUANTITIES, Rows
+from skillcomp.stats import Quantity, bounded_mean_many
+
+Floats = NDArray[np.float64]
+
+RATE_CASES = (*range(1, 21), 25, 30, 36, 42, 60, 84, 100)
+DELTA_CASES = tuple(range(1, 43))
+QUICK_RATE_CASES = (*range(1, 21), 30, 42, 84)
+QUICK_DELTA_CASES = (*range(1, 11), 14, 20)
+_BESIDE = 1e-9  # distance from a limit
+_SUMS = 33  # values of p+ + p- at each delta
+_POINTS = 4000  # truths held at once
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """All yes/no outcomes of ``n`` cases, at every c of the grid."""
+
+    quantity: str
+    n: int
+
+
+def scans(quick: bool) -> list[Scan]:
+    """Return every cell of the scan, the largest first."""
+    rates = QUICK_RATE_CASES if quick else RATE_CASES
+    deltas = QUICK_DELTA_CASES if quick else DELTA_CASES
+    found = [*(Scan(DELTAS, n) for n in deltas), *(Scan(RATES, n) for n in rates)]
+    return sorted(found, key=lambda one: -one.n * (one.quantity == DELTAS))
+
+
+def run(scan: Scan) -> Rows:
+    """Return a row for each c: the lowest coverage and the highest one-sided error, and where."""
+    values, counts = _outcomes(scan)
+    about = QUANTITIES[scan.quantity]
+    rows = []
+    for c in GRID:
+        found = bounded_mean_many(values, quantity=Quantity(about.low, about.high, c))
+        worst = _worst_delta if scan.quantity == DELTAS else _worst_rate
+        limits = found.low, found.high
+        rows.append({"method": "bounded mean", "c": c, **worst(scan.n, counts, *limits)})
+    if scan.quantity == RATES:
+        for name, limits in _known(counts[:, 0], scan.n).items():
+            rows.append({"method": name, "c": None, **_worst_rate(scan.n, counts, *limits)})
+    return rows
+
+
+def _known(passed: Floats, n: int) -> dict[str, tuple[Floats, Floats]]:
+    """Limits of a rate by the usual methods, to be compared with."""
+    rate, z2 = passed / n, float(norm.isf(0.025)) ** 2
+    centre = (rate + z2 / (2 * n)) / (1 + z2 / n)
+    half = np.sqrt(z2 / n * (rate * (1 - rate) + z2 / (4 * n))) / (1 + z2 / n)
+    jeffreys = [beta_distribution.ppf(q, passed + 0.5, n - passed + 0.5) for q in (0.025, 0.975)]
+    return {
+        "Wilson": (
+            np.where(passed == 0, 0.0, centre - half), np.where(passed == n, 1.0, centre + half)
+        ),
+        "Jeffreys": (
+            np.where(passed == 0, 0.0, jeffreys[0]), np.where(passed == n, 1.0, jeffreys[1])
+        ),
+    }  # fmt: skip
+
+
+def _outcomes(scan: Scan) -> tuple[Floats, Floats]:
+    """Return every outcome as values of cases, and as counts of each value."""
+    n = scan.n
+    if scan.quantity == RATES:
+        k = np.arange(n + 1)
+        return (np.arange(n) < k[:, None]).astype(float), k[:, None].astype(float)
+    ups, downs = (part.ravel() for part in np.indices((n + 1, n + 1)))
+    ups, downs = ups[ups + downs <= n], downs[ups + downs <= n]
+    case = np.arange(n)
+    values = (case < ups[:, None]) * 1.0 - (case >= n - downs[:, None])
+    return values, np.stack([ups, downs], axis=1).astype(float)
+
+
+def _beside(low: Floats, high: Floats, least: float) -> Floats:
+    ends = np.unique(np.round(np.concatenate([low, high]), 12))
+    truth = np.concatenate([ends - _BESIDE, ends + _BESIDE])
+    inside: Floats = np.unique(truth[(truth > least) & (truth < 1)])
+    return inside
+
+
+def _worst_rate(n: int, counts: Floats, low: Floats, high: Floats) -> dict[str, Any]:
+    truth = np.concatenate([_beside(low, high, 0.0), np.linspace(0, 1, 1001)[1:-1]])
+    passed = counts[:, :1]
+    chance = np.exp(_ways(n, counts) + xlogy(passed, truth) + xlogy(n - passed, 1 - truth))
+    return _summary(chance, low, high, truth, truth, np.zeros_like(truth))
+
+
+def _worst_delta(n: int, counts: Floats, low: Floats, high: Floats) -> dict[str, Any]:
+    # swapping the conditions mirrors everything: deltas of 0 and above are enough
+    delta = _beside(low, high, -_BESIDE)
+    share = np.linspace(0.0, 1.0, _SUMS)
+    truth = np.repeat(delta, _SUMS)
+    total = np.abs(truth) + (1 - np.abs(truth)) * np.tile(share, len(delta))
+    ways, found = _ways(n, counts), []
+    for at in range(0, len(truth), _POINTS):
+        t, s = truth[at : at + _POINTS], total[at : at + _POINTS]
+        up, down = (s + t) / 2, np.clip((s - t) / 2, 0.0, 1.0)
+        same = np.clip(1 - s, 0.0, 1.0)
+        rest = n - counts.sum(axis=1, keepdims=True)
+        with np.errstate(divide="ignore"):
+            logs = np.maximum(np.log(np.stack([up, down, same])), -1e6)
+        chance = np.exp(ways + np.hstack([counts, rest]) @ logs)
+        found.append(_summary(chance, low, high, t, up, down))
+    lowest = min(found, key=lambda one: one["coverage"])
+    widest = max(found, key=lambda one: one["side"])
+    return lowest | {name: widest[name] for name in ("side", "side_up", "side_down")}
+
+
+def _ways(n: int, counts: Floats) -> Floats:
+    """Log of the number of orders of each outcome."""
+    rest = n - counts.sum(axis=1)
+    ways: Floats = gammaln(n + 1) - gammaln(counts + 1).sum(axis=1) - gammaln(rest + 1)
+    return ways[:, None]
+
+
+def _summary(
+    chance: Floats, low: Floats, high: Floats, truth: Floats, up: Floats, down: Floats
+) -> dict[str, Any]:
+    above, below = low[:, None] > truth, high[:, None] < truth
+    too_high, too_low = (np.einsum("ot,ot->t", chance, side) for side in (above, below))
+    side = np.maximum(too_high, too_low)
+    i, j = int((too_high + too_low).argmax()), int(side.argmax())
+    return {
+        "coverage": float(1 - too_high[i] - too_low[i]),
+        "up": float(up[i]),
+        "down": float(down[i]),
+        "side": float(side[j]),
+        "side_up": float(up[j]),
+        "side_down": float(down[j]),
+    }

@@ -1,0 +1,229 @@
+"""The command line: ``skillcomp check | run | grade | status | deltas | report | export``.
+
+Exit status: 0 when all is well, 1 when a check found problems, 2 when the input cannot be used.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skillcomp.cli import studies
+from skillcomp.cli.terminal import say
+from skillcomp.errors import SkillcompError, StudyError, suggest
+
+if TYPE_CHECKING:
+    from skillcomp.io.lint import Found
+
+app = typer.Typer(
+    name="skillcomp",
+    help="Does a Skill teach an agent, and can the grader that says so be trusted?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def _root() -> None:
+    """Keep subcommands even where only one is registered."""
+
+
+@app.command()
+def check(
+    path: Annotated[
+        Path, typer.Argument(help="A SKILL.md, its folder, a suite, a study or its STUDY.yaml.")
+    ],
+    strict: Annotated[bool, typer.Option(help="Let warnings count as errors.")] = False,
+) -> None:
+    """Validate and lint a skill, a suite or a whole study; every finding with place and reason."""
+    from skillcomp.io.lint import inspect
+
+    wrong = False
+    places, skills = _named_by(path)
+    for place in places:
+        found = inspect(place, skills=skills)
+        if found.kind == "study":
+            found = _with_references(found, place)
+        for one in found.findings:
+            say(str(one))
+        say(found.summary)
+        wrong |= bool(found.n_errors or (strict and found.n_warnings))
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _with_references(found: Found, place: Path) -> Found:
+    """Add what the analyses would refuse in a study."""
+    from skillcomp.frames.references import problems
+    from skillcomp.io.lint_cases import finding
+    from skillcomp.io.store import RunStore
+
+    more = tuple(finding("store", str(place), one) for one in problems(RunStore(place)))
+    return replace(found, findings=(*found.findings, *more))
+
+
+def _named_by(path: Path) -> tuple[list[Path], list[Path]]:
+    """Return what a STUDY.yaml names, or the path itself; then the skills that belong to it."""
+    if path.suffix not in (".yaml", ".yml") or not path.is_file():
+        return [path], []
+    from skillcomp.live.study.file import read_study
+
+    file = read_study(path)
+    store = file.folder / file.store
+    skills = [file.folder / one for one in file.skills]
+    places = [*skills, *(file.folder / one for one in file.suites)]
+    return places or [store], [*skills, *sorted(store.glob("skills/*/SKILL.md"))]
+
+
+@app.command()
+def report(
+    data: Annotated[Path, typer.Option(help="Folder of the recorded study.")] = Path("data/pilot"),
+    out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("report"),
+    quiet: Annotated[bool, typer.Option(help="Show no progress bars.")] = False,
+    notebook: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NN", help="Only this chapter, such as 02; may be repeated."),
+    ] = None,
+    order: Annotated[str, typer.Option(help="Skills by effect or by name.")] = "effect",
+    answer_only: Annotated[bool, typer.Option(help="The answer, without the chapters.")] = False,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter, such as GRADER=g1."),
+    ] = None,
+    round: Annotated[
+        int | None, typer.Option(min=1, help="Which grading, where a notebook has ROUND.")
+    ] = None,
+) -> None:
+    """Write the answer of a study as a page, the notebooks of the checkout executed below it."""
+    from skillcomp.report import build, find_notebooks
+
+    paths = [] if answer_only else _chosen(find_notebooks(), notebook or [])
+    rounds = [] if round is None else [f"ROUND={round}"]
+    page = build(
+        data,
+        out,
+        notebooks=paths,
+        parameters=_parameters([*(given or []), *rounds]),
+        order=order,
+        progress=not quiet,
+    )
+    say(f"report: {page}")
+
+
+def _chosen(paths: list[Path], wanted: list[str]) -> list[Path]:
+    """Return the notebooks that are named by their number or their stem; all when none is."""
+    for name in wanted:
+        if not any(name in (path.stem, path.stem[:2]) for path in paths):
+            stems = [path.stem for path in paths]
+            raise StudyError(
+                f"report: there is no notebook '{name}'; there: {', '.join(stems)}."
+                + suggest(name, stems)
+            )
+    return [p for p in paths if not wanted or p.stem in wanted or p.stem[:2] in wanted]
+
+
+def _parameters(given: list[str]) -> dict[str, object]:
+    """Return NAME=VALUE as a mapping; a value that is no plain YAML scalar or list is text."""
+    import yaml
+
+    found: dict[str, object] = {}
+    for one in given:
+        name, sign, text = one.partition("=")
+        if not (sign and name.isidentifier()):
+            raise StudyError(f"report: --set '{one}'; expected NAME=VALUE, such as GRADER=g1.")
+        if name in found:
+            raise StudyError(f"report: --set '{one}': {name} is given twice.")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError:
+            value = text
+        found[name] = value if isinstance(value, str | bool | int | float | list) else text
+    return found
+
+
+@app.command()
+def export(
+    data: Annotated[Path, typer.Argument(help="Folder of the recorded study.")],
+    out: Annotated[Path, typer.Argument(help="Folder for the files.")],
+) -> None:
+    """Write every frame of a study as parquet and csv."""
+    from skillcomp import export as exporter
+    from skillcomp import frames
+    from skillcomp.io.store import RunStore
+
+    if not (data / "manifest.json").is_file():
+        raise StudyError(f"export: {data} is not a recorded study: it has no manifest.json.")
+    store = RunStore(data)
+    cases, verdicts = frames.cases(store), frames.verdicts(store)
+    written = exporter.write(
+        {
+            "cases": cases,
+            "checks": frames.checks(store),
+            "attempts": frames.attempts(store, perturbation="all"),
+            "verdicts": frames.verdicts(store, perturbation="all", round="all"),
+            "outcomes": frames.outcomes(verdicts, cases),
+            "gold": frames.gold(store, labeller="all"),
+            "pairwise": frames.pairwise(store),
+        },
+        out,
+    )
+    say(f"export: {len(written)} files in {out}")
+
+
+@app.command()
+def deltas(
+    data: Annotated[Path, typer.Argument(help="Folder of the study.")],
+    grader: Annotated[
+        str | None, typer.Option(help="Whose verdicts; needed when there are several.")
+    ] = None,
+    reference: Annotated[str, typer.Option(help="What the others are compared with.")] = "baseline",
+    margin: Annotated[float, typer.Option(help="Largest change that counts as none.")] = 0.1,
+    round: Annotated[int, typer.Option(min=1, help="Which grading; 2 and up are regrades.")] = 1,
+) -> None:
+    """Print what changes on the same cases when the skill is loaded, with intervals."""
+    from skillcomp import frames, skillverdicts
+    from skillcomp.io.store import RunStore
+
+    if not (data / "manifest.json").is_file():
+        raise StudyError(f"deltas: {data} is not a study: it has no manifest.json.")
+    store = RunStore(data)
+    outcomes = frames.outcomes(frames.verdicts(store, round=round), frames.cases(store))
+    found = sorted(outcomes["grader"].unique())
+    if not found:
+        there = sorted({str(n) for n in frames.verdicts(store, round="all")["round"]})
+        if there:
+            raise StudyError(f"deltas: there is no round {round}; there: {', '.join(there)}.")
+        raise StudyError(f"deltas: {data} holds no verdicts yet; run and grade the study first.")
+    if grader is not None and grader not in found:
+        raise StudyError(
+            f"deltas: there is no grader '{grader}'; there: {', '.join(found) or 'none'}."
+            + suggest(grader, found)
+        )
+    if grader is None and len(found) > 1:
+        raise StudyError(f"deltas: name one by --grader: {', '.join(found)}.")
+    kept = outcomes if grader is None else outcomes[outcomes["grader"].eq(grader)]
+    table = skillverdicts.decide(kept, margin=margin, reference=reference)
+    columns = ["skill", "condition", "reference_rate", "rate", "estimate", "ci_low", "ci_high"]
+    say(table[[*columns, "n", "verdict"]].round(3).to_string(index=False))
+    for note in dict.fromkeys(table["note"]):
+        say(f"note: {note}")
+
+
+studies.register(app)
+
+
+def main() -> None:
+    """Run the command line; errors of ours end with their message and status 2, no traceback."""
+    try:
+        app()
+    except SkillcompError as error:
+        say(f"skillcomp: {error}", err=True)
+        sys.exit(2)
+    except (OSError, UnicodeDecodeError) as error:
+        say(f"skillcomp: {error}", err=True)
+        sys.exit(2)

@@ -1,0 +1,10 @@
+from .contract import check as check
+from .contract import empty as empty
+from .readers import attempts as attempts
+from .readers import cases as cases
+from .readers import checks as checks
+from .readers import gold as gold
+from .readers import outcomes as outcomes
+from .readers import pairwise as pairwise
+from .readers import passages as passages
+from .readers import verdicts as verdicts

@@ -1,0 +1,391 @@
+"""Which cases form a cluster, what each case contributes, and pairs of cases: defined only here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from skillcomp.errors import FrameError, suggest
+from skillcomp.frames.columns import Columns
+from skillcomp.frames.contract import CASE, check
+from skillcomp.frames.estimates import row
+from skillcomp.stats.bounded import DELTAS, bounded_means
+from skillcomp.stats.results import Interval, undefined
+
+
+def clusters_of(frame: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Series:
+    """Return the cluster of each row: its case, with all cases that contrast with that.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Reads skill, case_id and, where it is there, contrast_of (case_id of the twin, of the same
+        skill). One row per case, attempt or verdict, in any order.
+    cases : pandas.DataFrame, optional
+        A cases frame that tells of further twins.
+
+    Returns
+    -------
+    pandas.Series
+        int64, on the index of ``frame``: numbers from 0 in the sorted order of skills and cases, so
+        that the order of the rows decides nothing, not even which resamples are drawn. Cases of two
+        skills never share one. Cases that name the same absent twin do.
+
+    Notes
+    -----
+    Connected components, so that it does not matter which twin names the other, or whether both
+    do.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"skill": "s", "case_id": ["a", "b", "c"],
+    ...                       "contrast_of": ["b", "a", None]})
+    >>> clusters_of(frame).tolist()
+    [0, 0, 1]
+    """
+    n = len(frame)
+    rows = _linked(frame)
+    if cases is not None:
+        rows = pd.concat([rows, _linked(check(cases, "cases"))], ignore_index=True)
+    named = rows["contrast_of"].notna().to_numpy()
+    skill = pd.factorize(rows["skill"], sort=True, use_na_sentinel=False)[0]
+    ids = pd.concat([rows["case_id"], rows["contrast_of"][named]], ignore_index=True)
+    case, found = pd.factorize(ids, sort=True, use_na_sentinel=False)
+    place = np.concatenate([skill, skill[named]]) * max(len(found), 1) + case
+    places, node = np.unique(place, return_inverse=True)
+    edges = (np.ones(int(named.sum())), (node[: len(rows)][named], node[len(rows) :]))
+    graph = coo_array(edges, shape=(len(places), len(places)))
+    label = connected_components(graph, directed=False)[1] if len(places) else node
+    # a component is named by its first case; those of cases that are not in the frame go
+    first = np.unique(label, return_index=True)[1][label] if len(places) else node
+    numbers = np.unique(first[node[:n]], return_inverse=True)[1]
+    return pd.Series(numbers.astype(np.int64), index=frame.index, name="cluster")
+
+
+def _linked(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return who names whom as contrast, nobody where the frame does not tell."""
+    if "contrast_of" in frame.columns:
+        return frame[[*CASE, "contrast_of"]].astype("str")
+    return frame[CASE].astype("str").assign(contrast_of=pd.Series(pd.NA, frame.index, dtype="str"))
+
+
+def case_table(outcomes: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFrame:
+    """Return what each case contributes, one row per ``by``, case and condition.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        A checked outcomes frame.
+    by : sequence of str
+        Further columns that keep rows apart.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``by``, skill, case_id, cluster (a number that cases share which contrast), condition, n
+        (attempts with an outcome), n_passed, share (mean share of checks passed over the attempts
+        that have one; NaN without), n_shares (how many have one), size (attempts that there should
+        be: the rows, and one for each repeat that other cases of the skill have under the condition
+        and this one has not).
+    """
+    names = list(dict.fromkeys([*by, *CASE, "cluster", "condition"]))
+    keyed = outcomes.assign(cluster=clusters_of(outcomes))[names].reset_index(drop=True)
+    code, first = Columns(keyed).groups(names)
+    passed, share = outcomes["passed"], outcomes["share_passed"].to_numpy(dtype=np.float64)
+    known = passed.notna().to_numpy()
+    shared = ~np.isnan(share)
+    n_shares = np.bincount(code, weights=shared)
+    sums = np.bincount(code, weights=np.where(shared, share, 0.0))
+    table = keyed.take(first).reset_index(drop=True)
+    return table.assign(
+        n=np.bincount(code, weights=known).astype(np.int64),
+        n_passed=np.bincount(code, weights=passed.to_numpy(dtype=bool, na_value=False)),
+        share=np.divide(sums, n_shares, out=np.full(len(sums), np.nan), where=n_shares > 0),
+        n_shares=n_shares,
+        size=np.bincount(code)
+        + _absent(table, [*by, "skill", "condition"], code, outcomes["repeat"]),
+    )
+
+
+def _absent(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: pd.Series) -> Ints:
+    """Count the repeats that each row lacks and other cases of its skill and condition have."""
+    group = Columns(table).groups(list(dict.fromkeys([*by, "skill", "condition"])))[0]
+    number, found = pd.factorize(repeat)
+    known, k = number >= 0, max(len(found), 1)
+    own = np.unique(code[known] * k + number[known]) // k
+    every = np.unique(group[code[known]] * k + number[known]) // k
+    n_groups = int(group.max(initial=-1)) + 1
+    asked = np.bincount(every, minlength=n_groups)[group]
+    return np.asarray(asked - np.bincount(own, minlength=len(table)), dtype=np.int64)
+
+
+Value = Literal["passed", "share_passed"]
+Cluster = Literal["case", "skill"]
+ONE_SKILL = "one skill says nothing of skills in general; use cluster='case'"
+_RATES = ("rate", "reference_rate")
+UNEQUAL_LOSS = 0.05  # shares of attempts missing that differ by this much or more are warned of
+MIN_SKILLS = 5  # fewer clusters carry no claim about skills in general (STATISTICS, rule 4)
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class CasePairs:
+    """Cases of one group under a condition and the reference.
+
+    Attributes
+    ----------
+    n1, n_passed1, share1, n_shares1, size1, and the same with 0 : ndarray of float
+        Attempts with an outcome, how many of them passed, the mean share of checks passed, how many
+        have one, and attempts that there should be, under the condition (1) and the reference (0).
+    cluster, skill : ndarray of int
+        Number of the case's cluster and skill.
+    n_dropped : int
+        Cases left out because one of the conditions has nothing on them.
+    """
+
+    n1: Floats
+    n_passed1: Floats
+    share1: Floats
+    n_shares1: Floats
+    size1: Floats
+    n0: Floats
+    n_passed0: Floats
+    share0: Floats
+    n_shares0: Floats
+    size0: Floats
+    cluster: Ints
+    skill: Ints
+    n_dropped: int
+
+    def where(self, keep: Any) -> CasePairs:
+        """Return some of the pairs.
+
+        Parameters
+        ----------
+        keep : ndarray of bool
+            Which; the others count as dropped.
+
+        Returns
+        -------
+        CasePairs
+            The pairs kept.
+        """
+        if keep.all():
+            return self
+        columns = [one.name for one in fields(self) if one.name != "n_dropped"]
+        kept = {name: getattr(self, name)[keep] for name in columns}
+        return CasePairs(**kept, n_dropped=self.n_dropped + int((~keep).sum()))
+
+
+class Pairing:
+    """Pairs each row of a table of cases with the row of the same case under the reference.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As made by :func:`case_table`.
+    by : sequence of str
+        Columns that keep rows apart.
+    reference : str
+        The condition that the others are compared with.
+
+    Attributes
+    ----------
+    groups : list of dict
+        The values of ``by`` of each group, in the order of the table.
+    """
+
+    def __init__(self, table: pd.DataFrame, by: Sequence[str], reference: str) -> None:
+        columns = Columns(table)
+        group, first = columns.groups(by)
+        values = [table[name].array.take(first) for name in by]
+        rows = zip(*values, strict=True) if values else ((),) * len(first)
+        self.groups: list[dict[str, Any]] = [dict(zip(by, row, strict=True)) for row in rows]
+        base = table["condition"].eq(reference).to_numpy()
+        case, _ = columns.groups([*by, *CASE])
+        partner = np.full(int(case.max(initial=-1)) + 1, -1)
+        partner[case[base]] = np.flatnonzero(base)
+        condition, found = pd.factorize(table["condition"])
+        self._names = [str(name) for name in found]
+        key = group * len(self._names) + condition
+        self._rows = np.argsort(key, kind="stable")
+        self._keys = key[self._rows]
+        self._found: dict[int, list[str]] = {}
+        for one in pd.unique(key).tolist():
+            number, code = divmod(one, len(self._names))
+            self._found.setdefault(number, []).append(self._names[code])
+        self._partner = partner[case]
+        self._n_base = np.bincount(group[base], minlength=int(group.max(initial=-1)) + 1)
+        names = ("n", "n_passed", "share", "n_shares", "size")
+        self._values = [table[name].to_numpy(dtype=np.float64) for name in names]
+        self._cluster, self._skill = (pd.factorize(table[k])[0] for k in ("cluster", "skill"))
+
+    def conditions(self, group: int) -> list[str]:
+        """Return the conditions of one group in the order of the table.
+
+        Parameters
+        ----------
+        group : int
+            Number of the combination of ``by``.
+
+        Returns
+        -------
+        list of str
+            The reference among them.
+        """
+        return self._found[group]
+
+    def pairs(self, group: int, condition: str) -> CasePairs:
+        """Return the pairs of one group.
+
+        Parameters
+        ----------
+        group : int
+            Number of the combination of ``by``.
+        condition : str
+            The condition to compare with the reference.
+
+        Returns
+        -------
+        CasePairs
+            In the order of the table.
+        """
+        wanted = group * len(self._names) + self._names.index(condition)
+        low, high = np.searchsorted(self._keys, np.array([wanted, wanted + 1]))
+        rows = self._rows[low:high]
+        there, n_rows = rows[self._partner[rows] >= 0], len(rows)
+        base = self._partner[there]
+        sides: list[Any] = [values[at] for at in (there, base) for values in self._values]
+        n_dropped = n_rows + int(self._n_base[group]) - 2 * len(there)
+        return CasePairs(*[*sides, self._cluster[there], self._skill[there], n_dropped])
+
+
+def check_cluster(cluster: str) -> None:
+    """Raise FrameError unless ``cluster`` is ``"case"`` or ``"skill"``."""
+    if cluster not in ("case", "skill"):
+        raise FrameError(
+            f"cluster: found '{cluster}'; allowed: 'case', 'skill'."
+            + suggest(str(cluster), ["case", "skill"])
+        )
+
+
+def delta_rows(
+    sets: Sequence[CasePairs], value: Value, cluster: Cluster, ci_level: float
+) -> list[dict[str, Any]]:
+    """Return the estimates row of each set of pairs, all intervals solved together.
+
+    Each row is as made by :func:`skillcomp.frames.estimates.row`, with rate, reference_rate,
+    n_dropped, and what is missing.
+    """
+    check_cluster(cluster)
+    known = [pairs.where(_known(pairs, value)) for pairs in sets]
+    claims = [_claim(pairs, cluster) for pairs in known]
+    levels = [_levels(pairs, value) for pairs in known]
+    intervals = bounded_means(
+        [
+            (one - other, label, None)
+            for (one, other), (label, _) in zip(levels, claims, strict=True)
+        ],
+        quantity=DELTAS,
+        null=0.0,
+        ci_level=ci_level,
+    )
+    missing = [_missing(pairs, value) for pairs in sets]
+    return [
+        _delta_row(pairs.n_dropped, value, interval, level, note, lost)
+        for pairs, interval, level, (_, note), lost in zip(
+            known, intervals, levels, claims, missing, strict=True
+        )
+    ]
+
+
+def _missing(pairs: CasePairs, value: Value) -> tuple[dict[str, float], str]:
+    """Count attempts without an outcome, bound the delta they leave open, and warn of unequal loss.
+
+    The bounds are those of the mean over the cases asked under both conditions: every missing
+    attempt of one condition failed and of the other passed, and the reverse.
+    """
+    if value == "passed":
+        met, there = (pairs.n_passed1, pairs.n_passed0), (pairs.n1, pairs.n0)
+    else:
+        there = (pairs.n_shares1, pairs.n_shares0)
+        met = (np.nan_to_num(pairs.share1) * there[0], np.nan_to_num(pairs.share0) * there[1])
+    size = (pairs.size1, pairs.size0)
+    lost = [every - seen for every, seen in zip(size, there, strict=True)]
+    least = [of / every for of, every in zip(met, size, strict=True)]
+    most = [(of + gone) / n for of, gone, n in zip(met, lost, size, strict=True)]
+    empty = not len(pairs.n1)
+    found = {
+        "n_missing": int(lost[0].sum()),
+        "n_missing_reference": int(lost[1].sum()),
+        "worst_low": np.nan if empty else float((least[0] - most[1]).mean()),
+        "worst_high": np.nan if empty else float((most[0] - least[1]).mean()),
+    }
+    if empty:
+        return found, ""
+    share, reference_share = (float(g.sum() / n.sum()) for g, n in zip(lost, size, strict=True))
+    if abs(share - reference_share) < UNEQUAL_LOSS - 1e-9:
+        return found, ""
+    return found, (
+        f"attempts missing: {share:.0%} of the condition, {reference_share:.0%} of the reference: "
+        "if they differ from the others the delta is biased, at worst up to worst_low and "
+        "worst_high"
+    )
+
+
+def _known(pairs: CasePairs, value: Value) -> NDArray[np.bool_]:
+    if value == "passed":
+        return (pairs.n1 > 0) & (pairs.n0 > 0)
+    return ~np.isnan(pairs.share1) & ~np.isnan(pairs.share0)
+
+
+def _levels(pairs: CasePairs, value: Value) -> tuple[Floats, Floats]:
+    if value == "passed":
+        return pairs.n_passed1 / pairs.n1, pairs.n_passed0 / pairs.n0
+    return pairs.share1, pairs.share0
+
+
+def _claim(pairs: CasePairs, cluster: Cluster) -> tuple[Ints, str]:
+    """Return the cluster of each case at the level of the claim, and what must be said of it."""
+    n_skills = len(np.unique(pairs.skill))
+    if cluster == "skill" and n_skills < MIN_SKILLS:
+        return pairs.cluster, (
+            ONE_SKILL
+            if n_skills == 1
+            else f"these cases only: {n_skills} skills are too few to speak of skills in general "
+            f"(at least {MIN_SKILLS})"
+        )
+    if cluster == "case" and n_skills > 1:
+        return pairs.cluster, f"cases of these {n_skills} skills"
+    return (pairs.skill if cluster == "skill" else pairs.cluster), ""
+
+
+def _delta_row(
+    n_dropped: int,
+    value: Value,
+    interval: Interval,
+    levels: tuple[Floats, Floats],
+    note: str,
+    missing: tuple[dict[str, float], str],
+) -> dict[str, Any]:
+    measure, (lost, warning) = f"delta_{value}", missing
+    about: dict[str, Any] = {"n_dropped": n_dropped, **dict.fromkeys(_RATES, np.nan), **lost}
+    if not interval.n:
+        nothing = "no case has outcomes in both conditions"
+        return row(measure, replace(interval, note=nothing), **about)
+    about |= {name: float(level.mean()) for name, level in zip(_RATES, levels, strict=True)}
+    if note == ONE_SKILL:
+        refused = undefined("", note, ci_level=interval.ci_level, n=interval.n)
+        return row(measure, refused, **about)
+    dropped = f"{n_dropped} cases dropped: no outcome in one of the two conditions"
+    notes = [interval.note, note, dropped if n_dropped else "", warning]
+    return row(measure, replace(interval, note="; ".join(filter(None, notes))), **about)

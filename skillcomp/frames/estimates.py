@@ -1,0 +1,235 @@
+"""What every analysis shares: one grader at a time, groups of ``by``, rows of estimates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skillcomp.errors import FrameError, suggest
+from skillcomp.frames.contract import CONTRACTS, check, require_frame
+from skillcomp.records import CONDITIONS
+from skillcomp.stats.results import Interval, check_level
+
+# columns that analyses make themselves; in by= they would be written over
+RESERVED = frozenset(
+    (*CONTRACTS["estimates"].columns, "cluster", "n_passed", "share", "rate", "reference_rate")
+)
+GRADER = ("grader", "grader_version", "round")
+# unit of a measure by the first pattern that its whole name fits; any other has none. A rate is a
+# proportion; points are a difference of two, 0.1 being ten points; percentage points are times 100.
+UNITS = (
+    (r".*_points", "percentage points"),
+    (r"(.*_)?(tau2|omega2|sigma2)(_.*)?", "variance"),
+    (r"severity_shift|(log_)?odds_ratio.*", "logits"),
+    (r"(ceiling_)?(raw_agreement|gwet_ac1|cohen_kappa|krippendorff_alpha)", "coefficient"),
+    (r"(delta_)?youden", "coefficient"),
+    (r"(delta_|difference_).*|.*_(delta|change|difference)|(.*_)?gap|delta|lift", "points"),
+    (r"(.*_)?(usd|dollars)", "dollars"),
+    (r"(.*_)?seconds", "seconds"),
+    (r"(.*_)?tokens", "tokens"),
+    (r"gold_.*|cases_.*|attempts|chosen_n.*|n_.*", "count"),
+    (r"minimum_detectable_.*", "points"),
+    (r"(.*_)?(rate|share|power|auc|average_precision)(_.*)?", "rate"),
+    (r"(nested_)?(sensitivity|specificity|precision|recall|false_flags.*|flagged.*)", "rate"),
+    (r"pass_(at|hat)_k|(both|one|none)_right|none_of_these|flip_.*", "rate"),
+    (r".*_(copying|regurgitation|retrieval|failure|capitulation|softening)", "rate"),
+)
+
+
+def listed(by: str | Sequence[str] | None) -> list[str]:
+    """Return ``by`` as a list; a single name is taken as a list of one."""
+    if by is None:
+        return []
+    names = [by] if isinstance(by, str) else list(by) if isinstance(by, Iterable) else [by]
+    if not all(isinstance(name, str) for name in names):
+        raise FrameError(f"by=: found {by!r}; allowed: names of columns, such as ['skill'].")
+    return names
+
+
+def require_columns(frame: pd.DataFrame, names: Sequence[str], what: str) -> None:
+    """Raise FrameError when one of ``names`` is not a column of ``frame``."""
+    require_frame(frame, what)
+    for name in names:
+        if name not in frame.columns:
+            raise FrameError(
+                f"{what}: there is no column '{name}'; there: {', '.join(map(str, frame.columns))}."
+                + suggest(name, [str(c) for c in frame.columns])
+            )
+
+
+def refuse_pooling(
+    frame: pd.DataFrame,
+    by: Sequence[str],
+    what: str,
+    *,
+    graders: bool = True,
+    agents: bool = False,
+    copies: bool = True,
+) -> None:
+    """Raise FrameError when an analysis would pool what its reader must know apart.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        A verdicts or outcomes frame; a column that is not there tells nothing apart.
+    by : sequence of str
+        The columns by which the analysis keeps rows apart.
+    what : str
+        The analysis, for the message.
+    graders : bool, default True
+        Refuse several graders, versions or rounds, and names in ``by`` that the result needs.
+    agents : bool, default False
+        Refuse answers of several agents, which are no repeats of each other.
+    copies : bool, default True
+        Refuse altered copies beside the answers: no repeats either. A missing ``perturbation``,
+        ``none`` and an empty text are the answer itself.
+    """
+    if graders:
+        _refuse_graders(frame, by, what)
+    if copies and "perturbation" not in by and "perturbation" in frame.columns:
+        names = frame["perturbation"].unique()
+        found = sorted({"none" if pd.isna(name) or name == "" else str(name) for name in names})
+        if len(found) > 1:
+            raise FrameError(
+                f"{what}: the frame holds altered copies beside the answers (perturbation: "
+                f"{', '.join(found)}). Add 'perturbation' to by=, or select one first: a copy is "
+                "no repeat of its answer."
+            )
+    if agents and "agent" not in by and "agent" in frame.columns:
+        found = sorted(map(str, frame["agent"].unique()))
+        if len(found) > 1:
+            raise FrameError(
+                f"{what}: the frame holds answers of more than one agent: {', '.join(found)}. "
+                "Add 'agent' to by=, or select one first: they are no repeats of each other."
+            )
+
+
+def _refuse_graders(frame: pd.DataFrame, by: Sequence[str], what: str) -> None:
+    for name in by:
+        if name in RESERVED:
+            raise FrameError(
+                f"{what}: by= names '{name}', which is a column of the result. Rename yours."
+            )
+    kept: list[str] = []
+    for name in GRADER:
+        if name not in frame.columns:
+            continue
+        if name in by:
+            kept.append(name)
+            continue
+        several = (
+            frame.groupby(kept, dropna=False)[name].nunique(dropna=False)
+            if kept
+            else pd.Series([frame[name].nunique(dropna=False)])
+        )
+        if (several > 1).any():
+            found = sorted(map(str, frame[name].unique()))
+            raise FrameError(
+                f"{what}: the frame holds more than one {name}: {', '.join(found)}. "
+                f"Add '{name}' to by=, or select one first: pooling them would hide their "
+                "differences."
+            )
+
+
+def ordered(conditions: Iterable[str], reference: str | None = None) -> list[str]:
+    """Return conditions in their fixed order, others after as they first appear; no reference."""
+    found = [name for name in dict.fromkeys(conditions) if name != reference]
+    return [c for c in CONDITIONS if c in found] + [c for c in found if c not in CONDITIONS]
+
+
+def check_settings(what: str, ci_level: float, n_resamples: int | None = None) -> None:
+    """Refuse a level or a number of resamples that no interval can be made with.
+
+    Parameters
+    ----------
+    what : str
+        The analysis, for the message.
+    ci_level : float
+        Confidence level, strictly between 0 and 1.
+    n_resamples : int, optional
+        Resamples, at least 1.
+
+    Raises
+    ------
+    FrameError
+        With what was found and what is allowed.
+    """
+    try:
+        check_level(ci_level)
+    except (TypeError, ValueError):
+        hint = " Did you mean 0.95?" if ci_level == 95 else ""
+        raise FrameError(
+            f"{what}: ci_level: found {ci_level!r}; allowed: a number strictly between 0 and 1."
+            + hint
+        ) from None
+    whole = isinstance(n_resamples, int) and not isinstance(n_resamples, bool)
+    if n_resamples is not None and not (whole and n_resamples >= 1):
+        raise FrameError(
+            f"{what}: n_resamples: found {n_resamples!r}; allowed: a whole number of 1 or more."
+        )
+
+
+def groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """Yield the ``by`` values and the rows of each group, in order of first appearance."""
+    if not by:
+        yield {}, frame
+        return
+    for key, rows in frame.groupby(list(by), sort=False, dropna=False, observed=True):
+        yield dict(zip(by, key, strict=True)), rows
+
+
+def unit_of(measure: str) -> str | None:
+    """Return the unit of a measure by its name, None where no pattern knows it."""
+    return next((unit for pattern, unit in UNITS if re.fullmatch(pattern, measure)), None)
+
+
+def row(measure: str, interval: Interval, *, unit: Any = None, **columns: Any) -> dict[str, Any]:
+    """Return one row of an estimates frame from an interval and further columns.
+
+    The unit is that of the measure by its name, unless another is given.
+    """
+    return {
+        **columns,
+        "measure": measure,
+        "unit": unit or unit_of(measure),
+        "estimate": interval.estimate,
+        "ci_low": interval.low,
+        "ci_high": interval.high,
+        "ci_level": interval.ci_level,
+        "se": interval.se,
+        "df": interval.df,
+        "n": interval.n,
+        "n_clusters": interval.n_clusters,
+        "p_value": interval.p_value,
+        "p_adjusted": np.nan,
+        "method": interval.method,
+        "note": interval.note,
+    }
+
+
+def estimates(
+    rows: Sequence[Mapping[str, Any]], *, by: Sequence[str], extra: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Return rows as an estimates frame: ``by``, the contract's columns, then ``extra``.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        As made by :func:`row`.
+    by : sequence of str
+        Columns that name the row; they come first.
+    extra : sequence of str
+        Named diagnostics that come last.
+    """
+    shape = list(CONTRACTS["estimates"].columns)
+    names = [*by, *shape, *extra]
+    frame = pd.DataFrame([dict(one) for one in rows], columns=pd.Index(names))
+    checked = check(frame, "estimates")
+    checked["note"] = checked["note"].fillna("")
+    known = {name: unit_of(name) for name in checked["measure"].dropna().unique()}
+    checked["unit"] = checked["unit"].fillna(checked["measure"].map(known)).astype("str")
+    return checked[names]

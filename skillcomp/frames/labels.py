@@ -1,0 +1,237 @@
+"""One reference label for each item, the one join of it to verdicts, and checks left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from skillcomp.errors import FrameError, suggest
+from skillcomp.frames.contract import check
+
+ITEM = ["attempt_id", "check_id"]
+# what stands as labeller of a label that several people had a part in
+ADJUDICATED, AGREED, DISPUTED = SETTLED = ("adjudicated", "agreed", "disputed")
+# with more people than this their number is told instead of their names
+_NAMED = 4
+
+
+def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
+    """Return one label per item, settled where several labellers said something of it.
+
+    Parameters
+    ----------
+    gold : pandas.DataFrame
+        A checked gold frame.
+    what : str
+        Who asks, for the message.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A gold frame with one row per attempt and check. ``labeller`` says how it was settled:
+
+        - ``adjudicated``: the adjudicated label stands. A row of the adjudicator without a label
+          decides nothing: adjudicating a whole sheet leaves blank what nobody disputed;
+        - ``agreed``: no adjudicated one; all who gave a label gave the same;
+        - ``disputed``: they differ and nobody adjudicated; passed is NA;
+        - a name: the only one who gave a label, or, with NA, one of those who gave none.
+
+        inclusion_probability: of the row, else of another row of the item. ``borderline`` of an
+        agreed or disputed label is True where one labeller says so. Labels of one labeller, of
+        whatever name, are returned as they are.
+
+    Raises
+    ------
+    FrameError
+        If labellers differ on an item and nothing was ever adjudicated: whose label to take is
+        not for the analysis to say.
+
+    Notes
+    -----
+    To adjudicate only what is disputed is usual. To keep the adjudicated labels alone would then
+    keep the doubtful items alone, and every error rate with them.
+    """
+    # a label without a name is of yet another labeller, not of the one who is named
+    names = list(gold["labeller"].unique())
+    if len(names) <= 1:
+        return gold
+    known = gold["passed"].notna()
+    if not set(SETTLED) & set(names):
+        n_labels = gold[known].groupby(ITEM)["passed"].nunique()
+        if n_labels.gt(1).any():
+            raise FrameError(_unsettled(names, int(n_labels.gt(1).sum()), what))
+    last = np.where(gold["labeller"].eq(ADJUDICATED), 0, 1)
+    rank = np.where(known, last, last + 2)
+    ordered = gold.loc[np.argsort(rank, kind="stable")]
+    first = ordered.drop_duplicates(ITEM).sort_index()
+    about = ordered.groupby(ITEM).agg(
+        n=("passed", "count"),
+        n_passed=("passed", "sum"),
+        borderline=("borderline", "max"),
+        chance=("inclusion_probability", "first"),
+    )
+    about = about.loc[pd.MultiIndex.from_frame(first[ITEM])].set_index(first.index)
+    several = about["n"].gt(1) & first["labeller"].ne(ADJUDICATED)
+    disputed = several & about["n_passed"].gt(0) & about["n_passed"].lt(about["n"])
+    chance = first["inclusion_probability"].fillna(about["chance"])
+    return first.assign(
+        labeller=first["labeller"].mask(several, AGREED).mask(disputed, DISPUTED),
+        passed=first["passed"].mask(disputed),
+        borderline=first["borderline"].mask(several, about["borderline"]),
+        inclusion_probability=chance,
+    ).reset_index(drop=True)
+
+
+def _unsettled(names: list[str], n_items: int, what: str) -> str:
+    who = ", ".join(sorted("no name" if pd.isna(name) else str(name) for name in names))
+    return (
+        f"{what}: gold holds more than one labeller and none is '{ADJUDICATED}': {who}. Select one "
+        f"first, or add '{ADJUDICATED}' labels where they differ ({n_items} items)."
+    )
+
+
+def reference_labels(gold: pd.DataFrame, what: str) -> pd.DataFrame:
+    """Return one reference label per item, settled by :func:`one_label`, as numbers.
+
+    Parameters
+    ----------
+    gold : pandas.DataFrame
+        A gold frame.
+    what : str
+        Who asks, for the message.
+
+    Returns
+    -------
+    pandas.DataFrame
+        attempt_id, check_id, gold (1, 0, NaN without a label), inclusion_probability, settled_by
+        (adjudicated, agreed, disputed, a name or ``no name``; never NA).
+    """
+    labels = one_label(check(gold, "gold"), what)
+    return labels[[*ITEM, "inclusion_probability"]].assign(
+        gold=labels["passed"].astype("float64"),
+        settled_by=labels["labeller"].astype("str").fillna("no name"),
+    )
+
+
+def join_gold(verdicts: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
+    """Return verdicts, or other items, with what :func:`reference_labels` says of each.
+
+    Every row stays, in its order; settled_by is NA where gold has no row of the item.
+    """
+    # a column of the verdicts that is called like one of the labels is not the label
+    own = verdicts.drop(columns=labels.columns.difference(ITEM), errors="ignore")
+    return own.merge(labels, on=ITEM, how="left", validate="many_to_one")
+
+
+def known_verdict(verdicts: pd.DataFrame) -> pd.Series:
+    """Return each verdict as 1 or 0, NaN where the grader failed: that is never a FAIL."""
+    usable = verdicts["status"].isna() | verdicts["status"].eq("ok")
+    return verdicts["passed"].where(usable).astype("float64")
+
+
+def strays_of(verdicts: pd.DataFrame, labels: pd.DataFrame) -> str:
+    """Say how many gold labels belong to attempts without a verdict, "" where none does.
+
+    Parameters
+    ----------
+    verdicts : pandas.DataFrame
+        A checked verdicts frame.
+    labels : pandas.DataFrame
+        One row per item, as of :func:`reference_labels`.
+
+    Returns
+    -------
+    str
+        Such as ``5 of 20 gold labels match no attempt of the verdicts``.
+    """
+    known = labels["attempt_id"].isin(verdicts["attempt_id"])
+    if known.all():
+        return ""
+    return f"{int((~known).sum())} of {len(labels)} gold labels match no attempt of the verdicts"
+
+
+def told(labellers: pd.Series, passed: pd.Series) -> str:
+    """Say how labels were settled, "" where all of them were in one way and none is disputed.
+
+    Parameters
+    ----------
+    labellers : pandas.Series
+        The column ``labeller`` of :func:`one_label`, one value per label that counts.
+    passed : pandas.Series
+        Their labels, NA where there is none.
+
+    Returns
+    -------
+    str
+        Such as ``gold: 10 labels adjudicated, 805 agreed, 5 disputed and left out`` or, where
+        several people labelled different items, ``gold: 100 labels by anna, 95 by bob``.
+    """
+    disputed = labellers.eq(DISPUTED)
+    if labellers.nunique(dropna=False) <= 1 and not disputed.any():
+        return ""
+    given = labellers[passed.notna() & ~disputed].astype("str").fillna("no name")
+    count = {str(name): int(n) for name, n in given.value_counts().items()}
+    parts = [(count.pop(name, 0), name) for name in (ADJUDICATED, AGREED)]
+    if len(count) > _NAMED:
+        parts.append((sum(count.values()), f"each by one of {len(count)} labellers"))
+    else:
+        parts += [(count[name], f"by {name}") for name in sorted(count)]
+    parts += [
+        (int(disputed.sum()), "disputed and left out"),
+        (int((passed.isna() & ~disputed).sum()), "without a label"),
+    ]
+    (n, how), *others = [one for one in parts if one[0]]
+    first = f"gold: {n} {'label' if n == 1 else 'labels'} {how}"
+    return ", ".join([first, *(f"{n} {how}" for n, how in others)])
+
+
+def without_checks(
+    frame: pd.DataFrame, exclude: str | Sequence[str] | None, what: str
+) -> pd.DataFrame:
+    """Leave out the checks whose id contains one of the texts.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Anything with ``check_id``.
+    exclude : str or sequence of str, optional
+        Texts, such as ``"verbatim"``; upper and lower case differ. Nothing is left out when
+        omitted.
+    what : str
+        The analysis, for the message.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The other rows, with their index.
+
+    Raises
+    ------
+    FrameError
+        If a text is empty or in no check id, or ``check_id`` is missing.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"check_id": ["no_verbatim_copy", "states_rule"]})
+    >>> without_checks(frame, "verbatim", "drift")["check_id"].tolist()
+    ['states_rule']
+    """
+    texts = [exclude] if isinstance(exclude, str) else list(exclude or ())
+    if texts and "check_id" not in frame.columns:
+        raise FrameError(f"{what}: exclude_checks needs the column 'check_id', which is not there.")
+    left_out = pd.Series(False, index=frame.index)
+    for text in texts:
+        if not isinstance(text, str) or not text:
+            raise FrameError(
+                f"{what}: exclude_checks: found {text!r}; allowed: part of a check id."
+            )
+        hit = frame["check_id"].str.contains(text, regex=False).fillna(False).astype(bool)
+        if not hit.any():
+            raise FrameError(
+                f"{what}: exclude_checks '{text}' is in no check id."
+                + suggest(text, map(str, frame["check_id"].dropna().unique()))
+            )
+        left_out |= hit
+    return frame[~left_out]

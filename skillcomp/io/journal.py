@@ -1,0 +1,183 @@
+"""Append-only JSON Lines files: whole lines in, torn last lines out of the way, one writer."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+from filelock import FileLock, Timeout
+
+from skillcomp.errors import StoreError
+
+LOCK = ".writer.lock"
+WHO = ".writer.json"
+PATIENCE = 0.5  # seconds; a reader holds the lock for moments when it repairs a torn line
+_CHUNK = 1 << 16
+
+
+def append(path: Path, lines: list[bytes], *, sync: bool) -> None:
+    """Append whole lines; if the disk refuses, take back what was written of them."""
+    payload = b"".join(line + b"\n" for line in lines)
+    try:
+        opened = path.open("ab", buffering=0)
+    except OSError as cause:
+        raise StoreError(f"{path}: cannot be written ({cause.strerror or cause}).") from cause
+    with opened as stream:
+        before = stream.seek(0, os.SEEK_END)
+        try:
+            written = 0
+            while written < len(payload):
+                written += stream.write(payload[written:]) or 0
+            if sync:
+                os.fsync(stream.fileno())
+        except OSError as cause:
+            stream.truncate(before)
+            raise StoreError(
+                f"{path}: {len(lines)} records could not be written ({cause.strerror or cause}); "
+                "the file is as it was before."
+            ) from cause
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Put ``data`` in the place of a file so that a reader sees the old or the new whole."""
+    fresh = path.with_name(path.name + ".new")
+    try:
+        with fresh.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(fresh, path)
+    except OSError as cause:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+        raise StoreError(
+            f"{path}: cannot be written ({cause.strerror or cause}); it is as it was before."
+        ) from cause
+
+
+def whole_size(path: Path) -> tuple[int, bytes]:
+    """Return how many bytes of a file are whole lines, and the bytes after the last line feed.
+
+    A last line without its line feed that is a whole JSON object counts as whole. What cannot be
+    the beginning of a line of ours (a JSON array, lines that end in a carriage return) was not
+    torn off by a writer that died: the file is refused and left as it is.
+    """
+    try:
+        with path.open("rb") as stream:
+            end = stream.seek(0, os.SEEK_END)
+            tail, start = b"", end
+            while start and b"\n" not in tail:
+                step = min(_CHUNK, start)
+                start -= step
+                stream.seek(start)
+                tail = stream.read(step) + tail
+    except FileNotFoundError:
+        return 0, b""
+    rest = tail[tail.rfind(b"\n") + 1 :]
+    if not rest or _is_object(rest):
+        return end, b""
+    if not rest.startswith((b"{", b"\0")) or b"\r" in rest:
+        raise StoreError(
+            f"{path}: the last line ({_shown(rest)}) is no JSON object and no beginning of one; "
+            "expected JSON Lines: one object a line, each with a line feed after it. The file was "
+            "left as it is."
+        )
+    return end - len(rest), rest
+
+
+def _shown(data: bytes) -> str:
+    text = data[:40].decode(errors="replace")
+    return repr(text + "..." if len(data) > 40 else text)
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(orjson.loads(line), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def ends_open(path: Path) -> bool:
+    """Return whether the last byte of a file is there and is no line feed."""
+    try:
+        with path.open("rb") as stream:
+            if not stream.seek(0, os.SEEK_END):
+                return False
+            stream.seek(-1, os.SEEK_END)
+            return stream.read(1) != b"\n"
+    except FileNotFoundError:
+        return False
+
+
+def keep_torn(path: Path, torn: bytes) -> None:
+    """Add the torn bytes of a table to ``<table>.torn``, a line each."""
+    append(path.with_suffix(".torn"), [torn], sync=True)
+
+
+def shorten(path: Path, size: int) -> None:
+    """Cut a file to its first ``size`` bytes."""
+    with path.open("r+b") as stream:
+        stream.truncate(size)
+        os.fsync(stream.fileno())
+
+
+def n_lines(path: Path, size: int) -> int:
+    """Return how many line feeds stand in the first ``size`` bytes of a file."""
+    count = 0
+    with path.open("rb") as stream:
+        while size > 0 and (chunk := stream.read(min(size, 1 << 24))):
+            count += chunk.count(b"\n")
+            size -= len(chunk)
+    return count
+
+
+@contextmanager
+def locked(folder: Path, *, patience: float = PATIENCE) -> Iterator[None]:
+    """Hold the store's only writer's place, or raise an error that names who holds it.
+
+    Assumes a file system whose locks work between the machines that share it.
+    """
+    lock = FileLock(folder / LOCK, thread_local=False)
+    try:
+        lock.acquire(timeout=patience)
+    except Timeout as cause:
+        raise StoreError(f"{folder} is being written by {_holder(folder)}; {_ADVICE}") from cause
+    who = folder / WHO
+    try:
+        replace(who, orjson.dumps(_me()))
+        yield
+    finally:
+        who.unlink(missing_ok=True)
+        lock.release()
+
+
+_ADVICE = "one writer at a time. Wait for it or stop it; reading works meanwhile."
+
+
+def _me() -> dict[str, Any]:
+    return {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "since": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": " ".join(
+            Path(sys.argv[0]).name if i == 0 else a for i, a in enumerate(sys.argv)
+        ),
+    }
+
+
+def _holder(folder: Path) -> str:
+    try:
+        who = orjson.loads((folder / WHO).read_bytes())
+        return (
+            f"process {who['pid']} on {who['host']} since {who['since']} "
+            f"(command: {str(who['command'])[:200] or 'interactive'})"
+        )
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+        return "another process that has not said who it is"

@@ -1,0 +1,129 @@
+"""What belongs to a skill or a case beside its text: the skill's other files, a case's input."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import orjson
+
+from skillcomp.errors import SkillError, SuiteError
+from skillcomp.records import Suite
+
+MAX_FILES, MAX_BYTES = 1000, 50_000_000  # of one skill's folder, or of the input of one suite
+INPUTS = "inputs"  # folder of a store
+_SUITE_KEYS = ("evals", "routing_cases")
+_LEFT_OUT = ("evals", "eval", "__pycache__", "node_modules")
+
+
+def skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield name and place of every file of a skill's folder, SKILL.md included, in order.
+
+    Left out is what an agent must not see: hidden files, and what tests the skill (folders
+    ``evals``, files that hold a suite).
+
+    Raises
+    ------
+    SkillError
+        When there are too many files or bytes, or a link leads out of the folder or to a folder.
+    """
+    n_bytes = n_files = 0
+    for root, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if _is_shown(name))
+        for name in folders:
+            if (Path(root) / name).is_symlink():
+                raise SkillError(f"{Path(root) / name}: a link to a folder; put the folder there.")
+        for name in sorted(names):
+            file = Path(root) / name
+            if not _is_shown(name) or _is_suite(file):
+                continue
+            if not file.resolve().is_relative_to(folder.resolve()) or not file.is_file():
+                raise SkillError(f"{file}: no file of the skill's own folder; nothing was copied.")
+            n_files, n_bytes = n_files + 1, n_bytes + file.stat().st_size
+            if n_files > MAX_FILES or n_bytes > MAX_BYTES:
+                raise SkillError(
+                    f"{folder}: more than {MAX_FILES:,} files or {MAX_BYTES // 1_000_000} MB; a "
+                    "skill's folder may hold no more, since it is copied for every question."
+                )
+            yield file.relative_to(folder).as_posix(), file
+
+
+def _is_shown(name: str) -> bool:
+    return not name.startswith(".") and name not in _LEFT_OUT
+
+
+def _is_suite(file: Path) -> bool:
+    if file.suffix != ".json" or file.stat().st_size > MAX_BYTES:
+        return False
+    try:
+        found = orjson.loads(file.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return False
+    return isinstance(found, dict) and any(key in found for key in _SUITE_KEYS)
+
+
+def tree_of(folder: Path) -> dict[str, Any] | None:
+    """Return hash and size of a skill's folder; None when there is nothing beside SKILL.md."""
+    whole, n_files, n_bytes = hashlib.sha256(), 0, 0
+    for name, file in skill_files(folder):
+        data = file.read_bytes()
+        mode = "x" if os.access(file, os.X_OK) else "-"
+        whole.update(f"{name}\n{mode}\n{hashlib.sha256(data).hexdigest()}\n".encode())
+        n_files, n_bytes = n_files + 1, n_bytes + len(data)
+    if n_files < 2:
+        return None
+    return {"sha256": whole.hexdigest(), "n_files": n_files, "bytes": n_bytes}
+
+
+def copy_skill(folder: Path, target: Path) -> None:
+    """Copy the files of a skill's folder."""
+    for name, file in skill_files(folder):
+        place = target / name
+        if place.resolve() != file.resolve():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, place)
+
+
+def case_files(suite: Suite, file: Path) -> dict[str, Path]:
+    """Return the files that the cases of a suite list as their input, by the name they have there.
+
+    Raises
+    ------
+    SuiteError
+        When a name leads elsewhere, there is no such file, or there are too many bytes.
+    """
+    found: dict[str, Path] = {}
+    n_bytes = 0
+    for case in suite.cases:
+        for name in names_of_files(case.extra):
+            if name in found:
+                continue
+            pure = PurePosixPath(name)
+            if pure.is_absolute() or ".." in pure.parts or "\\" in name or not pure.parts:
+                raise SuiteError(
+                    f"case '{case.case_id}': files: '{name}' leads elsewhere; allowed are names "
+                    "relative to the suite's folder."
+                )
+            bases = [file.parent, *([file.parent.parent] if file.parent.name == "evals" else [])]
+            places = [base / pure for base in bases if (base / pure).is_file()]
+            inside = [p for p in places if p.resolve().is_relative_to(bases[-1].resolve())]
+            if not inside or inside[0].resolve() == file.resolve():
+                raise SuiteError(f"case '{case.case_id}': files: there is no file '{name}'.")
+            found[name] = inside[0]
+            n_bytes += inside[0].stat().st_size
+    if n_bytes > MAX_BYTES or len(found) > MAX_FILES:
+        raise SuiteError(
+            f"{file}: its cases list {len(found):,} files with {n_bytes:,} bytes; allowed are "
+            f"{MAX_FILES:,} with {MAX_BYTES:,}."
+        )
+    return found
+
+
+def names_of_files(extra: Mapping[str, Any]) -> list[str]:
+    """Return the names under ``files`` of a case; what is no list of names counts as none."""
+    listed = extra.get("files")
+    return [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []

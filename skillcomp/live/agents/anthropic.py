@@ -1,0 +1,323 @@
+"""Claude through the Messages API."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Literal
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+import anthropic
+from anthropic.types import Message
+from pydantic import BaseModel
+
+from skillcomp.errors import AgentError, suggest
+from skillcomp.live.agents.asking import CacheGate, RetryPolicy
+from skillcomp.live.agents.reply import (
+    Cell,
+    Reply,
+    host_of,
+    redact,
+    settings_json,
+    skill_block,
+    unreadable,
+    whole_number,
+)
+from skillcomp.live.agents.service import ServiceAgent
+from skillcomp.pricing import Price
+from skillcomp.records import AttemptStatus, Skill
+
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+THINKING = ("adaptive", "disabled", "between_tools", "enabled")
+_SECONDS = {"5m": 300.0, "1h": 3600.0}
+_HOST = "api.anthropic.com"
+_CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
+# Everything else that the API may report is an answer that did not come about as asked.
+_STATUS: dict[str, AttemptStatus] = {
+    "end_turn": "ok",
+    "stop_sequence": "ok",
+    "max_tokens": "truncated",
+    "model_context_window_exceeded": "truncated",
+    "refusal": "refused",
+    "pause_turn": "paused",
+}
+
+
+class AnthropicAgent(ServiceAgent):
+    """A Claude model, asked through the official SDK.
+
+    The skill is loaded as a system block that the service caches: the first question about a skill
+    goes alone, the others read what it wrote. Retries are ours (see `RetryPolicy`), the SDK's own
+    are switched off, since it would obey a wait of any length. The key is taken from the
+    environment by the SDK and from nowhere else.
+
+    Parameters
+    ----------
+    model : str
+        As the API names it.
+    name : str, optional
+        The label in the frames; the model when not given.
+    effort : str, optional
+        ``low``, ``medium``, ``high``, ``xhigh`` or ``max``; the model's default when not given.
+    thinking : str or dict, optional
+        ``"adaptive"``, ``"disabled"``, ``"between_tools"``, or the API's own object. What is
+        allowed differs by model; the API refuses the rest. Left out when not given.
+    max_tokens : int, default 16000
+        Limit of answer and thinking together; a longer answer is recorded as truncated.
+    cache : bool, default True
+        Ask the service to cache the system blocks.
+    cache_ttl : str, default "5m"
+        ``"5m"`` or ``"1h"``, counted from the last use.
+    timeout : float, default 600
+        Seconds for one try.
+    retry : RetryPolicy, optional
+        How often to ask again.
+    base_url : str, optional
+        Another endpoint; ``ANTHROPIC_BASE_URL`` of the environment when not given. Its host stands
+        in the settings.
+    client : anthropic.AsyncAnthropic, optional
+        A client of one's own, used as it is but for its retries.
+    prices : sequence of Price, optional
+        Prices that are not list prices.
+
+    Raises
+    ------
+    AgentError
+        When an option is not one of those allowed.
+
+    Notes
+    -----
+    There is no temperature and no seed: determinism cannot be asked for, so a study records
+    repeats. A refusal, a cut-off and a pause are statuses of the reply and never failed answers.
+    """
+
+    _answers_with = "a message"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        name: str | None = None,
+        effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None,
+        thinking: str | dict[str, Any] | None = None,
+        max_tokens: int = 16_000,
+        cache: bool = True,
+        cache_ttl: Literal["5m", "1h"] = "5m",
+        timeout: float = 600.0,
+        retry: RetryPolicy | None = None,
+        base_url: str | None = None,
+        client: anthropic.AsyncAnthropic | None = None,
+        prices: Sequence[Price] = (),
+    ) -> None:
+        _allowed("effort", effort, EFFORTS)
+        _allowed("cache_ttl", cache_ttl, tuple(_SECONDS))
+        thinking = {"type": thinking} if isinstance(thinking, str) else thinking
+        _allowed("thinking", thinking and thinking.get("type"), THINKING)
+        super().__init__(
+            model, name=name, timeout=timeout, retry=retry, client=client, prices=prices
+        )
+        self._effort, self._thinking, self._max_tokens = effort, thinking, max_tokens
+        self._cache = {"type": "ephemeral", "ttl": cache_ttl} if cache else None
+        self._ttl = cache_ttl
+        # read now, so that what the settings say is what is asked
+        self._base_url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or None
+        used = self._base_url if client is None else getattr(client, "base_url", None)
+        self._host = host_of(used, _HOST)
+        # a lock belongs to the event loop in which it was first used
+        self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, CacheGate] = WeakKeyDictionary()
+        self.settings = settings_json(
+            effort=effort or "default",
+            thinking=thinking or "default",
+            max_tokens=max_tokens,
+            cache=cache_ttl if cache else "off",
+            endpoint=self._host or (urlsplit(base_url).hostname if base_url else None),
+        )
+
+    def _made_client(self) -> anthropic.AsyncAnthropic:
+        try:
+            made = anthropic.AsyncAnthropic(
+                base_url=self._base_url, timeout=self._timeout, max_retries=0
+            )
+        except anthropic.AnthropicError as error:
+            raise AgentError(self._no_key(redact(str(error)))) from None
+        self._check_host(made)
+        return made
+
+    def _check_host(self, made: anthropic.AsyncAnthropic) -> None:
+        """Refuse an endpoint that a profile brings in, or that was set after the agent was made."""
+        if (found := host_of(made.base_url, _HOST)) != self._host:
+            raise AgentError(
+                f"AnthropicAgent '{self.name}': the environment or its profile leads to "
+                f"'{found or _HOST}', but the settings of the agent say '{self._host or _HOST}'; "
+                "give the endpoint as base_url=."
+            )
+
+    def _no_key(self, why: str) -> str:
+        return (
+            f"AnthropicAgent '{self.name}' has no credentials: {why} Set one of "
+            f"{', '.join(_CREDENTIALS)} in the environment; keys are read from nowhere else."
+        )
+
+    def _told_key(self, error: Exception) -> None:
+        # the SDK finds out about missing credentials only when it builds the headers
+        if isinstance(error, TypeError) and not any(map(os.environ.get, _CREDENTIALS)):
+            raise AgentError(self._no_key(redact(str(error)))) from None
+
+    def _is_answer(self, came: Any) -> bool:
+        return isinstance(came, Message) and isinstance(came.content, list)
+
+    def request(
+        self,
+        prompt: str,
+        *,
+        skill: Skill | None = None,
+        system: str | None = None,
+        schema: type[BaseModel] | None = None,
+    ) -> dict[str, Any]:
+        """Return the body of the call, as the Messages and the Batches API take it."""
+        body: dict[str, Any] = {
+            "model": self._model,
+            "max_tokens": self._max_tokens,
+            "messages": [{"role": "user", "content": prompt}],
+        }
+        texts = [text for text in (system, skill_block(skill) if skill else None) if text]
+        if texts:
+            blocks: list[dict[str, Any]] = [{"type": "text", "text": text} for text in texts]
+            if self._cache:
+                blocks[-1]["cache_control"] = self._cache
+            body["system"] = blocks
+        output: dict[str, Any] = {"effort": self._effort} if self._effort else {}
+        if schema is not None:
+            output["format"] = {"type": "json_schema", "schema": _schema(schema)}
+        if output:
+            body["output_config"] = output
+        if self._thinking:
+            body["thinking"] = self._thinking
+        return body
+
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        skill: Skill | None = None,
+        system: str | None = None,
+        schema: type[BaseModel] | None = None,
+        cell: Cell | None = None,
+    ) -> Reply:
+        """Return the reply to one prompt; see `Agent.ask`."""
+        body = self.request(prompt, skill=skill, system=system, schema=schema)
+        client = self.client()
+
+        async def create() -> Any:
+            return await client.messages.create(**body)
+
+        if not (self._cache and "system" in body):
+            return await self._send(create)
+        loop = asyncio.get_running_loop()
+        gate = self._gates.setdefault(loop, CacheGate(_SECONDS[self._ttl]))
+        prefix = _prefix(body)
+        async with gate.passing(prefix):
+            reply = await self._send(create)
+            if reply.input_tokens is not None:
+                gate.open(prefix, cached=bool(reply.cached_tokens or reply.cache_write_tokens))
+            else:
+                gate.let_all_pass(prefix)
+        return reply
+
+    def read(
+        self,
+        message: Message,
+        *,
+        seconds: float | None = None,
+        n_tries: int = 1,
+        batch: bool = False,
+    ) -> Reply:
+        """Return what a message says, as a reply with its cost.
+
+        A message that breaks the API's rules gives a reply with status ``error`` that keeps it as
+        text; where only its token counts cannot be read, only its cost is unknown.
+        """
+        common: dict[str, Any] = {
+            "seconds": seconds,
+            "request_id": getattr(message, "_request_id", None),
+            "n_tries": n_tries,
+            "settings": self.settings,
+        }
+        try:
+            stop = message.stop_reason
+            status = _STATUS.get(stop or "", "error")
+            text = "".join(block.text for block in message.content if block.type == "text")
+            return Reply(
+                answer=text if text or status == "ok" else None,
+                status=status,
+                stop_reason=stop,
+                model=message.model if isinstance(message.model, str) else None,
+                error=_explained(message, status),
+                **self._used(message, batch),
+                **common,
+            )
+        except Exception as error:  # of a message that was paid for
+            return unreadable(error, message, **common)
+
+    def _used(self, message: Message, batch: bool) -> dict[str, Any]:
+        used: Any = message.usage
+        plain = whole_number(getattr(used, "input_tokens", None))
+        read = whole_number(getattr(used, "cache_read_input_tokens", None) or 0)
+        write = whole_number(getattr(used, "cache_creation_input_tokens", None) or 0)
+        hours = getattr(used, "cache_creation", None)
+        # here the input counts only what was neither read nor written
+        whole = None if plain is None or read is None or write is None else plain + read + write
+        return self._usage(
+            message.model,
+            whole,
+            getattr(used, "output_tokens", None),
+            read,
+            write,
+            getattr(hours, "ephemeral_1h_input_tokens", None) or 0,
+            batch=batch or getattr(used, "service_tier", None) == "batch",
+        )
+
+    async def count_tokens(
+        self, prompt: str, *, skill: Skill | None = None, system: str | None = None
+    ) -> int:
+        """Return the length of the whole prompt in tokens, as the service counts it."""
+        body = self.request(prompt, skill=skill, system=system)
+        wanted = {key: body[key] for key in ("model", "messages", "system") if key in body}
+        counted, _ = await self._retry.call(lambda: self.client().messages.count_tokens(**wanted))
+        return int(counted.input_tokens)
+
+
+@cache
+def _schema(schema: type[BaseModel]) -> dict[str, Any]:
+    # made once: it takes longer than everything else about a request
+    return anthropic.transform_schema(schema)
+
+
+def _explained(message: Message, status: AttemptStatus) -> str | None:
+    if status == "refused":
+        details = message.stop_details
+        found = (getattr(details, "category", None), getattr(details, "explanation", None))
+        told = ": ".join(text for text in found if text)
+        return f"refused ({told})" if told else "refused"
+    if status == "error":
+        return f"stop_reason '{message.stop_reason}' is not an answer"
+    return None
+
+
+def _prefix(body: dict[str, Any]) -> str:
+    """Hash everything that comes before the messages."""
+    before = {key: value for key, value in body.items() if key not in ("messages", "max_tokens")}
+    return hashlib.sha256(json.dumps(before, sort_keys=True).encode()).hexdigest()
+
+
+def _allowed(option: str, found: Any, allowed: tuple[str, ...]) -> None:
+    if found is not None and found not in allowed:
+        raise AgentError(
+            f"AnthropicAgent: {option} is '{found}'; allowed: {', '.join(allowed)}."
+            + suggest(str(found), allowed)
+        )

@@ -1,0 +1,417 @@
+"""Agents that are programs: ``claude -p``, ``codex exec``, or any command that reads a prompt."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel
+
+from skillcomp.errors import AgentError
+from skillcomp.io.material import copy_skill
+from skillcomp.live.agents import process
+from skillcomp.live.agents.process import room, run_program
+from skillcomp.live.agents.reply import (
+    Cell,
+    Reply,
+    StudyWarning,
+    cost_fields,
+    family_of,
+    host_of,
+    redact,
+    settings_json,
+    skill_block,
+    unreadable,
+)
+from skillcomp.live.agents.traces import Trace, is_result, kind_of, read_trace
+from skillcomp.pricing import Price, Usage, cost
+from skillcomp.records import Skill
+
+# What a program needs of the environment: to be found and to reach the network.
+PASSED = (
+    *("PATH", "LANG", "LC_ALL", "TZ"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
+)
+# A model that runs commands can read its keys, so a program gets those of its own maker only.
+KEYS = {
+    "claude": (
+        *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"),
+        *("CLAUDE_CODE_MAX_RETRIES", "DISABLE_AUTOUPDATER"),
+    ),
+    "codex": ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY"),
+}
+_ENDPOINTS = {"ANTHROPIC_BASE_URL": "api.anthropic.com", "OPENAI_BASE_URL": "api.openai.com"}
+# How the program is told where to ask.
+_BASE_URL = {"claude": "ANTHROPIC_BASE_URL", "codex": "OPENAI_BASE_URL"}
+# Ten tries of its own at a wrong key take three minutes; ours are enough. One's own value counts.
+_ALWAYS = {"claude": {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"}}
+_MAX_TRACE = 1_000_000  # characters of the output that are kept
+_SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re.IGNORECASE)
+_KEY_LIKE = re.compile(r"\bsk-[A-Za-z0-9_-]{8,}|(?<=Bearer )\S{8,}")
+_SHAPE = "Answer with one JSON object that fits this JSON schema, and nothing else:\n{schema}"
+
+
+class CliAgent:
+    """A program that reads the prompt on its standard input and writes its answer.
+
+    Each question runs in a process of its own, in an empty temporary working folder, with a clean
+    home and only the listed variables of the environment; no shell is involved. Output of
+    ``claude -p --output-format stream-json --verbose`` and of ``codex exec --json`` is read as a
+    trace, all other output is the answer, whatever lines it holds.
+
+    Parameters
+    ----------
+    command : sequence of str
+        Program and arguments, as ``["codex", "exec", "--json", "-"]``. See `CliAgent.claude` and
+        `CliAgent.codex` for the usual ones.
+    name : str, optional
+        The label in the frames; the program's name, with the model when given.
+    model : str, optional
+        The model that the command asks for: for the frames and for the price.
+    skill_in : str, default "auto"
+        ``"home"``: the skill is installed into the clean home, and whether it is used is the
+        agent's decision, read from the trace into ``triggered``. ``"prompt"``: its text stands
+        before the question, and ``triggered`` stays None. ``"auto"``: home for a program named
+        claude, else prompt.
+    skills_folder : str, default ".claude/skills"
+        Where in the home skills are looked for.
+    output : str, default "auto"
+        What the program writes: ``"claude"`` or ``"codex"``, the event stream of that program, or
+        ``"text"``, its answer. ``"auto"`` goes by the command's ``--output-format`` or ``exec
+        --json``; where it has neither, a stream is what begins with the opening event of one, and
+        an output that is one JSON object with the type ``result`` and a ``subtype`` is claude's.
+    passed : sequence of str, optional
+        Names of further variables of the environment that the program gets. Keys of Anthropic go
+        to ``claude`` only, those of OpenAI to ``codex`` only, and both to any other command.
+    base_url : str, optional
+        Where ``claude`` or ``codex`` asks; ``ANTHROPIC_BASE_URL`` or ``OPENAI_BASE_URL`` of the
+        environment when not given. It is handed over in the way that the program heeds, a variable
+        or an argument, and its host stands in the settings.
+    timeout : float, default 600
+        Seconds; then the program and all processes of its group are ended.
+    prices : sequence of Price, optional
+        Prices of the model, where the program does not report its cost.
+
+    Raises
+    ------
+    AgentError
+        When the command is a string or empty, or an option is not allowed.
+
+    Warns
+    -----
+    StudyWarning
+        Once, when a whole output is one JSON object of the type ``result`` without a ``subtype``:
+        it is kept as the answer, and its cost is not read.
+
+    Notes
+    -----
+    A program that is logged in through files in one's own home finds none here: give it a key in
+    the environment. When this process is killed, so are its programs, by a watchdog; what it could
+    not clear away is cleared away at the next start. Processes that leave the group on purpose are
+    not ended.
+
+    A program that writes more than 64 MB to its output is ended, and the reply is ``truncated``.
+    On Linux no file of its own can grow beyond 2 GB; the number of its files is not limited.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        name: str | None = None,
+        model: str | None = None,
+        skill_in: Literal["auto", "home", "prompt"] = "auto",
+        skills_folder: str = ".claude/skills",
+        output: Literal["auto", "claude", "codex", "text"] = "auto",
+        passed: Sequence[str] = (),
+        base_url: str | None = None,
+        timeout: float = 600.0,
+        prices: Sequence[Price] = (),
+    ) -> None:
+        _check(command, skill_in, output, base_url)
+        first, *rest = command
+        # the program runs in another folder, so a relative path would not be found
+        self._command = [str(Path(first).resolve()) if os.sep in first else first, *rest]
+        self._program = Path(first).name
+        self.model = model
+        self.name = name or (f"{self._program}:{model}" if model else self._program)
+        self.family = family_of(model or self._program)
+        auto = "home" if self._program == "claude" else "prompt"
+        self._skill_in = auto if skill_in == "auto" else skill_in
+        self._skills_folder = skills_folder
+        anyone = (name for names in KEYS.values() for name in names)
+        self._passed = (*PASSED, *KEYS.get(self._program, anyone), *passed)
+        self._timeout = timeout
+        self._has_told = False
+        self.prices = tuple(prices)
+        variable = _BASE_URL.get(self._program)
+        # read now, so that what the settings say is what is asked
+        self._base_url = base_url or (os.environ.get(variable) if variable else None) or None
+        self._own_url = base_url
+        self._secrets = _secrets_in(rest)
+        shown = [self._program, *(redact(redact(arg), self._secrets) for arg in rest)]
+        self._kind = kind_of(command) if output == "auto" else output
+        self.settings = settings_json(
+            command=shown,
+            skill_in=self._skill_in,
+            timeout=timeout,
+            output=None if output == "auto" else output,
+            endpoint=self._endpoint(),
+        )
+
+    @classmethod
+    def claude(
+        cls, model: str | None = None, *, extra: Sequence[str] = (), **options: Any
+    ) -> CliAgent:
+        """Return the agent that runs ``claude -p`` with its whole trace.
+
+        Parameters
+        ----------
+        model : str, optional
+            Its own default when not given.
+        extra : sequence of str
+            Further arguments, such as ``["--effort", "low", "--max-turns", "5"]``.
+        **options
+            Those of `CliAgent`.
+        """
+        command = ["claude", "-p", "--output-format", "stream-json", "--verbose"]
+        command += ["--setting-sources", "user", "--strict-mcp-config", "--no-session-persistence"]
+        command += ["--model", model] if model else []
+        return cls([*command, *extra], model=model, **options)
+
+    @classmethod
+    def codex(
+        cls, model: str | None = None, *, extra: Sequence[str] = (), **options: Any
+    ) -> CliAgent:
+        """Return the agent that runs ``codex exec --json`` in its read-only sandbox.
+
+        Parameters
+        ----------
+        model : str, optional
+            Its own default when not given.
+        extra : sequence of str
+            Further arguments, put before the final ``-`` that stands for standard input.
+        **options
+            Those of `CliAgent`.
+        """
+        command = ["codex", "exec", "--json", "--ephemeral", "--skip-git-repo-check"]
+        command += ["--sandbox", "read-only"]
+        command += ["--model", model] if model else []
+        return cls([*command, *extra, "-"], model=model, **options)
+
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        skill: Skill | None = None,
+        system: str | None = None,
+        schema: type[BaseModel] | None = None,
+        cell: Cell | None = None,
+    ) -> Reply:
+        """Return the reply to one prompt; see `Agent.ask`."""
+        placed = skill is not None and self._skill_in == "home"
+        texts = [system, skill_block(skill) if skill and not placed else None, prompt]
+        with room() as place:
+            if skill is not None and placed:
+                self._install(skill, place / "home")
+            for name, file in cell.files if cell else ():
+                target = place / "work" / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file, target)
+            command, note = self._shaped(schema, place)
+            given = "\n\n".join(text for text in (*texts, note) if text)
+            try:
+                (place / "io" / "in").write_text(given, encoding="utf-8")
+            except UnicodeEncodeError as error:
+                return Reply(status="error", error=f"the prompt: {error}", settings=self.settings)
+            environment = self._environment(place)
+            ran = await run_program(command, environment, place, self._timeout)
+        hidden = {**environment, **self._secrets}
+        output = redact(ran.output, hidden)
+        complaint = redact(ran.complaint, hidden).strip()[-2000:]
+        try:
+            loaded = skill if placed else None
+            reply = self._reply(output, complaint, ran.code, ran.seconds, loaded)
+        except Exception as error:  # of an answer that was paid for
+            return unreadable(error, output, seconds=ran.seconds, settings=self.settings)
+        if ran.is_cut and reply.status != "timeout":
+            size = process.MAX_OUTPUT // 1_000_000
+            told = f"the program wrote more than {size} MB; the rest is cut off"
+            kept = (reply.answer or "")[:_MAX_TRACE] or None
+            return reply.model_copy(update={"status": "truncated", "error": told, "answer": kept})
+        return reply
+
+    async def aclose(self) -> None:
+        """Do nothing; every process ended with its question."""
+
+    def _environment(self, place: Path) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in self._passed if name in os.environ}
+        kept |= {"HOME": str(place / "home"), "TMPDIR": str(place / "tmp")}
+        kept = {**_ALWAYS.get(self._program, {}), **kept}
+        if self._program == "claude" and self._base_url:
+            kept["ANTHROPIC_BASE_URL"] = self._base_url
+        if self._program == "codex" and "OPENAI_API_KEY" in kept:
+            kept.setdefault("CODEX_API_KEY", kept["OPENAI_API_KEY"])  # what codex exec reads
+        return kept
+
+    def _endpoint(self) -> str | None:
+        """Return where it asks, unless at the usual hosts."""
+        if self._program in _BASE_URL:
+            default = _ENDPOINTS[_BASE_URL[self._program]]
+            own = urlsplit(self._own_url).hostname if self._own_url else None
+            return host_of(self._base_url, default) or own
+        urls = {name: os.environ.get(name) for name in _ENDPOINTS if name in self._passed}
+        hosts = (host_of(url, _ENDPOINTS[name]) for name, url in urls.items())
+        return ", ".join(dict.fromkeys(host for host in hosts if host)) or None
+
+    @property
+    def takes_files(self) -> bool:
+        """Whether input files of a case can be read: they come into the working folder."""
+        return True
+
+    @property
+    def installs_folders(self) -> bool:
+        """Whether a skill is installed with all files of its folder."""
+        return self._skill_in == "home"
+
+    def _install(self, skill: Skill, home: Path) -> None:
+        folder = home / self._skills_folder / skill.slug
+        if not folder.resolve().is_relative_to(home.resolve()):
+            raise AgentError(f"CliAgent: skill '{skill.slug}' would be installed outside the home.")
+        folder.mkdir(parents=True)
+        own = Path(skill.path) if skill.path else None
+        if own is not None and own.name == "SKILL.md" and own.is_file():
+            copy_skill(own.parent, folder)
+        (folder / "SKILL.md").write_text(skill.text, encoding="utf-8")
+
+    def _shaped(self, schema: type[BaseModel] | None, place: Path) -> tuple[list[str], str | None]:
+        """Return the command and what the prompt must say so that the answer has its shape."""
+        more: list[str] = []
+        if self._program == "codex" and self._base_url:
+            more += ["-c", f"openai_base_url={json.dumps(self._base_url)}"]  # it heeds no variable
+        note = None
+        if schema is not None:
+            text = json.dumps(schema.model_json_schema())
+            if self._program == "claude":
+                more += ["--json-schema", text]
+            elif self._program == "codex":
+                file = place / "io" / "schema.json"
+                file.write_text(text, encoding="utf-8")
+                more += ["--output-schema", str(file)]
+            else:
+                note = _SHAPE.format(schema=text)
+        last = ["-"] if self._program == "codex" and self._command[-1] == "-" else []
+        return [*self._command[: len(self._command) - len(last)], *more, *last], note
+
+    def _reply(
+        self,
+        output: str,
+        complaint: str,
+        code: int | str | None,
+        seconds: float,
+        placed: Skill | None,
+    ) -> Reply:
+        if isinstance(code, str):
+            return Reply(status="error", error=code, fatal=True, settings=self.settings)
+        trace = read_trace(output, self._kind)
+        if self._kind is None and trace.kind == "text" and is_result(output):
+            self._tell_of_result()
+        fields = {name: getattr(trace, name) for name in _SAME}
+        if code is None:
+            fields |= {"status": "timeout", "error": f"no end after {self._timeout:g} seconds"}
+        elif code != 0 and trace.status == "ok":
+            fields |= {"status": "error", "error": f"exit code {code}: {complaint}"}
+        elif trace.status == "error" and complaint:
+            fields["error"] = f"{trace.error}: {complaint}"
+        if fields["status"] == "ok" and placed is not None and not _has(trace, placed):
+            told = ", ".join(trace.skills or ()) or "none"
+            fields |= {
+                "status": "error",
+                "error": f"skill '{placed.slug}' was installed, but the program has: {told}",
+            }
+        if trace.cost_usd is None and trace.cost_note is None:
+            fields |= self._cost(trace)
+        return Reply(
+            **{**fields, "model": trace.model or self.model},
+            seconds=seconds,
+            triggered=trace.loaded(placed.slug) if placed is not None else None,
+            trace=output[:_MAX_TRACE] if trace.kind != "text" else None,
+            settings=self.settings,
+        )
+
+    def _tell_of_result(self) -> None:
+        if self._has_told:
+            return
+        self._has_told = True
+        warnings.warn(
+            f"agent '{self.name}': its whole output is one JSON object of the type 'result', kept "
+            'as the answer, with no cost read; give output="claude" if it comes from claude '
+            '--output-format json, or output="text" if it is the answer.',
+            StudyWarning,
+            stacklevel=2,
+        )
+
+    def _cost(self, trace: Trace) -> dict[str, Any]:
+        model = trace.model or self.model
+        read, write = trace.cached_tokens, trace.cache_write_tokens
+        whole, out = trace.input_tokens, trace.output_tokens
+        if model is None or whole is None or out is None or read is None or write is None:
+            return {"cost_note": "the program reports no tokens or no model"}
+        try:
+            usage = Usage(whole, out, read, write)
+        except ValueError:
+            return {"cost_note": "the program reports more cached tokens than tokens"}
+        return cost_fields(cost(usage, model, prices=self.prices))
+
+
+def _check(command: Sequence[str], skill_in: str, output: str, base_url: str | None) -> None:
+    if isinstance(command, str) or not command:
+        raise AgentError(
+            f"CliAgent: the command is {command!r}; give a list of program and arguments, as "
+            "['codex', 'exec', '-']: no shell takes it apart."
+        )
+    if skill_in not in ("auto", "home", "prompt"):
+        raise AgentError(f"CliAgent: skill_in is '{skill_in}'; allowed: auto, home, prompt.")
+    if output not in ("auto", "claude", "codex", "text"):
+        raise AgentError(f"CliAgent: output is '{output}'; allowed: auto, claude, codex, text.")
+    program = Path(command[0]).name
+    if base_url and program not in _BASE_URL:
+        raise AgentError(
+            f"CliAgent: base_url is for {' and '.join(_BASE_URL)}; '{program}' is told "
+            "where to ask by its own arguments or by variables that are passed=."
+        )
+
+
+def _secrets_in(arguments: Sequence[str]) -> dict[str, str]:
+    """Return the keys that stand in a command, by what is shown in their place."""
+    found = {}
+    for before, argument in pairwise(["", *arguments]):
+        name, sign, value = argument.partition("=")
+        if sign and _SECRET_FLAG.search(name):
+            found[f"{name.lstrip('-')}, a key"] = value
+        elif _SECRET_FLAG.search(before) and before.startswith("-") and "=" not in before:
+            found[f"{before.lstrip('-')}, a key"] = argument
+        for key in _KEY_LIKE.findall(argument):
+            found.setdefault("a key", key)
+    return found
+
+
+_SAME = tuple(set(asdict(Trace())) & set(Reply.model_fields))
+
+
+def _has(trace: Trace, skill: Skill) -> bool:
+    """Whether the program knows the skill, as far as it tells."""
+    if trace.skills is None:
+        return True
+    names = {name.split(":")[-1] for name in trace.skills}
+    return bool(names & {skill.slug, skill.name})

@@ -1,0 +1,239 @@
+"""Models of other families, through any endpoint that speaks OpenAI's chat completions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel
+
+from skillcomp.errors import AgentError
+from skillcomp.live.agents.asking import RetryPolicy
+from skillcomp.live.agents.reply import (
+    Cell,
+    Reply,
+    host_of,
+    settings_json,
+    skill_block,
+    unreadable,
+)
+from skillcomp.live.agents.service import ServiceAgent
+from skillcomp.pricing import Price
+from skillcomp.records import AttemptStatus, Skill
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+    from openai.types.chat import ChatCompletion
+
+_STATUS: dict[str, AttemptStatus] = {
+    "stop": "ok",
+    "length": "truncated",
+    "content_filter": "refused",
+}
+_HOST = "api.openai.com"
+_NO_KEY = "not-needed"  # local servers ask for none, the client insists on one
+
+
+class OpenAIAgent(ServiceAgent):
+    """A model behind an OpenAI-compatible endpoint: OpenAI itself, vLLM, Ollama and many others.
+
+    Needs the extra ``openai``. Instructions and skill are sent as the system message. The key is
+    taken from the environment and from nowhere else.
+
+    Parameters
+    ----------
+    model : str
+        As the endpoint names it.
+    name : str, optional
+        The label in the frames; the model when not given.
+    base_url : str, optional
+        Such as ``http://localhost:8000/v1`` (vLLM) or ``http://localhost:11434/v1`` (Ollama);
+        ``OPENAI_BASE_URL`` of the environment, else OpenAI's own, when not given. Its host stands
+        in the settings.
+    key_env : str, default "OPENAI_API_KEY"
+        Which variable of the environment holds the key. With a `base_url` it may be missing.
+    effort : str, optional
+        ``reasoning_effort``, where the model has one.
+    max_tokens : int, default 16000
+        Limit of the answer.
+    limit_name : str, default "max_completion_tokens"
+        How the endpoint calls that limit; older servers know ``max_tokens`` only.
+    json_mode : str, default "schema"
+        How a shape of the answer is asked for: ``"schema"``, ``"object"`` (any JSON object) or
+        ``"none"`` (the prompt alone).
+    options : dict, optional
+        Further fields of the body (temperature, seed, ...); recorded in the settings.
+    timeout : float, default 600
+        Seconds for one try.
+    retry : RetryPolicy, optional
+        How often to ask again.
+    client : openai.AsyncOpenAI, optional
+        A client of one's own, used as it is but for its retries.
+    prices : sequence of Price, optional
+        Prices of the model; none are built in, so the cost is unknown without them.
+
+    Raises
+    ------
+    AgentError
+        When the extra is not installed or an option is not allowed.
+    """
+
+    _answers_with, _reporter = "choices", "the endpoint"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        name: str | None = None,
+        base_url: str | None = None,
+        key_env: str = "OPENAI_API_KEY",
+        effort: str | None = None,
+        max_tokens: int = 16_000,
+        limit_name: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens",
+        json_mode: Literal["schema", "object", "none"] = "schema",
+        options: dict[str, Any] | None = None,
+        timeout: float = 600.0,
+        retry: RetryPolicy | None = None,
+        client: AsyncOpenAI | None = None,
+        prices: Sequence[Price] = (),
+    ) -> None:
+        _sdk()
+        if json_mode not in ("schema", "object", "none"):
+            raise AgentError(
+                f"OpenAIAgent: json_mode is '{json_mode}'; allowed: schema, object, none."
+            )
+        super().__init__(
+            model, name=name, timeout=timeout, retry=retry, client=client, prices=prices
+        )
+        # read now, so that what the settings say is what is asked
+        self._base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
+        self._key_env, self._own = key_env, bool(base_url)
+        self._fixed: dict[str, Any] = {limit_name: max_tokens, **(options or {})}
+        if effort:
+            self._fixed["reasoning_effort"] = effort
+        self._json_mode = json_mode
+        used = self._base_url if client is None else getattr(client, "base_url", None)
+        endpoint = host_of(used, _HOST) or (urlsplit(base_url).hostname if base_url else None)
+        self.settings = settings_json(**self._fixed, endpoint=endpoint)
+
+    def _made_client(self) -> AsyncOpenAI:
+        key = os.environ.get(self._key_env) or (_NO_KEY if self._own else None)
+        if key is None:
+            raise AgentError(
+                f"OpenAIAgent '{self.name}' has no key: set {self._key_env} in the environment; "
+                "keys are read from nowhere else."
+            )
+        made: AsyncOpenAI = _sdk().AsyncOpenAI(
+            api_key=key,
+            base_url=self._base_url or f"https://{_HOST}/v1",
+            timeout=self._timeout,
+            max_retries=0,
+        )
+        return made
+
+    def _is_answer(self, came: Any) -> bool:
+        return bool(getattr(came, "choices", None))
+
+    def _secrets(self) -> Mapping[str, str]:
+        # the variable of the key may have a name that does not speak of a key
+        return {**super()._secrets(), f"{self._key_env}, a key": os.environ.get(self._key_env, "")}
+
+    def request(
+        self,
+        prompt: str,
+        *,
+        skill: Skill | None = None,
+        system: str | None = None,
+        schema: type[BaseModel] | None = None,
+    ) -> dict[str, Any]:
+        """Return the body of the call."""
+        texts = [text for text in (system, skill_block(skill) if skill else None) if text]
+        messages = [{"role": "system", "content": "\n\n".join(texts)}] if texts else []
+        messages.append({"role": "user", "content": prompt})
+        body: dict[str, Any] = {"model": self._model, "messages": messages, **self._fixed}
+        if schema is not None and self._json_mode == "schema":
+            form = {"name": schema.__name__, "schema": schema.model_json_schema(), "strict": True}
+            body["response_format"] = {"type": "json_schema", "json_schema": form}
+        elif schema is not None and self._json_mode == "object":
+            body["response_format"] = {"type": "json_object"}
+        return body
+
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        skill: Skill | None = None,
+        system: str | None = None,
+        schema: type[BaseModel] | None = None,
+        cell: Cell | None = None,
+    ) -> Reply:
+        """Return the reply to one prompt; see `Agent.ask`."""
+        body = self.request(prompt, skill=skill, system=system, schema=schema)
+        client = self.client()
+
+        async def create() -> Any:
+            return await client.chat.completions.create(**body)
+
+        return await self._send(create)
+
+    def read(
+        self, message: ChatCompletion, *, seconds: float | None = None, n_tries: int = 1
+    ) -> Reply:
+        """Return what a completion says, as a reply with its cost."""
+        completion = message
+        ident: Any = getattr(completion, "_request_id", None) or completion.id
+        common: dict[str, Any] = {
+            "seconds": seconds,
+            "request_id": ident if isinstance(ident, str) else None,
+            "n_tries": n_tries,
+            "settings": self.settings,
+        }
+        try:
+            choice = completion.choices[0]
+            stop, refusal = choice.finish_reason, choice.message.refusal
+            status = "refused" if refusal else _STATUS.get(stop, "error")
+            error = f"finish_reason '{stop}' is not an answer" if status == "error" else None
+            return Reply(
+                answer=_text(choice.message.content) or refusal or ("" if status == "ok" else None),
+                status=status,
+                stop_reason="refusal" if refusal else stop,
+                model=completion.model or None,
+                error=error,
+                **self._used(completion),
+                **common,
+            )
+        except Exception as error:  # of a completion that was paid for
+            return self._redacted(unreadable(error, completion, **common))
+
+    def _used(self, completion: ChatCompletion) -> dict[str, Any]:
+        used: Any = completion.usage
+        if used is None:
+            return {"cost_note": "the endpoint reports no usage"}
+        details = getattr(used, "prompt_tokens_details", None)
+        return self._usage(
+            completion.model,
+            getattr(used, "prompt_tokens", None),
+            getattr(used, "completion_tokens", None),
+            getattr(details, "cached_tokens", None),
+            getattr(details, "cache_write_tokens", None),
+        )
+
+
+def _text(content: Any) -> Any:
+    """Return the text of a message; some servers send it in parts, thoughts apart from it."""
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content if part["type"] == "text")
+    return content
+
+
+def _sdk() -> Any:
+    try:
+        import openai
+    except ImportError:
+        raise AgentError(
+            "OpenAIAgent needs the package openai, which comes with an extra: "
+            "pip install 'skillcomp[openai]'."
+        ) from None
+    return openai

@@ -1,0 +1,200 @@
+"""Running a program for one question: in a room of its own, bounded, and gone with its starter."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+MAX_OUTPUT = 64_000_000  # bytes of the output that are read; a program that writes more is ended
+MAX_FILE = 2_000_000_000  # bytes of any one file that a program writes
+LOOK = 0.25  # seconds between two looks at how much was written
+_GRACE = 2.0  # seconds between asking a program to end and ending it
+_PREFIX, _LOCK = "skillcomp-", ".lock"
+# Reads which process groups are under way; its input ends when this process does, however it does.
+_WATCHDOG = """
+import os, shutil, signal, sys
+left = set()
+for line in sys.stdin:
+    (left.add if line[0] == "+" else left.discard)(int(line[1:]))
+for group in left:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except OSError:
+        pass
+shutil.rmtree(sys.argv[1], ignore_errors=True)
+"""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What came of a program: exit code, None after a timeout, or why it did not start."""
+
+    output: str
+    complaint: str
+    code: int | str | None
+    seconds: float
+    is_cut: bool
+
+
+class _House:
+    """The folder of this process with a room for each question, and who watches over both."""
+
+    def __init__(self) -> None:
+        _sweep()
+        self.pid = os.getpid()
+        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        self._lock = FileLock(self.folder / _LOCK)
+        self._lock.acquire(timeout=0)
+        self._watchdog = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _WATCHDOG, str(self.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd="/",
+        )
+        atexit.register(self.close)
+
+    def watch(self, sign: str, group: int) -> None:
+        """Tell the watchdog that a process group began (+) or ended (-)."""
+        assert self._watchdog.stdin is not None
+        with contextlib.suppress(OSError):  # it may have been killed itself
+            self._watchdog.stdin.write(f"{sign}{group}\n".encode())
+            self._watchdog.stdin.flush()
+
+    def close(self) -> None:
+        """Let the watchdog end what is left, and wait for it."""
+        if os.getpid() == self.pid and self._watchdog.stdin is not None:
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                self._watchdog.stdin.close()
+                self._watchdog.wait(_GRACE)
+            self._lock.release()
+
+
+_house: _House | None = None
+
+
+def _here() -> _House:
+    global _house
+    if _house is None or _house.pid != os.getpid() or not _house.folder.exists():
+        _house = _House()
+    return _house
+
+
+def _sweep() -> None:
+    """Remove the folders that killed processes of ours have left: nobody holds their lock."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError, Timeout):
+            if (folder / _LOCK).is_file() and folder.stat().st_uid == os.getuid():
+                with FileLock(folder / _LOCK).acquire(timeout=0):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def room() -> Iterator[Path]:
+    """Make a folder with an empty home, working folder and place for files."""
+    made = Path(tempfile.mkdtemp(dir=_here().folder))
+    try:
+        for name in ("home", "work", "tmp", "io"):
+            (made / name).mkdir()
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+async def run_program(
+    command: Sequence[str], environment: Mapping[str, str], place: Path, timeout: float
+) -> Ran:
+    """Run a command in a room on what stands in its ``io/in``, and end all that it began."""
+    begun = time.monotonic()
+    code = await _code(command, environment, place, begun + timeout)
+    seconds = time.monotonic() - begun
+    cut = _is_full(place)
+    return Ran(_read(place / "io" / "out"), _read(place / "io" / "err"), code, seconds, cut)
+
+
+async def _code(
+    command: Sequence[str], environment: Mapping[str, str], place: Path, last: float
+) -> int | str | None:
+    with contextlib.ExitStack() as stack:
+        # files, not pipes: a child that lives on cannot keep us waiting for their end
+        stdin = stack.enter_context((place / "io" / "in").open("rb"))
+        stdout = stack.enter_context((place / "io" / "out").open("wb"))
+        stderr = stack.enter_context((place / "io" / "err").open("wb"))
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=place / "work",
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            return f"{command[0]} cannot be started: {error.strerror}"
+        _here().watch("+", process.pid)
+        _limit_files(process.pid)
+        try:
+            return await _ended(process, place, last)
+        finally:
+            await _end(process)
+            _here().watch("-", process.pid)
+
+
+async def _ended(process: asyncio.subprocess.Process, place: Path, last: float) -> int | None:
+    """Wait for the end; None after a timeout. A program that writes too much is ended."""
+    while (left := last - time.monotonic()) > 0:
+        with contextlib.suppress(TimeoutError):
+            return await asyncio.wait_for(process.wait(), min(LOOK, left))
+        if _is_full(place):
+            await _end(process)
+    return process.returncode
+
+
+def _read(file: Path) -> str:
+    if not file.exists():
+        return ""
+    with file.open("rb") as stream:
+        return stream.read(MAX_OUTPUT).decode("utf-8", "replace")
+
+
+def _is_full(place: Path) -> bool:
+    files = (place / "io" / "out", place / "io" / "err")
+    return any(file.exists() and file.stat().st_size > MAX_OUTPUT for file in files)
+
+
+def _limit_files(pid: int) -> None:
+    """Bound the size of every file that a process writes, where the system can do it from here."""
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        import resource
+
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (MAX_FILE, MAX_FILE))
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a process and whatever is left of its group."""
+    if process.returncode is None:
+        _signal(process.pid, signal.SIGTERM)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), _GRACE)
+    _signal(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)

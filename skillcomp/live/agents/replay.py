@@ -1,0 +1,95 @@
+"""Recorded answers, given again: a study that runs without a key and without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from pydantic import BaseModel
+
+from skillcomp.errors import AgentError, suggest
+from skillcomp.io.store import RunStore
+from skillcomp.live.agents.reply import Cell, Reply, settings_json
+from skillcomp.records import Skill
+
+_FIELDS = tuple(field for field in Reply.model_fields if field not in ("model", "settings"))
+
+
+class ReplayAgent:
+    """An agent that answers from a store, by case, condition and repeat.
+
+    Tokens, cost and seconds are those of the recording: nothing is spent, and what a study would
+    have cost stays visible.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study. Perturbed copies are left out.
+    agent : str, optional
+        Whose answers; may be left out when the store holds one agent.
+    name : str, optional
+        The label in the frames; the recorded one when not given.
+
+    Raises
+    ------
+    AgentError
+        When the store holds no answers, or several agents and none was named.
+    """
+
+    is_recording = True  # its costs were paid by others, so no budget counts them
+
+    def __init__(
+        self, store: RunStore, *, agent: str | None = None, name: str | None = None
+    ) -> None:
+        rows = [
+            row
+            for row in store.table("attempts").to_pylist()
+            if row["perturbation"] is None and row["source_attempt_id"] is None
+        ]
+        recorded = sorted({str(row["agent"]) for row in rows})
+        if not rows:
+            raise AgentError(f"ReplayAgent: {store!r} holds no answers.")
+        if agent is None and len(recorded) > 1:
+            raise AgentError(
+                f"ReplayAgent: {store!r} holds answers of {', '.join(recorded)}; name one by "
+                "agent=."
+            )
+        chosen = agent or recorded[0]
+        if chosen not in recorded:
+            raise AgentError(
+                f"ReplayAgent: {store!r} holds no answers of '{chosen}'; there are "
+                f"{', '.join(recorded)}." + suggest(chosen, recorded)
+            )
+        rows = [row for row in rows if str(row["agent"]) == chosen]
+        self._rows: dict[Hashable, dict[str, Any]] = {}
+        for row in rows:
+            # of several tries at one cell the one that was answered counts
+            key = Cell(row["case_id"], row["condition"], row["repeat"])
+            if key not in self._rows or row["status"] == "ok":
+                self._rows[key] = row
+        self.name = name or chosen
+        self.model: str | None = rows[0]["agent_model"]
+        self.family: str | None = rows[0]["agent_family"]
+        self.settings = settings_json(replay=chosen)
+
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        skill: Skill | None = None,
+        system: str | None = None,
+        schema: type[BaseModel] | None = None,
+        cell: Cell | None = None,
+    ) -> Reply:
+        """Return the recorded reply of a cell."""
+        if cell is None:
+            raise AgentError("ReplayAgent: a recording is asked by cell=, not by prompt alone.")
+        row = self._rows.get(Cell(*cell[:3]))
+        if row is None:
+            where = f"{cell.case_id}, condition '{cell.condition}', repeat {cell.repeat}"
+            return Reply(status="error", error=f"not recorded: {where}", settings=self.settings)
+        known = {name: row[name] for name in _FIELDS if row.get(name) is not None}
+        return Reply(**known, model=row["agent_model"], settings=row["settings"] or self.settings)
+
+    async def aclose(self) -> None:
+        """Do nothing; there is no connection."""

@@ -1,0 +1,373 @@
+"""What every agent is asked and what it gives back, whichever way it is reached."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, model_validator
+
+from skillcomp.pricing import Cost
+from skillcomp.records import AttemptStatus, Record, Skill
+
+# First match wins; the words are those of the makers' own model names.
+_FAMILIES = {
+    "claude": r"claude|anthropic|fable|mythos|opus|sonnet|haiku",
+    "gpt": r"gpt|codex|openai|^o\d",
+    "gemini": r"gemini|gemma",
+    "llama": r"llama",
+    "qwen": r"qwen|qwq",
+    "mistral": r"mistral|mixtral|ministral",
+    "deepseek": r"deepseek",
+    "grok": r"grok",
+}
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH$", re.IGNORECASE)
+_IN_URL = re.compile(r"://[^/@\s]*:([^/@\s]+)@")  # the password of a proxy, for one
+_MIN_SECRET = 8  # characters; shorter values ("1", "true") are no secrets
+UNREADABLE = "unreadable"  # cost_note of a reply that came, but of which nothing can be made
+_LONE = re.compile("[\ud800-\udfff]")  # halves of a character, which UTF-8 cannot hold
+_BEYOND = 2**63  # where the whole numbers of a table end
+_MAX_RAW = 100_000  # characters of an unreadable reply that are kept
+MAX_ANSWER = 1_000_000  # characters of an answer that are kept; a longer one is truncated
+_MAX_ERROR = 2000  # characters of a message that are kept
+_NUMBERS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "n_commands")
+# The text of a skill is given to an agent byte for byte, as a harness would load it.
+_SKILL_BLOCK = 'You have one skill loaded.\n\n<skill name="{slug}">\n{text}\n</skill>'
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # by a terminal
+_VERSION_LENGTH = 12  # hex digits of the hash; enough to tell prompts apart
+# What came back from a model and is charged for, whatever its use.
+PAID = frozenset({"ok", "refused", "truncated", "paused"})
+
+
+class StudyWarning(UserWarning):
+    """A study ended with less than was asked for, or with something to keep in mind."""
+
+
+class Cell(NamedTuple):
+    """Where an answer stands in a study: case, condition, repeat, and the case's input files."""
+
+    case_id: str
+    condition: str
+    repeat: int = 1
+    files: tuple[tuple[str, Path], ...] = ()
+
+
+class Reply(Record):
+    """One answer with all that is known about how it came to be.
+
+    Whatever a service sends, a reply can be stored: half characters (lone surrogates) become
+    U+FFFD, and a number that cannot be (negative, not finite, beyond 64 bits) becomes None.
+
+    Attributes
+    ----------
+    answer : str or None
+        The text; None when there is none. A refusal or a cut-off keeps what was said. Longer than
+        a million characters, it is cut there and the status is ``truncated``. An empty answer
+        after a normal stop is the agent's own, ``ok``, and graded.
+    status : str
+        ``ok``, ``error``, ``refused``, ``truncated``, ``paused`` or ``timeout``. Only ``ok`` is an
+        answer to grade; nothing else counts as a failed answer.
+    stop_reason : str or None
+        As reported.
+    model : str or None
+        The model as reported, not as asked for.
+    input_tokens, cached_tokens, cache_write_tokens, output_tokens : int or None
+        The whole prompt, its parts read from and written to a cache, and the answer with its
+        thinking. None when not reported.
+    cost_usd : float or None
+        None when no price is known; ``cost_note`` says why: ``unreadable`` when a reply came that
+        cannot be read, which was paid for all the same.
+    cost_upper_usd : float or None
+        What a reply that cannot be read can have cost at most; None for all others.
+    seconds : float or None
+        Wall clock of the try that gave the reply; waiting for retries is not counted.
+    request_id : str or None
+        As reported.
+    triggered : bool or None
+        Whether the agent loaded the skill, read from its trace; None where it cannot be known.
+    n_commands : int or None
+        Shell commands run, from the trace.
+    n_tries : int
+        How often the question was sent.
+    n_retries : int
+        How often a program asked its service again by itself, from its trace.
+    trace : str or None
+        What the agent reported about its work; of a reply that cannot be read, its raw text.
+    error : str or None
+        What went wrong, one sentence.
+    fatal : bool
+        Whether every further question would fail in the same way (no permission, no money).
+    settings : str or None
+        Settings of the agent, as JSON.
+    wait_seconds : float or None
+        How long the service asked to wait before the next try, where the last one failed.
+    """
+
+    answer: str | None = None
+    status: AttemptStatus = "ok"
+    stop_reason: str | None = None
+    model: str | None = None
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    cost_note: str | None = None
+    cost_upper_usd: float | None = None
+    seconds: float | None = None
+    request_id: str | None = None
+    triggered: bool | None = None
+    n_commands: int | None = None
+    n_tries: int = 1
+    n_retries: int = 0
+    trace: str | None = None
+    error: str | None = None
+    fatal: bool = False
+    settings: str | None = None
+    wait_seconds: float | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _storable(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        fields = {key: whole_text(v) if isinstance(v, str) else v for key, v in given.items()}
+        for name in (*_NUMBERS, "cost_usd", "cost_upper_usd", "seconds"):
+            value = fields.get(name)
+            # NaN fits no comparison
+            if isinstance(value, int | float) and not 0 <= value < _BEYOND:
+                fields[name] = None
+                if name == "cost_usd" and not fields.get("cost_note"):
+                    fields["cost_note"] = f"a cost of {value} USD is reported, which cannot be"
+        answer = fields.get("answer")
+        if isinstance(answer, str) and len(answer) > MAX_ANSWER:
+            fields["answer"] = answer[:MAX_ANSWER]
+            if fields.get("status", "ok") == "ok":
+                fields["status"] = "truncated"
+            told = f"the answer has {len(answer):,} characters and is cut after {MAX_ANSWER:,}"
+            fields["error"] = "; ".join(filter(None, (fields.get("error"), told)))
+        return fields
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """Anything that can be asked: a model, a program on the command line, a recording.
+
+    Attributes
+    ----------
+    name : str
+        The label in the frames.
+    model : str or None
+        The model asked for.
+    family : str or None
+        Maker's family of the model, as `family_of` tells it.
+    settings : str
+        What else decides the answer, as JSON with sorted keys.
+    """
+
+    name: str
+    model: str | None
+    family: str | None
+    settings: str
+
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        skill: Skill | None = None,
+        system: str | None = None,
+        schema: type[BaseModel] | None = None,
+        cell: Cell | None = None,
+    ) -> Reply:
+        """Return the reply to one prompt; whatever the service does is in the reply's status.
+
+        Parameters
+        ----------
+        prompt : str
+            The user's message.
+        skill : Skill, optional
+            The skill to load; a baseline has none.
+        system : str, optional
+            Instructions that are the same for many prompts; agents that can, cache them.
+        schema : type of pydantic.BaseModel, optional
+            The shape of the answer. The reply keeps the text; who asks validates it.
+        cell : Cell, optional
+            Where the answer stands in the study; only a recording needs it.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close connections; the agent may be asked again afterwards."""
+        ...
+
+
+def family_of(model: str | None) -> str | None:
+    """Return the family of a model: what a cross-family grader must differ in.
+
+    Parameters
+    ----------
+    model : str or None
+        A model's name, with or without a provider before a slash.
+
+    Returns
+    -------
+    str or None
+        One of claude, gpt, gemini, llama, qwen, mistral, deepseek, grok, or the name's first word.
+
+    Examples
+    --------
+    >>> family_of("claude-sonnet-5-5"), family_of("openai/gpt-6"), family_of("olmo-3:7b")
+    ('claude', 'gpt', 'olmo')
+    """
+    if not model:
+        return None
+    name = model.lower().rsplit("/", 1)[-1]
+    for family, pattern in _FAMILIES.items():
+        if re.search(pattern, name):
+            return family
+    return re.split(r"[-_:. 0-9]", name)[0] or name
+
+
+def settings_json(**settings: Any) -> str:
+    """Return settings as JSON with sorted keys, without those that were left open (None)."""
+    given = {key: value for key, value in settings.items() if value is not None}
+    return json.dumps(given, sort_keys=True, ensure_ascii=False)
+
+
+def host_of(url: Any, default: str) -> str | None:
+    """Return the host of an endpoint, or None when it is the default one or not given."""
+    host = urlsplit(str(url)).hostname if url else None
+    return None if host == default else host
+
+
+def whole_text(text: str) -> str:
+    """Return a text with U+FFFD for every lone surrogate: JSON can carry them, UTF-8 cannot.
+
+    Examples
+    --------
+    >>> whole_text("half " + chr(0xD83D)) == "half " + chr(0xFFFD)
+    True
+    """
+    return _LONE.sub("\ufffd", text)
+
+
+def whole_number(value: Any) -> int | None:
+    """Return a count as reported, or None when it is none: no whole number from 0 to 2**63 - 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _BEYOND:
+        return None
+    return int(value) if value == int(value) else None
+
+
+def unreadable(error: BaseException, came: Any, **known: Any) -> Reply:
+    """Return the reply that records one which came but cannot be read."""
+    told = f"the reply cannot be read ({type(error).__name__}: {error})"
+    return Reply(
+        **known,
+        status="error",
+        error=redact(told)[:_MAX_ERROR],
+        cost_note=UNREADABLE,
+        trace=_raw_text(came),
+    )
+
+
+def with_raw(reply: Reply, error: BaseException, came: Any) -> Reply:
+    """Return the reply of a failed call with what came in place of an answer, if anything did."""
+    if came is None and isinstance(error, json.JSONDecodeError):
+        came = error.doc
+    elif came is None and isinstance(error, UnicodeDecodeError):
+        came = error.object
+    elif came is None and isinstance(error, RecursionError):
+        came = "(nested too deeply to be read)"
+    if came is None:
+        return reply
+    return reply.model_copy(update={"trace": _raw_text(came), "cost_note": UNREADABLE})
+
+
+def _raw_text(came: Any) -> str:
+    if isinstance(came, bytes | bytearray):
+        came = came.decode("utf-8", "replace")
+    if not isinstance(came, str):
+        try:
+            plain = came.model_dump(warnings=False, exclude_unset=True)
+            came = json.dumps(plain, default=str, ensure_ascii=False)
+        except Exception:  # it is unreadable, after all
+            came = f"({type(came).__name__})"
+    # cut last, since half a key is not found
+    return redact(whole_text(came))[:_MAX_RAW]
+
+
+def cost_fields(cost: Cost) -> dict[str, Any]:
+    """Return the two fields of a `Reply` that a cost fills; NaN becomes None."""
+    return {"cost_usd": None if math.isnan(cost.usd) else cost.usd, "cost_note": cost.note}
+
+
+def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
+    """Return a text without the secrets that stand in the environment.
+
+    Examples
+    --------
+    >>> redact("401: key sk-12345678 is wrong", {"A_KEY": "sk-12345678"})
+    '401: key [A_KEY] is wrong'
+    """
+    found = os.environ if environment is None else environment
+    for name, value in found.items():
+        secrets = [value] if _SECRET_NAME.search(name) else _IN_URL.findall(value)
+        for secret in secrets:
+            if len(secret) >= _MIN_SECRET:
+                text = text.replace(secret, f"[{name}]")
+    return text
+
+
+class Attribute(str):
+    """Text that stands between double quotes."""
+
+    __slots__ = ()
+
+
+def escape(value: Any) -> str:
+    """Return a datum as it may stand inside a tag of a prompt.
+
+    ``&``, ``<`` and ``>`` are replaced, so that no text can close its own tag or open another;
+    control characters and lone surrogates, which no model should meet, become U+FFFD.
+
+    Examples
+    --------
+    >>> escape("5 < 6 </agent-answer>")
+    '5 &lt; 6 &lt;/agent-answer&gt;'
+    """
+    text = _CONTROL.sub("\ufffd", str(value))
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return text.replace('"', "&quot;") if isinstance(value, Attribute) else text
+
+
+def without_control(text: str) -> str:
+    """Return a text without the signs that a terminal would obey; line feeds and tabs stay."""
+    return _OBEYED.sub("\ufffd", text)
+
+
+def printable(text: str) -> str:
+    """Return a text as one line that may stand in a terminal."""
+    return " ".join(without_control(text).split())
+
+
+def skill_block(skill: Skill) -> str:
+    """Return the text by which a skill is loaded into an agent's context."""
+    return _SKILL_BLOCK.format(slug=escape(Attribute(skill.slug)), text=skill.text)
+
+
+def agent_version() -> str:
+    """Return the hash of how a skill is put before an agent."""
+    return short_hash(_SKILL_BLOCK)
+
+
+def short_hash(*parts: str) -> str:
+    """Return the hash by which two versions of a text are told apart."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_VERSION_LENGTH]

@@ -1,0 +1,411 @@
+"""What a command-line agent reported about its work: tolerant readers of its event stream.
+
+Two streams are known, ``claude -p --output-format stream-json`` and ``codex exec --json``; all
+other output is taken as the answer itself. Events that are not known are passed over, since every
+release adds some, and a line that is no JSON never breaks the rest. An answer can hold lines that
+look like events, so the kind is told by the command, by how the output begins, or by an output
+that is one result of ``claude -p --output-format json`` and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal, cast
+
+from skillcomp.live.agents.reply import whole_number
+from skillcomp.records import AttemptStatus
+
+Event = Mapping[str, Any]
+Kind = Literal["claude", "codex", "text"]
+_STOPPED: dict[str, AttemptStatus] = {
+    "refusal": "refused",
+    "max_tokens": "truncated",
+    "model_context_window_exceeded": "truncated",
+    "pause_turn": "paused",
+    # limits of the program, not of the model
+    "error_max_turns": "truncated",
+    "error_max_budget_usd": "truncated",
+}
+_NORMAL = ("end_turn", "stop_sequence")
+# What Claude Code says in place of an answer that ran into its limit.
+_TOO_LONG = re.compile(r"exceeded the \S+ output token maximum")
+_PERMISSION = (401, 402, 403)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What could be read from the output of a program.
+
+    Attributes
+    ----------
+    kind : str
+        ``claude``, ``codex`` or ``text``, which has no events.
+    answer : str or None
+        The final answer.
+    status : str
+        As in `Reply`.
+    error, stop_reason, model, request_id : str or None
+        As in `Reply`; the session or thread stands for the request.
+    fatal : bool
+        The service refused permission or payment.
+    input_tokens, cached_tokens, cache_write_tokens, output_tokens : int or None
+        Over all models and turns.
+    cost_usd : float or None
+        As the program estimates it; ``cost_note`` says when it cannot.
+    n_commands : int or None
+        Shell commands that were run, those that were denied not among them; None for text.
+    n_retries : int
+        How often the program asked its service again.
+    opened : tuple of str
+        What was loaded or read without error, each as the text that names it: skills, files read,
+        commands run.
+    skills : tuple of str or None
+        The skills that the program says it has; None when it does not say.
+    """
+
+    kind: str = "text"
+    answer: str | None = None
+    status: AttemptStatus = "ok"
+    error: str | None = None
+    stop_reason: str | None = None
+    model: str | None = None
+    request_id: str | None = None
+    fatal: bool = False
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    cost_note: str | None = None
+    n_commands: int | None = None
+    n_retries: int = 0
+    opened: tuple[str, ...] = ()
+    skills: tuple[str, ...] | None = None
+
+    def loaded(self, slug: str) -> bool | None:
+        """Return whether a skill was really loaded; None when the output is plain text.
+
+        True when the skill was called by its name, with or without that of a plugin before it, or
+        when its SKILL.md was read or printed, and nothing said that this failed.
+        """
+        if self.kind == "text":
+            return None
+        file = f"{slug}/SKILL.md"
+        return any(file in text or text.split(":")[-1] == slug for text in self.opened)
+
+
+def kind_of(command: Sequence[str]) -> Kind | None:
+    """Return what a command asks its program to write, or None when it does not tell.
+
+    Examples
+    --------
+    >>> kind_of(["claude", "-p", "--output-format", "stream-json"])
+    'claude'
+    >>> kind_of(["codex", "exec", "--json", "-"]), kind_of(["my-agent", "--json"])
+    ('codex', None)
+    """
+    formats = [now for before, now in pairwise(command) if before == "--output-format"]
+    formats += [arg.partition("=")[2] for arg in command if arg.startswith("--output-format=")]
+    if formats:
+        found = {"stream-json": "claude", "json": "claude", "text": "text"}.get(formats[-1])
+        return cast("Kind | None", found)
+    return "codex" if "exec" in command and "--json" in command else None
+
+
+def read_trace(output: str, kind: Kind | None = None) -> Trace:
+    """Return what the output of a program says.
+
+    Examples
+    --------
+    >>> read_trace('{"type": "thread.started", "thread_id": "t"}').error
+    'the event stream ends without a completed turn'
+    >>> read_trace('An event: {"type": "result"}').kind
+    'text'
+    """
+    kind = kind or _begins(output)
+    text = output.strip()
+    if kind == "text":
+        if text:
+            return Trace(answer=text)
+        return Trace(status="error", error="the program wrote no answer")
+    whole = _whole(output) if kind == "claude" else {}
+    events = [whole] if whole else list(_events(output))
+    if not events:
+        error = "the program wrote no event, but something else" if text else "it wrote nothing"
+        return Trace(kind=kind, status="error", error=error)
+    return _claude(events) if kind == "claude" else _codex(events)
+
+
+def is_result(output: str) -> bool:
+    """Return whether an output is one JSON object of the type ``result`` and nothing else."""
+    return _whole(output).get("type") == "result"
+
+
+def _whole(output: str) -> Event:
+    text = output.strip()
+    try:
+        return _map(json.loads(text)) if text.startswith("{") else {}
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _begins(output: str) -> Kind:
+    if is_result(output) and _text(_whole(output).get("subtype")):
+        return "claude"
+    first = next(_events(output.lstrip().partition("\n")[0]), {})
+    if first.get("type") == "system" and _text(first.get("session_id")):
+        return "claude"
+    if first.get("type") == "thread.started" and _text(first.get("thread_id")):
+        return "codex"
+    return "text"
+
+
+def _events(output: str) -> Iterator[Event]:
+    # not splitlines: an event may hold signs that only Python takes for the end of a line
+    for line in output.split("\n"):
+        if line.lstrip().startswith("{"):
+            try:
+                event = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(event, dict):
+                yield event
+
+
+def _map(value: Any) -> Event:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Event]:
+    return [_map(one) for one in value] if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _int(value: Any) -> float:
+    """Return a count; 0 where there is none, NaN where it cannot be one, so that sums show it."""
+    if value is None:
+        return 0
+    found = whole_number(value)
+    return math.nan if found is None else found
+
+
+def _counts(**found: float) -> dict[str, Any]:
+    return {name: whole_number(value) for name, value in found.items()}
+
+
+# claude -p
+
+
+def _claude(events: list[Event]) -> Trace:
+    init = next((e for e in events if e.get("subtype") == "init"), {})
+    results = [e for e in events if e.get("type") == "result"]
+    result = results[-1] if results else None
+    denied = {
+        str(_map(one).get("tool_use_id")) for one in _list((result or {}).get("permission_denials"))
+    }
+    commands, opened = _claude_tools(events, denied)
+    skills = init.get("skills")
+    common: dict[str, Any] = {
+        "kind": "claude",
+        "model": _text(init.get("model")),
+        "request_id": _text(init.get("session_id")),
+        "n_commands": len(commands),
+        "n_retries": sum(e.get("subtype") == "api_retry" for e in events),
+        "opened": opened,
+        "skills": tuple(_named(s) for s in skills) if isinstance(skills, list) else None,
+    }
+    if result is None:
+        used = _usage_of_messages(events)
+        error = "the event stream ends without a result"
+        return Trace(**{**common, **used}, status="error", error=error)
+    return Trace(**{**common, **_claude_usage(result), **_claude_outcome(result)})
+
+
+def _named(skill: Any) -> str:
+    return str(_map(skill).get("name", skill))
+
+
+def _claude_outcome(result: Event) -> dict[str, Any]:
+    text, stop = result.get("result"), _text(result.get("stop_reason"))
+    # a script around the program may leave the subtype out
+    subtype = str(result.get("subtype", "success" if isinstance(text, str) else None))
+    out: dict[str, Any] = {"stop_reason": stop or subtype}
+    # "success" only says that the program came to its end; is_error says whether the API did
+    if result.get("is_error") or subtype != "success":
+        errors = result.get("errors")
+        told = [str(e) for e in errors] if isinstance(errors, list) else []
+        told += [str(text)] if text else []
+        status = _STOPPED.get(subtype) or _STOPPED.get(str(stop)) or "error"
+        if _TOO_LONG.search(str(text or "")):
+            status = "truncated"
+        fatal = result.get("api_error_status") in _PERMISSION
+        return out | {"status": status, "error": "; ".join(told) or subtype, "fatal": fatal}
+    structured = result.get("structured_output")
+    if structured is None and isinstance(text, str | None):
+        answer = text or ""
+    else:
+        answer = json.dumps(text if structured is None else structured)
+    status = _STOPPED.get(str(stop), "ok")
+    if not answer and status == "ok" and stop not in _NORMAL:
+        return out | {"status": "error", "error": "no answer, and no normal stop is reported"}
+    return out | {"status": status, "answer": answer, "error": None}
+
+
+def _claude_usage(result: Event) -> dict[str, Any]:
+    """Tokens and dollars of everything that ran, the helpers' models included."""
+    models = {name: _map(used) for name, used in _map(result.get("modelUsage")).items()}
+    out = _claude_cost(result.get("total_cost_usd"))
+    if any(used.get("costBasis") == "unknown" for used in models.values()):
+        out = {"cost_usd": None, "cost_note": "the program knows no price for a model it used"}
+    if not models:
+        return out | _counts(**_snake_usage(_map(result.get("usage"))))
+    read = sum(_int(used.get("cacheReadInputTokens")) for used in models.values())
+    write = sum(_int(used.get("cacheCreationInputTokens")) for used in models.values())
+    plain = sum(_int(used.get("inputTokens")) for used in models.values())
+    main = max(models, key=lambda name: _int(models[name].get("outputTokens")))
+    written = sum(_int(used.get("outputTokens")) for used in models.values())
+    return {
+        **out,
+        "model": str(models[main].get("canonicalModel") or main),
+        **_counts(
+            input_tokens=plain + read + write,
+            cached_tokens=read,
+            cache_write_tokens=write,
+            output_tokens=written,
+        ),
+    }
+
+
+def _claude_cost(told: Any) -> dict[str, Any]:
+    if told is None:
+        return {"cost_usd": None}
+    if isinstance(told, bool) or not isinstance(told, int | float) or not 0 <= told < math.inf:
+        return {"cost_usd": None, "cost_note": f"the program reports a cost of {told!r:.40}"}
+    return {"cost_usd": float(told)}
+
+
+def _snake_usage(used: Event) -> dict[str, Any]:
+    if not used:
+        return {}
+    read = _int(used.get("cache_read_input_tokens"))
+    write = _int(used.get("cache_creation_input_tokens"))
+    return {
+        "input_tokens": _int(used.get("input_tokens")) + read + write,
+        "cached_tokens": read,
+        "cache_write_tokens": write,
+        "output_tokens": _int(used.get("output_tokens")),
+    }
+
+
+def _usage_of_messages(events: list[Event]) -> dict[str, Any]:
+    """Tokens of a run without a result; several lines can belong to one message."""
+    by_message = {
+        str(message.get("id")): _snake_usage(_map(message.get("usage")))
+        for message in (_map(e.get("message")) for e in events if e.get("type") == "assistant")
+    }
+    return _summed(used for used in by_message.values() if used)
+
+
+def _summed(rows: Iterable[Mapping[str, float]]) -> dict[str, Any]:
+    kept = list(rows)
+    return _counts(**{name: sum(row[name] for row in kept) for name in (kept[0] if kept else ())})
+
+
+def _claude_tools(
+    events: list[Event], denied: Collection[str]
+) -> tuple[list[str], tuple[str, ...]]:
+    """Shell commands, and all that was opened without an error."""
+    used: dict[str, Event] = {}
+    failed: set[str] = set()
+    for event in events:
+        for block in _list(_map(event.get("message")).get("content")):
+            if block.get("type") == "tool_use":
+                used[str(block.get("id"))] = block
+            elif block.get("type") == "tool_result" and block.get("is_error"):
+                failed.add(str(block.get("tool_use_id")))
+    commands: list[str] = []
+    opened: list[str] = []
+    for ident, block in used.items():
+        if ident in denied:
+            continue
+        given = _map(block.get("input"))
+        if block.get("name") == "Bash":
+            commands.append(str(given.get("command")))
+        if ident not in failed and block.get("name") in ("Skill", "Read", "Bash"):
+            names = (given.get(key) for key in ("skill", "command", "name", "file_path"))
+            opened += [str(name).lstrip("/") for name in names if name]
+    return commands, tuple(opened)
+
+
+# codex exec
+
+
+def _codex(events: list[Event]) -> Trace:
+    turns = [e for e in events if str(e.get("type")).startswith("turn.")]
+    done = [e for e in turns if e.get("type") == "turn.completed"]
+    items: dict[str, Event] = {}
+    answer = None
+    for event in events:
+        item = _map(event.get("item"))
+        if not item:
+            continue
+        items[str(item.get("id"))] = item
+        if event.get("type") == "item.completed" and item.get("type") == "agent_message":
+            answer = str(item.get("text") or "")
+    commands = [
+        item
+        for item in items.values()
+        if item.get("type") == "command_execution" and item.get("status") != "declined"
+    ]
+    finished = bool(turns) and turns[-1].get("type") == "turn.completed"
+    error = None if finished else _codex_error(events)
+    if finished and answer is None:
+        answer = ""  # the turn came to its end without a word: the agent's own
+    usage = _summed(_codex_usage(_map(event.get("usage"))) for event in done)
+    started = next((e for e in events if e.get("type") == "thread.started"), {})
+    return Trace(
+        kind="codex",
+        answer=answer,
+        status="error" if error else "ok",
+        error=error,
+        request_id=_text(started.get("thread_id")),
+        n_commands=len(commands),
+        n_retries=sum(_is_retry(event) for event in events),
+        opened=tuple(str(c.get("command")) for c in commands if c.get("exit_code") == 0),
+        **usage,
+    )
+
+
+def _is_retry(event: Event) -> bool:
+    told = str(event.get("message"))
+    return event.get("type") == "error" and told.startswith("Reconnecting...")
+
+
+def _codex_error(events: list[Event]) -> str:
+    # an "error" event can be a passing one (a reconnection), so it counts only without an end
+    told = [_map(e.get("error")).get("message") or e.get("message") for e in events]
+    kinds = [e.get("type") for e in events]
+    found = [
+        str(m) for m, k in zip(told, kinds, strict=True) if m and k in ("turn.failed", "error")
+    ]
+    if found:
+        return found[-1]
+    return "the event stream ends without a completed turn"
+
+
+def _codex_usage(used: Event) -> dict[str, float]:
+    # here the input counts the whole prompt, cached tokens included
+    return {
+        "input_tokens": _int(used.get("input_tokens")),
+        "cached_tokens": _int(used.get("cached_input_tokens")),
+        "cache_write_tokens": _int(used.get("cache_write_input_tokens")),
+        "output_tokens": _int(used.get("output_tokens")),
+    }

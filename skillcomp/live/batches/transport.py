@@ -1,0 +1,397 @@
+"""Many questions at half the price: the Message Batches API, resumable at every moment.
+
+A batch is noted in the store before it is sent and again when the service has named it, so that a
+process that dies in between finds it again: the names of its requests tell it from all others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import anthropic
+from anthropic.types.messages import MessageBatch, MessageBatchIndividualResponse
+
+from skillcomp.errors import AgentError
+from skillcomp.io.store import RunStore
+from skillcomp.live.agents.asking import UnreadableReplyError, from_service, told
+from skillcomp.live.agents.reply import Reply, redact
+from skillcomp.live.batches import BatchLimits
+from skillcomp.live.batches.record import Notes, Sent
+from skillcomp.live.batches.service import BatchAgent, BatchService, MissingBatchError
+from skillcomp.live.stopping import Stop, StoppedError
+from skillcomp.live.work.budget import Budget, at_most
+from skillcomp.live.work.ledger import Ledger
+
+_log = logging.getLogger("skillcomp.live")
+_SLACK = timedelta(minutes=10)  # between two clocks of the service
+_CLOCKS = timedelta(days=1)  # between the clock of this machine and the service's
+_SENDING = timedelta(hours=6)  # all tries of one batch, with their waits
+_SURE_REFUSALS = frozenset({400, 401, 402, 403, 404, 413, 422, 429, 529})
+
+Body = tuple[str, dict[str, Any]]
+
+
+@dataclass
+class _Chunk:
+    keys: list[str] = field(default_factory=list)
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    aside: dict[str, float] = field(default_factory=dict)
+    usd: float = 0.0
+    size: int = 0
+
+
+class Batches:
+    """The batches of one purpose in one store."""
+
+    def __init__(
+        self,
+        store: RunStore,
+        ledger: Ledger,
+        agent: BatchAgent,
+        *,
+        purpose: str,
+        book: Book,
+        booked: Collection[str],
+        budget: Budget,
+        stop: Stop,
+        limits: BatchLimits | None = None,
+    ) -> None:
+        self._agent, self._budget, self._stop = agent, budget, stop
+        self._limits = limits or BatchLimits()
+        self._notes = Notes(store, ledger, purpose)
+        self._service = BatchService(agent, self._limits, stop)
+        self._collector = Collector(
+            self._service,
+            self._notes,
+            agent,
+            book=book,
+            booked=booked,
+            budget=budget,
+            limits=self._limits,
+        )
+
+    # -- sending ------------------------------------------------------------------------------
+
+    async def send(
+        self, bodies: AsyncIterator[Body], estimate: Callable[[dict[str, Any]], float]
+    ) -> int:
+        """Send bodies in as many batches as needed, wait for all, book what comes back."""
+        sent: list[Sent] = []
+        async for chunk in self._chunks(bodies, estimate):
+            one = await self._submit(chunk)
+            if one is not None:
+                sent.append(one)
+            if self._stop.reason:
+                break
+        await self._collector.all(sent)
+        return sum(len(one.keys) for one in sent)
+
+    async def _chunks(
+        self, bodies: AsyncIterator[Body], estimate: Callable[[dict[str, Any]], float]
+    ) -> AsyncIterator[_Chunk]:
+        chunk = _Chunk()
+        async for key, body in bodies:
+            usd = estimate(body)
+            taken = self._budget.fits(usd)
+            if taken is None or self._stop.reason:
+                break
+            length = len(json.dumps(body)) + 100  # its name and brackets
+            full = len(chunk.keys) >= self._limits.max_requests
+            if chunk.keys and (full or chunk.size + length > self._limits.max_bytes):
+                yield chunk
+                chunk = _Chunk()
+            chunk.keys.append(key)
+            chunk.bodies.append(body)
+            chunk.aside[key] = taken
+            chunk.usd += usd
+            chunk.size += length
+        if chunk.keys:
+            yield chunk
+
+    async def _submit(self, chunk: _Chunk) -> Sent | None:
+        """Send one batch; None when work is to stop and the service has not said that it has it."""
+        sent = Sent(
+            uuid.uuid4().hex, chunk.keys, datetime.now(UTC), usd=chunk.usd, aside=chunk.aside
+        )
+        try:
+            sent.before = await self._service.before()
+        except StoppedError:
+            await self._collector.free(sent)
+            return None
+        await self._notes.intend(sent)
+        try:
+            sent.batch_id = await self._post(sent, chunk.bodies)
+        except StoppedError:
+            await self._collector.free(sent)
+            return None
+        await self._notes.add(sent, "created", batch_id=sent.batch_id)
+        return sent
+
+    async def _post(self, sent: Sent, bodies: Iterable[dict[str, Any]]) -> str:
+        requests = [
+            {"custom_id": name, "params": body}
+            for name, body in zip(sent.names, bodies, strict=True)
+        ]
+        unsure = False
+
+        async def create() -> str:
+            nonlocal unsure
+            # after an answer that got lost, the batch may exist: sending it again would pay twice
+            if unsure and (found := await self._find(sent)):
+                return found
+            try:
+                return await self._service.post(requests)
+            except Exception as error:
+                unsure = unsure or not _surely_refused(error)
+                raise
+
+        try:
+            return (await self._agent.retry.call(create, self._stop))[0]
+        except Exception as error:
+            if not (from_service(error) or isinstance(error, StoppedError)):
+                raise
+            if not unsure:
+                await self._notes.add(sent, "dropped")
+            await self._collector.free(sent)
+            if self._stop.reason:
+                raise StoppedError(f"interrupted while sending a batch: {told(error)}") from None
+            again = " The next start looks whether the service has it." if unsure else ""
+            raise AgentError(
+                f"agent '{self._agent.name}': a batch of {len(sent.keys)} requests was not taken "
+                f"({told(error)}).{again}"
+            ) from None
+
+    # -- finding again ------------------------------------------------------------------------
+
+    async def resume(self) -> int:
+        """Collect every batch of this purpose that an earlier process sent; return how many."""
+        open_ = self._notes.open()
+        for sent in open_:
+            each = 0.0 if math.isnan(sent.each) else sent.each
+            sent.aside = {key: self._budget.hold(each) for key in sent.keys}
+        ready = []
+        for sent in open_:
+            try:
+                if sent.batch_id is None and not await self._found_again(sent):
+                    continue
+            except StoppedError:
+                break
+            ready.append(sent)
+        await self._collector.all(ready, earlier=True)
+        return len(open_)
+
+    async def _found_again(self, sent: Sent) -> bool:
+        sent.batch_id = await self._find(sent)
+        if sent.batch_id is None:
+            await self._notes.add(sent, "dropped")
+            await self._collector.free(sent)
+            return False
+        await self._notes.add(sent, "created", batch_id=sent.batch_id)
+        return True
+
+    async def _find(self, sent: Sent) -> str | None:
+        """Return the batch that holds the requests of an intent, or None when there is none."""
+        listed, met = await self._service.newer(sent.before.newest if sent.before else None)
+        known, names = self._notes.known(), sent.names
+        like = [
+            batch
+            for batch in listed
+            if batch.id not in known and not batch.archived_at and size(batch) == len(names)
+        ]
+        # names can be read only in the results
+        for batch in (one for one in like if one.processing_status == "ended"):
+            if await self._service.holds(batch.id, names):
+                return batch.id
+        for batch in reversed(like):
+            if batch.processing_status != "ended" and _within(batch, sent):
+                _log.warning("%s may be %s; waiting for its end", batch.id, sent)
+                await self._service.ended(batch.id)
+                if await self._service.holds(batch.id, names):
+                    return batch.id
+        if not (met or self._limits.resend or _empty_before(sent, listed)):
+            raise self._service.other_workspace(
+                sent, "the service lists neither it nor the one before it"
+            )
+        return None
+
+
+def tell_of(who: str, n: int) -> None:
+    """Say that batches are waited for although this call did not ask for batches."""
+    what = "a batch under way; it is" if n == 1 else f"{n} batches under way; they are"
+    _log.warning(
+        "%s has %s collected before anything else is asked, which may take a day (Ctrl-C leaves "
+        "what is under way with the service)",
+        who,
+        what,
+    )
+
+
+def _surely_refused(error: Exception) -> bool:
+    if isinstance(error, anthropic.APIStatusError):
+        return error.status_code in _SURE_REFUSALS
+    return isinstance(error, TypeError)  # no credentials: the client did not send it
+
+
+def _within(batch: MessageBatch, sent: Sent) -> bool:
+    """Return whether a batch can have been sent right after a look at the list."""
+    if sent.before is None:  # an earlier release noted no more than this machine's clock
+        return abs(batch.created_at - sent.at) <= _CLOCKS
+    if sent.before.at is None:
+        return True
+    return sent.before.at - _SLACK <= batch.created_at <= sent.before.at + _SENDING
+
+
+def _empty_before(sent: Sent, listed: list[MessageBatch]) -> bool:
+    """Return whether the list may be that of the workspace in which there was none before."""
+    if sent.before is None:
+        return True  # nothing is known of it
+    if sent.before.newest is not None:
+        return False
+    since = sent.before.at - _SLACK if sent.before.at else sent.at - _CLOCKS
+    return all(one.created_at >= since for one in listed)
+
+
+Book = Callable[[str, Reply], Awaitable[None]]
+_WRITTEN_AT_ONCE = 256  # results that share one write to the disk
+_KEPT = timedelta(days=29)  # how long the service keeps results
+
+
+class Collector:
+    """Takes in the results of batches that the service has named."""
+
+    def __init__(
+        self,
+        service: BatchService,
+        notes: Notes,
+        agent: BatchAgent,
+        *,
+        book: Book,
+        booked: Collection[str],
+        budget: Budget,
+        limits: BatchLimits,
+    ) -> None:
+        self._service, self._notes, self._agent = service, notes, agent
+        self._book, self._booked = book, set(booked)
+        self._budget, self._limits = budget, limits
+
+    async def all(self, sent: list[Sent], *, earlier: bool = False) -> None:
+        """Collect all, then raise the first error; a batch stays open until it is collected."""
+        await _all_of(self._collect(one, earlier) for one in sent)
+
+    async def _collect(self, sent: Sent, earlier: bool) -> None:
+        try:
+            batch = await self._service.ended(sent.batch_id or "")
+            if batch.archived_at or (batch.results_url is None and _is_old(sent)):
+                await self._give_up(sent, "the service has deleted its results", earlier)
+                return
+            await self._service.call(
+                lambda: self._take_in(batch, sent), f"results of {sent} cannot be read"
+            )
+            await self._notes.add(sent, "collected", batch_id=batch.id)
+        except StoppedError:
+            pass  # it stays with the service
+        except MissingBatchError:
+            if not (earlier and (self._limits.resend or _is_old(sent))):
+                raise self._service.other_workspace(sent, "the service does not know it") from None
+            await self._give_up(sent, "the service does not know it any more", earlier)
+        finally:
+            await self.free(sent)
+
+    async def _give_up(self, sent: Sent, why: str, earlier: bool) -> None:
+        if not earlier:
+            raise AgentError(
+                f"agent '{self._agent.name}': {sent}: {why} before they could be read; they may "
+                "have been paid for. The same call sends its requests again."
+            )
+        _log.warning("%s: %s; they are sent again", sent, why)
+        usd = sent.each * len(sent.aside)
+        more = {} if math.isnan(usd) else {"usd": usd}
+        await self._notes.add(sent, "dropped", batch_id=sent.batch_id, why=why, **more)
+        for taken in sent.aside.values():  # it may have been paid for
+            lost = self._failed(why, "").model_copy(update={"cost_usd": taken}) if taken else None
+            await self._budget.settle(taken, lost)
+        sent.aside.clear()
+
+    async def _take_in(self, batch: MessageBatch, sent: Sent) -> None:
+        waiting: list[tuple[str, Reply]] = []
+        missing, n_seen = sent.names, 0
+        async with aclosing(self._service.results(batch.id)) as rows:
+            async for row in rows:
+                n_seen += 1
+                name = getattr(row, "custom_id", None) or ""
+                key, request_id = missing.pop(name, None), f"{batch.id}/{name}"
+                if key is None or request_id in self._booked:
+                    continue
+                waiting.append((key, self._reply(row, request_id)))
+                if len(waiting) >= _WRITTEN_AT_ONCE:
+                    await _all_of(self._one(*one, sent) for one in waiting)
+                    waiting = []
+        if n_seen < size(batch):
+            await _all_of(self._one(*one, sent) for one in waiting)
+            raise UnreadableReplyError(f"{n_seen} of {size(batch)} results came")
+        for name, key in missing.items():
+            if (request_id := f"{batch.id}/{name}") not in self._booked:
+                waiting.append((key, self._failed("not among the results", request_id)))
+        await _all_of(self._one(*one, sent) for one in waiting)
+
+    async def _one(self, key: str, reply: Reply, sent: Sent) -> None:
+        reply = at_most(reply, lambda: sent.each)
+        await self._book(key, reply)
+        self._booked.add(reply.request_id or "")
+        await self._budget.settle(sent.aside.pop(key), reply)
+
+    def _reply(self, row: MessageBatchIndividualResponse, request_id: str) -> Reply:
+        try:
+            return self._read(row.result, request_id)
+        except (AttributeError, TypeError, ValueError) as error:
+            return self._failed(f"its result cannot be read ({told(error)})", request_id)
+
+    def _read(self, result: Any, request_id: str) -> Reply:
+        if result.type == "succeeded":
+            reply = self._agent.read(result.message, batch=True)
+            return reply.model_copy(update={"request_id": request_id})
+        if result.type == "errored":
+            error = result.error.error
+            text = f"{error.type}: {redact(error.message)}"
+            # the same request would be refused again
+            fatal = error.type in ("invalid_request_error", "not_found_error")
+        else:
+            text, fatal = f"{result.type} in its batch", result.type == "canceled"
+        return self._failed(text, request_id, fatal=fatal)
+
+    def _failed(self, text: str, request_id: str, *, fatal: bool = False) -> Reply:
+        settings = self._agent.settings
+        return Reply(
+            status="error", error=text, fatal=fatal, request_id=request_id, settings=settings
+        )
+
+    async def free(self, sent: Sent) -> None:
+        """Give back what the budget holds for a batch."""
+        for taken in sent.aside.values():
+            await self._budget.settle(taken, None)
+        sent.aside.clear()
+
+
+def size(batch: MessageBatch) -> int:
+    """Return how many requests a batch has."""
+    return sum(batch.request_counts.model_dump().values())
+
+
+async def _all_of(work: Iterable[Awaitable[None]]) -> None:
+    """Do all of it, then raise the first error."""
+    for error in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(error, BaseException):
+            raise error
+
+
+def _is_old(sent: Sent) -> bool:
+    return datetime.now(UTC) - sent.at > _KEPT

@@ -1,0 +1,351 @@
+"""Graders: who decides about the checks of an answer, one verdict each."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Protocol
+
+from skillcomp.errors import GraderError
+from skillcomp.live.agents.reply import Agent, Reply
+from skillcomp.live.graders.prompts import Style, grader_prompt, grader_version, reply_schema
+from skillcomp.live.graders.rules import Judged, gives_condition_away, judge
+from skillcomp.overlap.rule import RULE, shared_with_skill
+from skillcomp.records import Attempt, Case, Skill, Verdict, VerdictStatus
+
+ASKED_AGAIN = 2  # times, after a reply that breaks a rule (report 7.10: re-run, not a silent pass)
+_ITEM_LENGTH = 8  # hex digits
+
+
+class GraderWarning(UserWarning):
+    """Verdicts may be biased by who grades whom, or by what the grader can tell."""
+
+
+@dataclass(frozen=True)
+class Grading:
+    """All that came of grading one attempt.
+
+    Attributes
+    ----------
+    verdicts : tuple of Verdict
+        One a check, whatever happened: a grader that failed gives verdicts whose status says so.
+    replies : tuple of Reply
+        Every reply that was paid for, the malformed ones too, in order.
+    problems : tuple of str
+        Which rules the last reply broke; empty when it could be used.
+    gives_away : str or None
+        Words by which the answer tells its condition.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    replies: tuple[Reply, ...] = ()
+    problems: tuple[str, ...] = ()
+    gives_away: str | None = None
+
+    @property
+    def fatal(self) -> bool:
+        """Whether every further grading would fail in the same way."""
+        return bool(self.replies) and self.replies[-1].fatal
+
+
+class Grader(Protocol):
+    """Anything that decides about the checks of an attempt.
+
+    Attributes
+    ----------
+    name, kind : str
+        The label in the frames, and what it is (``llm``, ``replay``, ...).
+    model, family, version : str or None
+        Of the model behind it; the version changes whenever it would be told something else.
+    """
+
+    name: str
+    kind: str
+    model: str | None
+    family: str | None
+    version: str | None
+
+    async def grade(
+        self,
+        attempt: Attempt,
+        case: Case,
+        skill: Skill,
+        *,
+        round: int = 1,
+        batch: str | None = None,
+        item: str | None = None,
+        order: int = 1,
+    ) -> Grading:
+        """Return the verdicts on one attempt; see `ComprehensionGrader.grade`."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        ...
+
+
+class ComprehensionGrader:
+    """A model that grades one answer at a time by the source report's prompt.
+
+    Parameters
+    ----------
+    agent : Agent
+        Who is asked; best a model of another family than the agent under test (`family_warning`).
+    style : str, default "forced"
+        ``"forced"``: a quote and a reason for every verdict, four forcing functions, and a
+        precomputed overlap check that binds the verbatim checks. ``"evidence"``: quotes and
+        reasons, and the overlap check as information. ``"impression"``: neither, and no sight of
+        the skill. These are the three graders of the pilot.
+    version : str, optional
+        Pins the prompt: the first digits of the version that a study was begun with.
+    name : str, optional
+        The label in the frames; style and agent when not given. A study keeps one model and one
+        set of the agent's settings under a name.
+    overlap_n : int, default 6
+        Length in content tokens of a shared run that counts as copied.
+
+    Attributes
+    ----------
+    version : str
+        Hash of the prompt's templates, of the reply's schema and of `overlap_n`.
+
+    Raises
+    ------
+    GraderError
+        When the style does not exist or the pinned version is another than the present one.
+
+    Notes
+    -----
+    The overlap check compares the answer with the skill's whole SKILL.md, in every condition, and
+    leaves out what stands in the prompt, as `skillcomp.overlap.score` does, by the report's
+    tokenizer (A.3); each verdict keeps what it found. A reply that breaks a rule is asked for again
+    at most twice, with what was wrong; then its verdicts are ``malformed`` and keep the raw text. A
+    grader that refuses or cannot be reached gives verdicts that say so: a failed grader is never a
+    failed agent.
+    """
+
+    kind = "llm"
+
+    def __init__(
+        self,
+        agent: Agent,
+        *,
+        version: str | None = None,
+        style: Style = "forced",
+        name: str | None = None,
+        overlap_n: int = 6,
+    ) -> None:
+        present = grader_version(style)
+        if overlap_n != 6 and style != "impression":
+            present = f"{present}-n{overlap_n}"
+        if version is not None and not present.startswith(version):
+            raise GraderError(
+                f"ComprehensionGrader: version '{version}' is asked for, but the prompt of style "
+                f"'{style}' is now '{present}'. Verdicts of two versions are two graders: leave "
+                "version= out to grade anew, or install the release that the study was begun with."
+            )
+        self.agent, self.style = agent, style
+        self.version: str | None = present
+        self.name = name or f"{style}:{agent.name}"
+        self.model, self.family = agent.model, agent.family
+        self._n = overlap_n
+
+    async def aclose(self) -> None:
+        """Close the agent's connections."""
+        await self.agent.aclose()
+
+    def overlap(self, answer: str, case: Case, skill: Skill) -> list[str]:
+        """Return the n-grams that an answer shares with its skill, as its grader is told."""
+        if self.style == "impression":
+            return []
+        return shared_with_skill(answer, skill, case, n=self._n)
+
+    async def grade(
+        self,
+        attempt: Attempt,
+        case: Case,
+        skill: Skill,
+        *,
+        round: int = 1,
+        batch: str | None = None,
+        item: str | None = None,
+        order: int = 1,
+    ) -> Grading:
+        """Return one verdict a check on an answer.
+
+        Parameters
+        ----------
+        attempt : Attempt
+            With status ``ok``; its condition is not told.
+        case : Case
+            The attempt's case.
+        skill : Skill
+            The skill that the case belongs to, whatever was loaded.
+        round : int, default 1
+            2 and up for grading again.
+        batch, item : str, optional
+            Names for the record; `item` is also what the grader is told, so it must be blind.
+        order : int, default 1
+            Position of the first verdict in its batch.
+
+        Returns
+        -------
+        Grading
+            The cost of all replies is shared out evenly over the verdicts.
+
+        Raises
+        ------
+        GraderError
+            When there is no answer to grade, or case or skill are not the attempt's.
+        """
+        answer = _answer(attempt, case, skill)
+        item = item or blind({attempt.attempt_id: 1}, seed=0)[0].item
+        if not case.checks:
+            return Grading(())
+        shared = self.overlap(answer, case, skill)
+        replies, judged, problems = await self._ask(answer, case, skill, item, shared)
+        common: dict[str, Any] = {
+            "attempt_id": attempt.attempt_id,
+            "round": round,
+            "batch": batch,
+            "item": item,
+        }
+        if self.style != "impression":
+            found = {"rule": RULE, "n": self._n, "shared": shared}
+            common["overlap"] = json.dumps(found, ensure_ascii=False)
+        verdicts = self._verdicts(case, replies, judged, common, order)
+        return Grading(verdicts, tuple(replies), tuple(problems), gives_condition_away(answer))
+
+    async def _ask(
+        self, answer: str, case: Case, skill: Skill, item: str, overlap: Sequence[str]
+    ) -> tuple[list[Reply], Mapping[str, Judged], list[str]]:
+        """Return all replies, what the last one judges, and which rules it breaks."""
+        schema = reply_schema(self.style)
+        judged: Mapping[str, Judged] = {}
+        problems: list[str] = []
+        replies: list[Reply] = []
+        while len(replies) <= ASKED_AGAIN and (problems or not replies):
+            prompt = grader_prompt(
+                self.style,
+                case=case,
+                skill=skill,
+                answer=answer,
+                item=item,
+                overlap=overlap,
+                overlap_n=self._n,
+                problems=problems,
+            )
+            replies.append(await self.agent.ask(prompt.user, system=prompt.system, schema=schema))
+            if replies[-1].status not in ("ok", "truncated"):
+                return replies, judged, []
+            judged, problems = judge(
+                replies[-1].answer or "",
+                style=self.style,
+                item=item,
+                checks=case.checks,
+                answer=answer,
+                overlap=overlap,
+            )
+        return replies, judged, problems
+
+    def _verdicts(
+        self,
+        case: Case,
+        replies: Sequence[Reply],
+        judged: Mapping[str, Judged],
+        common: Mapping[str, Any],
+        order: int,
+    ) -> tuple[Verdict, ...]:
+        last = replies[-1]
+        status: VerdictStatus = "ok" if judged else _failure(last)
+        costs = [reply.cost_usd for reply in replies]
+        known = [cost for cost in costs if cost is not None]
+        share = sum(known) / len(case.checks) if len(known) == len(costs) else None
+        now = datetime.now(UTC)
+        rows = []
+        for position, check in enumerate(case.checks):
+            one = judged.get(check.check_id)
+            rows.append(
+                Verdict(
+                    **common,
+                    check_id=check.check_id,
+                    check_kind=check.check_kind,
+                    goal=check.goal,
+                    grader=self.name,
+                    grader_kind=self.kind,
+                    grader_model=last.model or self.model,
+                    grader_family=self.family,
+                    grader_version=self.version,
+                    order=order + position,
+                    status=status,
+                    passed=one.passed if one else None,
+                    evidence_quote=one.quote if one else None,
+                    rationale=one.rationale if one else None,
+                    borderline=one.borderline if one else None,
+                    dimension_passed=one.dimension_passed if one else None,
+                    cost_usd=share,
+                    graded_at=now,
+                    raw=None if one else last.answer or last.error,
+                )
+            )
+        return tuple(rows)
+
+
+def _failure(reply: Reply) -> VerdictStatus:
+    if reply.status in ("ok", "truncated"):
+        return "malformed"
+    return "refused" if reply.status == "refused" else "error"
+
+
+def _answer(attempt: Attempt, case: Case, skill: Skill) -> str:
+    if attempt.status != "ok" or attempt.answer is None:
+        raise GraderError(
+            f"Attempt '{attempt.attempt_id}' has status '{attempt.status}' and nothing to grade; "
+            "only answers with status 'ok' are graded."
+        )
+    if case.case_id != attempt.case_id or skill.slug != attempt.skill:
+        raise GraderError(
+            f"Attempt '{attempt.attempt_id}' belongs to case '{attempt.case_id}' of skill "
+            f"'{attempt.skill}'; given were case '{case.case_id}' and skill '{skill.slug}'."
+        )
+    return attempt.answer
+
+
+class Blind(NamedTuple):
+    """An attempt with the name that its grader sees and the place of its first verdict."""
+
+    attempt_id: str
+    item: str
+    order: int
+
+
+def blind(attempts: Mapping[str, int], *, seed: int) -> list[Blind]:
+    """Return attempts in a shuffled order under names that tell nothing.
+
+    Examples
+    --------
+    >>> [b.order for b in blind({"a/1": 4, "a/2": 4, "a/3": 4}, seed=1)]
+    [1, 5, 9]
+    """
+    digest = {name: hashlib.sha256(f"{seed}\0{name}".encode()).hexdigest() for name in attempts}
+    placed, order = [], 1
+    for name in sorted(attempts, key=digest.__getitem__):
+        placed.append(Blind(name, digest[name][-_ITEM_LENGTH:], order))
+        order += attempts[name]
+    return placed
+
+
+def family_warning(grader: Grader, agents: Iterable[str | None]) -> str | None:
+    """Return a warning when a grader judges answers of its own family, or None."""
+    families = set(agents)
+    if grader.family is not None and grader.family in families:
+        return (
+            f"Grader '{grader.name}' and an agent under test are of one family "
+            f"('{grader.family}'): self-preference cannot be told from merit."
+        )
+    if grader.family is None or None in families:
+        return f"Grader '{grader.name}': the family of grader or agent is unknown."
+    return None

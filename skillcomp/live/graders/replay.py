@@ -1,0 +1,137 @@
+"""Recorded verdicts, given again: a grading that runs without a key and without a network."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from skillcomp.errors import GraderError, suggest
+from skillcomp.io.store import RunStore
+from skillcomp.live.agents.reply import settings_json
+from skillcomp.live.graders.comprehension import Grading
+from skillcomp.live.graders.rules import gives_condition_away
+from skillcomp.records import Attempt, Case, Skill, Verdict
+
+
+class _Place(NamedTuple):
+    case_id: str
+    condition: str
+    repeat: int
+    perturbation: str | None
+
+
+class ReplayGrader:
+    """A grader that says what a recorded one said of the same answer.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study.
+    grader : str, optional
+        Whose verdicts; may be left out when the store holds one grader.
+    round : int, default 1
+        Which recorded round is given again.
+    name : str, optional
+        The label in the frames; the recorded one when not given.
+
+    Raises
+    ------
+    GraderError
+        When the store holds no such verdicts.
+
+    Notes
+    -----
+    An answer is found by case, condition and repeat, and must be the recorded one letter by letter:
+    a verdict on another answer would be invented. Cost, item, batch and order are those of the
+    recording.
+    """
+
+    def __init__(
+        self,
+        store: RunStore,
+        grader: str | None = None,
+        *,
+        round: int = 1,
+        name: str | None = None,
+    ) -> None:
+        rows = [row for row in store.table("verdicts").to_pylist() if row["round"] == round]
+        recorded = sorted({str(row["grader"]) for row in rows})
+        if not rows:
+            raise GraderError(f"ReplayGrader: {store!r} holds no verdicts of round {round}.")
+        if grader is None and len(recorded) > 1:
+            raise GraderError(
+                f"ReplayGrader: {store!r} holds verdicts of {', '.join(recorded)}; name one by "
+                "grader=."
+            )
+        chosen = grader or recorded[0]
+        if chosen not in recorded:
+            raise GraderError(
+                f"ReplayGrader: {store!r} holds no verdicts of '{chosen}'; there are "
+                f"{', '.join(recorded)}." + suggest(chosen, recorded)
+            )
+        rows = [row for row in rows if row["grader"] == chosen]
+        versions = {row["grader_version"] for row in rows}
+        if len(versions) > 1:
+            raise GraderError(
+                f"ReplayGrader: '{chosen}' stands for {len(versions)} versions in {store!r}; "
+                "verdicts of two versions are two graders."
+            )
+        self.name, self.kind = name or chosen, str(rows[0]["grader_kind"] or "replay")
+        self.model: str | None = rows[0]["grader_model"]
+        self.family: str | None = rows[0]["grader_family"]
+        self.version: str | None = rows[0]["grader_version"]
+        self.settings = settings_json(replay=chosen, round=round)
+        self._verdicts: dict[str, dict[str, dict[str, Any]]] = {}
+        for row in rows:
+            self._verdicts.setdefault(row["attempt_id"], {})[row["check_id"]] = row
+        self._recorded: dict[_Place, tuple[str, str]] = {}
+        for row in store.table("attempts").to_pylist():
+            if row["attempt_id"] in self._verdicts and row["answer"] is not None:
+                place = _Place(*(row[field] for field in _Place._fields))
+                self._recorded[place] = (row["attempt_id"], row["answer"])
+
+    async def grade(
+        self,
+        attempt: Attempt,
+        case: Case,
+        skill: Skill,
+        *,
+        round: int = 1,
+        batch: str | None = None,
+        item: str | None = None,
+        order: int = 1,
+    ) -> Grading:
+        """Return the recorded verdicts on an answer; see `ComprehensionGrader.grade`.
+
+        Checks without a recorded verdict have status ``error``, with the reason in ``raw``.
+        """
+        place = _Place(attempt.case_id, attempt.condition, attempt.repeat, attempt.perturbation)
+        attempt_id, answer = self._recorded.get(place, ("", None))
+        found = self._verdicts.get(attempt_id, {})
+        told = "not recorded"
+        if answer is not None and answer != attempt.answer:
+            found, told = {}, "not recorded: the answer is another one"
+        verdicts = []
+        for position, check in enumerate(case.checks):
+            row = found.get(check.check_id)
+            if row is None:
+                row = {
+                    "grader_kind": self.kind,
+                    "grader_model": self.model,
+                    "grader_family": self.family,
+                    "grader_version": self.version,
+                    "check_kind": check.check_kind,
+                    "goal": check.goal,
+                    "batch": batch,
+                    "item": item,
+                    "order": order + position,
+                    "status": "error",
+                    "raw": told,
+                    "graded_at": datetime.now(UTC),
+                }
+            same = {"attempt_id": attempt.attempt_id, "check_id": check.check_id}
+            verdicts.append(Verdict(**{**row, **same, "grader": self.name, "round": round}))
+        return Grading(tuple(verdicts), gives_away=gives_condition_away(attempt.answer or ""))
+
+    async def aclose(self) -> None:
+        """Do nothing; there is no connection."""

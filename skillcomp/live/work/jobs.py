@@ -1,0 +1,344 @@
+"""One engine for answers and gradings: what is open is claimed, asked and recorded, job by job."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Generic, Protocol, TypeVar
+
+from pydantic import BaseModel
+from tqdm.auto import tqdm
+
+from skillcomp.errors import AgentError
+from skillcomp.io.store import RunStore
+from skillcomp.live.agents.reply import Agent, Cell, Reply, skill_block
+from skillcomp.live.batches import BatchLimits
+from skillcomp.live.batches.record import open_batches
+from skillcomp.live.batches.service import batch_agent
+from skillcomp.live.batches.transport import Batches, tell_of
+from skillcomp.live.batches.transport import Book as BatchBook
+from skillcomp.live.stopping import Stop, fan_out, interruption
+from skillcomp.live.work.budget import Budget, at_most, batch_cost, shape_text, upper_cost
+from skillcomp.live.work.ledger import Ledger, RunRecord, Tally, ended
+from skillcomp.live.work.status import clear_waiting, write_waiting
+from skillcomp.records import Skill
+
+_TOLD_FROM = 1.0  # seconds; shorter waits are not shown
+_LONG = 120.0  # seconds; a study does not sleep for longer than this before every question
+_REFUSED = 3  # cells in a row that were refused for want of a login, and none was answered
+# What programs and proxies say when there is no login, whatever status they answer with.
+_NO_ACCESS = re.compile(
+    r"authenticat|unauthori[sz]ed|forbidden|permission.denied|"
+    r"(invalid|incorrect|missing|no|wrong|expired)[^.:;]{0,30}(api.?key|(access|auth|bearer|api|"
+    r"session).?token|credential)|(api.?key|(access|auth|bearer|api|session).?token)[^.:;]{0,20}"
+    r"(invalid|expired|required|missing)|not logged in|/login|run .{0,20}login|log ?in again|"
+    r"\b(401|403)\b|virtual key|insufficient.{0,10}(credit|quota|balance)|credit balance",
+    re.IGNORECASE,
+)
+_IN_A_ROW = 20  # failures without a success in between; then something is wrong with all of them
+
+
+class NeedsReply(Exception):
+    """A question has to go into a batch first; ``parts`` is what is asked."""
+
+    def __init__(self, parts: dict[str, Any]) -> None:
+        super().__init__("to be asked in a batch")
+        self.parts = parts
+
+
+class NoMoney(Exception):
+    """The next question does not fit into the budget."""
+
+
+Book = Callable[[Reply, datetime], Awaitable[None]]
+
+
+class Recorder:
+    """An agent that gives the replies the store has, then asks and has them stored.
+
+    No question is asked that does not fit into the budget, and no reply is given before it is on
+    the disk. Without `book` nothing is asked: `NeedsReply` is raised.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        kept: Sequence[Reply],
+        book: Book | None,
+        budget: Budget,
+        stop: Stop | None,
+    ) -> None:
+        self.name, self.model, self.family = agent.name, agent.model, agent.family
+        self.settings = agent.settings
+        self._agent, self._kept, self._book = agent, list(kept), book
+        self._budget, self._stop = budget, stop
+
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        skill: Skill | None = None,
+        system: str | None = None,
+        schema: type[BaseModel] | None = None,
+        cell: Cell | None = None,
+    ) -> Reply:
+        """Return the next kept reply, or ask; see `Agent.ask`."""
+        if self._kept:
+            return self._kept.pop(0)
+        if self._book is None:
+            parts = {"prompt": prompt, "skill": skill, "system": system, "schema": schema}
+            raise NeedsReply({name: part for name, part in parts.items() if part is not None})
+        if getattr(self._agent, "is_recording", False):
+            started = datetime.now(UTC)
+            reply = await self._agent.ask(prompt, skill=skill, cell=cell)
+            await self._book(reply, started)
+            return reply
+
+        def estimate() -> float:
+            shape = shape_text(schema) if schema is not None else None
+            block = skill_block(skill) if skill else None
+            return upper_cost(self._agent, prompt, system, block, shape)
+
+        aside = await self._budget.take(estimate() if self._budget.limit is not None else 0.0)
+        if aside is None:
+            raise NoMoney(self._budget.exhausted or "budget_usd")
+        answered = None
+        try:
+            if self._stop is not None:
+                self._stop.check()  # the money may have been waited for
+            started = datetime.now(UTC)
+            reply = await self._agent.ask(
+                prompt, skill=skill, system=system, schema=schema, cell=cell
+            )
+            answered = at_most(reply, estimate)
+            await self._book(answered, started)
+        finally:
+            await self._budget.settle(aside, answered)
+        return answered
+
+    async def aclose(self) -> None:
+        """Leave the agent open: others use it."""
+
+
+class Job(Protocol):
+    """What is done once: an answer to get, or an answer to grade; ``key`` is its attempt_id."""
+
+    @property
+    def key(self) -> str:
+        """Name of what is done."""
+        ...
+
+
+J = TypeVar("J", bound=Job)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the work is done: questions at once, in batches or not, with a bar or without."""
+
+    width: int
+    limits: BatchLimits | None
+    progress: bool
+
+
+class Engine(ABC, Generic[J]):
+    """The jobs of one stage: those who are asked, what is open, and where replies go.
+
+    A subclass says what a job is (`work_on`), whether it is done (`is_done`), who is asked and
+    what is left behind; claiming, stopping, batches and receipts are the same for all.
+    """
+
+    kept = "What was done is kept; start again later."  # ends the sentence of an early stop
+    each = "job"
+
+    def __init__(self, store: RunStore, options: Options) -> None:
+        self.store, self.options = store, options
+        self.in_a_row = 0
+        self.refused: Counter[str] = Counter()  # by who was asked
+        self.answered: set[str] = set()
+        self.shown: Any = None  # the progress bar
+        self.stopped: str | None = None
+        self.failures: Counter[str] = Counter()  # of requests in batches
+        self.given_up: set[str] = set()  # what a batch did not answer often enough
+
+    # -- what a stage defines -----------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def purposes(self) -> dict[str, Agent]:
+        """What batches of this stage are noted under, and who is asked in them."""
+
+    @abstractmethod
+    def who(self, agent: Agent) -> str:
+        """Return how messages name who is asked."""
+
+    @abstractmethod
+    def transport(self, purpose: str) -> Batches:
+        """Return the batches of one purpose."""
+
+    @abstractmethod
+    async def work_on(self, job: J, *, batched: bool) -> bool:
+        """Ask and record one job; False when it is still to be done."""
+
+    @abstractmethod
+    def is_done(self, job: J) -> bool:
+        """Return whether a job needs nothing more."""
+
+    @abstractmethod
+    def begun(self) -> list[RunRecord]:
+        """Return the receipts of those at work, before anything is asked."""
+
+    @abstractmethod
+    def at_end(self, receipt: RunRecord) -> dict[str, Any]:
+        """Return what the end of a receipt says: n_open and the like."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close the connections of those who are asked."""
+
+    # -- the same for all ---------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def at_work(self, budget: Budget, stop: Stop) -> AsyncIterator[None]:
+        """Open the ledger, and leave receipts of what was done."""
+        self.budget, self.stop, self.ledger = budget, stop, Ledger(self.store)
+        receipts = self.begun()
+        self.tallies = {one.name: Tally() for one in receipts}
+        await self.ledger.write("receipts", receipts)
+        if one := interruption():
+            one.on_wait = self._tell_wait
+        try:
+            yield
+        finally:
+            clear_waiting(self.store)
+            await self.ledger.close()
+            last = [(one, self.at_end(one)) for one in receipts]
+            n_open = sum(more["n_open"] for _, more in last)
+            self.stopped = stop.reason or (budget.exhausted if n_open else None)
+            rows = [ended(r, self.tallies[r.name], stopped=self.stopped, **m) for r, m in last]
+            await self.ledger.write("receipts", rows)
+            await self.close()
+
+    async def collect_earlier(self) -> None:
+        """Take in the batches that earlier calls left under way; nothing is asked."""
+        under_way = Counter(purpose for purpose, _ in open_batches(self.store))
+        for purpose, agent in self.purposes.items():
+            if not under_way[purpose] or self.stop.reason:
+                continue
+            batch_agent(agent)
+            if self.options.limits is None:
+                tell_of(self.who(agent), under_way[purpose])
+            await self.transport(purpose).resume()
+
+    def batches(self, purpose: str, book: BatchBook, booked: Iterable[str | None]) -> Batches:
+        """Return the batches of one purpose, whose replies go to `book`."""
+        return Batches(
+            self.store,
+            self.ledger,
+            batch_agent(self.purposes[purpose]),
+            purpose=purpose,
+            book=book,
+            booked={name for name in booked if name},
+            budget=self.budget,
+            stop=self.stop,
+            limits=self.options.limits or BatchLimits(),
+        )
+
+    async def do_all(self, jobs: Sequence[J], purpose: str | None = None) -> set[str]:
+        """Do jobs, in batches of a purpose where one is given; return the keys still open."""
+        open_ = {job.key: job for job in jobs}
+
+        async def one(job: J) -> None:
+            if await self._do(job, batched=False):
+                del open_[job.key]
+
+        if purpose is None:
+            await fan_out(jobs, one, width=self.options.width, stop=self.stop)
+        else:
+            await self._in_batches(open_, purpose)
+        return set(open_)
+
+    async def _do(self, job: J, *, batched: bool) -> bool:
+        try:
+            return await self.work_on(job, batched=batched)
+        except NoMoney as out:
+            self.stop.ask(str(out))
+            return False
+
+    async def _in_batches(self, open_: dict[str, J], purpose: str) -> None:
+        agent = batch_agent(self.purposes[purpose])
+
+        async def bodies() -> AsyncIterator[tuple[str, dict[str, Any]]]:
+            for name, job in list(open_.items()):
+                if name in self.given_up:
+                    continue
+                if self.is_done(job):
+                    del open_[name]
+                    continue
+                try:
+                    if await self._do(job, batched=True):
+                        del open_[name]
+                except NeedsReply as needed:
+                    parts = dict(needed.parts)
+                    yield name, agent.request(parts.pop("prompt"), **parts)
+
+        # also where this run has no limit: the next one may count what this one has sent
+        estimate, transport = batch_cost(self.purposes[purpose], Budget(1.0)), None
+        transport = self.transport(purpose)
+        while await transport.send(bodies(), estimate) and not self.stop.reason:
+            pass
+        limited = self.budget.limit is not None and not self.stop.reason
+        if set(open_) - self.given_up and limited:
+            self.budget.exhausted = self.budget.exhausted or "budget_usd: nothing further fits"
+
+    def failed_in_batch(self, key: str, reply: Reply) -> None:
+        """Count a request that brought nothing; give it up after the rounds that are allowed."""
+        self.failures[key] += 1
+        limits = self.options.limits or BatchLimits()
+        if reply.fatal or self.failures[key] >= limits.n_rounds:
+            self.given_up.add(key)
+
+    def watch(
+        self,
+        who: str,
+        *,
+        ok: bool,
+        fatal: bool = False,
+        told: str | None = None,
+        wait: float | None = None,
+    ) -> None:
+        """Stop where nothing further can succeed, or not for a long time."""
+        self.in_a_row = 0 if ok else self.in_a_row + 1
+        if ok:
+            self.answered.add(who)
+        if not ok and (wait or 0.0) > _LONG:
+            until = datetime.now(UTC) + timedelta(seconds=wait or 0.0)
+            self.stop.ask(f"the service asks to wait until {until:%Y-%m-%d %H:%M} UTC: {told}")
+            return
+        self.refused[who] += not ok and bool(_NO_ACCESS.search(told or ""))
+        fatal |= self.refused[who] >= _REFUSED and who not in self.answered
+        why = None
+        if fatal:
+            why = f"stopped, since every further {self.each} would fail too: {told}"
+        elif self.in_a_row >= _IN_A_ROW:
+            why = f"stopped after {self.in_a_row} failures in a row; the last: {told}"
+        if why:
+            self.stop.ask(why, AgentError(f"{why.rstrip('.')}. {self.kept}"))
+
+    def _tell_wait(self, why: str, seconds: float) -> None:
+        if seconds < _TOLD_FROM:
+            return
+        until = datetime.now(UTC) + timedelta(seconds=seconds)
+        if self.shown is not None:
+            self.shown.set_postfix_str(f"waiting until {until:%H:%M:%S} UTC: {why}")
+        write_waiting(self.store, why, until)
+
+    def bar(self, title: str, total: int, done: int) -> Any:
+        """Return a progress bar."""
+        off = not self.options.progress
+        return tqdm(total=total, initial=done, desc=title, unit="answer", disable=off)

@@ -1,0 +1,333 @@
+"""How far a study has come, read from its store and from nothing else."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import socket
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import pandas as pd
+
+from skillcomp.io import journal
+from skillcomp.io.store import RunStore
+from skillcomp.live.agents.reply import PAID, printable
+from skillcomp.live.batches.record import under_way
+from skillcomp.live.study.plan import Key, Tried, tries
+from skillcomp.records import CONDITIONS
+
+_WAITING = ".waiting.json"
+_REASON = 200  # characters of a reason that are shown
+_NUMBER = re.compile(r"\b[\w-]*\d[\w.:-]*")  # ids, counts and times: what differs between two tries
+_COLUMNS = {
+    "stage": "str",
+    "name": "str",
+    "condition": "str",
+    "round": "Int64",
+    "n_wanted": "Int64",
+    "n_ok": "Int64",
+    "n_not_ok": "Int64",
+    "n_failed": "Int64",
+    "n_open": "Int64",
+    "cost_usd": "float64",
+    "models": "str",
+    "gold_agreement": "float64",
+    "note": "str",
+}
+
+
+def status(store: RunStore) -> pd.DataFrame:
+    """Return how far a study has come, also while another process is at work on it.
+
+    Parameters
+    ----------
+    store : RunStore
+        The study; it is only read (a line that a crash has torn is mended by opening the store).
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per agent and condition (``stage`` run), then one per grader version and round
+        (``stage`` grade): name, condition, round, n_wanted (cells of the plan, or answers to
+        grade; NA where the store holds no plan), n_ok (answers, or answers graded in full),
+        n_not_ok (paid for and no answer: refused, truncated, paused; or refused gradings), n_failed
+        (only tries that brought nothing, or a malformed grading; asked again at the next start; NA
+        where nobody is asked any more, and malformed gradings are then n_not_ok),
+        n_open (wanted, and neither ok nor not_ok), cost_usd (of what is recorded; NaN when none is
+        known), models (as reported), gold_agreement (of the last grading run, NaN without gold
+        answers) and note (batches under way, empty answers).
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     len(status(RunStore(folder)))
+    0
+    """
+    rows = [*_runs(store), *_grades(store)]
+    frame = pd.DataFrame(rows, columns=list(_COLUMNS))
+    return frame.astype(_COLUMNS)
+
+
+def _runs(store: RunStore) -> Iterable[dict[str, Any]]:
+    done = tries(store)
+    planned: Counter[tuple[str, str]] = Counter()
+    for row in store.records("plan"):
+        key = Key(row["agent"], row["case_id"], row["condition"], row["repeat"])
+        planned[key.agent, key.condition] += 1
+        done.setdefault(key, Tried())
+    cells: defaultdict[tuple[str, str], list[Tried]] = defaultdict(list)
+    for key, tried in done.items():
+        cells[key.agent, key.condition].append(tried)
+    spent, models = _spent(store)
+    batches, empty = under_way(store, "run"), _empty(store)
+    for pair, found in sorted(cells.items(), key=lambda item: _place(item[0])):
+        n_ok = sum("ok" in tried.paid for tried in found)
+        n_paid = sum(bool(tried.paid) for tried in found)
+        wanted = planned.get(pair)
+        yield {
+            "stage": "run",
+            "name": pair[0],
+            "condition": pair[1],
+            "round": pd.NA,
+            "n_wanted": wanted if wanted else pd.NA,
+            "n_ok": n_ok,
+            "n_not_ok": n_paid - n_ok,
+            "n_failed": sum(bool(tried.n_errors and not tried.paid) for tried in found),
+            "n_open": wanted - n_paid if wanted else 0,
+            "cost_usd": spent.get(pair, float("nan")),
+            "models": ", ".join(sorted(models[pair])) or None,
+            "gold_agreement": float("nan"),
+            "note": "; ".join(filter(None, (batches.get(pair[0]), empty.get(pair)))) or None,
+        }
+
+
+def _empty(store: RunStore) -> dict[tuple[str, str], str]:
+    """Return how many answers are empty, by agent and condition."""
+    columns = ["agent", "condition", "status", "answer", "perturbation"]
+    count = Counter(
+        (row["agent"] or "", row["condition"])
+        for row in store.table("attempts").select(columns).to_pylist()
+        if row["status"] == "ok" and not row["perturbation"] and not (row["answer"] or "").strip()
+    )
+    return {pair: f"{n} empty answer{'s' if n > 1 else ''}, graded" for pair, n in count.items()}
+
+
+def _place(pair: tuple[str, str]) -> tuple[str, int, str]:
+    known = CONDITIONS.index(pair[1]) if pair[1] in CONDITIONS else len(CONDITIONS)
+    return pair[0], known, pair[1]
+
+
+def _spent(
+    store: RunStore,
+) -> tuple[dict[tuple[str, str], float], defaultdict[tuple[str, str], set[str]]]:
+    spent: dict[tuple[str, str], float] = {}
+    models: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    columns = ["agent", "condition", "cost_usd", "agent_model", "perturbation"]
+    for row in store.table("attempts").select(columns).to_pylist():
+        pair = (row["agent"] or "", row["condition"])
+        if row["cost_usd"] is not None and row["perturbation"] is None:
+            spent[pair] = spent.get(pair, 0.0) + row["cost_usd"]
+        if row["agent_model"]:
+            models[pair].add(row["agent_model"])
+    for row in store.records("surplus"):
+        pair = (row["agent"], row["condition"])
+        spent[pair] = spent.get(pair, 0.0) + (row.get("cost_usd") or 0.0)
+    return spent, models
+
+
+def _grades(store: RunStore) -> Iterable[dict[str, Any]]:
+    table = store.table("attempts").select(["attempt_id", "case_id", "status"]).to_pylist()
+    n_checks = {case.case_id: len(case.checks) for s in store.suites.values() for case in s.cases}
+    needs = {
+        row["attempt_id"]: n_checks.get(row["case_id"], 0) for row in table if row["status"] == "ok"
+    }
+    to_grade = {name for name, n in needs.items() if n}
+    said = _said(store)
+    receipts, batches = _last_receipts(store), under_way(store, "grade")
+    recordings = {
+        (row["grader"], row.get("version"))
+        for row in store.records("graders")
+        if row.get("round") is not None
+    }
+    # a grader that was begun and has said nothing yet is shown as well
+    for key in [*said, *(key for key in receipts if key not in said)]:
+        found, live = said.get(key, _Said()), receipts.get(key)
+        whole = {name for name, n in found.verdicts.items() if len(n) >= needs.get(name, 1)}
+        unread = {name for name in found.malformed if whole & {name}}
+        asked_again = unread if live and key[:2] not in recordings else set()
+        yield {
+            "stage": "grade",
+            "name": key[0],
+            "condition": None,
+            "round": key[2],
+            "n_wanted": len(to_grade) if live else pd.NA,
+            "n_ok": len(whole - found.refused - unread),
+            "n_not_ok": len((whole & (found.refused | unread)) - asked_again),
+            "n_failed": len(asked_again) if live else pd.NA,
+            "n_open": len((to_grade - whole) | asked_again) if live else 0,
+            "cost_usd": found.cost_usd,
+            "models": ", ".join(sorted(found.models)) or None,
+            "gold_agreement": ((live or {}).get("gold") or {}).get("agreement"),
+            "note": batches.get(f"{key[0]}#{key[1]}/{key[2]}"),
+        }
+
+
+@dataclass
+class _Said:
+    """The verdicts of one grader version and round."""
+
+    verdicts: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    models: set[str] = field(default_factory=set)
+    cost_usd: float = float("nan")
+
+    @property
+    def malformed(self) -> set[str]:
+        """Answers with a verdict that could not be read, not followed by one that could."""
+        return {name for name, said in self.verdicts.items() if "malformed" in said.values()}
+
+    @property
+    def refused(self) -> set[str]:
+        """Answers with a verdict that is neither ok nor malformed."""
+        other = {"ok", "malformed"}
+        return {name for name, said in self.verdicts.items() if set(said.values()) - other}
+
+
+def _said(store: RunStore) -> dict[tuple[str, str | None, int], _Said]:
+    found: defaultdict[tuple[str, str | None, int], _Said] = defaultdict(_Said)
+    columns = ["attempt_id", "check_id", "grader", "grader_version", "round", "status", "cost_usd"]
+    for row in store.table("verdicts").select([*columns, "grader_model"]).to_pylist():
+        one = found[row["grader"], row["grader_version"], row["round"]]
+        one.verdicts[row["attempt_id"]][row["check_id"]] = row["status"]  # the last one counts
+        if row["cost_usd"] is not None:
+            before = 0.0 if math.isnan(one.cost_usd) else one.cost_usd
+            one.cost_usd = before + row["cost_usd"]
+        if row["grader_model"]:
+            one.models.add(row["grader_model"])
+    return dict(found)
+
+
+def errors(store: RunStore) -> pd.DataFrame:
+    """Return why something is still open: one row per reason, the most frequent first.
+
+    Parameters
+    ----------
+    store : RunStore
+        The study.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``stage`` (run or grade), ``name`` (agent or grader), ``round`` (of a grader), ``reason``
+        (numbers that differ are one reason; shown as it came first), ``n`` (tries that ended so),
+        ``first`` (the attempt that it happened to first). Tries at what has been answered or graded
+        since are left out.
+    """
+    found: dict[tuple[str, str, int | None, str], list[Any]] = {}
+    for stage, name, number, reason, place in (*_failed_cells(store), *_failed_gradings(store)):
+        shown = printable(reason or "no reason is known")[:_REASON]
+        key = (stage, name, number, _NUMBER.sub("#", shown))
+        found.setdefault(key, [0, shown, place])[0] += 1
+    rows = [(*key[:3], shown, n, place) for key, (n, shown, place) in found.items()]
+    rows.sort(key=lambda row: (row[0] != "run", -row[4]))
+    table = pd.DataFrame(rows, columns=["stage", "name", "round", "reason", "n", "first"])
+    text = dict.fromkeys(("stage", "name", "reason", "first"), "str")
+    return table.astype({**text, "round": "Int64", "n": "int64"})
+
+
+_Failure = tuple[str, str, int | None, str | None, str]
+
+
+def _failed_cells(store: RunStore) -> Iterable[_Failure]:
+    columns = ["agent", "case_id", "condition", "repeat", "status", "error", "attempt_id"]
+    table = store.table("attempts").select([*columns, "perturbation"]).to_pylist()
+    rows = [(Key(r["agent"] or "", r["case_id"], r["condition"], r["repeat"]), r) for r in table]
+    paid = {key for key, row in rows if row["status"] in PAID}
+    for key, row in rows:
+        if key not in paid and row["perturbation"] is None:
+            place = row["attempt_id"].rpartition("/error-")[0] or row["attempt_id"]
+            yield "run", key.agent, None, row["error"], place
+
+
+def _failed_gradings(store: RunStore) -> Iterable[_Failure]:
+    said = _said(store)
+    for row in store.records("replies"):
+        key = (row["grader"], row.get("grader_version"), row["round"])
+        graded = key in said and row["attempt_id"] in said[key].verdicts
+        if row["status"] not in PAID and not graded:
+            yield "grade", key[0], key[2], row.get("error"), row["attempt_id"]
+    unread = {(key, name) for key, one in said.items() for name in one.malformed}
+    if not unread:
+        return
+    columns = ["attempt_id", "grader", "grader_version", "round", "status", "raw"]
+    for row in store.table("verdicts").select(columns).to_pylist():
+        place = ((row["grader"], row["grader_version"], row["round"]), row["attempt_id"])
+        if row["status"] == "malformed" and place in unread:
+            unread.discard(place)
+            told = f"malformed: {row['raw'] or 'an empty reply'}"
+            yield "grade", row["grader"], row["round"], told, row["attempt_id"]
+
+
+def most_frequent(store: RunStore, stage: str, name: str | None = None) -> str:
+    """Return the most frequent reason for what is open, as the end of a sentence."""
+    table = errors(store)
+    mine = table[table["stage"].eq(stage) & (True if name is None else table["name"].eq(name))]
+    if mine.empty:
+        return ""
+    first = mine.iloc[0]
+    return f"; most often ({first['n']} times): {first['reason']}"
+
+
+def write_waiting(store: RunStore, why: str, until: datetime) -> None:
+    """Note that the writer of a store waits; a note and no record, so it may be lost."""
+    with suppress(OSError):
+        text = orjson.dumps({"why": printable(why), "until": until.isoformat(timespec="seconds")})
+        (store.path / _WAITING).write_bytes(text)
+
+
+def clear_waiting(store: RunStore) -> None:
+    """Take the note away."""
+    with suppress(OSError):
+        (store.path / _WAITING).unlink(missing_ok=True)
+
+
+def waiting(store: RunStore) -> str | None:
+    """Return why the writer of a store waits, and until when; None when it does not."""
+    try:
+        note = orjson.loads((store.path / _WAITING).read_bytes())
+        until = datetime.fromisoformat(note["until"])
+        if until < datetime.now(UTC) or writer(store) is None:
+            return None
+        return f"until {until:%H:%M:%S} UTC: {note['why']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _last_receipts(store: RunStore) -> dict[tuple[str, str | None, int], Mapping[str, Any]]:
+    found: dict[tuple[str, str | None, int], Mapping[str, Any]] = {}
+    for row in store.records("receipts"):
+        if row["stage"] == "grade":
+            key = (row["name"], row["prompt_version"], row["study"]["round"])
+            # the end of a run carries what its beginning could not know
+            found[key] = row
+    return found
+
+
+def writer(store: RunStore) -> str | None:
+    """Return who is writing to a store, as far as can be seen without touching it."""
+    try:
+        who = orjson.loads((store.path / journal.WHO).read_bytes())
+        if who["host"] == socket.gethostname():
+            os.kill(who["pid"], 0)
+    except PermissionError:
+        pass  # it is alive and another user's
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+        return None
+    return f"process {who['pid']} on {who['host']} since {who['since']}"

@@ -1,0 +1,320 @@
+"""What each text shares word for word with the skill it should have learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skillcomp.errors import FrameError, suggest
+from skillcomp.frames.contract import CASE, check, plain, settle
+from skillcomp.frames.estimates import listed
+from skillcomp.ngrams import Ints, Matches, Tokenizer, check_n, match
+from skillcomp.records import Skill
+
+__all__ = ["score"]
+
+_ATTEMPT = ["attempt_id", *CASE, "condition", "repeat"]
+_PASSAGE = ["passage_id", "skill", "document", "level"]
+_KEYS = {
+    "attempt_id": "str",
+    "passage_id": "str",
+    "skill": "str",
+    "case_id": "str",
+    "condition": "str",
+    "repeat": "Int64",
+    "document": "str",
+    "level": "str",
+}
+# what is counted for each text, what a cut says, and the verdict that it is applied to
+_KNOWN = {
+    **_KEYS,
+    **{"kind": "str", "n": "Int64", "any_shared": "boolean", "n_shared": "Int64"},
+    **{"n_distinct": "Int64", "share": "float64", "longest_run": "Int64", "longest_text": "str"},
+    **{"n_tokens": "Int64", "rule": "str", "cut": "float64", "chosen": "boolean"},
+    "passed": "boolean",
+}
+
+
+def score(
+    texts: pd.DataFrame,
+    *,
+    skills: Mapping[str, Skill | str],
+    cases: pd.DataFrame | None = None,
+    n: Iterable[int] | int = range(3, 13),
+    exclude_prompt: bool = True,
+    tokenizer: Tokenizer | None = None,
+) -> pd.DataFrame:
+    """Return what each text shares with its skill, for every length of n-gram.
+
+    Each answer or passage is compared with the whole SKILL.md of the skill it is about, also where
+    that skill was not loaded (baseline, placebo): those rows show coincidence. Nothing is averaged.
+
+    Parameters
+    ----------
+    texts : pandas.DataFrame
+        Attempts (attempt_id, skill, case_id, condition, answer) or passages (passage_id, skill,
+        level, text, and the question that the passage answers where there was one); other columns
+        of the two contracts may be missing.
+    skills : mapping of str to Skill or str
+        The skill's slug, and its record or the text of its SKILL.md as loaded.
+    cases : pandas.DataFrame, optional
+        Cases (skill, case_id, prompt). Needed for attempts unless `exclude_prompt` is False.
+    n : iterable of int, default 3 to 12
+        Lengths of n-grams, in content tokens.
+    exclude_prompt : bool, default True
+        Leave out n-grams that stand in the prompt too: an answer may repeat its question. The
+        prompt of an attempt is that of its case, the prompt of a passage its ``question``; a
+        passage without one (no such column, or missing) has nothing left out.
+    tokenizer : callable, optional
+        From str to list of str. By default `skillcomp.ngrams.tokenize`, the source report's rule.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per text and n, texts in the given order, n ascending.
+
+        kind : str, ``attempt`` or ``passage``
+        attempt_id, passage_id, skill, case_id, condition, repeat, document, level
+            As in `texts`; NA where the kind has no such column.
+        n : int64, tokens in an n-gram
+        any_shared : boolean, whether an n-gram is shared
+        n_shared : Int64, distinct n-grams shared
+        n_distinct : Int64, distinct n-grams of the text, those of the prompt included
+        share : float64, n_shared / n_distinct, 0 to 1; NaN when the text has no n-gram
+        longest_run : Int64, tokens of the longest shared run, the same for every n and not
+            limited by it; 0 when no token is shared
+        longest_text : str, the first such run as it stands in the text, small words and
+            punctuation between its tokens included; empty when there is none
+        n_tokens : Int64, content tokens of the text
+
+        A missing answer gives NA in all of these from any_shared on, never False.
+
+    Raises
+    ------
+    FrameError
+        When `texts` is neither kind of frame or breaks its contract, a skill is not in `skills` or
+        has no text, a prompt to exclude is not to be had, or `n` holds no lengths, or one that
+        is not a whole number of at least 1.
+
+    Notes
+    -----
+    Longer texts share more by chance, and the proper terms of a subject are shared by every
+    honest text about it: judge neither `any_shared` nor `share` without a null to compare with.
+    Leaving out the prompt breaks a rule that otherwise holds, that a text sharing an n-gram shares
+    shorter ones: all n-grams of a longer, new run may stand in the prompt.
+    Matching is exact (see `skillcomp.ngrams.match`) and takes time linear in the texts.
+
+    With a tokenizer of your own, `longest_text` is found by searching the text for the tokens in
+    order; where they are not in it (stems), it is the tokens joined by blanks.
+
+    References
+    ----------
+    The tokenizer and the starting length of six are those of the comprehension report that this
+    package implements (sections 5.2 and A.3).
+
+    Examples
+    --------
+    >>> passages = pd.DataFrame({
+    ...     "passage_id": ["p1"], "skill": ["s"], "level": ["verbatim"],
+    ...     "text": ["They narrow the unknown values."],
+    ... })
+    >>> shared = score(passages, skills={"s": "Always narrow unknown values."}, n=[2, 3, 4])
+    >>> shared[["n", "any_shared", "n_shared", "share", "longest_text"]]
+       n  any_shared  n_shared  share               longest_text
+    0  2        True         2    1.0  narrow the unknown values
+    1  3        True         1    1.0  narrow the unknown values
+    2  4       False         0    NaN  narrow the unknown values
+    """
+    kind, column = _kind(texts)
+    frame = check(texts, f"{kind}s")
+    lengths = _lengths(n)
+    slugs, source_of = _sources(frame["skill"], skills)
+    prompts, prompt_of = _prompts(frame, cases, kind) if exclude_prompt else ([], None)
+    missing = frame[column].isna().to_numpy()
+    found = match(
+        frame[column].fillna("").tolist(),
+        [_text(skills[slug], slug) for slug in slugs],
+        source_of,
+        excludes=prompts,
+        exclude_of=prompt_of,
+        n=lengths,
+        tokenizer=tokenizer,
+    )
+    keys = frame[_ATTEMPT if kind == "attempt" else _PASSAGE]
+    return _long(kind, keys, found, missing)
+
+
+def _kind(texts: pd.DataFrame) -> tuple[str, str]:
+    """Return whether a frame holds attempts or passages, and the column of its texts."""
+    if not isinstance(texts, pd.DataFrame):
+        raise FrameError(f"texts: expected a pandas DataFrame, found {type(texts).__name__}.")
+    kinds = {"attempt_id": ("attempt", "answer"), "passage_id": ("passage", "text")}
+    found = [name for name in kinds if name in texts.columns]
+    if len(found) != 1:
+        both = "both" if found else "none of the two"
+        raise FrameError(
+            "texts: a frame of attempts has a column 'attempt_id', one of passages 'passage_id'; "
+            f"found {both} among: {', '.join(map(str, texts.columns))}."
+        )
+    kind, column = kinds[found[0]]
+    if column not in texts.columns:
+        raise FrameError(
+            f"texts: {kind}s need a column '{column}'; "
+            f"found: {', '.join(map(str, texts.columns))}."
+            + suggest(column, [str(c) for c in texts.columns])
+        )
+    return kind, column
+
+
+def _lengths(n: Iterable[int] | int) -> Ints:
+    try:
+        return check_n(n)
+    except ValueError as error:
+        raise FrameError(f"overlap.score: {error}") from error
+    except TypeError:
+        raise FrameError(
+            f"overlap.score: n: found {n!r}; allowed are whole numbers of at least 1, "
+            "as range(3, 13)."
+        ) from None
+
+
+def _sources(named: pd.Series, skills: Mapping[str, Skill | str]) -> tuple[list[str], Ints]:
+    """Return the skills that the texts name, and for each text which of them is its own."""
+    codes, slugs = pd.factorize(named)
+    for slug in slugs:
+        if slug not in skills:
+            rows = int((named == slug).sum())
+            raise FrameError(
+                f"texts, column 'skill': found '{slug}' ({rows} rows), which is not in skills; "
+                f"there: {', '.join(skills)}.{suggest(slug, skills)}"
+            )
+    return list(slugs), codes.astype(np.int64)
+
+
+def _text(skill: Skill | str, slug: str) -> str:
+    text = skill if isinstance(skill, str) else getattr(skill, "text", None)
+    if not isinstance(text, str) or not text.strip():
+        raise FrameError(
+            f"skills['{slug}']: found {type(skill).__name__} without text; allowed: a Skill with "
+            "its text, or the text of the SKILL.md itself."
+        )
+    return text
+
+
+def _prompts(
+    frame: pd.DataFrame, cases: pd.DataFrame | None, kind: str
+) -> tuple[list[str], Ints | None]:
+    """Return the prompts that the texts answered, and for each text which is its own."""
+    if kind == "passage":
+        return _questions(frame)
+    if cases is None:
+        raise FrameError(
+            "exclude_prompt=True leaves out what an answer repeats from its prompt and needs the "
+            "prompts: give cases=, or exclude_prompt=False to count it as shared."
+        )
+    table = check(cases, "cases").set_index(CASE)["prompt"]
+    codes = frame.groupby(CASE, sort=False).ngroup().to_numpy()
+    prompts = table.reindex(pd.MultiIndex.from_frame(frame[CASE].drop_duplicates()))
+    lacking = prompts.index[prompts.isna()]
+    if len(lacking):
+        first = str(lacking[0][1])
+        there = lacking[0] in table.index
+        where = "has no prompt in cases" if there else "is not in cases"
+        raise FrameError(
+            f"texts, column 'case_id': '{first}' {where} ({len(lacking)} such cases)."
+            + ("" if there else suggest(first, table.index.get_level_values("case_id")))
+        )
+    return prompts.tolist(), codes.astype(np.int64)
+
+
+def _questions(frame: pd.DataFrame) -> tuple[list[str], Ints | None]:
+    if "question" not in frame.columns:
+        return [], None
+    codes, questions = pd.factorize(frame["question"])
+    wrong = [question for question in questions if not isinstance(question, str)]
+    if wrong:
+        raise FrameError(
+            f"texts, column 'question': found {wrong[0]!r}; allowed: text, or missing for none."
+        )
+    return list(questions), codes.astype(np.int64)
+
+
+def _long(
+    kind: str, keys: pd.DataFrame, found: Matches, missing: NDArray[np.bool_]
+) -> pd.DataFrame:
+    """Return one row per text and n."""
+    row = np.repeat(np.arange(len(keys)), len(found.n))
+    index = pd.RangeIndex(len(row))
+    absent = missing[row]
+
+    def count(values: Ints) -> pd.arrays.IntegerArray:
+        return pd.arrays.IntegerArray(values, absent.copy())
+
+    columns: dict[str, object] = {"kind": pd.Series(kind, index=index, dtype="str")}
+    for name, dtype in _KEYS.items():
+        here = name in keys.columns
+        columns[name] = keys[name].array.take(row) if here else pd.Series(None, index, dtype=dtype)
+    shared, distinct = found.n_shared.ravel(), found.n_distinct.ravel()
+    share = np.full(len(row), np.nan)
+    np.divide(shared, distinct, out=share, where=(distinct > 0) & ~absent)
+    longest = pd.Series(found.longest_text, dtype="str").mask(missing)
+    return pd.DataFrame(
+        {
+            **columns,
+            "n": np.tile(found.n, len(keys)),
+            "any_shared": pd.arrays.BooleanArray(shared > 0, absent.copy()),
+            "n_shared": count(shared),
+            "n_distinct": count(distinct),
+            "share": share,
+            "longest_run": count(found.longest_run[row]),
+            "longest_text": longest.array.take(row),
+            "n_tokens": count(found.n_tokens[row]),
+        },
+        index=index,
+    )
+
+
+# What the functions of this package ask of their frames, and how they say so
+
+
+def as_names(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Return one name or several as a tuple."""
+    return tuple(listed(names))
+
+
+def need(frame: pd.DataFrame, columns: Sequence[str], *, what: str) -> pd.DataFrame:
+    """Return a frame with what this package knows of at its dtypes; FrameError without a column."""
+    if not isinstance(frame, pd.DataFrame):
+        raise FrameError(f"{what}: expected a pandas DataFrame, found {type(frame).__name__}.")
+    there = [str(column) for column in frame.columns]
+    for column in columns:
+        if column not in there:
+            raise FrameError(
+                f"{what} needs a column '{column}'; found: {', '.join(there) or 'none'}."
+                + suggest(column, there)
+            )
+    if "n" in columns:
+        given = plain(frame["n"])
+        given = given[given.notna()].drop_duplicates()
+        wrong = [n for n in given if not isinstance(n, Real | Decimal) or n < 1 or n % 1]
+        if wrong:
+            raise FrameError(
+                f"{what}, column 'n': found {wrong[0]!r}; allowed: whole numbers of at least 1."
+            )
+    return settle(frame, _KNOWN, what)
+
+
+def once(shared: pd.DataFrame, *, what: str) -> None:
+    """Raise FrameError if an attempt has two rows for one n."""
+    again = shared[shared["attempt_id"].notna() & shared.duplicated(["attempt_id", "n"])]
+    if len(again):
+        first = again.iloc[0]
+        raise FrameError(
+            f"{what}: {len(again)} rows stand there twice, the first for attempt_id "
+            f"'{first['attempt_id']}' and n = {first['n']}; allowed: one row per attempt and n."
+        )

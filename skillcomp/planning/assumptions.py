@@ -1,0 +1,293 @@
+"""What a plan starts from: assumptions, and the studies asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from numbers import Integral
+from typing import Any, Literal, TypedDict, TypeVar
+
+import numpy as np
+
+from skillcomp.errors import StudyError, suggest
+
+Value = Literal["passed", "share_passed"]
+Effect = Literal["delta", "gap"]
+Cluster = Literal["case", "skill"]
+Scope = Literal["within_dimensions", "pooled"]
+Numbers = int | Sequence[int]
+_T = TypeVar("_T")
+
+_WORDS = {
+    "effect": ("delta", "gap"),
+    "cluster": ("case", "skill"),
+    "scope": ("within_dimensions", "pooled"),
+}
+PLAN = ["effect", "cluster", "scope", "n_skills", "n_cases", "n_repeats"]
+
+
+class Stated(TypedDict, total=False):
+    """The fields of :class:`Assumptions` as keywords."""
+
+    effect: Effect
+    cluster: Cluster
+    scope: Scope
+    by: Sequence[str]
+    value: Value
+    reference: str
+    baseline_rate: float | None
+    delta: float | None
+    tau2: float | None
+    omega2: float | None
+    sigma2: float | None
+    far_share: float
+    n_studies: int
+    seed: int
+    ci_level: float
+    method: Literal["simulation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Assumptions:
+    """What is claimed, what is taken for granted, and how the power is simulated.
+
+    Shared by :func:`power_curve`, :func:`minimum_detectable_delta` and :func:`cases_needed`; each
+    field may be given there as a keyword, too, and then takes the place of the one here.
+
+    Parameters
+    ----------
+    effect : {"delta", "gap"}, default "delta"
+        Skill minus baseline, or that delta among far cases minus among near ones.
+    cluster : {"case", "skill"}, default "case"
+        Whether the claim is about cases like these of these skills, or about skills in general.
+    scope : {"within_dimensions", "pooled"}, default "within_dimensions"
+        Row of :func:`skillcomp.transfer.gap` that is planned for: near and far compared within
+        skills (and dimensions), where a skill's own effect cancels, or all near with all far
+        cases, whose interval takes the spread between skills (tau2 of the delta) for noise. A
+        delta, and a gap with ``cluster="skill"``, do not depend on it.
+    by : sequence of str
+        Columns of the pilot that keep rows apart.
+    value : {"passed", "share_passed"}, default "passed"
+        What the pilot's components are of.
+    reference : str, default "baseline"
+        The pilot's reference condition.
+    baseline_rate, delta : float, optional
+        Pass rate of the baseline, which limits what effects are possible, and overall delta
+        (needed for a gap).
+    tau2, omega2, sigma2 : float, optional
+        Variance of the delta (of the gap) between skills; of the true delta between cases of a
+        skill (and distance); between repeats of a case, under either condition. With
+        ``cluster="case"`` the tau2 of a delta adds to omega2, as it does in an interval by case;
+        so it does for a gap with ``scope="pooled"``, whose stated tau2 is that of the delta.
+    far_share : float, default 0.5
+        Share of far cases, for a gap.
+    n_studies, seed : int
+        Simulated studies per row and their seed; the same draws for every row.
+    ci_level : float, default 0.95
+        Level of the planned interval.
+
+    Raises
+    ------
+    StudyError
+        If a word or number is not allowed.
+
+    Examples
+    --------
+    >>> from skillcomp import planning
+    >>> wide = planning.Assumptions(omega2=0.2, sigma2=0.15, baseline_rate=0.4)
+    >>> found = planning.power_curve(sizes=0.2, assumptions=wide)
+    """
+
+    effect: Effect = "delta"
+    cluster: Cluster = "case"
+    scope: Scope = "within_dimensions"
+    by: Sequence[str] = ()
+    value: Value = "passed"
+    reference: str = "baseline"
+    baseline_rate: float | None = None
+    delta: float | None = None
+    tau2: float | None = None
+    omega2: float | None = None
+    sigma2: float | None = None
+    far_share: float = 0.5
+    n_studies: int = 1000
+    seed: int = 0
+    ci_level: float = 0.95
+
+    def __post_init__(self) -> None:
+        """Refuse what no plan can be made of."""
+        level(self.ci_level)
+        whole("n_studies", self.n_studies)
+        whole("seed", self.seed, least=0)
+        number("far_share", self.far_share, least=0, most=1, open_=True)
+        for name, allowed in _WORDS.items():
+            found = getattr(self, name)
+            if found not in allowed:
+                raise StudyError(
+                    f"{name}: found '{found}'; allowed: {', '.join(allowed)}."
+                    + suggest(str(found), allowed)
+                )
+        for name, least in (("baseline_rate", 0.0), ("delta", -1.0)):
+            if getattr(self, name) is not None:
+                number(name, getattr(self, name), least=least, most=1)
+        for name in ("tau2", "omega2", "sigma2"):
+            if getattr(self, name) is not None:
+                number(f"{name}, a variance", getattr(self, name), least=0, most=math.inf)
+
+    def components(self) -> dict[str, float]:
+        """Return what is stated by the names of the components it stands for."""
+        given = {
+            "baseline_rate": self.baseline_rate,
+            "delta": self.delta,
+            **{f"tau2{end}": self.tau2 for end in ("", "_gap")},
+            **{f"omega2{end}": self.omega2 for end in ("", "_gap")},
+            **{f"sigma2_{condition}": self.sigma2 for condition in ("skill", "baseline")},
+        }
+        return {name: float(value) for name, value in given.items() if value is not None}
+
+    def needed(self, pilot: bool) -> list[str]:
+        """Return the components without which nothing can be planned."""
+        suffix = "_gap" if self.effect == "gap" else ""
+        names = [f"omega2{suffix}"] + ([f"tau2{suffix}"] if self.cluster == "skill" else [])
+        if self.effect == "gap" and self.scope == "pooled" and self.cluster == "case":
+            names += ["tau2"]
+        if self.effect == "gap":
+            names += ["delta"]
+        return names if pilot else [*names, "sigma2_skill", "sigma2_baseline"]
+
+
+def stated(assumptions: Assumptions | None, words: Stated) -> Assumptions:
+    """Return the assumptions with the keywords in place of their fields."""
+    given: dict[str, Any] = dict(words)
+    if given.pop("method", "simulation") != "simulation":
+        raise StudyError(
+            f"method: found {words['method']!r}; allowed: 'simulation', which judges drawn studies "
+            "by the interval that the analyses print."
+        )
+    allowed = [one.name for one in fields(Assumptions)]
+    for name in given:
+        if name not in allowed:
+            raise TypeError(f"planning: unknown keyword '{name}'.{suggest(name, allowed)}")
+    return replace(assumptions or Assumptions(), **given)
+
+
+@dataclass(frozen=True, slots=True)
+class StudyPlan:
+    """One study to be planned."""
+
+    n_skills: int
+    n_cases: int
+    n_repeats: int
+    effect: Effect
+    cluster: Cluster
+    far_share: float = 0.5
+    scope: Scope = "within_dimensions"
+
+    @property
+    def sides(self) -> list[int]:
+        """Return the cases of each skill whose delta is taken: all, or near and far ones."""
+        if self.effect == "delta":
+            return [self.n_cases]
+        far = round(self.n_cases * self.far_share)
+        return [self.n_cases - far, far]
+
+    @property
+    def problem(self) -> str:
+        """Return why the plan cannot be judged at all, or an empty string."""
+        if self.cluster == "skill" and self.n_skills < 2:
+            return "one skill says nothing of skills in general"
+        if min(self.sides) < 1:
+            return "each skill needs a near and a far case"
+        if self.n_skills * self.n_cases < 2 * len(self.sides):
+            return "too few cases"
+        return ""
+
+    def columns(self) -> dict[str, Any]:
+        """Return what names the plan in a frame."""
+        return {
+            "effect": self.effect,
+            "cluster": self.cluster,
+            "scope": self.scope if self.effect == "gap" else None,
+            "n_skills": self.n_skills,
+            "n_cases": self.n_cases,
+            "n_repeats": self.n_repeats,
+            "skills": _counted(self.n_skills, "skill"),
+            "cases": _counted(self.n_cases, "case"),
+            "repeats": _counted(self.n_repeats, "repeat"),
+        }
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n} {noun}{'' if n == 1 else 's'}"
+
+
+def plans(
+    asked: Assumptions, n_skills: Numbers, n_cases: Numbers, n_repeats: Numbers
+) -> list[StudyPlan]:
+    """Return every combination asked for."""
+    skills, cases = wholes("n_skills", n_skills), wholes("n_cases", n_cases)
+    return [
+        StudyPlan(s, c, r, asked.effect, asked.cluster, asked.far_share, asked.scope)
+        for s, c, r in product(skills, cases, wholes("n_repeats", n_repeats))
+    ]
+
+
+def number(name: str, value: Any, *, least: float, most: float, open_: bool = False) -> float:
+    """Return a number of a range, which excludes its ends where it is open.
+
+    Raises
+    ------
+    StudyError
+        If it is no number, or outside.
+    """
+    inside = False
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        inside = bool(least < value < most if open_ else least <= value <= most)
+    if not inside:
+        if math.isinf(most):
+            allowed = f"a number of at least {least:g}"
+        else:
+            allowed = f"{'strictly between' if open_ else 'from'} {least:g} "
+            allowed += f"{'and' if open_ else 'to'} {most:g}"
+        raise StudyError(f"{name}: found {value!r}; allowed: {allowed}.")
+    return float(value)
+
+
+def level(ci_level: Any) -> float:
+    """Return the level of an interval."""
+    return number("ci_level", ci_level, least=0, most=1, open_=True)
+
+
+def whole(name: str, value: Any, *, least: int = 1) -> int:
+    """Return a whole number, numpy's among them.
+
+    Raises
+    ------
+    StudyError
+        If it is not whole, or below the least.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise StudyError(f"{name}: found {value!r}; allowed: a whole number of at least {least}.")
+    return int(value)
+
+
+def wholes(name: str, values: Any) -> list[int]:
+    """Return one or several whole numbers of at least 1 as a list."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        return [whole(name, values)]
+    return _some(name, [whole(name, one) for one in values])
+
+
+def effects(name: str, values: Any) -> list[float]:
+    """Return one or several effects in rate units as a list."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        return [number(name, values, least=-2, most=2)]
+    return _some(name, [number(name, one, least=-2, most=2) for one in values])
+
+
+def _some(name: str, found: list[_T]) -> list[_T]:
+    if not found:
+        raise StudyError(f"{name}: found nothing; allowed: at least one number.")
+    return found

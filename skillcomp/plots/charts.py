@@ -1,0 +1,237 @@
+"""Charts along an axis: control charts, power against size, coverage of methods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from skillcomp.plots import _shared as draw
+from skillcomp.style import INK
+
+_ALARM = "#D55E00"
+
+
+def cusum(
+    frame: pd.DataFrame,
+    *,
+    x: str = "check",
+    y: str = "cusum",
+    limit: float | str = "limit",
+    alarm: float | str | None = "alarm",
+    change: float | None = None,
+    label: str | None = None,
+    legend: str | bool = "below",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the path of a control chart with its limit and the alarm.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One row per check in the order in which they came: `x` (its number) and `y` (the
+        statistic after it).
+    x, y : str
+        Columns of place and statistic.
+    limit : float or str, default "limit"
+        The limit, or a column that holds it (it may change along the way).
+    alarm : float, str or None, default "alarm"
+        Place of the alarm on the x axis, or a column of truth values; None when there was none.
+        A column that the frame does not have counts as no alarm only where it is the default.
+    change : float, optional
+        Where the process truly changed, known of a simulation: a dotted line.
+    label : str, optional
+        Label of the x axis.
+    legend : {"below", "right", False}
+        Where the key stands.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    FrameError
+        When a column is not there.
+
+    See Also
+    --------
+    skillcomp.reliability.chart
+    """
+    where = "plots.cusum"
+    draw.require(frame, [x, y, limit if isinstance(limit, str) else None], where)
+    at, value = draw.numbers(frame, x, where), draw.numbers(frame, y, where)
+    ax = draw.axes(ax, height=2.2)
+    (path,) = ax.plot(at, value, color="#0072B2", marker="", linewidth=1.0, gid="path")
+    fixed = not isinstance(limit, str)
+    bound = np.full(len(frame), limit) if fixed else draw.numbers(frame, str(limit), where)
+    (line,) = ax.plot(
+        at, bound, color=INK, marker="", linestyle=draw.DASH, linewidth=0.8, gid="limit"
+    )
+    same = np.unique(bound[np.isfinite(bound)])
+    named = f"limit ({same[0]:.3g})" if len(same) == 1 else "limit"
+    entries: list[draw.Entry] = [("CUSUM", path), (named, line)]
+    places = _alarms(frame, at, alarm, where)
+    for place in places:
+        ax.axvline(place, color=_ALARM, marker="", linewidth=0.8, zorder=1, gid="alarm")
+    if len(places):
+        hit = np.isin(at, places)
+        ax.plot(at[hit], value[hit], color=_ALARM, marker="^", linestyle="", gid="alarm point")
+        told = ", ".join(draw.number(place, percent=False) for place in places[:3])
+        more = f" and {len(places) - 3} more" if len(places) > 3 else ""
+        mark = Line2D([], [], color=_ALARM, marker="^", linewidth=0.8)
+        entries.append((f"alarm (at {told}{more})", mark))
+    if change is not None:
+        how: Any = {"color": INK, "linestyle": ":", "linewidth": 1.0, "marker": ""}
+        ax.axvline(change, zorder=1, gid="change", **how)
+        where_changed = f"true change (at {draw.number(change, percent=False)})"
+        entries.append((where_changed, Line2D([], [], **how)))
+    ax.set_ylim(bottom=min(0.0, float(np.nanmin(value)) if len(value) else 0.0))
+    ax.margins(x=0.01)
+    draw.label_x(ax, label if label is not None else draw.words(x))
+    draw.label_y(ax, "CUSUM statistic")
+    draw.legend(ax, entries, legend)
+    return ax
+
+
+def _alarms(
+    frame: pd.DataFrame, at: draw.Floats, alarm: float | str | None, where: str
+) -> draw.Floats:
+    if alarm is None or (alarm == "alarm" and "alarm" not in frame.columns):
+        return np.empty(0)
+    if not isinstance(alarm, str):
+        return np.array([float(alarm)]) if np.isfinite(alarm) else np.empty(0)
+    draw.require(frame, [alarm], where)
+    return at[draw.truth(frame, alarm, where)]
+
+
+def power(
+    frame: pd.DataFrame,
+    *,
+    x: str = "n_cases",
+    y: str = "power",
+    hue: str | None = None,
+    target: float | None = 0.8,
+    label: str | None = None,
+    legend: str | bool = "below",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the power of a study against its size, a curve for each effect or design.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        `x`, `y` (a proportion) and, where power was simulated, ``ci_low`` and ``ci_high``; the
+        points of a curve in the order of `x`.
+    x, y : str
+        Columns of size and power.
+    hue : str, optional
+        Column of curves, at most six.
+    target : float, optional
+        Power that is wanted, a dashed line; None draws none.
+    label : str, optional
+        Label of the x axis.
+    legend : {"below", "right", False}
+        Where the key stands.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    FrameError
+        When a column is not there or the hue has more than six levels.
+
+    See Also
+    --------
+    skillcomp.planning.power_curve
+    """
+    where = "plots.power"
+    draw.require(frame, [x, y, hue], where)
+    draw.unit(frame, where)
+    hues, look_of, order = draw.hue_looks(frame, hue)
+    at, value, low, high = (draw.numbers(frame, c, where) for c in (x, y, "ci_low", "ci_high"))
+    ax = draw.axes(ax, height=2.8)
+    entries: list[draw.Entry] = []
+    for level in order:
+        rows, look = draw.where_equal(hues, level), look_of[level]
+        named = level if isinstance(level, str) else f"{draw.words(hue or '').lower()} {level}"
+        draw.intervals(ax, at[rows], low[rows], high[rows], look, upright=True)
+        draw.points(ax, at[rows], value[rows], look, named if hue else "power", line="-")
+        entries.append((named if hue else "power", draw.marker(look, line="-")))
+    if target is not None:
+        draw.reference(ax, target, upright=False, dashed=True)
+        entries.append((f"target ({draw.number(target, percent=True)}%)", draw.dashed_mark()))
+    draw.whole_steps(ax.xaxis, at)
+    ax.set_ylim(-0.02, 1.02)
+    draw.scale(ax.yaxis, percent=True)
+    draw.label_x(ax, label if label is not None else draw.words(x))
+    draw.label_y(ax, "Power (%)")
+    draw.legend(ax, entries, legend)
+    return ax
+
+
+def coverage(
+    frame: pd.DataFrame,
+    *,
+    x: str = "coverage",
+    y: str = "method",
+    hue: str | None = None,
+    target: float | None = 0.94,
+    label: str = "Coverage (%)",
+    legend: str | bool = "below",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw how often the intervals of each method held the truth: one mark per simulated design.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One row per method and design: `x` (a proportion), `y`, `hue`.
+    x, y : str
+        Columns of coverage and method.
+    hue : str, optional
+        Column of designs told apart by colour and marker, at most six levels.
+    target : float, optional
+        Coverage that must be reached, a dashed line; None draws none.
+    label : str
+        Label of the x axis.
+    legend : {"below", "right", False}
+        Where the key stands.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    FrameError
+        When a column is not there or the hue has more than six levels.
+
+    Notes
+    -----
+    Marks are spread over the height of their row in a fixed pattern that carries no meaning; a
+    design without a coverage is counted in the label.
+    """
+    where = "plots.coverage"
+    draw.require(frame, [x, y, hue], where)
+    ax = draw.axes(ax, height=min(0.36 * len(draw.levels(frame[y])) + 0.95, 9.0))
+    taken = draw.strip(ax, frame, x, y, hue, where, unit="design")
+    entries = [] if hue is None else draw.marked(draw.hue_looks(frame, hue)[1], line="")
+    if target is not None:
+        draw.reference(ax, target, upright=True, dashed=True)
+        entries.append((f"target ({draw.number(target, percent=True)}%)", draw.dashed_mark()))
+    draw.scale(ax.xaxis, percent=True)
+    draw.label_x(ax, label, taken=taken)
+    draw.legend(ax, entries, legend)
+    return ax

@@ -1,0 +1,393 @@
+"""Figures that are grids: the heat map of dimensions, the flips of verdicts, small multiples."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.colors import Normalize, TwoSlopeNorm
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+
+from skillcomp.errors import FrameError
+from skillcomp.plots import _shared as draw
+from skillcomp.style import DIFFERENCES, LABEL_SIZE, RATES, TICK_SIZE, figure, plain
+
+_HATCHED: Any = {
+    "facecolor": "white",
+    "edgecolor": draw.LINE_GREY,
+    "hatch": "////",
+    "linewidth": 0.4,
+}
+_MOST_PANELS = 24
+
+
+def dimensions(
+    frame: pd.DataFrame,
+    *,
+    value: str = "estimate",
+    x: str = "condition",
+    y: str = "comprehension_dimension",
+    null: float | None = None,
+    percent: bool = True,
+    label: str | None = None,
+    legend: str | bool = "below",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a value for each dimension and condition (or skill) as a heat map with the numbers.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One row per `x` and `y`, with `value`. Where there, ``ci_low`` and ``ci_high`` stand below
+        the value, and ``n`` stands in the name of the row.
+    value : str, default "estimate"
+        Column of rates or differences.
+    x, y : str
+        Columns of the two axes; dimensions stand in the order C1 to C9.
+    null : float, optional
+        Value without an effect, for differences: colours diverge from it (0 for deltas). By
+        default the values are rates, coloured from 0 to 1 where `percent`.
+    percent : bool, default True
+        Whether the values are proportions.
+    label : str, optional
+        Label of the colour bar.
+    legend : {"below", "right", False}
+        Where the key of hatched cells stands; drawn where there are any.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    FrameError
+        When a column is not there or two rows fall on one cell: nothing is averaged here.
+
+    Notes
+    -----
+    A cell whose value is missing is hatched; one that the frame does not have stays white.
+
+    See Also
+    --------
+    skillcomp.deltas.by_dimension, skillcomp.deltas.rates
+    """
+    where = "plots.dimensions"
+    draw.require(frame, [value, x, y], where)
+    draw.unit(frame, where)
+    cells, there, columns, rows = _grid(frame, value, x, y, where)
+    limits = [_grid(frame, side, x, y, where)[0] for side in ("ci_low", "ci_high")]
+    told = np.isfinite(limits).all(axis=0) & (value == "estimate")
+    ax = draw.axes(ax, height=min((0.34 if told.any() else 0.24) * len(rows) + 1.1, 9.0))
+    norm = _norm(cells, null, percent)
+    for i, j in np.argwhere(there & np.isnan(cells)):
+        ax.add_patch(Rectangle((j, i), 1, 1, gid="undefined", **_HATCHED))
+    said: Any = {"percent": percent, "signed": null == 0, "digits": 3}
+    texts = [[draw.number(round(v, 2), **said) for v in row] for row in np.nan_to_num(cells)]
+    for i, j in np.argwhere(told):
+        low, high = (draw.number(round(side[i, j], 2), **said) for side in limits)
+        texts[i][j] += f"\n[{low}, {high}]"
+    text = label if label is not None else _value_label(value, null, percent)
+    cmap = RATES if null is None else DIFFERENCES
+    bar = {"pad": 0.02, "aspect": 25, "label": draw.wrapped(text, draw.panel_size(ax)[1] - 0.9)}
+    _heat_map(ax, cells, texts, norm, cmap, TICK_SIZE, bar)
+    for mesh in ax.collections:
+        drawn: Any = mesh.colorbar
+        draw.scale(drawn.ax.yaxis, percent=percent, signed=null == 0)
+        drawn.outline.set_linewidth(0.4)
+    _name_grid(ax, columns, rows, _counts(frame, y, rows, where))
+    hatched = bool((there & np.isnan(cells)).any())
+    draw.legend(ax, [("undefined", Patch(**_HATCHED))] if hatched else [], legend)
+    return ax
+
+
+def flips(
+    frame: pd.DataFrame,
+    *,
+    x: str = "new",
+    y: str = "old",
+    value: str = "count",
+    legend: str | bool = "below",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw how many verdicts stayed and how many flipped between two graders.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One row per pair of verdicts: `y` (by the reference), `x` (by the other) and `value`, how
+        many checks had this pair. Truth values are shown as PASS and FAIL. For several panels
+        (gold PASS and gold FAIL), facet.
+    x, y : str
+        Columns of the two verdicts. Where ``grader`` and ``reference`` each hold one name, these
+        label the axes, else the column names do.
+    value : str, default "count"
+        Column of counts.
+    legend : {"below", "right", False}
+        Where the key of framed cells stands; drawn where there are any.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    FrameError
+        When a column is not there or a pair stands twice.
+
+    Notes
+    -----
+    Flips are framed: the cells off the diagonal. A pair without a row stays white.
+    """
+    where = "plots.flips"
+    draw.require(frame, [x, y, value], where)
+    said = {True: "PASS", False: "FAIL"}
+    named = frame.assign(**{c: [said.get(v, v) for v in draw.values(frame[c])] for c in (x, y)})
+    counts, _, columns, rows = _grid(named, value, x, y, where)
+    order = [name for name in ("PASS", "FAIL") if name in {*columns, *rows}]
+    order += [name for name in dict.fromkeys([*rows, *columns]) if name not in order]
+    full = pd.DataFrame(counts, index=rows, columns=columns).reindex(index=order, columns=order)
+    cells = full.to_numpy(dtype=np.float64)
+    ax = draw.axes(ax, width="column", height=2.6)
+    most = np.nanmax(cells) if np.isfinite(cells).any() else 1.0
+    texts = [[f"{count:,.0f}" for count in row] for row in np.nan_to_num(cells)]
+    _heat_map(ax, cells, texts, Normalize(-0.05 * most, 1.6 * most or 1.0), "Greys", LABEL_SIZE)
+    for i, j in np.argwhere(np.isfinite(cells) & ~np.eye(len(cells), dtype=bool)):
+        frame_of = Rectangle((j + 0.03, i + 0.03), 0.94, 0.94, fill=False, gid="flip")
+        frame_of.set(linewidth=1.2, edgecolor="#D55E00")
+        ax.add_patch(frame_of)
+    _name_grid(ax, order, order)
+    mark = Rectangle((0, 0), 1, 1, fill=False, linewidth=1.2, edgecolor="#D55E00")
+    flipped = bool((np.isfinite(cells) & ~np.eye(len(cells), dtype=bool)).any())
+    ax.set(
+        xlabel=_only_name(frame, "grader", draw.words(x)),
+        ylabel=_only_name(frame, "reference", draw.words(y)),
+        aspect="equal",
+    )
+    ax.spines[:].set(visible=True, color=draw.LINE_GREY, linewidth=0.6)
+    draw.legend(ax, [("flipped between the two", mark)] if flipped else [], legend)
+    return ax
+
+
+def facet(
+    frame: pd.DataFrame,
+    plot: Callable[..., Axes],
+    *,
+    by: str,
+    ncols: int = 3,
+    width: str = "page",
+    height: float | None = None,
+    sharex: bool = True,
+    sharey: bool = True,
+    title: str = "{}",
+    **options: Any,
+) -> tuple[Figure, Any]:
+    """Draw the same plot for each level of a column, with one key below all of them.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        What `plot` reads, and `by`.
+    plot : callable
+        A function of this package.
+    by : str
+        Column of the panels; its levels are their titles.
+    ncols : int, default 3
+        Panels in a row.
+    width, height
+        As for `skillcomp.style.figure`.
+    sharex, sharey : bool, default True
+        Whether the panels share their limits.
+    title : str, default "{}"
+        Title of a panel, the braces standing for its level: ``"gold {}"``.
+    **options
+        Handed to `plot` (its keyword arguments except ``ax``).
+
+    Returns
+    -------
+    fig : matplotlib.figure.Figure
+    axes : numpy.ndarray of Axes
+        One per level, in order, one-dimensional.
+
+    Raises
+    ------
+    FrameError
+        When `by` is not there, has no level, or has more than 24.
+
+    Notes
+    -----
+    Text columns get the levels of the whole frame first, so that a level keeps its colour and its
+    place in every panel.
+    """
+    draw.require(frame, [by], "plots.facet")
+    panels = draw.levels(frame[by])
+    if not 1 <= len(panels) <= _MOST_PANELS:
+        raise FrameError(
+            f"plots.facet: column '{by}' has {len(panels)} levels; allowed: 1 to {_MOST_PANELS}."
+        )
+    columns = min(ncols, len(panels))
+    size: dict[str, Any] = {"nrows": -(-len(panels) // columns), "ncols": columns}
+    fig, grid = figure(width, height=height, sharex=sharex, sharey=sharey, **size)
+    flat = np.atleast_1d(grid).ravel()
+    whole, of_row = _levelled(frame, by), draw.values(frame[by])
+    for ax, panel in zip(flat, panels, strict=False):
+        plot(whole[draw.where_equal(of_row, panel)], ax=ax, **options)
+        ax.set_title(title.replace("{}", draw.shown(panel, width=40)))
+        ax.label_outer()
+    for ax in flat[len(panels) :]:
+        ax.remove()
+    _share_legend(fig, flat[: len(panels)])
+    return fig, flat[: len(panels)]
+
+
+def _heat_map(
+    ax: Axes,
+    cells: draw.Floats,
+    texts: list[list[str]],
+    norm: Normalize,
+    cmap: str,
+    size: float,
+    bar: dict[str, Any] | None = None,
+) -> None:
+    """Draw known cells in colour with their texts, black or white by the higher contrast."""
+    if not cells.size:
+        return
+    sns.heatmap(
+        cells, mask=np.isnan(cells), norm=norm, vmin=norm.vmin, vmax=norm.vmax, cmap=cmap,
+        annot=np.array(texts), fmt="", annot_kws={"size": size, "va": "center_baseline"},
+        linewidths=0.8, linecolor="white", xticklabels=False, yticklabels=False,
+        cbar=bar is not None, cbar_kws=bar, ax=ax,
+    )  # fmt: skip
+    mesh: Any = ax.collections[0]
+    for text in ax.texts:
+        column, row = (int(at) for at in text.get_position())
+        text.set(gid="value", color=_ink(mesh.cmap(norm(cells[row, column]))))
+
+
+def _ink(background: tuple[float, float, float, float]) -> str:
+    """Return the text colour of the higher contrast (WCAG 2 relative luminance)."""
+    red, green, blue = (
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in background[:3]
+    )
+    return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "white"
+
+
+def _norm(cells: draw.Floats, null: float | None, percent: bool) -> Normalize:
+    finite = cells[np.isfinite(cells)]
+    if null is not None:
+        reach = float(np.abs(finite - null).max()) if len(finite) else 1.0
+        return TwoSlopeNorm(null, null - (reach or 1.0), null + (reach or 1.0))
+    if percent and (not len(finite) or (finite.min() >= 0 and finite.max() <= 1)):
+        return Normalize(0, 1)
+    return Normalize(float(finite.min()), float(finite.max())) if len(finite) else Normalize(0, 1)
+
+
+def _grid(
+    frame: pd.DataFrame, value: str, x: str, y: str, where: str
+) -> tuple[draw.Floats, Any, list[Any], list[Any]]:
+    """Return the values by row and column, which cells the frame has, and the two orders."""
+    columns, rows = draw.levels(frame[x]), draw.levels(frame[y])
+    double = frame.duplicated([x, y])
+    if double.any():
+        raise FrameError(
+            f"{where}: {int(double.sum()) + 1} rows or more share a cell of {x} and {y}; nothing "
+            "is averaged here. Select one of each, or facet (skillcomp.plots.facet)."
+        )
+    cells = np.full((len(rows), len(columns)), np.nan)
+    there = np.zeros(cells.shape, dtype=bool)
+    values = draw.numbers(frame, value, where)
+    for row, column, number_ in zip(
+        draw.values(frame[y]), draw.values(frame[x]), values, strict=True
+    ):
+        spot = rows.index(row), columns.index(column)
+        cells[spot], there[spot] = number_, True
+    return cells, there, columns, rows
+
+
+def _counts(frame: pd.DataFrame, y: str, rows: list[Any], where: str) -> list[str]:
+    """Return the n of each row as words; empty where it is not known."""
+    n, of_row = draw.numbers(frame, "n", where), draw.values(frame[y])
+    texts = []
+    for level in rows:
+        here = n[draw.where_equal(of_row, level) & np.isfinite(n)]
+        several = dict.fromkeys(draw.number(one, percent=False) for one in here)
+        texts.append(f"\n(n = {', '.join(several)})" if several else "")
+    return texts
+
+
+def _name_grid(
+    ax: Axes, columns: list[Any], rows: list[Any], counts: list[str] | None = None
+) -> None:
+    """Name columns, slanted where they are too long for their place, and rows."""
+    wide = int(draw.characters(ax, 0.72) / max(len(columns), 1))
+    texts = [
+        textwrap.fill(draw.shown(level, width=28), max(wide, 6), break_long_words=False)
+        for level in columns
+    ]
+    slanted = max((len(line) for text in texts for line in text.split("\n")), default=0) > wide + 2
+    if slanted:
+        texts = [draw.shown(level, width=28) for level in columns]
+    ax.set_xticks(np.arange(len(columns)) + 0.5, texts)
+    if slanted:
+        ax.tick_params(axis="x", labelrotation=35)
+        for tick in ax.get_xticklabels():
+            tick.set(ha="right", rotation_mode="anchor")
+    names = [draw.shown(level) for level in rows]
+    ax.set_yticks(
+        np.arange(len(rows)) + 0.5,
+        [a + b for a, b in zip(names, counts or [""] * len(rows), strict=True)],
+    )
+    ax.set(xlim=(0, max(len(columns), 1)), ylim=(max(len(rows), 1), 0))
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+
+
+def _only_name(frame: pd.DataFrame, column: str, otherwise: str) -> str:
+    """Return the one name that a column holds, or the word that stands for it."""
+    names = list(frame[column].dropna().unique()) if column in frame.columns else []
+    return plain(names[0]) if len(names) == 1 else otherwise
+
+
+def _value_label(value: str, null: float | None, percent: bool) -> str:
+    if null == 0:
+        return "Difference (percentage points)" if percent else "Difference"
+    name = "Rate" if percent and value == "estimate" else draw.words(value)
+    return name + (" (%)" if percent else "")
+
+
+def _levelled(frame: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Give text columns the levels of the whole frame, so that the panels agree."""
+    whole = frame.copy()
+    for name in whole.columns:
+        if name not in (by, "note") and isinstance(whole[name].dtype, pd.StringDtype):
+            order = [level for level in draw.levels(whole[name]) if level is not None]
+            whole[name] = pd.Categorical(whole[name], categories=order)
+    return whole
+
+
+def _share_legend(fig: Figure, panels: Any) -> None:
+    """Replace the legends of the panels by one of the figure."""
+    entries: dict[str, Any] = {}
+    for ax in panels:
+        box = ax.get_legend()
+        if box is None:
+            continue
+        for text, handle in zip(box.get_texts(), box.legend_handles, strict=True):
+            entries.setdefault(text.get_text(), handle)
+        box.remove()
+    if entries:
+        texts = list(entries)
+        box = fig.legend(
+            list(entries.values()), texts, loc="outside lower center", ncols=min(len(texts), 5)
+        )
+        for drawn, text in zip(box.get_texts(), texts, strict=True):
+            drawn.set_text(text)

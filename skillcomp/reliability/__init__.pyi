@@ -1,0 +1,14 @@
+from .agreements import agreement as agreement
+from .agreements import consistency as consistency
+from .agreements import flip_rates as flip_rates
+from .charts import chart as chart
+from .failures import failure_mode_rates as failure_mode_rates
+from .failures import failure_modes as failure_modes
+from .labels import join_batches as join_batches
+from .labels import label_sheet as label_sheet
+from .labels import read_labels as read_labels
+from .rules import integrity as integrity
+from .rules import integrity_rates as integrity_rates
+from .versions import drift as drift
+from .versions import flip_counts as flip_counts
+from .versions import flipped as flipped

@@ -1,0 +1,288 @@
+"""The answer of a study: what is computed of a store for the first page of its report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pandas as pd
+
+from skillcomp import (
+    correction,
+    deltas,
+    frames,
+    planning,
+    plots,
+    reliability,
+    skillverdicts,
+    style,
+    transfer,
+)
+from skillcomp.errors import SkillcompError, StudyError, suggest
+from skillcomp.io.store import RunStore
+from skillcomp.report.findings import findings
+
+ON_FIRST_PAGE = 12  # skills; more are behind a fold
+GROUPS_FILE = "groups.json"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a study says, ready to be shown.
+
+    Attributes
+    ----------
+    findings : pandas.DataFrame
+        The sentences, as of :func:`skillcomp.report.findings`.
+    frames : dict of str to pandas.DataFrame
+        The estimates behind them: decided, overall, placebo, gap, agreement, drift, corrected,
+        needed, as far as the study allows them.
+    groups : dict of str to str
+        The group of each skill, where the study names groups.
+    grader : str
+        Whose verdicts the sentences about skills rest on.
+    facts : dict of str to int
+        How many skills, cases, attempts, verdicts, gold labels and graders there are.
+    """
+
+    findings: pd.DataFrame
+    frames: dict[str, pd.DataFrame]
+    groups: dict[str, str]
+    grader: str
+    facts: dict[str, int]
+
+    def headline(self) -> pd.DataFrame:
+        """Return the rows of the headline figure: skills in order, group beside group."""
+        decided = self.frames["decided"]
+        rows = decided.assign(group=[self.groups.get(name, "") for name in decided["skill"]])
+        places = {name: place for place, name in enumerate(dict.fromkeys(rows["group"]))}
+        return rows.sort_values("group", key=lambda column: column.map(places), kind="stable")
+
+    def draw(self, skills: list[str]) -> Any:
+        """Draw the headline figure of some skills and return the figure."""
+        rows = self.headline()
+        rows = rows[rows["skill"].isin(skills)]
+        group = "group" if rows["group"].ne("").any() else None
+        with style.use():
+            ax = plots.estimates(rows, y="skill", group=group, null=0)
+        return ax.figure
+
+
+@dataclass
+class _Parts:
+    """Estimates as far as the study allows them; why not is kept."""
+
+    found: dict[str, pd.DataFrame] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def take(self, name: str, make: Callable[[], pd.DataFrame], *, needs: bool = True) -> None:
+        if not needs:
+            return
+        try:
+            self.found[name] = make()
+        except SkillcompError as error:
+            self.missing[name] = str(error)
+
+
+def answer(
+    store: RunStore,
+    *,
+    grader: str | None = None,
+    groups: Mapping[str, str] | None = None,
+    margin: float = 0.1,
+    order: str = "effect",
+) -> Answer:
+    """Compute what a recorded study says of its skills and its graders.
+
+    Parameters
+    ----------
+    store : skillcomp.RunStore
+        The study.
+    grader : str, optional
+        Whose verdicts count. By default the one that agrees best with gold, without gold the
+        first by name.
+    groups : mapping of str to str, optional
+        The group of each skill; groups are kept together. By default what ``groups.json`` in the
+        study's folder says (group to list of skills), or none.
+    margin : float, default 0.1
+        The largest change that counts as none, in rate units.
+    order : {"effect", "name"}, default "effect"
+        Skills inside a group by their effect, the largest gain first, or by name.
+
+    Returns
+    -------
+    Answer
+        The sentences and the estimates behind them.
+
+    Raises
+    ------
+    StudyError
+        If there are no verdicts, no baseline to compare with, or no such grader.
+    """
+    if order not in ("effect", "name"):
+        raise StudyError(f"report: order '{order}'; allowed: effect, name.")
+    cases, attempts = frames.cases(store), frames.attempts(store)
+    verdicts = _named_by_what_they_do(frames.verdicts(store))
+    gold = frames.gold(store)
+    if verdicts.empty:
+        raise StudyError("report: the study holds no verdicts yet; run and grade it first.")
+    outcomes = _one_row_an_agent(frames.outcomes(verdicts, cases))
+    parts = _Parts()
+    graders = list(dict.fromkeys(verdicts["grader"]))
+    parts.take(
+        "agreement",
+        lambda: reliability.agreement(verdicts, gold, by=["grader"], cases=cases),
+        needs=not gold.empty,
+    )
+    chosen = _chosen(graders, grader, parts.found.get("agreement"))
+    mine = outcomes[outcomes["grader"].eq(chosen)]
+    if "baseline" not in set(mine["condition"]):
+        raise StudyError("report: there are no answers under baseline to compare with.")
+    parts.take("decided", lambda: skillverdicts.decide(mine, margin=margin))
+    if "decided" not in parts.found:
+        raise StudyError(f"report: {parts.missing['decided']}")
+    parts.found["decided"] = _ordered(parts.found["decided"], order)
+    _about_skills(parts, mine)
+    _about_graders(parts, verdicts, gold, cases, chosen, graders)
+    _what_would_settle(parts, mine, margin)
+    facts = {
+        "skills": mine["skill"].nunique(),
+        "cases": len(cases),
+        "answers": len(attempts),
+        "graders": len(graders),
+        "verdicts": len(verdicts),
+        "gold labels": len(gold),
+    }
+    given = groups if groups is not None else _groups(store.path)
+    told = findings(**parts.found)
+    return Answer(told, parts.found, dict(given), chosen, facts)
+
+
+def _about_skills(parts: _Parts, mine: pd.DataFrame) -> None:
+    conditions = set(mine["condition"])
+    parts.take("overall", lambda: deltas.paired(mine), needs=mine["skill"].nunique() > 1)
+    others = mine[mine["condition"].isin(conditions - {"baseline"})]
+    parts.take(
+        "placebo",
+        lambda: deltas.paired(others, by=["skill"], reference="placebo"),
+        needs="placebo" in conditions and len(conditions) > 2,
+    )
+    parts.take("gap", lambda: transfer.gap(mine), needs=bool(mine["transfer"].notna().any()))
+
+
+def _about_graders(
+    parts: _Parts,
+    verdicts: pd.DataFrame,
+    gold: pd.DataFrame,
+    cases: pd.DataFrame,
+    chosen: str,
+    graders: list[str],
+) -> None:
+    labels = None if gold.empty else gold
+    parts.take(
+        "drift",
+        lambda: reliability.drift(verdicts, labels, reference=chosen, cases=cases),
+        needs=len(graders) > 1,
+    )
+    compared = verdicts[verdicts["condition"].isin(["baseline", "skill"])]
+    parts.take(
+        "corrected",
+        lambda: correction.delta(compared, gold, by=["grader"], cases=cases),
+        needs=not gold.empty,
+    )
+
+
+def _what_would_settle(parts: _Parts, mine: pd.DataFrame, margin: float) -> None:
+    decided = parts.found["decided"]
+    open_ = decided.loc[decided["verdict"].eq("undetermined"), "skill"].unique()
+    kept = mine[mine["skill"].isin(open_) & mine["condition"].isin(["baseline", "skill"])]
+    repeats = kept.groupby(["skill", "case_id", "condition"], observed=True).size()
+
+    def needed() -> pd.DataFrame:
+        pilot = planning.variance_components(kept, by=["skill"])
+        return planning.cases_needed(
+            pilot,
+            by=["skill"],
+            n_skills=1,
+            n_repeats=max(int(repeats.median()), 1),
+            size=margin,
+        )
+
+    parts.take("needed", needed, needs=len(repeats) > 0)
+
+
+def _named_by_what_they_do(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """Name graders by the style that their version states, and versions of one apart."""
+    if verdicts.empty:
+        return verdicts
+    pairs = verdicts[["grader", "grader_version"]].drop_duplicates()
+    names: dict[tuple[Any, Any], str] = {}
+    found: list[Any] = list(pairs.itertuples(index=False))
+    for one in found:
+        version = "" if pd.isna(one.grader_version) else str(one.grader_version)
+        name, sign, _ = version.partition("@")
+        same = int(pairs["grader"].eq(one.grader).sum()) > 1
+        text = f"{one.grader} ({name})" if sign else str(one.grader)
+        if same and not sign:
+            text = f"{one.grader} (version {version or 'unknown'})"
+        taken = text in names.values()
+        names[one.grader, one.grader_version] = f"{text} {version}" if taken else text
+    keys = zip(verdicts["grader"], verdicts["grader_version"], strict=True)
+    by_key = {(g, None if pd.isna(v) else v): name for (g, v), name in names.items()}
+    told = [by_key[g, None if pd.isna(v) else v] for g, v in keys]
+    return verdicts.assign(grader=pd.Series(told, index=verdicts.index, dtype="str"))
+
+
+def _one_row_an_agent(outcomes: pd.DataFrame) -> pd.DataFrame:
+    """Tell the answers of several agents apart as if each had skills of its own."""
+    if outcomes["agent"].nunique(dropna=False) < 2:
+        return outcomes
+    agent = outcomes["agent"].fillna("unnamed agent")
+    return outcomes.assign(skill=outcomes["skill"] + ", " + agent, agent="")
+
+
+def _chosen(graders: list[str], wanted: str | None, agreement: pd.DataFrame | None) -> str:
+    if wanted is not None:
+        for name in graders:
+            if wanted == name or name.startswith(f"{wanted} ("):
+                return name
+        raise StudyError(
+            f"report: there is no grader '{wanted}'; there: {', '.join(graders)}."
+            + suggest(wanted, graders)
+        )
+    if agreement is not None:
+        raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate"])
+        if len(raw):
+            return str(raw.sort_values("estimate", kind="stable")["grader"].iloc[-1])
+    return sorted(graders)[0]
+
+
+def _ordered(decided: pd.DataFrame, order: str) -> pd.DataFrame:
+    if order == "name":
+        names = sorted(decided["skill"].unique())
+    else:
+        main = decided[decided["condition"].eq("skill")]
+        main = main if len(main) else decided
+        names = list(main.sort_values("estimate", ascending=False, kind="stable")["skill"])
+    place = {name: at for at, name in enumerate(dict.fromkeys([*names, *decided["skill"]]))}
+    return decided.sort_values("skill", key=lambda s: s.map(place), kind="stable").reset_index(
+        drop=True
+    )
+
+
+def _groups(folder: Path) -> dict[str, str]:
+    """Return the group of each skill that the study's folder names."""
+    file = folder / GROUPS_FILE
+    if not file.is_file():
+        return {}
+    try:
+        named = orjson.loads(file.read_bytes())
+        return {str(skill): str(group) for group, skills in named.items() for skill in skills}
+    except (orjson.JSONDecodeError, AttributeError, TypeError):
+        raise StudyError(
+            f"{GROUPS_FILE}: expected an object of group to list of skills, such as "
+            '{"invented": ["tea", "tide"]}.'
+        ) from None

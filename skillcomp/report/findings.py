@@ -1,0 +1,461 @@
+"""What estimates say, in sentences: every number comes from a frame, none is typed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pandas as pd
+
+from skillcomp.frames.estimates import require_columns
+from skillcomp.style import quantity
+
+Row = pd.Series
+_COUNTED = {
+    "teaching": ("teaches", "teach"),
+    "redundant": ("is redundant", "are redundant"),
+    "ineffective": ("changes nothing", "change nothing"),
+    "harmful": ("harms", "harm"),
+    "undetermined": ("is undetermined", "are undetermined"),
+}
+_FEW = 4  # skills that are told one by one how many cases they lack
+_COEFFICIENTS = {"cohen_kappa": "kappa", "gwet_ac1": "AC1"}
+_ESTIMATORS = {
+    "naive": "uncorrected",
+    "gold_only": "gold alone",
+    "ppi": "prediction-powered inference",
+    "rogan_gladen_pooled": "Rogan-Gladen, pooled",
+    "rogan_gladen_by_arm": "Rogan-Gladen by condition",
+}
+
+
+def findings(
+    decided: pd.DataFrame,
+    *,
+    overall: pd.DataFrame | None = None,
+    placebo: pd.DataFrame | None = None,
+    gap: pd.DataFrame | None = None,
+    agreement: pd.DataFrame | None = None,
+    drift: pd.DataFrame | None = None,
+    corrected: pd.DataFrame | None = None,
+    needed: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Say in sentences what a study found, skill by skill, and how far its grader can be trusted.
+
+    Parameters
+    ----------
+    decided : pandas.DataFrame
+        What :func:`skillcomp.skillverdicts.decide` returns, by skill: gives each verdict.
+    overall : pandas.DataFrame, optional
+        :func:`skillcomp.deltas.paired` over all skills.
+    placebo : pandas.DataFrame, optional
+        :func:`skillcomp.deltas.paired` by skill with ``reference="placebo"``.
+    gap : pandas.DataFrame, optional
+        :func:`skillcomp.transfer.gap` over all skills.
+    agreement : pandas.DataFrame, optional
+        :func:`skillcomp.reliability.agreement` by grader; without it there was no gold.
+    drift : pandas.DataFrame, optional
+        :func:`skillcomp.reliability.drift`; without it there was one grader in one version.
+    corrected : pandas.DataFrame, optional
+        :func:`skillcomp.correction.delta` by grader.
+    needed : pandas.DataFrame, optional
+        :func:`skillcomp.planning.cases_needed` by skill.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per sentence: topic (summary, skill, transfer, grader, drift, correction or
+        limits), about (the skill, grader or condition that it is about, NaN where it is about
+        all), verdict (of a skill, else NaN), sentence.
+
+    Raises
+    ------
+    FrameError
+        If a frame lacks a column that its sentences read.
+
+    Notes
+    -----
+    What is not known is said to be so. A skill that teaches is said to beat its placebo only
+    where the whole interval of the difference lies above zero, and a gain whose interval reaches
+    below the margin is said to. Intervals stand in brackets, differences in percentage points.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> decided = pd.DataFrame({"skill": ["tea"], "condition": ["skill"], "rate": [0.2],
+    ...     "reference_rate": [0.6], "estimate": [-0.4], "ci_low": [-0.6], "ci_high": [-0.1],
+    ...     "n": [14.0], "margin": [0.1], "verdict": ["harmful"], "note": [""]})
+    >>> found = findings(decided)
+    >>> print(found.loc[found["topic"].eq("skill"), "sentence"].item())
+    tea harms: with the skill 20 % of the answers pass and without it 60 %, 40 points fewer [60 to
+    10 fewer] on 14 cases.
+    """
+    names = ["skill", "condition", "rate", "reference_rate", "estimate", "ci_low", "ci_high"]
+    require_columns(decided, [*names, "n", "margin", "verdict", "note"], "report.findings")
+    for frame, extra in ((placebo, ["skill", "condition"]), (gap, ["measure", "scope"])):
+        if frame is not None:
+            require_columns(frame, [*extra, "estimate", "ci_low", "ci_high"], "report.findings")
+    main = _main(decided)
+    rows = [
+        *_summary(main, overall),
+        *(_skill(row, _of(placebo, row)) for _, row in main.iterrows()),
+        *_transfer(gap, set(main["condition"])),
+        *_graders(agreement),
+        *_drift(drift),
+        *_correction(corrected),
+        *_limits(main, placebo, agreement, needed),
+    ]
+    return pd.DataFrame(rows, columns=["topic", "about", "verdict", "sentence"]).astype("str")
+
+
+def _said(topic: str, sentence: str, about: Any = None, verdict: Any = None) -> dict[str, Any]:
+    return {"topic": topic, "about": about, "verdict": verdict, "sentence": sentence}
+
+
+def _main(decided: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows whose verdicts are told: those of the skill, or of what stands for it."""
+    conditions = list(decided["condition"].unique())
+    told = [c for c in conditions if c == "skill"] or [c for c in conditions if c != "placebo"]
+    return decided[decided["condition"].isin(told)]
+
+
+def _of(frame: pd.DataFrame | None, row: Row) -> Row | None:
+    if frame is None:
+        return None
+    same = frame[frame["skill"].eq(row["skill"]) & frame["condition"].eq(row["condition"])]
+    return same.iloc[0] if len(same) == 1 and pd.notna(same["estimate"].iloc[0]) else None
+
+
+# Words
+
+
+def _rate(value: float) -> str:
+    return quantity(value, "rate", digits=0 if 0.01 <= value <= 0.99 or value in (0, 1) else 1)
+
+
+def _points(value: float) -> str:
+    return quantity(abs(value), "points", digits=0)
+
+
+def _signed(value: float) -> str:
+    return quantity(value, "points", signed=True, digits=0)
+
+
+def _limit(value: float) -> str:
+    if not float(_points(value)):
+        return "0"
+    return f"{_points(value)} {'more' if value > 0 else 'fewer'}"
+
+
+def _range(row: Row) -> str:
+    """Return an interval in words: 2 to 49 more, 12 fewer to 45 more."""
+    low, high = row["ci_low"], row["ci_high"]
+    if pd.isna(low) or pd.isna(high):
+        return "no interval"
+    if low > 0 or high < 0:
+        return f"{_points(low)} to {_limit(high)}"
+    return f"{_limit(low)} to {_limit(high)}"
+
+
+def _change(row: Row) -> str:
+    value = row["estimate"]
+    if not float(_points(value)):
+        return f"no change on average [{_range(row)}]"
+    size, word = _points(value), "more" if value > 0 else "fewer"
+    return f"{size} point{_s(float(size))} {word} [{_range(row)}]"
+
+
+def _cases(row: Row) -> str:
+    n = row["n"]
+    return "" if pd.isna(n) else f" on {n:,.0f} case{_s(n)}"
+
+
+def _s(count: float) -> str:
+    return "" if count == 1 else "s"
+
+
+def _list(names: Iterable[str]) -> str:
+    found = list(names)
+    return found[0] if len(found) == 1 else f"{', '.join(found[:-1])} and {found[-1]}"
+
+
+# Skills
+
+
+def _summary(main: pd.DataFrame, overall: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
+    counts = main["verdict"].value_counts()
+    parts = [
+        f"{counts[name]} {words[int(counts[name] > 1)]}"
+        for name, words in _COUNTED.items()
+        if name in counts
+    ]
+    n = len(main)
+    if len(counts) == 1 and n:
+        verb = _COUNTED[str(counts.index[0])][int(n > 1)]
+        who = f"All {n} skills" if n > 1 else main["skill"].iloc[0]
+        yield _said("summary", f"{who} {verb}.")
+    elif n:
+        yield _said("summary", f"Of {n} skills {_list(parts)}.")
+    if overall is None:
+        return
+    for _, row in overall.iterrows():
+        what = {"skill": "their skill loaded", "placebo": "a placebo loaded instead"}
+        how = what.get(str(row["condition"]), f"the condition {row['condition']}")
+        if pd.isna(row["estimate"]):
+            yield _said("summary", f"With {how}: not known, {_why(row)}.", row["condition"])
+            continue
+        rates = (
+            f"{_rate(row['rate'])} of the answers pass and without {_rate(row['reference_rate'])}"
+        )
+        sentence = f"Over all skills, with {how} {rates}: {_change(row)}{_cases(row)}."
+        yield _said("summary", sentence, row["condition"])
+
+
+def _why(row: Row) -> str:
+    note = row.get("note")
+    return note.strip() if isinstance(note, str) and note.strip() else "no reason was recorded"
+
+
+def _skill(row: Row, beside: Row | None) -> dict[str, Any]:
+    name, verdict = row["skill"], row["verdict"]
+    if row["condition"] != "skill":
+        name = f"{name} ({row['condition']})"
+    if pd.isna(row["estimate"]):
+        return _said("skill", f"{name} cannot be judged: {_why(row)}.", row["skill"], verdict)
+    rates = f"with the skill {_rate(row['rate'])} of the answers pass and without it " + _rate(
+        row["reference_rate"]
+    )
+    margin = _points(row["margin"])
+    match verdict:
+        case "teaching" | "harmful":
+            word = "teaches" if verdict == "teaching" else "harms"
+            said = f"{name} {word}: {rates}, {_change(row)}{_cases(row)}."
+            if verdict == "teaching" and row["ci_low"] <= row["margin"]:
+                said += f" A gain within the margin of {margin} points is not excluded."
+        case "redundant":
+            said = (
+                f"{name} is redundant: {_rate(row['reference_rate'])} of the answers pass without "
+                f"it; with it {_change(row)}{_cases(row)}."
+            )
+        case "ineffective":
+            said = (
+                f"{name} changes nothing: {rates}; the whole interval [{_range(row)}] lies within "
+                f"{margin} points{_cases(row)}."
+            )
+        case _:
+            said = f"{name} is undetermined: {rates}, {_change(row)}{_cases(row)}."
+            said += _open(row, margin)
+    return _said("skill", said + _against_placebo(verdict, beside), row["skill"], verdict)
+
+
+def _open(row: Row, margin: str) -> str:
+    """Say what an interval that decides nothing still rules out."""
+    low, high, size = row["ci_low"], row["ci_high"], row["margin"]
+    if pd.isna(low) or pd.isna(high):
+        return ""
+    if low > 0 or high < 0:
+        if min(abs(low), abs(high)) <= size:
+            word = "gain" if low > 0 else "loss"
+            return f" A {word} is shown, but perhaps one within the margin of {margin} points."
+        return f" Too few cases for a verdict ({_why(row)})."
+    ruled = [f"a loss of {margin} points"] if low > -size else []
+    ruled += [f"a gain of {margin} points"] if high < size else []
+    return f" Ruled out: {_list(ruled)}." if ruled else " Neither a gain nor a loss is ruled out."
+
+
+def _against_placebo(verdict: str, beside: Row | None) -> str:
+    if beside is None:
+        return ""
+    if beside["ci_low"] > 0:
+        return f" Against its placebo: {_change(beside)}."
+    if beside["ci_high"] < 0:
+        return f" It does worse than its placebo: {_change(beside)}."
+    if verdict == "teaching":
+        return f" But it is not shown to beat its placebo: {_change(beside)}."
+    return f" Against its placebo: {_change(beside)}, which may be chance."
+
+
+# Near and far
+
+
+def _transfer(gap: pd.DataFrame | None, conditions: set[Any]) -> Iterator[dict[str, Any]]:
+    if gap is None:
+        yield _said("transfer", "The cases are not marked as near or far: transfer is not known.")
+        return
+    rows = gap[gap["scope"].eq("within_dimensions")]
+    if "condition" in rows.columns:
+        rows = rows[rows["condition"].isin(conditions)]
+    by_measure = {row["measure"]: row for _, row in rows.iterrows()}
+    found = by_measure.get("gap")
+    if found is None or pd.isna(found["estimate"]):
+        why = "" if found is None else f": {_why(found)}"
+        yield _said("transfer", f"Near and far cases cannot be compared{why}.")
+        return
+    near, far = by_measure["near_delta"], by_measure["far_delta"]
+    text = (
+        f"On near cases the skill changes the pass rate by {_signed(near['estimate'])} points "
+        f"[{_signed(near['ci_low'])}, {_signed(near['ci_high'])}], on far cases by "
+        f"{_signed(far['estimate'])} [{_signed(far['ci_low'])}, {_signed(far['ci_high'])}]"
+    )
+    limits = f"[{_signed(found['ci_low'])}, {_signed(found['ci_high'])}]"
+    if found["ci_low"] > 0:
+        end = f"far cases change more, by {_points(found['estimate'])} points {limits}"
+    elif found["ci_high"] < 0:
+        end = f"far cases change less, by {_points(found['estimate'])} points {limits}"
+    else:
+        end = f"no difference is shown: far minus near {_signed(found['estimate'])} {limits}"
+    about = f" Compared within {found['dimensions']}" if found.get("dimensions") else ""
+    cases = f" on {found['n_near']:.0f} near and {found['n_far']:.0f} far cases." if about else ""
+    yield _said("transfer", f"{text}; {end}.{about}{cases}")
+
+
+# Graders
+
+
+def _graders(agreement: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
+    if agreement is None:
+        yield _said("grader", "There are no gold labels: how often the grader errs is not known.")
+        return
+    names = agreement["grader"] if "grader" in agreement.columns else None
+    groups = [("The grader", agreement)] if names is None else agreement.groupby(names, sort=False)
+    for name, part in groups:
+        row = {one["measure"]: one for _, one in part.iterrows()}
+        raw = row.get("raw_agreement")
+        if raw is None or pd.isna(raw["estimate"]):
+            why = "" if raw is None else f": {_why(raw)}"
+            yield _said("grader", f"{name}: agreement with gold is not known{why}.", name)
+            continue
+        coefficients = [
+            f"{short} {quantity(row[measure]['estimate'])}"
+            for measure, short in _COEFFICIENTS.items()
+            if measure in row and pd.notna(row[measure]["estimate"])
+        ]
+        told = f" ({', '.join(coefficients)})" if coefficients else ""
+        text = (
+            f"{name} agrees with gold on {_rate(raw['estimate'])} of {raw['n']:,.0f} checks{told}."
+        )
+        text += _errors(row.get("specificity"), "passes", "fails (false passes)", " It ")
+        text += _errors(row.get("sensitivity"), "fails", "passes (false fails)", " and it ")
+        yield _said("grader", text.replace(". and it", " and it"), name)
+
+
+def _errors(row: Row | None, verb: str, gold: str, start: str) -> str:
+    """Return the errors in one direction; sensitivity and specificity are what is left of them."""
+    if row is None or pd.isna(row["estimate"]):
+        return f"{start}{verb} an unknown share of what gold {gold}."
+    value, low, high = (1 - row[name] for name in ("estimate", "ci_high", "ci_low"))
+    limits = "" if pd.isna(low) else f" [{_rate(low)} to {_rate(high)}]"
+    return f"{start}{verb} {_rate(value)}{limits} of what gold {gold}."
+
+
+def _drift(drift: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
+    if drift is None:
+        yield _said("drift", "One grader in one version: no drift between graders can be seen.")
+        return
+    pairs = drift[drift["grader"].notna()] if "grader" in drift.columns else drift.iloc[:0]
+    pairs = pairs[pairs["measure"].isin(["specificity_change", "pass_rate_change"])]
+    for (name, reference), part in pairs.groupby(["grader", "reference"], sort=False):
+        row = {one["measure"]: one for _, one in part.iterrows()}
+        one, change = row.get("specificity_change"), row.get("pass_rate_change")
+        if one is not None and pd.notna(one["estimate"]):
+            yield _said("drift", _specificity(name, reference, one), name)
+        elif change is not None and pd.notna(change["estimate"]):
+            text = f"{name} passes {_change(change)} checks in a hundred than {reference}"
+            yield _said("drift", text.replace(" points ", " ").replace(" point ", " ") + ".", name)
+
+
+def _specificity(name: Any, reference: Any, row: Row) -> str:
+    """Say how many more false passes one grader lets through than another."""
+    value, low, high = -row["estimate"], -row["ci_high"], -row["ci_low"]
+    limits = f"[{_signed(low)}, {_signed(high)}]"
+    if low <= 0 <= high:
+        return (
+            f"{name} and {reference} are not shown to differ in false passes: "
+            f"{_signed(value)} points {limits}."
+        )
+    word = "more" if value > 0 else "fewer"
+    size = f"{_points(value)} points {word}"
+    return f"{name} lets through {size} false passes than {reference} {limits}."
+
+
+def _correction(corrected: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
+    if corrected is None:
+        return
+    names = corrected["grader"] if "grader" in corrected.columns else None
+    groups = [("The grader", corrected)] if names is None else corrected.groupby(names, sort=False)
+    best: list[float] = []
+    for name, part in groups:
+        row = {one["estimator"]: one for _, one in part.iterrows()}
+        chosen = part[part["recommended"].fillna(False).astype(bool)]
+        if "naive" not in row or chosen.empty or pd.isna(chosen["estimate"].iloc[0]):
+            why = _why(part.iloc[0]) if len(part) else "no estimate"
+            yield _said("correction", f"{name}: no correction is recommended ({why}).", name)
+            continue
+        raw, kept = row["naive"], chosen.iloc[0]
+        best.append(float(kept["estimate"]))
+        yield _said(
+            "correction",
+            f"By {name} the skill changes the share of checks met by {_signed(raw['estimate'])} "
+            f"points [{_signed(raw['ci_low'])}, {_signed(raw['ci_high'])}]; corrected for its "
+            f"errors by {_ESTIMATORS.get(kept['estimator'], kept['estimator'])}, by "
+            f"{_signed(kept['estimate'])} [{_signed(kept['ci_low'])}, {_signed(kept['ci_high'])}].",
+            name,
+        )
+    if len(best) > 1:
+        spread = _points(max(best) - min(best))
+        points = f"{spread} point{_s(float(spread))}"
+        yield _said("correction", f"Corrected, the {len(best)} graders lie {points} apart.")
+
+
+# What the study cannot say
+
+
+def _limits(
+    main: pd.DataFrame,
+    placebo: pd.DataFrame | None,
+    agreement: pd.DataFrame | None,
+    needed: pd.DataFrame | None,
+) -> Iterator[dict[str, Any]]:
+    undecided = main.loc[main["verdict"].eq("undetermined"), "skill"]
+    counts = needed[needed["measure"].eq("cases_per_skill")] if needed is not None else None
+    if counts is not None and len(undecided) > _FEW and counts["estimate"].notna().any():
+        yield _said("limits", _range_of_cases(counts, len(undecided), main["n"]))
+        undecided = undecided.iloc[:0]
+    for name in undecided:
+        mine = counts[counts["skill"].eq(name)] if counts is not None else None
+        if mine is None or mine.empty or pd.isna(mine["estimate"].iloc[0]):
+            yield _said("limits", f"{name}: how many cases would settle it is not known.", name)
+            continue
+        row, have = mine.iloc[0], main.loc[main["skill"].eq(name), "n"].iloc[0]
+        repeats = f"{row['n_repeats']:.0f} repeat{_s(row['n_repeats'])}"
+        yield _said(
+            "limits",
+            f"{name}: {row['estimate']:,.0f} cases of {repeats} would show a change of "
+            f"{_points(row['size'])} points with {_rate(row['power'])} power; the study has "
+            f"{have:,.0f}.",
+            name,
+        )
+    if placebo is None:
+        yield _said("limits", "Without a placebo, what any text of that length would do is open.")
+    if agreement is None:
+        yield _said("limits", "Without gold labels nothing here is corrected for the grader.")
+    if main["skill"].nunique() < 20:
+        n = main["skill"].nunique()
+        verb = "says" if n == 1 else "say"
+        yield _said("limits", f"{n} skill{_s(n)} {verb} nothing of skills in general.")
+
+
+def _span(counts: pd.Series) -> str:
+    low, high = f"{counts.min():,.0f}", f"{counts.max():,.0f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _range_of_cases(counts: pd.DataFrame, n_skills: int, have: pd.Series) -> str:
+    """Say for many skills at once how many cases would settle them."""
+    known, row = counts["estimate"].dropna(), counts.iloc[0]
+    return (
+        f"{n_skills} skills are undetermined: {_span(known)} cases each "
+        f"of {row['n_repeats']:.0f} repeat{_s(row['n_repeats'])} would show a change of "
+        f"{_points(row['size'])} points with {_rate(row['power'])} power; they have "
+        f"{_span(have)}."
+    )

@@ -1,0 +1,212 @@
+"""Notebooks: found in the checkout, executed on a study, and written with their outputs."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from tqdm.auto import tqdm
+
+import skillcomp
+from skillcomp.errors import StudyError
+
+CELL_TIMEOUT = 600  # seconds; the slowest cell of the recorded study takes a few
+_KERNEL = "python3"
+_FOR_PAGE = "from skillcomp.report.tables import install\n\ninstall()"
+
+
+class StoppedError(StudyError):
+    """A cell of a notebook failed.
+
+    Attributes
+    ----------
+    notebook : nbformat.NotebookNode
+        What was executed before it, with its outputs; the failed cell stands last, without any.
+    """
+
+    def __init__(self, message: str, notebook: nbformat.NotebookNode) -> None:
+        super().__init__(message)
+        self.notebook = notebook
+
+
+def find_notebooks(folder: Path | None = None) -> list[Path]:
+    """Return the notebooks of the report in order.
+
+    Parameters
+    ----------
+    folder : pathlib.Path, optional
+        Where they are; by default ``notebooks`` beside the package, as in a checkout.
+
+    Returns
+    -------
+    list of pathlib.Path
+        Those whose names begin with two digits and a hyphen, sorted by name.
+
+    Raises
+    ------
+    StudyError
+        If there are none: the notebooks are part of the source checkout, not of the package.
+    """
+    where = folder or Path(skillcomp.__file__).resolve().parent.parent / "notebooks"
+    found = sorted(where.glob("[0-9][0-9]-*.ipynb"))
+    if not found:
+        raise StudyError(
+            "report: the notebooks are not here. They are part of skillcomp's source checkout, "
+            "not of the installed package: clone the repository and run `make report` in it."
+        )
+    return found
+
+
+def execute(
+    path: Path,
+    *,
+    parameters: Mapping[str, object] | None = None,
+    progress: bool = True,
+    for_page: bool = False,
+) -> nbformat.NotebookNode:
+    """Run a notebook from top to bottom in a fresh kernel and return it with its outputs.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The notebook; it runs in its own folder.
+    parameters : mapping of str to object, optional
+        Values that replace those of the cell tagged ``parameters``, by assignment after it. With
+        ``LIVE`` true a cell may take as long as the models do.
+    progress : bool, default True
+        Show a bar over the cells.
+    for_page : bool, default False
+        Set tables for readers of the report, instead of as pandas does.
+
+    Returns
+    -------
+    nbformat.NotebookNode
+        The executed notebook. The file is not changed.
+
+    Raises
+    ------
+    StoppedError
+        If a cell fails, takes longer than ten minutes or ends its kernel: names the notebook, the
+        cell (counted from 1) and the error.
+    StudyError
+        If there are parameters to give and no cell is tagged for them.
+    """
+    notebook: nbformat.NotebookNode = nbformat.read(path, as_version=4)
+    if parameters or for_page:
+        _inject(notebook, parameters or {}, for_page=for_page)
+    live = bool((parameters or {}).get("LIVE"))
+    client = NotebookClient(
+        notebook,
+        timeout=None if live else CELL_TIMEOUT,
+        kernel_name=_KERNEL,
+        resources={"metadata": {"path": str(path.parent)}},
+        record_timing=False,
+        # the kernel's notice that loopback sockets carry plain text is no news in a batch run
+        extra_arguments=["--IPKernelApp.log_level=40"],
+    )
+    code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
+    try:
+        with (
+            client.setup_kernel(env={**os.environ, "PYTHONHASHSEED": "0", "COLUMNS": "100"}),
+            tqdm(code, desc=path.stem, unit="cell", leave=False, disable=not progress) as bar,
+        ):
+            for number, index in enumerate(bar, start=1):
+                client.execute_cell(notebook.cells[index], index, execution_count=number)
+    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        place = index + 1 - sum(is_injected(cell) for cell in notebook.cells[:index])
+        notebook.cells = notebook.cells[: index + 1]
+        notebook.cells[-1].outputs = []
+        message = f"report: {path.name}, cell {place}: {_reason(error)}"
+        raise StoppedError(message, notebook) from error
+    notebook.metadata.pop("widgets", None)
+    return notebook
+
+
+def _inject(
+    notebook: nbformat.NotebookNode, parameters: Mapping[str, object], *, for_page: bool
+) -> None:
+    """Put a cell after the one of parameters, which says otherwise."""
+    for index, cell in enumerate(notebook.cells):
+        if "parameters" in cell.metadata.get("tags", []):
+            lines = [f"{name} = {value!r}" for name, value in parameters.items()]
+            source = "\n".join([*([_FOR_PAGE] if for_page else []), *lines])
+            extra = nbformat.v4.new_code_cell(source, metadata={"tags": ["injected-parameters"]})
+            extra.pop("id", None)
+            extra["id"] = "injected-parameters"
+            notebook.cells.insert(index + 1, extra)
+            return
+    raise StudyError("report: the notebook has no cell tagged 'parameters'.")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, CellExecutionError):
+        return f"{error.ename}: {error.evalue}"
+    return str(error).partition("\n")[0]
+
+
+def is_injected(cell: nbformat.NotebookNode) -> bool:
+    """Return whether a cell was put in by :func:`execute`."""
+    return "injected-parameters" in cell.metadata.get("tags", [])
+
+
+def named_parameters(path: Path) -> dict[str, object]:
+    """Return the parameters of a notebook by name; empty when it has no cell of them."""
+    for cell in nbformat.read(path, as_version=4).cells:
+        if "parameters" in cell.metadata.get("tags", []):
+            return {
+                node.targets[0].id: ast.literal_eval(node.value)
+                for node in ast.parse(cell.source).body
+                if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+            }
+    return {}
+
+
+def title(notebook: nbformat.NotebookNode, path: Path) -> str:
+    """Return the first heading of a notebook, without one its file's stem."""
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown" and (match := re.match(r"#\s+(.+)", cell.source)):
+            return str(match.group(1)).strip()
+    return path.stem
+
+
+def write_notebooks(paths: Sequence[Path] | None = None, *, progress: bool = True) -> None:
+    """Run notebooks and write their outputs into the files themselves (``make notebooks``).
+
+    Parameters
+    ----------
+    paths : sequence of pathlib.Path, optional
+        By default all notebooks of the checkout, in order.
+    progress : bool, default True
+        Show progress bars.
+
+    Raises
+    ------
+    StudyError
+        If a cell fails; the notebooks before it are written, it and those after it are not.
+    """
+    for path in tqdm(paths or find_notebooks(), unit="notebook", disable=not progress):
+        nbformat.write(_settled(execute(path, progress=progress)), path)
+
+
+def _settled(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """Drop what differs between two runs of the same notebook."""
+    keep = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": _KERNEL},
+        "language_info": {"name": "python"},
+    }
+    notebook.metadata = nbformat.from_dict(keep)
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+        for output in cell.get("outputs", []):
+            if output.get("name") == "stderr":
+                continue
+            data: dict[str, Any] = output.get("data", {})
+            data.pop("application/vnd.jupyter.widget-view+json", None)
+    return notebook

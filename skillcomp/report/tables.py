@@ -1,0 +1,321 @@
+"""Tables set for people: the same one in a notebook, as markdown and as LaTeX."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup, escape
+
+from skillcomp.errors import FrameError, suggest
+from skillcomp.style import interval, quantity
+
+_ESTIMATE = ("estimate", "ci_low", "ci_high")
+_NOTES = ("method", "note")
+_WIDE = 92  # characters of a row that fill half of a page
+# said once above the table where all rows agree
+_ABOUT = ("measure", "unit", "ci_level", "value", "effect", "cluster", "reference", "margin")
+_HEADS = {
+    "n": "n",
+    "n_clusters": "Clusters",
+    "p_value": "p",
+    "p_adjusted": "p (adjusted)",
+    "ci_low": "From",
+    "ci_high": "To",
+    "comprehension_dimension": "Dimension",
+    "ci_level": "Level",
+}
+_TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_TEX |= {one: f"\\{one}" for one in "&%$#_{}"} | {"−": "$-$", "∞": r"$\infty$", "±": r"$\pm$"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table set for people; a notebook shows it as HTML.
+
+    Attributes
+    ----------
+    cells : pandas.DataFrame
+        The texts of the cells, under the texts of the heads.
+    about : str
+        What holds for all rows.
+    notes : tuple of str
+        What stands below the table, each under the letter that the rows name.
+    numeric : tuple of bool
+        Which columns are numbers, set to the right.
+    """
+
+    cells: pd.DataFrame
+    about: str
+    notes: tuple[str, ...]
+    numeric: tuple[bool, ...]
+
+    def html(self, *, most: int | None = None) -> str:
+        """Return the table as HTML, escaped; with `most`, further rows and notes behind a fold."""
+        rows = [
+            "<tr>" + "".join(self._cell(*one) for one in zip(row, self.numeric, strict=True))
+            for row in self.cells.itertuples(index=False, name=None)
+        ]
+        rest = [] if most is None or len(rows) <= most + 2 else rows[most:]
+        shown = self._html(rows[: len(rows) - len(rest)])
+        if rest:
+            shown += Markup("<details><summary>{} more rows</summary>{}</details>").format(
+                len(rest), self._html(rest, about=False)
+            )
+        notes = Markup("").join(
+            Markup("<p class='note'><sup>{}</sup> {}</p>").format(letter, note)
+            for letter, note in zip(_letters(), self.notes, strict=False)
+        )
+        if notes and most is not None:
+            notes = Markup("<details><summary>Notes</summary>{}</details>").format(notes)
+        return str(shown + notes)
+
+    def _html(self, rows: Sequence[str], *, about: bool = True) -> Markup:
+        heads = Markup("").join(
+            Markup("<th scope='col'{}>{}</th>").format(Markup(" class='n'" if right else ""), head)
+            for head, right in zip(self.cells.columns, self.numeric, strict=True)
+        )
+        text = Markup("<caption>{}</caption>").format(self.about) if about and self.about else ""
+        body = Markup("").join(Markup(f"{row}</tr>") for row in rows)
+        texts = [[str(head), *self.cells.iloc[:, k]] for k, head in enumerate(self.cells.columns)]
+        wide = sum(min(max(map(len, column)), 60) + 2 for column in texts) > _WIDE
+        kind = "set wide" if wide else "set"
+        return Markup("<table class='{}'>{}<thead><tr>{}</tr></thead><tbody>{}</tbody></table>")\
+            .format(kind, text, heads, body)  # fmt: skip
+
+    @staticmethod
+    def _cell(text: str, right: bool) -> str:
+        return f"<td class='n'>{escape(text)}</td>" if right else f"<td>{escape(text)}</td>"
+
+    def markdown(self) -> str:
+        """Return the table as markdown."""
+        lines = [self.about, ""] if self.about else []
+        grid = [list(self.cells.columns), ["---:" if right else "---" for right in self.numeric]]
+        grid += [list(row) for row in self.cells.itertuples(index=False, name=None)]
+        for number, row in enumerate(grid):
+            plain = number == 1
+            lines.append("| " + " | ".join(c if plain else _markdown(c) for c in row) + " |")
+        lines += [""] if self.notes else []
+        lines += [f"{a}: {_markdown(n)}  " for a, n in zip(_letters(), self.notes, strict=False)]
+        return "\n".join(lines).rstrip() + "\n"
+
+    def latex(self) -> str:
+        """Return the table as LaTeX for the booktabs package."""
+        align = "".join("r" if right else "l" for right in self.numeric)
+        rows: list[Any] = [self.cells.columns, *self.cells.itertuples(index=False, name=None)]
+        lines = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in rows]
+        body = [rf"\begin{{tabular}}{{{align}}}", r"\toprule", lines[0], r"\midrule", *lines[1:]]
+        body += [r"\bottomrule", r"\end{tabular}"]
+        notes = [_tex(f"{a}: {n}") for a, n in zip(_letters(), self.notes, strict=False)]
+        head = [_tex(self.about) + r"\par"] if self.about else []
+        return "\n".join([*head, *body, *(rf"\par {note}" for note in notes)]) + "\n"
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def _repr_markdown_(self) -> str:
+        return self.markdown()
+
+    def _repr_latex_(self) -> str:
+        return self.latex()
+
+    def __str__(self) -> str:
+        """Return the table as markdown."""
+        return self.markdown()
+
+
+def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table:
+    """Set a frame for people: words, percentages, counts, p-values, and notes in full.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        An estimates frame, or any other. Estimate and limits become one column, in the row's
+        ``unit`` (rates in percent, points times 100); what is the same in all rows stands above
+        the table; method and note stand below it, once each.
+    columns : sequence of str, optional
+        The columns to show, in this order; by default all that hold something.
+
+    Returns
+    -------
+    Table
+        A notebook shows it; ``html()``, ``markdown()`` and ``latex()`` give its text.
+
+    Raises
+    ------
+    FrameError
+        If a column is not there.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> delta = pd.DataFrame({"skill": ["a", "b"], "measure": "delta_passed", "unit": "points",
+    ...     "estimate": [0.5, -0.071], "ci_low": [0.3, -0.35], "ci_high": [0.7, 0.2], "n": 14.0,
+    ...     "p_value": [0.0002, 0.64], "note": ["", "few cases"]})
+    >>> print(table(delta))
+    Delta passed; in points.
+    <BLANKLINE>
+    | Skill | Estimate [interval] | n | p | Notes |
+    | --- | ---: | ---: | ---: | --- |
+    | a | +50.0 [+30.0, +70.0] | 14 | < .001 |  |
+    | b | −7.1 [−35.0, +20.0] | 14 | .640 | a |
+    <BLANKLINE>
+    a: few cases
+    <BLANKLINE>
+    """
+    if not isinstance(frame, pd.DataFrame):
+        raise FrameError(f"table: expected a DataFrame, found {type(frame).__name__}.")
+    given = _flat(frame)
+    for name in columns or ():
+        if name not in given.columns:
+            there = [str(one) for one in given.columns]
+            raise FrameError(
+                f"table: there is no column '{name}'; there: {', '.join(there)}."
+                + suggest(str(name), there)
+            )
+    if columns is not None:
+        given = given[list(columns)]
+    about, hidden = _about(given)
+    units = _units(frame, given)
+    whole = set(_ESTIMATE) <= set(given.columns)
+    heads: list[str] = []
+    made: list[list[str]] = []
+    numeric: list[bool] = []
+    for name in given.columns:
+        if name in (*hidden, *_NOTES) or (whole and name in _ESTIMATE[1:]):
+            continue
+        if name == "estimate" and whole:
+            rows: list[Any] = given.drop(columns="unit", errors="ignore").to_dict("records")
+            told = [interval(row | {"unit": one}) for row, one in zip(rows, units, strict=True)]
+            heads.append("Estimate [interval]")
+            made.append(told)
+            numeric.append(True)
+            continue
+        heads.append(_head(name))
+        made.append([_text(name, v, u) for v, u in zip(given[name], units, strict=True)])
+        numeric.append(pd.api.types.is_numeric_dtype(given[name]))
+    letters, notes = _notes(given)
+    if any(letters):
+        heads.append("Notes")
+        made.append(letters)
+        numeric.append(False)
+    cells = pd.DataFrame(dict(enumerate(made)))
+    return Table(cells.set_axis(heads, axis="columns"), about, notes, tuple(numeric))
+
+
+def _flat(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with an index that says something as columns, and simple column names."""
+    named = not (isinstance(frame.index, pd.RangeIndex) or frame.index.equals(
+        pd.RangeIndex(len(frame)))) and frame.index.dtype.kind != "i"  # fmt: skip
+    named = named or any(name is not None for name in frame.index.names)
+    flat = frame.copy()
+    heads: list[Any] = list(flat.columns)
+    flat.columns = pd.Index(
+        [" ".join(map(str, one)).strip() if isinstance(one, tuple) else one for one in heads]
+    )
+    if not named:
+        return flat.reset_index(drop=True)
+    names = [str(name) if name is not None else " " * i for i, name in enumerate(flat.index.names)]
+    taken = {str(one) for one in flat.columns}
+    flat.index.names = [f"{name} " if name in taken else name for name in names]
+    return flat.reset_index()
+
+
+def _units(frame: pd.DataFrame, given: pd.DataFrame) -> list[str | None]:
+    found = frame["unit"].tolist() if "unit" in frame.columns else [None] * len(given)
+    return [unit if isinstance(unit, str) else None for unit in found]
+
+
+def _about(given: pd.DataFrame) -> tuple[str, list[Any]]:
+    """Return what holds for all rows, as one sentence, and the columns that it stands for."""
+    said: list[str] = []
+    hidden: list[Any] = [name for name in given.columns if given[name].isna().all()]
+    hidden += [n for n in given.columns if str(n) in _NOTES]
+    if len(given) < 2 or "estimate" not in given.columns:
+        return "", [name for name in hidden if name not in ("estimate",)]
+    for name in _ABOUT:
+        if name in given.columns and name not in hidden and given[name].nunique(dropna=False) == 1:
+            value = given[name].iloc[0]
+            text = f"{100 * value:g} % intervals" if name == "ci_level" else _words(value)
+            text = f"in {text}" if name == "unit" else text
+            said.append(f"{name} {text}" if name in ("margin", "reference") else text)
+            hidden.append(name)
+    text = "; ".join(said)
+    return (text[:1].upper() + text[1:] + "." if text else ""), hidden
+
+
+def _notes(given: pd.DataFrame) -> tuple[list[str], tuple[str, ...]]:
+    """Return the letters of each row, and the notes and methods that they stand for."""
+    letters: list[list[str]] = [[] for _ in range(len(given))]
+    found: dict[str, str] = {}
+    common = []
+    for name in reversed(_NOTES):
+        if name not in given.columns:
+            continue
+        texts = [str(v).strip() if isinstance(v, str) else "" for v in given[name]]
+        if len(set(texts)) == 1 and texts and texts[0] and len(texts) > 1:
+            common.append(f"all rows: {texts[0]}")
+            continue
+        for row, text in enumerate(texts):
+            if text:
+                letters[row].append(found.setdefault(text, _letters()[len(found) % 52]))
+    return [", ".join(one) for one in letters], (*found, *common)
+
+
+def _letters() -> list[str]:
+    small = [chr(c) for c in range(ord("a"), ord("z") + 1)]
+    return small + [2 * one for one in small]
+
+
+def _head(name: Any) -> str:
+    text = str(name)
+    if text in _HEADS:
+        return _HEADS[text]
+    words = re.sub(r"^n_", "", text).replace("_", " ") if text.startswith("n_") else _words(text)
+    return words[:1].upper() + words[1:]
+
+
+def _words(value: Any) -> str:
+    return re.sub(r"(?<=[^\W_])_(?=[^\W_])", " ", " ".join(str(value).split()))
+
+
+def _text(name: Any, value: Any, unit: str | None) -> str:
+    """Return one cell as people write it."""
+    if value is None or value is pd.NA or value is pd.NaT or value != value:
+        return "n/a"
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if not isinstance(value, int | float | np.number):
+        return _words(value) if isinstance(value, str) else str(value)
+    number = float(value)
+    if re.match(r"p_(value|adjusted)$", str(name)):
+        return "< .001" if number < 0.001 else f"{number:.3f}".lstrip("0") or "0"
+    if re.search(r"(^|_)(rate|share|prevalence|coverage)($|_)", str(name)) and 0 <= number <= 1:
+        return quantity(number, "rate")
+    if name in _ESTIMATE and unit:
+        return quantity(number, unit, signed=unit in ("points", "logits", "percentage points"))
+    if number == round(number) and abs(number) < 1e15:
+        return f"{number:,.0f}".replace("-", "−") if str(name) != "year" else f"{number:.0f}"
+    return quantity(number)
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"([\\|`*_]|<(?=\S))", r"\\\1", text)
+
+
+def _tex(text: str) -> str:
+    return "".join(_TEX.get(one, one) for one in text)
+
+
+def install(most: int = 5) -> None:
+    """Have the notebook that runs here show DataFrames as tables set for people."""
+    from IPython.core.getipython import get_ipython
+
+    shell: Any = get_ipython()
+    if shell is not None:
+        html = shell.display_formatter.formatters["text/html"]
+        html.for_type(pd.DataFrame, lambda frame: table(frame).html(most=most))

@@ -1,0 +1,376 @@
+"""Frames of a simulated study, built at their dtypes so that no check is needed on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from skillcomp.errors import StudyError
+from skillcomp.frames.contract import CONTRACTS
+from skillcomp.records import BLOOM, CONCEPT_FIELDS, DIMENSIONS, SCHEMA_WEIGHTS
+from skillcomp.simulate import text
+from skillcomp.simulate.effects import Floats, Layout, Spread, case_rates
+from skillcomp.simulate.graders import Grader, Items, Rate, by_condition, constant
+
+Ints = NDArray[np.int64]
+
+_QUALITY = 3.0  # log odds of winning a comparison with all checks met against one with none
+_ATTEMPTS_START = np.datetime64("2026-01-05T08:00:00", "us")
+# Wider than what is planted, so that hedges added to copies by other means count too.
+HEDGED = r"\b(?:perhaps|possibly|probably|maybe|might|seems?|arguably|presumably|likely|could)\b"
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Attempts in order: case, then condition, then repeat."""
+
+    plan: Layout
+    names: list[str]
+    n_repeats: int
+
+    def __post_init__(self) -> None:
+        """Refuse a study without attempts."""
+        if self.n_repeats < 1:
+            raise StudyError(f"n_repeats: found {self.n_repeats}; allowed: 1 or more.")
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Cases, conditions, repeats."""
+        return self.plan.n_cases, len(self.names), self.n_repeats
+
+    def axis(self, which: int) -> Ints:
+        """Case (0), condition (1) or repeat from 0 (2) of every attempt."""
+        index: Ints = np.indices(self.shape)[which].ravel()
+        return index
+
+
+def _slugs(n_skills: int) -> list[str]:
+    return [f"skill-{k + 1:02d}" for k in range(n_skills)]
+
+
+def _framed(kind: str, columns: dict[str, Any], n: int) -> pd.DataFrame:
+    """Return a frame of the kind: given columns as they are, the others NA."""
+    full = {
+        name: columns[name] if name in columns else missing(dtype, n)
+        for name, dtype in CONTRACTS[kind].columns.items()
+    }
+    return pd.DataFrame(full)
+
+
+def missing(dtype: Any, n: int) -> Any:
+    """Return a column of ``n`` missing values."""
+    return pd.array([None] * n, dtype=dtype)
+
+
+def _texts(values: Sequence[str | None] | NDArray[Any]) -> Any:
+    return pd.array(list(values), dtype="str")
+
+
+def _case_ids(plan: Layout) -> tuple[Any, Any]:
+    slugs = np.array(_slugs(plan.n_skills), dtype=object)[plan.skill]
+    first = np.searchsorted(plan.skill, plan.skill)
+    numbers = np.arange(plan.n_cases) - first + 1
+    return _texts(slugs), _texts([f"{s}/{k:02d}" for s, k in zip(slugs, numbers, strict=True)])
+
+
+def cases(plan: Layout) -> pd.DataFrame:
+    """Return the cases frame: two cases each of C1 to C9 and again, contrast pairs at the end."""
+    skill, case_id = _case_ids(plan)
+    first = np.searchsorted(plan.skill, plan.skill)
+    # neighbours share a dimension, so that it has a near and a far case
+    place = (np.arange(plan.n_cases) - first) // 2 % len(DIMENSIONS)
+    fields = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False))
+    dimension = [DIMENSIONS[k] for k in place]
+    is_second = plan.partner != np.arange(plan.n_cases)
+    columns = {
+        "skill": skill,
+        "suite": skill,
+        "case_id": case_id,
+        "prompt": _texts(
+            # a pair shares its prompt but for one word
+            [
+                f"Simulated question {case_id[t]}{' turned' * int(x)}?"
+                for t, x in zip(plan.partner, is_second, strict=True)
+            ]
+        ),
+        "comprehension_dimension": _texts(dimension),
+        "concept_field": _texts([fields.get(d) for d in dimension]),
+        "dimension": _texts([fields.get(d) for d in dimension]),
+        "transfer": _texts(np.where(plan.far, "far", "near")),
+        "bloom": _texts([BLOOM[d] for d in dimension]),
+        "schema_weight": np.array([SCHEMA_WEIGHTS.get(d, np.nan) for d in dimension]),
+        "contrast_of": _texts(
+            [case_id[t] if x else None for t, x in zip(plan.partner, is_second, strict=True)]
+        ),
+        "n_checks": pd.array(plan.n_checks, dtype="Int64"),
+    }
+    return _framed("cases", columns, plan.n_cases)
+
+
+def checks(plan: Layout) -> pd.DataFrame:
+    """Return the checks frame; the last of several checks of a case is negative."""
+    skill, case_id = _case_ids(plan)
+    case = np.repeat(np.arange(plan.n_cases), plan.n_checks)
+    number = np.arange(len(case)) - (np.cumsum(plan.n_checks) - plan.n_checks)[case]
+    negative = (number == plan.n_checks[case] - 1) & (plan.n_checks[case] > 1)
+    columns = {
+        "skill": skill.take(case),
+        "case_id": case_id.take(case),
+        "check_id": _texts([f"check-{k + 1}" for k in number]),
+        "check_kind": _texts(np.where(negative, "negative", "positive")),
+        "goal": constant("outcome", len(case)),
+        "description": _texts(
+            np.where(negative, "Does not claim what was planted.", "States what was planted.")
+        ),
+    }
+    return _framed("checks", columns, len(case))
+
+
+def answers(
+    grid: Grid,
+    copying: Rate,
+    words: Rate,
+    hedges: Rate,
+    listed_share: float,
+    rng: np.random.Generator,
+) -> tuple[list[text.Source], text.Answers]:
+    """Write the skills and one answer per attempt."""
+    condition, names = grid.axis(1), grid.names
+    sources = [text.make_skill(slug, rng) for slug in _slugs(grid.plan.n_skills)]
+    written = text.write_answers(
+        sources,
+        grid.plan.skill[grid.axis(0)],
+        mean_words=by_condition(words, names, "answer_words")[condition],
+        hedges_per_100=by_condition(hedges, names, "hedges_per_100")[condition],
+        copied_share=by_condition(copying, names, "copying")[condition],
+        listed_share=listed_share,
+        rng=rng,
+    )
+    return sources, written
+
+
+def attempts(
+    grid: Grid,
+    cases: pd.DataFrame,
+    written: text.Answers,
+    families: Sequence[str],
+    failure_rate: float,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """Return the attempts frame, conditions in random order in time."""
+    case, condition, repeat = grid.axis(0), grid.axis(1), grid.axis(2)
+    n, names = len(case), grid.names
+    # one draw per case and repeat: both conditions are answered from one family
+    family = rng.integers(0, len(families), (grid.plan.n_cases, grid.n_repeats))[case, repeat]
+    failed = rng.random(n) < failure_rate
+    skill = cases["skill"].array.take(case)
+    ids = cases["case_id"].tolist()
+    minutes = rng.permutation(n).astype("timedelta64[m]")
+    loaded = [
+        slug if names[k] == "skill" else None for slug, k in zip(skill, condition, strict=True)
+    ]
+    spoken = np.rint(1.4 * written.n_words).astype(np.int64)
+    columns = {
+        "attempt_id": _texts(
+            [
+                f"{ids[i]}/{names[k]}/{r + 1}"
+                for i, k, r in zip(case.tolist(), condition.tolist(), repeat.tolist(), strict=True)
+            ]
+        ),
+        "skill": skill,
+        "case_id": cases["case_id"].array.take(case),
+        "condition": _texts(names).take(condition),
+        "repeat": pd.array(repeat + 1, dtype="Int64"),
+        "loaded_skill": _texts(loaded),
+        "agent": _texts([f"agent-{f}" for f in families]).take(family),
+        "agent_model": constant("simulated", n),
+        "agent_family": _texts(list(families)).take(family),
+        "status": _texts(["ok", "error"]).take(failed.astype(np.int64)),
+        "answer": _texts(
+            [None if bad else a for bad, a in zip(failed.tolist(), written.text, strict=True)]
+        ),
+        "n_words": pd.arrays.IntegerArray(written.n_words, failed.copy()),
+        "output_tokens": pd.arrays.IntegerArray(spoken, failed.copy()),
+        "started_at": pd.DatetimeIndex(_ATTEMPTS_START + minutes).as_unit("us").tz_localize("UTC"),
+    }
+    return _framed("attempts", columns, n)
+
+
+def items(
+    grid: Grid,
+    logits: Floats,
+    spread: Spread,
+    attempts: pd.DataFrame,
+    checks: pd.DataFrame,
+    written: text.Answers,
+    rng: np.random.Generator,
+) -> Items:
+    """Draw what is true of every check of every attempt that has an answer."""
+    case, condition = grid.axis(0), grid.axis(1)
+    size = grid.plan.n_checks
+    row = np.repeat(np.arange(len(case)), size[case])
+    ends = np.cumsum(size[case])
+    inside = np.arange(len(row)) - (ends - size[case])[row]
+    of_case = np.cumsum(size) - size
+    own = logits[case, condition] + spread.attempt * rng.standard_normal(len(case))
+    met = rng.random(len(row)) < expit(own)[row]
+    answered = attempts["answer"].notna().to_numpy()[row]
+    place = (of_case[case][row] + inside)[answered]
+    return Items(
+        attempts=attempts,
+        conditions=grid.names,
+        features=features_of(written.n_words, written.n_hedges, written.listed),
+        row=row[answered],
+        check=checks.take(place)[["check_id", "check_kind", "goal"]],
+        truth=met[answered],
+        answers=written,
+    )
+
+
+def features_of(
+    n_words: Any, n_hedges: Any, listed: Any, means: tuple[float, float] | None = None
+) -> dict[str, Floats]:
+    """Return the features biases act on, centred at the study's means."""
+    words = np.maximum(np.asarray(n_words, dtype=np.float64), 1)
+    length, hedging = np.log2(words), 100 * np.asarray(n_hedges, dtype=np.float64) / words
+    at = means or (float(length.mean()), float(hedging.mean()))
+    return {
+        "verbosity": length - at[0],
+        "hedging": hedging - at[1],
+        "list": np.asarray(listed, dtype=np.float64),
+    }
+
+
+def labels(items: Items, where: Any, labeller: str, passed: NDArray[np.bool_]) -> pd.DataFrame:
+    """Return gold rows of one labeller for the chosen checks."""
+    row, check_id = items.row[where], items.check["check_id"].array[where]
+    n = len(row)
+    columns = {
+        "attempt_id": items.attempts["attempt_id"].array.take(row),
+        "check_id": check_id,
+        "labeller": constant(labeller, n),
+        "passed": pd.array(passed, dtype="boolean"),
+        "borderline": pd.array(np.zeros(n, dtype=bool), dtype="boolean"),
+        "inclusion_probability": np.ones(n),
+    }
+    return _framed("gold", columns, n)
+
+
+def gold(
+    grid: Grid,
+    items: Items,
+    fraction: float,
+    labeller_error: float | None,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """Draw cases within each skill, one repeat of each in every condition, and label them."""
+    if not 0 <= fraction <= 1:
+        raise StudyError(f"gold_fraction: found {fraction}; allowed: 0 to 1.")
+    plan = grid.plan
+    size = np.bincount(plan.skill)
+    # every skill keeps a case, so that inclusion probabilities are never 0
+    wanted = np.maximum(np.rint(fraction * size), 1 if fraction > 0 else 0).astype(np.int64)
+    order = np.lexsort((rng.random(plan.n_cases), plan.skill))
+    rank = np.empty(plan.n_cases, dtype=np.int64)
+    rank[order] = np.arange(plan.n_cases) - np.searchsorted(plan.skill, plan.skill)
+    drawn = rank < wanted[plan.skill]
+    repeat = rng.integers(0, grid.n_repeats, plan.n_cases)
+    case = grid.axis(0)
+    attempt = drawn[case] & (repeat[case] == grid.axis(2))
+    where = np.flatnonzero(attempt[items.row])
+    chance = (wanted / size)[plan.skill[case]] / grid.n_repeats
+    truth = items.truth[where]
+    people = {"adjudicated": truth}
+    if labeller_error is not None:
+        for name in ("labeller-1", "labeller-2"):
+            people[name] = truth ^ (rng.random(len(truth)) < labeller_error)
+    found = [labels(items, where, name, passed) for name, passed in people.items()]
+    frame = pd.concat(found, ignore_index=True) if len(found) > 1 else found[0]
+    frame["inclusion_probability"] = np.tile(chance[items.row[where]], len(people))
+    return frame
+
+
+def pairwise(
+    grid: Grid, graders: Sequence[Grader], items: Items, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Compare repeat 1 of the baseline with repeat 1 of the second condition, in both orders."""
+    n_attempts = len(items.attempts)
+    n_checks = np.bincount(items.row, minlength=n_attempts)
+    met = np.bincount(items.row, weights=items.truth, minlength=n_attempts)
+    with np.errstate(invalid="ignore"):
+        share = (met / n_checks).reshape(grid.shape)[:, :2, 0]
+    index = np.arange(n_attempts).reshape(grid.shape)[:, :2, 0]
+    both = np.isfinite(share).all(axis=1)
+    share, index = share[both], index[both]
+    named = {one.name: one for one in reversed(graders)}
+    parts = [
+        _compared(grader, order, share, index, items, rng)
+        for grader in list(named.values())[::-1]
+        for order in (1, 2)
+    ]
+    if not parts:
+        return _framed("pairwise", {}, 0)
+    return pd.concat(parts, ignore_index=True)
+
+
+def _compared(
+    grader: Grader,
+    order: int,
+    share: Floats,
+    index: Ints,
+    items: Items,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    shown = index if order == 1 else index[:, ::-1]
+    length = items.features["verbosity"][shown]
+    quality = share if order == 1 else share[:, ::-1]
+    odds = grader.position_bias + _QUALITY * (quality[:, 0] - quality[:, 1])
+    odds = odds + grader.verbosity_bias * (length[:, 0] - length[:, 1])
+    position = np.where(rng.random(len(shown)) < expit(odds), 0, 1)
+    ids, n = items.attempts["attempt_id"].array, len(shown)
+    columns = {
+        "skill": items.attempts["skill"].array.take(index[:, 0]),
+        "case_id": items.attempts["case_id"].array.take(index[:, 0]),
+        "grader": constant(grader.name, n),
+        "grader_family": constant(grader.family, n),
+        "order": pd.array(np.full(n, order), dtype="Int64"),
+        "first": ids.take(shown[:, 0]),
+        "second": ids.take(shown[:, 1]),
+        "winner": ids.take(shown[np.arange(n), position]),
+        "winner_position": pd.array(position + 1, dtype="Int64"),
+    }
+    return _framed("pairwise", columns, n)
+
+
+def rates(
+    plan: Layout, cases: pd.DataFrame, names: list[str], logits: Floats, spread: Spread
+) -> pd.DataFrame:
+    """Return the true rates of every case in every condition."""
+    case = np.repeat(np.arange(plan.n_cases), len(names))
+    return pd.DataFrame(
+        {
+            **{name: cases[name].array.take(case) for name in ("skill", "case_id", "transfer")},
+            "condition": _texts(names).take(np.tile(np.arange(len(names)), plan.n_cases)),
+            "behaviour_rate": case_rates(logits, spread.attempt).ravel(),
+            "attempt_rate": case_rates(logits, spread.attempt, plan.n_checks).ravel(),
+        }
+    )
+
+
+def planted(attempts: pd.DataFrame, written: text.Answers) -> pd.DataFrame:
+    """Return what was planted in each answer."""
+    return pd.DataFrame(
+        {
+            "attempt_id": attempts["attempt_id"],
+            "n_words": written.n_words,
+            "n_copied_words": written.n_copied,
+            "n_hedges": written.n_hedges,
+            "listed": written.listed,
+        }
+    )

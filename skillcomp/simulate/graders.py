@@ -1,0 +1,439 @@
+"""Simulated graders: verdicts with planted error rates, drift and biases; gold streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from skillcomp.errors import StudyError, suggest
+from skillcomp.frames.contract import CONTRACTS
+from skillcomp.simulate.text import Answers, quotes
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Rate = float | Mapping[str, float]
+
+GRADING_STARTS = np.datetime64("2026-02-02T08:00:00", "us")
+SECONDS_PER_ATTEMPT = 60  # one simulated grader, one attempt after the other
+BATCH_ATTEMPTS = 14  # attempts graded in one batch
+BIASES = {  # bias of a grader: what one unit of its feature is
+    "verbosity": "doubling of the answer's words",
+    "hedging": "hedge word per 100 words",
+    "family": "answer of the grader's own model family",
+    "list": "answer in the form of a bullet list",
+    "order": "way from the first to the last verdict of a batch",
+}
+_RATES = ("sensitivity", "specificity", "failure_rate", "quote_error_rate", "dimension_error_rate")
+
+
+@dataclass(frozen=True)
+class Grader:
+    """A simulated grader with known error rates.
+
+    Attributes
+    ----------
+    name : str
+        Its name in the verdicts.
+    sensitivity : float or mapping of str to float
+        Chance that a check that is met is passed: one number, or one per condition. Holds for an
+        answer of the study's mean log length and mean hedge rate, of another model family, not
+        a list, in the middle of a batch. 1 and 0 are certain, whatever the biases.
+    specificity : float or mapping of str to float
+        Chance that a check that is not met is failed, likewise.
+    version, family, model, kind : str
+        Written to the verdicts.
+    verbosity_bias, hedging_bias, family_bias, list_bias, order_bias : float
+        Change of the log odds of a PASS, whatever the truth, per doubling of the answer's length,
+        per hedge word more in 100 words, for answers of the grader's own family, for bullet lists,
+        and from the first to the last verdict of a batch.
+    position_bias : float
+        Change of the log odds that the answer shown first wins a pairwise comparison.
+    drift : tuple of (time, sensitivity, specificity), optional
+        From this time on the other two hold. A number strictly between 0 and 1 is the share of the
+        attempts graded before; else a datetime or ISO text compared with ``graded_at`` (UTC).
+    failure_rate : float or mapping of str to float
+        Chance that a verdict is ``malformed``: ``passed`` is NA.
+    asks_evidence : bool
+        Whether verdicts carry a quote, a rationale and what is said of the dimension.
+    quote_error_rate : float
+        Chance that the quote is not in the answer.
+    dimension_error_rate : float
+        Chance that ``dimension_passed`` of an attempt contradicts its own verdicts.
+    rounds : int
+        How often everything is graded; rounds differ by independent draws with the same rates.
+    """
+
+    name: str
+    sensitivity: Rate = 0.9
+    specificity: Rate = 0.9
+    version: str = "1"
+    family: str = "family-a"
+    model: str = "simulated"
+    kind: str = "llm"
+    verbosity_bias: float = 0.0
+    hedging_bias: float = 0.0
+    family_bias: float = 0.0
+    list_bias: float = 0.0
+    order_bias: float = 0.0
+    position_bias: float = 0.0
+    drift: tuple[float | str | datetime | pd.Timestamp, Rate, Rate] | None = None
+    failure_rate: Rate = 0.0
+    asks_evidence: bool = True
+    quote_error_rate: float = 0.0
+    dimension_error_rate: float = 0.0
+    rounds: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse rates outside 0 to 1."""
+        rates = {name: getattr(self, name) for name in _RATES}
+        if self.drift is not None:
+            share = self.drift[0]
+            if isinstance(share, float | int) and not 0 < share < 1:
+                raise StudyError(
+                    f"grader '{self.name}': drift time {share!r}; allowed: a share strictly "
+                    "between 0 and 1, or a time."
+                )
+            rates |= {"drifted sensitivity": self.drift[1], "drifted specificity": self.drift[2]}
+        for name, rate in rates.items():
+            values = list(rate.values()) if isinstance(rate, Mapping) else [rate]
+            if not all(0 <= value <= 1 for value in values):
+                raise StudyError(
+                    f"grader '{self.name}': {name} is {rate!r}; allowed: 0 to 1, one number or "
+                    "one per condition."
+                )
+        if self.rounds < 1:
+            raise StudyError(f"grader '{self.name}': rounds is {self.rounds}; allowed: 1 or more.")
+
+    def coefficient(self, bias: str) -> float:
+        """Log odds of a PASS per unit of the feature of one of the biases."""
+        return float(getattr(self, f"{bias}_bias"))
+
+    def drift_time(self, n_attempts: int) -> np.datetime64 | None:
+        """Return when the drift sets in, on the clock of ``graded_at``; None without drift."""
+        if self.drift is None:
+            return None
+        when = self.drift[0]
+        if isinstance(when, float | int):
+            seconds = round(when * n_attempts) * SECONDS_PER_ATTEMPT
+            return GRADING_STARTS + np.timedelta64(seconds, "s")
+        stamp = pd.Timestamp(when)
+        stamp = stamp.tz_localize("UTC") if stamp.tz is None else stamp.tz_convert("UTC")
+        return stamp.tz_localize(None).to_datetime64()
+
+
+def by_condition(rate: Rate, conditions: list[str], what: str) -> Floats:
+    """Return one number per condition from one number or a mapping that names them all."""
+    if not isinstance(rate, Mapping):
+        return np.full(len(conditions), float(rate))
+    absent = [name for name in conditions if name not in rate]
+    odd = [name for name in rate if name not in conditions]
+    if absent or odd:
+        found = ", ".join(map(repr, rate))
+        raise StudyError(
+            f"{what}: found {found}; allowed: one number, or one for each condition of the study "
+            f"({', '.join(conditions)})." + (suggest(odd[0], conditions) if odd else "")
+        )
+    return np.array([float(rate[name]) for name in conditions])
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """What a grader sees: attempts with their features, and one row per check of each.
+
+    Attributes
+    ----------
+    attempts : pandas.DataFrame
+        Attempts frame of the answers to grade.
+    conditions : list of str
+        All conditions of the study.
+    features : dict of str to numpy.ndarray
+        Per attempt: verbosity (log2 words, centred), hedging (per 100 words, centred), list.
+    row : numpy.ndarray of int
+        Attempt of each check; the checks of an attempt stand together.
+    check : pandas.DataFrame
+        check_id, check_kind, goal of each.
+    truth : numpy.ndarray of bool
+        Whether the check is met.
+    answers : Answers, optional
+        To quote from; None quotes the start of the answer.
+    """
+
+    attempts: pd.DataFrame
+    conditions: list[str]
+    features: dict[str, Floats]
+    row: Ints
+    check: pd.DataFrame
+    truth: NDArray[np.bool_]
+    answers: Answers | None
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When and where in which batch each check is graded."""
+
+    batch: Ints
+    item: Ints
+    order: Ints
+    place: Floats
+    graded_at: NDArray[np.datetime64]
+
+
+def schedule(items: Items, round_number: int, rng: np.random.Generator) -> Schedule:
+    """Grade the attempts in random order, in batches, one a minute; rounds a week apart."""
+    n, row = len(items.attempts), items.row
+    rank = rng.permutation(n)
+    batch, item = rank // BATCH_ATTEMPTS, rank % BATCH_ATTEMPTS + 1
+    size = np.bincount(row, minlength=n)
+    inside = np.arange(len(row)) - (np.cumsum(size) - size)[row]
+    by_rank = np.argsort(rank)
+    before = np.empty(n, dtype=np.int64)
+    before[by_rank] = np.cumsum(size[by_rank]) - size[by_rank]
+    total = np.bincount(batch, weights=size)
+    batch_start = np.concatenate([[0], np.cumsum(total)[:-1]]).astype(np.int64)
+    order = before[row] + inside - batch_start[batch[row]] + 1
+    seconds = rank[row] * SECONDS_PER_ATTEMPT + np.minimum(inside, SECONDS_PER_ATTEMPT - 1)
+    seconds += (round_number - 1) * 7 * 86_400
+    last = np.maximum(total[batch[row]] - 1, 1)
+    return Schedule(
+        batch=batch[row],
+        item=item[row],
+        order=order,
+        place=(order - 1) / last - 0.5,
+        graded_at=GRADING_STARTS + seconds.astype("timedelta64[s]"),
+    )
+
+
+def pass_logits(grader: Grader, items: Items, when: Schedule) -> Floats:
+    """Return the log odds that each check is passed, from the truth and the planted biases."""
+    names, row = items.conditions, items.row
+    condition = pd.Index(names).get_indexer(pd.Index(items.attempts["condition"]))[row]
+    label = f"grader '{grader.name}'"
+    phases = [(grader.sensitivity, grader.specificity)]
+    late = np.zeros(len(row), dtype=np.int64)
+    at = grader.drift_time(len(items.attempts))
+    if grader.drift is not None and at is not None:
+        phases.append((grader.drift[1], grader.drift[2]))
+        late = (when.graded_at >= at).astype(np.int64)
+    met = np.array([by_condition(se, names, f"{label} sensitivity") for se, _ in phases])
+    unmet = np.array([by_condition(sp, names, f"{label} specificity") for _, sp in phases])
+    odds = np.where(items.truth, logit(met)[late, condition], -logit(unmet)[late, condition])
+    for bias in BIASES:
+        if grader.coefficient(bias):
+            odds = odds + grader.coefficient(bias) * feature(grader, items, when, bias)
+    return np.asarray(odds, dtype=np.float64)
+
+
+def feature(grader: Grader, items: Items, when: Schedule, bias: str) -> Floats:
+    """Return the feature that a bias acts on, one value per check."""
+    if bias == "order":
+        return when.place
+    if bias == "family":
+        family = items.attempts["agent_family"].to_numpy(dtype=object)
+        return np.asarray(family == grader.family, dtype=np.float64)[items.row]
+    return items.features[bias][items.row]
+
+
+def grade_items(
+    grader: Grader, items: Items, rng: np.random.Generator
+) -> tuple[pd.DataFrame, Floats, Schedule]:
+    """Return verdicts of all rounds, and log odds and schedule of the first."""
+    first: tuple[Floats, Schedule] | None = None
+    rounds = []
+    for number in range(1, grader.rounds + 1):
+        when = schedule(items, number, rng)
+        odds = pass_logits(grader, items, when)
+        first = first or (odds, when)
+        passed = rng.random(len(odds)) < expit(odds)
+        failure = by_condition(grader.failure_rate, items.conditions, "failure_rate")
+        where = pd.Index(items.conditions).get_indexer(pd.Index(items.attempts["condition"]))
+        failed = rng.random(len(odds)) < failure[where][items.row]
+        rounds.append(_verdicts(grader, items, when, passed, failed, number, rng))
+    assert first is not None
+    return (pd.concat(rounds, ignore_index=True) if len(rounds) > 1 else rounds[0]), *first
+
+
+def _verdicts(
+    grader: Grader,
+    items: Items,
+    when: Schedule,
+    passed: NDArray[np.bool_],
+    failed: NDArray[np.bool_],
+    number: int,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    n, row = len(items.row), items.row
+    suffix = "" if number == 1 else f"-{number}"
+    names = [f"{grader.name}/{k + 1}{suffix}" for k in range(int(when.batch.max(initial=-1)) + 1)]
+    numbers = [f"{k:02d}" for k in range(BATCH_ATTEMPTS + 1)]
+    quote, found, rationale = _evidence(grader, items, passed, failed, rng)
+    keys = {
+        name: items.attempts[name].array.take(row)
+        for name in (
+            "attempt_id",
+            "skill",
+            "case_id",
+            "condition",
+            "repeat",
+            "agent",
+            "perturbation",
+        )
+    }
+    columns: dict[str, Any] = {
+        **keys,
+        **{name: items.check[name].array for name in ("check_id", "check_kind", "goal")},
+        **{name: constant(value, n) for name, value in _identity(grader).items()},
+        "round": pd.array(np.full(n, number), dtype="Int64"),
+        "batch": pd.array(names, dtype="str").take(when.batch),
+        "item": pd.array(numbers, dtype="str").take(when.item),
+        "order": pd.array(when.order, dtype="Int64"),
+        "status": pd.array(["ok", "malformed"], dtype="str").take(failed.astype(int)),
+        "passed": pd.arrays.BooleanArray(passed, failed.copy()),
+        "score": np.full(n, np.nan),
+        "evidence_quote": quote,
+        "evidence_found": found,
+        "rationale": rationale,
+        "borderline": pd.arrays.BooleanArray(np.zeros(n, dtype=bool), failed.copy()),
+        "dimension_passed": _dimension(grader, items, passed, failed, rng),
+        "cost_usd": np.full(n, np.nan),
+        "graded_at": pd.DatetimeIndex(when.graded_at).as_unit("us").tz_localize("UTC"),
+    }
+    return pd.DataFrame(columns)[list(CONTRACTS["verdicts"].columns)]
+
+
+def _dimension(
+    grader: Grader,
+    items: Items,
+    passed: NDArray[np.bool_],
+    failed: NDArray[np.bool_],
+    rng: np.random.Generator,
+) -> Any:
+    """Return what is said of all checks of an attempt together: the same in each of its rows."""
+    if not grader.asks_evidence:
+        return pd.array([None] * len(items.row), dtype="boolean")
+    n = len(items.attempts)
+    whole = np.bincount(items.row, weights=~passed, minlength=n) == 0
+    if grader.dimension_error_rate:  # the only draws: other studies stay as they were
+        whole ^= rng.random(n) < grader.dimension_error_rate
+    return pd.arrays.BooleanArray(whole[items.row], failed.copy())
+
+
+def _identity(grader: Grader) -> dict[str, str]:
+    return {
+        "grader": grader.name,
+        "grader_kind": grader.kind,
+        "grader_model": grader.model,
+        "grader_family": grader.family,
+        "grader_version": grader.version,
+    }
+
+
+def constant(value: str | None, n: int) -> Any:
+    """Return a text column that holds one value in every row."""
+    return pd.array([value], dtype="str").take(np.zeros(n, dtype=np.int64))
+
+
+def _evidence(
+    grader: Grader,
+    items: Items,
+    passed: NDArray[np.bool_],
+    failed: NDArray[np.bool_],
+    rng: np.random.Generator,
+) -> tuple[Any, Any, Any]:
+    n = len(items.row)
+    if not grader.asks_evidence:
+        return constant(None, n), pd.array([None] * n, dtype="boolean"), constant(None, n)
+    if items.answers is not None:
+        quoted = quotes(items.answers, items.row, rng)
+    else:
+        starts = [" ".join(answer.split()[:6]) for answer in items.attempts["answer"]]
+        quoted = [starts[i] for i in items.row]
+    wrong = rng.random(n) < grader.quote_error_rate
+    # no word of the simulated vocabulary has fewer than five letters
+    shown = ["it is not in it" if bad else q for bad, q in zip(wrong, quoted, strict=True)]
+    rows = np.flatnonzero(failed)
+    for i in rows:
+        shown[i] = None  # type: ignore[call-overload]
+    reasons = pd.array(["The answer does not meet it.", "The answer meets it.", None], dtype="str")
+    return (
+        pd.array(shown, dtype="str"),
+        pd.arrays.BooleanArray(~wrong, failed.copy()),
+        reasons.take(np.where(failed, 2, passed.astype(np.int64))),
+    )
+
+
+def gold_stream(
+    *,
+    n: int = 400,
+    rise_at: int | None = 200,
+    rate: float = 0.05,
+    raised: float = 0.15,
+    minutes_apart: float = 30.0,
+    n_streams: int = 1,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Simulate gold checks in order of time, with an error rate that rises at a known one.
+
+    Parameters
+    ----------
+    n : int, default 400
+        Gold checks in a stream.
+    rise_at : int or None, default 200
+        Index of the first check at the raised rate, counted from 0; None plants no rise, for
+        measuring false alarms.
+    rate, raised : float, default 0.05 and 0.15
+        Chance that the grader contradicts gold before and from ``rise_at`` on.
+    minutes_apart : float, default 30
+        Time between checks.
+    n_streams : int, default 1
+        Independent streams.
+    seed : int, default 0
+        Source of randomness.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per check in order of time: ``stream`` (str), ``index`` (from 0), ``time``,
+        ``error`` (boolean: grader and gold differ) and ``true_rate``.
+
+    Raises
+    ------
+    StudyError
+        If a rate is outside 0 to 1, or the rise outside the stream.
+
+    See Also
+    --------
+    skillcomp.reliability.chart : the control chart that should find the rise.
+
+    Examples
+    --------
+    >>> stream = gold_stream(n=300, rise_at=200)
+    >>> stream["true_rate"].value_counts().to_dict()
+    {0.05: 200, 0.15: 100}
+    """
+    for name, value in (("rate", rate), ("raised", raised)):
+        if not 0 <= value <= 1:
+            raise StudyError(f"{name}: found {value}; allowed: 0 to 1.")
+    if n < 1 or (rise_at is not None and not 0 <= rise_at < n):
+        raise StudyError(f"rise_at: found {rise_at} in a stream of {n}; allowed: 0 to {n - 1}.")
+    rng = np.random.default_rng(seed)
+    index = np.tile(np.arange(n), n_streams)
+    true = np.where(index >= (n if rise_at is None else rise_at), raised, rate)
+    moved = (index * minutes_apart * 60).round().astype("timedelta64[s]")
+    return pd.DataFrame(
+        {
+            "stream": pd.array([f"stream-{k + 1}" for k in range(n_streams)], dtype="str").take(
+                np.repeat(np.arange(n_streams), n)
+            ),
+            "index": pd.array(index, dtype="Int64"),
+            "time": pd.DatetimeIndex(GRADING_STARTS + moved).as_unit("us").tz_localize("UTC"),
+            "error": pd.array(rng.random(len(index)) < true, dtype="boolean"),
+            "true_rate": true,
+        }
+    )

@@ -1,0 +1,558 @@
+"""How often a grader errs by gold, whether alike under two conditions, and how to put it right."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import hypergeom
+
+from skillcomp.stats.bounded import RATES, bounded_mean
+from skillcomp.stats.clusters import cr2, sign_flip
+from skillcomp.stats.ppi import within_range
+from skillcomp.stats.results import (
+    NAN,
+    HypothesisTest,
+    Interval,
+    check_level,
+    join_notes,
+    quantile,
+    undefined,
+)
+
+__all__ = [
+    "DifferentialTests",
+    "differential_misclassification",
+    "fisher_midp",
+    "rogan_gladen",
+    "sensitivity",
+    "specificity",
+    "youden",
+    "youden_difference",
+]
+
+Floats = NDArray[np.float64]
+Estimate = Interval | tuple[float, float, float]
+
+
+def sensitivity(
+    verdicts: ArrayLike,
+    gold: ArrayLike,
+    *,
+    clusters: ArrayLike | None = None,
+    ci_level: float = 0.95,
+) -> Interval:
+    """Share of what passes by gold that the grader passes.
+
+    Parameters
+    ----------
+    verdicts, gold : array_like of 0, 1 or NaN
+        Verdict and gold label of each unit. A failed grader is NaN, never 0.
+    clusters : array_like, optional
+        Case of each unit. Each unit alone when omitted.
+    ci_level : float, default 0.95
+        Confidence level.
+
+    Returns
+    -------
+    Interval
+        Limits of :func:`skillcomp.stats.bounded.bounded_mean` over cases. ``n`` counts the
+        gold passes with a verdict. NaN with a note where there is none.
+
+    Raises
+    ------
+    ValueError
+        Lengths differ or a value is neither 0, 1 nor NaN.
+
+    See Also
+    --------
+    specificity : the share of gold fails that the grader fails.
+
+    Examples
+    --------
+    >>> sensitivity([1, 1, 0, 0], [1, 1, 1, 0]).n
+    3.0
+    """
+    return _against_gold("sensitivity", verdicts, gold, 1.0, clusters, check_level(ci_level))
+
+
+def specificity(
+    verdicts: ArrayLike,
+    gold: ArrayLike,
+    *,
+    clusters: ArrayLike | None = None,
+    ci_level: float = 0.95,
+) -> Interval:
+    """Share of what fails by gold that the grader fails.
+
+    Parameters
+    ----------
+    verdicts, gold : array_like of 0, 1 or NaN
+        Verdict and gold label of each unit. A failed grader is NaN, never 0.
+    clusters : array_like, optional
+        Case of each unit. Each unit alone when omitted.
+    ci_level : float, default 0.95
+        Confidence level.
+
+    Returns
+    -------
+    Interval
+        Limits of :func:`skillcomp.stats.bounded.bounded_mean` over cases. ``n`` counts the
+        gold fails with a verdict. NaN with a note where there is none.
+
+    Raises
+    ------
+    ValueError
+        Lengths differ or a value is neither 0, 1 nor NaN.
+
+    See Also
+    --------
+    sensitivity : the share of gold passes that the grader passes.
+
+    Examples
+    --------
+    >>> specificity([1, 1, 0, 0], [1, 1, 1, 0]).estimate
+    1.0
+    """
+    return _against_gold("specificity", verdicts, gold, 0.0, clusters, check_level(ci_level))
+
+
+def _against_gold(
+    label: str,
+    verdicts: ArrayLike,
+    gold: ArrayLike,
+    truth: float,
+    clusters: ArrayLike | None,
+    level: float,
+) -> Interval:
+    given, true = np.asarray(verdicts, float), np.asarray(gold, float)
+    if given.shape != true.shape or given.ndim != 1:
+        raise ValueError(
+            f"verdicts and gold must be of one length, found shapes {given.shape} and {true.shape}."
+        )
+    for name, values in (("verdicts", given), ("gold", true)):
+        if not np.isin(values[np.isfinite(values)], (0.0, 1.0)).all():
+            raise ValueError(f"{name} must hold 0, 1 or NaN.")
+    wanted = true == truth
+    used = wanted & np.isfinite(given)
+    lost = int(wanted.sum() - used.sum())
+    note = f"{lost} labels without a verdict left out" if lost else ""
+    if not used.any():
+        what = "passes" if truth else "fails"
+        return undefined(label, f"no gold label {what} with a verdict", ci_level=level, n=0.0)
+    right = (given[used] == truth).astype(float)
+    groups = None if clusters is None else np.asarray(clusters)[used]
+    found = bounded_mean(right, groups, quantity=RATES, ci_level=level)
+    return replace(
+        found, method=f"{label}, {found.method}", note="; ".join(filter(None, (found.note, note)))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DifferentialTests:
+    """Whether a grader errs differently in the two conditions, by class of gold.
+
+    Attributes
+    ----------
+    sensitivity, specificity : HypothesisTest
+        Equal sensitivity (among gold passes) and equal specificity (among gold fails). The
+        statistic is the rate with the skill minus the baseline's.
+    either : HypothesisTest
+        Smaller of the two p-values after Holm's adjustment.
+    """
+
+    sensitivity: HypothesisTest
+    specificity: HypothesisTest
+    either: HypothesisTest
+
+
+def fisher_midp(passes1: float, n1: float, passes0: float, n0: float) -> HypothesisTest:
+    """Whether two independent pass rates differ, by Fisher's test with the mid-p.
+
+    Parameters
+    ----------
+    passes1, n1, passes0, n0 : int
+        Passes and units of each group.
+
+    Returns
+    -------
+    HypothesisTest
+        ``statistic`` is the difference of the rates; the two-sided mid-p counts tables as likely
+        as the observed one half. NaN with a note where a group is empty; 1 where nothing varies.
+
+    Notes
+    -----
+    The exact test keeps its level but is far too careful on tables this small.
+
+    References
+    ----------
+    Hirji, Tan and Elashoff 1991, doi:10.1002/sim.4780100709.
+
+    Examples
+    --------
+    >>> round(fisher_midp(3, 3, 0, 3).p_value, 4)  # 2 * (1 / 20) / 2
+    0.05
+    """
+    label = "Fisher's test, mid-p"
+    if n1 == 0 or n0 == 0:
+        return HypothesisTest(NAN, NAN, label, "one arm has no unit of this class")
+    difference = float(passes1 / n1 - passes0 / n0)
+    total = int(passes1 + passes0)
+    tables = np.arange(max(0, total - int(n0)), min(total, int(n1)) + 1)
+    weights = hypergeom.pmf(tables, int(n1 + n0), total, int(n1))
+    observed = weights[tables == int(passes1)][0]
+    # Equal probabilities differ by rounding only.
+    same = np.isclose(weights, observed, rtol=1e-7)
+    p_value = weights[(weights < observed) & ~same].sum() + weights[same].sum() / 2.0
+    if tables.size == 1:
+        return HypothesisTest(difference, 1.0, label, "all verdicts agree: nothing to test, p = 1")
+    return HypothesisTest(difference, float(min(p_value, 1.0)), label)
+
+
+def differential_misclassification(
+    verdicts: ArrayLike,
+    gold: ArrayLike,
+    with_skill: ArrayLike,
+    *,
+    clusters: ArrayLike | None = None,
+) -> DifferentialTests:
+    """Whether a grader is more lenient, or stricter, under one condition than under the other.
+
+    Parameters
+    ----------
+    verdicts, gold : array_like of 0, 1 or NaN
+        Verdict and gold label of each unit; units with a gap in either are left out.
+    with_skill : array_like of bool
+        True for units graded with the skill, False for those of the baseline.
+    clusters : array_like, optional
+        Case of each unit: rates are then compared by CR2 with Satterthwaite degrees of freedom.
+        Where that has no variation left, cases exchange their conditions as wholes. Each unit alone
+        (Fisher's mid-p) when omitted.
+
+    Returns
+    -------
+    DifferentialTests
+        Sensitivity, specificity, and either of them after Holm. NaN with a note where one has
+        no gold of that class.
+
+    Raises
+    ------
+    ValueError
+        Lengths differ.
+
+    Notes
+    -----
+    With 30 to 60 gold labels the test has little power: "not significant" is no reason to pool
+    the conditions.
+
+    References
+    ----------
+    Fiedler 2026, arXiv:2605.06939.
+
+    Examples
+    --------
+    >>> found = differential_misclassification([1, 1, 1, 0, 0, 0], [1] * 6, [1, 1, 1, 0, 0, 0])
+    >>> found.sensitivity.statistic, round(found.sensitivity.p_value, 3), found.specificity.note
+    (1.0, 0.05, 'one arm has no unit of this class')
+    """
+    given, true = np.asarray(verdicts, float), np.asarray(gold, float)
+    skill = np.asarray(with_skill, bool)
+    labels = None if clusters is None else np.asarray(clusters)
+    if not given.shape == true.shape == skill.shape or (
+        labels is not None and labels.shape != skill.shape
+    ):
+        raise ValueError("verdicts, gold, with_skill and clusters must be of one length.")
+    known = np.isfinite(given) & np.isfinite(true)
+    tests = []
+    for truth in (1.0, 0.0):
+        used = known & (true == truth)
+        right = (given[used] == truth).astype(float)
+        tests.append(_compare(right, skill[used], None if labels is None else labels[used]))
+    return DifferentialTests(tests[0], tests[1], _either(tests))
+
+
+def _compare(
+    right: Floats, skill: NDArray[np.bool_], labels: NDArray[np.generic] | None
+) -> HypothesisTest:
+    by_units = fisher_midp(right[skill].sum(), skill.sum(), right[~skill].sum(), (~skill).sum())
+    if labels is None or math.isnan(by_units.p_value) or np.ptp(right) == 0.0:
+        return by_units
+    fit = cr2(right, np.column_stack([np.ones(right.size), skill]), labels)
+    if not fit.p_values[1] >= 0.0:
+        return _by_exchange(right, skill, labels)
+    return HypothesisTest(
+        float(fit.coefficients[1]),
+        float(fit.p_values[1]),
+        f"difference of rates, {fit.method} over {fit.n_clusters} clusters",
+        "",
+        float(fit.df[1]),
+    )
+
+
+def _by_exchange(
+    right: Floats, skill: NDArray[np.bool_], labels: NDArray[np.generic]
+) -> HypothesisTest:
+    # Where CR2 collapses, cases with units under both conditions exchange them, all units together.
+    codes = np.unique(labels, return_inverse=True)[1]
+    units, sums = (
+        np.array([np.bincount(codes, w * side, codes.max() + 1) for side in (skill, ~skill)])
+        for w in (np.ones(right.size), right)
+    )
+    both = (units > 0).all(axis=0)
+    difference = float(right[skill].mean() - right[~skill].mean())
+    if both.sum() >= 2:
+        rates = sums[:, both] / units[:, both]
+        test = sign_flip(rates[0] - rates[1])
+        note = f"CR2 collapses: arms exchanged within {int(both.sum())} cases instead"
+        return HypothesisTest(difference, test.p_value, test.method, join_notes(note, test.note))
+    label = "difference of rates over cases"
+    if both.any() or np.ptp(right[skill]) > 0.0 or np.ptp(right[~skill]) > 0.0:
+        return HypothesisTest(difference, NAN, label, "CR2 collapses: too few cases for a test")
+    # Every case lies under one condition and nothing varies: whole cases are the units of Fisher.
+    cases, passed = (units > 0).sum(axis=1), (sums > 0).sum(axis=1)
+    found = fisher_midp(passed[0], cases[0], passed[1], cases[1])
+    return replace(found, note="CR2 collapses: Fisher's mid-p over whole cases instead")
+
+
+def _either(tests: list[HypothesisTest]) -> HypothesisTest:
+    defined = [t.p_value for t in tests if not math.isnan(t.p_value)]
+    label = "sensitivity or specificity, Holm over two"
+    if not defined:
+        return HypothesisTest(NAN, NAN, label, "neither can be tested")
+    note = "" if len(defined) == 2 else "only one of the two can be tested"
+    # The smallest of Holm's adjusted p-values; statsmodels collects garbage on every call (0.2 s).
+    return HypothesisTest(NAN, min(1.0, len(defined) * min(defined)), label, note)
+
+
+def _check_rate(**rates: float) -> None:
+    for name, value in rates.items():
+        if not 0.0 <= value <= 1.0:
+            raise ValueError(f"{name} must lie between 0 and 1, found {value!r}.")
+
+
+def _lang_reiczigel(
+    rate: float, n: float, sens: float, n_sens: Floats, spec: float, n_spec: Floats, z: float
+) -> tuple[Floats, Floats]:
+    # Centre and half-width. Every rate is shrunk first: the pass rate as in the Agresti-Coull
+    # interval, sensitivity and specificity by one imagined label of each kind.
+    n_prime = n + z * z
+    p = (n * rate + z * z / 2.0) / n_prime
+    se = (n_sens * sens + 1.0) / (n_sens + 2.0)
+    sp = (n_spec * spec + 1.0) / (n_spec + 2.0)
+    j = se + sp - 1.0
+    theta = (p + sp - 1.0) / j
+    var_se = se * (1.0 - se) / (n_sens + 2.0)
+    var_sp = sp * (1.0 - sp) / (n_spec + 2.0)
+    shift = 2.0 * z * z * (theta * var_se - (1.0 - theta) * var_sp)
+    variance = p * (1.0 - p) / n_prime + theta**2 * var_se + (1.0 - theta) ** 2 * var_sp
+    return theta + shift, z * np.sqrt(variance) / np.abs(j)
+
+
+def rogan_gladen(
+    positive_rate: float,
+    n: float,
+    sensitivity: float,
+    n_sensitivity: float,
+    specificity: float,
+    n_specificity: float,
+    *,
+    ci_level: float = 0.95,
+) -> Interval:
+    """Correct a grader's pass rate for how often the grader errs.
+
+    For gold that comes from elsewhere than the cases estimated here. Where a random part of the
+    same cases carries gold, :func:`skillcomp.stats.ppi.ppi_mean` assumes less; for a difference
+    between conditions use :func:`skillcomp.stats.ppi.ppi_paired`, since one pair of rates for both
+    conditions can reverse its sign.
+
+    Parameters
+    ----------
+    positive_rate : float
+        Share of units the grader passes.
+    n : float
+        Number of units behind it (the effective number where units are clustered).
+    sensitivity, n_sensitivity : float
+        Share of gold passes the grader passes, and how many gold passes that rests on.
+    specificity, n_specificity : float
+        Share of gold fails the grader fails, and how many gold fails that rests on.
+    ci_level : float, default 0.95
+        Confidence level.
+
+    Returns
+    -------
+    Interval
+        Rogan-Gladen estimate cut to [0, 1] with the Lang-Reiczigel interval, which carries the
+        uncertainty of all three rates. NaN with a note where sensitivity plus specificity do not
+        exceed 1 (a grader no better than chance) or a count is 0.
+
+    Raises
+    ------
+    ValueError
+        A rate outside [0, 1] or a negative count.
+
+    Notes
+    -----
+    ``(p + Sp - 1) / (Se + Sp - 1)``. Assumes that both rates carry over to these units; they
+    usually differ between conditions. Gold may over-sample fails. Where the estimate
+    itself lies outside [0, 1] the interval keeps its half-width from the bound on, and ``note``
+    says so. Equal to asht 1.0.1 ``prevSeSp`` (R) and to Lee et al. 2025.
+
+    References
+    ----------
+    Rogan and Gladen 1978, doi:10.1093/oxfordjournals.aje.a112510; Lang and Reiczigel 2014,
+    doi:10.1016/j.prevetmed.2013.09.015; Lee et al. 2025, arXiv:2511.21140.
+
+    Examples
+    --------
+    >>> found = rogan_gladen(0.3, 100, 0.8, 50, 0.9, 50)
+    >>> round(found.estimate, 4), round(found.low, 4), round(found.high, 4)
+    (0.2857, 0.1139, 0.4492)
+    """
+    level = check_level(ci_level)
+    _check_rate(positive_rate=positive_rate, sensitivity=sensitivity, specificity=specificity)
+    counts = {"n": n, "n_sensitivity": n_sensitivity, "n_specificity": n_specificity}
+    for name, value in counts.items():
+        if not value >= 0.0:
+            raise ValueError(f"{name} must not be negative, found {value!r}.")
+        if value == 0.0:
+            return undefined(
+                "Rogan-Gladen, Lang-Reiczigel", f"{name} is 0", ci_level=level, n=float(n)
+            )
+    label = "Rogan-Gladen, Lang-Reiczigel"
+    j = sensitivity + specificity - 1.0
+    if j <= 1e-12:
+        return undefined(
+            label,
+            "sensitivity + specificity do not exceed 1: the grader is no better than chance",
+            ci_level=level,
+            n=float(n),
+        )
+    estimate = (positive_rate + specificity - 1.0) / j
+    centre, half = _lang_reiczigel(
+        positive_rate,
+        n,
+        sensitivity,
+        np.asarray(n_sensitivity, float),
+        specificity,
+        np.asarray(n_specificity, float),
+        quantile(level),
+    )
+    if not math.isfinite(float(half)):
+        return replace(
+            undefined(
+                label,
+                "shrunk sensitivity + specificity equal 1: no interval",
+                ci_level=level,
+                n=float(n),
+            ),
+            estimate=min(max(estimate, 0.0), 1.0),
+        )
+    low, high, cut = max(float(centre - half), 0.0), min(float(centre + half), 1.0), ""
+    inside = min(max(estimate, 0.0), 1.0)
+    if inside != estimate or not low < high:
+        _, shifted_low, shifted_high, cut = within_range(
+            estimate, estimate - float(half), estimate + float(half), (0.0, 1.0)
+        )
+        low, high = min(low, shifted_low), max(high, shifted_high)
+    return Interval(
+        inside,
+        min(low, inside),
+        max(high, inside),
+        level,
+        label,
+        cut,
+        float(n),
+        se=float(half) / quantile(level),
+    )
+
+
+def youden(sensitivity: Estimate, specificity: Estimate) -> Interval:
+    """How much better than chance a grader is: sensitivity + specificity - 1.
+
+    Parameters
+    ----------
+    sensitivity, specificity : Interval or tuple of float
+        Estimate, low and high of each, from :func:`sensitivity` and
+        :func:`specificity`, under one condition.
+
+    Returns
+    -------
+    Interval
+        J in [-1, 1], 0 for a grader that guesses. NaN with a note where one rate is not defined.
+
+    See Also
+    --------
+    youden_difference : of two conditions.
+
+    Notes
+    -----
+    Limits by the method of variance estimates recovery from those of the two rates, which come
+    from different units and are taken as independent.
+
+    References
+    ----------
+    Youden 1950, doi:10.1002/1097-0142(1950)3:1<32::AID-CNCR2820030106>3.0.CO;2-3; Zou and Donner
+    2008, doi:10.1002/sim.3095.
+
+    Examples
+    --------
+    >>> round(youden((0.9, 0.8, 0.95), (0.8, 0.7, 0.9)).estimate, 3)
+    0.7
+    """
+    estimate, low, high, level = _unpacked(specificity)
+    note = specificity.note if isinstance(specificity, Interval) else ""
+    wrong = Interval(1.0 - estimate, 1.0 - high, 1.0 - low, level, note=note)
+    return _difference("Youden's J", sensitivity, wrong)
+
+
+def youden_difference(skill: Estimate, baseline: Estimate) -> Interval:
+    """How much better a grader tells passes from fails under one condition than under the other.
+
+    Parameters
+    ----------
+    skill, baseline : Interval or tuple of float
+        :func:`youden` under each condition.
+
+    Returns
+    -------
+    Interval
+        ``J(skill) - J(baseline)`` in [-2, 2]. NaN with a note where one is not defined.
+
+    Notes
+    -----
+    Conditions are taken as independent; gold on the same cases under both makes the interval
+    somewhat too wide. An interval that holds 0 is no licence to pool their rates of error.
+
+    References
+    ----------
+    Fiedler 2026, arXiv:2605.06939; Zou and Donner 2008, doi:10.1002/sim.3095.
+
+    Examples
+    --------
+    >>> round(youden_difference((0.6, 0.5, 0.7), (0.7, 0.6, 0.8)).low, 4)
+    -0.2414
+    """
+    return _difference("difference of Youden's J", skill, baseline)
+
+
+def _unpacked(value: Estimate) -> tuple[float, float, float, float]:
+    if isinstance(value, Interval):
+        return value.estimate, value.low, value.high, value.ci_level
+    return (*value, 0.95)
+
+
+def _difference(label: str, first: Estimate, second: Estimate) -> Interval:
+    estimate, low, high, level = _unpacked(first)
+    other, _, _, other_level = _unpacked(second)
+    if level != other_level:
+        raise ValueError(f"both intervals must have one level, found {level} and {other_level}.")
+    if math.isnan(estimate) or math.isnan(other):
+        notes = (v.note for v in (first, second) if isinstance(v, Interval))
+        reason = "; ".join(filter(None, notes)) or "one of the two rates is not defined"
+        return undefined(label, reason, ci_level=level)
+    found = Interval(estimate, low, high, level).minus(
+        Interval(*_unpacked(second)[:3], other_level)
+    )
+    return replace(found, method=f"{label}, {found.method}")

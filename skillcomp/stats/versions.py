@@ -1,0 +1,293 @@
+"""Two or more grader versions on the same items: who is more severe, and is it chance.
+
+Tests with ``clusters`` take the case as the unit, those without take items as independent.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
+from scipy.stats import t as student_t
+from statsmodels.stats.contingency_tables import cochrans_q
+
+from skillcomp.stats.clusters import Clusters, cluster_codes
+from skillcomp.stats.results import HypothesisTest, Interval, check_level, join_notes, undefined
+
+__all__ = ["clustered_cochran", "clustered_midp", "cochran_q", "severity_shift"]
+
+Floats = NDArray[np.float64]
+
+_BLOCK = 2_000_000  # numbers held at once while cases are permuted
+
+
+def _verdicts(verdicts: ArrayLike) -> Floats:
+    table = np.asarray(verdicts, float)
+    if table.ndim != 2 or table.shape[1] < 2:
+        raise ValueError(
+            "verdicts must have one row per item and at least two versions as columns, found "
+            f"shape {table.shape}."
+        )
+    if not np.isin(table[~np.isnan(table)], (0.0, 1.0)).all():
+        raise ValueError("verdicts must be 0, 1 or NaN.")
+    return table
+
+
+def severity_shift(
+    verdicts: ArrayLike, clusters: Any = None, *, ci_level: float = 0.95
+) -> Interval:
+    """Shift of a grader version against another, in logits: above 0 is more severe.
+
+    Parameters
+    ----------
+    verdicts : array_like, shape (items, 2)
+        Verdicts of the reference and of the other version: 1 passed, 0 failed, NaN without a
+        verdict.
+    clusters : array_like, shape (items,), optional
+        Case of each item. Checks of a case are not independent: with clusters the standard error
+        is cluster-robust, never below that of independent items, with t on G - 1 df, where G
+        counts the cases with a disagreement.
+    ci_level : float, default 0.95
+        Confidence level.
+
+    Returns
+    -------
+    Interval
+        In logits: above 0 the second version fails more of the same items than the first
+        (harder), below 0 fewer (more lenient). NaN with a note when the two never disagree, or
+        when the disagreements come from one cluster only.
+
+    Raises
+    ------
+    ValueError
+        When the shape is wrong or a value is not 0, 1 or NaN.
+
+    Notes
+    -----
+    The sign is that of the many-facet Rasch model, where severity is taken away from the logit of
+    a PASS. Conditional logistic regression with the items as strata, which for two versions is
+    ``log(lost / gained)`` with standard error ``sqrt(1/lost + 1/gained)``: lost are the items that
+    only the first version passes, gained those that only the second does. Where one of the two
+    is 0, half an item (with clusters half the disagreements of a mean case) is added to both.
+    Cases without a disagreement tell nothing. Over 2 to 20 cases with disagreements of 1 to 10
+    items the clustered interval covered 0 in 94.8 % of studies at least. Checked against survival
+    3.5.3 ``clogit``.
+
+    References
+    ----------
+    Rasch 1960; Linacre 1989, Many-Facet Rasch Measurement; Breslow and Day 1980, chapter 7.
+
+    Examples
+    --------
+    The second version fails 16 items that the first passes, and passes 6 that it fails.
+
+    >>> shift = severity_shift([[1, 0]] * 16 + [[0, 1]] * 6 + [[1, 1]] * 59)
+    >>> round(shift.estimate, 4), round(shift.se, 4)
+    (0.9808, 0.4787)
+    """
+    check_level(ci_level)
+    table = _verdicts(verdicts)
+    if table.shape[1] != 2:
+        raise ValueError(f"severity_shift compares two versions, found {table.shape[1]}.")
+    gained, lost = (table[:, 1] > table[:, 0]), (table[:, 1] < table[:, 0])
+    labels = None if clusters is None else np.asarray(clusters)
+    up, down = float(gained.sum()), float(lost.sum())
+    label = "log odds of the discordant items"
+    groups = Clusters.of(labels, len(lost))
+    if down + up == 0:
+        note = "the versions never disagree: no shift can be told"
+        return undefined(label, note, ci_level=ci_level, n=float(len(lost)))
+    told = groups.totals((lost | gained).astype(float))
+    told = told[told > 0]
+    if labels is not None and len(told) < 2:
+        note = "the disagreements come from one cluster"
+        return undefined(label, note, ci_level=ci_level, n=float(len(lost)))
+    note, size = "", 1.0
+    if down == 0 or up == 0:
+        # Flips of a case go together, so half a case stands for what was not seen.
+        size = float(told.mean()) if labels is not None else 1.0
+        down, up = down + size / 2, up + size / 2
+        what = "half an item" if size == 1.0 else f"half a case ({size / 2:.3g} items)"
+        note = f"all disagreements in one direction: {what} added to both"
+    estimate, se, df = math.log(down / up), math.sqrt(size * (1 / down + 1 / up)), math.nan
+    if labels is not None:
+        scores = groups.totals(lost / down - gained / up)
+        df = len(told) - 1.0
+        robust = math.sqrt(len(told) / df * float((scores**2).sum()))
+        if robust < se and not note:
+            note = "standard error of independent items, which is above the one by case"
+        # Cases whose flips cancel say nothing against chance: never below independent items.
+        se = max(robust, se)
+        label += f", {len(told)} clusters with one, t with {df:.0f} df"
+    reference = student_t(df) if labels is not None else norm
+    reach = float(reference.isf((1 - ci_level) / 2)) * se
+    return Interval(
+        estimate,
+        estimate - reach,
+        estimate + reach,
+        ci_level,
+        label,
+        note,
+        n=float(len(lost)),
+        n_clusters=float(groups.count),
+        se=se,
+        df=df,
+        p_value=float(2 * reference.sf(abs(estimate) / se)),
+    )
+
+
+def cochran_q(verdicts: ArrayLike) -> HypothesisTest:
+    """Whether three or more grader versions pass the same share of the same items.
+
+    Parameters
+    ----------
+    verdicts : array_like, shape (items, versions)
+        1 passed, 0 failed; items with a missing verdict are left out and counted in ``note``.
+
+    Returns
+    -------
+    HypothesisTest
+        ``statistic`` on versions - 1 degrees of freedom; p = 1 with a note when the versions
+        agree on every item.
+
+    Raises
+    ------
+    ValueError
+        When the shape is wrong or a value is not 0, 1 or NaN.
+
+    Notes
+    -----
+    Takes items as independent; by statsmodels ``cochrans_q``.
+
+    References
+    ----------
+    Cochran 1950, doi:10.1093/biomet/37.3-4.256.
+
+    Examples
+    --------
+    >>> cochran_q([[1, 1, 0]] * 4 + [[1, 0, 0]] * 2 + [[1, 1, 1]]).statistic
+    9.333333333333334
+    """
+    table = _verdicts(verdicts)
+    keep = ~np.isnan(table).any(axis=1)
+    table, dropped = table[keep], int((~keep).sum())
+    note = f"{dropped} {'item' if dropped == 1 else 'items'} left out" if dropped else ""
+    df = table.shape[1] - 1.0
+    if not len(table) or (table == table[:, :1]).all():
+        reason = "the versions agree on every item: p = 1"
+        return HypothesisTest(0.0, 1.0, "Cochran's Q", join_notes(reason, note), df)
+    found = cochrans_q(table)
+    return HypothesisTest(float(found.statistic), float(found.pvalue), "Cochran's Q", note, df)
+
+
+def clustered_midp(gained: ArrayLike, lost: ArrayLike, clusters: ArrayLike) -> HypothesisTest:
+    """Whether flips go one way more often than the other, with the case as the unit.
+
+    Parameters
+    ----------
+    gained, lost : array_like of bool, shape (items,)
+        Items that only the new version passes, and that only the old one passes.
+    clusters : array_like, shape (items,)
+        Case of each item.
+
+    Returns
+    -------
+    HypothesisTest
+        ``statistic`` is the sum of gains less losses; p = 1 with a note without flips.
+
+    Notes
+    -----
+    Under the hypothesis that the versions are exchangeable, every case might as well have had its
+    flips the other way, all of them together. The distribution of the sum over all sign patterns
+    of the cases is found exactly by convolution; p is the chance of a larger absolute sum plus
+    half that of an equal one. With one flip a case it is the mid-p McNemar test to the last digit.
+
+    References
+    ----------
+    Fagerland, Lydersen and Laake 2013, doi:10.1186/1471-2288-13-91.
+
+    Examples
+    --------
+    Seven cases flip to PASS, one to FAIL: the mid-p McNemar test of 1 against 7.
+
+    >>> found = clustered_midp([1] * 7 + [0], [0] * 7 + [1], list("abcdefgh"))
+    >>> round(found.p_value, 7)
+    0.0390625
+    """
+    codes, count = cluster_codes(clusters)
+    step = np.asarray(gained, dtype=float) - np.asarray(lost, dtype=float)
+    sums = np.abs(np.rint(np.bincount(codes, weights=step, minlength=count))).astype(int)
+    label = f"mid-p McNemar, flips of a case exchanged together ({count} cases)"
+    if not np.any(step):
+        return HypothesisTest(0.0, 1.0, label, "no verdict flipped: p = 1")
+    reach = int(sums.sum())
+    chance = np.zeros(2 * reach + 1)
+    chance[reach] = 1.0
+    for size in sums[sums > 0]:
+        chance = 0.5 * (np.roll(chance, size) + np.roll(chance, -size))
+    observed = int(abs(np.rint(step.sum())))
+    away = np.abs(np.arange(-reach, reach + 1))
+    p_value = float(chance[away > observed].sum() + 0.5 * chance[away == observed].sum())
+    return HypothesisTest(float(step.sum()), min(p_value, 1.0), label)
+
+
+def clustered_cochran(
+    verdicts: ArrayLike, clusters: ArrayLike, *, n_resamples: int, seed: int
+) -> tuple[HypothesisTest, HypothesisTest]:
+    """Whether three or more versions pass the same share of items, with the case as the unit.
+
+    Parameters
+    ----------
+    verdicts : array_like of {0, 1}, shape (items, versions)
+        Complete rows only.
+    clusters : array_like, shape (items,)
+        Case of each item.
+    n_resamples, seed : int
+        Random exchanges of the versions within cases.
+
+    Returns
+    -------
+    tuple of HypothesisTest
+        The test by case, then Cochran's own, which takes items as independent.
+
+    Notes
+    -----
+    Within every case the versions change places, all items of the case together; the share of
+    exchanges with a Q at least as large is the p-value, the observed one counted among them. The
+    denominator of Q does not change under such exchanges.
+
+    References
+    ----------
+    Cochran 1950, doi:10.1093/biomet/37.3-4.256.
+    """
+    table = np.asarray(verdicts, dtype=float)
+    plain = cochran_q(table)
+    codes, count = cluster_codes(clusters)
+    label = (
+        f"Cochran's Q, versions exchanged within {count} cases, n_resamples={n_resamples}, "
+        f"seed={seed}"
+    )
+    if plain.statistic == 0.0:
+        return HypothesisTest(0.0, 1.0, label, plain.note, plain.df), plain
+    totals = np.zeros((count, table.shape[1]))
+    np.add.at(totals, codes, table)
+    # a case that all versions pass alike stays as it is under every exchange
+    totals = totals[np.ptp(totals, axis=1) > 0]
+    observed = _spread(totals.sum(axis=0))
+    rng, reached = np.random.default_rng(seed), 0
+    rows = max(1, _BLOCK // max(totals.size, 1))
+    for start in range(0, n_resamples, rows):
+        size = min(rows, n_resamples - start)
+        many = np.broadcast_to(totals, (size, *totals.shape))
+        drawn = _spread(rng.permuted(many, axis=2).sum(axis=1))
+        reached += int((drawn >= observed - 1e-9).sum())
+    p_value = (reached + 1) / (n_resamples + 1)
+    return HypothesisTest(plain.statistic, p_value, label, plain.note, plain.df), plain
+
+
+def _spread(sums: Floats) -> Floats:
+    spread: Floats = ((sums - sums.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1)
+    return spread

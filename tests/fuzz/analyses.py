@@ -1,0 +1,200 @@
+"""Every public analysis, called once on the frames of a small simulated study."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import cache
+
+import numpy as np
+import pandas as pd
+
+import skillcomp as sc
+
+Frames = Mapping[str, pd.DataFrame]
+N = 99  # resamples
+LONG = os.environ.get("SKILLCOMP_FUZZ") == "long"  # as `make fuzz` sets it
+GRADER = ["grader"]
+
+
+@cache
+def frames() -> dict[str, pd.DataFrame]:
+    """Return the frames of a study as its readers would give them, and what is made of them."""
+    judge = sc.simulate.Grader("judge", rounds=2, quote_error_rate=0.1, failure_rate=0.02)
+    strict = sc.simulate.Grader("strict", sensitivity=0.7, drift=(0.5, 0.6, 0.95))
+    made = sc.simulate.study(
+        n_skills=3,
+        n_cases=18,
+        contrast_pairs=2,
+        conditions=("baseline", "skill", "placebo"),
+        graders=(judge, strict),
+        checks_per_case=3,
+        copying={"baseline": 0.0, "skill": 0.2, "placebo": 0.0},
+        labeller_error=0.1,
+        agent_families=("family-a",),
+        seed=4,
+    )
+    gold = made.gold[made.gold["labeller"].eq("adjudicated")].reset_index(drop=True)
+    first = made.verdicts[made.verdicts["round"].eq(1)].reset_index(drop=True)
+    one = first[first["grader"].eq("judge")].reset_index(drop=True)
+    outcomes = sc.frames.outcomes(first, made.cases)
+    copies = sc.bias.perturb(made.attempts, kind="hedge")
+    both = pd.concat([made.attempts, copies], ignore_index=True)
+    graded = sc.simulate.grade(made, sc.simulate.Grader("judge"), attempts=copies, seed=5)
+    perturbed = pd.concat([one, graded], ignore_index=True)
+    shared = sc.overlap.score(made.attempts, skills=made.skills, cases=made.cases, n=[3, 4, 6])
+    passages = sc.simulate.passages(made.skills, topics=5)
+    scored = sc.overlap.score(passages, skills=made.skills, n=[3, 4, 6])
+    chosen = sc.overlap.calibrate(
+        shared, made.attempts, passages=passages, skills=made.skills, n_resamples=N
+    )
+    modes = sc.reliability.failure_modes(one, made.attempts, shared, made.cases)
+    marks = sc.reliability.integrity(one, made.attempts, made.checks, shared=shared)
+    stream = sc.simulate.gold_stream(n=120, rise_at=60)
+    return {
+        "cases": made.cases,
+        "checks": made.checks,
+        "attempts": made.attempts,
+        "verdicts": first,
+        "rounds": made.verdicts,
+        "one": one,
+        "gold": gold,
+        "pairwise": made.pairwise,
+        "compared": made.pairwise[made.pairwise["grader"].eq("judge")].reset_index(drop=True),
+        "outcomes": outcomes,
+        "forced": outcomes[outcomes["grader"].eq("judge")].reset_index(drop=True),
+        "both": both,
+        "perturbed": perturbed,
+        "shared": shared,
+        "passages": passages,
+        "scored": scored,
+        "cut": chosen,
+        "modes": modes,
+        "marks": marks,
+        "stream": stream,
+        "judged": sc.skillverdicts.dimensions(outcomes, by=["skill", "grader"]),
+        "estimate": sc.deltas.paired(outcomes, by=["grader", "skill"]),
+    }
+
+
+def two_judges(pairwise: pd.DataFrame) -> pd.DataFrame:
+    """The comparisons of one judge, and the same by another."""
+    one = pairwise[pairwise["grader"].eq(pairwise["grader"].min())]
+    return pd.concat([one, one.assign(grader="other")], ignore_index=True)
+
+
+@cache
+def skills() -> dict[str, sc.records.Skill]:
+    """Return the skills of the study."""
+    return sc.simulate.study(n_skills=3, n_cases=18, contrast_pairs=2, seed=4).skills
+
+
+# what each public analysis is asked; the frames come in whatever dtype the caller makes of them
+ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
+    "frames.outcomes": lambda f: sc.frames.outcomes(f["verdicts"], f["cases"]),
+    "overlap.score": lambda f: sc.overlap.score(
+        f["attempts"], skills=skills(), cases=f["cases"], n=[3, 6]
+    ),
+    "overlap.score passages": lambda f: sc.overlap.score(f["passages"], skills=skills(), n=[3]),
+    "overlap.calibrate": lambda f: sc.overlap.calibrate(
+        f["shared"], f["attempts"], passages=f["passages"], skills=skills(), n_resamples=N
+    ),
+    "overlap.flag": lambda f: sc.overlap.flag(f["verdicts"], f["shared"], f["cut"]),
+    "overlap.roc": lambda f: sc.overlap.roc(f["scored"], n=[3, 6]),
+    "deltas.paired": lambda f: sc.deltas.paired(f["outcomes"], by=["grader", "skill"]),
+    "deltas.paired share": lambda f: sc.deltas.paired(
+        f["forced"], value="share_passed", cluster="skill"
+    ),
+    "deltas.rates": lambda f: sc.deltas.rates(f["outcomes"], by=["grader", "skill"]),
+    "deltas.by_dimension": lambda f: sc.deltas.by_dimension(f["outcomes"], by=GRADER),
+    "deltas.pass_at_k": lambda f: sc.deltas.pass_at_k(f["outcomes"], k=1, by=GRADER),
+    "deltas.pass_hat_k": lambda f: sc.deltas.pass_hat_k(f["outcomes"], k=1, by=GRADER),
+    "transfer.gap": lambda f: sc.transfer.gap(f["outcomes"], by=GRADER),
+    "transfer.rates": lambda f: sc.transfer.rates(f["outcomes"], by=GRADER),
+    "transfer.contrast": lambda f: sc.transfer.contrast(f["outcomes"], by=GRADER),
+    "skillverdicts.cases": lambda f: sc.skillverdicts.cases(f["outcomes"], by=GRADER),
+    "skillverdicts.dimensions": lambda f: sc.skillverdicts.dimensions(
+        f["outcomes"], by=["skill", "grader"]
+    ),
+    "skillverdicts.decide": lambda f: sc.skillverdicts.decide(
+        f["outcomes"], by=["skill", "grader"]
+    ),
+    "skillverdicts.aggregate": lambda f: sc.skillverdicts.aggregate(
+        f["judged"], by=["skill", "grader", "condition"]
+    ),
+    "reliability.agreement": lambda f: sc.reliability.agreement(
+        f["verdicts"], f["gold"], cases=f["cases"], n_resamples=N
+    ),
+    "reliability.consistency": lambda f: sc.reliability.consistency(
+        f["rounds"], cases=f["cases"], n_resamples=N
+    ),
+    "reliability.drift": lambda f: sc.reliability.drift(
+        f["verdicts"], f["gold"], reference="judge", cases=f["cases"], n_resamples=N
+    ),
+    "reliability.flipped": lambda f: sc.reliability.flipped(
+        f["verdicts"], f["gold"], reference="judge"
+    ),
+    "reliability.flip_counts": lambda f: sc.reliability.flip_counts(
+        f["verdicts"], f["gold"], reference="judge"
+    ),
+    "reliability.flip_rates": lambda f: sc.reliability.flip_rates(f["rounds"]),
+    "reliability.failure_modes": lambda f: sc.reliability.failure_modes(
+        f["one"], f["attempts"], f["shared"], f["cases"]
+    ),
+    "reliability.failure_mode_rates": lambda f: sc.reliability.failure_mode_rates(
+        f["modes"], cases=f["cases"]
+    ),
+    "reliability.integrity": lambda f: sc.reliability.integrity(
+        f["one"], f["attempts"], f["checks"], shared=f["shared"]
+    ),
+    "reliability.integrity_rates": lambda f: sc.reliability.integrity_rates(
+        f["marks"], cases=f["cases"]
+    ),
+    "reliability.chart": lambda f: sc.reliability.chart(f["stream"], p0=0.05, p1=0.15, arl=100),
+    "bias.audit": lambda f: sc.bias.audit(
+        f["one"], f["attempts"], f["gold"], pairwise=f["compared"], cases=f["cases"]
+    ),
+    "bias.features": lambda f: sc.bias.features(f["attempts"]),
+    "bias.perturb": lambda f: sc.bias.perturb(f["attempts"], kind="pad"),
+    "bias.perturbed": lambda f: sc.bias.perturbed(f["perturbed"], f["both"], cases=f["cases"]),
+    "bias.position": lambda f: sc.bias.position(f["pairwise"], by=GRADER, cases=f["cases"]),
+    "bias.consistency_change": lambda f: sc.bias.consistency_change(
+        two_judges(f["pairwise"]), reference="other", cases=f["cases"]
+    ),
+    "correction.rate": lambda f: sc.correction.rate(
+        f["verdicts"], f["gold"], by=["grader", "condition"], cases=f["cases"]
+    ),
+    "correction.delta": lambda f: sc.correction.delta(
+        f["verdicts"], f["gold"], by=GRADER, cases=f["cases"]
+    ),
+    "correction.differential": lambda f: sc.correction.differential(
+        f["verdicts"], f["gold"], by=GRADER, cases=f["cases"]
+    ),
+    "planning.variance_components": lambda f: sc.planning.variance_components(
+        f["outcomes"], by=GRADER
+    ),
+    "planning.cases_needed": lambda f: sc.planning.cases_needed(f["forced"], n_studies=40),
+    "planning.minimum_detectable_delta": lambda f: sc.planning.minimum_detectable_delta(
+        f["forced"], n_studies=40
+    ),
+    "planning.power_curve": lambda f: sc.planning.power_curve(
+        f["forced"], sizes=[0.1, 0.2], n_studies=40
+    ),
+    "planning.gold_needed": lambda f: sc.planning.gold_needed(f["one"], f["gold"], width=0.3),
+}
+
+
+def numbers(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame's values without their dtypes: floats, texts, None where nothing is."""
+    plain = {}
+    for name, values in frame.reset_index(drop=True).items():
+        objects = values.astype("object").where(values.notna(), None)
+        kinds = {type(value) for value in objects.dropna()}
+        numeric = bool(kinds) and all(
+            issubclass(kind, int | float | np.number | np.bool_) for kind in kinds
+        )
+        plain[name] = objects.astype("float64") if numeric else objects
+    return pd.DataFrame(plain)
+
+
+__all__ = ["ANALYSES", "LONG", "Frames", "frames", "numbers", "skills"]

@@ -1,0 +1,84 @@
+"""Arguments that make no sense give an answer or one error of ours."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from analyses import ANALYSES, LONG, frames
+
+import skillcomp as sc
+from skillcomp.errors import SkillcompError
+
+ODD: dict[str, list[Any]] = {
+    "by": [
+        *([], ["condition"], ["case_id"], ["attempt_id"], ["estimate"], ["nothing"], "skill"),
+        *([3], [None], ["skill", "skill"], [["skill"]], ["grader", "condition", "repeat"], [""], 5),
+    ],
+    "ci_level": [0, 1, 95, -1, "x", None, np.nan, 0.5],
+    "n_resamples": [0, -1, 1.5, "x", 2],
+    "seed": [-1, "x", 1.5, 2**70],
+    "value": ["nothing", None, 3],
+    "unit": ["nothing", None, 3],
+    "method": ["nothing", None, 3],
+    "reference": ["nothing", "skill", None, 3],
+    "cluster": ["nothing", None],
+    "exclude_checks": ["nothing", [""], [3], "check"],
+    "cases": [None, 3],
+    "gold": [None, 3],
+    "n": [0, -1, 1.5, "x", None, [], [0], 10**9],
+    "k": [0, -1, 1.5, "x", 10**6, None],
+    "width": [0, -1, "x", np.nan, 2],
+    "size": [0, -1, "x", np.nan, 2],
+    "p0": [0, 1, "x", np.nan],
+    "arl": [0, "x", np.nan],
+    "kind": ["nothing", None],
+    "policy": ["nothing", None],
+    "margin": [-1, "x", np.nan, 2],
+    "max_false_flags": [-1, 1, "x", np.nan],
+    "positive": ["nothing", [], 3],
+    "nulls": ["nothing", [], 3],
+}
+TRIED = [
+    (name, key)
+    for name in ANALYSES
+    for key in inspect.signature(
+        getattr(getattr(sc, name.split(".")[0]), name.split()[0].split(".")[1])
+    ).parameters
+    if key in ODD
+]
+
+
+@pytest.mark.parametrize(("name", "key"), TRIED if LONG else TRIED[::12])
+def test_an_argument_that_makes_no_sense_is_told(
+    name: str, key: str, monkeypatch: pytest.MonkeyPatch, fuzzed: dict[str, int]
+) -> None:
+    module, function = getattr(sc, name.split(".")[0]), name.split()[0].split(".")[1]
+    whole = getattr(module, function)
+    positional = list(inspect.signature(whole).parameters)
+    wrong = []
+    for value in ODD[key]:
+
+        def asked(*args: Any, value: Any = value, **options: Any) -> Any:
+            if key in positional[: len(args)]:
+                at = positional.index(key)
+                args = (*args[:at], value, *args[at + 1 :])
+            else:
+                options[key] = value
+            return whole(*args, **options)
+
+        monkeypatch.setattr(module, function, asked)
+        fuzzed["arguments"] += 1
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ANALYSES[name](frames())
+        except SkillcompError:
+            pass
+        except Exception as error:
+            wrong.append(f"{key}={value!r}: {type(error).__name__}: {error}")
+    fuzzed["arguments not clear"] += len(wrong)
+    assert not wrong

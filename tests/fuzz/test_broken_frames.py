@@ -1,0 +1,73 @@
+"""Broken frames give an answer or one error of ours, from every public analysis."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+import pytest
+from analyses import ANALYSES, LONG, frames
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mutations import mutated
+
+from skillcomp.errors import SkillcompError
+
+
+class Used(Mapping[str, Any]):
+    """Frames of which one, among those that were asked for, is broken."""
+
+    def __init__(self, broken: str | None = None, rng: random.Random | None = None) -> None:
+        self.broken, self.rng, self.asked = broken, rng, []
+
+    def __getitem__(self, name: str) -> Any:
+        self.asked.append(name)
+        frame = frames()[name]
+        return mutated(frame, self.rng) if name == self.broken and self.rng else frame
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(frames())
+
+    def __len__(self) -> int:
+        return len(frames())
+
+
+def attempt(name: str, seed: int) -> str:
+    """Ask an analysis once with a broken frame: ``answer``, ``told`` or what else came out."""
+    rng = random.Random(f"{name} {seed}")
+    probe = Used()
+    ANALYSES[name](probe)
+    broken = Used(rng.choice(probe.asked), rng)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = ANALYSES[name](broken)
+    except SkillcompError:
+        return "told"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "answer" if isinstance(found, pd.DataFrame) else f"returned {type(found).__name__}"
+
+
+@pytest.mark.parametrize("name", ANALYSES if LONG else list(ANALYSES)[::4])
+def test_a_broken_frame_gives_an_answer_or_an_error_of_ours(
+    name: str, fuzzed: dict[str, int]
+) -> None:
+    @settings(
+        max_examples=200 if LONG else 8,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.integers(0, 2**32))
+    def run(seed: int) -> None:
+        said = attempt(name, seed)
+        fuzzed["frames"] += 1
+        fuzzed["frames not clear"] += said not in ("answer", "told")
+        assert said in ("answer", "told"), f"seed {seed}: {said}"
+
+    run()

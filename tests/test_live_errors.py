@@ -1,0 +1,280 @@
+"""What goes wrong in a study is told: why, how often and where; hopeless work ends early."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import anthropic
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import fake_rules as rules
+from fake_anthropic import KEY, FakeAnthropic
+from live_study import AGENT, agent, make_store, only_the_fake_key, rows
+from test_live_cli import call, study
+
+import skillcomp as sc
+from skillcomp.errors import AgentError
+from skillcomp.io.store import RunStore
+from skillcomp.live.agents import RetryPolicy
+from skillcomp.live.agents.reply import StudyWarning
+from skillcomp.live.work.status import errors, waiting, write_waiting
+
+pytestmark = pytest.mark.filterwarnings("ignore::skillcomp.live.graders.GraderWarning")
+
+
+@pytest.fixture(autouse=True)
+def no_other_keys(monkeypatch, tmp_path):
+    only_the_fake_key(monkeypatch, tmp_path)
+
+
+def test_reasons_are_grouped_with_their_number_and_first_place(tmp_path):
+    store = make_store(tmp_path)
+    faults = ["ok"] * 4 + ["400"] * 3 + ["ok"] * 9
+    with FakeAnthropic(faults) as server, pytest.warns(StudyWarning, match="most often .3 times"):
+        sc.run(store, agents=[agent(server.url)], concurrency=1, progress=False)
+    table = errors(store)
+    assert table[["stage", "name", "n"]].to_numpy().tolist() == [["run", AGENT, 3]]
+    assert table["reason"][0].startswith("BadRequestError 400")
+    failed = [row["attempt_id"] for row in rows(store, "attempts") if row["status"] == "error"]
+    assert table["first"][0] + "/error-1" == failed[0]
+    with FakeAnthropic() as server:
+        sc.run(store, agents=[agent(server.url)], progress=False)
+    assert errors(store).empty
+
+
+def test_run_grade_and_status_show_why_something_failed(tmp_path, monkeypatch, capfd):
+    with FakeAnthropic(["ok", "400"]) as server:
+        file = study(tmp_path, server.url, repeats=1, concurrency=1)
+        code, out, _ = call(monkeypatch, capfd, "run", file, "--quiet")
+        assert code == 1
+    told = [line for line in out.splitlines() if line.startswith("failed: ")]
+    assert len(told) == 1 and told[0].startswith(f"failed: {AGENT}: BadRequestError 400")
+    assert "(once at " in told[0]
+    assert told[0] in call(monkeypatch, capfd, "status", file)[1]
+    with FakeAnthropic(["garbage"] * 15) as server:
+        file = study(tmp_path, server.url, repeats=1, concurrency=1, suites=None, skills=None)
+        code, out, err = call(monkeypatch, capfd, "grade", file, "--quiet")
+    assert code == 1 and "5 gradings in a row cannot be read" in err
+    assert "failed: g, round 1: malformed: " in out
+    assert "(3 times, first at " in out  # two more were gold answers
+
+
+def test_an_hour_of_retry_after_ends_the_run_without_a_wait(tmp_path, monkeypatch, capfd):
+    with FakeAnthropic(["ok", "ok"] + ["429:3600"] * 50) as server:
+        file = study(tmp_path, server.url, repeats=1, concurrency=1)
+        begun = datetime.now(UTC)
+        code, _, err = call(monkeypatch, capfd, "run", file, "--quiet")
+        assert server.log["POST /v1/messages 429"] == 1
+    assert code == 1 and "6 of 8 cells have no answer yet" in err
+    hours = {f"{begun + timedelta(hours=1, minutes=m):%Y-%m-%d %H:}" for m in (0, 5)}
+    assert any(f"the service asks to wait until {hour}" in err for hour in hours)
+    assert "Traceback" not in err
+
+
+def test_a_wait_is_shown_in_the_bar_and_by_status(tmp_path, monkeypatch, capfd):
+    seen = []
+
+    def fault(number, _):
+        seen.append(waiting(RunStore(tmp_path / "study")))
+        return "429:1.2" if number == 1 else "ok"
+
+    store = make_store(tmp_path)
+    with FakeAnthropic(fault) as server:
+        patient = agent(server.url, retry=RetryPolicy())
+        sc.run(store, agents=[patient], conditions=["baseline"], concurrency=1)
+    assert "waiting until " in capfd.readouterr().err
+    assert not (store.path / ".waiting.json").exists()
+    assert seen[0] is None
+    with store.writer():
+        write_waiting(store, "RateLimitError 429", datetime.now(UTC) + timedelta(minutes=2))
+        assert "RateLimitError 429" in waiting(store)
+        assert "waiting: until " in call(monkeypatch, capfd, "status", store.path)[1]
+        write_waiting(store, "RateLimitError 429", datetime.now(UTC) - timedelta(minutes=2))
+        assert waiting(store) is None
+
+
+@pytest.mark.parametrize("command", ["status", "check"])
+def test_status_and_check_load_neither_an_sdk_nor_the_statistics(command):
+    """They answer within a second; an SDK or scipy alone takes longer."""
+    pilot = Path(__file__).parent.parent / "data" / "pilot"
+    code = (
+        "import sys\nfrom skillcomp import cli\n"
+        f"sys.argv = ['skillcomp', {command!r}, {str(pilot)!r}]\n"
+        "try:\n    cli.main()\nexcept SystemExit:\n    pass\n"
+        "heavy = {'anthropic', 'openai', 'scipy', 'sklearn', 'matplotlib', 'pandera'}\n"
+        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or None)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "Invalid API key \u00b7 Please run /login",
+        "401 Unauthorized: Incorrect API key provided",
+        "Authentication Error, LiteLLM Virtual Key expected",
+        "Not logged in. Run codex login first.",
+    ],
+)
+def test_a_program_without_a_login_is_given_up_after_the_first_few_cells(tmp_path, told):
+    program = tmp_path / "agent.py"
+    program.write_text(f"#!{sys.executable}\nimport sys\nsys.exit({told!r})\n")
+    program.chmod(0o755)
+    store = make_store(tmp_path)
+    with pytest.raises(AgentError, match="stopped, since every further question would fail too"):
+        sc.run(store, agents=[sc.CliAgent([str(program)])], concurrency=1, progress=False)
+    assert len(rows(store, "attempts")) == 3
+
+
+class Proxy(FakeAnthropic):
+    """Knows no login, and says so with another status than the service itself."""
+
+    async def _route(self, *_):
+        self.log["asked"] += 1
+        told = "Authentication Error, Invalid proxy server token passed."
+        raise rules.Refused(400, "invalid_request_error", told)
+
+
+def test_a_proxy_that_refuses_the_login_with_400_is_given_up_after_the_first_few_cells(tmp_path):
+    store = make_store(tmp_path)
+    with Proxy() as server:
+        with pytest.raises(AgentError, match="every further question would fail too: BadRequest"):
+            sc.run(store, agents=[agent(server.url)], concurrency=1, progress=False)
+        assert server.log["asked"] == 3
+
+
+def test_a_login_that_one_of_two_agents_lacks_is_found_out_too(tmp_path):
+    agents = []
+    for name, body in (("good", "print('Yes.')"), ("bad", "sys.exit('401 Unauthorized')")):
+        file = tmp_path / name
+        file.write_text(f"#!{sys.executable}\nimport sys\n{body}\n")
+        file.chmod(0o755)
+        agents.append(sc.CliAgent([str(file)]))
+    store = make_store(tmp_path)
+    with pytest.raises(AgentError, match=r"every further question would fail too: .*401"):
+        sc.run(store, agents=agents, concurrency=1, progress=False)
+    assert sum(row["status"] == "error" for row in rows(store, "attempts")) == 3
+
+
+def test_an_answer_that_speaks_of_keys_stops_nothing(tmp_path):
+    program = tmp_path / "agent.py"
+    program.write_text(f"#!{sys.executable}\nprint('An invalid API key gives 401.')\n")
+    program.chmod(0o755)
+    store = make_store(tmp_path)
+    sc.run(store, agents=[sc.CliAgent([str(program)])], concurrency=2, progress=False)
+    assert {row["status"] for row in rows(store, "attempts")} == {"ok"}
+
+
+def test_control_characters_of_a_program_do_not_reach_the_terminal(tmp_path, monkeypatch, capfd):
+    program = tmp_path / "agent.py"
+    told = "\x1b]0;owned\x07\x1b[2Jboom"
+    program.write_text(f"#!{sys.executable}\nimport sys\nsys.exit({told!r})\n")
+    program.chmod(0o755)
+    agents = [{"kind": "cli", "command": [str(program)], "name": "c"}]
+    file = study(tmp_path, "http://127.0.0.1:9", agents=agents, repeats=1)
+    _, out, err = call(monkeypatch, capfd, "run", file, "--quiet")
+    assert "boom" in out and "\x1b" not in out + err and "\x07" not in out + err
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\nsys.exit({told + ' 401 Unauthorized'!r})\n"
+    )
+    code, out, err = call(monkeypatch, capfd, "run", file, "--quiet")
+    assert code == 2 and "boom" in err and "\x1b" not in out + err
+
+
+def test_deltas_of_a_later_round(capfd, monkeypatch):
+    pilot = Path(__file__).parent.parent / "data" / "pilot"
+    plain = call(monkeypatch, capfd, "deltas", pilot, "--grader", "g2")[1]
+    again = call(monkeypatch, capfd, "deltas", pilot, "--grader", "g2", "--round", "2")
+    assert again[0] == 0 and "braid-provenance" in again[1] and again[1] != plain
+    code, _, err = call(monkeypatch, capfd, "deltas", pilot, "--grader", "g2", "--round", "3")
+    assert code == 2 and "there is no round 3; there: 1, 2." in err
+
+
+def test_failing_questions_do_not_wait_for_each_other(tmp_path):
+    """Nobody waits for a cache that a call which failed did not write."""
+    store = make_store(tmp_path, n_cases=5)
+    with FakeAnthropic(lambda *_: "529", latency=0.02) as server:
+        with pytest.warns(StudyWarning, match="10 of 10 cells have no answer yet"):
+            sc.run(
+                store,
+                agents=[agent(server.url)],
+                conditions=["skill"],
+                concurrency=10,
+                progress=False,
+            )
+        assert server.most_in_flight > 4
+
+
+def ask(one):
+    """Ask, and close what was opened."""
+
+    async def main():
+        try:
+            return await one.ask("Hello?")
+        finally:
+            await one.aclose()
+
+    return asyncio.run(main())
+
+
+class Dripping(threading.Thread):
+    """A service that never ends its answer, though it always says something."""
+
+    def __enter__(self):
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
+        self.daemon, self.ended = True, False
+        self.start()
+        return self
+
+    def run(self):
+        with suppress(OSError):
+            self.socket.settimeout(10)
+            one, _ = self.socket.accept()
+            one.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n")
+            while not self.ended:
+                one.sendall(b" ")
+                time.sleep(0.05)
+            one.close()
+
+    def __exit__(self, *_):
+        self.ended = True
+        self.join()
+        self.socket.close()
+
+
+def test_the_timeout_bounds_a_try_that_drips():
+    with Dripping() as server:
+        slow = agent(server.url, timeout=0.6, retry=RetryPolicy(tries=1))
+        begun = time.monotonic()
+        reply = ask(slow)
+    assert reply.status == "timeout" and time.monotonic() - begun < 5
+
+
+def test_a_key_that_a_server_echoes_is_redacted_wherever_it_stands(monkeypatch):
+    def echo(body):
+        return "Your key is sk-ant-own-0123456789."
+
+    monkeypatch.setenv("MY_API_KEY", "sk-ant-own-0123456789")
+    with FakeAnthropic(answer=echo) as server:
+        reply = ask(agent(server.url))
+        assert reply.answer == "Your key is [MY_API_KEY]."
+    with FakeAnthropic(answer=lambda _: f"Your key is {KEY}.") as server:
+        monkeypatch.delenv("ANTHROPIC_API_KEY")
+        asyncio.run(given_a_client(server.url))
+
+
+async def given_a_client(url):
+    async with anthropic.AsyncAnthropic(api_key=KEY, base_url=url) as client:
+        reply = await sc.AnthropicAgent(AGENT, client=client).ask("Hello?")
+    assert reply.answer == "Your key is [a key]."

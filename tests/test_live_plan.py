@@ -1,0 +1,207 @@
+"""What a study was begun with stays: graders under their name, and the text of its suites."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import live_study
+from fake_anthropic import FakeAnthropic
+from live_study import FAST, GRADER, graded, make_store, rows
+
+import skillcomp as sc
+from skillcomp.errors import StudyError
+from skillcomp.io.store import RunStore
+from skillcomp.live.agents import AnthropicAgent
+from skillcomp.live.agents.reply import agent_version
+from skillcomp.live.graders.comprehension import ComprehensionGrader, GraderWarning
+from skillcomp.live.graders.replay import ReplayGrader
+from skillcomp.live.study.plan import _agents
+
+SENTENCE = "Verdicts of two settings are two graders: give this one another name="
+
+
+@pytest.fixture(autouse=True)
+def only_the_fake_key(monkeypatch, tmp_path):
+    live_study.only_the_fake_key(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return make_store(tmp_path, n_cases=1)
+
+
+def run(store, server, **more):
+    return sc.run(store, agents=[live_study.agent(server.url)], progress=False, **more)
+
+
+def grader(server, model=GRADER, name=None, **settings):
+    asked = AnthropicAgent(model, base_url=server.url, retry=FAST, max_tokens=2000, **settings)
+    return ComprehensionGrader(asked, name=name)
+
+
+def grade(store, *graders, call=sc.grade, **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GraderWarning)
+        given = {"graders": graders} if call is sc.grade else {"grader": graders[0]}
+        return call(store, **given, **{"progress": False, "concurrency": 1, **more})
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "said"),
+    [
+        ({"name": "g"}, {"name": "g", "model": "claude-opus-5-5"}, "grader 'g': model is now "),
+        (
+            {"effort": "low"},
+            {"effort": "max"},
+            r"""'forced:claude-haiku-5-5': settings is now .*"effort": "max".* begun with .*"low""",
+        ),
+    ],
+)
+def test_a_grader_changed_under_its_name_is_refused_before_it_asks(store, first, then, said):
+    with FakeAnthropic() as server:
+        run(store, server)
+        grade(store, grader(server, **first), budget_usd=0.012)
+        before, lines = server.log["POST /v1/messages 200"], len(rows(store, "verdicts"))
+        for round in (1, 2):
+            with pytest.raises(StudyError, match=f"(?s){said}.*{SENTENCE}"):
+                grade(store, grader(server, **then), round=round)
+        assert server.log["POST /v1/messages 200"] == before
+        assert len(rows(store, "verdicts")) == lines
+        grade(store, grader(server, **{**then, "name": "h"}))
+    assert [row["grader"] for row in store.records("graders")][1:] == ["h"]
+
+
+def test_the_same_grader_goes_on_grades_again_and_is_written_down_once(store):
+    with FakeAnthropic(["ok"] * 6 + ["401"]) as server:
+        run(store, server)
+        with pytest.raises(sc.errors.AgentError):
+            grade(store, grader(server))
+    with FakeAnthropic() as server:
+        grade(store, grader(server))
+        grade(store, grader(server), call=sc.regrade)
+    assert len(graded(store)) == 2 * 8 and set(graded(store).values()) == {1}
+    (line,) = store.records("graders")
+    assert (line["grader"], line["model"]) == ("forced:claude-haiku-5-5", GRADER)
+    assert json.loads(line["settings"])["effort"] == "default"
+
+
+def test_two_versions_under_one_name_stand_apart_and_share_no_line(store):
+    with FakeAnthropic() as server:
+        run(store, server, conditions=["baseline"])
+        for style in ("forced", "impression"):
+            grade(store, live_study.grader(server.url, style, name="g"))
+    assert len({row["version"] for row in store.records("graders")}) == 2
+    assert len({row["grader_version"] for row in rows(store, "verdicts")}) == 2
+
+
+def test_a_study_of_an_earlier_release_goes_on_and_its_receipts_hold_the_grader(store):
+    with FakeAnthropic() as server:
+        run(store, server)
+        grade(store, grader(server, name="g"), budget_usd=0.012)
+        (store.path / "graders.jsonl").unlink()
+        for changed in ({"model": "claude-opus-5-5"}, {"effort": "max"}):
+            with pytest.raises(StudyError, match=SENTENCE):
+                grade(store, grader(server, name="g", **changed))
+        grade(store, grader(server, name="g"))
+    assert len(graded(store)) == 8 and set(graded(store).values()) == {1}
+    assert sum(1 for _ in store.records("graders")) == 1
+
+
+def test_recordings_are_given_again_and_two_of_them_are_not_mixed(store, tmp_path):
+    again = make_store(tmp_path / "again", n_cases=1)
+    with FakeAnthropic() as server:
+        run(store, server)
+        for name, model in (("g", GRADER), ("h", "claude-opus-5-5")):
+            grade(store, grader(server, model, name=name))
+    sc.run(again, agents=[sc.ReplayAgent(store)], progress=False)
+    for round in (1, 2):
+        for _ in range(2):
+            grade(again, ReplayGrader(store, "g"), round=round)
+    assert len(graded(again)) == 16 and set(graded(again).values()) == {1}
+    with pytest.raises(StudyError, match=f"grader 'g': model is now claude-opus-5-5.*{SENTENCE}"):
+        grade(again, ReplayGrader(store, "h", name="g"))
+
+
+def environments_agent(**more):
+    return AnthropicAgent(live_study.AGENT, retry=FAST, max_tokens=500, **more)
+
+
+def test_a_study_of_an_earlier_release_goes_on_at_the_endpoint_of_the_environment(
+    store, monkeypatch
+):
+    lines = store.path / "agents.jsonl"
+    asked = {"conditions": ["baseline"], "progress": False}
+    with FakeAnthropic() as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        sc.run(store, agents=[environments_agent()], repeats=1, **asked)
+        line = json.loads(lines.read_text())
+        settings = json.loads(line["settings"])
+        del settings["endpoint"], line["tells_endpoint"]
+        line["settings"] = json.dumps(settings, sort_keys=True)
+        lines.write_text(json.dumps(line) + "\n")
+        with pytest.raises(StudyError, match="Answers of two settings are two agents"):
+            sc.run(store, agents=[environments_agent(effort="low")], repeats=2, **asked)
+        for _ in range(2):
+            sc.run(store, agents=[environments_agent()], repeats=2, **asked)
+        assert len(rows(store, "attempts")) == 4 and len(list(store.records("agents"))) == 2
+        monkeypatch.delenv("ANTHROPIC_BASE_URL")
+        # from then on the study has its endpoint
+        with pytest.raises(StudyError, match=r'begun with .*"endpoint": "127\.0\.0\.1"'):
+            sc.run(store, agents=[environments_agent()], repeats=2, **asked)
+
+
+def test_a_study_begun_at_the_usual_endpoint_is_refused_at_another(store, monkeypatch):
+    asked = {"conditions": ["baseline"], "progress": False, "repeats": 1}
+    for name in ("with a line that tells", "of an earlier release, once gone on with"):
+        agent = environments_agent(name=name)
+        line = {"agent": name, "model": agent.model, "family": agent.family}
+        line |= {"settings": agent.settings, "prompt_version": agent_version()}
+        if "tells" in name:
+            line["tells_endpoint"] = True
+        store.append("agents", [line])
+        if "once" in name:
+            store.append("agents", _agents(store, [agent]))
+    with FakeAnthropic() as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        for name in ("with a line that tells", "of an earlier release, once gone on with"):
+            with pytest.raises(StudyError, match=r'settings is now .*"endpoint"'):
+                sc.run(store, agents=[environments_agent(name=name)], **asked)
+        assert not server.log
+
+
+@pytest.mark.parametrize("kind", ["suites", "skills"])
+def test_a_text_edited_inside_the_store_is_refused_by_run_and_grade(store, kind):
+    file = store.path / kind / ("tides.json" if kind == "suites" else "tides/SKILL.md")
+    with FakeAnthropic() as server:
+        run(store, server)
+        whole = file.read_text()
+        old, new = ("decides?", "decides now?") if kind == "suites" else ("drawn once", "drawn")
+        file.write_text(whole.replace(old, new))
+        edited = RunStore(store.path)
+        before = sum(server.log.values())
+        said = rf"tide.* was edited after it was recorded .*store\.add_{kind[:-1]}\("
+        for call in (run, lambda s, _: grade(s, grader(server))):
+            with pytest.raises(StudyError, match=said):
+                call(edited, server)
+        with pytest.raises(StudyError, match=said):
+            grade(edited, grader(server), call=sc.regrade)
+        assert sum(server.log.values()) == before
+        file.write_text(whole)
+        grade(RunStore(store.path), grader(server))
+    assert len(graded(store)) == 8
+
+
+def test_an_edited_suite_that_is_not_asked_holds_nothing_up(store):
+    file = store.path / "suites" / "lanterns.json"
+    file.write_text(file.read_text().replace("decides?", "decides now?"))
+    edited = RunStore(store.path)
+    with FakeAnthropic() as server:
+        run(edited, server, suites=["tides"])
+        grade(edited, grader(server))
+    assert len(graded(edited)) == 4

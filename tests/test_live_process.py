@@ -1,0 +1,247 @@
+"""Programs that answer: ended with their starter, told where to ask, and shown without keys."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parent))
+from live_study import make_store, rows
+
+import skillcomp as sc
+from skillcomp.errors import AgentError, StudyError
+from skillcomp.live.agents import CliAgent
+from skillcomp.live.agents.process import room
+from skillcomp.live.agents.reply import MAX_ANSWER, Reply, StudyWarning
+from skillcomp.live.agents.traces import read_trace
+from skillcomp.live.study.file import read_study
+
+INIT = {"type": "system", "subtype": "init", "session_id": "s", "model": "claude-sonnet-5-5"}
+RESULT = {"type": "result", "subtype": "success", "result": "Yes.", "stop_reason": "end_turn"}
+
+
+def script(folder, body, name="agent"):
+    file = folder / name
+    file.write_text(f"#!{sys.executable}\nimport os, sys, time, json\n{body}\n")
+    file.chmod(0o755)
+    return [str(file)]
+
+
+def ask(agent, prompt="Hello?"):
+    return asyncio.run(agent.ask(prompt))
+
+
+def lines(*events):
+    return "\n".join(json.dumps(event) for event in events)
+
+
+def _runs(folder, command):
+    os.environ["TMPDIR"] = str(folder / "tmp")
+    asyncio.run(CliAgent(command).ask("Hello?"))
+
+
+def _is_alive(pid):
+    try:
+        os.kill(pid, 0)
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, ProcessLookupError):
+        return False
+
+
+def _wait_for(true, seconds=120.0):
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.05)
+    return true()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_killed_runner_leaves_no_program_and_no_folder_behind(tmp_path):
+    (tmp_path / "tmp").mkdir()
+    pids = tmp_path / "pids"
+    child = "import subprocess; c = subprocess.Popen(['sleep', '300'])\n"
+    note = f"open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{c.pid}}'); time.sleep(300)"
+    command = script(tmp_path, child + note)
+    runner = multiprocessing.get_context("spawn").Process(target=_runs, args=(tmp_path, command))
+    runner.start()
+    assert _wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 2)
+    mine = [int(pid) for pid in pids.read_text().split()]
+    assert all(map(_is_alive, mine)) and list((tmp_path / "tmp").glob("skillcomp-*"))
+    os.kill(runner.pid, signal.SIGKILL)
+    runner.join()
+    assert _wait_for(lambda: not any(map(_is_alive, mine)))
+    assert _wait_for(lambda: not list((tmp_path / "tmp").glob("skillcomp-*")))
+
+
+def test_folders_that_nobody_holds_are_cleared_away_at_the_next_start(tmp_path, monkeypatch):
+    left = tmp_path / "skillcomp-left"
+    (left / "room").mkdir(parents=True)
+    (left / ".lock").touch()
+    others = tmp_path / "skillcomp-of-others"
+    others.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("skillcomp.live.agents.process._house", None)
+    with room() as place:
+        assert place.is_relative_to(tmp_path)
+    assert not left.exists() and others.exists()
+
+
+def test_codex_and_claude_are_told_where_to_ask_in_the_way_that_they_heed(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://proxy.example:1")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://proxy.example:2/v1")
+    body = "print(sys.argv[1:], os.environ.get('ANTHROPIC_BASE_URL'))"
+    url = "http://127.0.0.1:9/v1"
+    claude = CliAgent(script(tmp_path, body, "claude"), base_url=url, output="text")
+    codex = CliAgent([*script(tmp_path, body, "codex"), "exec", "-"], base_url=url, output="text")
+    assert ask(claude).answer == f"[] {url}"
+    assert ask(codex).answer == f"['exec', '-c', 'openai_base_url=\"{url}\"', '-'] None"
+    assert json.loads(claude.settings)["endpoint"] == json.loads(codex.settings)["endpoint"]
+    assert json.loads(codex.settings)["endpoint"] == "127.0.0.1"
+    codex = CliAgent([*script(tmp_path, body, "codex"), "exec", "-"], output="text")
+    assert "openai_base_url=" in ask(codex).answer and "proxy.example:2" in ask(codex).answer
+    assert json.loads(codex.settings)["endpoint"] == "proxy.example"
+    with pytest.raises(AgentError, match="base_url is for claude and codex; 'mine' is told"):
+        CliAgent(["mine"], base_url=url)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--api-key", "abcdef-123456"], ["--api-key=abcdef-123456"], ["-H", "Bearer abcdef-123456"]],
+)
+def test_a_key_in_a_command_is_neither_shown_nor_kept(tmp_path, arguments):
+    body = "sys.stderr.write(str(sys.argv)); print(sys.argv); sys.exit(3)"
+    agent = CliAgent([*script(tmp_path, body), *arguments])
+    reply = ask(agent)
+    assert "abcdef-123456" not in agent.settings + str(reply) and "a key]" in str(reply)
+
+
+def test_an_empty_answer_after_a_normal_stop_is_the_agents_own():
+    said = read_trace(lines(INIT, {**RESULT, "result": ""}))
+    assert (said.status, said.answer) == ("ok", "")
+    broken = read_trace(lines(INIT, {**RESULT, "result": "", "stop_reason": None}))
+    assert broken.status == "error" and "no normal stop" in broken.error
+    begun, usage = {"type": "thread.started", "thread_id": "t"}, {"input_tokens": 1}
+    silent = read_trace(lines(begun, {"type": "turn.completed", "usage": usage}))
+    assert (silent.status, silent.answer) == ("ok", "")
+    assert read_trace(lines(begun, {"type": "turn.started"})).status == "error"
+
+
+def test_empty_answers_are_told_and_shown(tmp_path):
+    store = make_store(tmp_path)
+    body = f"print('''{lines(INIT, {**RESULT, 'result': ''})}''')"
+    agent = CliAgent(script(tmp_path, body), name="mute")
+    with pytest.warns(StudyWarning, match="'mute': 8 answers are empty after a normal stop"):
+        table = sc.run(
+            store, agents=[agent], conditions=["baseline"], concurrency=2, progress=False
+        )
+    assert table["note"].tolist() == ["8 empty answers, graded"]
+    assert {row["status"] for row in rows(store, "attempts")} == {"ok"}
+
+
+def test_an_answer_at_the_limit_of_claude_code_is_truncated():
+    told = "API Error: Claude's response exceeded the 32000 output token maximum."
+    result = {**RESULT, "is_error": True, "result": told, "stop_reason": "stop_sequence"}
+    assert read_trace(lines(INIT, result)).status == "truncated"
+
+
+def test_denied_commands_are_not_counted_and_retries_are():
+    uses = [
+        {"type": "tool_use", "id": name, "name": "Bash", "input": {"command": name}}
+        for name in ("ls", "rm")
+    ]
+    retry = {"type": "system", "subtype": "api_retry", "attempt": 1}
+    said = {"type": "assistant", "message": {"id": "m", "content": uses}}
+    denied = [{"tool_name": "Bash", "tool_use_id": "rm"}]
+    trace = read_trace(lines(INIT, retry, retry, said, {**RESULT, "permission_denials": denied}))
+    assert (trace.n_commands, trace.opened, trace.n_retries) == (1, ("ls",), 2)
+    items = [
+        {"type": "item.completed", "item": {"id": i, "type": "command_execution", "status": s}}
+        for i, s in (("1", "completed"), ("2", "declined"))
+    ]
+    again = {"type": "error", "message": "Reconnecting... 1/5 (stream disconnected)"}
+    end = {"type": "turn.completed", "usage": {}}
+    trace = read_trace(lines({"type": "thread.started", "thread_id": "t"}, again, *items, end))
+    assert (trace.n_commands, trace.n_retries) == (1, 1)
+
+
+def test_an_answer_beyond_a_million_characters_is_cut_and_marked():
+    reply = Reply(answer="x" * (MAX_ANSWER + 5))
+    assert len(reply.answer) == MAX_ANSWER and reply.status == "truncated"
+    assert "1,000,005 characters and is cut after 1,000,000" in reply.error
+
+
+# the study file
+
+
+def agents_of(folder, *agents):
+    file = folder / "STUDY.yaml"
+    file.write_text(yaml.safe_dump({"store": "mine", "agents": list(agents)}))
+    return read_study(file).build_agents()
+
+
+def test_a_study_file_names_a_program_with_all_that_it_needs(tmp_path):
+    price = {"model": "gpt-6", "input": 1.0, "output": 4.0}
+    given = {"kind": "cli", "program": "codex", "model": "gpt-6", "base_url": "http://127.0.0.1:9"}
+    more = {"extra": ["-c", "x=1"], "prices": [price], "timeout": 60, "name": "c"}
+    codex, claude = agents_of(tmp_path, given | more, {"kind": "cli", "program": "claude"})
+    own = CliAgent.codex(
+        "gpt-6", extra=["-c", "x=1"], base_url="http://127.0.0.1:9", timeout=60.0, name="c"
+    )
+    assert (codex.settings, codex.model, codex.name) == (own.settings, "gpt-6", "c")
+    assert codex.prices[0].output == 4.0
+    assert claude.settings == CliAgent.claude().settings
+
+
+def test_prices_and_options_of_other_agents_stand_in_the_file_too(tmp_path):
+    price = {"model": "mine", "input": 1.0, "output": 4.0, "cache_read": 0.1}
+    given = {"kind": "openai", "model": "mine", "base_url": "http://127.0.0.1:9/v1"}
+    (one,) = agents_of(tmp_path, given | {"prices": [price], "options": {"temperature": 0.5}})
+    assert one.prices[0].cache_read == 0.1 and json.loads(one.settings)["temperature"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "give either 'program' .* or 'command'"),
+        ({"program": "codex", "command": ["x"]}, "give either 'program'"),
+        ({"program": "codx"}, "found 'codx'; allowed: claude, codex. Did you mean 'codex'?"),
+        ({"command": ["x"], "extra": ["-c"]}, "'extra' goes with 'program'"),
+        ({"program": "codex", "pricse": []}, "not a known key; allowed: .*Did you mean 'prices'"),
+    ],
+)
+def test_a_program_is_named_in_one_way_only(tmp_path, given, told):
+    with pytest.raises(StudyError, match=f"line [23]: agents.*{told}"):
+        agents_of(tmp_path, {"kind": "cli"} | given)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ({"store": "../elsewhere"}, "store: .*elsewhere is outside the study's folder"),
+        ({"store": "mine", "placebo": "../secret.md"}, "placebo: .*secret.md is outside"),
+        ({"store": "mine", "previous": {"s": "/etc/hostname"}}, "previous: /etc/hostname is out"),
+    ],
+)
+def test_paths_outside_the_folder_of_a_study_are_refused_unless_allowed(tmp_path, content, told):
+    (tmp_path / "secret.md").write_text("secret")
+    file = tmp_path / "study" / "STUDY.yaml"
+    file.parent.mkdir()
+    file.write_text(yaml.safe_dump(content))
+
+    def opened(**options):
+        found = read_study(file, **options)
+        store = found.open_store()
+        return [found.texts(store, name) for name in ("placebo", "previous")]
+
+    with pytest.raises(StudyError, match=f"{told}.*allow it by --allow-outside"):
+        opened()
+    assert opened(outside=True)

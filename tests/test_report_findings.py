@@ -1,0 +1,264 @@
+"""The sentences of a report: each is read as a person would, on studies of every kind."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from written_study import written
+
+import skillcomp as sc
+from skillcomp.errors import FrameError, StudyError
+from skillcomp.report import answer, findings
+
+NAN = float("nan")
+
+
+def decided(**columns: object) -> pd.DataFrame:
+    row = {
+        "skill": "tea", "condition": "skill", "rate": 0.8, "reference_rate": 0.3, "estimate": 0.5,
+        "ci_low": 0.3, "ci_high": 0.7, "n": 14.0, "margin": 0.1, "verdict": "teaching", "note": "",
+    }  # fmt: skip
+    return pd.DataFrame([row | columns])
+
+
+def said(found: pd.DataFrame, topic: str) -> str:
+    return " ".join(found.loc[found["topic"].eq(topic), "sentence"])
+
+
+def skill(placebo: pd.DataFrame | None = None, **columns: object) -> str:
+    return said(findings(decided(**columns), placebo=placebo), "skill")
+
+
+def against(estimate: float, low: float, high: float) -> pd.DataFrame:
+    return decided(estimate=estimate, ci_low=low, ci_high=high)
+
+
+def test_each_verdict_has_its_sentence_with_its_numbers() -> None:
+    rates = "with the skill 80 % of the answers pass and without it 30 %, 50 points more"
+    assert skill() == f"tea teaches: {rates} [30 to 70 more] on 14 cases."
+    harm = {"rate": 0.2, "estimate": -0.1, "ci_low": -0.2, "ci_high": -0.01}
+    assert skill(verdict="harmful", **harm) == (
+        "tea harms: with the skill 20 % of the answers pass and without it 30 %, 10 points fewer "
+        "[20 to 1 fewer] on 14 cases."
+    )
+    same = {"rate": 0.31, "estimate": 0.01, "ci_low": -0.05, "ci_high": 0.06}
+    assert skill(verdict="ineffective", **same) == (
+        "tea changes nothing: with the skill 31 % of the answers pass and without it 30 %; the "
+        "whole interval [5 fewer to 6 more] lies within 10 points on 14 cases."
+    )
+    high = {"rate": 0.98, "reference_rate": 0.97, "estimate": 0.01, "ci_low": -0.05}
+    assert skill(verdict="redundant", ci_high=0.06, **high) == (
+        "tea is redundant: 97 % of the answers pass without it; with it 1 point more "
+        "[5 fewer to 6 more] on 14 cases."
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (-0.2, 0.3, "Neither a gain nor a loss is ruled out."),
+        (-0.05, 0.3, "Ruled out: a loss of 10 points."),
+        (-0.3, 0.05, "Ruled out: a gain of 10 points."),
+        (0.02, 0.3, "A gain is shown, but perhaps one within the margin of 10 points."),
+        (-0.3, -0.02, "A loss is shown, but perhaps one within the margin of 10 points."),
+        (0.2, 0.5, "Too few cases for a verdict (no reason was recorded)."),
+    ],
+)
+def test_what_cannot_be_told_says_what_is_ruled_out(low: float, high: float, words: str) -> None:
+    told = skill(verdict="undetermined", estimate=0.04, ci_low=low, ci_high=high)
+    assert told.startswith("tea is undetermined: ") and told.endswith(words)
+
+
+def test_an_unknown_delta_gives_its_reason_and_no_number() -> None:
+    told = skill(estimate=NAN, ci_low=NAN, ci_high=NAN, verdict="undetermined", note="one case")
+    assert told == "tea cannot be judged: one case."
+
+
+def test_a_gain_inside_the_margin_and_a_placebo_that_is_not_beaten_are_said() -> None:
+    told = skill(against(0.14, -0.13, 0.41), estimate=0.29, ci_low=0.02, ci_high=0.49)
+    assert "A gain within the margin of 10 points is not excluded." in told
+    assert told.endswith(
+        "But it is not shown to beat its placebo: 14 points more [13 fewer to 41 more]."
+    )
+    beaten = skill(against(0.4, 0.2, 0.6))
+    assert beaten.endswith("Against its placebo: 40 points more [20 to 60 more].")
+    assert "margin" not in beaten and "But" not in beaten
+    worse = skill(against(-0.2, -0.3, -0.1))
+    assert worse.endswith("It does worse than its placebo: 20 points fewer [30 to 10 fewer].")
+
+
+def agreement(**columns: object) -> pd.DataFrame:
+    rows = [("raw_agreement", 0.9), ("cohen_kappa", 0.8), ("sensitivity", 0.95)]
+    rows += [("specificity", 0.72)]
+    return pd.DataFrame(
+        [
+            {"grader": name, "measure": measure, "estimate": value, "ci_low": value - 0.05,
+             "ci_high": value + 0.04, "n": 820.0, "note": ""}
+            for name in ("g0", "g1")
+            for measure, value in rows
+        ]
+    ).assign(**columns)  # fmt: skip
+
+
+def test_the_box_of_graders_tells_false_passes_of_each() -> None:
+    told = said(findings(decided(), agreement=agreement()), "grader")
+    assert told.startswith("g0 agrees with gold on 90 % of 820 checks (kappa 0.8).")
+    assert "It passes 28 % [24 % to 33 %] of what gold fails (false passes)" in told
+    assert "it fails 5 % [1 % to 10 %] of what gold passes (false fails)." in told
+    assert "g1 agrees with gold" in told
+
+
+def test_without_gold_placebo_transfer_or_second_grader_that_is_said() -> None:
+    found = findings(decided())
+    assert said(found, "grader") == (
+        "There are no gold labels: how often the grader errs is not known."
+    )
+    assert said(found, "transfer") == (
+        "The cases are not marked as near or far: transfer is not known."
+    )
+    assert said(found, "drift").startswith("One grader in one version")
+    assert said(found, "correction") == ""
+    limits = said(found, "limits")
+    assert "Without a placebo" in limits and "Without gold labels" in limits
+    assert "1 skill says nothing of skills in general." in limits
+
+
+def gap(low: float, high: float) -> pd.DataFrame:
+    return pd.DataFrame(
+        {"condition": "skill", "scope": "within_dimensions",
+         "measure": ["near_delta", "far_delta", "gap"], "estimate": [0.5, 0.3, -0.2],
+         "ci_low": [0.4, 0.2, low], "ci_high": [0.6, 0.4, high], "n_near": 15, "n_far": 26,
+         "dimensions": "C2, C7", "note": ""}
+    )  # fmt: skip
+
+
+def test_near_and_far_are_told_with_the_sign_of_their_difference() -> None:
+    less = said(findings(decided(), gap=gap(-0.3, -0.1)), "transfer")
+    assert "on near cases" not in less and less.startswith("On near cases the skill changes")
+    assert "by +50 points [+40, +60], on far cases by +30 [+20, +40]" in less
+    assert "far cases change less, by 20 points [−30, −10]" in less
+    assert less.endswith("Compared within C2, C7 on 15 near and 26 far cases.")
+    open_ = said(findings(decided(), gap=gap(-0.5, 0.1)), "transfer")
+    assert "no difference is shown: far minus near −20 [−50, +10]" in open_
+    lost = gap(NAN, NAN).assign(estimate=NAN, note="too few far cases")
+    assert said(findings(decided(), gap=lost), "transfer") == (
+        "Near and far cases cannot be compared: too few far cases."
+    )
+
+
+def test_drift_and_correction_name_graders_and_numbers() -> None:
+    drift = pd.DataFrame(
+        {"grader": ["g0", "g1"], "reference": "g2", "measure": "specificity_change",
+         "estimate": [-0.25, 0.01], "ci_low": [-0.34, -0.05], "ci_high": [-0.18, 0.07]}
+    )  # fmt: skip
+    corrected = pd.DataFrame(
+        {"grader": "g0", "estimator": ["naive", "ppi"], "estimate": [0.26, 0.33],
+         "ci_low": [0.19, 0.25], "ci_high": [0.34, 0.41], "recommended": [False, True]}
+    )  # fmt: skip
+    found = findings(decided(), drift=drift, corrected=corrected)
+    assert said(found, "drift") == (
+        "g0 lets through 25 points more false passes than g2 [+18, +34]. "
+        "g1 and g2 are not shown to differ in false passes: −1 points [−7, +5]."
+    )
+    assert said(found, "correction") == (
+        "By g0 the skill changes the share of checks met by +26 points [+19, +34]; corrected for "
+        "its errors by prediction-powered inference, by +33 [+25, +41]."
+    )
+
+
+def test_a_missing_column_is_named() -> None:
+    with pytest.raises(FrameError, match=r"report\.findings: there is no column 'verdict'"):
+        findings(decided().drop(columns="verdict"))
+
+
+# Whole studies
+
+JUDGES = (
+    sc.simulate.Grader("judge", version="1"),
+    sc.simulate.Grader("judge", specificity=0.7, version="2"),
+)
+STUDIES = {
+    "harms": {"n_skills": 2, "n_cases": 30, "delta": -0.35, "baseline_rate": 0.95,
+              "conditions": ("baseline", "skill", "placebo"), "between_skill_sd": 0.0},
+    "helps": {"n_skills": 2, "n_cases": 30, "delta": 0.45, "between_skill_sd": 0.0,
+              "conditions": ("baseline", "skill", "placebo"), "graders": JUDGES},
+    "nothing": {"n_skills": 1, "n_cases": 150, "n_repeats": 4, "delta": 0.0,
+                "baseline_rate": 0.9, "between_skill_sd": 0.0, "case_effect_sd": 0.0,
+                "unit": "attempt", "gold_fraction": 0.0},
+    "open": {"n_skills": 6, "n_cases": 8, "delta": 0.1, "between_skill_sd": 0.0},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, sc.report.Answer]:
+    made = {}
+    for number, (name, plan) in enumerate(STUDIES.items()):
+        study = sc.simulate.study(**plan, seed=number + 1)
+        folder = written(tmp_path_factory.mktemp(name), study)
+        made[name] = answer(sc.RunStore(folder))
+    return made
+
+
+def test_a_harmful_study_is_told_to_harm_whatever_the_pilot_said(answers: dict) -> None:
+    found = answers["harms"].findings
+    assert said(found, "summary").startswith("All 2 skills harm.")
+    assert "points fewer" in said(found, "skill") and "teach" not in said(found, "skill")
+    assert "placebo" in said(found, "skill") and "placebo" not in said(found, "limits")
+
+
+def test_a_helpful_study_is_told_to_teach_with_both_versions_of_its_grader(answers: dict) -> None:
+    one = answers["helps"]
+    assert said(one.findings, "summary").startswith("All 2 skills teach.")
+    assert one.grader == "judge (version 1)"
+    assert "judge (version 2) lets through" in said(one.findings, "drift")
+    assert said(one.findings, "correction").count("corrected for its errors") == 2
+
+
+def test_a_study_of_nothing_says_so_and_what_it_lacks(answers: dict) -> None:
+    found = answers["nothing"].findings
+    assert said(found, "summary") == "skill-01 changes nothing."
+    assert "There are no gold labels" in said(found, "grader")
+    assert "Without a placebo" in said(found, "limits")
+
+
+def test_a_small_study_says_how_many_cases_would_settle_it(answers: dict) -> None:
+    found = answers["open"].findings
+    assert said(found, "summary").startswith("All 6 skills are undetermined.")
+    assert re.search(
+        r"6 skills are undetermined: \d+ to \d+ cases each of 2 repeats would show a change of "
+        r"10 points with 80 % power; they have 8\.",
+        said(found, "limits"),
+    )
+
+
+def test_every_number_of_a_sentence_stands_in_a_frame(answers: dict) -> None:
+    for one in answers.values():
+        for row in one.frames["decided"].query("condition == 'skill'").itertuples():
+            told = one.findings.query("about == @row.skill and topic == 'skill'")["sentence"].item()
+            assert (
+                f"{abs(100 * row.estimate):.0f} point" in told
+                or "no change" in told
+                or (row.verdict == "ineffective")
+            )
+            assert f"{row.n:.0f} cases" in told
+
+
+def test_the_headline_keeps_groups_together_in_order_of_effect(answers: dict) -> None:
+    one = answers["open"]
+    names = list(dict.fromkeys(one.frames["decided"]["skill"]))
+    effects = one.frames["decided"]["estimate"].tolist()
+    assert effects == sorted(effects, reverse=True)
+    groups = {name: "even" if number % 2 else "odd" for number, name in enumerate(names)}
+    grouped = sc.report.Answer(one.findings, one.frames, groups, one.grader, one.facts)
+    assert grouped.headline()["group"].tolist() == ["odd"] * 3 + ["even"] * 3
+
+
+def test_what_cannot_be_answered_is_an_error_that_says_why(tmp_path: Path) -> None:
+    empty = sc.RunStore(tmp_path / "empty")
+    with pytest.raises(StudyError, match="holds no verdicts yet"):
+        answer(empty)
+    study = sc.simulate.study(n_skills=1, n_cases=5, seed=1)
+    store = sc.RunStore(written(tmp_path / "named", study))
+    with pytest.raises(StudyError, match=r"there is no grader 'jugde'.*Did you mean 'judge'"):
+        answer(store, grader="jugde")

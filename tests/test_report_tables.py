@@ -1,0 +1,95 @@
+"""Tables set for people: one content in three formats, and nothing of it interpreted."""
+
+import pandas as pd
+import pytest
+
+import skillcomp as sc
+from skillcomp.errors import FrameError
+
+NAN = float("nan")
+
+
+def delta(**columns: object) -> pd.DataFrame:
+    frame = pd.DataFrame(
+        {"skill": ["a", "b_x"], "measure": "delta_passed", "unit": "points",
+         "estimate": [0.5, -0.071], "ci_low": [0.3, -0.35], "ci_high": [0.7, 0.2],
+         "ci_level": 0.95, "n": [14.0, 12.0], "p_value": [0.0002, 0.6388],
+         "p_adjusted": NAN, "method": "CR2", "note": ["", "few cases"]}
+    )  # fmt: skip
+    return frame.assign(**columns)
+
+
+def test_the_same_cells_stand_in_all_three_formats() -> None:
+    made = sc.table(delta())
+    for text in (made.html(), made.markdown(), made.latex().replace("$-$", "−")):
+        for cell in ("+50.0 [+30.0, +70.0]", "−7.1 [−35.0, +20.0]", ".639", "14", "b x"):
+            assert cell in text
+        assert "few cases" in text and "CR2" in text
+    assert made._repr_html_() == made.html() and str(made) == made.markdown()
+
+
+def test_what_all_rows_share_is_said_once() -> None:
+    made = sc.table(delta())
+    assert made.about == "Delta passed; in points; 95 % intervals."
+    assert list(made.cells) == ["Skill", "Estimate [interval]", "n", "p", "Notes"]
+    assert made.notes == ("few cases", "all rows: CR2")
+    assert made.cells["Notes"].tolist() == ["", "a"]
+
+
+def test_numbers_are_set_by_what_they_are() -> None:
+    frame = pd.DataFrame(
+        {"reference_rate": [0.333, NAN], "n_cases": [1234, 5], "p_value": [0.04999, 0.0004],
+         "score": [0.12345, 2.0], "passed": [True, None]}
+    )  # fmt: skip
+    cells = sc.table(frame).cells
+    assert cells["Reference rate"].tolist() == ["33.3 %", "n/a"]
+    assert cells["Cases"].tolist() == ["1,234", "5"]
+    assert cells["p"].tolist() == [".050", "< .001"]
+    assert cells["Score"].tolist() == ["0.123", "2"]
+    assert cells["Passed"].tolist() == ["yes", "n/a"]
+
+
+def test_rows_of_several_units_keep_each_its_own() -> None:
+    made = sc.table(delta(unit=["points", "logits"], measure=["delta_passed", "severity_shift"]))
+    assert made.cells["Estimate [interval]"].tolist() == [
+        "+50.0 [+30.0, +70.0]", "−0.071 [−0.35, +0.2]",
+    ]  # fmt: skip
+    assert made.cells["Unit"].tolist() == ["points", "logits"]
+
+
+def test_an_index_that_says_something_becomes_columns() -> None:
+    pivot = delta().pivot(index="skill", columns="measure", values=["estimate", "n"])
+    assert list(sc.table(pivot).cells) == ["Skill", "Estimate delta passed", "N delta passed"]
+    assert list(sc.table(delta()[["skill"]].iloc[[1]]).cells) == ["Skill"]
+
+
+def test_two_columns_that_read_alike_both_stand() -> None:
+    runs = pd.DataFrame({"skill": ["a", "a"], "condition": ["skill", "baseline"]})
+    cells = sc.table(runs.groupby(["skill", "condition"]).size().unstack()).cells
+    assert cells.columns.tolist() == ["Skill", "Baseline", "Skill"]
+    assert cells.iloc[0].tolist() == ["a", "1", "1"]
+
+
+def test_what_a_model_wrote_is_text_in_every_format() -> None:
+    hostile = "<script>x</script>|**b** \\input{/etc/passwd} $1 & 50%"
+    made = sc.table(delta(skill=[hostile, "b"], note=[hostile, ""]))
+    assert "<script>" not in made.html() and "&lt;script&gt;" in made.html()
+    assert r"\<script\>" in made.markdown() or r"\<script>" in made.markdown()
+    assert r"\|\*\*b\*\*" in made.markdown()
+    assert r"\textbackslash{}input\{/etc/passwd\} \$1 \& 50\%" in made.latex()
+
+
+def test_long_tables_fold_and_lose_nothing() -> None:
+    frame = pd.DataFrame({"case": [f"c{n}" for n in range(30)]})
+    html = sc.table(frame).html(most=8)
+    assert "<summary>22 more rows</summary>" in html
+    assert all(f"<td>c{n}</td>" in html for n in range(30))
+    assert "<details>" not in sc.table(frame).html()
+
+
+def test_columns_can_be_chosen_and_a_wrong_one_is_named() -> None:
+    assert list(sc.table(delta(), columns=["n", "skill"]).cells) == ["n", "Skill"]
+    with pytest.raises(FrameError, match=r"there is no column 'skil'.*Did you mean 'skill'\?"):
+        sc.table(delta(), columns=["skil"])
+    with pytest.raises(FrameError, match="expected a DataFrame, found list"):
+        sc.table([1])

@@ -1,0 +1,264 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles.imhof import chance_below
+from scipy.stats import beta
+
+from skillcomp.stats import clopper_pearson
+from skillcomp.stats.bounded import (
+    DELTAS,
+    RATES,
+    SHARES,
+    Quantity,
+    bounded_mean,
+    bounded_mean_many,
+    bounded_means,
+)
+
+MIXED = [1, 1, 0.5, 0.5, 0.5, 0, 0, 0, -0.5, 1, 1, 0, 0.5, 0.5]
+THIRDS = [2 / 3, 1 / 3, 1, 0, 1 / 3, 2 / 3, 0, -1 / 3]
+# limits at 95 % for c = 1/2, 3/4 and 1, made by inverting Imhof's integral elsewhere
+PUBLISHED = [
+    ([0] * 14, -1, [(-0.16690, 0.16690), (-0.20236, 0.20236), (-0.23164, 0.23164)]),
+    ([1] + [0] * 9, 0, [(0.00266, 0.39722), (0.00259, 0.42238), (0.00253, 0.44502)]),
+    ([1] * 14, 0, [(0.83310, 1), (0.79764, 1), (0.76836, 1)]),
+    ([1] * 3 + [0] * 97, -1, [(-0.00548, 0.07827), (-0.01101, 0.08175), (-0.01597, 0.08518)]),
+    (
+        [1] * 8 + [0] * 4 + [-1] * 2,
+        -1,
+        [(-0.03187, 0.76514), (-0.05718, 0.76999), (-0.08098, 0.77464)],
+    ),
+    (MIXED, -1, [(0.10307, 0.66970), (0.06625, 0.67736), (0.03303, 0.68465)]),
+    (THIRDS, -1, [(-0.09501, 0.64099), (-0.15349, 0.65815), (-0.20189, 0.67352)]),
+    ([1, 1, 0, 1, 0.5], -1, [(-0.03493, 0.95798), (-0.13705, 0.96041), (-0.21400, 0.96258)]),
+]
+
+thirds = st.integers(-3, 3).map(lambda k: k / 3)
+cases = st.lists(thirds, min_size=1, max_size=20)
+
+
+@pytest.mark.parametrize(("values", "low", "limits"), PUBLISHED)
+def test_the_limits_are_the_published_ones(
+    values: list[float], low: float, limits: list[tuple[float, float]]
+) -> None:
+    for c, (lower, upper) in zip((0.5, 0.75, 1.0), limits, strict=True):
+        found = bounded_mean(values, quantity=Quantity(low, 1, c))
+        assert (found.low, found.high) == pytest.approx((lower, upper), abs=6e-6)
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 0), (1, 1), (10, 1), (14, 14), (100, 3), (30, 15)])
+def test_yes_no_data_with_a_whole_pseudo_case_are_clopper_pearson(n: int, k: int) -> None:
+    found = bounded_mean([1] * k + [0] * (n - k), quantity=Quantity(0, 1, 1.0))
+    exact = clopper_pearson(k, n)
+    assert (found.low, found.high) == pytest.approx((exact.low, exact.high), abs=1e-9)
+
+
+@pytest.mark.parametrize("c", [0.5, 0.7, 1.0])
+@pytest.mark.parametrize("values", [MIXED, THIRDS, [1, 1, 0, 1, 0.5], [0.2], [0.1, 0.9]])
+def test_at_the_limits_imhofs_integral_gives_the_tails(values: list[float], c: float) -> None:
+    found = bounded_mean(values, quantity=Quantity(-1, 1, c))
+    assert chance_below(values, found.low, -1, c) == pytest.approx(0.025, abs=1e-8)
+    assert chance_below(values, found.high, 1, c) == pytest.approx(0.975, abs=1e-8)
+
+
+def test_equal_values_have_the_limits_of_a_beta_distribution() -> None:
+    # the mean is low + (x - low) Beta(n, c): closed form for 1 to 300 cases, anywhere
+    for n, x, c in itertools.product((1, 2, 5, 300), (0.05, 0.3, 0.999), (0.5, 0.7, 1.0)):
+        found = bounded_mean([x] * n, quantity=Quantity(0, 1, c))
+        assert found.low == pytest.approx(x * beta.ppf(0.025, n, c), abs=1e-9)
+        assert found.high == pytest.approx(1 - (1 - x) * beta.ppf(0.025, n, c), abs=1e-9)
+
+
+@pytest.mark.parametrize("null", [0.9, 0.5, 0.1, 0.01, 1e-4])
+def test_small_p_values_keep_their_digits(null: float) -> None:
+    # fourteen ones against a null t: P(Beta(14, c) <= t), down to 1e-56
+    found = bounded_mean([1] * 14, null=null)
+    expected = min(1.0, 2 * float(beta.cdf(null, 14, RATES.c)))
+    assert found.p_value == pytest.approx(expected, rel=1e-8)
+
+
+def test_a_mean_at_its_bound_is_as_far_as_it_can_go() -> None:
+    found = bounded_mean([0, 0, 0], null=0.0)
+    assert (found.low, found.p_value) == (0.0, 1.0)
+    assert bounded_mean([1, 1, 1], null=0.0).p_value == 0.0
+
+
+@given(cases)
+@settings(max_examples=40, deadline=None)
+def test_p_values_invert_the_interval(values: list[float]) -> None:
+    found = bounded_mean(values, quantity=DELTAS, null=0.0)
+    inside = found.low < 0 < found.high
+    assert inside == (found.p_value > 0.05) or min(abs(found.low), abs(found.high)) < 1e-8
+    for limit in (found.low, found.high):
+        if -1 < limit < 1:
+            again = bounded_mean(values, quantity=DELTAS, null=limit).p_value
+            assert again == pytest.approx(0.05, abs=1e-7)
+
+
+@given(cases, st.randoms())
+@settings(max_examples=40, deadline=None)
+def test_order_does_not_matter_and_the_sign_mirrors(values: list[float], random) -> None:
+    shuffled = list(values)
+    random.shuffle(shuffled)
+    found, again, turned = bounded_means(
+        [(values, None, None), (shuffled, None, None), ([-v for v in values], None, None)],
+        quantity=DELTAS,
+        null=0.0,
+    )
+    assert (again.low, again.high) == pytest.approx((found.low, found.high), abs=1e-9)
+    assert (-turned.high, -turned.low) == pytest.approx((found.low, found.high), abs=1e-9)
+    assert turned.p_value == pytest.approx(found.p_value, rel=1e-6)
+    assert -1 <= found.low <= found.estimate <= found.high <= 1
+    assert found.high - found.low > 1e-3
+
+
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=12), st.data())
+@settings(max_examples=30, deadline=None)
+def test_raising_one_value_never_lowers_a_limit(values: list[float], data) -> None:
+    place = data.draw(st.integers(0, len(values) - 1))
+    raised = list(values)
+    raised[place] = data.draw(st.floats(values[place], 1))
+    before, after = bounded_means([(values, None, None), (raised, None, None)], quantity=DELTAS)
+    assert after.low >= before.low - 1e-9
+    assert after.high >= before.high - 1e-9
+
+
+def test_the_interval_moves_no_more_than_the_data() -> None:
+    base = np.array(MIXED)
+    for step in (1e-3, 1e-6):
+        moved = base.copy()
+        moved[3] += step
+        one, other = bounded_means([(base, None, None), (moved, None, None)], quantity=DELTAS)
+        assert 0 <= other.low - one.low <= step
+        assert 0 <= other.high - one.high <= step
+
+
+def test_one_more_failure_never_makes_the_interval_much_narrower() -> None:
+    # all outcomes of small studies, cases x repeats: one attempt turned from pass to fail. The
+    # largest step is from one pass to none, where no room is left below: Clopper-Pearson of 0 of
+    # 14 has .69 of the width of 1 of 14
+    for n, repeats in ((3, 4), (5, 3), (8, 2), (14, 1)):
+        levels = list(itertools.combinations_with_replacement(range(repeats + 1), n))
+        width = dict(
+            zip(levels, _width(bounded_mean_many(np.array(levels) / repeats)), strict=True)
+        )
+        for before in levels:
+            for i in range(n):
+                if before[i]:
+                    after = tuple(sorted((*before[:i], before[i] - 1, *before[i + 1 :])))
+                    assert width[after] > 0.6 * width[before]
+
+
+def test_one_more_failure_never_makes_the_interval_of_a_delta_much_narrower() -> None:
+    for n, repeats in ((4, 3), (8, 1), (14, 1)):
+        steps = range(-repeats, repeats + 1)
+        levels = list(itertools.combinations_with_replacement(steps, n))
+        many = bounded_mean_many(np.array(levels) / repeats, quantity=DELTAS)
+        width = dict(zip(levels, _width(many), strict=True))
+        for before in levels:
+            for i in range(n):
+                if before[i] > -repeats:
+                    after = tuple(sorted((*before[:i], before[i] - 1, *before[i + 1 :])))
+                    assert 0.75 < width[after] / width[before] < 1 / 0.75
+
+
+def _width(found) -> np.ndarray:
+    return found.high - found.low
+
+
+def test_a_failure_among_many_repeats_widens_a_perfect_study() -> None:
+    # 140 of 140 and 139 of 140 in 14 cases of 10 attempts, both conditions
+    perfect, one_less = bounded_means(
+        [([0.0] * 14, None, None), ([0.0] * 13 + [-0.1], None, None)], quantity=DELTAS
+    )
+    assert one_less.high - one_less.low > 0.95 * (perfect.high - perfect.low)
+
+
+def test_copies_of_attempts_change_nothing_and_clusters_are_not_counted_as_cases() -> None:
+    values = np.array([1, 0, 0.5, 1, 0, 0, 1, 0.5])
+    alone = bounded_mean(values)
+    doubled = bounded_mean(np.repeat(values, 2), np.repeat(np.arange(8), 2))
+    assert (doubled.low, doubled.high) == pytest.approx((alone.low, alone.high), abs=1e-10)
+    assert doubled.n == 16
+    assert doubled.n_clusters == 8
+
+
+def test_clusters_enter_with_their_sums_and_a_pseudo_cluster_of_effective_size() -> None:
+    # sizes 1, 2 and 5: Kish's effective size (1 + 4 + 25) / 8 = 3.75
+    values, clusters = [1, 0, 1, 1, 0, 1, 1, 0], list("abbccccc")
+    found = bounded_mean(values, clusters, quantity=RATES)
+    draws = np.random.default_rng(0).exponential(size=(400_000, 3))
+    pseudo = 3.75 * np.random.default_rng(1).gamma(RATES.c, size=400_000)
+    top = draws @ np.array([1, 1, 3])
+    size = draws @ np.array([1.0, 2, 5]) + pseudo
+    assert found.low == pytest.approx(np.quantile(top / size, 0.025), abs=0.003)
+    assert found.high == pytest.approx(np.quantile((top + pseudo) / size, 0.975), abs=0.003)
+    assert found.estimate == pytest.approx(5 / 8)
+    assert "effective clusters" in found.note
+
+
+def test_weights_are_those_of_a_weighted_mean() -> None:
+    found = bounded_mean([1, 0, 1], weights=[1, 2, 3])
+    assert found.estimate == pytest.approx(4 / 6)
+    whole = bounded_mean([1, 0, 0, 1, 1, 1], list("abbccc"))
+    assert (found.low, found.high) == pytest.approx((whole.low, whole.high), abs=1e-10)
+
+
+@pytest.mark.parametrize("clusters", [None, [0, 0, 1, 2, 2, 2, 3, 4, 5, 5]])
+def test_many_studies_give_what_each_alone_does(clusters: list[int] | None) -> None:
+    rng = np.random.default_rng(3)
+    for values in (rng.integers(-2, 3, (40, 10)) / 2, rng.uniform(-1, 1, (5, 10))):
+        many = bounded_mean_many(values, clusters, quantity=DELTAS, null=0.0)
+        alone = bounded_means([(row, clusters, None) for row in values], quantity=DELTAS, null=0.0)
+        for name in ("estimate", "low", "high", "p_value"):
+            expected = [getattr(one, name) for one in alone]
+            np.testing.assert_allclose(getattr(many, name), expected, atol=1e-9)
+
+
+def test_missing_values_are_left_out_and_counted() -> None:
+    found = bounded_mean([1, np.nan, 0, 1])
+    assert found.n == 3
+    assert found.note == "1 missing value left out"
+
+
+def test_no_case_is_unknown() -> None:
+    found = bounded_mean([])
+    assert np.isnan([found.estimate, found.low, found.high]).all()
+    assert found.note == "no cases"
+
+
+def test_se_and_df_are_those_of_cr2_and_unknown_without_spread() -> None:
+    # four cases, mean 1/2: variance of the mean 1/12 of (1/4 + ... ) = sd^2/n = (1/3)/4
+    found = bounded_mean([0, 0, 1, 1], quantity=SHARES)
+    assert found.se == pytest.approx(np.sqrt(1 / 3 / 4))
+    assert found.df == pytest.approx(3)
+    assert np.isnan([bounded_mean([1, 1]).se, bounded_mean([1]).df]).all()
+
+
+def test_bad_values_are_refused_with_what_was_found() -> None:
+    with pytest.raises(ValueError, match=r"between 0 and 1, found 0 to 1\.5"):
+        bounded_mean([0, 1.5])
+    with pytest.raises(ValueError, match="weights must be above 0"):
+        bounded_mean([0, 1], weights=[1, 0])
+    with pytest.raises(ValueError, match="there are \\(2,\\) values"):
+        bounded_mean([0, 1], weights=[1])
+    with pytest.raises(ValueError, match="studies by cases"):
+        bounded_mean_many([1, 0])
+
+
+@pytest.mark.parametrize("n", [1, 4, 10, 14, 25])
+def test_coverage_over_all_yes_no_outcomes_is_at_least_92_percent(n: int) -> None:
+    from scipy.stats import binom
+
+    k = np.arange(n + 1)
+    rows = (np.arange(n) < k[:, None]).astype(float)
+    found = bounded_mean_many(rows)
+    p = np.linspace(0.001, 0.999, 1999)
+    mass = binom.pmf(k[:, None], n, p)
+    low, high = found.low[:, None], found.high[:, None]
+    assert (mass * ((low <= p) & (p <= high))).sum(axis=0).min() >= 0.92
+    assert (mass * (low > p)).sum(axis=0).max() <= 0.05
+    assert (mass * (high < p)).sum(axis=0).max() <= 0.05

@@ -1,0 +1,267 @@
+"""Grader error: published intervals, limits of the formulas, and what pooling the arms does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import fisher_exact
+from statsmodels.stats.proportion import proportion_confint
+
+from skillcomp.stats.grader_errors import (
+    differential_misclassification,
+    fisher_midp,
+    rogan_gladen,
+    sensitivity,
+    specificity,
+    youden,
+    youden_difference,
+)
+from skillcomp.stats.ppi import ppi_paired
+
+REFERENCE = [
+    entry
+    for entry in json.loads(
+        (Path(__file__).parent / "reference" / "stats_reference.json").read_text("utf-8")
+    )
+    if entry["name"].startswith("rogan_gladen")
+]
+rates = st.floats(0.0, 1.0)
+sizes = st.integers(1, 400)
+
+
+@pytest.mark.parametrize("entry", REFERENCE, ids=lambda entry: entry["name"])
+def test_estimate_and_interval_equal_asht_and_the_paper(entry):
+    i, expected = entry["inputs"], entry["expected"]
+    found = rogan_gladen(
+        i["apparent"], i["n"], i["sens"], i["n_sens"], i["spec"], i["n_spec"], ci_level=0.95
+    )
+    assert [found.estimate, found.low, found.high] == pytest.approx(
+        [expected["estimate"], expected["lower"], expected["upper"]], abs=expected["tol"]
+    )
+
+
+def test_the_correction_by_hand():
+    # (0.3 + 0.9 - 1) / (0.8 + 0.9 - 1) = 0.2 / 0.7
+    assert rogan_gladen(0.3, 100, 0.8, 50, 0.9, 50).estimate == pytest.approx(0.2 / 0.7)
+
+
+@given(rates, st.integers(2, 500))
+def test_a_perfect_grader_leaves_agresti_coull(rate, n):
+    found = rogan_gladen(rate, n, 1.0, 1e9, 1.0, 1e9)
+    low, high = proportion_confint(rate * n, n, method="agresti_coull")
+    assert found.estimate == pytest.approx(rate, abs=1e-12)
+    assert [found.low, found.high] == pytest.approx([max(low, 0), min(high, 1)], abs=1e-6)
+
+
+@given(rates, sizes, rates, sizes, rates, sizes)
+@settings(max_examples=300)
+def test_the_interval_holds_its_estimate_and_never_collapses(p, n, se, m1, sp, m0):
+    found = rogan_gladen(p, n, se, m1, sp, m0)
+    if se + sp <= 1.0 + 1e-12:
+        assert np.isnan(found.estimate) and "no better than chance" in found.note
+    elif np.isnan(found.low):
+        assert "no interval" in found.note
+    else:
+        assert 0.0 <= found.low <= found.estimate <= found.high <= 1.0
+        assert found.high - found.low > 1e-9
+
+
+def test_a_rate_that_contradicts_the_errors_is_cut_but_keeps_a_width():
+    found = rogan_gladen(0.05, 1000, 0.9, 200, 0.7, 200)
+    assert (found.estimate, found.low) == (0.0, 0.0)
+    assert found.high > 0.05 and "lies outside 0 to 1" in found.note
+
+
+def test_without_gold_the_rate_is_unknown():
+    found = rogan_gladen(0.5, 100, 0.9, 0, 0.9, 30)
+    assert np.isnan(found.estimate) and found.note == "n_sensitivity is 0"
+    with pytest.raises(ValueError, match="sensitivity must lie between 0 and 1"):
+        rogan_gladen(0.5, 100, 1.2, 20, 0.9, 30)
+    with pytest.raises(ValueError, match="n must not be negative"):
+        rogan_gladen(0.5, -1, 0.9, 20, 0.9, 30)
+
+
+def test_youden_by_hand_and_its_difference():
+    # 0.9 + 0.8 - 1 = 0.7; low 0.7 - sqrt(0.1^2 + 0.1^2), high 0.7 + sqrt(0.05^2 + 0.1^2).
+    first = youden((0.9, 0.8, 0.95), (0.8, 0.7, 0.9))
+    assert [first.estimate, first.low, first.high] == pytest.approx(
+        [0.7, 0.7 - 0.02**0.5, 0.7 + 0.0125**0.5]
+    )
+    second = youden((0.8, 0.7, 0.9), (0.6, 0.5, 0.7))
+    found, mirrored = youden_difference(first, second), youden_difference(second, first)
+    assert found.estimate == pytest.approx(0.3)
+    assert [mirrored.low, mirrored.high] == pytest.approx([-found.high, -found.low])
+
+
+@given(st.integers(0, 30), st.integers(1, 30), st.integers(0, 30), st.integers(1, 30))
+def test_youden_stays_in_range_and_keeps_a_width(right1, n1, right0, n0):
+    se = sensitivity([1] * min(right1, n1) + [0] * (n1 - min(right1, n1)), [1] * n1)
+    sp = specificity([0] * min(right0, n0) + [1] * (n0 - min(right0, n0)), [0] * n0)
+    found = youden(se, sp)
+    assert -1 - 1e-12 <= found.low <= found.estimate <= found.high <= 1 + 1e-12
+    assert found.high - found.low > 0.01
+
+
+def test_youden_without_gold_of_one_class_is_unknown():
+    unknown = youden(sensitivity([1, 1], [1, 1]), specificity([1, 1], [1, 1]))
+    assert np.isnan(unknown.estimate) and "no gold label fails" in unknown.note
+    assert np.isnan(youden_difference(unknown, youden((0.9, 0.8, 1), (0.9, 0.8, 1))).low)
+    with pytest.raises(ValueError, match="one level"):
+        youden(sensitivity([1], [1], ci_level=0.9), specificity([1, 0], [0, 0]))
+
+
+@given(st.integers(0, 15), st.integers(1, 15), st.integers(0, 15), st.integers(1, 15))
+def test_mid_p_is_fishers_test_less_half_the_equally_likely_tables(a, n1, c, n0):
+    a, c = min(a, n1), min(c, n0)
+    found = fisher_midp(a, n1, c, n0)
+    exact = fisher_exact([[a, n1 - a], [c, n0 - c]]).pvalue
+    assert 0.0 < found.p_value <= exact + 1e-12
+    assert fisher_midp(c, n0, a, n1).p_value == pytest.approx(found.p_value)
+
+
+def test_a_lenient_grader_is_told_from_an_even_one():
+    # Gold fails: 18 of 20 caught in the baseline, 9 of 20 in the skill arm; passes: all alike.
+    gold = np.tile(np.r_[np.ones(10), np.zeros(20)], 2)
+    verdict = np.r_[np.ones(10), np.zeros(18), np.ones(2), np.ones(10), np.zeros(9), np.ones(11)]
+    arm = np.repeat([False, True], 30)
+    found = differential_misclassification(verdict, gold, arm)
+    assert found.specificity.statistic == pytest.approx(-0.45)
+    assert found.specificity.p_value < 0.01
+    assert found.sensitivity.p_value == 1.0 and "nothing to test" in found.sensitivity.note
+    assert found.either.p_value == pytest.approx(2 * found.specificity.p_value)
+    by_case = differential_misclassification(verdict, gold, arm, clusters=np.arange(60))
+    assert by_case.specificity.p_value == pytest.approx(found.specificity.p_value, abs=0.01)
+    assert "CR2" in by_case.specificity.method and by_case.specificity.df > 10
+
+
+def test_what_cannot_be_tested_says_so():
+    found = differential_misclassification([1, 0, np.nan], [1, 1, 1], [True, True, False])
+    assert np.isnan(found.sensitivity.p_value) and np.isnan(found.either.p_value)
+    assert found.either.note == "neither can be tested"
+    flat = differential_misclassification(
+        [1, 1, 0, 0], [1] * 4, [True, True, False, False], clusters=[1, 2, 3, 4]
+    )
+    assert "CR2 collapses" in flat.sensitivity.note and 0 < flat.sensitivity.p_value < 1
+    with pytest.raises(ValueError, match="one length"):
+        differential_misclassification([1], [1, 0], [True, False])
+
+
+def test_where_the_robust_error_collapses_whole_cases_change_arms():
+    # Four cases, each with three units in both arms, all right in one and all wrong in the other:
+    # 2 of the 2**4 patterns of exchanges are as far apart. Over 24 units Fisher's p is 4e-7.
+    verdict, case = np.tile([1] * 3 + [0] * 3, 4), np.repeat(np.arange(4), 6)
+    found = differential_misclassification(verdict, np.ones(24), verdict == 1, clusters=case)
+    assert found.sensitivity.statistic == 1.0
+    assert found.sensitivity.p_value == pytest.approx(2 / 16)
+    assert "arms exchanged within 4 cases" in found.sensitivity.note
+    # Cases in one arm each: three against three whole cases, 2 * (1 / 20) / 2 as in fisher_midp.
+    apart = differential_misclassification(
+        np.repeat([1, 0], 12),
+        np.ones(24),
+        np.repeat([True, False], 12),
+        clusters=np.arange(24) // 4,
+    )
+    assert apart.sensitivity.p_value == pytest.approx(0.05)
+    assert "whole cases" in apart.sensitivity.note
+    one = differential_misclassification(
+        verdict[:6], np.ones(6), verdict[:6] == 1, clusters=np.zeros(6)
+    )
+    assert np.isnan(one.sensitivity.p_value) and "too few cases" in one.sensitivity.note
+
+
+def rogan_gladen_study(runs, n, labels, seed):
+    # True rate 0.6, sensitivity 0.9, specificity 0.75; external gold of fixed class sizes.
+    rng = np.random.default_rng(seed)
+    seen = rng.binomial(n, 0.6 * 0.9 + 0.4 * 0.25, runs) / n
+    se, sp = rng.binomial(labels, 0.9, runs) / labels, rng.binomial(labels, 0.75, runs) / labels
+    found = [rogan_gladen(p, n, a, labels, b, labels) for p, a, b in zip(seen, se, sp, strict=True)]
+    estimates = np.array([f.estimate for f in found])
+    covered = np.array([f.low <= 0.6 <= f.high for f in found])
+    return estimates.mean() - 0.6, estimates.std() / np.sqrt(runs), covered.mean()
+
+
+def test_rogan_gladen_is_unbiased_and_covers():
+    bias, error, covered = rogan_gladen_study(1000, 200, 100, 1)
+    assert abs(bias) < 3 * error + 0.004  # a ratio: bias of order 1 / labels
+    assert covered >= 0.935
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [100, 1000])
+@pytest.mark.parametrize("labels", [30, 60, 300])
+def test_rogan_gladen_is_unbiased_and_covers_over_the_design(n, labels):
+    bias, _, covered = rogan_gladen_study(4000, n, labels, 2)
+    assert abs(bias) < 0.3 / labels + 0.004
+    assert covered >= 0.94
+
+
+def leniency_study(runs, gold, seed):
+    """The grader passes more in the skill arm; no true delta. Errors of four estimators."""
+    rng = np.random.default_rng(seed)
+    errors = np.zeros((runs, 4))
+    covered = np.zeros((runs, 2))
+    for run in range(runs):
+        ease = rng.normal(0.0, 1.2, 200)
+        y = rng.random((2, 200)) < 1 / (1 + np.exp(-(0.2 + ease)))
+        lucky = rng.random((2, 200))
+        f = np.where(y, lucky < np.array([[0.90], [0.96]]), lucky < np.array([[0.15], [0.30]]))
+        has = rng.permutation(200) < gold
+        difference = np.where(has, y[1].astype(float) - y[0], np.nan)
+        found = ppi_paired(difference, f[1].astype(float) - f[0])
+        se, sp = f[:, has][y[:, has]].mean(), 1 - f[:, has][~y[:, has]].mean()
+        pooled = (f[1].mean() - f[0].mean()) / (se + sp - 1)
+        by_arm = [
+            (f[a].mean() - f[a, has & ~y[a]].mean())
+            / (f[a, has & y[a]].mean() - f[a, has & ~y[a]].mean())
+            for a in (0, 1)
+        ]
+        errors[run] = (f[1].mean() - f[0].mean(), pooled, by_arm[1] - by_arm[0], found.estimate)
+        covered[run] = (found.low <= 0.0 <= found.high, abs(errors[run, 0]) < 0.09)
+    return errors.mean(axis=0), errors.std(axis=0) / np.sqrt(runs), covered.mean(axis=0)
+
+
+def test_a_lenient_grader_biases_all_but_the_paired_correction():
+    # STATISTICS, A5, no true delta: naive +.101, pooled Rogan-Gladen +.155, PPI++ +.001.
+    bias, error, covered = leniency_study(400, 60, 3)
+    assert bias[0] == pytest.approx(0.10, abs=0.02)
+    assert bias[1] > 0.12
+    assert abs(bias[3]) < 3 * error[3]
+    assert covered[0] >= 0.925
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gold", [30, 60])
+def test_a_lenient_grader_over_the_whole_table(gold):
+    bias, error, covered = leniency_study(3000, gold, 4)
+    assert bias[0] == pytest.approx(0.101, abs=0.01)
+    assert bias[1] == pytest.approx(0.155, abs=0.02)
+    assert abs(bias[3]) < 3 * error[3]
+    assert covered[0] >= 0.94 and covered[1] < 0.6
+
+
+def type_one_error(runs, seed):
+    rng = np.random.default_rng(seed)
+    rejected = 0
+    for _ in range(runs):
+        case = np.repeat(np.arange(40), 4)
+        skill = np.tile([False, False, True, True], 40)
+        # Attempts of a case share how hard its answer is to grade.
+        right = rng.random(160) < np.repeat(rng.beta(8, 2, 40), 4)
+        gold = rng.random(160) < 0.6
+        found = differential_misclassification(right == gold, gold, skill, clusters=case)
+        rejected += found.either.p_value < 0.05
+    return rejected / runs
+
+
+def test_an_even_grader_is_rarely_accused():
+    assert type_one_error(300, 5) <= 0.08
+
+
+@pytest.mark.slow
+def test_an_even_grader_is_accused_at_most_at_the_level():
+    assert type_one_error(4000, 6) <= 0.06

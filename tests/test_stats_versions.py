@@ -1,0 +1,158 @@
+"""Severity of grader versions on the logit scale."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from statsmodels.discrete.conditional_models import ConditionalLogit
+
+from skillcomp.stats.versions import cochran_q, severity_shift
+
+
+def _rows(both, only_new, only_old, neither):
+    return np.repeat([[1, 1], [0, 1], [1, 0], [0, 0]], [both, only_new, only_old, neither], axis=0)
+
+
+def test_two_versions_agree_with_the_arithmetic_by_hand():
+    # fails 16 that the first passes, passes 6 that it fails: log(16 / 6) = 0.980829,
+    # sqrt(1/16 + 1/6) = 0.478714
+    found = severity_shift(_rows(59, 6, 16, 80))
+    assert (found.estimate, found.se) == pytest.approx((0.980829, 0.478714), abs=1e-6)
+    assert found.low == pytest.approx(0.980829 - 1.959964 * 0.478714, abs=1e-5)
+
+
+def test_severity_above_0_means_fewer_passes_by_every_way_of_computing_it():
+    rng = np.random.default_rng(2)
+    table = (rng.random((120, 3)) < [0.6, 0.4, 0.8]).astype(float)
+    for clusters in (None, np.arange(120) // 2):
+        harder, milder = (severity_shift(table[:, [0, k]], clusters) for k in (1, 2))
+        assert harder.estimate > 0 > milder.estimate
+        assert harder.low < harder.estimate < harder.high
+
+
+def test_the_shift_is_that_of_a_conditional_logit():
+    rng = np.random.default_rng(6)
+    table = (rng.random((150, 2)) < [0.6, 0.45]).astype(float)
+    told = table[table[:, 0] != table[:, 1]]
+    item, version = np.indices(told.shape).reshape(2, -1)
+    fit = ConditionalLogit(1 - told.ravel(), version[:, None].astype(float), groups=item)
+    oracle, found = fit.fit(disp=False), severity_shift(table)
+    assert found.estimate == pytest.approx(float(oracle.params[0]), abs=1e-4)
+    assert found.se == pytest.approx(float(oracle.bse[0]), abs=1e-4)
+
+
+@settings(max_examples=40, deadline=None)
+@given(cells=st.tuples(*[st.integers(0, 30)] * 4), level=st.floats(0.5, 0.99))
+def test_swapping_the_versions_negates_the_shift(cells, level):
+    assume(cells[1] + cells[2] > 0)
+    rows = _rows(*cells)
+    found, other = (severity_shift(r, ci_level=level) for r in (rows, rows[:, ::-1]))
+    assert (other.low, other.high) == pytest.approx((-found.high, -found.low))
+    assert other.p_value == pytest.approx(found.p_value)
+    assert found.low < found.estimate < found.high
+
+
+def test_clusters_that_repeat_their_items_widen_the_interval():
+    rows = _rows(20, 8, 3, 9)
+    alone = severity_shift(rows)
+    clustered = severity_shift(np.repeat(rows, 5, axis=0), np.repeat(np.arange(40), 5))
+    naive = severity_shift(np.repeat(rows, 5, axis=0))
+    # 8 + 3 of the 40 clusters disagree: G / (G - 1) and the degrees of freedom count those
+    assert clustered.se == pytest.approx(alone.se * math.sqrt(11 / 10))
+    assert clustered.se > 2 * naive.se
+    assert clustered.df == 10
+
+
+def test_disagreement_in_one_direction_gets_half_an_item_and_says_so():
+    found = severity_shift(_rows(10, 4, 0, 2))
+    assert found.estimate == pytest.approx(math.log(0.5 / 4.5))
+    assert "half an item added to both" in found.note
+    assert math.isfinite(found.low)
+
+
+def test_no_disagreement_and_a_single_cluster_are_unknown():
+    never = severity_shift(_rows(5, 0, 0, 5))
+    assert math.isnan(never.estimate) and "never disagree" in never.note
+    one = severity_shift(_rows(5, 2, 2, 5), np.zeros(14))
+    assert math.isnan(one.low) and "come from one cluster" in one.note
+
+
+@pytest.mark.parametrize(("up", "down"), [(3, 1), (2, 2)])
+def test_cases_with_flips_balanced_alike_keep_the_error_of_independent_items(up, down):
+    table = np.tile([[0, 1]] * up + [[1, 0]] * down, (10, 1))
+    found = severity_shift(table, np.repeat(np.arange(10), 4))
+    # b = 10 up, c = 10 down, so the standard error is sqrt(1/b + 1/c)
+    assert found.se == pytest.approx(math.sqrt(1 / (10 * up) + 1 / (10 * down)))
+    assert found.low < found.estimate < found.high and found.p_value > 0.01
+    assert "standard error of independent items" in found.note
+
+
+def test_flips_of_whole_cases_in_one_direction_get_half_a_case():
+    found = severity_shift([[0, 1]] * 12 + [[1, 1]] * 5, [0] * 4 + [1] * 4 + [2] * 4 + [3] * 5)
+    # 0 + 2 against 12 + 2 items: -log 7; four items a case: sqrt(4 (1/14 + 1/2)); 3 - 1 df
+    assert (found.estimate, found.se) == pytest.approx((-math.log(7), math.sqrt(4 * (8 / 14))))
+    assert found.df == 2 and found.high > 0
+    assert "half a case (2 items) added to both" in found.note
+
+
+def covered(informative, items, shape, runs, seed=1):
+    """Share of studies of 40 cases whose interval holds 0, the truth, flips of a case alike."""
+    rng, hits = np.random.default_rng(seed), 0
+    for _ in range(runs):
+        share = rng.beta(shape, shape, informative) if shape else rng.integers(0, 2, informative)
+        up = rng.binomial(items, share)
+        steps = [[[0, 1]] * u + [[1, 0]] * (items - u) for u in up]
+        table = np.array(sum(steps, [[1, 1]] * (40 - informative)))
+        case = np.r_[np.arange(informative, 40), np.repeat(np.arange(informative), items)]
+        found = severity_shift(table, case)
+        hits += found.low <= 0 <= found.high
+    return hits / runs
+
+
+@pytest.mark.parametrize("informative", [3, 5, 10])
+def test_the_interval_covers_where_few_of_forty_cases_flip(informative):
+    assert covered(informative, 5, 0, 200) >= 0.935
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [0, 0.7, 5.0])
+@pytest.mark.parametrize("informative", [2, 3, 5, 10, 20])
+def test_the_interval_covers_over_the_design(informative, shape):
+    assert min(covered(informative, m, shape, 2000) for m in (1, 4, 10)) >= 0.935
+
+
+@pytest.mark.slow
+def test_cochrans_q_keeps_its_level_for_independent_items():
+    rng, trials = np.random.default_rng(5), 3000
+    ease = rng.beta(2, 2, (trials, 60, 1))
+    tables = rng.random((trials, 60, 3)) < ease
+    rejected = np.mean([cochran_q(t.astype(float)).p_value <= 0.05 for t in tables])
+    assert 0.035 < rejected < 0.062
+
+
+def test_a_missing_verdict_leaves_out_that_item():
+    rng = np.random.default_rng(4)
+    table = (rng.random((200, 3)) < [0.4, 0.6, 0.6]).astype(float)
+    gaps = table.copy()
+    gaps[:20, 1] = np.nan
+    found = severity_shift(gaps[:, :2])
+    assert found.estimate == severity_shift(table[20:, :2]).estimate
+    assert cochran_q(gaps).note == "20 items left out"
+
+
+def test_cochrans_q_without_disagreement_has_p_1():
+    found = cochran_q([[1, 1, 1], [0, 0, 0]])
+    assert found.p_value == 1.0 and "agree on every item" in found.note
+
+
+def test_bad_verdicts_are_refused():
+    with pytest.raises(ValueError, match=r"found shape \(3,\)"):
+        severity_shift([1, 0, 1])
+    with pytest.raises(ValueError, match="compares two versions, found 3"):
+        severity_shift([[1, 0, 1]])
+    with pytest.raises(ValueError, match="verdicts must be 0, 1 or NaN"):
+        severity_shift([[0.5, 1.0]])
