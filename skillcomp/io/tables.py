@@ -51,6 +51,7 @@ _NAMES = {
     pa.bool_(): "true or false",
     pa.timestamp("us", tz="UTC"): "a time (ISO 8601)",
 }
+_NULL = re.compile(b"null")
 _DAY, _FINER = re.compile(r"\d{4}-\d\d-\d\d"), re.compile(r"\.\d{7}")
 
 
@@ -117,6 +118,8 @@ def read_lines(path: Path, name: str, size: int | None = None) -> tuple[pa.Table
         buffer = stream.read_buffer(size)
         extras: Counter[str] = Counter()
         try:
+            if _may_hold_a_null_row(buffer):
+                raise pa.ArrowInvalid("null is not a JSON object")
             table = _parse(buffer, name, "error")
         except (pa.ArrowInvalid, UnicodeDecodeError) as cause:
             extras = _diagnose(buffer, path, name)
@@ -147,6 +150,19 @@ def _parse(buffer: pa.Buffer, name: str, unknown: str, block: int = _BLOCK) -> p
     if table.num_rows != _n_lines(buffer):
         raise pa.ArrowInvalid("rows and lines differ in number")
     return table
+
+
+def _may_hold_a_null_row(buffer: pa.Buffer) -> bool:
+    """Tell whether a null may stand where a row should, on which Arrow's reader ends the process.
+
+    A text that holds such a null is named too; going through its lines then clears it.
+    """
+    data = memoryview(buffer)
+    for match in _NULL.finditer(data):
+        before = data[max(match.start() - 64, 0) : match.start()].tobytes().rstrip()
+        if not before or before[-1:] in (b"}", b"\xbf"):  # the last byte of a byte-order mark
+            return True
+    return False
 
 
 def _n_lines(buffer: pa.Buffer) -> int:

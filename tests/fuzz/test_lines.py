@@ -10,7 +10,7 @@ import pytest
 from analyses import LONG
 
 from skillcomp.errors import StoreError
-from skillcomp.io import RunStore
+from skillcomp.io import RunStore, read_table
 from skillcomp.io.tables import RECORDS
 
 SOUND = {
@@ -30,6 +30,10 @@ VALUES = [
     *('"2026-01-01T10:00:00+02:00"', '"2026-01-01T10:00:00.123456Z"', '"20260101T100000"'),
     *('"2026-01-01T10:00:00.123456789Z"', '"2026-W01-1"', '"noon"', '"0001-01-01T00:00:00Z"'),
 ]
+# null where a row should stand; @ is a sound row
+NULLS = [b"null", b"null\n", b" null \n{}\n", b"\xef\xbb\xbfnull\n", b"\n\nnull", b"nullnull"]
+NULLS += [b"{}null\n", b"{}\rnull", b"@\nnull", b"@\nnull\n@\n", b"@ null\n", b"@}null\n"]
+NULLS += [b" " * 100 + b"null"]
 TRIED = [(name, key) for name in SOUND for key in [*RECORDS[name].model_fields, "unknown"]]
 
 
@@ -58,3 +62,19 @@ def test_a_line_without_what_is_required_is_told(tmp_path: Path, name: str, line
     for read in (lambda s: s.table(name), lambda s: [*s.records(name)]):
         with pytest.raises(StoreError, match="line 2"):
             read(RunStore(tmp_path))
+
+
+@pytest.mark.parametrize("data", NULLS)
+@pytest.mark.parametrize("name", [*SOUND, "passages"])
+def test_null_where_a_row_should_be_is_an_error_and_not_the_end_of_the_process(
+    tmp_path: Path, name: str, data: bytes
+) -> None:
+    (tmp_path / f"{name}.jsonl").write_bytes(data.replace(b"@", orjson.dumps(SOUND.get(name, {}))))
+    with pytest.raises(StoreError, match=r"line [123]:"):
+        read_table(tmp_path / f"{name}.jsonl", name)
+
+
+def test_a_text_with_null_after_a_brace_is_read(tmp_path: Path) -> None:
+    told = SOUND["gold"] | {"note": "{} null"}
+    (tmp_path / "gold.jsonl").write_bytes(orjson.dumps(told))
+    assert RunStore(tmp_path).table("gold")["note"].to_pylist() == ["{} null"]
