@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from skillcomp.bias.effects import (
     ANSWER,
@@ -146,18 +148,22 @@ def audit(
     every = known_attempts(given, attempts, what)
     _require_reference(given, reference)
     labels = reference_labels(gold, what)
+    given = given.reset_index(drop=True).assign(_group=_numbers(given, names))
     labelled, copies = labelled_verdicts(given, every, labels), paired_verdicts(given, every, what)
+    labelled_of, copies_of = (f.groupby("_group").indices for f in (labelled, copies))
+    items = join_gold(given[ITEM], labels)
     strays = strays_of(given, labels)
     shared = [name for name in names if name in ("grader", "skill")]
     shown = None if pairwise is None else _Shown.of(pairwise, shared, cases, ci_level)
     rows: list[dict[str, Any]] = []
     for values, part in groups(given, names):
-        frame = _same(labelled, values)
+        number = part["_group"].iloc[0]
+        frame = labelled.take(labelled_of.get(number, []))
         own = _adjusted(_effects(frame, ci_level) + _leniencies(frame, part, reference, ci_level))
-        note = _settled(part, labels)
+        note = _settled(items.take(part.index))
         own = [one if math.isnan(one["estimate"]) else _noted(one, note) for one in own]
         rows += [_noted(one, "" if len(frame) else strays) | values for one in own]
-        for kind, pairs in groups(_same(copies, values), ["perturbation"]):
+        for kind, pairs in groups(copies.take(copies_of.get(number, [])), ["perturbation"]):
             bias, per = _COPIES.get(kind["perturbation"], (kind["perturbation"], ""))
             named = _named(bias, per or f"copy: {bias}")
             rows.append(compared(pairs, ci_level) | named | values)
@@ -198,9 +204,16 @@ def _noted(one: dict[str, Any], what: str) -> dict[str, Any]:
     return one | {"note": join_notes(one["note"], what)}
 
 
-def _settled(verdicts: pd.DataFrame, labels: pd.DataFrame) -> str:
-    """Say how the labels of a group were settled."""
-    items = join_gold(verdicts[ITEM], labels)
+def _numbers(frame: pd.DataFrame, names: list[str]) -> NDArray[np.int64]:
+    """Return a number for each row that the rows of its group share."""
+    if not names:
+        return np.zeros(len(frame), dtype=np.int64)
+    groups_ = frame.groupby(names, sort=False, dropna=False, observed=True)
+    return groups_.ngroup().to_numpy(dtype=np.int64)
+
+
+def _settled(items: pd.DataFrame) -> str:
+    """Say how the labels of a group's verdicts were settled."""
     items = items[items["settled_by"].notna()]
     return told(items["settled_by"], items["gold"])
 

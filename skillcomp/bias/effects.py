@@ -69,6 +69,10 @@ def known_attempts(verdicts: pd.DataFrame, attempts: pd.DataFrame, what: str) ->
     return given
 
 
+_TEXTS = ["attempt_id", "check_id", "skill", "condition", "grader_family"]
+_READ = [*_TEXTS, "cluster"]
+
+
 def labelled_verdicts(
     verdicts: pd.DataFrame, attempts: pd.DataFrame, labels: pd.DataFrame
 ) -> pd.DataFrame:
@@ -77,10 +81,13 @@ def labelled_verdicts(
     plain = attempts[attempts["perturbation"].isna() & attempts["source_attempt_id"].isna()]
     about = features(plain).set_index("attempt_id")[list(ANSWER)]
     about["agent_family"] = plain.set_index("attempt_id")["agent_family"]
-    joined = join_gold(verdicts.assign(place=place, verdict=known_verdict(verdicts)), labels)
+    names = [*_READ, *verdicts.columns.intersection(["_group"])]
+    # many small parts are taken of it: plain objects are the fastest there
+    slim = verdicts[names].astype(dict.fromkeys(_TEXTS, object))
+    joined = join_gold(slim.assign(place=place, verdict=known_verdict(verdicts)), labels)
     joined = joined[joined["gold"].notna() & joined["verdict"].notna()]
     joined = joined[joined["attempt_id"].isin(about.index)]
-    joined = joined.join(about, on="attempt_id")
+    joined = joined.join(about.astype({"agent_family": object}), on="attempt_id")
     families = joined["agent_family"].notna() & joined["grader_family"].notna()
     own = joined["agent_family"].eq(joined["grader_family"]).astype("float64")
     return joined.assign(own_family=own.where(families)).reset_index(drop=True)
@@ -141,6 +148,8 @@ def feature_effect(frame: pd.DataFrame, name: str, others: list[str], ci_level: 
     known = frame[frame[name].notna()]
     if known.empty:
         return not_identified(f"{name} is not recorded", ci_level)
+    if few := _few_cases(known["cluster"].to_numpy()):
+        return not_identified(few, ci_level, float(len(known)))
     held = [other for other in others if 2 * known[other].notna().sum() >= len(known)]
     whole = known.dropna(subset=held)
     note = _left_out(known, len(known) - len(whole), others, held)
@@ -172,6 +181,12 @@ def feature_effect(frame: pd.DataFrame, name: str, others: list[str], ci_level: 
     constant = f", holding {', '.join(names)}" if names else ""
     said = join_notes(note, found.note)
     return replace(found, method=f"{found.method}{constant}", note=said)
+
+
+def _few_cases(clusters: NDArray[Any]) -> str:
+    """Say that cases are too few for a slope, "" where they are not."""
+    n_clusters = len(pd.unique(clusters))
+    return f"{n_clusters} cases, fewer than {_FEWEST_CLUSTERS}" * (n_clusters < _FEWEST_CLUSTERS)
 
 
 def _left_out(known: pd.DataFrame, n_lost: int, others: list[str], held: list[str]) -> str:
@@ -207,11 +222,10 @@ def _fitted(
     frame: pd.DataFrame, columns: Floats, codes: NDArray[np.intp], ci_level: float
 ) -> Interval:
     """Return the first slope within strata, clustered by case."""
+    if few := _few_cases(frame["cluster"].to_numpy()):
+        return not_identified(few, ci_level, float(len(frame)))
     clusters = pd.factorize(frame["cluster"])[0]
     n_clusters = len(np.unique(clusters))
-    if n_clusters < _FEWEST_CLUSTERS:
-        reason = f"{n_clusters} cases, fewer than {_FEWEST_CLUSTERS}"
-        return not_identified(reason, ci_level, float(len(frame)))
     verdict = frame["verdict"].to_numpy(dtype=float)
     if len(frame) * (int(codes.max()) + 1) <= _LARGEST:
         design, how = np.column_stack([columns, _dummies(codes)]), ""
@@ -246,32 +260,34 @@ def leniency(
     With it comes the number of strata (skill and gold label) that lack answers under one of the
     two conditions and so tell nothing.
     """
-    rows = frame[frame["condition"].isin([condition, reference])]
-    skills = rows["skill"].drop_duplicates()
+    compared = frame["condition"].eq(condition).to_numpy(dtype=bool)
+    rows = compared | frame["condition"].eq(reference).to_numpy(dtype=bool)
+    n_skills = frame["skill"][rows].nunique()
     wanted = [0.0, 1.0] if gold is None else [gold]
-    rows = rows[rows["gold"].isin(wanted)]
-    rows = rows.assign(compared=rows["condition"].eq(condition))
-    # a stratum with answers under one condition only tells nothing
-    strata = rows.groupby(["skill", "gold"], observed=True)["compared"]
-    kept = rows[strata.transform("nunique").eq(2)].reset_index(drop=True)
-    usable = kept[["skill", "gold"]].drop_duplicates()
-    n_empty = len(skills) * len(wanted) - len(usable)
-    lacking = [_LABEL[label] for label in wanted if not usable["gold"].eq(label).any()]
+    labels = frame["gold"].to_numpy(dtype=float)
+    rows &= np.isin(labels, wanted)
+    # a stratum, a skill and a gold label, with answers under one condition only tells nothing
+    strata = 2 * pd.factorize(frame["skill"])[0] + labels
+    usable = np.intersect1d(strata[rows & compared], strata[rows & ~compared])
+    n_empty = n_skills * len(wanted) - len(usable)
+    lacking = [_LABEL[label] for label in wanted if not (usable % 2 == label).any()]
     if lacking:
         reason = f"no skill has {' and '.join(lacking)} in both '{condition}' and '{reference}'"
-        return not_identified(reason, ci_level, float(len(rows))), n_empty
-    return _difference(kept, len(usable), n_empty, ci_level), n_empty
+        return not_identified(reason, ci_level, float(rows.sum())), n_empty
+    rows &= np.isin(strata, usable)
+    kept = frame[["verdict", "cluster"]].assign(compared=compared, stratum=strata)[rows]
+    return _difference(kept.reset_index(drop=True), len(usable), n_empty, ci_level), n_empty
 
 
 _LABEL = {1.0: "gold passes", 0.0: "gold fails"}
 
 
 def _difference(kept: pd.DataFrame, n_strata: int, n_empty: int, ci_level: float) -> Interval:
-    flat = not kept.groupby(["skill", "gold"])["verdict"].nunique().gt(1).any()
+    flat = len(kept[["stratum", "verdict"]].drop_duplicates()) == n_strata
     if n_strata == 1 or flat:
         found = _by_condition(kept, flat, ci_level)
     else:
-        codes = _strata(kept, ["skill", "gold"])
+        codes = pd.factorize(kept["stratum"])[0]
         compared = _centred(kept["compared"].to_numpy(dtype=float), codes)
         found = _cut(_fitted(kept, compared[:, None], codes, ci_level))
     if n_empty:

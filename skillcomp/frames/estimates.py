@@ -141,7 +141,7 @@ def ordered(conditions: Iterable[str], reference: str | None = None) -> list[str
     return [c for c in CONDITIONS if c in found] + [c for c in found if c not in CONDITIONS]
 
 
-def check_settings(what: str, ci_level: float, n_resamples: int | None = None) -> None:
+def check_settings(what: str, ci_level: float, n_resamples: int = 1) -> None:
     """Refuse a level or a number of resamples that no interval can be made with.
 
     Parameters
@@ -150,7 +150,7 @@ def check_settings(what: str, ci_level: float, n_resamples: int | None = None) -
         The analysis, for the message.
     ci_level : float
         Confidence level, strictly between 0 and 1.
-    n_resamples : int, optional
+    n_resamples : int, default 1
         Resamples, at least 1.
 
     Raises
@@ -167,7 +167,7 @@ def check_settings(what: str, ci_level: float, n_resamples: int | None = None) -
             + hint
         ) from None
     whole = isinstance(n_resamples, int) and not isinstance(n_resamples, bool)
-    if n_resamples is not None and not (whole and n_resamples >= 1):
+    if not (whole and n_resamples >= 1):
         raise FrameError(
             f"{what}: n_resamples: found {n_resamples!r}; allowed: a whole number of 1 or more."
         )

@@ -322,7 +322,8 @@ def read_labels(
     ------
     FrameError
         With every problem at once: labels that are not allowed, rows that the key does not have,
-        rows that stand twice.
+        rows that stand twice. Before that when a file is not there or is not a csv: an open quote,
+        lines of more cells than the head, a column that stands twice, a chance that is no number.
 
     See Also
     --------
@@ -331,6 +332,18 @@ def read_labels(
     sheet_path = Path(path)
     key_path = Path(key) if key is not None else sheet_path.with_suffix(".key.csv")
     secret = _read(key_path, KEY_COLUMNS)
+    chance = pd.to_numeric(secret["inclusion_probability"].replace("", "nan"), errors="coerce")
+    odd = secret[chance.isna() & ~secret["inclusion_probability"].str.lower().isin(["", "nan"])]
+    if len(odd) or secret["row"].duplicated().any():
+        raise FrameError(
+            f"{key_path.name}: not a key that label_sheet wrote: "
+            + (
+                f"inclusion_probability of row '{odd['row'].iloc[0]}' is "
+                f"'{odd['inclusion_probability'].iloc[0]}'; allowed: a number."
+                if len(odd)
+                else "a row stands more than once."
+            )
+        )
     filled = _read(sheet_path, ["row", "label"])
     filled = filled[filled[["row", "label"]].apply("".join, axis=1).ne("")]
     problems = _problems(filled, secret)
@@ -349,7 +362,7 @@ def read_labels(
             "labeller": labeller,
             "passed": _meaning(told["label"], _LABELS),
             "borderline": _meaning(told["borderline"], _BORDERLINE),
-            "inclusion_probability": told["inclusion_probability"].astype("float64"),
+            "inclusion_probability": told["row"].map(dict(zip(secret["row"], chance, strict=True))),
             "note": note.mask(note.eq("")),
         }
     )
@@ -357,7 +370,7 @@ def read_labels(
 
 
 def _read(path: Path, needed: Sequence[str]) -> pd.DataFrame:
-    if not path.exists():
+    if not path.is_file():
         raise FrameError(f"{path}: there is no such file.")
     data = path.read_bytes()
     try:
@@ -366,9 +379,19 @@ def _read(path: Path, needed: Sequence[str]) -> pd.DataFrame:
         text = data.decode("cp1252", errors="replace")  # what a spreadsheet on Windows may save
     head = text.split("\n", 1)[0]
     separator = max(",;\t", key=head.count)
-    frame = pd.read_csv(
-        io.StringIO(text), sep=separator, dtype="str", keep_default_na=False, na_filter=False
-    )
+    try:
+        # without header= every line is held against the cells of the first one
+        lines = pd.read_csv(
+            io.StringIO(text), sep=separator, header=None, dtype="str", na_filter=False
+        ).fillna("")
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as cause:
+        why = str(cause).removeprefix("Error tokenizing data. C error: ").strip()
+        raise FrameError(
+            f"{path.name}: cannot be read as a csv file separated by {separator!r} ({why}). A text "
+            "with a separator, a quote or a line feed in it stands in quotes."
+        ) from None
+    frame = lines.iloc[1:].reset_index(drop=True)
+    frame.columns = lines.iloc[0]
     frame.columns = frame.columns.str.strip()
     for name in needed:
         if name not in frame.columns:
@@ -376,6 +399,10 @@ def _read(path: Path, needed: Sequence[str]) -> pd.DataFrame:
                 f"{path.name}: there is no column '{name}'; there: {', '.join(frame.columns)}."
                 + suggest(name, list(frame.columns))
             )
+    known = frame.columns[frame.columns.isin([*COLUMNS, *KEY_COLUMNS])]
+    if known.has_duplicates:
+        twice = known[known.duplicated()][0]
+        raise FrameError(f"{path.name}: the column '{twice}' stands more than once.")
     for name in frame.columns.intersection(["row", "label", "borderline", "note"]):
         frame[name] = frame[name].str.strip()
     for name in frame.columns.intersection(["attempt_id", "check_id", "note"]):
