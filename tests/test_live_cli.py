@@ -273,6 +273,19 @@ def test_aliases_that_grow_into_gigabytes_are_refused_at_once(tmp_path, key):
             read_study(file)
 
 
+@pytest.mark.parametrize("merged", ["<<: [*a{0}, *a{0}]", "<<: *a{0}, x{0}: *a{0}"])
+def test_merge_keys_that_double_at_each_level_are_refused_at_once(tmp_path, merged):
+    lines = ["store: s", "l0: &a0 {a: b, c: d}"]
+    lines += [f"l{i}: &a{i} {{{merged.format(i - 1)}}}" for i in range(1, 26)]
+    file = tmp_path / "STUDY.yaml"
+    file.write_text("\n".join(lines))
+    assert file.stat().st_size < 1_200
+    begun = time.process_time()
+    with pytest.raises(StudyError, match="aliases written out it has more than 1,048,576"):
+        read_study(file)
+    assert time.process_time() - begun < 1.0
+
+
 def test_settings_may_be_shared_by_an_alias(tmp_path):
     file = tmp_path / "STUDY.yaml"
     file.write_text(

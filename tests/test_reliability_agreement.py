@@ -345,3 +345,11 @@ def test_gold_is_called_adjudicated_only_where_it_is() -> None:
         found = agreement(verdicts, gold.assign(labeller=labeller))
         notes = found.loc[found["measure"].eq("ceiling_raw_agreement"), "note"]
         assert notes.str.contains(f"the gold frame holds {said};").all()
+
+
+@pytest.mark.parametrize("n_resamples", [None, 0, 2.5, True, "99"])
+def test_no_number_of_resamples_is_told_in_one_sentence(n_resamples):
+    rows = pd.concat([verdicts([True, False] * 3, round=r) for r in (1, 2)], ignore_index=True)
+    for call in (consistency, lambda v, **how: agreement(v, gold([True, False] * 3), **how)):
+        with pytest.raises(FrameError, match=r"n_resamples: found .*; allowed: a whole number"):
+            call(rows, n_resamples=n_resamples)

@@ -357,3 +357,34 @@ def test_the_arms_of_a_case_never_come_from_different_agents(tmp_path: Path) -> 
     # a sheet for the other agent may hold the same cases
     again = labelled((other, cases, checks), tmp_path / "B.csv", 4, gold, 1)
     assert again["attempt_id"].str.startswith("B/").all()
+
+
+KEY = "row,attempt_id,check_id,inclusion_probability\n1,a,x,0.5\n2,a,y,0.5\n"
+
+
+@pytest.mark.parametrize(
+    ("sheet", "key", "message"),
+    [
+        ("row,label\n1,PASS,a,b\n2,FAIL\n", KEY, "Expected 2 fields in line 2, saw 4"),
+        ("row,label\n1,PASS\n2,FAIL,x,y\n", KEY, "Expected 2 fields in line 3, saw 4"),
+        ('row,label\n1,"PASS\n2,FAIL\n', KEY, "EOF inside string"),
+        ("", KEY, "No columns to parse"),
+        ("\n \n", KEY, "no column 'row'"),
+        ("row,label,label\n1,PASS,FAIL\n", KEY, "'label' stands more than once"),
+        (bytes(range(256)).decode("latin1"), KEY, "s.csv: "),
+        ("row,label\n1,PASS\n", KEY.replace("0.5", "half"), "key.csv.*row '1' is 'half'"),
+        ("row,label\n1,PASS\n", KEY + "1,b,x,1\n", "key.csv.*a row stands more than once"),
+    ],
+)
+def test_a_sheet_that_is_no_csv_is_one_clear_error(tmp_path, sheet, key, message):
+    (tmp_path / "s.csv").write_text(sheet, encoding="latin1")
+    (tmp_path / "s.key.csv").write_text(key)
+    with pytest.raises(FrameError, match=message):
+        read_labels(tmp_path / "s.csv", labeller="me")
+
+
+def test_a_folder_in_the_place_of_a_sheet_is_told(tmp_path):
+    (tmp_path / "s.csv").mkdir()
+    (tmp_path / "s.key.csv").write_text(KEY)
+    with pytest.raises(FrameError, match="there is no such file"):
+        read_labels(tmp_path / "s.csv", labeller="me")

@@ -158,12 +158,12 @@ def audit(
     rows: list[dict[str, Any]] = []
     for values, part in groups(given, names):
         number = part["_group"].iloc[0]
-        frame = labelled.take(labelled_of.get(number, []))
+        frame = labelled.iloc[labelled_of.get(number, [])]
         own = _adjusted(_effects(frame, ci_level) + _leniencies(frame, part, reference, ci_level))
-        note = _settled(items.take(part.index))
+        note = _settled(items.iloc[part.index])
         own = [one if math.isnan(one["estimate"]) else _noted(one, note) for one in own]
         rows += [_noted(one, "" if len(frame) else strays) | values for one in own]
-        for kind, pairs in groups(copies.take(copies_of.get(number, [])), ["perturbation"]):
+        for kind, pairs in groups(copies.iloc[copies_of.get(number, [])], ["perturbation"]):
             bias, per = _COPIES.get(kind["perturbation"], (kind["perturbation"], ""))
             named = _named(bias, per or f"copy: {bias}")
             rows.append(compared(pairs, ci_level) | named | values)
@@ -204,7 +204,7 @@ def _noted(one: dict[str, Any], what: str) -> dict[str, Any]:
     return one | {"note": join_notes(one["note"], what)}
 
 
-def _numbers(frame: pd.DataFrame, names: list[str]) -> NDArray[np.int64]:
+def _numbers(frame: pd.DataFrame, names: list[str]) -> NDArray[Any]:
     """Return a number for each row that the rows of its group share."""
     if not names:
         return np.zeros(len(frame), dtype=np.int64)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
         Grading,
     )
     from skillcomp.live.graders.gold import GoldAnswer
-    from skillcomp.live.graders.replay import ReplayGrader
+    from skillcomp.live.graders.replay import ReplayGrader, read_reply
 
 __all__ = [
     "ComprehensionGrader",
@@ -22,8 +22,9 @@ __all__ = [
     "GraderWarning",
     "Grading",
     "ReplayGrader",
+    "read_reply",
 ]
-_WHERE = {"GoldAnswer": "gold", "ReplayGrader": "replay"}
+_WHERE = {"GoldAnswer": "gold", "ReplayGrader": "replay", "read_reply": "replay"}
 
 
 def __getattr__(name: str) -> Any:

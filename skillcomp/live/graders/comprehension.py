@@ -7,11 +7,20 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from skillcomp.errors import GraderError
 from skillcomp.live.agents.reply import Agent, Reply
-from skillcomp.live.graders.prompts import Style, grader_prompt, grader_version, reply_schema
+from skillcomp.live.graders.prompts import (
+    ReplyForm,
+    Style,
+    grader_prompt,
+    grader_version,
+    read_template,
+    reply_schema,
+    switched_off,
+)
 from skillcomp.live.graders.rules import Judged, gives_condition_away, judge
 from skillcomp.overlap.rule import RULE, shared_with_skill
 from skillcomp.records import Attempt, Case, Skill, Verdict, VerdictStatus
@@ -106,16 +115,30 @@ class ComprehensionGrader:
         set of the agent's settings under a name.
     overlap_n : int, default 6
         Length in content tokens of a shared run that counts as copied.
+    without : sequence of str
+        What is left out, to measure what it does: ``"RULE-1"``, ``"RULE-3"``, ``"RULE-6"``,
+        ``"RULE-9"`` (forcing functions of style ``forced``), ``"concept_field"`` and
+        ``"expected_reasoning"``. Without RULE-6 hedged failures are not held against a reply; a
+        verdict for each behaviour is always required.
+    reply : {"plain", "report"}, default "plain"
+        The JSON asked for: this package's, or that of the source report (its appendix A.1).
+    template : path, optional
+        A prompt of one's own in the place of the style's, in plain text with the placeholders
+        ``{{ skill_body }}``, ``{{ concept_field }}``, ``{{ question }}``, ``{{ answer }}``,
+        ``{{ expected_reasoning }}``, ``{{ overlap }}``, ``{{ behaviors }}`` and ``{{ output }}``.
+        Each becomes a delimited block; the style still says which rules a reply is held against.
 
     Attributes
     ----------
     version : str
-        Hash of the prompt's templates, of the reply's schema and of `overlap_n`.
+        Hash of the prompt's templates (or of one's own) and of the reply's schema, then what is
+        left out, and `overlap_n` where it is not 6.
 
     Raises
     ------
     GraderError
-        When the style does not exist or the pinned version is another than the present one.
+        When the style does not exist, the pinned version is another than the present one, or
+        `without`, `reply` or `template` is not allowed.
 
     Notes
     -----
@@ -137,8 +160,18 @@ class ComprehensionGrader:
         style: Style = "forced",
         name: str | None = None,
         overlap_n: int = 6,
+        without: Sequence[str] = (),
+        reply: ReplyForm = "plain",
+        template: str | Path | None = None,
     ) -> None:
-        present = grader_version(style)
+        off = switched_off(without, style)
+        own = read_template(template) if template is not None else None
+        if own is not None and any(name.startswith("RULE") for name in set(off) - {"RULE-6"}):
+            raise GraderError(
+                "without: a template of one's own says by itself which rules it tells; allowed "
+                "with template=: RULE-6, concept_field, expected_reasoning."
+            )
+        present = grader_version(style, off, reply, own)
         if overlap_n != 6 and style != "impression":
             present = f"{present}-n{overlap_n}"
         if version is not None and not present.startswith(version):
@@ -151,7 +184,7 @@ class ComprehensionGrader:
         self.version: str | None = present
         self.name = name or f"{style}:{agent.name}"
         self.model, self.family = agent.model, agent.family
-        self._n = overlap_n
+        self._n, self._without, self._reply, self._template = overlap_n, off, reply, own
 
     async def aclose(self) -> None:
         """Close the agent's connections."""
@@ -201,7 +234,7 @@ class ComprehensionGrader:
         GraderError
             When there is no answer to grade, or case or skill are not the attempt's.
         """
-        answer = _answer(attempt, case, skill)
+        answer = answer_of(attempt, case, skill)
         item = item or blind({attempt.attempt_id: 1}, seed=0)[0].item
         if not case.checks:
             return Grading(())
@@ -223,7 +256,7 @@ class ComprehensionGrader:
         self, answer: str, case: Case, skill: Skill, item: str, overlap: Sequence[str]
     ) -> tuple[list[Reply], Mapping[str, Judged], list[str]]:
         """Return all replies, what the last one judges, and which rules it breaks."""
-        schema = reply_schema(self.style)
+        schema = reply_schema(self.style, self._reply)
         judged: Mapping[str, Judged] = {}
         problems: list[str] = []
         replies: list[Reply] = []
@@ -237,6 +270,9 @@ class ComprehensionGrader:
                 overlap=overlap,
                 overlap_n=self._n,
                 problems=problems,
+                without=self._without,
+                reply=self._reply,
+                template=self._template,
             )
             replies.append(await self.agent.ask(prompt.user, system=prompt.system, schema=schema))
             if replies[-1].status not in ("ok", "truncated"):
@@ -248,6 +284,9 @@ class ComprehensionGrader:
                 checks=case.checks,
                 answer=answer,
                 overlap=overlap,
+                reply=self._reply,
+                dimension=case.comprehension_dimension or case.dimension or "none",
+                without=self._without,
             )
         return replies, judged, problems
 
@@ -259,39 +298,58 @@ class ComprehensionGrader:
         common: Mapping[str, Any],
         order: int,
     ) -> tuple[Verdict, ...]:
-        last = replies[-1]
-        status: VerdictStatus = "ok" if judged else _failure(last)
-        costs = [reply.cost_usd for reply in replies]
-        known = [cost for cost in costs if cost is not None]
-        share = sum(known) / len(case.checks) if len(known) == len(costs) else None
-        now = datetime.now(UTC)
-        rows = []
-        for position, check in enumerate(case.checks):
-            one = judged.get(check.check_id)
-            rows.append(
-                Verdict(
-                    **common,
-                    check_id=check.check_id,
-                    check_kind=check.check_kind,
-                    goal=check.goal,
-                    grader=self.name,
-                    grader_kind=self.kind,
-                    grader_model=last.model or self.model,
-                    grader_family=self.family,
-                    grader_version=self.version,
-                    order=order + position,
-                    status=status,
-                    passed=one.passed if one else None,
-                    evidence_quote=one.quote if one else None,
-                    rationale=one.rationale if one else None,
-                    borderline=one.borderline if one else None,
-                    dimension_passed=one.dimension_passed if one else None,
-                    cost_usd=share,
-                    graded_at=now,
-                    raw=None if one else last.answer or last.error,
-                )
+        return verdicts_of(
+            case,
+            replies,
+            judged,
+            {
+                **common,
+                "grader": self.name,
+                "grader_kind": self.kind,
+                "grader_model": replies[-1].model or self.model,
+                "grader_family": self.family,
+                "grader_version": self.version,
+            },
+            order,
+        )
+
+
+def verdicts_of(
+    case: Case,
+    replies: Sequence[Reply],
+    judged: Mapping[str, Judged],
+    common: Mapping[str, Any],
+    order: int,
+) -> tuple[Verdict, ...]:
+    """Return one verdict a check from what the last reply judges; `common` says who judged."""
+    last = replies[-1]
+    status: VerdictStatus = "ok" if judged else _failure(last)
+    costs = [reply.cost_usd for reply in replies]
+    known = [cost for cost in costs if cost is not None]
+    share = sum(known) / len(case.checks) if len(known) == len(costs) else None
+    now = datetime.now(UTC)
+    rows = []
+    for position, check in enumerate(case.checks):
+        one = judged.get(check.check_id)
+        rows.append(
+            Verdict(
+                **common,
+                check_id=check.check_id,
+                check_kind=check.check_kind,
+                goal=check.goal,
+                order=order + position,
+                status=status,
+                passed=one.passed if one else None,
+                evidence_quote=one.quote if one else None,
+                rationale=one.rationale if one else None,
+                borderline=one.borderline if one else None,
+                dimension_passed=one.dimension_passed if one else None,
+                cost_usd=share,
+                graded_at=now,
+                raw=None if one else last.answer or last.error,
             )
-        return tuple(rows)
+        )
+    return tuple(rows)
 
 
 def _failure(reply: Reply) -> VerdictStatus:
@@ -300,7 +358,8 @@ def _failure(reply: Reply) -> VerdictStatus:
     return "refused" if reply.status == "refused" else "error"
 
 
-def _answer(attempt: Attempt, case: Case, skill: Skill) -> str:
+def answer_of(attempt: Attempt, case: Case, skill: Skill) -> str:
+    """Return the answer to grade, or raise where there is none or the case is another's."""
     if attempt.status != "ok" or attempt.answer is None:
         raise GraderError(
             f"Attempt '{attempt.attempt_id}' has status '{attempt.status}' and nothing to grade; "

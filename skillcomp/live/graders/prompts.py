@@ -8,10 +8,12 @@ it guards against.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import jinja2
 from pydantic import BaseModel, ConfigDict
@@ -22,7 +24,16 @@ from skillcomp.records import Case, Skill
 
 Style = Literal["forced", "evidence", "impression"]
 STYLES: tuple[Style, ...] = ("forced", "evidence", "impression")
+# How a grader answers: in this package's JSON, or in that of the source report (A.1).
+ReplyForm = Literal["plain", "report"]
+# What a grader may be asked to do without, each its own version (report 8.4, 8.6, 7.10).
+Without = Literal["RULE-1", "RULE-3", "RULE-6", "RULE-9", "concept_field", "expected_reasoning"]
+SWITCHES: tuple[Without, ...] = get_args(Without)
+_RULES = tuple(name for name in SWITCHES if name.startswith("RULE"))
 _CASE = "grader-case.j2"
+_COUNTED = ("", "This rule", "These two rules", "These three rules", "These four rules")
+_PLACE = re.compile(r"\{\{\s*(.*?)\s*\}\}")
+_MAX_TEMPLATE = 1 << 18  # characters; a prompt and no library
 
 
 class _Strict(BaseModel):
@@ -57,11 +68,40 @@ class ImpressionReply(_Strict):
     behavior_verdicts: list[_Marked]
 
 
+class _Reported(_Strict):
+    id: str
+    kind: Literal["positive", "negative"]
+    evidence_quote: str
+    rationale: str
+    verdict: Literal["PASS", "FAIL"]
+
+
+class _OverlapCheck(_Strict):
+    passed: bool
+    overlap_ngrams: list[str]
+
+
+class ReportReply(_Strict):
+    """What a grader answers in the JSON of the source report (A.1)."""
+
+    case_id: str | int
+    dimension: str
+    behavior_verdicts: list[_Reported]
+    dimension_verdict: Literal["PASS", "FAIL"]
+    verbatim_overlap_check: _OverlapCheck
+
+
+Schema = type[EvidenceReply] | type[ImpressionReply] | type[ReportReply]
+
+
 @dataclass(frozen=True)
 class GraderPrompt:
-    """A prompt in two parts: ``system`` is the same for every case of a skill, ``user`` is not."""
+    """A prompt in two parts: ``system`` is the same for every case of a skill, ``user`` is not.
 
-    system: str
+    A template of one's own is all ``user``.
+    """
+
+    system: str | None
     user: str
 
 
@@ -93,17 +133,103 @@ def _style(style: str) -> Style:
     return style
 
 
-def reply_schema(style: Style) -> type[EvidenceReply] | type[ImpressionReply]:
+def reply_schema(style: Style, reply: ReplyForm = "plain") -> Schema:
     """Return the model that a reply of this style must fit."""
+    if reply not in get_args(ReplyForm):
+        allowed = get_args(ReplyForm)
+        raise GraderError(
+            f"reply: found '{reply}'; allowed: {', '.join(allowed)}." + suggest(reply, allowed)
+        )
+    if reply == "report":
+        if _style(style) == "impression":
+            raise GraderError(
+                "reply: the report's JSON holds a quote for each behavior, which style "
+                "'impression' does not ask for; allowed: styles forced and evidence."
+            )
+        return ReportReply
     return ImpressionReply if _style(style) == "impression" else EvidenceReply
 
 
 @cache
-def grader_version(style: Style) -> str:
-    """Return the hash of everything a grader of this style is told and may answer."""
-    schema = json.dumps(reply_schema(style).model_json_schema(), sort_keys=True)
-    parts = (_source(f"grader-{style}.j2"), _source(_CASE), schema)
-    return short_hash(*parts)
+def grader_version(
+    style: Style,
+    without: tuple[str, ...] = (),
+    reply: ReplyForm = "plain",
+    template: str | None = None,
+) -> str:
+    """Return the hash of everything a grader is told and may answer, and what it does without."""
+    schema = json.dumps(reply_schema(style, reply).model_json_schema(), sort_keys=True)
+    own = [_source(f"grader-{style}.j2") if template is None else template, _source(_CASE)]
+    if template is not None or reply == "report":
+        own += [reply, style]
+    return "-no-".join([short_hash(*own, schema), *without])
+
+
+def switched_off(without: Sequence[str], style: Style) -> tuple[str, ...]:
+    """Return what a grader does without, each once and in one order; refuse other words."""
+    names = [without] if isinstance(without, str) else list(without)
+    allowed = SWITCHES if _style(style) == "forced" else SWITCHES[len(_RULES) :]
+    allowed = () if style == "impression" else allowed
+    for name in names:
+        if name not in allowed:
+            raise GraderError(
+                f"without: found '{name}'; allowed with style '{style}': "
+                f"{', '.join(allowed) or 'nothing, it is told none of these'}."
+                + suggest(str(name), allowed)
+            )
+    return tuple(name for name in SWITCHES if name in names)
+
+
+def read_template(path: str | Path) -> str:
+    """Return one's own prompt; refuse one that lacks what a grader must be told.
+
+    Raises
+    ------
+    GraderError
+        When the file cannot be read, names a placeholder that does not exist (the message says
+        which do), or lacks the answer, the behaviours or the form of the reply.
+    """
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as cause:
+        raise GraderError(f"template {file}: cannot be read as UTF-8 ({cause}).") from None
+    if len(text) > _MAX_TEMPLATE:
+        raise GraderError(f"template {file}: allowed are at most {_MAX_TEMPLATE:,} characters.")
+    found = _PLACE.findall(text)
+    for name in found:
+        if name not in PLACEHOLDERS:
+            raise GraderError(
+                f"template {file}: there is no placeholder '{name}'; allowed: "
+                f"{', '.join(PLACEHOLDERS)}." + suggest(name, PLACEHOLDERS)
+            )
+    if lacking := [name for name in _NEEDED if name not in found]:
+        raise GraderError(
+            f"template {file}: {', '.join(f'{{{{ {name} }}}}' for name in lacking)} is missing; a "
+            "grader must be told the answer, the behaviors and how to reply."
+        )
+    return text
+
+
+PLACEHOLDERS = (
+    "skill_body",
+    "concept_field",
+    "question",
+    "answer",
+    "expected_reasoning",
+    "overlap",
+    "behaviors",
+    "output",
+)
+_NEEDED = ("answer", "behaviors", "output")
+_BLOCKS = {
+    "question": "question",
+    "answer": "agent-answer",
+    "expected_reasoning": "expected-reasoning",
+    "concept_field": "concept-field",
+    "overlap": "overlap-check",
+    "behaviors": "behaviors",
+}
 
 
 def grader_prompt(
@@ -116,23 +242,30 @@ def grader_prompt(
     overlap: Sequence[str] = (),
     overlap_n: int = 6,
     problems: Sequence[str] = (),
+    without: Sequence[str] = (),
+    reply: ReplyForm = "plain",
+    template: str | None = None,
 ) -> GraderPrompt:
-    """Return what a grader is told about one answer."""
+    """Return what a grader is told about one answer.
+
+    Each placeholder of a `template` becomes the whole block with its tags, as it stands in the
+    prompts of this package; nothing where the case has none or it is switched off.
+    """
     impression = _style(style) == "impression"
-    system = _environment().get_template(f"grader-{style}.j2").render(skill_body=skill.body)
     concept = skill.concept.get(case.concept_field or "")
-    user = _environment().get_template(_CASE)
-    text = user.render(
-        item=Attribute(item),
-        dimension=case.comprehension_dimension or case.dimension or "none",
-        concept_name=Attribute(case.concept_field or ""),
-        concept_field="" if impression else concept or "",
-        question=case.prompt,
-        answer=answer,
-        expected_reasoning="" if impression else case.expected_reasoning or "",
-        overlap=None if impression else list(overlap),
-        overlap_n=Attribute(overlap_n),
-        checks=[
+    told: dict[str, Any] = {
+        "item": Attribute(item),
+        "dimension": case.comprehension_dimension or case.dimension or "none",
+        "concept_name": Attribute(case.concept_field or ""),
+        "concept_field": "" if impression or "concept_field" in without else concept or "",
+        "question": case.prompt,
+        "answer": answer,
+        "expected_reasoning": (
+            "" if impression or "expected_reasoning" in without else case.expected_reasoning or ""
+        ),
+        "overlap": None if impression else list(overlap),
+        "overlap_n": Attribute(overlap_n),
+        "checks": [
             {
                 "id": Attribute(check.check_id),
                 "kind": Attribute(check.check_kind),
@@ -140,7 +273,28 @@ def grader_prompt(
             }
             for check in case.checks
         ],
-        with_evidence=not impression,
-        problems=list(problems),
+        "with_evidence": not impression,
+        "reply": reply,
+        "problems": list(problems),
+    }
+    text = _environment().get_template(_CASE).render(told)
+    if template is not None:
+        blocks = _blocks(text) | {
+            "skill_body": f"<skill-body>\n{escape(skill.body)}\n</skill-body>"
+        }
+        return GraderPrompt(None, _PLACE.sub(lambda found: blocks.get(found[1], ""), template))
+    n_rules = _COUNTED[len([name for name in _RULES if name not in without])]
+    system = _environment().get_template(f"grader-{style}.j2")
+    return GraderPrompt(
+        system=system.render(skill_body=skill.body, without=without, n_rules=n_rules), user=text
     )
-    return GraderPrompt(system=system, user=text)
+
+
+def _blocks(text: str) -> dict[str, str]:
+    """Return the tagged blocks of a rendered case by placeholder; data in them are escaped."""
+    found = {}
+    for name, tag in _BLOCKS.items():
+        if block := re.search(rf"<{tag}[ >].*?</{tag}>", text, re.DOTALL):
+            found[name] = block[0]
+    # the last one: a datum may hold such a line as well
+    return found | {"output": text[text.rindex("\n# OUTPUT\n") + 1 :]}

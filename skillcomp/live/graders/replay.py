@@ -1,15 +1,16 @@
-"""Recorded verdicts, given again: a grading that runs without a key and without a network."""
+"""Recorded verdicts and replies, read again: gradings without a key and without a network."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from skillcomp.errors import GraderError, suggest
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents.reply import settings_json
-from skillcomp.live.graders.comprehension import Grading
-from skillcomp.live.graders.rules import gives_condition_away
+from skillcomp.live.agents.reply import Reply, settings_json
+from skillcomp.live.graders.comprehension import Grading, answer_of, verdicts_of
+from skillcomp.live.graders.rules import gives_condition_away, judge
 from skillcomp.records import Attempt, Case, Skill, Verdict
 
 
@@ -135,3 +136,74 @@ class ReplayGrader:
 
     async def aclose(self) -> None:
         """Do nothing; there is no connection."""
+
+
+def read_reply(
+    reply: str | Path,
+    attempt: Attempt,
+    case: Case,
+    skill: Skill,
+    *,
+    grader: str,
+    model: str | None = None,
+    family: str | None = None,
+    version: str | None = None,
+    round: int = 1,
+) -> Grading:
+    """Read a grader's reply in the JSON of the source report (A.1) as verdicts.
+
+    Parameters
+    ----------
+    reply : str or Path
+        The reply itself, with or without its ``<verdict>`` tags and text around them, or the file
+        (a `Path`) that holds it.
+    attempt, case, skill : Attempt, Case, Skill
+        What was graded; the reply's ``case_id`` is the case's, with or without its suite.
+    grader : str
+        The label in the frames; `model`, `family` and `version` say more of who replied.
+    round : int, default 1
+        2 and up for a second grading.
+
+    Returns
+    -------
+    Grading
+        One verdict a check, which ``store.append("verdicts", grading.verdicts)`` records. A reply
+        that breaks a rule (a verdict missing, a quote that does not stand in the answer, a verdict
+        on the dimension that its behaviours do not give) makes verdicts of status ``malformed``
+        which keep it in ``raw``; ``problems`` says why.
+
+    Raises
+    ------
+    GraderError
+        When the file cannot be read, there is no answer, or case or skill are not the attempt's.
+    """
+    try:
+        text = reply.read_text(encoding="utf-8-sig") if isinstance(reply, Path) else reply
+    except (OSError, UnicodeDecodeError) as cause:
+        raise GraderError(f"{reply}: cannot be read as UTF-8 ({cause}).") from None
+    answer = answer_of(attempt, case, skill)
+    dimension = case.comprehension_dimension or case.dimension or "none"
+    for name in (case.case_id.partition("/")[2], case.case_id):
+        judged, problems = judge(
+            text,
+            style="evidence",
+            item=name,
+            checks=case.checks,
+            answer=answer,
+            reply="report",
+            dimension=dimension,
+        )
+        if judged:
+            break
+    about = {
+        "attempt_id": attempt.attempt_id,
+        "round": round,
+        "grader": grader,
+        "grader_kind": "llm",
+        "grader_model": model,
+        "grader_family": family,
+        "grader_version": version,
+    }
+    replies = (Reply(answer=text, model=model),)
+    verdicts = verdicts_of(case, replies, judged, about, 1)
+    return Grading(verdicts, replies, tuple(problems), gives_condition_away(answer))

@@ -15,7 +15,14 @@ from pydantic import ValidationError
 from skillcomp.frames.readers import normalise_quote
 from skillcomp.io.lint_cases import forbids_copying
 from skillcomp.live.agents.reply import whole_text
-from skillcomp.live.graders.prompts import EvidenceReply, ImpressionReply, Style, reply_schema
+from skillcomp.live.graders.prompts import (
+    EvidenceReply,
+    ImpressionReply,
+    ReplyForm,
+    ReportReply,
+    Style,
+    reply_schema,
+)
 from skillcomp.records import Check
 from skillcomp.reliability.rules import HEDGES_ON_FAIL, HEDGES_ON_PASS, hedges
 
@@ -76,20 +83,30 @@ def judge(
     checks: Sequence[Check],
     answer: str,
     overlap: Sequence[str] = (),
+    reply: ReplyForm = "plain",
+    dimension: str = "none",
+    without: Sequence[str] = (),
 ) -> tuple[dict[str, Judged], list[str]]:
-    """Return the verdicts of a reply by check_id, and which rules it breaks."""
-    reply, problem = _parsed(text, style)
-    if reply is None:
+    """Return the verdicts of a reply by check_id, and which rules it breaks.
+
+    A reply in the report's JSON must also name the case's `dimension` and the kind of each check,
+    and list the n-grams where it says that the overlap check failed.
+    """
+    found, problem = _parsed(text, style, reply)
+    if found is None:
         return {}, [problem]
-    problems = [] if reply.item == item else [f"item must be '{item}'."]
-    problems += _wrong_ids([row.id for row in reply.behavior_verdicts], checks)
+    if isinstance(found, ReportReply):
+        problems = _broken_report(found, item, dimension, checks)
+    else:
+        problems = [] if found.item == item else [f"item must be '{item}'."]
+    problems += _wrong_ids([row.id for row in found.behavior_verdicts], checks)
     if problems:
         return {}, problems
-    if isinstance(reply, ImpressionReply):
-        marks = {row.id: row.verdict for row in reply.behavior_verdicts}
+    if isinstance(found, ImpressionReply):
+        marks = {row.id: row.verdict for row in found.behavior_verdicts}
         return {c.check_id: Judged(marks[c.check_id] == "PASS") for c in checks}, []
-    rows = {row.id: row for row in reply.behavior_verdicts}
-    told = reply.dimension_verdict == "PASS"
+    rows = {row.id: row for row in found.behavior_verdicts}
+    told = found.dimension_verdict == "PASS"
     judged: dict[str, Judged] = {}
     for check in checks:
         row = rows[check.check_id]
@@ -100,21 +117,44 @@ def judge(
             borderline=row.verdict == "PASS" and hedges(row.rationale, HEDGES_ON_PASS) is not None,
             dimension_passed=told,
         )
-        problems += _broken(check, one, answer, style, overlap)
+        problems += _broken(check, one, answer, style, overlap, without)
         judged[check.check_id] = one
     if told != all(one.passed for one in judged.values()):
         problems.append("dimension_verdict must be PASS exactly if every behavior is PASS.")
     return ({}, problems) if problems else (judged, [])
 
 
-def _parsed(text: str, style: Style) -> tuple[EvidenceReply | ImpressionReply | None, str]:
+def _broken_report(
+    found: ReportReply, item: str, dimension: str, checks: Sequence[Check]
+) -> list[str]:
+    """Return what only a reply in the report's JSON can have wrong."""
+    kinds = {check.check_id: check.check_kind for check in checks}
+    check = found.verbatim_overlap_check
+    problems = [] if str(found.case_id) == item else [f"case_id must be '{item}'."]
+    if found.dimension != dimension:
+        problems.append(f"dimension must be '{dimension}'.")
+    problems += [
+        f"{row.id}: kind must be '{kinds[row.id]}'."
+        for row in found.behavior_verdicts
+        if row.kind != kinds.get(row.id, row.kind)
+    ]
+    if check.passed == bool(check.overlap_ngrams):
+        problems.append(
+            "verbatim_overlap_check: passed is true exactly if overlap_ngrams is empty."
+        )
+    return problems
+
+
+def _parsed(
+    text: str, style: Style, reply: ReplyForm
+) -> tuple[EvidenceReply | ImpressionReply | ReportReply | None, str]:
     start, end = text.find("{"), text.rfind("}")
     try:
         found = json.loads(text[start : end + 1] if start >= 0 else text, object_hook=_storable)
     except (ValueError, RecursionError):
         return None, "The reply must be one JSON object."
     try:
-        return reply_schema(style).model_validate(found, strict=True), ""
+        return reply_schema(style, reply).model_validate(found, strict=True), ""
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the object"
@@ -156,7 +196,12 @@ def _found(quote: str, answer: str) -> str:
 
 
 def _broken(
-    check: Check, one: Judged, answer: str, style: Style, overlap: Sequence[str]
+    check: Check,
+    one: Judged,
+    answer: str,
+    style: Style,
+    overlap: Sequence[str],
+    without: Sequence[str],
 ) -> list[str]:
     name, problems = check.check_id, []
     quote = normalise_quote(one.quote or "")
@@ -169,7 +214,9 @@ def _broken(
         problems.append(f"{name}: the rationale is empty.")
     if style != "forced":
         return problems
-    hedge = None if one.passed else hedges(one.rationale or "", HEDGES_ON_FAIL)
+    hedge = (
+        None if one.passed or "RULE-6" in without else hedges(one.rationale or "", HEDGES_ON_FAIL)
+    )
     if hedge:
         problems.append(f"RULE-6: {name} is FAIL and its rationale says '{hedge}'.")
     if is_bound(check) and one.passed == bool(overlap):

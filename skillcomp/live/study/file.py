@@ -29,6 +29,7 @@ from skillcomp.io.store import RunStore
 from skillcomp.live import agents as agents_of
 from skillcomp.live import graders as graders_of
 from skillcomp.live.agents.reply import Agent
+from skillcomp.live.graders.prompts import Without
 from skillcomp.pricing import Price
 from skillcomp.records import Suite
 
@@ -142,10 +143,14 @@ class _Comprehension(_Strict):
     version: str | None = None
     name: str | None = None
     overlap_n: PositiveInt = 6
+    without: list[Without] = Field(default_factory=list)
+    reply: Literal["plain", "report"] = "plain"
+    template: Path | None = None
 
     def build(self, folder: Path) -> graders_of.Grader:
-        fields = self.model_dump(exclude={"kind", "agent"})
-        return graders_of.ComprehensionGrader(self.agent.build(folder), **fields)
+        fields = self.model_dump(exclude={"kind", "agent", "template"})
+        own = None if self.template is None else _there(folder, self.template, "graders")
+        return graders_of.ComprehensionGrader(self.agent.build(folder), template=own, **fields)
 
 
 class _ReplayGrader(_Strict):
@@ -196,7 +201,8 @@ class StudyFile(_Strict):
         tokens. ``kind: cli`` takes ``program: claude`` or ``program: codex`` (as
         `CliAgent.claude` and `CliAgent.codex`, with ``extra`` arguments), or a ``command``.
     graders : list
-        Each with an ``agent``, ``style`` and the like, or ``kind: replay``.
+        Each with an ``agent``, ``style``, ``without``, ``reply``, ``template`` and the like (as
+        for `ComprehensionGrader`), or ``kind: replay``.
     conditions, repeats, placebo, previous, seed, concurrency, budget_usd, batch
         As for `skillcomp.run`.
     grading : mapping
