@@ -13,6 +13,7 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.casetable import (
+    WEIGHT,
     Cluster,
     Pairing,
     Value,
@@ -20,6 +21,7 @@ from skillcomp.frames.casetable import (
     check_cluster,
     clusters_of,
     delta_rows,
+    with_weights,
 )
 from skillcomp.frames.contract import CASE, check
 from skillcomp.frames.estimates import (
@@ -54,6 +56,7 @@ def paired(
     value: Value | Amount = "passed",
     reference: str = "baseline",
     cluster: Cluster = "case",
+    weight: str | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
     """Say how much more often the same cases pass when the skill is loaded, or what it costs.
@@ -77,6 +80,10 @@ def paired(
         ``"case"``: the interval speaks of cases like these of these skills. ``"skill"``: it speaks
         of skills in general, which fewer than five skills do not allow: the interval then falls
         back to these cases only and says so; a single skill gives NaN.
+    weight : str, optional
+        A column of the outcomes with the weight of each case, a number above 0 that is the same in
+        all rows of a case: what its criticality is worth, stated by you before the data are seen.
+        Cases weigh equally without it. Not for amounts.
     ci_level : float, default 0.95
         Level of the interval.
 
@@ -140,10 +147,12 @@ def paired(
     """
     names = listed(by)
     if value in AMOUNTS:
+        if weight is not None:
+            raise FrameError(f"weight=: amounts are not weighted; found value='{value}'.")
         return _paired_amounts(outcomes, names, value, reference, cluster, ci_level)
     given = _prepared(outcomes, names, value, "deltas.paired")
     _require_reference(given, reference)
-    cases = Pairing(case_table(given, by=names), names, reference)
+    cases = Pairing(with_weights(case_table(given, by=names), given, weight), names, reference)
     compared = [
         (number, condition)
         for number in range(len(cases.groups))
@@ -155,6 +164,8 @@ def paired(
         one | cases.groups[number] | {"condition": condition, "reference": reference}
         for one, (number, condition) in zip(found, compared, strict=True)
     ]
+    if weight is not None:
+        rows = [one | {"method": f"{one['method']}; cases weighted by {weight}"} for one in rows]
     extra = ["reference", "rate", "reference_rate", "n_dropped"]
     extra += ["n_missing", "n_missing_reference", "worst_low", "worst_high"]
     return estimates(rows, by=[*names, "condition"], extra=extra)
@@ -235,6 +246,7 @@ def rates(
     by: Sequence[str] = (),
     value: Value = "passed",
     cluster: Cluster = "case",
+    weight: str | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
     """Say how often attempts pass under each condition, with an interval by case.
@@ -249,6 +261,8 @@ def rates(
         Whole attempts passed, or the share of checks passed.
     cluster : {"case", "skill"}, default "case"
         The unit of evidence.
+    weight : str, optional
+        As in :func:`paired`.
     ci_level : float, default 0.95
         Level of the interval.
 
@@ -261,13 +275,13 @@ def rates(
 
     Notes
     -----
-    Cases weigh equally. The interval of a bounded mean of the case rates
+    Cases weigh equally, or by ``weight``. The interval of a bounded mean of the case rates
     (:func:`skillcomp.stats.bounded.bounded_mean`): inside 0 and 1, never of zero width.
     """
     names = [name for name in listed(by) if name != "condition"]
     check_cluster(cluster)
     given = _prepared(outcomes, names, value, "deltas.rates")
-    table = case_table(given, by=names)
+    table = with_weights(case_table(given, by=names), given, weight)
     lost = (
         given[value]
         .isna()
@@ -293,13 +307,14 @@ def rates(
     return estimates(rows, by=[*names, "condition"], extra=["n_missing"])
 
 
-def _levels(part: pd.DataFrame, value: Value, cluster: Cluster) -> tuple[Any, Any, None]:
+def _levels(part: pd.DataFrame, value: Value, cluster: Cluster) -> tuple[Any, Any, Any]:
     """Return the level of each case, NaN where unknown, and its cluster."""
     level = (
         part["n_passed"] / part["n"].where(part["n"] > 0) if value == "passed" else part["share"]
     )
     label = part["skill" if cluster == "skill" else "cluster"]
-    return level.to_numpy(dtype=float), pd.factorize(label)[0], None
+    weights = part[WEIGHT].to_numpy(dtype=float) if WEIGHT in part else None
+    return level.to_numpy(dtype=float), pd.factorize(label)[0], weights
 
 
 def by_dimension(
@@ -308,6 +323,7 @@ def by_dimension(
     by: Sequence[str] = (),
     value: Value = "passed",
     reference: str = "baseline",
+    weight: str | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
     """Say on which rubric dimensions the skill helps, adjusted for asking nine times.
@@ -316,7 +332,7 @@ def by_dimension(
     ----------
     outcomes : pandas.DataFrame
         An outcomes frame with comprehension_dimension; attempts without one are left out.
-    by, value, reference, ci_level
+    by, value, reference, weight, ci_level
         As in :func:`paired`.
 
     Returns
@@ -334,7 +350,9 @@ def by_dimension(
     given = _prepared(outcomes, names, value, "deltas.by_dimension")
     given = given[given["comprehension_dimension"].notna()]
     keys = [*names, "comprehension_dimension"]
-    result = paired(given, by=keys, value=value, reference=reference, ci_level=ci_level)
+    result = paired(
+        given, by=keys, value=value, reference=reference, weight=weight, ci_level=ci_level
+    )
     parts = []
     for _, part in groups(result, [*names, "condition"]):
         family = part.set_index("comprehension_dimension")["p_value"].reindex(list(DIMENSIONS))

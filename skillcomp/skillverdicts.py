@@ -7,7 +7,8 @@ the whole interval lies inside the margin. The lack of a significant difference 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -15,11 +16,19 @@ import pandas as pd
 from skillcomp.deltas import paired, rates
 from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.contract import CASE, CONTRACTS, check, settle
-from skillcomp.frames.estimates import groups, listed, refuse_pooling, require_columns
+from skillcomp.frames.estimates import (
+    estimates,
+    groups,
+    listed,
+    refuse_pooling,
+    require_columns,
+    row,
+)
 from skillcomp.records import DIMENSIONS, SCHEMA_WEIGHTS
+from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import is_number
 
-__all__ = ["aggregate", "cases", "decide", "dimensions"]
+__all__ = ["aggregate", "cases", "decide", "dimensions", "together"]
 
 
 def __dir__() -> list[str]:
@@ -37,6 +46,7 @@ def decide(
     margin: float = 0.1,
     reference: str = "baseline",
     value: Literal["passed", "share_passed"] = "passed",
+    weight: str | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
     """Say of each skill whether it teaches, from the interval of its delta.
@@ -54,6 +64,8 @@ def decide(
         The condition that the others are compared with.
     value : {"passed", "share_passed"}, default "passed"
         Whole attempts passed, or the share of checks passed.
+    weight : str, optional
+        The column with the weight of each case, as in :func:`skillcomp.deltas.paired`.
     ci_level : float, default 0.95
         Level of the intervals that decide.
 
@@ -98,8 +110,9 @@ def decide(
     if not is_number(margin) or not 0.0 < margin < 1.0:
         raise FrameError(f"margin: found {margin!r}; allowed: a number above 0 and below 1.")
     names = listed(by)
-    deltas = paired(outcomes, by=names, value=value, reference=reference, ci_level=ci_level)
-    levels = rates(outcomes, by=names, value=value, ci_level=ci_level)
+    how: dict[str, Any] = {"by": names, "value": value, "weight": weight, "ci_level": ci_level}
+    deltas = paired(outcomes, reference=reference, **how)
+    levels = rates(outcomes, **how)
     base = levels.loc[levels["condition"].eq(reference), [*names, "ci_low"]]
     base = base.rename(columns={"ci_low": "reference_low"})
     deltas["margin"] = margin
@@ -115,7 +128,7 @@ def decide(
         ["redundant", "ineffective", "teaching", "harmful"],
         default="undetermined",
     )
-    deltas = _over_placebo(deltas, outcomes, names, value, ci_level)
+    deltas = _over_placebo(deltas, outcomes, names, how)
     return _with_reasons(deltas)
 
 
@@ -123,15 +136,14 @@ def _over_placebo(
     deltas: pd.DataFrame,
     outcomes: pd.DataFrame,
     names: list[str],
-    value: Literal["passed", "share_passed"],
-    ci_level: float,
+    how: dict[str, Any],
 ) -> pd.DataFrame:
     """Add the delta of each condition to the placebo of the same ``by``."""
     renamed = {"estimate": "over_placebo"}
     renamed |= {f"ci_{end}": f"over_placebo_{end}" for end in ("low", "high")}
     if not deltas["condition"].eq(PLACEBO).any():
         return deltas.assign(**dict.fromkeys(renamed.values(), np.nan))
-    over = paired(outcomes, by=names, value=value, reference=PLACEBO, ci_level=ci_level)
+    over = paired(outcomes, reference=PLACEBO, **how)
     over = over[[*names, "condition", *renamed]].rename(columns=renamed)
     return deltas.merge(over, on=[*names, "condition"], how="left")
 
@@ -246,7 +258,14 @@ def dimensions(
         One row per ``by``, condition and comprehension_dimension: the estimates columns (rate of
         attempts passed with its interval by case), ``n_cases``, ``n_cases_passed`` and
         ``passed``: True when every case passes in the majority of its repeats (ties fail), NA when
-        no case fails but one has no outcome.
+        no case fails but one has no outcome; then ``score``, ``score_low``, ``score_high``: a mark
+        from 1 to 5 with its interval.
+
+    Notes
+    -----
+    The score is derived from the binary checks (report 9.4): an answer that passes 5 of 5 has 5, 4
+    of 5 has 4, and none has less than 1. It is averaged over repeats, then cases; its interval is
+    that of a bounded mean, scaled. A score hides which check failed: the verdict is ``passed``.
     """
     names = listed(by)
     keys = [*names, "comprehension_dimension"]
@@ -256,6 +275,11 @@ def dimensions(
         raise FrameError("skillverdicts.dimensions: by= names 'condition', which is kept apart.")
     given = given[given["comprehension_dimension"].notna()]
     level = rates(given, by=keys, ci_level=ci_level)
+    marks = ((5 * given["share_passed"] - 1) / 4).clip(lower=0.0)
+    marked = rates(
+        given.assign(share_passed=marks), by=keys, value="share_passed", ci_level=ci_level
+    ).set_index([*keys, "condition"])[["estimate", "ci_low", "ci_high"]]
+    marked = 1 + 4 * marked.set_axis(["score", "score_low", "score_high"], axis=1)
     scored = given.assign(passed=given["passed"].astype("float64"))
     per_case = scored.groupby(
         list(dict.fromkeys([*keys, "condition", *CASE])), sort=False, dropna=False, observed=True
@@ -276,7 +300,77 @@ def dimensions(
         rows, columns=[*keys, "condition", "n_cases", "n_cases_passed", "passed"]
     )
     verdict["passed"] = verdict["passed"].astype("boolean")
+    verdict = verdict.merge(marked.reset_index(), on=[*keys, "condition"], how="left")
     return level.merge(verdict, on=[*keys, "condition"], how="left")
+
+
+def together(
+    judged: pd.DataFrame,
+    *,
+    first: str = "C4",
+    second: str = "C7",
+    by: Sequence[str] = (),
+    ci_level: float = 0.95,
+) -> pd.DataFrame:
+    """Say how often skills pass one dimension without the other: whether the two are one thing.
+
+    Parameters
+    ----------
+    judged : pandas.DataFrame
+        As returned by :func:`dimensions`, with ``skill`` among its ``by``.
+    first, second : str, default "C4" and "C7"
+        The dimensions: boundary and misconception, of which the report asks whether they merge
+        (9.2).
+    by : sequence of str
+        Columns that keep rows apart; ``condition`` always does.
+    ci_level : float, default 0.95
+        Level of the intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Four rows per ``by`` and condition: measure ``both_rate``, ``first_only_rate``,
+        ``second_only_rate``, ``neither_rate``; shares of the skills with a verdict on both, with
+        the interval of a bounded mean over skills; first, second. Dimensions that measure one
+        thing leave the two middle rows near 0. NaN with a note where no skill has both.
+
+    Raises
+    ------
+    FrameError
+        For an unknown dimension, or the same one twice.
+    """
+    for name, value in (("first", first), ("second", second)):
+        if value not in DIMENSIONS:
+            raise FrameError(
+                f"{name}: found '{value}'; allowed: C1 to C9." + suggest(str(value), DIMENSIONS)
+            )
+    if first == second:
+        raise FrameError(f"second: found '{second}' twice; give two different dimensions.")
+    names = [name for name in listed(by) if name != "condition"]
+    keys = list(dict.fromkeys([*names, "condition", "skill"]))
+    what = "skillverdicts.together"
+    require_columns(judged, [*keys, "comprehension_dimension", "passed"], what)
+    judged = settle(judged, CONTRACTS["outcomes"].columns, f"{what}: judged")
+    if judged.duplicated([*keys, "comprehension_dimension"]).any():
+        raise FrameError(
+            f"{what}: a dimension has several verdicts for one {' and '.join(keys)}; name in by= "
+            "what tells them apart."
+        )
+    chosen = judged[judged["comprehension_dimension"].isin([first, second])]
+    passed = chosen.set_index([*keys, "comprehension_dimension"])["passed"].astype("float64")
+    table = passed.unstack("comprehension_dimension")
+    wide = pd.DataFrame(table).reindex(columns=[first, second]).reset_index()
+    rows: list[dict[str, Any]] = []
+    for values, part in groups(wide, [*names, "condition"]):
+        known = part.dropna(subset=[first, second])
+        one, two = (known[name].eq(1.0).to_numpy() for name in (first, second))
+        shares = {"both": one & two, "first_only": one & ~two, "second_only": two & ~one}
+        for name, share in {**shares, "neither": ~one & ~two}.items():
+            found = bounded_mean(share.astype(float), quantity=RATES, ci_level=ci_level)
+            if known.empty:
+                found = replace(found, note="no skill has a verdict on both dimensions")
+            rows.append(row(f"{name}_rate", found, **values, first=first, second=second))
+    return estimates(rows, by=[*names, "condition"], extra=["first", "second"])
 
 
 def aggregate(
@@ -311,8 +405,11 @@ def aggregate(
     -------
     pandas.DataFrame
         One row per ``by`` and condition: policy, ``passed`` (NA when the missing dimensions could
-        decide either way), score (share or count), n_passed, n_failed, n_missing, failed (names),
-        excepted (failed dimensions that an exception covers), note.
+        decide either way), ``verdict``, score (share or count), n_passed, n_failed, n_missing,
+        failed (names), excepted (failed dimensions that an exception covers), note. The verdict is
+        in the words of the source's audits: ``PASS``; ``PASS WITH FIXES``, passed although
+        dimensions fail, which exceptions or policy allow; ``PARTIAL``, not passed, but some
+        dimension is; ``FAIL``, none is; NA where ``passed`` is.
 
     Raises
     ------
@@ -351,9 +448,19 @@ def aggregate(
         rows.append(
             {**values, "policy": policy, **_combine(passed, policy, exceptions, weigh, threshold)}
         )
-    shape = [*keys, "policy", "passed", "score", "n_passed", "n_failed", "n_missing", "failed"]
+    shape = [
+        *keys,
+        "policy",
+        "passed",
+        "verdict",
+        "score",
+        "n_passed",
+        "n_failed",
+        "n_missing",
+        "failed",
+    ]
     frame = pd.DataFrame(rows, columns=[*shape, "excepted", "note"])
-    return frame.astype({"passed": "boolean"})
+    return frame.astype({"passed": "boolean", "verdict": "str"})
 
 
 def _combine(
@@ -380,8 +487,10 @@ def _combine(
         score = sum(each[name] for name in won) / scale
         best = score + sum(each[name] for name in missing) / scale
         verdict = True if score >= bound else (False if best < bound else pd.NA)
+    words = ("PASS WITH FIXES", "PARTIAL") if failed and won else ("PASS", "FAIL")
     return {
         "passed": verdict,
+        "verdict": pd.NA if verdict is pd.NA else words[0 if verdict else 1],
         "score": score,
         "n_passed": len(won),
         "n_failed": len(failed),

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp import deltas
+from skillcomp.bias.answers import features
 from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.casetable import Value, case_table, clusters_of
 from skillcomp.frames.contract import CASE, check
@@ -26,7 +27,7 @@ from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.results import Interval, undefined
 
-__all__ = ["contrast", "gap", "rates"]
+__all__ = ["contrast", "gap", "hedging", "rates"]
 
 
 def __dir__() -> list[str]:
@@ -274,11 +275,13 @@ def contrast(
     Returns
     -------
     pandas.DataFrame
-        Three rows per ``by`` and condition: measure ``both_right``, ``one_right``, ``none_right``;
-        the share of pairs, averaged over repeats within a pair (repeat 1 of the case goes with
-        repeat 1 of its twin; without repeat numbers, attempts go together in their order), n
-        pairs, the interval of a bounded mean. Twins that name each other are
-        one pair; pairs that share a case are one cluster. NaN with a note where there is no
+        Four rows per ``by`` and condition: measure ``both_right``, ``one_right``, ``none_right``,
+        and ``only_original_right``, the part of ``one_right`` in which the case is right that the
+        wrong one names in ``contrast_of``: the sign of pattern matching. The share of pairs,
+        averaged over repeats within a pair (repeat 1 of the case goes with repeat 1 of its twin;
+        without repeat numbers, attempts go together in their order), n pairs, the interval of a
+        bounded mean. Twins that name each other are one pair, of which nobody says which is the
+        original; pairs that share a case are one cluster. NaN with a note where there is no
         complete pair.
 
     Raises
@@ -292,7 +295,11 @@ def contrast(
     known = pairs["passed"].notna() & pairs["passed_of"].notna()
     right = pairs[["passed", "passed_of"]].fillna(False).astype(int).sum(axis=1)
     pairs = pairs.assign(
-        known=known, both_right=right.eq(2), one_right=right.eq(1), none_right=right.eq(0)
+        known=known,
+        both_right=right.eq(2),
+        one_right=right.eq(1),
+        none_right=right.eq(0),
+        only_original_right=right.eq(1) & pairs["passed_of"].fillna(False).astype(bool),
     )
     rows = []
     for values, part in groups(pairs, names):
@@ -301,6 +308,12 @@ def contrast(
             about = values | {"condition": condition}
             for measure in ("both_right", "one_right", "none_right"):
                 rows.append(row(measure, _share(mine, measure, ci_level), **about))
+            named = mine[~mine["mutual"]]
+            found = _share(named, "only_original_right", ci_level)
+            if len(named) < len(mine):
+                why = "twins that name each other have no original and are left out"
+                found = replace(found, note="; ".join(filter(None, [found.note, why])))
+            rows.append(row("only_original_right", found, **about))
     return estimates(rows, by=[*names, "condition"])
 
 
@@ -311,12 +324,13 @@ def _twin_attempts(given: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     cases = cases[cases["contrast_of"].notna() & cases["contrast_of"].ne(cases["case_id"])]
     ends = np.sort(cases[["case_id", "contrast_of"]].to_numpy(dtype=object), axis=1)
     both = pd.DataFrame(ends, index=cases.index).assign(skill=cases["skill"])
-    cases = cases[~both.duplicated()]  # twins that name each other are one pair
+    # twins that name each other are one pair
+    cases = cases.assign(mutual=both.duplicated(keep=False))[~both.duplicated()]
     keys = list(dict.fromkeys([*names, "condition", "skill", "repeat"]))
     # missing repeat numbers equal one another: the running number keeps them one to one
     turn = given.groupby([*keys, "case_id"], dropna=False, observed=True).cumcount()
     given = given.assign(turn=turn)
-    twins = given.merge(cases[CASE], on=CASE)
+    twins = given.merge(cases[[*CASE, "mutual"]], on=CASE)
     other = given[[*keys, "turn", "case_id", "passed"]].rename(
         columns={"case_id": "contrast_of", "passed": "passed_of"}
     )
@@ -335,3 +349,89 @@ def _share(pairs: pd.DataFrame, measure: str, ci_level: float) -> Interval:
         quantity=RATES,
         ci_level=ci_level,
     )
+
+
+def hedging(
+    outcomes: pd.DataFrame,
+    attempts: pd.DataFrame,
+    *,
+    by: Sequence[str] = (),
+    ci_level: float = 0.95,
+) -> pd.DataFrame:
+    """Say whether an agent hedges where it is wrong: how far its words are calibrated.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame of one grader (or name ``grader`` in ``by``).
+    attempts : pandas.DataFrame
+        The attempts with their answers.
+    by : sequence of str
+        Columns of the outcomes that keep rows apart, such as ``["transfer"]``.
+    ci_level : float, default 0.95
+        Level of the intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Three rows per ``by`` and condition: measure ``hedged_rate_right`` and ``hedged_rate_wrong``
+        (share of the answers that passed, or failed, with at least one hedge such as "perhaps"; a
+        mean over cases, repeats averaged inside them) and ``hedged_gap`` (wrong less right, from
+        -1 to 1: above 0 the agent hedges more where it is wrong). n counts cases, right and wrong
+        ones apart. NaN with a note where no skill has both right and wrong answers.
+
+    Raises
+    ------
+    FrameError
+        If a frame breaks its contract, graders or agents would be pooled, or an attempt of the
+        outcomes is not there.
+
+    Notes
+    -----
+    Right and wrong answers are compared within skills, weights right x wrong / (right + wrong)
+    (:func:`skillcomp.stats.gaps.standardised_gap`); cases that contrast are one cluster. English
+    hedges only, as :func:`skillcomp.bias.features` counts them: words, not stated probabilities.
+
+    References
+    ----------
+    Liang et al. 2022, arXiv:2211.09110 (calibration as a metric of its own).
+    """
+    names, what = listed(by), "transfer.hedging"
+    given = _checked(outcomes, names, "passed", None)
+    about = features(attempts).set_index("attempt_id")["hedges_per_100"]
+    lost = given.loc[~given["attempt_id"].isin(about.index), "attempt_id"]
+    if len(lost):
+        raise FrameError(
+            f"{what}: {len(lost)} outcomes belong to attempts that are not in the attempts frame; "
+            f"the first is '{lost.iloc[0]}'."
+        )
+    given = given.assign(
+        cluster=clusters_of(given), hedges=given["attempt_id"].map(about).astype("float64")
+    )
+    known = given[given["passed"].notna() & given["hedges"].notna()]
+    known = known.assign(wrong=~known["passed"].astype(bool), hedged=known["hedges"].gt(0))
+    keys = list(dict.fromkeys([*names, "condition", *CASE, "cluster", "wrong"]))
+    grouped = known.groupby(keys, sort=False, dropna=False, observed=True)["hedged"]
+    shares = grouped.mean().reset_index()
+    measures = ("hedged_rate_right", "hedged_rate_wrong", "hedged_gap")
+    rows = []
+    for values, part in groups(shares, names):
+        for condition in ordered(part["condition"]):
+            mine = part[part["condition"].eq(condition)]
+            both = mine.groupby("skill")["wrong"].transform("nunique").eq(2)
+            mine, key = mine[both], values | {"condition": condition}
+            if mine.empty:
+                why = "no skill has both right and wrong answers"
+                nothing = undefined("", why, ci_level=ci_level, n=0)
+                rows += [row(one, nothing, **key) for one in measures]
+                continue
+            wrong = mine["wrong"].to_numpy(dtype=bool)
+            skill = pd.factorize(mine["skill"])[0]
+            found = standardised_gap(
+                mine["hedged"], wrong, skill, mine["cluster"], quantity=RATES, ci_level=ci_level
+            )
+            three = (found.first, found.second, found.gap)
+            rows += [
+                row(one, interval, **key) for one, interval in zip(measures, three, strict=True)
+            ]
+    return estimates(rows, by=[*names, "condition"])

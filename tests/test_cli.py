@@ -9,8 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from skillcomp import cli
+from skillcomp import cli, frames, skillverdicts
 from skillcomp.io import RunStore
+from skillcomp.report.notebooks import named_parameters
 
 PILOT = Path(__file__).resolve().parent.parent / "data" / "pilot"
 
@@ -275,3 +276,83 @@ def test_the_installed_program_ends_the_same_way(tmp_path):
     )
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr == f"skillcomp: check: there is nothing at {tmp_path / 'gone'}.\n"
+
+
+def test_deltas_give_the_scorecard_by_dimension(run):
+    status, out, err = run("deltas", PILOT, "--grader", "g2", "--by", "dimension")
+    assert (status, err) == (0, "")
+    heads = [line for line in out.splitlines() if line in ("deltas:", "scorecard:", "verdicts:")]
+    assert heads == ["deltas:", "scorecard:", "verdicts:"]
+    assert "p_adjusted" in out
+    assert "score_low" in out
+    status, out, _ = run("deltas", PILOT, "--grader", "g2", "--by", "dimensions")
+    assert status == 2
+
+
+def test_deltas_as_json_are_the_whole_frames(run):
+    status, out, err = run("deltas", PILOT, "--grader", "g2", "--by", "dimension", "--json")
+    assert (status, err) == (0, "")
+    found = json.loads(out)
+    assert set(found) == {"deltas", "scorecard", "verdicts"}
+    assert {row["comprehension_dimension"] for row in found["scorecard"]} <= {
+        f"C{k}" for k in range(1, 10)
+    }
+    assert {row["verdict"] for row in found["verdicts"]} <= {
+        *("PASS", "PASS WITH FIXES", "PARTIAL", "FAIL", None),
+    }
+    outcomes = sc_outcomes()
+    plain = json.loads(run("deltas", PILOT, "--grader", "g2", "--json")[1])["deltas"]
+    want = skillverdicts.decide(outcomes)
+    assert [row["estimate"] for row in plain] == pytest.approx(want["estimate"].tolist())
+
+
+def sc_outcomes(round=1):
+    store = RunStore(PILOT)
+    verdicts = frames.verdicts(store, round=round)
+    return frames.outcomes(verdicts, frames.cases(store), grader="g2")
+
+
+def test_deltas_weigh_cases_by_their_criticality(run):
+    words = "normal=1,high=2,critical=4"
+    status, out, _ = run("deltas", PILOT, "--grader", "g2", "--json", "--weigh", words)
+    assert status == 0
+    cases = frames.cases(RunStore(PILOT))
+    worth = cases["criticality"].map({"normal": 1, "high": 2, "critical": 4})
+    given = sc_outcomes().merge(cases[["skill", "case_id"]].assign(worth=worth))
+    want = skillverdicts.decide(given, weight="worth")
+    found = json.loads(out)["deltas"]
+    assert [row["estimate"] for row in found] == pytest.approx(want["estimate"].tolist())
+    status, _, err = run("deltas", PILOT, "--grader", "g2", "--weigh", "high=2")
+    assert status == 2
+    assert "gives no weight to cases with 'critical', 'normal'" in err
+    assert run("deltas", PILOT, "--grader", "g2", "--weigh", "high=much")[0] == 2
+
+
+def test_deltas_and_the_report_are_of_the_round_that_is_asked_for(run, tmp_path):
+    status, out, _ = run("deltas", PILOT, "--grader", "g2", "--round", "2", "--json")
+    assert status == 0
+    found = json.loads(out)["deltas"]
+    want = skillverdicts.decide(sc_outcomes(2))
+    assert [row["n"] for row in found] == want["n"].tolist()
+    pages = {}
+    for number in (1, 2):
+        options = ("--answer-only", "--set", "GRADER=g2", "--round", number, "--quiet")
+        status, _, err = run("report", "--data", PILOT, "--out", tmp_path / f"{number}", *options)
+        assert (status, err) == (0, "")
+        pages[number] = (tmp_path / f"{number}" / "index.html").read_text()
+    assert pages[1] != pages[2]
+    status, _, err = run("report", "--data", PILOT, "--out", tmp_path, "--round", "7", "--quiet")
+    assert status == 2
+    assert "there is no round 7; there: 1, 2." in err
+
+
+def test_notebooks_read_the_round_that_the_command_sets():
+    folder = PILOT.parent.parent / "notebooks"
+    chapters = {path.stem[:2]: path for path in folder.glob("0*.ipynb")}
+    for number in ("01", "02", "03", "04", "06", "07"):
+        assert named_parameters(chapters[number])["ROUND"] == 1
+        cells = json.loads(chapters[number].read_text())["cells"]
+        code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
+        reads = [one for one in code if "frames.verdicts(store" in one]
+        assert reads
+        assert all("round=ROUND" in one for one in reads)

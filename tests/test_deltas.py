@@ -321,3 +321,52 @@ def test_amounts_have_a_difference_and_a_ratio_with_t_intervals() -> None:
     # means of the three cases that have a ratio
     assert ratio["rate"] / ratio["reference_rate"] == pytest.approx(20 / 7)
     assert "geometric mean of ratios" in ratio["method"]
+
+
+def test_cases_weigh_by_their_criticality_and_intervals_stay_inside_their_bounds() -> None:
+    baseline = [[True]] * 3 + [[False]] * 9
+    skill = [[True]] * 10 + [[False]] * 2
+    frame = outcomes(baseline, skill)
+    frame["worth"] = frame["case_id"].map({f"s/{i}": 1.0 + 3.0 * (i >= 9) for i in range(12)})
+    row = one(sc.deltas.paired(frame, weight="worth"))
+    # cases 0-2 pass in both arms, 3-8 are won at weight 1, 9 at weight 4, 10 and 11 never pass
+    assert row["estimate"] == pytest.approx((6 + 4) / (9 + 3 * 4))
+    assert row["rate"] == pytest.approx((9 + 4) / 21)
+    assert row["reference_rate"] == pytest.approx(3 / 21)
+    weights = [1.0] * 9 + [4.0] * 3
+    limits = bounded_mean(
+        [0.0] * 3 + [1.0] * 7 + [0.0] * 2, quantity=DELTAS, weights=weights, null=0.0
+    )
+    assert (row["ci_low"], row["ci_high"]) == pytest.approx((limits.low, limits.high))
+    assert row["method"].endswith("cases weighted by worth")
+    levels = sc.deltas.rates(frame, weight="worth").set_index("condition")["estimate"]
+    assert levels.to_dict() == pytest.approx({"skill": 13 / 21, "baseline": 3 / 21})
+    by_dimension = sc.deltas.by_dimension(
+        frame.assign(comprehension_dimension="C2"), weight="worth"
+    )
+    assert one(by_dimension)["estimate"] == pytest.approx(row["estimate"])
+
+
+@given(
+    st.floats(0.1, 50), st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=9)
+)
+@settings(max_examples=25, deadline=None)
+def test_equal_weights_are_no_weights(weight: float, passed: list[tuple[bool, bool]]) -> None:
+    frame = outcomes([[a] for a, _ in passed], [[b] for _, b in passed])
+    plain = one(sc.deltas.paired(frame))
+    same = one(sc.deltas.paired(frame.assign(worth=weight), weight="worth"))
+    for name in ("estimate", "ci_low", "ci_high", "p_value", "worst_low", "worst_high"):
+        assert same[name] == pytest.approx(plain[name], abs=1e-8)
+
+
+def test_weights_that_are_none_are_told() -> None:
+    frame = outcomes([[True]] * 3, [[True]] * 3)
+    with pytest.raises(FrameError, match=r"no column 'wort'.*Did you mean 'worth'"):
+        sc.deltas.paired(frame.assign(worth=1.0), weight="wort")
+    for bad in (0.0, -1.0, None, "high", np.inf):
+        with pytest.raises(FrameError, match=r"case 's/0' has the weight .*a number above 0"):
+            sc.deltas.paired(frame.assign(worth=bad), weight="worth")
+    with pytest.raises(FrameError, match="has more than one weight"):
+        sc.deltas.paired(frame.assign(worth=range(1, 7)), weight="worth")
+    with pytest.raises(FrameError, match="amounts are not weighted"):
+        sc.deltas.paired(frame, value="seconds", weight="worth")

@@ -244,3 +244,80 @@ def test_a_skill_that_does_not_beat_its_placebo_is_not_called_teaching_without_a
     rows = sc.skillverdicts.decide(weak).set_index("condition")
     assert rows.loc["skill", "over_placebo_low"] > 0
     assert "placebo" not in rows.loc["skill", "note"]
+
+
+def judged(
+    passed: list[bool | None], *, skill: str = "s", condition: str = "skill"
+) -> pd.DataFrame:
+    frame = pd.DataFrame(
+        {
+            "skill": skill,
+            "condition": condition,
+            "comprehension_dimension": [f"C{k + 1}" for k in range(len(passed))],
+            "passed": passed,
+        }
+    )
+    return frame.astype({"passed": "boolean"})
+
+
+@pytest.mark.parametrize(
+    ("passed", "how", "verdict"),
+    [
+        ([True] * 9, {}, "PASS"),
+        ([True] * 7 + [False] * 2, {}, "PARTIAL"),  # the report's own example (appendix C)
+        ([True] * 7 + [False] * 2, {"exceptions": ["C8", "C9"]}, "PASS WITH FIXES"),
+        ([True] * 7 + [False] * 2, {"policy": "pass_count"}, "PASS WITH FIXES"),
+        ([True] * 9, {"policy": "weighted"}, "PASS"),
+        ([False] * 9, {}, "FAIL"),
+        ([True] * 8 + [None], {}, None),
+        ([True] * 7 + [False, None], {}, "PARTIAL"),
+    ],
+)
+def test_the_verdict_is_in_the_words_of_the_sources_audits(
+    passed: list[bool | None], how: dict[str, object], verdict: str | None
+) -> None:
+    found = sc.skillverdicts.aggregate(judged(passed), **how).iloc[0]
+    assert found["verdict"] == verdict if verdict else pd.isna(found["verdict"])
+
+
+@pytest.mark.parametrize(
+    ("share", "score"), [(1.0, 5.0), (0.8, 4.0), (0.4, 2.0), (0.2, 1.0), (0.0, 1.0)]
+)
+def test_the_score_of_a_dimension_is_derived_from_its_checks(share: float, score: float) -> None:
+    frame = study(36, 9, 9).assign(share_passed=share)
+    found = sc.skillverdicts.dimensions(frame)
+    assert found["score"].tolist() == pytest.approx([score] * len(found))
+    assert (found["score_low"] >= 1).all()
+    assert (found["score_high"] <= 5).all()
+    assert (found["score_low"] < found["score_high"]).all()
+    unknown = sc.skillverdicts.dimensions(frame.assign(share_passed=np.nan))
+    assert unknown["score"].isna().all()
+
+
+def test_boundary_and_misconception_are_held_side_by_side() -> None:
+    kinds = [(True, True)] * 6 + [(True, False)] * 3 + [(False, True)] + [(False, False)] * 2
+    rows = [
+        judged([True] * 3 + [four, True, True, seven], skill=f"s{k}")
+        for k, (four, seven) in enumerate(kinds)
+    ]
+    frame = pd.concat(rows, ignore_index=True)
+    found = sc.skillverdicts.together(frame).set_index("measure")
+    assert found["estimate"].to_dict() == pytest.approx(
+        {
+            "both_rate": 6 / 12,
+            "first_only_rate": 3 / 12,
+            "second_only_rate": 1 / 12,
+            "neither_rate": 2 / 12,
+        }
+    )
+    assert found["n"].eq(12).all()
+    assert (found["ci_low"] < found["ci_high"]).all()
+    alone = sc.skillverdicts.together(judged([True] * 4))
+    assert alone["estimate"].isna().all()
+    assert alone["note"].eq("no skill has a verdict on both dimensions").all()
+    with pytest.raises(FrameError, match=r"second: found 'C10'.*Did you mean 'C1'"):
+        sc.skillverdicts.together(frame, second="C10")
+    with pytest.raises(FrameError, match="give two different dimensions"):
+        sc.skillverdicts.together(frame, second="C4")
+    with pytest.raises(FrameError, match="several verdicts"):
+        sc.skillverdicts.together(pd.concat([frame, frame]))

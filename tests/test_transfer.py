@@ -214,9 +214,14 @@ def test_both_one_or_no_member_of_a_contrast_pair_right_add_up_to_one() -> None:
     frame.loc[frame["case_id"].eq("s/5"), "passed"] = False
     rows = sc.transfer.contrast(frame).set_index(["condition", "measure"])["estimate"]
     assert rows["skill"].to_dict() == pytest.approx(
-        {"both_right": 2 / 3, "one_right": 1 / 3, "none_right": 0}
+        {"both_right": 2 / 3, "one_right": 1 / 3, "none_right": 0, "only_original_right": 1 / 3}
     )
     assert rows["baseline", "none_right"] == 1
+    # the same answers, the other one being the twin: only the changed case is right
+    frame["contrast_of"] = frame["case_id"].map({of: one for one, of in twins.items()})
+    rows = sc.transfer.contrast(frame).set_index(["condition", "measure"])["estimate"]
+    assert rows["skill", "one_right"] == pytest.approx(1 / 3)
+    assert rows["skill", "only_original_right"] == 0
 
 
 def test_twins_that_name_each_other_are_one_pair_and_one_cluster() -> None:
@@ -224,9 +229,14 @@ def test_twins_that_name_each_other_are_one_pair_and_one_cluster() -> None:
     one_way = frame.assign(contrast_of=frame["case_id"].map({"s/5": "s/0", "s/6": "s/1"}))
     names = {"s/5": "s/0", "s/6": "s/1", "s/0": "s/5", "s/1": "s/6"}
     both_ways = frame.assign(contrast_of=frame["case_id"].map(names))
-    pd.testing.assert_frame_equal(sc.transfer.contrast(one_way), sc.transfer.contrast(both_ways))
+    one, both = (sc.transfer.contrast(given) for given in (one_way, both_ways))
+    last = both["measure"].eq("only_original_right")
+    assert both.loc[last, "estimate"].isna().all()
+    assert both.loc[last, "note"].str.contains("name each other have no original").all()
+    pd.testing.assert_frame_equal(one[~last], both[~last])
+    both = both[~last]
     pd.testing.assert_frame_equal(sc.transfer.gap(one_way), sc.transfer.gap(both_ways))
-    assert sc.transfer.contrast(both_ways)["n"].eq(2).all()
+    assert both["n"].eq(2).all()
     assert headline(sc.transfer.gap(both_ways))["n_clusters"] == 8
 
 
@@ -287,3 +297,29 @@ def test_a_pair_with_an_unknown_outcome_is_left_out_of_the_contrast() -> None:
     rows = sc.transfer.contrast(frame).set_index(["condition", "measure"])
     assert rows.loc[("skill", "both_right"), "estimate"] == 1
     assert rows.loc[("skill", "both_right"), "n"] == 1
+
+
+def test_hedging_is_held_against_being_right() -> None:
+    frame = study([("s", "C2", "far", 0.5, 0.5)] * 8, repeats=2)
+    frame["attempt_id"] = [f"a{i}" for i in range(len(frame))]
+    frame["passed"] = np.arange(len(frame)) % 2 == 0
+    answers = np.where(frame["passed"], "It is so.", "Perhaps it is so.")
+    attempts = frame[["attempt_id", "skill", "case_id", "condition", "repeat"]].assign(
+        answer=answers, status="ok"
+    )
+    found = sc.transfer.hedging(frame, attempts, by=["transfer"])
+    rows = found.set_index(["condition", "measure"])["estimate"]
+    assert rows["skill"].to_dict() == pytest.approx(
+        {"hedged_rate_right": 0.0, "hedged_rate_wrong": 1.0, "hedged_gap": 1.0}
+    )
+    assert found["transfer"].eq("far").all()
+    assert (found["ci_high"] > found["ci_low"]).all()
+    flat = sc.transfer.hedging(frame, attempts.assign(answer="Perhaps it is so."))
+    gap = flat[flat["measure"].eq("hedged_gap")].iloc[0]
+    assert gap["estimate"] == 0
+    assert gap["ci_low"] < 0 < gap["ci_high"]
+    right = sc.transfer.hedging(frame.assign(passed=True), attempts)
+    assert right["estimate"].isna().all()
+    assert right["note"].eq("no skill has both right and wrong answers").all()
+    with pytest.raises(FrameError, match="belong to attempts that are not in the attempts frame"):
+        sc.transfer.hedging(frame, attempts.iloc[1:])

@@ -17,6 +17,8 @@ from skillcomp.cli.terminal import say
 from skillcomp.errors import SkillcompError, StudyError, suggest
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from skillcomp.io.lint import Found
 
 app = typer.Typer(
@@ -96,7 +98,7 @@ def report(
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter, such as GRADER=g1."),
     ] = None,
     round: Annotated[
-        int | None, typer.Option(min=1, help="Which grading, where a notebook has ROUND.")
+        int | None, typer.Option(min=1, help="Which grading; 2 and up are regrades.")
     ] = None,
 ) -> None:
     """Write the answer of a study as a page, the notebooks of the checkout executed below it."""
@@ -184,15 +186,26 @@ def deltas(
     reference: Annotated[str, typer.Option(help="What the others are compared with.")] = "baseline",
     margin: Annotated[float, typer.Option(help="Largest change that counts as none.")] = 0.1,
     round: Annotated[int, typer.Option(min=1, help="Which grading; 2 and up are regrades.")] = 1,
+    by: Annotated[str, typer.Option(help="skill, or dimension for the scorecard.")] = "skill",
+    weigh: Annotated[
+        str | None,
+        typer.Option(metavar="WORD=N,...", help="Weights of criticality: normal=1,critical=3."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, in full.")] = False,
 ) -> None:
     """Print what changes on the same cases when the skill is loaded, with intervals."""
+    from skillcomp import deltas as of
     from skillcomp import frames, skillverdicts
     from skillcomp.io.store import RunStore
 
+    if by not in ("skill", "dimension"):
+        words = ["skill", "dimension"]
+        raise StudyError(f"deltas: --by '{by}'; allowed: skill, dimension." + suggest(by, words))
     if not (data / "manifest.json").is_file():
         raise StudyError(f"deltas: {data} is not a study: it has no manifest.json.")
     store = RunStore(data)
-    outcomes = frames.outcomes(frames.verdicts(store, round=round), frames.cases(store))
+    cases = frames.cases(store)
+    outcomes = frames.outcomes(frames.verdicts(store, round=round), cases)
     found = sorted(outcomes["grader"].unique())
     if not found:
         there = sorted({str(n) for n in frames.verdicts(store, round="all")["round"]})
@@ -207,11 +220,61 @@ def deltas(
     if grader is None and len(found) > 1:
         raise StudyError(f"deltas: name one by --grader: {', '.join(found)}.")
     kept = outcomes if grader is None else outcomes[outcomes["grader"].eq(grader)]
-    table = skillverdicts.decide(kept, margin=margin, reference=reference)
-    columns = ["skill", "condition", "reference_rate", "rate", "estimate", "ci_low", "ci_high"]
-    say(table[[*columns, "n", "verdict"]].round(3).to_string(index=False))
-    for note in dict.fromkeys(table["note"]):
-        say(f"note: {note}")
+    weight = None if weigh is None else "criticality_weight"
+    if weigh is not None:
+        kept = kept.merge(_weights(cases, weigh), on=["skill", "case_id"], how="left")
+    marks = ["reference_rate", "rate", "estimate", "ci_low", "ci_high", "n"]
+    if by == "skill":
+        table = skillverdicts.decide(kept, margin=margin, reference=reference, weight=weight)
+        _print({"deltas": (table, ["skill", "condition", *marks, "verdict"])}, as_json)
+        return
+    table = of.by_dimension(kept, by=["skill"], reference=reference, weight=weight)
+    card = skillverdicts.dimensions(kept)
+    about = ["skill", "comprehension_dimension", "condition"]
+    passed = ["n_cases", "n_cases_passed", "passed", "estimate", "ci_low", "ci_high"]
+    overall = skillverdicts.aggregate(card)
+    shown = {
+        "deltas": (table, [*about, *marks, "p_adjusted"]),
+        "scorecard": (card, [*about, *passed, "score", "score_low", "score_high"]),
+        "verdicts": (overall, ["skill", "condition", "verdict", "n_passed", "failed", "n_missing"]),
+    }
+    _print(shown, as_json)
+
+
+def _print(tables: dict[str, tuple[pd.DataFrame, list[str]]], as_json: bool) -> None:
+    """Print tables by their main columns and notes, or whole as one JSON object."""
+    if as_json:
+        parts = [
+            f'"{name}": {table.to_json(orient="records", double_precision=15)}'
+            for name, (table, _) in tables.items()
+        ]
+        say("{" + ", ".join(parts) + "}")
+        return
+    for name, (table, columns) in tables.items():
+        if len(tables) > 1:
+            say(f"{name}:")
+        shown = table[columns].round(3).astype(object)
+        say(shown.where(table[columns].notna(), "-").to_string(index=False))
+        for note in dict.fromkeys(table["note"]):
+            say(f"note: {note}")
+
+
+def _weights(cases: pd.DataFrame, text: str) -> pd.DataFrame:
+    """Return the weight of each case from words such as ``normal=1,critical=3``."""
+    known: dict[str, float] = {}
+    for one in text.split(","):
+        word, _, number = (part.strip() for part in one.partition("="))
+        try:
+            known[word] = float(number)
+        except ValueError:
+            raise StudyError(
+                f"deltas: --weigh '{one}'; expected WORD=NUMBER, such as normal=1,critical=3."
+            ) from None
+    words = cases["criticality"].fillna("")
+    if lacking := sorted(set(words) - set(known)):
+        named = ", ".join(f"'{word}'" if word else "no criticality" for word in lacking)
+        raise StudyError(f"deltas: --weigh gives no weight to cases with {named}.")
+    return cases[["skill", "case_id"]].assign(criticality_weight=words.map(known))
 
 
 studies.register(app)

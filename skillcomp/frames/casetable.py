@@ -126,6 +126,45 @@ def _absent(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: pd.Serie
     return np.asarray(asked - np.bincount(own, minlength=len(table)), dtype=np.int64)
 
 
+WEIGHT = "case_weight"  # the column of a case table that holds the weights of cases
+
+
+def with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None) -> pd.DataFrame:
+    """Add the weight of each case to a case table, from a column of the outcomes.
+
+    Raises
+    ------
+    FrameError
+        If there is no such column, a weight is not a number above 0, or one case has two.
+    """
+    if weight is None:
+        return table
+    if weight not in outcomes.columns:
+        raise FrameError(
+            f"weight=: there is no column '{weight}'; there: "
+            f"{', '.join(map(str, outcomes.columns))}."
+            + suggest(weight, map(str, outcomes.columns))
+        )
+    numbers = pd.to_numeric(outcomes[weight], errors="coerce").astype("float64")
+    wrong = ~(numbers.gt(0) & np.isfinite(numbers)).to_numpy(dtype=bool)
+    if wrong.any():
+        first = outcomes[wrong].iloc[0]
+        raise FrameError(
+            f"weight=: case '{first['case_id']}' has the weight {first[weight]!r}; allowed: a "
+            "number above 0."
+        )
+    known = outcomes[CASE].assign(**{WEIGHT: numbers}).drop_duplicates()
+    twice = known[known.duplicated(CASE)]
+    if len(twice):
+        raise FrameError(f"weight=: case '{twice['case_id'].iloc[0]}' has more than one weight.")
+    return table.merge(known, on=CASE, how="left", validate="m:1")
+
+
+def mean_of(values: Any, weights: Any = None) -> float:
+    """Return the mean of cases, weighted where there are weights."""
+    return float(np.average(values, weights=weights))
+
+
 Value = Literal["passed", "share_passed"]
 Cluster = Literal["case", "skill"]
 ONE_SKILL = "one skill says nothing of skills in general; use cluster='case'"
@@ -150,6 +189,8 @@ class CasePairs:
         Number of the case's cluster and skill.
     n_dropped : int
         Cases left out because one of the conditions has nothing on them.
+    weight : ndarray of float, optional
+        Weight of each case; all equal without.
     """
 
     n1: Floats
@@ -165,6 +206,7 @@ class CasePairs:
     cluster: Ints
     skill: Ints
     n_dropped: int
+    weight: Floats | None = None
 
     def where(self, keep: Any) -> CasePairs:
         """Return some of the pairs.
@@ -181,8 +223,11 @@ class CasePairs:
         """
         if keep.all():
             return self
-        columns = [one.name for one in fields(self) if one.name != "n_dropped"]
-        kept = {name: getattr(self, name)[keep] for name in columns}
+        columns = {one.name: getattr(self, one.name) for one in fields(self)}
+        del columns["n_dropped"]
+        kept: dict[str, Any] = {
+            name: None if one is None else one[keep] for name, one in columns.items()
+        }
         return CasePairs(**kept, n_dropped=self.n_dropped + int((~keep).sum()))
 
 
@@ -228,6 +273,7 @@ class Pairing:
         names = ("n", "n_passed", "share", "n_shares", "size")
         self._values = [table[name].to_numpy(dtype=np.float64) for name in names]
         self._cluster, self._skill = (pd.factorize(table[k])[0] for k in ("cluster", "skill"))
+        self._weight = table[WEIGHT].to_numpy(dtype=np.float64) if WEIGHT in table else None
 
     def conditions(self, group: int) -> list[str]:
         """Return the conditions of one group in the order of the table.
@@ -266,7 +312,8 @@ class Pairing:
         base = self._partner[there]
         sides: list[Any] = [values[at] for at in (there, base) for values in self._values]
         n_dropped = n_rows + int(self._n_base[group]) - 2 * len(there)
-        return CasePairs(*[*sides, self._cluster[there], self._skill[there], n_dropped])
+        weight = None if self._weight is None else self._weight[there]
+        return CasePairs(*[*sides, self._cluster[there], self._skill[there], n_dropped, weight])
 
 
 def check_cluster(cluster: str) -> None:
@@ -292,8 +339,8 @@ def delta_rows(
     levels = [_levels(pairs, value) for pairs in known]
     intervals = bounded_means(
         [
-            (one - other, label, None)
-            for (one, other), (label, _) in zip(levels, claims, strict=True)
+            (one - other, label, pairs.weight)
+            for (one, other), (label, _), pairs in zip(levels, claims, known, strict=True)
         ],
         quantity=DELTAS,
         null=0.0,
@@ -301,7 +348,7 @@ def delta_rows(
     )
     missing = [_missing(pairs, value) for pairs in sets]
     return [
-        _delta_row(pairs.n_dropped, value, interval, level, note, lost)
+        _delta_row(pairs, value, interval, level, note, lost)
         for pairs, interval, level, (_, note), lost in zip(
             known, intervals, levels, claims, missing, strict=True
         )
@@ -327,8 +374,8 @@ def _missing(pairs: CasePairs, value: Value) -> tuple[dict[str, float], str]:
     found = {
         "n_missing": int(lost[0].sum()),
         "n_missing_reference": int(lost[1].sum()),
-        "worst_low": np.nan if empty else float((least[0] - most[1]).mean()),
-        "worst_high": np.nan if empty else float((most[0] - least[1]).mean()),
+        "worst_low": np.nan if empty else mean_of(least[0] - most[1], pairs.weight),
+        "worst_high": np.nan if empty else mean_of(most[0] - least[1], pairs.weight),
     }
     if empty:
         return found, ""
@@ -370,19 +417,21 @@ def _claim(pairs: CasePairs, cluster: Cluster) -> tuple[Ints, str]:
 
 
 def _delta_row(
-    n_dropped: int,
+    pairs: CasePairs,
     value: Value,
     interval: Interval,
     levels: tuple[Floats, Floats],
     note: str,
     missing: tuple[dict[str, float], str],
 ) -> dict[str, Any]:
-    measure, (lost, warning) = f"delta_{value}", missing
+    measure, (lost, warning), n_dropped = f"delta_{value}", missing, pairs.n_dropped
     about: dict[str, Any] = {"n_dropped": n_dropped, **dict.fromkeys(_RATES, np.nan), **lost}
     if not interval.n:
         nothing = "no case has outcomes in both conditions"
         return row(measure, replace(interval, note=nothing), **about)
-    about |= {name: float(level.mean()) for name, level in zip(_RATES, levels, strict=True)}
+    about |= {
+        name: mean_of(level, pairs.weight) for name, level in zip(_RATES, levels, strict=True)
+    }
     if note == ONE_SKILL:
         refused = undefined("", note, ci_level=interval.ci_level, n=interval.n)
         return row(measure, refused, **about)

@@ -95,6 +95,7 @@ def answer(
     groups: Mapping[str, str] | None = None,
     margin: float = 0.1,
     order: str = "effect",
+    round: int = 1,
 ) -> Answer:
     """Compute what a study says of its skills and its graders.
 
@@ -112,6 +113,8 @@ def answer(
         The largest change that counts as none, in rate units.
     order : {"effect", "name"}, default "effect"
         Skills inside a group by their effect, the largest gain first, or by name.
+    round : int, default 1
+        Which grading counts; 2 and up are gradings repeated later. Frames hold what they hold.
 
     Returns
     -------
@@ -129,7 +132,7 @@ def answer(
         cases, attempts, verdicts, gold = study.cases, study.attempts, study.verdicts, study.gold
     else:
         cases, attempts = frames.cases(study), frames.attempts(study)
-        verdicts, gold = frames.verdicts(study), frames.gold(study)
+        verdicts, gold = frames.verdicts(study, round=round), frames.gold(study)
     verdicts = _named_by_what_they_do(verdicts)
     if verdicts.empty:
         raise StudyError("report: the study holds no verdicts yet; run and grade it first.")

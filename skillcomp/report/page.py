@@ -130,8 +130,8 @@ def build(
     parameters : mapping of str to object, optional
         Other values for what the notebooks name in their cell of parameters, such as
         ``{"GRADER": "forced:claude-opus-5-5"}``; each goes to the notebooks that have it, and
-        ``GRADER`` and ``MARGIN`` to the answer as well. A ``STORE`` is relative to the working
-        directory, as `data` and `out` are.
+        ``GRADER``, ``MARGIN`` and ``ROUND`` to the answer as well. A ``STORE`` is relative to the
+        working directory, as `data` and `out` are.
     groups, margin, order
         As for :func:`answer`.
     progress : bool, default True
@@ -174,7 +174,8 @@ def build(
         wanted["STORE"] = str(Path(str(wanted["STORE"])).resolve())
     grader = str(wanted["GRADER"]) if "GRADER" in wanted else None
     margin = _margin(wanted.get("MARGIN", margin))
-    said, unsaid = _answered(study, grader, groups, margin, order)
+    round = _round(wanted.get("ROUND", 1), study)
+    said, unsaid = _answered(study, grader, groups, margin, order, round)
     fingerprint = study.fingerprint
     figures = _headline(said, out, fingerprint) if said else []
     chapters: list[Chapter] = []
@@ -205,18 +206,31 @@ def _margin(given: object) -> float:
     raise StudyError(f"report: margin: found {given!r}; allowed: a number above 0 and below 1.")
 
 
+def _round(given: object, study: RunStore | Frames) -> int:
+    """Return which grading counts; refuse one that the study does not hold."""
+    if isinstance(study, Frames) or given == 1:
+        return 1
+    there = sorted(set(study.table("verdicts").column("round").to_pylist()) - {None})
+    if isinstance(given, int) and given in there:
+        return given
+    raise StudyError(
+        f"report: there is no round {given}; there: {', '.join(map(str, there)) or 'none'}."
+    )
+
+
 def _answered(
     study: RunStore | Frames,
     grader: str | None,
     groups: Mapping[str, str] | None,
     margin: float,
     order: str,
+    round: int,
 ) -> tuple[Answer | None, str]:
     """Return the answer, or why the study gives none.
 
     A grader that is not of this study may be one of a notebook's own: the default takes its place.
     """
-    how: dict[str, Any] = {"groups": groups, "margin": margin, "order": order}
+    how: dict[str, Any] = {"groups": groups, "margin": margin, "order": order, "round": round}
     try:
         try:
             return answer(study, grader=grader, **how), ""
@@ -231,7 +245,7 @@ def _answered(
 def _require_named(wanted: Mapping[str, object], named: Iterable[Mapping[str, object]]) -> None:
     known = sorted({name for own in named for name in own} - _OWN_PARAMETERS)
     for name in wanted:
-        if name not in (*known, "GRADER", "MARGIN"):
+        if name not in (*known, "GRADER", "MARGIN", "ROUND"):
             raise StudyError(
                 f"report: no notebook has a parameter '{name}'; there: "
                 f"{', '.join(known) or 'none'}." + suggest(name, known)
