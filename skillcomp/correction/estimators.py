@@ -231,10 +231,10 @@ def ppi_delta(side: Condition, base: Condition, pairs: pd.DataFrame, ci_level: f
             inclusion_probability=_chance(pairs["chance"], pairs["gold"]),
             ci_level=ci_level,
         )
-    found = _minus(ppi_rate(side, ci_level), ppi_rate(base, ci_level), "PPI++ by arm")
+    found = _minus(ppi_rate(side, ci_level), ppi_rate(base, ci_level), "PPI++ by condition")
     if math.isnan(found.estimate):
         return found
-    note = "no case carries gold in both conditions: arms corrected apart, interval too wide"
+    note = "no case carries gold in both conditions: each corrected apart, interval too wide"
     return replace(found, note="; ".join(filter(None, (note, found.note))))
 
 
@@ -281,9 +281,9 @@ def _labels(found: Interval) -> float:
     return min(max(_effective(found.estimate, found.se, least), least), found.n)
 
 
-def by_arm_delta(first: Interval, second: Interval) -> Interval:
+def by_condition_delta(first: Interval, second: Interval) -> Interval:
     """Difference of two Rogan-Gladen rates, each with the error rates of its own condition."""
-    return _minus(first, second, "Rogan-Gladen by arm")
+    return _minus(first, second, "Rogan-Gladen by condition")
 
 
 def _minus(first: Interval, second: Interval, label: str) -> Interval:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from filelock import Timeout
 from pydantic import BaseModel
 
-from skillcomp.errors import StoreError
+from skillcomp.errors import StoreError, literal
 from skillcomp.io import journal, material
 from skillcomp.io.files import checked_slug, digest, read_bytes
 from skillcomp.io.skills import FILE_NAME, read_skill
@@ -27,7 +27,6 @@ from skillcomp.io.suites import read_suite
 from skillcomp.io.tables import (
     RECORDS,
     line_of,
-    literal,
     parse_line,
     read_lines,
     read_table,

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 from pydantic import BaseModel, ValidationError
 
-from skillcomp.errors import StoreError, suggest
+from skillcomp.errors import StoreError, literal, suggest
 from skillcomp.records import Attempt, GoldLabel, PairwiseJudgement, Passage, Record, Verdict
 
 RECORDS: Mapping[str, type[Record]] = {
@@ -336,9 +336,3 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def literal(value: Any) -> str:
-    """Return a value as it is written, cut to 60 characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

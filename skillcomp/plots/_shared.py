@@ -19,8 +19,9 @@ from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, suggest
-from skillcomp.records import DIMENSIONS, RUBRIC
-from skillcomp.style import CONDITIONS, INK, LABEL_SIZE, TICK_SIZE, Look, figure, looks, plain
+from skillcomp.frames.estimates import ordered
+from skillcomp.records import CONDITIONS, DIMENSIONS, RUBRIC
+from skillcomp.style import INK, LABEL_SIZE, TICK_SIZE, Look, figure, looks, plain
 
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -29,7 +30,7 @@ Entry: TypeAlias = tuple[object, Artist]  # text and mark of a line of the legen
 
 LINE_GREY = "#b0b0b0"
 DASH = (0, (4, 2))
-_NATURAL_ORDERS = (tuple(CONDITIONS), DIMENSIONS, ("near", "far"))
+_NATURAL_ORDERS = (CONDITIONS, DIMENSIONS, ("near", "far"))
 _CHARACTER = 0.56  # mean width of a character of DejaVu Sans, in font sizes
 
 
@@ -109,8 +110,7 @@ def levels(column: pd.Series) -> list[Any]:
     found = list(dict.fromkeys(values(column)))
     for order in _NATURAL_ORDERS:
         if any(level in order for level in found):
-            known = [level for level in order if level in found]
-            return known + [level for level in found if level not in order]
+            return ordered(found, order=order)
     return found
 
 

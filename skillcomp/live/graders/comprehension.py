@@ -13,7 +13,7 @@ from skillcomp.errors import GraderError
 from skillcomp.live.agents.reply import Agent, Reply
 from skillcomp.live.graders.prompts import Style, grader_prompt, grader_version, reply_schema
 from skillcomp.live.graders.rules import Judged, gives_condition_away, judge
-from skillcomp.overlap.rule import RULE, shared_with_skill
+from skillcomp.overlap.score import RULE, shared_with_skill
 from skillcomp.records import Attempt, Case, Skill, Verdict, VerdictStatus
 
 ASKED_AGAIN = 2  # times, after a reply that breaks a rule (report 7.10: re-run, not a silent pass)
