@@ -30,7 +30,7 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
-from skillcomp.frames.labels import ITEM, join_gold, reference_labels, strays_of, told
+from skillcomp.frames.labels import ITEM, join_gold, labellers_said, reference_labels, strays_of
 from skillcomp.stats.multiplicity import holm
 from skillcomp.stats.results import join_notes
 
@@ -209,7 +209,7 @@ def _settled(verdicts: pd.DataFrame, labels: pd.DataFrame) -> str:
     """Say how the labels of a group were settled."""
     items = join_gold(verdicts[ITEM], labels)
     items = items[items["settled_by"].notna()]
-    return told(items["settled_by"], items["gold"])
+    return labellers_said(items["settled_by"], items["gold"])
 
 
 def _named(

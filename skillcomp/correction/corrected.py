@@ -107,7 +107,7 @@ def rate(
     """
     names = [name for name in listed(by) if name != "condition"]
     check_settings("correction.rate", ci_level)
-    wanted = checked(method, gold_drawn)
+    wanted = estimators_of(method, gold_drawn)
     made = tables(verdicts, gold, by=names, unit=unit, cases=cases, what="correction.rate")
     asked = [
         (values, group, condition)
@@ -286,7 +286,7 @@ def delta(
             "correction.delta: by= names 'condition', which is what is compared. Leave it out."
         )
     check_settings("correction.delta", ci_level)
-    wanted = checked(method, gold_drawn)
+    wanted = estimators_of(method, gold_drawn)
     made = tables(verdicts, gold, by=names, unit=unit, cases=cases, what="correction.delta")
     require_reference(made.cases["condition"], reference)
     asked = [
@@ -346,7 +346,7 @@ def _estimated(
     return found, n_gold
 
 
-def checked(method: str, gold_drawn: str) -> tuple[str, ...]:
+def estimators_of(method: str, gold_drawn: str) -> tuple[str, ...]:
     """Return the estimators to give, or raise FrameError for an unknown word."""
     require_one_of("method", method, ("auto", *ESTIMATORS))
     require_one_of("gold_drawn", gold_drawn, get_args(Drawn))

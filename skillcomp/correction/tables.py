@@ -19,7 +19,13 @@ from skillcomp.frames.estimates import (
     refuse_pooling,
     require_columns,
 )
-from skillcomp.frames.labels import join_gold, known_verdict, reference_labels, strays_of, told
+from skillcomp.frames.labels import (
+    join_gold,
+    known_verdict,
+    labellers_said,
+    reference_labels,
+    strays_of,
+)
 
 Unit = Literal["behaviour", "attempt"]
 Floats = NDArray[np.float64]
@@ -62,7 +68,7 @@ class Tables:
         if kept is None:
             return ""
         kept = kept[kept["condition"].isin(conditions)]
-        return told(kept["settled_by"], kept["gold"])
+        return labellers_said(kept["settled_by"], kept["gold"])
 
     @cached_property
     def _settled(self) -> dict[tuple[Any, ...], pd.DataFrame]:

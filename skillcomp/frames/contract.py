@@ -323,7 +323,7 @@ def convert(values: pd.Series, dtype: Any) -> pd.Series:
     ):
         converted: pd.Series = values.astype(dtype)
         return converted
-    values = plain(values)
+    values = plain_values(values)
     present = values[values.notna()]
     if present.empty:
         absent: pd.Series = pd.Series(None, index=values.index, dtype=dtype)
@@ -344,7 +344,7 @@ _EXPECTED = {
 }
 
 
-def plain(values: pd.Series) -> pd.Series:
+def plain_values(values: pd.Series) -> pd.Series:
     """Return a column without what only stores it in another way, as categories and gaps do."""
     dtype = values.dtype
     if isinstance(dtype, pd.CategoricalDtype):
@@ -538,7 +538,7 @@ def checked(frame: pd.DataFrame, kind: str) -> tuple[pd.DataFrame, Columns]:
     extras = source.columns.difference(list(contract.columns), sort=False)
     if len(extras):
         # a column that only stores its gaps in another way cannot be grouped by
-        others = {name: plain(source[name]) for name in extras if _is_sparse(source[name])}
+        others = {name: plain_values(source[name]) for name in extras if _is_sparse(source[name])}
         whole = pd.concat([whole, source[extras].assign(**others)], axis=1)
     return whole, looked_at
 

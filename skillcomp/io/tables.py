@@ -279,7 +279,7 @@ def validated(line: bytes, name: str, place: str) -> Record:
     return record
 
 
-def line_of(record: BaseModel | Mapping[str, Any], name: str, index: int) -> bytes:
+def as_line(record: BaseModel | Mapping[str, Any], name: str, index: int) -> bytes:
     """Return the JSON line of a record that is fit for a table, without its empty fields.
 
     Validated once more, since a copy of a record with changed fields is not checked by pydantic.

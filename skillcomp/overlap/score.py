@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, suggest
-from skillcomp.frames.contract import CASE, check, plain, settle
+from skillcomp.frames.contract import CASE, check, plain_values, settle
 from skillcomp.frames.estimates import listed
 from skillcomp.ngrams import Ints, Matches, Tokenizer, check_n, match, shared_ngrams
 from skillcomp.records import Case, Skill
@@ -312,7 +312,7 @@ def need(frame: pd.DataFrame, columns: Sequence[str], *, what: str) -> pd.DataFr
                 + suggest(column, there)
             )
     if "n" in columns:
-        given = plain(frame["n"])
+        given = plain_values(frame["n"])
         given = given[given.notna()].drop_duplicates()
         wrong = [n for n in given if not isinstance(n, Real | Decimal) or n < 1 or n % 1]
         if wrong:

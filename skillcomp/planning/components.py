@@ -125,7 +125,7 @@ def variance_components(
     for values, part in groups(given, names):
         for condition in part["condition"].unique():
             if condition != reference:
-                pairs = paired_cases(part, condition, reference, value)
+                pairs = pilot_pairs(part, condition, reference, value)
                 about = {**values, "condition": condition}
                 rows += _rows(pairs, ci_level, about)
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
@@ -172,7 +172,7 @@ class PilotCases:
         return int(self.skill.max(initial=-1)) + 1
 
 
-def paired_cases(part: pd.DataFrame, condition: str, reference: str, value: str) -> PilotCases:
+def pilot_pairs(part: pd.DataFrame, condition: str, reference: str, value: str) -> PilotCases:
     """Return the cases with an outcome under both conditions."""
     numbers = part.assign(_value=part[value].astype("float64"))
     keys = [*CASE, "transfer"]

@@ -51,7 +51,7 @@ class Grading:
         return bool(self.replies) and self.replies[-1].fatal
 
 
-class Grader(Protocol):
+class LiveGrader(Protocol):
     """Anything that decides about the checks of an attempt.
 
     Attributes
@@ -338,7 +338,7 @@ def blind(attempts: Mapping[str, int], *, seed: int) -> list[Blind]:
     return placed
 
 
-def family_warning(grader: Grader, agents: Iterable[str | None]) -> str | None:
+def family_warning(grader: LiveGrader, agents: Iterable[str | None]) -> str | None:
     """Return a warning when a grader judges answers of its own family, or None."""
     families = set(agents)
     if grader.family is not None and grader.family in families:

@@ -143,7 +143,7 @@ class _Comprehension(_Strict):
     name: str | None = None
     overlap_n: PositiveInt = 6
 
-    def build(self, folder: Path) -> graders_of.Grader:
+    def build(self, folder: Path) -> graders_of.LiveGrader:
         fields = self.model_dump(exclude={"kind", "agent"})
         return graders_of.ComprehensionGrader(self.agent.build(folder), **fields)
 
@@ -155,7 +155,7 @@ class _ReplayGrader(_Strict):
     round: PositiveInt = 1
     name: str | None = None
 
-    def build(self, folder: Path) -> graders_of.Grader:
+    def build(self, folder: Path) -> graders_of.LiveGrader:
         store = RunStore(_there(folder, self.store, "graders"))
         return graders_of.ReplayGrader(store, self.grader, round=self.round, name=self.name)
 
@@ -252,7 +252,7 @@ class StudyFile(_Strict):
         """Return the agents."""
         return [agent.build(self.folder) for agent in self.agents]
 
-    def build_graders(self) -> list[graders_of.Grader]:
+    def build_graders(self) -> list[graders_of.LiveGrader]:
         """Return the graders."""
         return [grader.build(self.folder) for grader in self.graders]
 
