@@ -31,6 +31,7 @@ from skillcomp.frames.estimates import (
     ordered,
     refuse_pooling,
     require_columns,
+    require_reference,
     row,
 )
 from skillcomp.records import DIMENSIONS
@@ -151,7 +152,7 @@ def paired(
             raise FrameError(f"weight=: amounts are not weighted; found value='{value}'.")
         return _paired_amounts(outcomes, names, value, reference, cluster, ci_level)
     given = _prepared(outcomes, names, value, "deltas.paired")
-    _require_reference(given, reference)
+    require_reference(given["condition"], reference)
     cases = Pairing(with_weights(case_table(given, by=names), given, weight), names, reference)
     compared = [
         (number, condition)
@@ -171,15 +172,6 @@ def paired(
     return estimates(rows, by=[*names, "condition"], extra=extra)
 
 
-def _require_reference(given: pd.DataFrame, reference: str) -> None:
-    found = list(given["condition"].unique())
-    if len(given) and reference not in found:
-        raise FrameError(
-            f"reference: there is no condition '{reference}'; there: {', '.join(found)}."
-            + suggest(reference, found)
-        )
-
-
 def _paired_amounts(
     attempts: pd.DataFrame,
     names: list[str],
@@ -193,7 +185,7 @@ def _paired_amounts(
     given = check(attempts, "attempts")
     require_columns(given, names, "deltas.paired")
     refuse_pooling(given, names, "deltas.paired", agents=True)
-    _require_reference(given, reference)
+    require_reference(given["condition"], reference)
     given = given[given["status"].isna() | given["status"].eq("ok")]
     given = given.assign(cluster=given["skill"] if cluster == "skill" else clusters_of(given))
     keys = list(dict.fromkeys([*names, *CASE, "cluster"]))
