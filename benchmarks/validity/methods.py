@@ -122,7 +122,7 @@ def tails(sample: Sample, groups: Clusters, quantity: Quantity) -> tuple[Floats,
         (compact, quantity.low, sample.truth),
         (compact.mirrored(), -quantity.high, -sample.truth),
     ):
-        whole = samples.with_pseudo_case(bound, quantity.c, quantity.largest)
+        whole = samples.with_pseudo_case(bound, quantity)
         chance, _ = bounded._chance_below(whole, np.full(len(whole.value), at))
         sides.append(chance[back])
     return sides[0], sides[1]
