@@ -17,7 +17,7 @@ from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.contract import CASE, CONTRACTS, check, settle
 from skillcomp.frames.estimates import groups, listed, refuse_pooling, require_columns
 from skillcomp.records import DIMENSIONS, SCHEMA_WEIGHTS
-from skillcomp.stats.results import is_number
+from skillcomp.stats.results import is_number, join_notes
 
 __all__ = ["aggregate", "cases", "decide", "dimensions"]
 
@@ -136,11 +136,11 @@ def _over_placebo(
     over = paired(outcomes, by=names, value=value, reference=PLACEBO, ci_level=ci_level)
     over = over[[*names, "condition", *renamed]].rename(columns=renamed)
     deltas = deltas.merge(over, on=[*names, "condition"], how="left")
-    said = _other_cases(outcomes, names, value, reference)
-    said = deltas[[*names, "condition"]].merge(said, on=[*names, "condition"], how="left")["said"]
-    said = said.fillna("").where(deltas["over_placebo"].notna(), "")
-    notes = zip(deltas["note"], said, strict=True)
-    return deltas.assign(note=["; ".join(filter(None, both)) for both in notes])
+    other = _other_cases(outcomes, names, value, reference)
+    told = deltas[[*names, "condition"]].merge(other, on=[*names, "condition"], how="left")
+    said = told["said"].fillna("").where(deltas["over_placebo"].notna(), "")
+    notes = [join_notes(*both) for both in zip(deltas["note"], said, strict=True)]
+    return deltas.assign(note=notes)
 
 
 def _other_cases(
@@ -185,8 +185,8 @@ def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
         ],
         default="",
     )
-    notes = zip(deltas["note"], reasons, strict=True)
-    return deltas.assign(note=["; ".join(filter(None, both)) for both in notes])
+    notes = [join_notes(*both) for both in zip(deltas["note"], reasons, strict=True)]
+    return deltas.assign(note=notes)
 
 
 def cases(

@@ -18,6 +18,7 @@ from skillcomp.stats.clusters import (
     cr2,
     cr2_mean,
     durkalski,
+    log_ratio,
     obuchowski,
     sign_flip,
 )

@@ -29,6 +29,7 @@ _NEAR = 1e-9  # a mean this near to a bound stands at it
 # hardly seen. Two imagined cases, one error in each direction, are then added to the variance.
 FEWEST_ERRORS = 5
 MOST_UNEQUAL = 10.0  # a weight that is more times the median than this gets a note
+UNSEEN = "cases of a small chance may have no gold"
 SHORT = 3.0  # standard deviations by which weights may fall short of all cases without a note
 
 
@@ -114,7 +115,7 @@ def _about_weights(data: _Gold) -> list[str]:
     if data.told and size.sum() < data.labelled.size - SHORT * spread:
         notes.append(
             f"by their chances the cases with gold stand for {size.sum():.0f} of "
-            f"{data.labelled.size}: cases of a small chance may have no gold"
+            f"{data.labelled.size}: {UNSEEN}"
         )
     return notes
 
@@ -339,6 +340,14 @@ def ppi_mean(
     ``note``: of a whole case, or where five were seen in a direction as large as the largest of
     these. That is wide where a grader errs on single checks only, and needed where it is fooled by
     whole answers.
+
+    Gold drawn with unequal chances weighs by their inverse, and its cases (or clusters) count by
+    Kish's effective number for the variance, ``df``, the imagined errors and the pseudo-case. With
+    chances up to ten times apart, 30 to 110 cases with gold, rates and deltas were covered in 96 %
+    or more of 1,000 studies of each of three designs. What no label was drawn from nobody can
+    correct: with chances fifty times apart rates were covered in 75 to 96 %. ``note`` says where
+    one weight is more than ten times the median, and where the labels stand for clearly fewer
+    cases than there are.
 
     The limits are those of :func:`ppi_limits`: the pseudo-case of a bounded mean among the cases
     with gold, a quantile of the beta distribution with the mean and variance that result, the
