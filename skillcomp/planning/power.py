@@ -533,6 +533,7 @@ class _Simulation:
             np.hstack([gap + one for one in residuals]),
             np.hstack(drawn),
             weights=np.repeat([0.5 / n[0], 0.5 / n[1]], len(values)),
+            recentred=True,
             **self._how(GAPS),
         )
 

@@ -599,6 +599,7 @@ def bounded_mean_counts(
     null: float | None = None,
     ci_level: float = 0.95,
     limits: bool = True,
+    recentred: bool = False,
 ) -> BoundedMeans:
     """Means of many studies whose cases are told as counts, each as by :func:`bounded_mean`.
 
@@ -614,6 +615,8 @@ def bounded_mean_counts(
         As in :func:`bounded_mean`.
     limits : bool, default True
         Whether limits are wanted; without them (NaN) a test of ``null`` is ten times as fast.
+    recentred : bool, default False
+        As in :func:`bounded_means`.
 
     Returns
     -------
@@ -642,9 +645,12 @@ def bounded_mean_counts(
     if found.shape not in (count.shape, count.shape[1:]):
         raise ValueError(f"values: found shape {found.shape}; there are {count.shape} counts.")
     slack = 1e-9 * (quantity.high - quantity.low)
-    if not ((found >= quantity.low - slack) & (found <= quantity.high + slack)).all():
+    inside = (found >= quantity.low - slack) & (found <= quantity.high + slack)
+    if not (np.isfinite(found) if recentred else inside).all():
         raise ValueError(f"values must lie between {quantity.low:g} and {quantity.high:g}.")
-    value = np.broadcast_to(np.clip(found, quantity.low, quantity.high), count.shape)
+    value = np.broadcast_to(
+        found if recentred else np.clip(found, quantity.low, quantity.high), count.shape
+    )
     heavy = np.ones(count.shape[1]) if weights is None else np.asarray(weights, dtype=np.float64)
     if heavy.shape != count.shape[1:]:
         raise ValueError(f"weights: found shape {heavy.shape}; there are {count.shape[1]} values.")
