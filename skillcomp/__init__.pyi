@@ -20,6 +20,7 @@ from . import skillverdicts as skillverdicts
 from . import stats as stats
 from . import style as style
 from . import transfer as transfer
+from .frames.own import from_frame as from_frame
 from .io.skills import read_skill as read_skill
 from .io.store import RunStore as RunStore
 from .io.suites import read_suite as read_suite

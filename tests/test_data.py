@@ -136,9 +136,20 @@ def test_pairwise_judges_84_pairs_in_both_orders(pilot, attempts):
     assert all(p["winner"] in {p["first"], p["second"]} <= ids for p in judged)
 
 
-def test_the_corpus_has_180_passages_in_36_documents():
-    passages = read_table(DATA / "corpus" / "copies.jsonl", "passages").to_pylist()
+@pytest.mark.parametrize("name", ["copies", "copies_second"])
+def test_the_corpora_have_180_passages_in_36_documents_each(name):
+    passages = read_table(DATA / "corpus" / f"{name}.jsonl", "passages").to_pylist()
     assert len(passages) == 180
     assert set(Counter(p["level"] for p in passages).values()) == {36}
     assert set(Counter(p["document"] for p in passages).values()) == {5}
     assert all(p["document"] == f"{p['skill']}/{p['topic']}" for p in passages)
+
+
+def test_the_second_corpus_is_about_other_topics_than_the_first():
+    first, second = (
+        read_table(DATA / "corpus" / f"{name}.jsonl", "passages").to_pylist()
+        for name in ("copies", "copies_second")
+    )
+    for key in ("passage_id", "document", "text"):
+        assert {p[key] for p in first} & {p[key] for p in second} == set()
+    assert {p["skill"] for p in first} == {p["skill"] for p in second}

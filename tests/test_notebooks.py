@@ -38,6 +38,7 @@ REFUSED_TEXTS = {
     "an absolute path": r"""["'](/|~|[A-Za-z]:\\)""",
     "a path trick": r"__file__|chdir|sys\.path|getcwd|expanduser",
 }
+CELL_LINES, CLAIM_LINES = 12, 34
 MACHINE_PATHS = r"(?<![\w.])/(home|root|tmp|work|usr|var|opt|Users|private)/|[A-Z]:\\\\"
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -137,7 +138,9 @@ def test_a_notebook_defines_no_function_and_stays_small(path: Path) -> None:
     for cell in code_cells(path):
         defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         assert not [n for n in ast.walk(ast.parse(cell.source)) if isinstance(n, defined)]
-        assert len(cell.source.splitlines()) <= 12, f"{path.name}: {cell.source}"
+        claims = "claims" in cell.metadata.get("tags", [])
+        most = CLAIM_LINES if claims else CELL_LINES
+        assert len(cell.source.splitlines()) <= most, f"{path.name}: {cell.source}"
     lines = [line for cell in code_cells(path) for line in cell.source.splitlines()]
     assert len([line for line in lines if line.strip()]) <= 120
     assert path.stat().st_size <= 300_000
@@ -217,15 +220,6 @@ def test_claims_are_asserted_only_for_the_fingerprint_of_the_pilot(path: Path) -
         for inner in ast.walk(node)
         if isinstance(inner, ast.Assert)
     ]
-    guarded += [
-        inner
-        for cell in code_cells(path)
-        if cell.source != claims.source
-        for node in ast.parse(cell.source).body
-        if isinstance(node, ast.If) and ast.unparse(node.test) in GUARDS
-        for inner in ast.walk(node)
-        if isinstance(inner, ast.Assert)
-    ]
     everywhere = [
         node
         for cell in code_cells(path)
@@ -233,7 +227,7 @@ def test_claims_are_asserted_only_for_the_fingerprint_of_the_pilot(path: Path) -
         if isinstance(node, ast.Assert)
     ]
     assert guarded, f"{path.name}: the claims cell asserts nothing about the pilot"
-    assert len(everywhere) == len(guarded), f"{path.name}: an assert stands outside the guard"
+    assert len(everywhere) == len(guarded), f"{path.name}: an assert stands elsewhere"
 
 
 @each_notebook

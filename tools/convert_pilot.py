@@ -1,7 +1,8 @@
 """Turn the raw files of the pilot study into a RunStore and a corpus of labelled passages.
 
 Usage: ``python tools/convert_pilot.py SRC DST`` makes ``DST`` (the store, with the prompts beside
-it) and ``DST/../corpus/copies.jsonl``. The result is the same byte for byte on every run.
+it) and, in ``DST/../corpus``, ``copies.jsonl`` and ``copies_second.jsonl``. The result is the same
+byte for byte on every run.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ STYLES = {"g0": "impression", "g1": "evidence", "g2": "forced"}
 # one of the two repeats of each case was drawn for labelling, in baseline and in skill
 GOLD_INCLUSION = 0.5
 RETEST_ROUND = 2
+CORPORA = ("copies.jsonl", "copies_second.jsonl")
 
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -83,9 +85,9 @@ def pairwise(source: Path) -> Iterator[PairwiseJudgement]:
         yield PairwiseJudgement(**{**row, "case_id": case_id(row)})
 
 
-def passages(source: Path) -> Iterator[Passage]:
-    """Yield the labelled passages; a document is a skill and topic."""
-    for row in rows(source / "copies.jsonl"):
+def passages(file: Path) -> Iterator[Passage]:
+    """Yield labelled passages; a document is a skill and topic."""
+    for row in rows(file):
         yield Passage(document=f"{row['skill']}/{row['topic']}", **row)
 
 
@@ -118,8 +120,9 @@ def convert(source: Path, target: Path) -> None:
         shutil.copyfile(file, target / "prompts" / file.name)
     corpus = target.parent / "corpus"
     corpus.mkdir(exist_ok=True)
-    lines = [orjson.dumps(passage.model_dump(exclude_none=True)) for passage in passages(source)]
-    (corpus / "copies.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    for name in CORPORA:
+        records = [passage.model_dump(exclude_none=True) for passage in passages(source / name)]
+        (corpus / name).write_bytes(b"\n".join(map(orjson.dumps, records)) + b"\n")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 from .contract import check as check
 from .contract import empty as empty
+from .own import Frames as Frames
+from .own import FrameWarning as FrameWarning
+from .own import from_frame as from_frame
 from .readers import attempts as attempts
 from .readers import cases as cases
 from .readers import checks as checks

@@ -22,6 +22,7 @@ from skillcomp import (
     transfer,
 )
 from skillcomp.errors import SkillcompError, StudyError, suggest
+from skillcomp.frames import Frames
 from skillcomp.io.store import RunStore
 from skillcomp.report.findings import findings
 
@@ -88,19 +89,19 @@ class _Parts:
 
 
 def answer(
-    store: RunStore,
+    study: RunStore | Frames,
     *,
     grader: str | None = None,
     groups: Mapping[str, str] | None = None,
     margin: float = 0.1,
     order: str = "effect",
 ) -> Answer:
-    """Compute what a recorded study says of its skills and its graders.
+    """Compute what a study says of its skills and its graders.
 
     Parameters
     ----------
-    store : skillcomp.RunStore
-        The study.
+    study : skillcomp.RunStore or skillcomp.frames.Frames
+        A recorded study, or the frames of a table of one's own.
     grader : str, optional
         Whose verdicts count. By default the one that agrees best with gold, without gold the
         first by name.
@@ -124,9 +125,12 @@ def answer(
     """
     if order not in ("effect", "name"):
         raise StudyError(f"report: order '{order}'; allowed: effect, name.")
-    cases, attempts = frames.cases(store), frames.attempts(store)
-    verdicts = _named_by_what_they_do(frames.verdicts(store))
-    gold = frames.gold(store)
+    if isinstance(study, Frames):
+        cases, attempts, verdicts, gold = study.cases, study.attempts, study.verdicts, study.gold
+    else:
+        cases, attempts = frames.cases(study), frames.attempts(study)
+        verdicts, gold = frames.verdicts(study), frames.gold(study)
+    verdicts = _named_by_what_they_do(verdicts)
     if verdicts.empty:
         raise StudyError("report: the study holds no verdicts yet; run and grade it first.")
     outcomes = _one_row_an_agent(frames.outcomes(verdicts, cases))
@@ -156,9 +160,10 @@ def answer(
         "verdicts": len(verdicts),
         "gold labels": len(gold),
     }
-    given = groups if groups is not None else _groups(store.path)
+    if groups is None:
+        groups = {} if isinstance(study, Frames) else _groups(study.path)
     told = findings(**parts.found)
-    return Answer(told, parts.found, dict(given), chosen, facts)
+    return Answer(told, parts.found, dict(groups), chosen, facts)
 
 
 def _about_skills(parts: _Parts, mine: pd.DataFrame) -> None:

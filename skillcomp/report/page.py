@@ -28,6 +28,7 @@ from tqdm.auto import tqdm
 import skillcomp
 from skillcomp import style
 from skillcomp.errors import SkillcompError, StudyError, suggest
+from skillcomp.frames import Frames
 from skillcomp.io.store import RunStore
 from skillcomp.report.answering import ON_FIRST_PAGE, Answer, answer
 from skillcomp.report.notebooks import (
@@ -40,6 +41,7 @@ from skillcomp.report.notebooks import (
 )
 
 ARCHIVE = "figures.zip"
+_OWN_TABLE = "your table"  # what a study is called that has no folder
 _OWN_PARAMETERS = {"DATA", "OUT", "PILOT"}  # what build says itself
 _ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt")
 _FOLDED = {"Check the data": "Check of the data", "Claims": "Check of what the text claims"}
@@ -105,7 +107,7 @@ class Chapter:
 
 
 def build(
-    data: Path,
+    data: Path | Frames,
     out: Path,
     *,
     notebooks: Sequence[Path] | None = None,
@@ -115,16 +117,16 @@ def build(
     order: str = "effect",
     progress: bool = True,
 ) -> Path:
-    """Write ``index.html``: the answer of a recorded study, and the notebooks executed on it.
+    """Write ``index.html``: the answer of a study, and the notebooks executed on a recorded one.
 
     Parameters
     ----------
-    data : pathlib.Path
-        Folder of the RunStore.
+    data : pathlib.Path or skillcomp.frames.Frames
+        Folder of the RunStore, or the frames of a table of one's own, which give the answer only.
     out : pathlib.Path
         Folder of the report; made when it is not there.
     notebooks : sequence of pathlib.Path, optional
-        By default all notebooks of the checkout, in order; with none the page is the answer.
+        By default all notebooks, in order; with none, and for frames, the page is the answer.
     parameters : mapping of str to object, optional
         Other values for what the notebooks name in their cell of parameters, such as
         ``{"GRADER": "forced:claude-opus-5-5"}``; each goes to the notebooks that have it, and
@@ -153,34 +155,41 @@ def build(
     """
     if order not in ("effect", "name"):
         raise StudyError(f"report: order '{order}'; allowed: effect, name.")
-    paths = list(notebooks) if notebooks is not None else find_notebooks()
-    if not (data / "manifest.json").is_file():
-        raise StudyError(f"report: {data} is not a recorded study: it has no manifest.json.")
+    study: RunStore | Frames
+    if isinstance(data, Frames):
+        if notebooks:
+            raise StudyError("report: the notebooks read a recorded study; frames give the answer.")
+        paths, folder, study = [], Path(_OWN_TABLE), data
+    else:
+        paths = list(notebooks) if notebooks is not None else find_notebooks()
+        if not (data / "manifest.json").is_file():
+            raise StudyError(f"report: {data} is not a recorded study: it has no manifest.json.")
+        folder, study = data, RunStore(data)
     named = {path: named_parameters(path) for path in paths}
     wanted = dict(parameters or {})
     _require_named(wanted, named.values())
     out.mkdir(parents=True, exist_ok=True)
-    wanted |= {"DATA": str(data.resolve()), "OUT": str(out.resolve())}
+    wanted |= {"DATA": str(folder.resolve()), "OUT": str(out.resolve())}
     if "STORE" in wanted:
         wanted["STORE"] = str(Path(str(wanted["STORE"])).resolve())
-    store = RunStore(data)
     grader = str(wanted["GRADER"]) if "GRADER" in wanted else None
     margin = _margin(wanted.get("MARGIN", margin))
-    said, unsaid = _answered(store, grader, groups, margin, order)
-    figures = _headline(said, out, store.fingerprint) if said else []
+    said, unsaid = _answered(study, grader, groups, margin, order)
+    fingerprint = study.fingerprint
+    figures = _headline(said, out, fingerprint) if said else []
     chapters: list[Chapter] = []
     for path in tqdm(paths, desc="report", unit="notebook", disable=not progress):
         own = {name: value for name, value in wanted.items() if name in named[path]}
-        if said and named[path].get("PILOT", store.fingerprint) != store.fingerprint:
+        if said and named[path].get("PILOT", fingerprint) != fingerprint:
             # the grader that a notebook names is of the study that it was written about
             known = {"GRADER": said.grader.partition(" (")[0]}
             own = {name: known[name] for name in known if name in named[path]} | own
-        chapters.append(
-            _executed(path, own, named[path], data, out, store.fingerprint, said, progress)
-        )
+        chapters.append(_executed(path, own, named[path], folder, out, fingerprint, said, progress))
     _archive(out)
     page = out / "index.html"
-    page.write_text(_render(said, unsaid, figures, chapters, data, store), encoding="utf-8")
+    page.write_text(
+        _render(said, unsaid, figures, chapters, folder.name, fingerprint), encoding="utf-8"
+    )
     told = [one.stopped for one in chapters if one.stopped and not one.elsewhere]
     if told:
         raise StudyError(
@@ -197,7 +206,7 @@ def _margin(given: object) -> float:
 
 
 def _answered(
-    store: RunStore,
+    study: RunStore | Frames,
     grader: str | None,
     groups: Mapping[str, str] | None,
     margin: float,
@@ -210,11 +219,11 @@ def _answered(
     how: dict[str, Any] = {"groups": groups, "margin": margin, "order": order}
     try:
         try:
-            return answer(store, grader=grader, **how), ""
+            return answer(study, grader=grader, **how), ""
         except StudyError:
             if grader is None:
                 raise
-            return answer(store, **how), ""
+            return answer(study, **how), ""
     except SkillcompError as error:
         return None, str(error)
 
@@ -467,9 +476,9 @@ def _archive(out: Path) -> None:
 # The page
 
 
-def _provenance(said: Answer | None, chapters: Sequence[Chapter], out: RunStore) -> list[Any]:
+def _provenance(said: Answer | None, fingerprint: str) -> list[Any]:
     """Return versions, hashes and seeds, as pairs of what and which."""
-    rows = [("Study, sha256", out.fingerprint), ("Python", python_version())]
+    rows = [("Study, sha256", fingerprint), ("Python", python_version())]
     rows += [("skillcomp", skillcomp.__version__)]
     rows += [(name, version(name)) for name in _PACKAGES]
     if said is not None:
@@ -486,8 +495,8 @@ def _render(
     unsaid: str,
     figures: Sequence[Figure],
     chapters: Sequence[Chapter],
-    data: Path,
-    store: RunStore,
+    study: str,
+    fingerprint: str,
 ) -> str:
     environment = Environment(
         loader=PackageLoader("skillcomp"),
@@ -516,8 +525,8 @@ def _render(
         first=ON_FIRST_PAGE,
         figures=figures,
         chapters=chapters,
-        study=data.name,
+        study=study,
         version=skillcomp.__version__,
         archive=ARCHIVE,
-        provenance=[*_provenance(said, chapters, store), ("Sentences, sha256", digest)],
+        provenance=[*_provenance(said, fingerprint), ("Sentences, sha256", digest)],
     )

@@ -1,0 +1,632 @@
+"""A researcher's own table as checked frames: ids made, words mapped, and told how."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Iterable, Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from skillcomp.errors import FrameError, plural, suggest
+from skillcomp.frames import readers
+from skillcomp.frames.contract import CASE, CONTRACTS, empty, plain, require_frame, show
+from skillcomp.frames.contract import check as check_frame
+from skillcomp.frames.labels import ITEM
+from skillcomp.records import DIMENSIONS
+
+_WHAT = "from_frame"
+# Words of tables in the wild, by what they mean here; compared without case, blanks, "_" and "-".
+_CONDITIONS = {
+    "baseline": (
+        *("baseline", "base", "control", "without", "no", "off", "0", "false", "no skill"),
+        *("without skill", "without the skill", "without a skill", "noskill", "unassisted"),
+    ),
+    "skill": (
+        *("skill", "with", "treatment", "treated", "on", "yes", "1", "true", "with skill"),
+        *("with the skill", "with a skill", "withskill", "skilled"),
+    ),
+    "placebo": ("placebo", "sham", "placebo skill", "other skill"),
+    "previous": ("previous", "old", "old skill", "previous skill", "previous version"),
+}
+_TRUE = ("true", "t", "yes", "y", "1", "pass", "passed", "ok", "correct", "right", "success")
+_FALSE = ("false", "f", "no", "n", "0", "fail", "failed", "incorrect", "wrong", "failure")
+_NO_VALUE = ("", "na", "n/a", "nan", "none", "null", "missing", "error", "?", ".")
+_TRUTHS: dict[str, bool | None] = {
+    **dict.fromkeys(_TRUE, True),
+    **dict.fromkeys(_FALSE, False),
+    **dict.fromkeys(_NO_VALUE),
+}
+_DISTANCES: dict[str, str | None] = {"near": "near", "far": "far", **dict.fromkeys(_NO_VALUE)}
+_CONDITION_OF = {word: name for name, words in _CONDITIONS.items() for word in words}
+_UNKNOWN = object()
+_SHOWN = 5  # names of tries told in a warning
+_FACTS = ("prompt", "transfer", "dimension", "contrast_of")
+_OF_ANSWERS = ("answer", "seconds", "cost_usd")
+# role, column, and what stands there when no column was named
+_NAMES: tuple[tuple[str, str, str | None], ...] = (
+    ("skill", "skill", "the skill"),
+    ("case", "case_id", None),
+    ("condition", "condition", None),
+    ("agent", "agent", None),
+    ("check", "check_id", "passed"),
+    ("grader", "grader", "own"),
+    ("grader_version", "grader_version", None),
+)
+_CELL = [*CASE, "condition", "agent"]
+_TRY = [*_CELL, "repeat"]
+_KEYS = ["attempt_id", *_TRY]
+
+
+class FrameWarning(UserWarning):
+    """What was read of a researcher's own table in another way than it stands there."""
+
+
+class Frames(NamedTuple):
+    """The frames of one study, each under its contract.
+
+    Attributes
+    ----------
+    cases, attempts, verdicts, outcomes, gold : pandas.DataFrame
+        As :mod:`skillcomp.frames` would read them from a store; gold is empty where none is given.
+    """
+
+    cases: pd.DataFrame
+    attempts: pd.DataFrame
+    verdicts: pd.DataFrame
+    outcomes: pd.DataFrame
+    gold: pd.DataFrame
+
+    @property
+    def fingerprint(self) -> str:
+        """The sha256 of what the frames hold."""
+        return sha256("\n".join(one.to_csv(index=False) for one in self).encode()).hexdigest()
+
+
+def from_frame(
+    frame: pd.DataFrame,
+    *,
+    skill: Hashable | None = "skill",
+    case: Hashable = "case",
+    condition: Hashable = "condition",
+    passed: Hashable = "passed",
+    repeat: Hashable | None = None,
+    check: Hashable | None = None,
+    check_kind: Hashable | None = None,
+    grader: Hashable | None = None,
+    grader_version: Hashable | None = None,
+    agent: Hashable | None = None,
+    attempt: Hashable | None = None,
+    dimension: Hashable | None = None,
+    transfer: Hashable | None = None,
+    contrast_of: Hashable | None = None,
+    prompt: Hashable | None = None,
+    answer: Hashable | None = None,
+    seconds: Hashable | None = None,
+    cost_usd: Hashable | None = None,
+    gold: Hashable | pd.DataFrame | None = None,
+    labeller: Hashable | None = None,
+    conditions: Mapping[Any, str] | None = None,
+) -> Frames:
+    """Make checked frames of a researcher's own table, one row per verdict or per answer.
+
+    What a column is, is said by its name; nothing is taken from a column that is not named. Every
+    analysis then takes the frames: ``outcomes`` for deltas, skill verdicts and transfer,
+    ``verdicts`` and ``gold`` for drift, bias and correction, and the report all of them.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One row per answer, or per answer, check and grader. Any dtypes.
+    skill, case, condition, passed : hashable
+        Columns of the table. ``skill=None`` for a table about one skill only, which is then called
+        "the skill". A case is its skill and its name. Conditions are kept, but for words that mean
+        baseline, skill, placebo or previous ("with skill", "control", 1 ...), which become those.
+        Passed may hold truth values, 1 and 0, or words such as "yes" and "fail"; what has no value
+        there ("n/a", "", NaN) is a verdict that is missing, never a fail. A score is none of
+        these: cut it first.
+    repeat : hashable, optional
+        Which try at the case, from 0 or from 1, or any names of tries. Without it, and without
+        ``check``, rows that share case, condition, agent and grader are numbered in their order.
+    check, check_kind : hashable, optional
+        What was verified, and whether it is ``positive`` or ``negative``. Without ``check`` a row
+        is the verdict on a whole answer.
+    grader, grader_version, agent : hashable, optional
+        Who judged, in which version, and who answered. Without ``grader`` it is called "own".
+    attempt : hashable, optional
+        Ids of the answers. Made of skill, case, condition, agent and repeat when not given.
+    dimension, transfer, contrast_of, prompt : hashable, optional
+        What is known of the case, the same in each of its rows: a rubric dimension (C1 to C9 are
+        taken as ``comprehension_dimension``, other names stay in ``dimension``), near or far, the
+        case it is the twin of, its text.
+    answer, seconds, cost_usd : hashable, optional
+        Of the answer, the same in each of its rows.
+    gold : hashable or pandas.DataFrame, optional
+        Reference labels: a column of the table, or a frame with the columns that name an item in
+        the table (``attempt``, or skill, case, condition, repeat and agent; ``check`` where there
+        is one), the label in the column that ``passed`` names and, where they are there,
+        ``inclusion_probability``, ``borderline`` and ``note``.
+    labeller : hashable, optional
+        Who gave the label: a column of where the labels are. "own" when not given.
+    conditions : mapping, optional
+        What the table's words for conditions mean, such as ``{"v2": "skill"}``; before any other
+        rule, and without a warning.
+
+    Returns
+    -------
+    Frames
+        cases, attempts, verdicts, outcomes and gold, each under its contract.
+
+    Raises
+    ------
+    FrameError
+        With one sentence a problem: a column that is not there (and the nearest that is), a key
+        that is missing, a word that has no meaning, a fact that differs between the rows of a case
+        or an answer, two rows that say the same thing.
+
+    Warns
+    -----
+    FrameWarning
+        Once, of everything that was read in another way than it stands in the table, with the
+        number of rows; and of labels that belong to nothing in it.
+
+    See Also
+    --------
+    check : Holds a frame that has the contract's columns already against it.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> own = pd.DataFrame({
+    ...     "task": [1, 1, 2, 2], "given": ["baseline", "skill"] * 2,
+    ...     "ok": [False, True, True, True]})
+    >>> made = from_frame(own, skill=None, case="task", condition="given", passed="ok")
+    >>> made.outcomes[["attempt_id", "condition", "passed"]]
+               attempt_id condition  passed
+    0  the skill/1/baseline/1  baseline   False
+    1     the skill/1/skill/1     skill    True
+    2  the skill/2/baseline/1  baseline    True
+    3     the skill/2/skill/1     skill    True
+    """
+    require_frame(frame, _WHAT)
+    named = {
+        **{"skill": skill, "case": case, "condition": condition, "passed": passed},
+        **{"repeat": repeat, "check": check, "check_kind": check_kind, "agent": agent},
+        **{"grader": grader, "grader_version": grader_version, "attempt": attempt},
+        **{"dimension": dimension, "transfer": transfer, "contrast_of": contrast_of},
+        **{"prompt": prompt, "answer": answer, "seconds": seconds, "cost_usd": cost_usd},
+    }
+    if labeller is not None and gold is None:
+        raise FrameError(f"{_WHAT}: labeller= names who gave the labels, and there is no gold=.")
+    if gold is not None and not isinstance(gold, pd.DataFrame):
+        named |= {"gold": gold, "labeller": labeller}
+    read = _Reading(named, dict(conditions or {}))
+    given = read.columns(frame, required=("case", "condition", "passed"))
+    rows = read.keys(given)
+    rows["repeat"] = read.repeats(given, rows)
+    rows["attempt_id"] = read.attempt_ids(given, rows)
+    rows["passed"] = read.truths(given["passed"], "passed")
+    facts = {name: read.fact(given[name], name) for name in _FACTS if name in given}
+    amounts = {name: given[name] for name in _OF_ANSWERS if name in given}
+    read.refuse()
+    made = {
+        "cases": _cases(rows, facts, read),
+        "attempts": _one_each(rows, amounts, [*_KEYS], ["attempt_id"], read, "answer"),
+        "verdicts": _verdicts(rows, given, read),
+    }
+    if isinstance(gold, pd.DataFrame):
+        made["gold"] = _labels_beside(gold, labeller, rows, read)
+    else:
+        made["gold"] = _labels_inside(given, rows, read)
+    read.refuse()
+    made = {kind: check_frame(one, kind) for kind, one in made.items()}
+    outcomes = readers.outcomes(made["verdicts"], made["cases"])
+    if made["cases"]["dimension"].notna().any():
+        extra = made["cases"][[*CASE, "dimension"]]
+        outcomes = outcomes.merge(extra, on=CASE, how="left", validate="many_to_one")
+    read.warn()
+    return Frames(outcomes=outcomes, **made)
+
+
+class _Reading:
+    """Reads the columns of one table; what is wrong with it and what was mapped is collected."""
+
+    def __init__(self, named: Mapping[str, Hashable | None], conditions: dict[Any, str]) -> None:
+        self.named = {role: name for role, name in named.items() if name is not None}
+        self.conditions = conditions
+        self.problems: list[str] = []
+        self.told: list[str] = []
+        self.from_zero = False
+        self.tries: dict[str, int] = {}
+        self.numbered = False
+
+    def refuse(self) -> None:
+        """Raise one error of all that is wrong so far."""
+        if self.problems:
+            lines = "".join(f"\n- {one}" for one in self.problems)
+            what = f"{_WHAT}, {plural(len(self.problems), 'problem')}"
+            raise FrameError(f"{what}:{lines}", self.problems)
+
+    def warn(self) -> None:
+        """Warn once of all that was read in another way than it stands there."""
+        if self.told:
+            lines = "".join(f"\n- {one}" for one in self.told)
+            warnings.warn(f"{_WHAT} read the table so:{lines}", FrameWarning, stacklevel=3)
+
+    def place(self, role: str) -> str:
+        """Name a column with what it was given for."""
+        return f"column '{self.named.get(role, role)}' ({role}=)"
+
+    def columns(self, frame: pd.DataFrame, required: Iterable[str]) -> dict[str, pd.Series]:
+        """Return the named columns by what they are; every one that is not there is a problem."""
+        for role in required:
+            if role not in self.named:
+                self.problems.append(f"{role}= is needed: name the column of the table.")
+        for role, name in self.named.items():
+            if name not in frame.columns:
+                words = [str(one) for one in frame.columns]
+                near = {word.casefold(): word for word in reversed(words)}
+                found = near.get(str(name).casefold())
+                hint = f" Did you mean '{found}'?" if found else suggest(str(name), words)
+                there = ", ".join(words) or "none"
+                self.problems.append(f"there is no {self.place(role)}; there: {there}.{hint}")
+        self.refuse()
+        source = frame.reset_index(drop=True)
+        held = {role: plain(source[name]) for role, name in self.named.items()}
+        for role, values in held.items():
+            odd = values[[not isinstance(one, Hashable) for one in values]]
+            if len(odd):
+                kind = type(odd.iloc[0]).__name__
+                self.problems.append(f"{self.place(role)}: found a {kind}; expected plain values.")
+        self.refuse()
+        return held
+
+    def texts(self, values: pd.Series, role: str, *, needed: bool = True) -> pd.Series:
+        """Return names as text; whole numbers are names as well, in whatever dtype."""
+        texts = values.map(_name, na_action="ignore").astype("object")
+        odd = values[values.notna() & texts.isna()]
+        if len(odd):
+            self.problems.append(f"{self.place(role)}: found {show(odd)}; expected text.")
+        missing = values.isna() | texts.eq("")
+        if needed and missing.any():
+            self.problems.append(
+                f"{self.place(role)}: missing in {plural(int(missing.sum()), 'row')}, the first "
+                f"is row {int(np.flatnonzero(missing)[0])}; every row needs one."
+            )
+        return texts.astype("str")
+
+    def mapped(
+        self, values: pd.Series, role: str, words: Mapping[Any, Any], allowed: str, **others: Any
+    ) -> pd.Series:
+        """Return what words mean; a word without a meaning is a problem, a mapping is told."""
+        found: dict[Any, Any] = {}
+        unknown = []
+        for word in pd.unique(values[values.notna()]):
+            meaning = words.get(_plain_word(word), _UNKNOWN)
+            if meaning is _UNKNOWN:
+                unknown.append(word)
+            found[word] = None if meaning is _UNKNOWN else meaning
+        if unknown:
+            odd = values[values.isin(unknown)]
+            hint = suggest(str(unknown[0]).casefold(), [str(word) for word in words if word])
+            said = f"found {show(odd)}; allowed: {allowed}.{hint}"
+            self.problems.append(f"{self.place(role)}: {said}")
+        elif any(not _same(word, meaning) for word, meaning in found.items()):
+            self.tell_words(values, role, found)
+        return values.map(found, na_action="ignore")
+
+    def tell_words(self, values: pd.Series, role: str, found: Mapping[Any, Any]) -> None:
+        """Say which words were taken for what, with their rows."""
+        n = values.map(_literal, na_action="ignore").value_counts()
+        read = {_literal(word): meaning for word, meaning in found.items()}
+        parts = [
+            f"{word} as {'missing' if meaning is None else meaning} ({plural(int(n[word]), 'row')})"
+            for word, meaning in read.items()
+        ]
+        self.told.append(f"{self.place(role)}: {', '.join(parts)}.")
+
+    def truths(self, values: pd.Series, role: str) -> pd.Series:
+        """Return PASS or FAIL as nullable truth values."""
+        if values.dtype.kind == "b" or str(values.dtype) == "boolean":
+            return values.astype("boolean")
+        allowed = "True, False, 1, 0, words such as 'yes' and 'fail', or missing; cut a score first"
+        return self.mapped(values, role, _TRUTHS, allowed).astype("boolean")
+
+    def keys(self, given: dict[str, pd.Series]) -> pd.DataFrame:
+        """Return skill, case, condition, agent, check and grader of every row as text."""
+        n = len(given["case"])
+        rows = pd.DataFrame(index=range(n))
+        for role, column, otherwise in _NAMES:
+            if role == "condition":
+                rows[column] = self.as_conditions(given[role])
+            elif role in given:
+                needed = role != "grader_version"
+                rows[column] = self.texts(given[role], role, needed=needed)
+            else:
+                rows[column] = pd.Series([otherwise] * n, dtype="str")
+        return rows
+
+    def as_conditions(self, values: pd.Series) -> pd.Series:
+        """Return conditions, those of fixed meaning under their names."""
+        found: dict[Any, str] = {}
+        meant: dict[str, Any] = {}
+        plainly = True
+        for word in pd.unique(values[values.notna()]):
+            if word in self.conditions:
+                found[word] = str(self.conditions[word])
+                continue
+            name = _CONDITION_OF.get(_plain_word(word)) or _name(word)
+            if name is None:
+                odd = values[values.eq(word)]
+                said = f"found {show(odd)}; expected text."
+                self.problems.append(f"{self.place('condition')}: {said}")
+                return values.astype("object")
+            found[word] = name
+            plainly &= _same(word, name)
+        for word, name in found.items():
+            if _plain_word(meant.setdefault(name, word)) != _plain_word(word) and not (
+                word in self.conditions and meant[name] in self.conditions
+            ):
+                self.problems.append(
+                    f"{self.place('condition')}: {_literal(meant[name])} and {_literal(word)} "
+                    f"would both be '{name}'; say what they mean by conditions={{...}}."
+                )
+        if values.isna().any():
+            self.texts(values, "condition")
+        if not plainly:
+            self.tell_words(values, "condition", found)
+        if found and "baseline" not in found.values():
+            self.told.append(
+                f"{self.place('condition')}: none is 'baseline', with which analyses compare "
+                f"unless told otherwise; there: {', '.join(dict.fromkeys(found.values()))}."
+            )
+        return values.map(found, na_action="ignore").astype("str")
+
+    def repeats(self, given: dict[str, pd.Series], rows: pd.DataFrame) -> pd.Series:
+        """Return tries counted from 1."""
+        if "repeat" in given:
+            return self.as_tries(given["repeat"])
+        if "attempt" in given:
+            ids = self.texts(given["attempt"], "attempt")
+            first = ~ids.duplicated()
+            numbers = rows[first].groupby([*_CELL], dropna=False).cumcount() + 1
+            return ids.map(dict(zip(ids[first], numbers, strict=True))).astype("Int64")
+        if "check" in given:
+            return pd.Series(1, index=rows.index, dtype="Int64")
+        numbers = rows.groupby([*_CELL, "grader", "grader_version"], dropna=False).cumcount() + 1
+        if numbers.gt(1).any():
+            self.numbered = True
+            self.told.append(
+                "rows that share skill, case, condition and agent are repeats, numbered in their "
+                f"order up to {int(numbers.max())}; name repeat= where a column says which."
+            )
+        return numbers.astype("Int64")
+
+    def as_tries(self, values: pd.Series, *, again: bool = False) -> pd.Series:
+        """Return a column of repeats as numbers from 1."""
+        if values.isna().any():
+            self.texts(values, "repeat")
+            return pd.Series(1, index=values.index, dtype="Int64")
+        numbers = pd.to_numeric(values.astype("object"), errors="coerce").astype("float64")
+        if numbers.notna().all() and (numbers % 1 == 0).all() and (numbers >= 0).all():
+            if not again:
+                self.from_zero = bool((numbers == 0).any())
+            if self.from_zero and not again:
+                self.told.append(f"{self.place('repeat')}: counted from 0; 1 was added.")
+            return (numbers + self.from_zero).astype("Int64")
+        names = self.texts(values, "repeat")
+        if again:
+            return names.map(self.tries).astype("Int64")
+        self.tries = {name: at for at, name in enumerate(sorted(names.unique()), start=1)}
+        read = ", ".join(f"'{name}' as {at}" for name, at in list(self.tries.items())[:_SHOWN])
+        more = ", ..." if len(self.tries) > _SHOWN else ""
+        self.told.append(f"{self.place('repeat')}: names of tries were numbered: {read}{more}.")
+        return names.map(self.tries).astype("Int64")
+
+    def attempt_ids(self, given: dict[str, pd.Series], rows: pd.DataFrame) -> pd.Series:
+        """Return the ids of answers: those given, else made of what names an answer."""
+        if "attempt" not in given:
+            return _made_ids(rows)
+        ids = self.texts(given["attempt"], "attempt")
+        cells = pd.DataFrame({"id": ids, "cell": _tuples(rows, _CELL)}).drop_duplicates()
+        twice = cells.loc[cells["id"].duplicated(), "id"]
+        if len(twice):
+            self.problems.append(
+                f"{self.place('attempt')}: '{twice.iloc[0]}' stands for several cases or "
+                f"conditions ({plural(len(twice), 'such id')}); an answer has one of each."
+            )
+        return ids
+
+    def fact(self, values: pd.Series, role: str) -> pd.Series:
+        """Return what is said of a case, row by row."""
+        if role == "transfer":
+            return self.mapped(values, role, _DISTANCES, "'near', 'far' or missing").astype("str")
+        texts = self.texts(values, role, needed=False)
+        if role != "dimension":
+            return texts
+        upper = texts.str.strip().str.upper()
+        if not upper.dropna().isin(DIMENSIONS).all():
+            self.told.append(
+                f"{self.place(role)}: not all are C1 to C9; the names stand in 'dimension', and "
+                "analyses within the nine dimensions leave them out."
+            )
+            return texts
+        if texts.dropna().ne(upper.dropna()).any():
+            self.tell_words(texts, role, dict(zip(texts, upper, strict=True)))
+        return upper
+
+
+def _cases(rows: pd.DataFrame, facts: dict[str, pd.Series], read: _Reading) -> pd.DataFrame:
+    cases = _one_each(rows, facts, CASE, CASE, read, "case")
+    if "dimension" in facts and facts["dimension"].dropna().isin(DIMENSIONS).all():
+        cases = cases.rename(columns={"dimension": "comprehension_dimension"})
+    counted = rows.groupby(CASE)["check_id"].nunique().rename("n_checks").reset_index()
+    return cases.merge(counted, on=CASE, how="left")
+
+
+def _one_each(
+    rows: pd.DataFrame,
+    facts: dict[str, pd.Series],
+    keys: list[str],
+    unit: list[str],
+    read: _Reading,
+    what: str,
+) -> pd.DataFrame:
+    """Return one row per unit with what is said of it; saying two things is a problem."""
+    table = rows[keys].assign(**facts)
+    for role in facts:
+        several = table.groupby(unit)[role].nunique().gt(1)
+        if several.any():
+            first = several.index[several][0]
+            name = "/".join(first) if isinstance(first, tuple) else first
+            read.problems.append(
+                f"{read.place(role)}: differs between the rows of one {what} "
+                f"({plural(int(several.sum()), what)}; the first: '{name}')."
+            )
+    # the first value that is there, not the value of the first row
+    return table.groupby(unit, sort=False, as_index=False).first()[list(table.columns)]
+
+
+def _verdicts(rows: pd.DataFrame, given: dict[str, pd.Series], read: _Reading) -> pd.DataFrame:
+    place = ["attempt_id", "check_id", "grader", "grader_version"]
+    twice = rows.duplicated(place, keep=False)
+    if twice.any():
+        first = rows.loc[twice, place].iloc[0].dropna().to_dict()
+        lacking = [r for r in ("repeat", "check", "grader", "grader_version") if r not in given]
+        hint = f" Does a column say {', '.join(f'{r}=' for r in lacking)}?" if lacking else ""
+        read.problems.append(
+            f"{plural(int(twice.sum()), 'row')} are verdicts on the same thing; the first: "
+            f"{first}.{hint}"
+        )
+    verdicts = rows.assign(round=1)
+    if "check_kind" in given:
+        kinds = {"positive": "positive", "negative": "negative"}
+        verdicts["check_kind"] = read.mapped(
+            given["check_kind"], "check_kind", kinds, "'positive', 'negative' or missing"
+        )
+    # why a verdict is missing is not known: no status is claimed for it
+    return verdicts.assign(status=rows["passed"].notna().map({True: "ok", False: None}))
+
+
+def _labels_inside(given: dict[str, pd.Series], rows: pd.DataFrame, read: _Reading) -> pd.DataFrame:
+    if "gold" not in given:
+        return empty("gold")
+    labels = rows[ITEM].assign(passed=read.truths(given["gold"], "gold"))
+    labels["labeller"] = (
+        read.texts(given["labeller"], "labeller", needed=False) if "labeller" in given else "own"
+    )
+    labels = labels[labels["passed"].notna()].drop_duplicates()
+    if labels.duplicated([*ITEM, "labeller"]).any():
+        item = labels.loc[labels.duplicated([*ITEM, "labeller"]), ITEM].iloc[0].to_dict()
+        read.problems.append(
+            f"{read.place('gold')}: differs between rows of one item; the first: {item}."
+        )
+    return labels
+
+
+def _labels_beside(
+    gold: pd.DataFrame, labeller: Hashable | None, rows: pd.DataFrame, read: _Reading
+) -> pd.DataFrame:
+    """Return labels of a frame of their own, joined by what names an item in the table."""
+    require_frame(gold, f"{_WHAT}: gold")
+    if "attempt" in read.named:
+        roles = ["attempt"]
+    else:
+        roles = [r for r in ("skill", "case", "condition", "agent", "repeat") if r in read.named]
+        if read.numbered:
+            read.problems.append(
+                "gold: which of several repeats a label is of cannot be told; name repeat= or "
+                "attempt=, a column of both."
+            )
+            return empty("gold")
+    roles += [role for role in ("check",) if role in read.named]
+    wanted = {role: read.named[role] for role in [*roles, "passed"]}
+    other = _Reading({**wanted, "labeller": labeller}, read.conditions)
+    other.from_zero, other.tries = read.from_zero, read.tries
+    try:
+        given = other.columns(gold, required=())
+    except FrameError as error:
+        raise FrameError(f"gold: {error}") from None
+    n = len(gold)
+    items = pd.DataFrame(index=range(n))
+    for role, column, otherwise in _NAMES:
+        if role in given and role != "condition":
+            items[column] = other.texts(given[role], role)
+        else:
+            items[column] = pd.Series([otherwise] * n, dtype="str")
+    if "condition" in given:
+        items["condition"] = other.as_conditions(given["condition"])
+    items["repeat"] = other.as_tries(given["repeat"], again=True) if "repeat" in given else 1
+    if "attempt" in given:
+        items["attempt_id"] = other.texts(given["attempt"], "attempt")
+    else:
+        known = dict(zip(_tuples(rows, _TRY), rows["attempt_id"], strict=True))
+        made = zip(_tuples(items, _TRY), _made_ids(items), strict=True)
+        items["attempt_id"] = pd.Series([known.get(one, own) for one, own in made], dtype="str")
+    items["passed"] = other.truths(given["passed"], "passed")
+    items["labeller"] = other.texts(given["labeller"], "labeller") if "labeller" in given else "own"
+    for name in ("inclusion_probability", "borderline", "note"):
+        if name in gold.columns:
+            items[name] = gold[name].array
+    read.problems += [f"gold: {one}" for one in other.problems]
+    # a gold frame may well hold one condition only
+    read.told += [f"gold: {one}" for one in other.told if "none is 'baseline'" not in one]
+    strays = ~pd.MultiIndex.from_frame(items[ITEM]).isin(pd.MultiIndex.from_frame(rows[ITEM]))
+    if strays.any():
+        first = items.loc[strays, ITEM].iloc[0].to_dict()
+        read.told.append(
+            f"gold: {int(strays.sum())} of {plural(n, 'label')} match nothing in the table; the "
+            f"first: {first}."
+        )
+    return items[[c for c in items.columns if c in CONTRACTS["gold"].columns]]
+
+
+def _made_ids(rows: pd.DataFrame) -> pd.Series:
+    """Return skill/case/condition/repeat, with the agent where there is one; never twice."""
+    tries = _tuples(rows, _TRY)
+    ids = {}
+    for skill, case, condition, agent, number in dict.fromkeys(tries):
+        begun = case if str(case).startswith(f"{skill}/") else f"{skill}/{case}"
+        who = [] if agent is None else [agent]
+        ids[skill, case, condition, agent, number] = "/".join(
+            map(str, [begun, condition, *who, number])
+        )
+    if len(set(ids.values())) < len(ids):  # slashes inside names
+        ids = {one: f"{name}#{at}" for at, (one, name) in enumerate(ids.items(), start=1)}
+    return pd.Series([ids[one] for one in tries], index=rows.index, dtype="str")
+
+
+def _tuples(rows: pd.DataFrame, names: list[str]) -> list[tuple[Any, ...]]:
+    """Return the values of some columns row by row, None where one is missing."""
+    columns = [rows[name].astype("object").where(rows[name].notna(), None) for name in names]
+    return list(zip(*columns, strict=True))
+
+
+def _name(value: Any) -> str | None:
+    """Return a value as a name: text, or a whole number of any kind."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | np.bool_):
+        return None
+    try:
+        return str(int(value)) if value == int(value) else None
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _plain_word(value: Any) -> str:
+    """Return a word without case, blanks at its ends, and the signs that join words."""
+    text = str(value) if isinstance(value, bool | np.bool_) else _name(value)
+    words = ("" if text is None else text).casefold().replace("_", " ").replace("-", " ")
+    return " ".join(words.split()) if text is not None else "\0"
+
+
+def _same(word: Any, meaning: Any) -> bool:
+    plainly = word.item() if isinstance(word, np.generic) else word
+    return type(plainly) is type(meaning) and plainly == meaning
+
+
+def _literal(value: Any) -> str:
+    return repr(value.item() if isinstance(value, np.generic) else value)

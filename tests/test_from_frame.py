@@ -1,0 +1,526 @@
+"""A researcher's own table becomes checked frames: exactly, or with a warning, or not at all."""
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import skillcomp as sc
+from skillcomp.errors import FrameError
+from skillcomp.frames import FrameWarning
+
+GRADERS = ["g0", "g1", "g2"]
+
+
+def table(**columns: Any) -> pd.DataFrame:
+    """Four cases under two conditions, twice each."""
+    rows = [(c, k, r) for c in "abcd" for k in ("baseline", "skill") for r in (1, 2)]
+    made = pd.DataFrame(rows, columns=["case", "condition", "repeat"])
+    made["skill"] = "tea"
+    made["passed"] = [k == "skill" and c != "d" for c, k, _ in rows]
+    return made.assign(**columns)
+
+
+def quiet(frame: pd.DataFrame, **named: Any) -> sc.frames.Frames:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FrameWarning)
+        return sc.from_frame(frame, **named)
+
+
+@pytest.fixture(scope="module")
+def exported(pilot: sc.RunStore, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The pilot as `skillcomp export` writes it."""
+    cases, verdicts = sc.frames.cases(pilot), sc.frames.verdicts(pilot)
+    frames = {
+        "cases": cases,
+        "verdicts": verdicts,
+        "outcomes": sc.frames.outcomes(verdicts, cases),
+        "gold": sc.frames.gold(pilot),
+    }
+    out = tmp_path_factory.mktemp("export")
+    sc.export.write(frames, out)
+    return {name: out / f"{name}.csv" for name in frames}
+
+
+# The pilot, exported and read again as anybody's table
+
+
+PILOT_NAMES: dict[str, Any] = {"skill": "skill", "case": "case_id", "repeat": "repeat"}
+PILOT_NAMES |= {"grader": "grader", "dimension": "comprehension_dimension"}
+PILOT_NAMES |= {"transfer": "transfer", "contrast_of": "contrast_of"}
+
+
+def test_an_exported_pilot_gives_the_deltas_of_the_pilot_exactly(pilot, exported) -> None:
+    own = pd.read_csv(exported["outcomes"])
+    made = sc.from_frame(own, **PILOT_NAMES)
+    theirs = sc.frames.outcomes(sc.frames.verdicts(pilot), sc.frames.cases(pilot))
+    for analysis in (
+        lambda outcomes: sc.deltas.paired(outcomes, by=["skill", "grader"]),
+        lambda outcomes: sc.deltas.by_dimension(outcomes, by=["grader"]),
+        lambda outcomes: sc.transfer.gap(outcomes, by=["grader"]),
+        lambda outcomes: sc.skillverdicts.decide(outcomes[outcomes["grader"].eq("g2")]),
+    ):
+        pd.testing.assert_frame_equal(analysis(made.outcomes), analysis(theirs))
+    assert len(made.attempts) == len(sc.frames.attempts(pilot))
+
+
+@pytest.fixture(scope="module")
+def checks_of_the_pilot(exported) -> sc.frames.Frames:
+    facts = ["skill", "case_id", "comprehension_dimension", "transfer", "contrast_of"]
+    own = pd.read_csv(exported["verdicts"]).merge(
+        pd.read_csv(exported["cases"])[facts], on=["skill", "case_id"]
+    )
+    return sc.from_frame(
+        own,
+        **PILOT_NAMES,
+        attempt="attempt_id",
+        check="check_id",
+        check_kind="check_kind",
+        grader_version="grader_version",
+        gold=pd.read_csv(exported["gold"]),
+        labeller="labeller",
+    )
+
+
+def test_its_single_verdicts_and_gold_give_agreement_drift_and_correction_exactly(
+    pilot, checks_of_the_pilot
+) -> None:
+    made = checks_of_the_pilot
+    cases, verdicts = sc.frames.cases(pilot), sc.frames.verdicts(pilot)
+    gold = sc.frames.gold(pilot)
+
+    def answers(verdicts, gold, cases):
+        two = verdicts[verdicts["condition"].isin(["baseline", "skill"])]
+        yield sc.frames.outcomes(verdicts, cases)[["n_checks", "n_passed", "share_passed"]]
+        yield sc.reliability.agreement(verdicts, gold, by=["grader"], cases=cases)
+        yield sc.reliability.drift(verdicts, gold, reference="g1", cases=cases)
+        yield sc.correction.delta(two, gold, by=["grader"], cases=cases)
+
+    for ours, theirs in zip(
+        answers(made.verdicts, made.gold, made.cases), answers(verdicts, gold, cases), strict=True
+    ):
+        pd.testing.assert_frame_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("dtype", ["category", "string", "arrow", "object"])
+def test_it_does_not_matter_how_the_columns_are_stored(exported, dtype) -> None:
+    own = pd.read_csv(exported["outcomes"])
+    own = own[own["grader"].eq("g2")]
+    plain = sc.from_frame(own, **PILOT_NAMES)
+    if dtype == "arrow":
+        stored = own.convert_dtypes(dtype_backend="pyarrow")
+        assert all(isinstance(one, pd.ArrowDtype) for one in stored.dtypes)
+    else:
+        texts = ["skill", "case_id", "condition", "grader", "transfer", "contrast_of"]
+        stored = own.astype(dict.fromkeys([*texts, "comprehension_dimension"], dtype))
+    for ours, theirs in zip(sc.from_frame(stored, **PILOT_NAMES), plain, strict=True):
+        pd.testing.assert_frame_equal(ours, theirs)
+
+
+def test_the_report_takes_the_frames(checks_of_the_pilot, tmp_path) -> None:
+    said = sc.report.answer(checks_of_the_pilot)
+    assert {"skill", "transfer", "grader", "drift", "correction"} <= set(said.findings["topic"])
+    assert said.facts["cases"] == 84 and said.grader == "g2 (forced)"
+    page = sc.report.build(checks_of_the_pilot, tmp_path / "page", progress=False)
+    assert said.findings["sentence"].iloc[0].split(" %")[0] in page.read_text("utf-8")
+    assert (tmp_path / "page" / "00-answer.svg").is_file()
+
+
+def test_the_report_of_frames_has_no_chapters(tmp_path) -> None:
+    made = sc.from_frame(table(), repeat="repeat")
+    with pytest.raises(sc.errors.StudyError, match="notebooks read a recorded study"):
+        sc.report.build(made, tmp_path, notebooks=sc.report.find_notebooks(), progress=False)
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("without", "with_", "told"),
+    [
+        ("without skill", "with skill", "'without skill' as baseline (8 rows)"),
+        ("No_Skill", "With-Skill", "'With-Skill' as skill (8 rows)"),
+        ("control", "treatment", "'control' as baseline (8 rows)"),
+        (False, True, "False as baseline (8 rows), True as skill (8 rows)"),
+        (0, 1, "0 as baseline (8 rows), 1 as skill (8 rows)"),
+        (0.0, 1.0, "0.0 as baseline"),
+    ],
+)
+def test_words_for_conditions_are_mapped_and_told(without, with_, told) -> None:
+    own = table()
+    own["condition"] = own["condition"].map({"baseline": without, "skill": with_})
+    with pytest.warns(FrameWarning, match=re.escape(told)) as caught:
+        made = sc.from_frame(own, repeat="repeat")
+    assert len(caught) == 1
+    assert made.outcomes["condition"].tolist() == table()["condition"].tolist()
+    expected = sc.deltas.paired(sc.from_frame(table(), repeat="repeat").outcomes)
+    pd.testing.assert_frame_equal(sc.deltas.paired(made.outcomes), expected)
+
+
+@pytest.mark.parametrize(
+    ("yes", "no"),
+    [("yes", "no"), ("PASS", "FAIL"), (1, 0), (1.0, 0.0), ("1", "0"), ("True", "false")],
+)
+def test_words_for_passed_are_mapped_and_told(yes, no) -> None:
+    own = table()
+    own["passed"] = own["passed"].map({True: yes, False: no})
+    with pytest.warns(FrameWarning, match=r"column 'passed' \(passed=\): .* as True \(6 rows\)"):
+        made = sc.from_frame(own, repeat="repeat")
+    assert made.outcomes["passed"].tolist() == table()["passed"].tolist()
+
+
+@pytest.mark.parametrize("word", ["n/a", "", "NaN", "error", None, np.nan, pd.NA])
+def test_what_has_no_value_is_missing_and_never_a_fail(word) -> None:
+    own = table()
+    own["passed"] = own["passed"].astype(object)
+    own.loc[0, "passed"] = word
+    made = quiet(own, repeat="repeat")
+    assert made.outcomes["passed"].isna().tolist() == [True] + [False] * 15
+    assert made.verdicts["status"].isna().tolist() == [True] + [False] * 15
+
+
+def test_truth_values_and_our_own_words_need_no_warning() -> None:
+    for passed in (
+        table()["passed"],
+        table()["passed"].astype("boolean"),
+        table()["passed"].astype(object),
+        table()["passed"].astype(pd.ArrowDtype(pa.bool_())),
+    ):
+        made = sc.from_frame(table(passed=passed), repeat="repeat")
+        assert made.outcomes["passed"].tolist() == table()["passed"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"passed": 0.5}, "column 'passed' (passed=): found 0.5 (16 rows); allowed: True, False"),
+        ({"passed": "passd"}, "Did you mean 'passed'?"),
+        ({"passed": "baseline"}, "found 'baseline' (16 rows)"),
+        ({"transfer": "distant"}, "(transfer=): found 'distant' (16 rows); allowed: 'near', 'far'"),
+        ({"check_kind": "postive"}, "Did you mean 'positive'?"),
+        ({"condition": 0.5}, "(condition=): found 0.5 (16 rows); expected text"),
+        ({"case": True}, "(case=): found True (16 rows); expected text"),
+        ({"case": [["a"]] * 16}, "(case=): found a list; expected plain values"),
+        ({"skill": None}, "(skill=): missing in 16 rows, the first is row 0"),
+        ({"case": ""}, "(case=): missing in 16 rows"),
+        ({"repeat": -1}, "are verdicts on the same thing"),
+    ],
+)
+def test_what_has_no_meaning_is_named_with_what_is_allowed(columns, said) -> None:
+    with pytest.raises(FrameError) as caught:
+        quiet(
+            table(transfer="near", check_kind="positive").assign(**columns),
+            repeat="repeat",
+            transfer="transfer",
+            check_kind="check_kind",
+        )
+    assert said in str(caught.value)
+    assert caught.value.problems
+
+
+def test_two_words_for_one_condition_are_refused_unless_they_are_given_a_meaning() -> None:
+    own = table()
+    own.loc[own.index[:2], "condition"] = "control"
+    with pytest.raises(FrameError, match="'control' and 'baseline' would both be 'baseline'"):
+        sc.from_frame(own, repeat="repeat")
+    meant = {"control": "baseline", "baseline": "baseline"}
+    made = sc.from_frame(own, repeat="repeat", conditions=meant)
+    assert made.outcomes["condition"].tolist() == table()["condition"].tolist()
+
+
+def test_conditions_of_ones_own_stay_and_a_missing_baseline_is_told() -> None:
+    own = table()
+    own["condition"] = own["condition"].map({"baseline": "v1", "skill": "v2"})
+    with pytest.warns(FrameWarning, match="none is 'baseline'.*there: v1, v2"):
+        made = sc.from_frame(own, repeat="repeat")
+    delta = sc.deltas.paired(made.outcomes, reference="v1")
+    assert delta["condition"].tolist() == ["v2"]
+    known = {"v1": "baseline", "v2": "skill"}
+    made = sc.from_frame(own, repeat="repeat", conditions=known)
+    assert set(made.outcomes["condition"]) == {"baseline", "skill"}
+
+
+# Columns
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ({"condition": "conditon"}, "there is no column 'conditon' (condition=)"),
+        ({"condition": "conditon"}, "Did you mean 'condition'?"),
+        ({"condition": "Condition"}, "Did you mean 'condition'?"),
+        ({"grader": "judge"}, "there is no column 'judge' (grader=); there: case, condition, rep"),
+        ({"skill": "plugin", "answer": "text"}, "2 problems"),
+        ({"case": None}, "case= is needed"),
+        ({"labeller": "who"}, "there is no gold="),
+    ],
+)
+def test_a_column_that_is_not_there_is_named_with_the_nearest(named, said) -> None:
+    with pytest.raises(FrameError) as caught:
+        sc.from_frame(table(), **named)
+    assert said in str(caught.value)
+
+
+def test_no_column_is_taken_that_was_not_named() -> None:
+    own = table(grader="g", agent="a", transfer="near", answer="text", gold=True)
+    made = sc.from_frame(own, repeat="repeat")
+    assert made.outcomes["grader"].eq("own").all()
+    assert made.outcomes[["agent", "transfer"]].isna().all(axis=None)
+    assert made.attempts["answer"].isna().all() and made.gold.empty
+
+
+def test_one_skill_needs_no_column_and_columns_may_have_any_name() -> None:
+    own = table().drop(columns="skill").rename(columns={"case": 7, "passed": ("a", 1)})
+    made = sc.from_frame(own, skill=None, case=7, passed=("a", 1), repeat="repeat")
+    assert made.outcomes["skill"].eq("the skill").all()
+    assert made.cases["case_id"].tolist() == list("abcd")
+
+
+def test_the_table_is_not_changed_and_its_index_does_not_matter() -> None:
+    own = table().sample(frac=1, random_state=1)
+    before = own.copy(deep=True)
+    made = sc.from_frame(own, repeat="repeat")
+    pd.testing.assert_frame_equal(own, before)
+    again = sc.from_frame(own.reset_index(drop=True), repeat="repeat")
+    for one, other in zip(made, again, strict=True):
+        pd.testing.assert_frame_equal(one, other)
+
+
+# Repeats and ids
+
+
+def test_repeats_from_0_are_counted_from_1_and_told() -> None:
+    own = table()
+    with pytest.warns(FrameWarning, match=r"\(repeat=\): counted from 0; 1 was added"):
+        made = sc.from_frame(own.assign(repeat=own["repeat"] - 1), repeat="repeat")
+    pd.testing.assert_frame_equal(made.outcomes, sc.from_frame(own, repeat="repeat").outcomes)
+
+
+def test_names_of_tries_are_numbered_and_told() -> None:
+    own = table()
+    own["repeat"] = own["repeat"].map({1: "seed-a", 2: "seed-b"})
+    with pytest.warns(FrameWarning, match="'seed-a' as 1, 'seed-b' as 2"):
+        made = sc.from_frame(own, repeat="repeat")
+    pd.testing.assert_frame_equal(made.outcomes, sc.from_frame(table(), repeat="repeat").outcomes)
+
+
+def test_rows_alike_are_repeats_in_their_order_and_that_is_told() -> None:
+    with pytest.warns(FrameWarning, match="numbered in their order up to 2"):
+        made = sc.from_frame(table().drop(columns="repeat"))
+    pd.testing.assert_frame_equal(made.outcomes, sc.from_frame(table(), repeat="repeat").outcomes)
+
+
+def test_with_checks_rows_alike_are_refused_and_the_columns_that_could_help_are_named() -> None:
+    own = table(check="states_rule")
+    with pytest.raises(FrameError, match=r"16 rows are verdicts.*Does a column say repeat=, grad"):
+        sc.from_frame(own, check="check")
+
+
+def test_two_graders_in_a_column_that_is_not_named_are_never_pooled_into_one() -> None:
+    own = pd.concat([table(grader=name) for name in ("g1", "g2")])
+    with pytest.raises(FrameError, match="32 rows are verdicts on the same thing"):
+        sc.from_frame(own, repeat="repeat")
+    made = sc.from_frame(own, repeat="repeat", grader="grader")
+    assert made.outcomes.groupby("grader").size().tolist() == [16, 16]
+    assert len(made.attempts) == 16
+
+
+def test_ids_never_meet_whatever_the_names_hold() -> None:
+    own = pd.DataFrame(
+        {
+            "skill": ["a", "a/b", "a", "a/b"],
+            "case": ["b/c", "c", "b/c", "c"],
+            "condition": ["baseline", "baseline", "skill", "skill"],
+            "passed": True,
+        }
+    )
+    made = sc.from_frame(own)
+    assert made.attempts["attempt_id"].nunique() == 4
+    assert len(made.cases) == 2
+
+
+def test_an_id_of_ones_own_that_stands_for_two_answers_is_refused() -> None:
+    own = table(attempt=[f"id-{i // 3}" for i in range(16)])
+    with pytest.raises(FrameError, match="'id-0' stands for several cases or conditions"):
+        sc.from_frame(own, attempt="attempt")
+
+
+def test_ids_of_ones_own_number_the_repeats() -> None:
+    own = table(attempt=[f"id-{i}" for i in range(16)])
+    made = sc.from_frame(own, attempt="attempt")
+    assert made.outcomes["repeat"].tolist() == table()["repeat"].tolist()
+    assert made.outcomes["attempt_id"].tolist() == own["attempt"].tolist()
+
+
+# Facts
+
+
+def test_a_fact_that_differs_within_a_case_is_refused_and_a_gap_is_filled() -> None:
+    distance = ["near"] * 8 + ["far"] * 8
+    own = table(transfer=distance)
+    own.loc[1:3, "transfer"] = None
+    made = sc.from_frame(own, repeat="repeat", transfer="transfer")
+    assert made.cases["transfer"].tolist() == ["near", "near", "far", "far"]
+    own.loc[0, "transfer"], own.loc[1, "transfer"] = "far", "near"
+    with pytest.raises(FrameError, match=r"differs between the rows of one case.*'tea/a'"):
+        sc.from_frame(own, repeat="repeat", transfer="transfer")
+
+
+def test_rubric_dimensions_in_any_spelling_and_names_of_ones_own() -> None:
+    own = table(dimension=["c1"] * 8 + ["C2 "] * 8)
+    with pytest.warns(FrameWarning, match=r"'c1' as C1 \(8 rows\), 'C2 ' as C2"):
+        made = sc.from_frame(own, repeat="repeat", dimension="dimension")
+    assert set(made.outcomes["comprehension_dimension"]) == {"C1", "C2"}
+    own = table(dimension=["recall"] * 8 + ["C2"] * 8)
+    with pytest.warns(FrameWarning, match="not all are C1 to C9"):
+        made = sc.from_frame(own, repeat="repeat", dimension="dimension")
+    assert made.outcomes["comprehension_dimension"].isna().all()
+    by = sc.deltas.paired(made.outcomes, by=["dimension"])
+    assert by["dimension"].tolist() == ["recall", "C2"]
+
+
+def test_answers_and_amounts_stand_with_their_attempts() -> None:
+    own = table(text=[f"answer {i}" for i in range(16)], seconds=[float(i) for i in range(16)])
+    made = sc.from_frame(own, repeat="repeat", answer="text", seconds="seconds")
+    assert made.attempts["answer"].tolist() == own["text"].tolist()
+    found = sc.deltas.paired(made.attempts, value="seconds")
+    assert found["estimate"].dropna().iloc[0] == pytest.approx(2.0)
+
+
+# Gold
+
+
+def checks_table() -> pd.DataFrame:
+    own = pd.concat([table(check=name) for name in ("states_rule", "no_copy")], ignore_index=True)
+    own["human"] = own["passed"] & own["check"].eq("states_rule")
+    return own
+
+
+def test_gold_in_a_column_and_gold_in_a_frame_are_the_same() -> None:
+    own = checks_table()
+    named = {"repeat": "repeat", "check": "check"}
+    inside = sc.from_frame(own, **named, gold="human")
+    keys = ["skill", "case", "condition", "repeat", "check"]
+    labels = own[keys].assign(passed=own["human"]).sample(frac=1, random_state=2)
+    beside = sc.from_frame(own, **named, gold=labels)
+    order = ["attempt_id", "check_id"]
+    for one in (inside, beside):
+        assert len(one.gold) == 32 and one.gold["labeller"].eq("own").all()
+    pd.testing.assert_frame_equal(
+        inside.gold.sort_values(order, ignore_index=True),
+        beside.gold.sort_values(order, ignore_index=True),
+    )
+    agreement = sc.reliability.agreement(inside.verdicts, inside.gold)
+    raw = agreement.set_index("measure").loc["raw_agreement", "estimate"]
+    assert raw == pytest.approx((own["passed"] == own["human"]).mean())
+
+
+def test_gold_that_matches_nothing_is_a_warning_with_the_first_of_it() -> None:
+    own = checks_table()
+    keys = ["skill", "case", "condition", "repeat", "check"]
+    labels = own[keys].assign(passed=True, case="z" + own["case"])
+    with pytest.warns(
+        FrameWarning, match=r"gold: 32 of 32 labels match nothing in the table.*/za/"
+    ):
+        made = sc.from_frame(own, repeat="repeat", check="check", gold=labels)
+    assert len(made.gold) == 32
+    some = own[keys].assign(passed=True)
+    some.loc[0, "check"] = "states_rules"
+    with pytest.warns(FrameWarning, match="1 of 32 labels match nothing"):
+        sc.from_frame(own, repeat="repeat", check="check", gold=some)
+
+
+def test_gold_reads_conditions_and_repeats_as_the_table_does() -> None:
+    own = checks_table()
+    own["condition"] = own["condition"].map({"baseline": "without", "skill": "with"})
+    own["repeat"] -= 1
+    keys = ["skill", "case", "condition", "repeat", "check"]
+    labels = own.loc[own["condition"].eq("with") & own["repeat"].eq(1), keys].assign(passed="yes")
+    made = quiet(own, repeat="repeat", check="check", gold=labels)
+    assert made.gold["attempt_id"].isin(made.verdicts["attempt_id"]).all()
+    assert made.gold["attempt_id"].str.endswith("/skill/2").all()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda gold: gold.drop(columns="check"), "(?s)gold: .*there is no column 'check'"),
+        (lambda gold: gold.assign(passed="perhaps"), r"gold: column 'passed' .*found 'perhaps'"),
+        (lambda gold: gold.assign(case=None), r"gold: column 'case' \(case=\): missing in 32 rows"),
+        (lambda gold: pd.concat([gold, gold]), "rows share a key"),
+    ],
+)
+def test_gold_that_cannot_be_read_is_refused(change, said) -> None:
+    own = checks_table()
+    labels = own[["skill", "case", "condition", "repeat", "check"]].assign(passed=True)
+    with pytest.raises(FrameError, match=said):
+        sc.from_frame(own, repeat="repeat", check="check", gold=change(labels))
+
+
+def test_gold_for_repeats_that_only_their_order_tells_is_refused() -> None:
+    own = table().drop(columns="repeat")
+    with pytest.raises(FrameError, match="which of several repeats"):
+        quiet(own, gold=own.drop_duplicates(["case", "condition"]))
+
+
+def test_labels_that_contradict_each_other_inside_the_table_are_refused() -> None:
+    own = pd.concat([table(grader=g, human=g == "g1") for g in ("g1", "g2")], ignore_index=True)
+    with pytest.raises(FrameError, match=r"\(gold=\): differs between rows of one item"):
+        sc.from_frame(own, repeat="repeat", grader="grader", gold="human")
+
+
+# Properties
+
+
+WORDS = st.sampled_from(["a", "b", "c/d", "1", "né"])
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> pd.DataFrame:
+    rows = draw(
+        st.lists(
+            st.tuples(WORDS, WORDS, st.sampled_from(["baseline", "skill"]), st.integers(1, 3)),
+            min_size=1,
+            max_size=30,
+            unique=True,
+        )
+    )
+    made = pd.DataFrame(rows, columns=["skill", "case", "condition", "repeat"])
+    values = st.sampled_from([True, False, None])
+    passed = draw(st.lists(values, min_size=len(rows), max_size=len(rows)))
+    return made.assign(passed=pd.array(passed, dtype="boolean"))
+
+
+@given(tables())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_every_row_is_one_outcome_with_its_own_values(own: pd.DataFrame) -> None:
+    made = quiet(own, repeat="repeat")
+    keys = ["skill", "condition", "repeat"]
+    assert len(made.outcomes) == len(own) == made.outcomes["attempt_id"].nunique()
+    theirs = own.rename(columns={"case": "case_id"})
+    pd.testing.assert_frame_equal(
+        made.outcomes[[*keys, "case_id", "passed"]],
+        theirs[[*keys, "case_id", "passed"]],
+        check_dtype=False,
+    )
+    assert len(made.cases) == len(own.drop_duplicates(["skill", "case"]))
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), st.lists(st.none() | st.floats() | st.text())).map(
+        lambda held: pd.DataFrame({name: pd.Series(values) for name, values in held.items()})
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_any_other_table_is_refused_in_our_own_words_or_read(own: pd.DataFrame) -> None:
+    try:
+        quiet(own, skill="a", case="b", condition="c", passed="d", repeat="e")
+    except FrameError as error:
+        assert str(error)
