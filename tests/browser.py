@@ -93,7 +93,9 @@ class Page:
         codes = {"ArrowLeft": 37, "ArrowRight": 39, "Escape": 27, "Enter": 13}
         code = codes.get(key, ord(key[0].upper()))
         how = {"key": key, "windowsVirtualKeyCode": code}
-        self.call("Input.dispatchKeyEvent", type="keyDown" if typed else "rawKeyDown", **how, **typed)
+        self.call(
+            "Input.dispatchKeyEvent", type="keyDown" if typed else "rawKeyDown", **how, **typed
+        )
         self.call("Input.dispatchKeyEvent", type="keyUp", **how)
 
     def picture(self, path: Path) -> None:

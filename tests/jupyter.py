@@ -71,4 +71,6 @@ def _address(process: subprocess.Popen[bytes], runtime: Path, log: Path) -> str:
                 return f"http://127.0.0.1:{told['port']}"
         assert process.poll() is None, log.read_text(errors="replace")[-3000:]
         time.sleep(0.1)
-    raise AssertionError(f"Jupyter did not start in time: {log.read_text(errors='replace')[-3000:]}")
+    raise AssertionError(
+        f"Jupyter did not start in time: {log.read_text(errors='replace')[-3000:]}"
+    )

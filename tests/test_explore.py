@@ -348,7 +348,9 @@ def test_a_quote_is_marked_iff_it_counts_as_found_and_nothing_is_lost(
     assert all(wanted in normalise_quote(part) for part, marked, _ in plain if marked)
 
 
-WORDS = st.lists(st.sampled_from(["alpha", "beta", "gamma", "delta", "of", "İx", "kilo"]), max_size=12)
+WORDS = st.lists(
+    st.sampled_from(["alpha", "beta", "gamma", "delta", "of", "İx", "kilo"]), max_size=12
+)
 
 
 @settings(max_examples=100, deadline=None)

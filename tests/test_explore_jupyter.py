@@ -11,9 +11,10 @@ from jupyter import TOKEN, server, write_notebook
 
 import skillcomp as sc
 
-HOSTILE = "<img src=x onerror=\"window.hacked=1\"><script>window.hacked=1</script>**bold**"
+HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>**bold**'
 CELLS = [
     """
+import pandas as pd
 import skillcomp as sc
 study = sc.simulate.study(n_skills=2, n_cases=6, n_repeats=1, delta=0.3, gold_fraction=1.0,
     conditions=("baseline", "skill", "placebo"), seed=1,
@@ -21,22 +22,19 @@ study = sc.simulate.study(n_skills=2, n_cases=6, n_repeats=1, delta=0.3, gold_fr
 attempts, verdicts = study.attempts, study.verdicts
 attempts["answer"] = [f"Answer {i} quotes nothing. HOSTILE" for i in range(len(attempts))]
 outcomes = sc.frames.outcomes(verdicts, study.cases, grader="new")
-skill = "one two three four five six seven eight nine ten " * 3
 words = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima mike".split()
 text = " ".join(words)
-passages = __import__("pandas").DataFrame({
-    "passage_id": [f"p{i}" for i in range(12)], "skill": "s", "document": [f"d{i}" for i in range(12)],
-    "level": ["verbatim"] * 6 + ["fresh"] * 6,
-    "text": [" ".join(words[i:i + 6]) for i in range(6)]
-        + ["honest words of my own", *[f"nothing shared {i} of course, hotel india" for i in range(5)]]})
-shared = sc.overlap.score(passages, skills={"s": text}, n=range(2, 6))
-answers = sc.overlap.score(__import__("pandas").DataFrame({"attempt_id": ["a1", "a2"], "skill": "s",
-    "case_id": ["s/1", "s/2"], "condition": "baseline", "answer": ["golf hotel outside", "no words"]}),
-    skills={"s": text}, n=range(2, 6), exclude_prompt=False)
+own = [f"nothing shared {i} of course, hotel india" for i in range(6)]
+passages = pd.DataFrame({"skill": "s", "level": ["verbatim"] * 6 + ["fresh"] * 6,
+    "passage_id": [f"p{i}" for i in range(12)], "document": [f"d{i}" for i in range(12)],
+    "text": [" ".join(words[i:i + 6]) for i in range(6)] + own})
+answers = pd.DataFrame({"attempt_id": ["a1", "a2"], "skill": "s", "case_id": ["s/1", "s/2"],
+    "condition": "baseline", "answer": ["golf hotel outside", "no words"]})
+shared = sc.overlap.score(answers, skills={"s": text}, n=range(2, 6), exclude_prompt=False)
 """.replace("HOSTILE", HOSTILE.replace('"', '\\"')),
     "sc.explore.verdicts(verdicts, attempts, cases=study.cases, label=True, store='labels', labeller='ann')",  # noqa: E501
     "sc.explore.verdicts(verdicts, attempts, study.gold)",
-    "sc.explore.threshold(answers, passages, skills={'s': text}, positive='verbatim')",
+    "sc.explore.threshold(shared, passages, skills={'s': text}, positive='verbatim')",
     "sc.explore.deltas(outcomes, attempts=attempts, verdicts=verdicts)",
     "sc.explore.drift(verdicts, study.gold, attempts=attempts)",
 ]
@@ -65,7 +63,9 @@ class Lab:
         )
 
     def said(self, text: str) -> None:
-        self.page.wait(f"document.querySelector('[data-mine] .scx-said').textContent.includes({text!r})")
+        self.page.wait(
+            f"document.querySelector('[data-mine] .scx-said').textContent.includes({text!r})"
+        )
 
     def shoot(self, name: str) -> None:
         self.page.picture(self.shots / f"{name}.png")
@@ -112,7 +112,9 @@ def test_three_checks_labelled_with_keys_are_in_the_store_and_a_reload_goes_on(l
     lab.said("3 of")
     page.press("p")
     lab.said("3 of")
-    lab.page.wait("!document.querySelector('[data-mine] .scx-said').textContent.includes('this one')")
+    lab.page.wait(
+        "!document.querySelector('[data-mine] .scx-said').textContent.includes('this one')"
+    )
     lab.shoot("label")
     gold = sc.frames.gold(sc.RunStore(lab.folder / "labels"))
     assert gold["passed"].tolist() == [True, False, True]
@@ -177,7 +179,9 @@ def test_the_sliders_move_the_point_and_the_lists(lab: Lab) -> None:
     page.wait(f"{ring} !== {before!r}")
     page.evaluate(slide.format("cut", 1))
     lab.said("at least")
-    assert page.evaluate("document.querySelector('[data-mine]').innerText").count("no longer flagged")
+    assert page.evaluate("document.querySelector('[data-mine]').innerText").count(
+        "no longer flagged"
+    )
     page.click("[data-mine] tr[data-do=move]")
     page.wait("document.querySelector('[data-mine] h3 bdi')")
     lab.shoot("threshold")
@@ -193,9 +197,7 @@ def test_a_click_on_a_row_opens_its_cases_and_on_a_case_its_answers(lab: Lab) ->
     page.click("[data-mine] tr[data-do=case]")
     page.wait("document.querySelectorAll('[data-mine] .scx-answer').length === 3")
     page.press("ArrowRight")
-    page.wait(
-        "document.querySelectorAll('[data-mine] tr[data-do=case]')[1].ariaCurrent === 'true'"
-    )
+    page.wait("document.querySelectorAll('[data-mine] tr[data-do=case]')[1].ariaCurrent === 'true'")
     lab.shoot("deltas")
 
 

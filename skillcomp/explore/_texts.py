@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
@@ -102,9 +103,7 @@ def shared(answer: str, source: str, prompt: str, *, n: int) -> list[tuple[int, 
     assert tokens.start is not None and tokens.end is not None
     first = int(tokens.bounds[0])
     places = [at for at, gram in enumerate(mine) if gram in copied]
-    return [
-        (int(tokens.start[first + at]), int(tokens.end[first + at + n - 1])) for at in places
-    ]
+    return [(int(tokens.start[first + at]), int(tokens.end[first + at + n - 1])) for at in places]
 
 
 def _grams(ids: list[int], n: int) -> list[tuple[int, ...]]:
@@ -134,8 +133,9 @@ def pieces(
         for start, end in spans:
             steps[start][kind] += 1
             steps[end][kind] -= 1
-    found, depth = [], [0, 0]
-    for start, end in zip(edges, edges[1:], strict=False):
+    found: list[Piece] = []
+    depth = [0, 0]
+    for start, end in pairwise(edges):
         depth = [d + s for d, s in zip(depth, steps[start], strict=True)]
         now = (depth[0] > 0, depth[1] > 0)
         if found and found[-1][1:] == now:

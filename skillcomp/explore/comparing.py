@@ -37,7 +37,7 @@ def _place(value: Any, n: int) -> int | None:
 
 def _spot(at: Picture, x: float, y: float, value: Any, label: str) -> dict[str, Any]:
     """Return where one can click for a row of a forest: over its point, as wide as the axes."""
-    left, _, right, _ = at.edges
+    right = at.edges[2]
     top = at.at(x, y)[1]
     high = 3.2
     about = {"left": 0.0, "top": top - high / 2, "width": right, "height": high}
@@ -120,7 +120,10 @@ class DeltaExplorer(Explorer):
         self._case: int | None = None
         self.choices = {"repeat": Choice("Repeat", [], [])}
         known = frame.dropna(subset=["estimate"])
-        self._picture, self._spots = self._forest() if len(known) else (None, [])
+        self._picture: Picture | None = None
+        self._spots: list[dict[str, Any]] = []
+        if len(known):
+            self._picture, self._spots = self._forest()
         self._table = table(frame[[*by, *(one for one in _TABLE if one in frame)]])
         super().__init__("Deltas")
 
@@ -139,9 +142,9 @@ class DeltaExplorer(Explorer):
             ]
             drawn, _ = picture(ax, "")
         spots = []
-        for at, row in enumerate(self.frame.itertuples()):
-            look = style.plain(row.condition)
-            near = [p for p in points if p[0] == look and np.isclose(p[1], row.estimate)]
+        for at, row in enumerate(self.frame.to_dict("records")):
+            look = style.plain(row["condition"])
+            near = [p for p in points if p[0] == look and np.isclose(p[1], row["estimate"])]
             if near:
                 points.remove(near[0])
                 spots.append(_spot(drawn, near[0][1], near[0][2], at, self._name(at)))
@@ -428,16 +431,16 @@ def _matrices(counts: pd.DataFrame) -> list[dict[str, Any]]:
             drawn, _ = picture(ax, "")
         spots = []
         order = [tick.get_text() for tick in ax.get_xticklabels()]
-        for row in part.itertuples():
-            if row.old == row.new:
+        for row in part.to_dict("records"):
+            if row["old"] == row["new"]:
                 continue
-            old, new = ("PASS" if one else "FAIL" for one in (row.old, row.new))
+            old, new = ("PASS" if one else "FAIL" for one in (row["old"], row["new"]))
             x, y = order.index(new), order.index(old)
             left, top = drawn.at(x - 0.5, y - 0.5)
             right, bottom = drawn.at(x + 0.5, y + 0.5)
             box = {"left": min(left, right), "top": min(top, bottom)}
             box |= {"width": abs(right - left), "height": abs(bottom - top)}
-            about = {"value": f"to {new}/{name}", "label": f"{row.count} flips to {new}"}
+            about = {"value": f"to {new}/{name}", "label": f"{row['count']} flips to {new}"}
             spots.append({side: round(at, 3) for side, at in box.items()} | about)
         title = "Gold: none" if name == "none" else f"Gold: {name}"
         alt = f"Verdicts of both graders, {title}; the same numbers stand in the list of flips."

@@ -56,7 +56,12 @@ class Choice:
 
     def control(self, name: str) -> dict[str, Any]:
         """Return what the browser draws."""
-        told: dict[str, Any] = {"name": name, "kind": self.kind, "label": self.label, "value": self.at}
+        told: dict[str, Any] = {
+            "name": name,
+            "kind": self.kind,
+            "label": self.label,
+            "value": self.at,
+        }
         told |= {"key": self.key} if self.key else {}
         if self.kind == "slider":
             shown = self.shown[self.at] if self.shown else ""
@@ -94,7 +99,7 @@ class Explorer(anywidget.AnyWidget):
     _esm = (_FILES / "explore.js").read_text(encoding="utf-8")
     _css = (_FILES / "explore.css").read_text(encoding="utf-8")
     title = traitlets.Unicode("Explorer").tag(sync=True)
-    controls = traitlets.List().tag(sync=True)
+    controls: Any = traitlets.List().tag(sync=True)
     shortcuts = traitlets.Dict().tag(sync=True)
     view = traitlets.Unicode().tag(sync=True)
     status = traitlets.Unicode().tag(sync=True)

@@ -172,7 +172,13 @@ class LabelEditor(Explorer):
             button("fail", "Fail", "label", False, key="f", look="scx-bad", off=empty),
             button("undecided", "Undecided", "label", None, key="u", off=empty),
         ]
-        note: dict[str, Any] = {"name": "note", "kind": "text", "label": "Note", "value": self.note, "key": "c"}
+        note: dict[str, Any] = {
+            "name": "note",
+            "kind": "text",
+            "label": "Note",
+            "value": self.note,
+            "key": "c",
+        }
         last = len(self._kept) - 1
         return {
             "controls": [

@@ -235,11 +235,14 @@ class Answers:
         source = self._skills.get(skill)
         whole = source if isinstance(source, str) or source is None else source.text or source.body
         prompt = self._prompts.get((skill, case))
-        return shared(answer, whole, "" if absent(prompt) else prompt, n=self._n) if whole else []
+        return (
+            shared(answer, whole, "" if absent(prompt) else str(prompt), n=self._n) if whole else []
+        )
 
 
 def _columns(frame: pd.DataFrame, names: Sequence[str]) -> dict[str, Any]:
-    return {name: frame[name].to_numpy(dtype=object, na_value=None) for name in names}
+    objects = {name: frame[name].astype("object") for name in names}
+    return {name: one.where(one.notna(), None).to_numpy() for name, one in objects.items()}
 
 
 def _keys(frame: pd.DataFrame, names: Sequence[str]) -> list[Item]:
@@ -271,7 +274,7 @@ def _word(passed: Any, status: Any) -> dict[str, Any]:
 
 
 def _cell(row: Mapping[str, Any], lit: Collection[tuple[str, str, str]]) -> dict[str, Any]:
-    told = {"about": "borderline" if _yes(row["borderline"]) else ""}
+    told: dict[str, Any] = {"about": "borderline" if _yes(row["borderline"]) else ""}
     told |= {"lit": (row["id"], row["check"], row["grader"]) in lit}
     return _word(row["passed"], row["status"]) | told
 
@@ -444,7 +447,7 @@ class VerdictBrowser(Explorer):
         self._kept = np.flatnonzero(keep)
         self._items, self._firsts = np.unique(self._item[self._kept], return_index=True)
         # who widens a filter stays with what is in view
-        hit = np.flatnonzero(self._items == before) if before is not None else []
+        hit = np.flatnonzero(self._items == (-1 if before is None else before))
         self.at = int(hit[0]) if len(hit) else 0
 
     _items: NDArray[np.intp] = np.empty(0, dtype=np.intp)
@@ -485,7 +488,9 @@ class VerdictBrowser(Explorer):
         skill, case, name = (known[c][first] for c in ("skill", "case_id", "check_id"))
         graders = self._levels["grader"]
         lit = {(known["attempt_id"][at], name, graders[at]) for at in rows}
-        narrowed = any(self.choices[name].value is not None for name in _OF_VERDICTS & {*self.choices})
+        narrowed = any(
+            self.choices[name].value is not None for name in _OF_VERDICTS & {*self.choices}
+        )
         return self._answers.page(
             skill, case, int(known["repeat"][first]), [name], lit=lit if narrowed else ()
         )
@@ -514,5 +519,3 @@ def _agreement(table: pd.DataFrame, gold: pd.DataFrame) -> pd.Series:
     found[own["min"].ne(mine) | own["max"].ne(mine)] = _DISAGREES
     found[own["min"].isna() | mine.isna()] = _OPEN
     return found
-
-

@@ -79,7 +79,7 @@ def threshold(
     if kept.empty:
         raise FrameError("explore.threshold: shared has no rows; allowed: rows of overlap.score.")
     once(kept, what="explore.threshold: shared")
-    lengths = sorted(int(n) for n in kept["n"].unique())
+    lengths = sorted(kept["n"].astype("int64").unique().tolist())
     every = pd.concat([kept, score(passages, skills=skills, n=lengths)], ignore_index=True)
     given = check(passages, "passages")
     texts = dict(zip(given["passage_id"], given["text"], strict=True))
@@ -97,7 +97,7 @@ def threshold(
         chosen = need(cut, ["chosen", "n", "rule", "cut"], what="explore.threshold: cut")
         chosen = chosen[chosen["chosen"].fillna(False) & chosen["n"].notna()]
         if len(chosen):
-            row = chosen.iloc[0]
+            row: Any = chosen.iloc[0]
             start = int(row["n"]), None if row["rule"] == "any" else float(row["cut"])
     settings = settings_of(positive, nulls, 0.05, 0.95, 1, 0)
     return ThresholdExplorer(every, settings, skills, texts, asked, start)
@@ -136,7 +136,9 @@ class ThresholdExplorer(Explorer):
             **{"class": known["level"].where(passage, known["condition"])},
             share=known["share"].fillna(0.0),
         )
-        self._of_n = {int(n): part.reset_index(drop=True) for n, part in known.groupby("n")}
+        self._of_n = {
+            n: part.reset_index(drop=True) for n, part in known.astype({"n": "int64"}).groupby("n")
+        }
         self._level = list(dict.fromkeys(known.loc[passage, "level"]))
         lengths = [str(n) for n in self._sample.lengths]
         self.choices = {
@@ -251,9 +253,9 @@ class ThresholdExplorer(Explorer):
     def _drawn(self, n: int) -> dict[str, Picture]:
         texts = self._of_n[n]
         with style.use():
-            wide = {"height": min(0.3 * texts["class"].nunique() + 1.0, 4.0)}
+            height = min(0.3 * texts["class"].nunique() + 1.0, 4.0)
             ax = plots.overlap(
-                texts[["share", "class"]], y="class", ax=style.figure("text", **wide)[1]
+                texts[["share", "class"]], y="class", ax=style.figure("text", height=height)[1]
             )
             found = {"strip": picture(ax, "")[0]}
             clean = [name for name in self._settings.nulls if name in self._level]
@@ -321,9 +323,9 @@ class ThresholdExplorer(Explorer):
         if whole is None:
             return {"name": f"{row['text']}: no text is given", "pieces": [], "n": self._point[0]}
         source = self._skills[row["skill"]]
-        skill = source if isinstance(source, str) else source.text or source.body
+        skill = source if isinstance(source, str) else source.text or source.body or ""
         places = shared_places(
-            whole, skill, "" if absent(prompt) else prompt, n=self._point[0]
+            whole, skill, "" if absent(prompt) else str(prompt), n=self._point[0]
         )
         name = f"{row['text']} ({row['class']})"
         return {"name": name, "pieces": pieces(whole, (), places), "n": self._point[0]}
