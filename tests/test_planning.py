@@ -266,7 +266,7 @@ def test_a_condition_without_gold_is_unknown_not_zero():
     found = planning.gold_needed(made.verdicts, gold, width=0.3, n_resamples=20)
     without = found[found["condition"].eq("placebo")]
     assert without["estimate"].isna().all()
-    assert without["note"].str.contains("0 cases have gold in both arms").all()
+    assert without["note"].str.contains("0 cases have gold in both conditions").all()
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,9 @@ def test_a_pilot_of_few_cases_is_unknown_and_names_what_to_state(n_cases):
     )
     found = planning.gold_needed(verdicts, gold, n_resamples=20)
     assert found["estimate"].isna().all()
-    words = "state n_cases, at least 10" if n_cases == 6 else "have gold in both arms: at least 5"
+    words = (
+        "state n_cases, at least 10" if n_cases == 6 else "have gold in both conditions: 5 needed"
+    )
     assert found["note"].str.contains(words).all()
 
 
@@ -574,12 +576,23 @@ def test_skills_that_differ_make_more_cases_useless():
     assert cases["estimate"][60] < 60
 
 
-def test_a_claim_about_skills_from_one_or_few_skills_is_refused_or_noted():
+def test_a_claim_about_skills_from_one_or_few_skills_is_refused():
     about = dict(cluster="skill", tau2=0.01, sizes=[0.2], **ASSUMED)
     alone = one(planning.power_curve(n_skills=1, **about))
     assert np.isnan(alone["estimate"])
     assert "one skill says nothing" in alone["note"]
-    assert "speaks of these cases only" in one(planning.power_curve(n_skills=4, **about))["note"]
+    few = one(planning.power_curve(n_skills=4, **about))
+    assert np.isnan(few["estimate"])
+    # as deltas.paired refuses to speak of so few skills
+    assert "4 skills are too few to speak of skills in general" in few["note"]
+    assert np.isfinite(one(planning.power_curve(n_skills=5, **about))["estimate"])
+
+
+def test_skills_that_are_all_alike_are_not_said_to_differ():
+    about = dict(size=0.1, cluster="skill", n_skills=5, n_studies=100, **ASSUMED)
+    for tau2, why in ((0.0, "5 skills are too few for this effect"), (0.04, "differ too much")):
+        note = planning.cases_needed(tau2=tau2, **about)["note"].iloc[0]
+        assert why in note and ("differ" in note) == (tau2 > 0)
 
 
 def test_an_impossible_effect_is_unknown_with_a_note():
@@ -682,7 +695,7 @@ def test_planned_power_comes_true_in_full_studies():
         ({"effect": "gap"}, "needed: delta"),
         ({"cluster": "skill"}, "needed: tau2"),
         ({"cluster": "skills"}, "cluster: found 'skills'.*Did you mean 'skill'"),
-        ({"effect": "interaction"}, "effect: found 'interaction'; allowed: delta, gap"),
+        ({"effect": "interaction"}, "effect: found 'interaction'; allowed: 'delta', 'gap'"),
         ({"method": "formula"}, "method: found 'formula'; allowed: 'simulation', which judges"),
         ({"omega2": -0.1}, "omega2, a variance: found -0.1; allowed: a number of at least 0"),
         ({"n_cases": 0}, "n_cases: found 0; allowed: a whole number of at least 1"),

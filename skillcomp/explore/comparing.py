@@ -39,7 +39,7 @@ def _spot(at: Picture, x: float, y: float, value: Any, label: str) -> dict[str, 
     """Return where one can click for a row of a forest: over its point, as wide as the axes."""
     right = at.edges[2]
     top = at.at(x, y)[1]
-    high = 3.2
+    high = at.percent_high(0.15)
     about = {"left": 0.0, "top": top - high / 2, "width": right, "height": high}
     return {name: round(side, 3) for name, side in about.items()} | {"value": value, "label": label}
 

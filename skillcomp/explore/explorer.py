@@ -22,6 +22,7 @@ from skillcomp.explore._texts import render, visible
 
 _FILES = files("skillcomp") / "templates"
 EVERY = "all"
+_DPI = 160  # of the pictures: sharp where a screen has two dots for a pixel
 Keys = dict[str, tuple[str, Any]]
 STEPS: Keys = {
     "ArrowRight": ("step", 1),
@@ -269,6 +270,10 @@ class Picture:
         across, up = self._data.transform((x, y))
         return 100 * across / self._box[0], 100 - 100 * up / self._box[1]
 
+    def percent_high(self, inches: float) -> float:
+        """Return a height in inches in percent of the picture."""
+        return 100 * inches * _DPI / self._box[1]
+
     @property
     def edges(self) -> tuple[float, float, float, float]:
         """Return left, top, right and bottom of the axes in percent."""
@@ -281,9 +286,9 @@ def picture(ax: Axes, alt: str) -> tuple[Picture, str]:
     """Return the figure of some axes, closed, with words for readers who do not see it."""
     fig: Any = ax.figure
     with mpl.rc_context({"savefig.bbox": None}):
-        fig.set_dpi(160)
+        fig.set_dpi(_DPI)
         held = io.BytesIO()
-        fig.savefig(held, format="png", dpi=160)
+        fig.savefig(held, format="png", dpi=_DPI)
         box = fig.bbox.width, fig.bbox.height
         place = ax.get_window_extent().extents
         data = ax.transData.frozen()
