@@ -19,7 +19,7 @@ from skillcomp.explore.labelling import LabelEditor, label_editor
 from skillcomp.frames.contract import CASE, check
 from skillcomp.io.store import RunStore
 from skillcomp.records import Skill
-from skillcomp.style import CONDITIONS
+from skillcomp.style import CONDITION_LOOKS
 
 _FILTERS = {
     "skill": "Skill",
@@ -164,7 +164,7 @@ class Answers:
                 there.add(name)
                 lost = dict.fromkeys(("agent", "perturbation", "answer", "loaded"))
                 found.append({"attempt_id": name, "condition": self._unseen[at], **lost})
-        order = [*CONDITIONS]
+        order = [*CONDITION_LOOKS]
         place = {one: at for at, one in enumerate(order)}
         found.sort(key=lambda one: (place.get(one["condition"], len(order)), one["condition"]))
         twice = {one["condition"] for one in found}
