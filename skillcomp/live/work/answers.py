@@ -144,14 +144,14 @@ def run(
         )
         settings = {"conditions": list(conditions), "repeats": repeats, "seed": seed}
         options = Options(concurrency, limits, progress)
-        work = Answers(store, plan, agents, wanted_again, settings, options)
+        work = AnswerWork(store, plan, agents, wanted_again, settings, options)
         work.warn_of_files()
         run_sync(partial(work.main, budget_usd))
     work.warn()
     return status(store)
 
 
-class Answers(Engine[PlannedCell]):
+class AnswerWork(Engine[PlannedCell]):
     """The cells of one call of `run`: what is open, and where its answers go."""
 
     kept, each = "What was answered is kept; start again later.", "question"
