@@ -29,6 +29,7 @@ from skillcomp.frames.estimates import (
     ordered,
     refuse_pooling,
     require_columns,
+    require_reference,
     row,
 )
 from skillcomp.records import DIMENSIONS
@@ -142,7 +143,7 @@ def paired(
     if value in AMOUNTS:
         return _paired_amounts(outcomes, names, value, reference, cluster, ci_level)
     given = _prepared(outcomes, names, value, "deltas.paired")
-    _require_reference(given, reference)
+    require_reference(given["condition"], reference)
     cases = Pairing(case_table(given, by=names), names, reference)
     compared = [
         (number, condition)
@@ -160,15 +161,6 @@ def paired(
     return estimates(rows, by=[*names, "condition"], extra=extra)
 
 
-def _require_reference(given: pd.DataFrame, reference: str) -> None:
-    found = list(given["condition"].unique())
-    if len(given) and reference not in found:
-        raise FrameError(
-            f"reference: there is no condition '{reference}'; there: {', '.join(found)}."
-            + suggest(reference, found)
-        )
-
-
 def _paired_amounts(
     attempts: pd.DataFrame,
     names: list[str],
@@ -182,7 +174,7 @@ def _paired_amounts(
     given = check(attempts, "attempts")
     require_columns(given, names, "deltas.paired")
     refuse_pooling(given, names, "deltas.paired", agents=True)
-    _require_reference(given, reference)
+    require_reference(given["condition"], reference)
     given = given[given["status"].isna() | given["status"].eq("ok")]
     given = given.assign(cluster=given["skill"] if cluster == "skill" else clusters_of(given))
     keys = list(dict.fromkeys([*names, *CASE, "cluster"]))

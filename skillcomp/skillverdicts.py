@@ -13,9 +13,15 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.deltas import paired, rates
-from skillcomp.errors import FrameError, suggest
+from skillcomp.errors import FrameError, require_one_of, suggest
 from skillcomp.frames.contract import CASE, CONTRACTS, check, settle
-from skillcomp.frames.estimates import groups, listed, refuse_pooling, require_columns
+from skillcomp.frames.estimates import (
+    groups,
+    listed,
+    refuse_pooling,
+    require_columns,
+    require_reference,
+)
 from skillcomp.records import DIMENSIONS, SCHEMA_WEIGHTS
 from skillcomp.stats.results import is_number
 
@@ -180,20 +186,15 @@ def cases(
     pandas.DataFrame
         One row per case and condition other than the reference: ``by``, skill, case_id,
         comprehension_dimension, transfer, condition, n and n_reference (attempts with an outcome),
-        rate and reference_rate, ``discriminates`` (the majority changes; NA where an arm has no
-        outcome or ties) and ``verdict``: taught, already_passes, not_taught, harmed, or
-        undetermined where an arm ties or is missing. A case without the condition has n 0.
+        rate and reference_rate, ``discriminates`` (the majority changes; NA where one of the two
+        conditions has no outcome or ties) and ``verdict``: taught, already_passes, not_taught,
+        harmed, or undetermined where one ties or is missing. A case without the condition has n 0.
     """
     names = list(dict.fromkeys([*listed(by), *CASE, "comprehension_dimension", "transfer"]))
     given = check(outcomes, "outcomes")
     require_columns(given, names, "skillverdicts.cases")
     refuse_pooling(given, listed(by), "skillverdicts.cases", agents=True)
-    if reference not in set(given["condition"]):
-        found = sorted(given["condition"].unique())
-        raise FrameError(
-            f"reference: there is no condition '{reference}'; there: {', '.join(found)}."
-            + suggest(reference, found)
-        )
+    require_reference(given["condition"], reference)
     scored = given.assign(passed=given["passed"].astype("float64"))
     table = (
         scored.groupby([*names, "condition"], sort=False, dropna=False, observed=True)["passed"]
@@ -319,11 +320,7 @@ def aggregate(
     FrameError
         For an unknown policy or exception.
     """
-    if policy not in ("strict", "weighted", "pass_count"):
-        raise FrameError(
-            f"policy: found '{policy}'; allowed: 'strict', 'weighted', 'pass_count'."
-            + suggest(str(policy), ["strict", "weighted", "pass_count"])
-        )
+    require_one_of("policy", policy, ["strict", "weighted", "pass_count"])
     for name in exceptions:
         if name not in DIMENSIONS:
             raise FrameError(

@@ -51,7 +51,7 @@ class Look(NamedTuple):
 
 
 # smallest distance 20.9 in the worst colour-vision case, contrast at least 3.9 on white
-CONDITIONS: Mapping[str, Look] = {
+CONDITION_LOOKS: Mapping[str, Look] = {
     "baseline": Look(GREY, "o"),
     "skill": Look("#0072B2", "s"),
     "placebo": Look("#D55E00", "^"),
@@ -248,12 +248,12 @@ def looks(levels: Iterable[object]) -> dict[Any, Look]:
             f"hue: found {len(names)} levels ({shown}, ...); allowed: at most {MAX_HUES}. "
             "Facet instead (skillcomp.plots.facet), or put the column on an axis."
         )
-    known = [name for name in names if name in CONDITIONS]
+    known = [name for name in names if name in CONDITION_LOOKS]
     if not known:
         return dict(zip(names, CATEGORIES, strict=False))
-    taken = {CONDITIONS[str(name)].color for name in known}
+    taken = {CONDITION_LOOKS[str(name)].color for name in known}
     free = iter([look for look in _FURTHER if look.color not in taken] + [CATEGORIES[5]])
-    return {name: CONDITIONS[str(name)] if name in known else next(free) for name in names}
+    return {name: CONDITION_LOOKS[str(name)] if name in known else next(free) for name in names}
 
 
 @cache

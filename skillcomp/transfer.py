@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
 from skillcomp import deltas
-from skillcomp.errors import FrameError, suggest
+from skillcomp.errors import FrameError, require_one_of
 from skillcomp.frames.casetable import Value, case_table, clusters_of
 from skillcomp.frames.contract import CASE, check
 from skillcomp.frames.estimates import (
@@ -20,6 +20,7 @@ from skillcomp.frames.estimates import (
     ordered,
     refuse_pooling,
     require_columns,
+    require_reference,
     row,
 )
 from skillcomp.stats.bounded import RATES, bounded_mean
@@ -117,12 +118,7 @@ def gap(
 def _checked(
     outcomes: pd.DataFrame, names: list[str], value: str, reference: str | None
 ) -> pd.DataFrame:
-    values = ["passed", "share_passed"]
-    if value not in values:
-        raise FrameError(
-            f"value: found '{value}'; allowed: 'passed', 'share_passed'."
-            + suggest(str(value), values)
-        )
+    require_one_of("value", value, get_args(Value))
     if "condition" in names:
         raise FrameError(
             "transfer: by= names 'condition', which is what is compared. Leave it out."
@@ -130,17 +126,12 @@ def _checked(
     given = check(outcomes, "outcomes")
     require_columns(given, names, "transfer")
     refuse_pooling(given, names, "transfer", agents=True)
-    found = list(given["condition"].unique())
-    if found and reference is not None and reference not in found:
-        raise FrameError(
-            f"reference: there is no condition '{reference}'; there: {', '.join(found)}."
-            + suggest(reference, found)
-        )
+    require_reference(given["condition"], reference)
     return given
 
 
 def _case_pairs(given: pd.DataFrame, names: list[str], value: str, reference: str) -> pd.DataFrame:
-    """Return one row per case and condition with both arms, delta NaN where one has nothing."""
+    """Return a row per case and condition, the reference beside it, delta NaN if one is empty."""
     table = case_table(given, by=names).drop(columns="cluster")
     facts = ["transfer", "comprehension_dimension"]
     about = given.assign(cluster=clusters_of(given)).drop_duplicates(CASE)
@@ -150,15 +141,15 @@ def _case_pairs(given: pd.DataFrame, names: list[str], value: str, reference: st
     else:
         table["rate"] = table["share"]
     keys = list(dict.fromkeys([*names, *CASE]))
-    arms = table[[*keys, "condition", "n", "rate"]]
-    base = arms[arms["condition"].eq(reference)].drop(columns="condition")
-    cases = arms[keys].drop_duplicates()
+    rates = table[[*keys, "condition", "n", "rate"]]
+    base = rates[rates["condition"].eq(reference)].drop(columns="condition")
+    cases = rates[keys].drop_duplicates()
     parts = []
-    for condition in arms.loc[arms["condition"].ne(reference), "condition"].unique():
-        arm = arms[arms["condition"].eq(condition)]
+    for condition in rates.loc[rates["condition"].ne(reference), "condition"].unique():
+        compared = rates[rates["condition"].eq(condition)]
         # groups of by= without this condition have no comparison, and so no dropped cases
-        there = cases.merge(arm[names].drop_duplicates(), on=names) if names else cases
-        both = there.merge(arm.drop(columns="condition"), on=keys, how="left", validate="1:1")
+        there = cases.merge(compared[names].drop_duplicates(), on=names) if names else cases
+        both = there.merge(compared.drop(columns="condition"), on=keys, how="left", validate="1:1")
         both = both.merge(base, on=keys, how="left", suffixes=("1", "0"), validate="1:1")
         has_one = both["n1"].notna() | both["n0"].notna()
         parts.append(both[has_one].assign(condition=condition))

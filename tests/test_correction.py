@@ -227,7 +227,7 @@ def test_gold_on_different_cases_of_the_arms_corrects_each_arm_apart() -> None:
         - one(rates, "ppi", condition="baseline")["estimate"]
     )
     assert row["estimate"] == pytest.approx(difference)
-    assert "arms corrected apart" in row["note"]
+    assert "each corrected apart" in row["note"]
 
 
 def test_a_failed_grader_is_a_gap_and_not_a_fail() -> None:
@@ -474,7 +474,7 @@ def test_a_method_by_name_gives_its_rows_only() -> None:
 
 def test_unknown_words_are_named_with_what_is_allowed() -> None:
     verdicts, gold = study({"baseline": BASELINE, "skill": SKILL})
-    with pytest.raises(FrameError, match=r"method: found 'pii'; allowed: auto, naive.*'ppi'"):
+    with pytest.raises(FrameError, match=r"method: found 'pii'; allowed: 'auto', 'naive'.*'ppi'"):
         sc.correction.delta(verdicts, gold, method="pii")
     with pytest.raises(FrameError, match="gold_drawn: found 'randomly'"):
         sc.correction.rate(verdicts, gold, gold_drawn="randomly")

@@ -7,7 +7,8 @@ import pytest
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
-from skillcomp.frames.labels import one_label, told
+from skillcomp.frames.labels import labellers_said as said
+from skillcomp.frames.labels import one_label
 from skillcomp.records import GoldLabel
 
 Label = bool | None
@@ -43,7 +44,7 @@ def test_one_label_an_item_says_how_it_was_settled() -> None:
     assert found["passed"].dropna().to_dict() == {
         "alike": True, "settled": False, "hers": False, "half": True
     }  # fmt: skip
-    assert told(found["labeller"], found["passed"]) == (
+    assert said(found["labeller"], found["passed"]) == (
         "gold: 1 label adjudicated, 1 agreed, 2 by ann, 1 disputed and left out, 1 without a label"
     )
 
@@ -60,7 +61,7 @@ def test_an_adjudicated_row_without_a_label_leaves_what_the_others_say() -> None
     assert found["passed"].astype("object").fillna("none").tolist() == [
         True, "none", False, False, "none"
     ]  # fmt: skip
-    assert told(found["labeller"], found["passed"]) == (
+    assert said(found["labeller"], found["passed"]) == (
         "gold: 1 label adjudicated, 1 agreed, 1 by ann, 1 disputed and left out, 1 without a label"
     )
 
@@ -77,7 +78,7 @@ def test_a_settled_label_keeps_the_chance_and_the_doubt_of_its_item() -> None:
 
 def test_labels_of_one_labeller_and_full_adjudication_stay_as_they_are() -> None:
     alone = people(ann={"a": True, "b": None})
-    assert one_label(alone, "test") is alone and not told(alone["labeller"], alone["passed"])
+    assert one_label(alone, "test") is alone and not said(alone["labeller"], alone["passed"])
     full = people(ann={"a": True, "b": True}, adjudicated={"b": False, "a": True})
     own = full[full["labeller"].eq("adjudicated")].reset_index(drop=True)
     pd.testing.assert_frame_equal(one_label(full, "test"), own)
@@ -92,13 +93,13 @@ def test_people_who_labelled_different_items_or_agree_are_settled_item_by_item()
     found = one_label(gold, "test").set_index("attempt_id")
     assert found["labeller"].to_dict() == {"a": "ann", "b": "agreed", "c": "ben", "d": "ben"}
     assert found["passed"].to_dict() == {"a": True, "b": False, "c": True, "d": True}
-    assert told(found["labeller"], found["passed"]) == "gold: 1 label agreed, 1 by ann, 2 by ben"
+    assert said(found["labeller"], found["passed"]) == "gold: 1 label agreed, 1 by ann, 2 by ben"
     crowd = pd.Series(["ann", "ben", "cem", "dia", "eva", "eva"])
     passed = pd.Series(True, index=crowd.index)
-    assert told(crowd, passed) == "gold: 6 labels each by one of 5 labellers"
-    assert told(crowd[:2].mask(crowd.eq("ben")), passed[:2]) == "gold: 1 label by ann, 1 by no name"
+    assert said(crowd, passed) == "gold: 6 labels each by one of 5 labellers"
+    assert said(crowd[:2].mask(crowd.eq("ben")), passed[:2]) == "gold: 1 label by ann, 1 by no name"
     disputed = pd.Series(["disputed"] * 2), pd.Series([pd.NA] * 2, dtype="boolean")
-    assert told(*disputed) == "gold: 2 labels disputed and left out"
+    assert said(*disputed) == "gold: 2 labels disputed and left out"
 
 
 def test_labellers_of_whom_nothing_was_adjudicated_are_not_taken_for_one() -> None:

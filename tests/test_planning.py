@@ -266,7 +266,7 @@ def test_a_condition_without_gold_is_unknown_not_zero():
     found = planning.gold_needed(made.verdicts, gold, width=0.3, n_resamples=20)
     without = found[found["condition"].eq("placebo")]
     assert without["estimate"].isna().all()
-    assert without["note"].str.contains("0 cases have gold in both arms").all()
+    assert without["note"].str.contains("0 cases have gold in both conditions").all()
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,9 @@ def test_a_pilot_of_few_cases_is_unknown_and_names_what_to_state(n_cases):
     )
     found = planning.gold_needed(verdicts, gold, n_resamples=20)
     assert found["estimate"].isna().all()
-    words = "state n_cases, at least 10" if n_cases == 6 else "have gold in both arms: at least 5"
+    words = (
+        "state n_cases, at least 10" if n_cases == 6 else "have gold in both conditions: 5 needed"
+    )
     assert found["note"].str.contains(words).all()
 
 
@@ -682,7 +684,7 @@ def test_planned_power_comes_true_in_full_studies():
         ({"effect": "gap"}, "needed: delta"),
         ({"cluster": "skill"}, "needed: tau2"),
         ({"cluster": "skills"}, "cluster: found 'skills'.*Did you mean 'skill'"),
-        ({"effect": "interaction"}, "effect: found 'interaction'; allowed: delta, gap"),
+        ({"effect": "interaction"}, "effect: found 'interaction'; allowed: 'delta', 'gap'"),
         ({"method": "formula"}, "method: found 'formula'; allowed: 'simulation', which judges"),
         ({"omega2": -0.1}, "omega2, a variance: found -0.1; allowed: a number of at least 0"),
         ({"n_cases": 0}, "n_cases: found 0; allowed: a whole number of at least 1"),

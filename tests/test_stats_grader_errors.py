@@ -158,7 +158,7 @@ def test_where_the_robust_error_collapses_whole_cases_change_arms():
     found = differential_misclassification(verdict, np.ones(24), verdict == 1, clusters=case)
     assert found.sensitivity.statistic == 1.0
     assert found.sensitivity.p_value == pytest.approx(2 / 16)
-    assert "arms exchanged within 4 cases" in found.sensitivity.note
+    assert "conditions exchanged within 4 cases" in found.sensitivity.note
     # Cases in one arm each: three against three whole cases, 2 * (1 / 20) / 2 as in fisher_midp.
     apart = differential_misclassification(
         np.repeat([1, 0], 12),

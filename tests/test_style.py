@@ -125,7 +125,7 @@ def test_a_fourth_condition_is_told_apart_in_colour_and_marker():
 
 def test_the_conditions_stand_out_from_white():
     # contrast by WCAG 2: (1 + 0.05) / (L + 0.05), L the relative luminance
-    contrast = [1.05 / (luminance(look.color) + 0.05) for look in style.CONDITIONS.values()]
+    contrast = [1.05 / (luminance(look.color) + 0.05) for look in style.CONDITION_LOOKS.values()]
     assert min(contrast) >= 3.7
 
 

@@ -20,10 +20,17 @@ from skillcomp.bias.effects import (
 )
 from skillcomp.bias.pairwise import first_wins, of_pairs
 from skillcomp.bias.perturbations import EXTRA, compared, paired_verdicts
-from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.contract import check
-from skillcomp.frames.estimates import check_settings, estimates, groups, listed, ordered, row
-from skillcomp.frames.labels import ITEM, join_gold, reference_labels, strays_of, told
+from skillcomp.frames.estimates import (
+    check_settings,
+    estimates,
+    groups,
+    listed,
+    ordered,
+    require_reference,
+    row,
+)
+from skillcomp.frames.labels import ITEM, join_gold, labellers_said, reference_labels, strays_of
 from skillcomp.stats.multiplicity import holm
 from skillcomp.stats.results import join_notes
 
@@ -144,7 +151,7 @@ def audit(
         verdicts, by=names, exclude_checks=exclude_checks, cases=cases, what=what
     )
     every = known_attempts(given, attempts, what)
-    _require_reference(given, reference)
+    require_reference(given["condition"], reference)
     labels = reference_labels(gold, what)
     labelled, copies = labelled_verdicts(given, every, labels), paired_verdicts(given, every, what)
     strays = strays_of(given, labels)
@@ -202,22 +209,13 @@ def _settled(verdicts: pd.DataFrame, labels: pd.DataFrame) -> str:
     """Say how the labels of a group were settled."""
     items = join_gold(verdicts[ITEM], labels)
     items = items[items["settled_by"].notna()]
-    return told(items["settled_by"], items["gold"])
+    return labellers_said(items["settled_by"], items["gold"])
 
 
 def _named(
     bias: str, per: str, condition: str | None = None, stratum: str = "all"
 ) -> dict[str, Any]:
     return {"bias": bias, "per": per, "condition": condition, "stratum": stratum}
-
-
-def _require_reference(verdicts: pd.DataFrame, reference: str) -> None:
-    found = list(verdicts["condition"].unique())
-    if found and reference not in found:
-        raise FrameError(
-            f"reference: there is no condition '{reference}'; there: {', '.join(found)}."
-            + suggest(reference, found)
-        )
 
 
 def _effects(frame: pd.DataFrame, ci_level: float) -> list[dict[str, Any]]:

@@ -275,7 +275,7 @@ def _difference(kept: pd.DataFrame, n_strata: int, n_empty: int, ci_level: float
         compared = _centred(kept["compared"].to_numpy(dtype=float), codes)
         found = _cut(_fitted(kept, compared[:, None], codes, ci_level))
     if n_empty:
-        note = f"{n_empty} strata of skill and gold label lack an arm and tell nothing"
+        note = f"{n_empty} strata of skill and gold label lack a condition and tell nothing"
         found = replace(found, note=join_notes(note, found.note))
     return found
 
@@ -294,7 +294,9 @@ def _by_condition(kept: pd.DataFrame, flat: bool, ci_level: float) -> Interval:
     cluster, compared = kept["cluster"].to_numpy(), kept["compared"].to_numpy(dtype=bool)
     parts = [(values[at], cluster[at], None) for at in (~compared, compared)]
     if min(len(np.unique(one[1])) for one in parts) < 2:
-        return not_identified("all labels of an arm are of one case", ci_level, float(len(kept)))
+        return not_identified(
+            "all labels of a condition are of one case", ci_level, float(len(kept))
+        )
     found = independent_difference(*parts, quantity=RATES, ci_level=ci_level)
     note = "no verdict varies within a skill and gold label" if flat else ""
     return replace(

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.bias.effects import in_points
-from skillcomp.errors import FrameError, suggest
+from skillcomp.errors import FrameError, require_one_of, suggest
 from skillcomp.frames.casetable import clusters_of
 from skillcomp.frames.contract import CASE, check
 from skillcomp.frames.estimates import (
@@ -392,11 +392,7 @@ def _from_our_layout(pairwise: pd.DataFrame, ties: Sequence[str]) -> pd.DataFram
 def _from_other_layout(
     pairwise: pd.DataFrame, pair: str | None, winner_names: str, ties: Sequence[str]
 ) -> pd.DataFrame:
-    if winner_names not in ("answer", "position"):
-        raise FrameError(
-            f"winner_names: found '{winner_names}'; allowed: 'answer', 'position'."
-            + suggest(str(winner_names), ["answer", "position"])
-        )
+    require_one_of("winner_names", winner_names, ["answer", "position"])
     found = [str(name) for name in pairwise.columns]
     column = pair or next((name for name in _PAIR if name in found), None)
     lacking = [name for name in ("order", "winner") if name not in found]

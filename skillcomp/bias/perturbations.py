@@ -13,7 +13,7 @@ import pandas as pd
 
 from skillcomp.bias.answers import Part, parts
 from skillcomp.bias.effects import checked_verdicts, in_points, known_attempts
-from skillcomp.errors import FrameError, suggest
+from skillcomp.errors import FrameError, require_one_of
 from skillcomp.frames.contract import CASE, check
 from skillcomp.frames.estimates import check_settings, estimates, groups, listed, row
 from skillcomp.stats.bounded import DELTAS, bounded_mean
@@ -112,10 +112,7 @@ def perturb(attempts: pd.DataFrame, *, kind: Kind) -> pd.DataFrame:
     >>> perturb(frame, kind="reorder")["answer"].tolist()
     ['Look at:\n\n- risk\n- cost']
     """
-    if kind not in _CHANGES:
-        raise FrameError(
-            f"kind: found '{kind}'; allowed: {', '.join(_CHANGES)}." + suggest(str(kind), _CHANGES)
-        )
+    require_one_of("kind", kind, _CHANGES)
     given = check(attempts, "attempts")
     plain = given["perturbation"].isna() & given["source_attempt_id"].isna()
     frame = given[plain & given["answer"].notna()].reset_index(drop=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -15,8 +15,8 @@ from skillcomp.correction.estimators import (
     ESTIMATORS,
     Condition,
     Errors,
-    by_arm_delta,
     by_condition,
+    by_condition_delta,
     compare,
     corrected_rate,
     errors_of,
@@ -35,11 +35,18 @@ from skillcomp.correction.tables import (
     Tables,
     Unit,
     key_of,
-    require_reference,
     tables,
 )
-from skillcomp.errors import FrameError, suggest
-from skillcomp.frames.estimates import check_settings, estimates, groups, listed, ordered, row
+from skillcomp.errors import FrameError, require_one_of
+from skillcomp.frames.estimates import (
+    check_settings,
+    estimates,
+    groups,
+    listed,
+    ordered,
+    require_reference,
+    row,
+)
 from skillcomp.stats.results import Interval
 
 Method = Literal["auto", "naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi"]
@@ -100,7 +107,7 @@ def rate(
     """
     names = [name for name in listed(by) if name != "condition"]
     check_settings("correction.rate", ci_level)
-    wanted = checked(method, gold_drawn)
+    wanted = estimators_of(method, gold_drawn)
     made = tables(verdicts, gold, by=names, unit=unit, cases=cases, what="correction.rate")
     asked = [
         (values, group, condition)
@@ -279,9 +286,9 @@ def delta(
             "correction.delta: by= names 'condition', which is what is compared. Leave it out."
         )
     check_settings("correction.delta", ci_level)
-    wanted = checked(method, gold_drawn)
+    wanted = estimators_of(method, gold_drawn)
     made = tables(verdicts, gold, by=names, unit=unit, cases=cases, what="correction.delta")
-    require_reference(made, reference)
+    require_reference(made.cases["condition"], reference)
     asked = [
         (values, group, condition)
         for values, group in _groups(made, ci_level)
@@ -333,22 +340,16 @@ def _estimated(
         "naive": plain["verdict"],
         "gold_only": plain["gold"],
         "rogan_gladen_pooled": pooled_delta(plain["verdict"], group.pooled, n_gold, ci_level),
-        "rogan_gladen_by_arm": by_arm_delta(*sides),
+        "rogan_gladen_by_arm": by_condition_delta(*sides),
         "ppi": ppi_delta(side, base, pairs, ci_level),
     }
     return found, n_gold
 
 
-def checked(method: str, gold_drawn: str) -> tuple[str, ...]:
+def estimators_of(method: str, gold_drawn: str) -> tuple[str, ...]:
     """Return the estimators to give, or raise FrameError for an unknown word."""
-    allowed = ("auto", *ESTIMATORS)
-    drawn = ("random", "chosen")
-    for name, found, words in (("method", method, allowed), ("gold_drawn", gold_drawn, drawn)):
-        if found not in words:
-            raise FrameError(
-                f"{name}: found {found!r}; allowed: {', '.join(words)}."
-                + suggest(str(found), words)
-            )
+    require_one_of("method", method, ("auto", *ESTIMATORS))
+    require_one_of("gold_drawn", gold_drawn, get_args(Drawn))
     return ESTIMATORS if method == "auto" else (method,)
 
 
@@ -396,10 +397,10 @@ def _without_a_draw(
         return "gold_only", "every attempt carries gold: the grader is not needed"
     if gold_drawn == "chosen":
         if math.isnan(found["rogan_gladen_by_arm"].low):
-            return "", "gold was chosen, and an arm lacks gold passes or gold fails"
+            return "", "gold was chosen, and a condition lacks gold passes or gold fails"
         return "rogan_gladen_by_arm", (
-            "gold was chosen, not drawn: right if the error rates of each arm carry over to its "
-            "other attempts"
+            "gold was chosen, not drawn: right if the error rates of each condition carry over to "
+            "its other attempts"
         )
     if n_gold < FEWEST_GOLD:
         return "", f"{n_gold} cases with gold, fewer than {FEWEST_GOLD}: label more"

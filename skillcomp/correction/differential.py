@@ -9,8 +9,16 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.correction.estimators import Errors, by_condition, compare, errors_of, no_units
-from skillcomp.correction.tables import Unit, key_of, require_reference, tables
-from skillcomp.frames.estimates import check_settings, estimates, groups, listed, ordered, row
+from skillcomp.correction.tables import Unit, key_of, tables
+from skillcomp.frames.estimates import (
+    check_settings,
+    estimates,
+    groups,
+    listed,
+    ordered,
+    require_reference,
+    row,
+)
 from skillcomp.stats.grader_errors import DifferentialTests, youden_difference
 from skillcomp.stats.multiplicity import holm
 from skillcomp.stats.results import HypothesisTest, Interval
@@ -81,7 +89,7 @@ def differential(
     what = "correction.differential"
     check_settings(what, ci_level)
     made = tables(verdicts, gold, by=names, unit=unit, cases=cases, what=what)
-    require_reference(made, reference)
+    require_reference(made.cases["condition"], reference)
     rows: list[dict[str, Any]] = []
     labelled = made.labelled()
     for values, part in groups(made.cases, names):

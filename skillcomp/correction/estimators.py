@@ -36,7 +36,7 @@ class Condition:
     @property
     def clusters(self) -> NDArray[np.intp] | None:
         """Cluster codes where several cases share a cluster, else None."""
-        return cluster_codes(self.cases["cluster"])
+        return shared_clusters(self.cases["cluster"])
 
     @property
     def n_gold(self) -> int:
@@ -50,7 +50,7 @@ class Condition:
         return known.empty or bool(np.isclose(known, known.iloc[0]).all())
 
 
-def cluster_codes(labels: pd.Series) -> NDArray[np.intp] | None:
+def shared_clusters(labels: pd.Series) -> NDArray[np.intp] | None:
     """Return cluster codes where several cases share a cluster, else None."""
     codes, found = pd.factorize(labels)
     return codes if len(found) < len(codes) else None
@@ -227,14 +227,14 @@ def ppi_delta(side: Condition, base: Condition, pairs: pd.DataFrame, ci_level: f
             pairs["gold"].to_numpy(),
             pairs["verdict"].to_numpy(),
             predicted_on_gold=pairs["seen"].to_numpy(),
-            clusters=cluster_codes(pairs["cluster"]),
+            clusters=shared_clusters(pairs["cluster"]),
             inclusion_probability=_chance(pairs["chance"], pairs["gold"]),
             ci_level=ci_level,
         )
-    found = _minus(ppi_rate(side, ci_level), ppi_rate(base, ci_level), "PPI++ by arm")
+    found = _minus(ppi_rate(side, ci_level), ppi_rate(base, ci_level), "PPI++ by condition")
     if math.isnan(found.estimate):
         return found
-    note = "no case carries gold in both conditions: arms corrected apart, interval too wide"
+    note = "no case carries gold in both conditions: each corrected apart, interval too wide"
     return replace(found, note="; ".join(filter(None, (note, found.note))))
 
 
@@ -281,9 +281,9 @@ def _labels(found: Interval) -> float:
     return min(max(_effective(found.estimate, found.se, least), least), found.n)
 
 
-def by_arm_delta(first: Interval, second: Interval) -> Interval:
+def by_condition_delta(first: Interval, second: Interval) -> Interval:
     """Difference of two Rogan-Gladen rates, each with the error rates of its own condition."""
-    return _minus(first, second, "Rogan-Gladen by arm")
+    return _minus(first, second, "Rogan-Gladen by condition")
 
 
 def _minus(first: Interval, second: Interval, label: str) -> Interval:

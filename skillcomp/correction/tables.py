@@ -11,16 +11,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, suggest
+from skillcomp.errors import require_one_of
 from skillcomp.frames.casetable import clusters_of
 from skillcomp.frames.contract import CASE, check
 from skillcomp.frames.estimates import (
     groups,
-    ordered,
     refuse_pooling,
     require_columns,
 )
-from skillcomp.frames.labels import join_gold, known_verdict, reference_labels, strays_of, told
+from skillcomp.frames.labels import (
+    join_gold,
+    known_verdict,
+    labellers_said,
+    reference_labels,
+    strays_of,
+)
 
 Unit = Literal["behaviour", "attempt"]
 Floats = NDArray[np.float64]
@@ -63,7 +68,7 @@ class Tables:
         if kept is None:
             return ""
         kept = kept[kept["condition"].isin(conditions)]
-        return told(kept["settled_by"], kept["gold"])
+        return labellers_said(kept["settled_by"], kept["gold"])
 
     @cached_property
     def _settled(self) -> dict[tuple[Any, ...], pd.DataFrame]:
@@ -100,10 +105,7 @@ def tables(
     where a frame breaks its contract, graders, agents or labellers would be pooled, or the unit is
     unknown.
     """
-    if unit not in VALUES:
-        raise FrameError(
-            f"unit: found '{unit}'; allowed: 'behaviour', 'attempt'." + suggest(unit, VALUES)
-        )
+    require_one_of("unit", unit, VALUES)
     given = check(verdicts, "verdicts")
     require_columns(given, by, what)
     refuse_pooling(given, by, what, agents=True)
@@ -117,16 +119,6 @@ def tables(
     attempts = _attempts(items, list(by), unit)
     strays = strays_of(given, labels)
     return Tables(items, attempts, _cases(attempts, list(by)), list(by), unit, strays)
-
-
-def require_reference(made: Tables, reference: str) -> None:
-    """Raise FrameError when the frame is not empty and has no such condition."""
-    found = ordered(made.cases["condition"])
-    if found and reference not in found:
-        raise FrameError(
-            f"reference: there is no condition '{reference}'; there: {', '.join(found)}."
-            + suggest(reference, found)
-        )
 
 
 def _attempts(items: pd.DataFrame, by: list[str], unit: Unit) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from skillcomp.errors import FrameError, suggest
+from skillcomp.errors import require_one_of
 from skillcomp.frames.columns import Columns
 from skillcomp.frames.contract import CASE, check
 from skillcomp.frames.estimates import row
@@ -271,11 +271,7 @@ class Pairing:
 
 def check_cluster(cluster: str) -> None:
     """Raise FrameError unless ``cluster`` is ``"case"`` or ``"skill"``."""
-    if cluster not in ("case", "skill"):
-        raise FrameError(
-            f"cluster: found '{cluster}'; allowed: 'case', 'skill'."
-            + suggest(str(cluster), ["case", "skill"])
-        )
+    require_one_of("cluster", cluster, get_args(Cluster))
 
 
 def delta_rows(

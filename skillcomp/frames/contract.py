@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillcomp.errors import FrameError, suggest
+from skillcomp.errors import FrameError, literal, suggest
 from skillcomp.frames.columns import Columns, absent
 from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS
 
@@ -302,19 +302,16 @@ class Unfit(Exception):
 
 def show(values: pd.Series) -> str:
     """Name the distinct bad values and how many rows hold them."""
-    distinct = list(dict.fromkeys(_literal(value) for value in values.tolist()))
+    distinct = list(
+        dict.fromkeys(
+            literal(value.item() if isinstance(value, np.generic) else value)
+            for value in values.tolist()
+        )
+    )
     shown = ", ".join(distinct[:_MAX_SHOWN])
     more = f" and {len(distinct) - _MAX_SHOWN} more" if len(distinct) > _MAX_SHOWN else ""
     rows = "1 row" if len(values) == 1 else f"{len(values)} rows"
     return f"{shown}{more} ({rows})"
-
-
-def _literal(value: Any) -> str:
-    try:
-        text = repr(value.item() if isinstance(value, np.generic) else value)
-    except Exception:  # a stranger's object, or a number too long to write out
-        text = f"a value of type {type(value).__name__}"
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def convert(values: pd.Series, dtype: Any) -> pd.Series:
@@ -326,7 +323,7 @@ def convert(values: pd.Series, dtype: Any) -> pd.Series:
     ):
         converted: pd.Series = values.astype(dtype)
         return converted
-    values = plain(values)
+    values = plain_values(values)
     present = values[values.notna()]
     if present.empty:
         absent: pd.Series = pd.Series(None, index=values.index, dtype=dtype)
@@ -347,7 +344,7 @@ _EXPECTED = {
 }
 
 
-def plain(values: pd.Series) -> pd.Series:
+def plain_values(values: pd.Series) -> pd.Series:
     """Return a column without what only stores it in another way, as categories and gaps do."""
     dtype = values.dtype
     if isinstance(dtype, pd.CategoricalDtype):
@@ -541,7 +538,7 @@ def checked(frame: pd.DataFrame, kind: str) -> tuple[pd.DataFrame, Columns]:
     extras = source.columns.difference(list(contract.columns), sort=False)
     if len(extras):
         # a column that only stores its gaps in another way cannot be grouped by
-        others = {name: plain(source[name]) for name in extras if _is_sparse(source[name])}
+        others = {name: plain_values(source[name]) for name in extras if _is_sparse(source[name])}
         whole = pd.concat([whole, source[extras].assign(**others)], axis=1)
     return whole, looked_at
 

@@ -135,10 +135,22 @@ def _refuse_graders(frame: pd.DataFrame, by: Sequence[str], what: str) -> None:
             )
 
 
-def ordered(conditions: Iterable[str], reference: str | None = None) -> list[str]:
-    """Return conditions in their fixed order, others after as they first appear; no reference."""
-    found = [name for name in dict.fromkeys(conditions) if name != reference]
-    return [c for c in CONDITIONS if c in found] + [c for c in found if c not in CONDITIONS]
+def ordered(
+    names: Iterable[Any], reference: str | None = None, order: Sequence[str] = CONDITIONS
+) -> list[Any]:
+    """Return names in their fixed order, others after as they first appear; no reference."""
+    found = [name for name in dict.fromkeys(names) if reference is None or name != reference]
+    return [one for one in order if one in found] + [one for one in found if one not in order]
+
+
+def require_reference(conditions: Iterable[str], reference: str | None) -> None:
+    """Raise FrameError when there are conditions and the reference is none of them."""
+    found = ordered(conditions)
+    if found and reference is not None and reference not in found:
+        raise FrameError(
+            f"reference: there is no condition '{reference}'; there: {', '.join(found)}."
+            + suggest(reference, found)
+        )
 
 
 def check_settings(what: str, ci_level: float, n_resamples: int | None = None) -> None:

@@ -152,7 +152,7 @@ def strays_of(verdicts: pd.DataFrame, labels: pd.DataFrame) -> str:
     return f"{int((~known).sum())} of {len(labels)} gold labels match no attempt of the verdicts"
 
 
-def told(labellers: pd.Series, passed: pd.Series) -> str:
+def labellers_said(labellers: pd.Series, passed: pd.Series) -> str:
     """Say how labels were settled, "" where all of them were in one way and none is disputed.
 
     Parameters

@@ -12,7 +12,7 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, plural, suggest
 from skillcomp.frames import readers
-from skillcomp.frames.contract import CASE, CONTRACTS, empty, plain, require_frame, show
+from skillcomp.frames.contract import CASE, CONTRACTS, empty, plain_values, require_frame, show
 from skillcomp.frames.contract import check as check_frame
 from skillcomp.frames.labels import ITEM
 from skillcomp.records import DIMENSIONS
@@ -274,7 +274,7 @@ class _Reading:
                 self.problems.append(f"there is no {self.place(role)}; there: {there}.{hint}")
         self.refuse()
         source = frame.reset_index(drop=True)
-        held = {role: plain(source[name]) for role, name in self.named.items()}
+        held = {role: plain_values(source[name]) for role, name in self.named.items()}
         for role, values in held.items():
             odd = values[[not isinstance(one, Hashable) for one in values]]
             if len(odd):

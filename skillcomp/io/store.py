@@ -19,15 +19,14 @@ import pyarrow as pa
 from filelock import Timeout
 from pydantic import BaseModel
 
-from skillcomp.errors import StoreError
+from skillcomp.errors import StoreError, literal
 from skillcomp.io import journal, material
 from skillcomp.io.files import checked_slug, digest, read_bytes
 from skillcomp.io.skills import FILE_NAME, read_skill
 from skillcomp.io.suites import read_suite
 from skillcomp.io.tables import (
     RECORDS,
-    line_of,
-    literal,
+    as_line,
     parse_line,
     read_lines,
     read_table,
@@ -317,7 +316,7 @@ class RunStore:
             allowed, another writer is at work, or the disk refuses.
         """
         file = self._file(table)
-        lines = [line_of(record, table, i) for i, record in enumerate(records)]
+        lines = [as_line(record, table, i) for i, record in enumerate(records)]
         if lines:
             with self.writer(), self._mutex:
                 journal.append(file, lines, sync=self._sync)

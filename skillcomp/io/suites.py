@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from skillcomp.errors import SuiteError, suggest
+from skillcomp.errors import SuiteError, literal, suggest
 from skillcomp.io.files import checked_slug, decode, digest, read_bytes, shown
 from skillcomp.io.journal import replace
 from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Case, Check, Suite
@@ -343,7 +343,7 @@ class _Reader:
         value = row.get(key)
         if value is None or isinstance(value, str):
             return value
-        self.note(place, f"{key}: found {_short(value)}; expected text.")
+        self.note(place, f"{key}: found {literal(value)}; expected text.")
         return str(value) if isinstance(value, int | float) else None
 
     def texts(self, row: dict[str, Any], key: str, place: str) -> tuple[str, ...]:
@@ -353,7 +353,7 @@ class _Reader:
         items = value if isinstance(value, list) else [value]
         texts = tuple(one for one in items if isinstance(one, str))
         if not isinstance(value, list) or len(texts) < len(items):
-            self.note(place, f"{key}: found {_short(value)}; expected a list of texts.")
+            self.note(place, f"{key}: found {literal(value)}; expected a list of texts.")
         return texts
 
     def extra(
@@ -369,11 +369,6 @@ class _Reader:
         for key in (key for key in others if not quiet and key not in kept):
             self.note(place, f"'{key}' is not a known key.{suggest(key, known)}")
         return others
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _kind(value: Any) -> str:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 from pydantic import BaseModel, ValidationError
 
-from skillcomp.errors import StoreError, suggest
+from skillcomp.errors import StoreError, literal, suggest
 from skillcomp.records import Attempt, GoldLabel, PairwiseJudgement, Passage, Record, Verdict
 
 RECORDS: Mapping[str, type[Record]] = {
@@ -279,7 +279,7 @@ def validated(line: bytes, name: str, place: str) -> Record:
     return record
 
 
-def line_of(record: BaseModel | Mapping[str, Any], name: str, index: int) -> bytes:
+def as_line(record: BaseModel | Mapping[str, Any], name: str, index: int) -> bytes:
     """Return the JSON line of a record that is fit for a table, without its empty fields.
 
     Validated once more, since a copy of a record with changed fields is not checked by pydantic.
@@ -336,9 +336,3 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def literal(value: Any) -> str:
-    """Return a value as it is written, cut to 60 characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

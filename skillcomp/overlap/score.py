@@ -11,13 +11,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, suggest
-from skillcomp.frames.contract import CASE, check, plain, settle
+from skillcomp.frames.contract import CASE, check, plain_values, settle
 from skillcomp.frames.estimates import listed
-from skillcomp.ngrams import Ints, Matches, Tokenizer, check_n, match
-from skillcomp.records import Skill
+from skillcomp.ngrams import Ints, Matches, Tokenizer, check_n, match, shared_ngrams
+from skillcomp.records import Case, Skill
 
 __all__ = ["score"]
 
+RULE = "SKILL.md less prompt"  # how verdicts name what counts as shared with a skill
 _ATTEMPT = ["attempt_id", *CASE, "condition", "repeat"]
 _PASSAGE = ["passage_id", "skill", "document", "level"]
 _KEYS = {
@@ -149,6 +150,18 @@ def score(
     return _long(kind, keys, found, missing)
 
 
+def shared_with_skill(answer: str, skill: Skill, case: Case, *, n: int) -> list[str]:
+    """Return the n-grams that :func:`score` counts of a single answer, prompt left out.
+
+    The same in every condition, whatever was loaded: the skill's whole SKILL.md, less the prompt.
+    """
+    return shared_ngrams(answer, _whole_text(skill), n=n, exclude=case.prompt)
+
+
+def _whole_text(skill: Skill) -> str:
+    return skill.text or skill.body
+
+
 def _kind(texts: pd.DataFrame) -> tuple[str, str]:
     """Return whether a frame holds attempts or passages, and the column of its texts."""
     if not isinstance(texts, pd.DataFrame):
@@ -197,7 +210,7 @@ def _sources(named: pd.Series, skills: Mapping[str, Skill | str]) -> tuple[list[
 
 
 def _text(skill: Skill | str, slug: str) -> str:
-    text = skill if isinstance(skill, str) else getattr(skill, "text", None)
+    text = _whole_text(skill) if isinstance(skill, Skill) else skill
     if not isinstance(text, str) or not text.strip():
         raise FrameError(
             f"skills['{slug}']: found {type(skill).__name__} without text; allowed: a Skill with "
@@ -299,7 +312,7 @@ def need(frame: pd.DataFrame, columns: Sequence[str], *, what: str) -> pd.DataFr
                 + suggest(column, there)
             )
     if "n" in columns:
-        given = plain(frame["n"])
+        given = plain_values(frame["n"])
         given = given[given.notna()].drop_duplicates()
         wrong = [n for n in given if not isinstance(n, Real | Decimal) or n < 1 or n % 1]
         if wrong:

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict, TypeVar
 
 import numpy as np
 
-from skillcomp.errors import StudyError, suggest
+from skillcomp.errors import StudyError, require_one_of, suggest
 
 Value = Literal["passed", "share_passed"]
 Effect = Literal["delta", "gap"]
@@ -123,12 +123,7 @@ class Assumptions:
         whole("seed", self.seed, least=0)
         number("far_share", self.far_share, least=0, most=1, open_=True)
         for name, allowed in _WORDS.items():
-            found = getattr(self, name)
-            if found not in allowed:
-                raise StudyError(
-                    f"{name}: found '{found}'; allowed: {', '.join(allowed)}."
-                    + suggest(str(found), allowed)
-                )
+            require_one_of(name, getattr(self, name), allowed, StudyError)
         for name, least in (("baseline_rate", 0.0), ("delta", -1.0)):
             if getattr(self, name) is not None:
                 number(name, getattr(self, name), least=least, most=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 from scipy.stats import f as f_distribution
 
-from skillcomp.errors import FrameError, StudyError, suggest
+from skillcomp.errors import FrameError, StudyError, require_one_of
 from skillcomp.frames.contract import CASE, check
 from skillcomp.frames.estimates import (
     estimates,
@@ -21,6 +21,7 @@ from skillcomp.frames.estimates import (
     listed,
     refuse_pooling,
     require_columns,
+    require_reference,
     row,
 )
 from skillcomp.planning.assumptions import Assumptions, StudyPlan, Value, level
@@ -124,18 +125,14 @@ def variance_components(
     for values, part in groups(given, names):
         for condition in part["condition"].unique():
             if condition != reference:
-                pairs = paired_cases(part, condition, reference, value)
+                pairs = pilot_pairs(part, condition, reference, value)
                 about = {**values, "condition": condition}
                 rows += _rows(pairs, ci_level, about)
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
 
 
 def _given(outcomes: pd.DataFrame, names: list[str], value: str, reference: str) -> pd.DataFrame:
-    if value not in ("passed", "share_passed"):
-        raise FrameError(
-            f"value: found '{value}'; allowed: 'passed', 'share_passed'."
-            + suggest(str(value), ["passed", "share_passed"])
-        )
+    require_one_of("value", value, get_args(Value))
     if "condition" in names:
         raise FrameError(
             "planning: by= names 'condition', which is what is compared. Leave it out."
@@ -143,12 +140,7 @@ def _given(outcomes: pd.DataFrame, names: list[str], value: str, reference: str)
     given = check(outcomes, "outcomes")
     require_columns(given, names, "planning")
     refuse_pooling(given, names, "planning", agents=True)
-    found = list(given["condition"].unique())
-    if reference not in found:
-        raise FrameError(
-            f"reference: there is no condition '{reference}'; there: {', '.join(found)}."
-            + suggest(reference, found)
-        )
+    require_reference(given["condition"], reference)
     return given
 
 
@@ -180,7 +172,7 @@ class PilotCases:
         return int(self.skill.max(initial=-1)) + 1
 
 
-def paired_cases(part: pd.DataFrame, condition: str, reference: str, value: str) -> PilotCases:
+def pilot_pairs(part: pd.DataFrame, condition: str, reference: str, value: str) -> PilotCases:
     """Return the cases with an outcome under both conditions."""
     numbers = part.assign(_value=part[value].astype("float64"))
     keys = [*CASE, "transfer"]
@@ -284,7 +276,7 @@ def _omega2(square: _Square, noise: _Square, ci_level: float) -> Interval:
         return undefined(_MOMENTS, note, ci_level=ci_level)
     if np.isnan(noise.value):
         found = _difference(square, _Square(0.0, np.inf), 1.0, ci_level)
-        note = "one repeat a case: holds the variance between repeats of both arms as well"
+        note = "one repeat a case: holds the variance between repeats of both conditions as well"
         return replace(found, note="; ".join(filter(None, [note, found.note])))
     return _difference(square, noise, 1.0, ci_level)
 

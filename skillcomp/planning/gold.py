@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
 from skillcomp.correction.tables import Unit, key_of, tables
-from skillcomp.errors import FrameError, StudyError, suggest
+from skillcomp.errors import StudyError
 from skillcomp.frames.contract import CASE
-from skillcomp.frames.estimates import estimates, groups, listed, row
+from skillcomp.frames.estimates import estimates, groups, listed, require_reference, row
 from skillcomp.planning.assumptions import effects, level, number, whole
 from skillcomp.stats.ppi import FEWEST_ERRORS, ppi_limits
 from skillcomp.stats.results import Interval, undefined
@@ -286,9 +286,9 @@ def _rows(
 def _problem(pilot: Differences, scale: float, n_cases: int) -> str:
     """Return why nothing can be planned, or an empty string."""
     if pilot.n_gold < _FEWEST_PILOT:
-        return f"{pilot.n_gold:.0f} cases have gold in both arms: at least {_FEWEST_PILOT} needed"
+        return f"{pilot.n_gold:.0f} cases have gold in both conditions: {_FEWEST_PILOT} needed"
     if n_cases < FEWEST:
-        return f"the pilot has {n_cases} cases with both arms: state n_cases, at least {FEWEST}"
+        return f"the pilot has {n_cases} cases in both conditions: state n_cases, at least {FEWEST}"
     if scale == 0:
         return "gold or grader does not vary among the gold cases: nothing to plan with"
     return ""
@@ -473,11 +473,7 @@ def case_differences(
         columns = {"gold": "gold", "verdict": "grader", "seen": "on_gold"}
         table = part.set_index([*CASE, "condition"])[list(columns)].rename(columns=columns)
         conditions = list(table.index.unique("condition"))
-        if reference not in conditions:
-            raise FrameError(
-                f"reference: there is no condition '{reference}'; there: {', '.join(conditions)}."
-                + suggest(reference, conditions)
-            )
+        require_reference(conditions, reference)
         base = table.xs(reference, level="condition")
         for condition in conditions:
             if condition == reference:

@@ -19,8 +19,9 @@ from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, suggest
-from skillcomp.records import DIMENSIONS, RUBRIC
-from skillcomp.style import CONDITIONS, INK, LABEL_SIZE, TICK_SIZE, Look, figure, looks, plain
+from skillcomp.frames.estimates import ordered
+from skillcomp.records import CONDITIONS, DIMENSIONS, RUBRIC
+from skillcomp.style import INK, LABEL_SIZE, TICK_SIZE, Look, figure, looks, plain
 
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -29,7 +30,7 @@ Entry: TypeAlias = tuple[object, Artist]  # text and mark of a line of the legen
 
 LINE_GREY = "#b0b0b0"
 DASH = (0, (4, 2))
-_NATURAL_ORDERS = (tuple(CONDITIONS), DIMENSIONS, ("near", "far"))
+_NATURAL_ORDERS = (CONDITIONS, DIMENSIONS, ("near", "far"))
 _CHARACTER = 0.56  # mean width of a character of DejaVu Sans, in font sizes
 
 
@@ -109,8 +110,7 @@ def levels(column: pd.Series) -> list[Any]:
     found = list(dict.fromkeys(values(column)))
     for order in _NATURAL_ORDERS:
         if any(level in order for level in found):
-            known = [level for level in order if level in found]
-            return known + [level for level in found if level not in order]
+            return ordered(found, order=order)
     return found
 
 
@@ -138,7 +138,7 @@ def words(name: object) -> str:
     return plain(text[:1].upper() + text[1:], width=48)
 
 
-def shown(level: object, *, width: int = 36) -> str:
+def level_name(level: object, *, width: int = 36) -> str:
     """Return a level as it stands in a figure: one line, single words for joined_ones."""
     text = re.sub(r"(?<=[^\W_])_(?=[^\W_])", " ", plain(level, width=width))
     return f"{text} {RUBRIC[text][0]}" if text in RUBRIC else text
@@ -159,7 +159,7 @@ def level_text(frame: pd.DataFrame) -> str:
     return f", {100 * known[0]:g}% CI" if len(known) == 1 else ""
 
 
-def number(value: float, *, percent: bool, signed: bool = False, digits: int = 6) -> str:
+def number_text(value: float, *, percent: bool, signed: bool = False, digits: int = 6) -> str:
     """Return a number as print sets it: a true minus, a plus where the sign is the message."""
     scaled = 100 * value if percent else value
     text = f"{scaled:{'+' if signed and round(scaled, 9) else ''}.{digits}g}"
@@ -201,7 +201,7 @@ def scale(axis: Axis, *, percent: bool, signed: bool = False) -> None:
     """Label an axis in percent or percentage points while the data stay proportions."""
     if percent or signed:
         axis.set_major_formatter(
-            FuncFormatter(lambda value, _: number(value, percent=percent, signed=signed))
+            FuncFormatter(lambda value, _: number_text(value, percent=percent, signed=signed))
         )
 
 
@@ -383,7 +383,7 @@ def strip(
         zeros = int(here.eq(0).sum())
         none = f", {zeros} at 0" if zeros > 1 else ""
         lost = f", {here.isna().sum()} undefined" if here.isna().any() else ""
-        texts.append(f"{shown(level)}\n({count}{none}{lost})")
+        texts.append(f"{level_name(level)}\n({count}{none}{lost})")
     ax.set_ylabel("")
     return label_rows(ax, texts, separated=True)
 
@@ -400,7 +400,7 @@ def legend(
         return
     if place not in ("below", "right"):
         raise FrameError(f"legend: found {place!r}; allowed: 'below', 'right' or False.")
-    texts = [shown(label, width=40) for label, _ in entries]
+    texts = [level_name(label, width=40) for label, _ in entries]
     handles = [handle for _, handle in entries]
     if place == "right":
         box = ax.legend(handles, texts, loc="upper left", bbox_to_anchor=(1.01, 1.0))
@@ -419,7 +419,7 @@ def legend(
             ncols=int(np.clip(characters(ax) // longest, 1, len(texts))),
         )
     if title is not None:
-        box.set_title(shown(title))
+        box.set_title(level_name(title))
     # matplotlib drops labels with a leading underscore, which text from outside may have
     for drawn, text in zip(box.get_texts(), texts, strict=True):
         drawn.set_text(text)

@@ -108,7 +108,9 @@ def overlap(
     entries = draw.marked(draw.hue_looks(frame, hue)[1], line="") if told_apart else []
     if limit is not None:
         draw.reference(ax, limit, upright=True, dashed=True)
-        entries.append((f"limit ({draw.number(limit, percent=percent)}{unit})", draw.dashed_mark()))
+        entries.append(
+            (f"limit ({draw.number_text(limit, percent=percent)}{unit})", draw.dashed_mark())
+        )
     draw.legend(ax, entries, legend)
     return ax
 
@@ -177,10 +179,10 @@ def threshold(
     limit = draw.numbers(frame, "limit", where)
     for share in np.unique(limit[np.isfinite(limit)]):
         draw.reference(ax, share, upright=False, dashed=True)
-        entries.append((f"limit ({draw.number(share, percent=True)}%)", draw.dashed_mark()))
+        entries.append((f"limit ({draw.number_text(share, percent=True)}%)", draw.dashed_mark()))
     places = np.unique(at[draw.truth(frame, "chosen", where)])
     if len(places):
-        text = ", ".join(draw.number(place, percent=False) for place in places)
+        text = ", ".join(draw.number_text(place, percent=False) for place in places)
         entries.append((f"chosen ({x} = {text})", draw.ring()))
     entries += _spread(ax, spread, x, where)
     draw.whole_steps(ax.xaxis, at)
@@ -203,7 +205,7 @@ def _spread(ax: Axes, rows: pd.DataFrame, x: str, where: str) -> list[draw.Entry
     ):
         if np.isfinite([low, high]).all():
             ax.plot([low, high], [0.02, 0.02], transform=foot, gid="spread", **how)
-            text = " to ".join(draw.number(side, percent=False) for side in (low, high))
+            text = " to ".join(draw.number_text(side, percent=False) for side in (low, high))
             entries.append((f"{x} chosen over resamples ({text})", Line2D([], [], **how)))
     return entries
 
@@ -320,7 +322,7 @@ def precision_recall(
     shares = np.unique(draw.numbers(frame, "prevalence", where))
     for share in shares[np.isfinite(shares) & (shares >= 1.0 - zoom)]:
         draw.reference(ax, share, upright=False, dashed=True)
-        text = f"prevalence ({draw.number(share, percent=True, digits=3)}%)"
+        text = f"prevalence ({draw.number_text(share, percent=True, digits=3)}%)"
         entries.append((text, draw.dashed_mark()))
     draw.legend(ax, entries, legend if len(entries) > 1 or hue else False, title=hue)
     return ax

@@ -82,14 +82,14 @@ def cusum(
     if len(places):
         hit = np.isin(at, places)
         ax.plot(at[hit], value[hit], color=_ALARM, marker="^", linestyle="", gid="alarm point")
-        told = ", ".join(draw.number(place, percent=False) for place in places[:3])
+        told = ", ".join(draw.number_text(place, percent=False) for place in places[:3])
         more = f" and {len(places) - 3} more" if len(places) > 3 else ""
         mark = Line2D([], [], color=_ALARM, marker="^", linewidth=0.8)
         entries.append((f"alarm (at {told}{more})", mark))
     if change is not None:
         how: Any = {"color": INK, "linestyle": ":", "linewidth": 1.0, "marker": ""}
         ax.axvline(change, zorder=1, gid="change", **how)
-        where_changed = f"true change (at {draw.number(change, percent=False)})"
+        where_changed = f"true change (at {draw.number_text(change, percent=False)})"
         entries.append((where_changed, Line2D([], [], **how)))
     ax.set_ylim(bottom=min(0.0, float(np.nanmin(value)) if len(value) else 0.0))
     ax.margins(x=0.01)
@@ -169,7 +169,7 @@ def power(
         entries.append((named if hue else "power", draw.marker(look, line="-")))
     if target is not None:
         draw.reference(ax, target, upright=False, dashed=True)
-        entries.append((f"target ({draw.number(target, percent=True)}%)", draw.dashed_mark()))
+        entries.append((f"target ({draw.number_text(target, percent=True)}%)", draw.dashed_mark()))
     draw.whole_steps(ax.xaxis, at)
     ax.set_ylim(-0.02, 1.02)
     draw.scale(ax.yaxis, percent=True)
@@ -230,7 +230,7 @@ def coverage(
     entries = [] if hue is None else draw.marked(draw.hue_looks(frame, hue)[1], line="")
     if target is not None:
         draw.reference(ax, target, upright=True, dashed=True)
-        entries.append((f"target ({draw.number(target, percent=True)}%)", draw.dashed_mark()))
+        entries.append((f"target ({draw.number_text(target, percent=True)}%)", draw.dashed_mark()))
     draw.scale(ax.xaxis, percent=True)
     draw.label_x(ax, label, taken=taken)
     draw.legend(ax, entries, legend)

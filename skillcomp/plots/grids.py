@@ -90,9 +90,9 @@ def dimensions(
     for i, j in np.argwhere(there & np.isnan(cells)):
         ax.add_patch(Rectangle((j, i), 1, 1, gid="undefined", **_HATCHED))
     said: Any = {"percent": percent, "signed": null == 0, "digits": 3}
-    texts = [[draw.number(round(v, 2), **said) for v in row] for row in np.nan_to_num(cells)]
+    texts = [[draw.number_text(round(v, 2), **said) for v in row] for row in np.nan_to_num(cells)]
     for i, j in np.argwhere(told):
-        low, high = (draw.number(round(side[i, j], 2), **said) for side in limits)
+        low, high = (draw.number_text(round(side[i, j], 2), **said) for side in limits)
         texts[i][j] += f"\n[{low}, {high}]"
     text = label if label is not None else _value_label(value, null, percent)
     cmap = RATES if null is None else DIFFERENCES
@@ -241,7 +241,7 @@ def facet(
     whole, of_row = _levelled(frame, by), draw.values(frame[by])
     for ax, panel in zip(flat, panels, strict=False):
         plot(whole[draw.where_equal(of_row, panel)], ax=ax, **options)
-        ax.set_title(title.replace("{}", draw.shown(panel, width=40)))
+        ax.set_title(title.replace("{}", draw.level_name(panel, width=40)))
         ax.label_outer()
     for ax in flat[len(panels) :]:
         ax.remove()
@@ -319,7 +319,7 @@ def _counts(frame: pd.DataFrame, y: str, rows: list[Any], where: str) -> list[st
     texts = []
     for level in rows:
         here = n[draw.where_equal(of_row, level) & np.isfinite(n)]
-        several = dict.fromkeys(draw.number(one, percent=False) for one in here)
+        several = dict.fromkeys(draw.number_text(one, percent=False) for one in here)
         texts.append(f"\n(n = {', '.join(several)})" if several else "")
     return texts
 
@@ -330,18 +330,18 @@ def _name_grid(
     """Name columns, slanted where they are too long for their place, and rows."""
     wide = int(draw.characters(ax, 0.72) / max(len(columns), 1))
     texts = [
-        textwrap.fill(draw.shown(level, width=28), max(wide, 6), break_long_words=False)
+        textwrap.fill(draw.level_name(level, width=28), max(wide, 6), break_long_words=False)
         for level in columns
     ]
     slanted = max((len(line) for text in texts for line in text.split("\n")), default=0) > wide + 2
     if slanted:
-        texts = [draw.shown(level, width=28) for level in columns]
+        texts = [draw.level_name(level, width=28) for level in columns]
     ax.set_xticks(np.arange(len(columns)) + 0.5, texts)
     if slanted:
         ax.tick_params(axis="x", labelrotation=35)
         for tick in ax.get_xticklabels():
             tick.set(ha="right", rotation_mode="anchor")
-    names = [draw.shown(level) for level in rows]
+    names = [draw.level_name(level) for level in rows]
     ax.set_yticks(
         np.arange(len(rows)) + 0.5,
         [a + b for a, b in zip(names, counts or [""] * len(rows), strict=True)],

@@ -398,9 +398,11 @@ def _name_rows(
         count = ", ".join(known if len(set(known)) > 1 else known[:1])
         if len(set(known)) > 1 and len(known) > 2:
             some = counts[rows][np.isfinite(counts[rows])]
-            count = " to ".join(draw.number(n, percent=False) for n in (some.min(), some.max()))
+            count = " to ".join(
+                draw.number_text(n, percent=False) for n in (some.min(), some.max())
+            )
         own = category[1:] if headed and len(category) > 1 else category
-        name = " · ".join(draw.shown(part, width=60 if i in heads else 36) for part in own)
+        name = " · ".join(draw.level_name(part, width=60 if i in heads else 36) for part in own)
         texts.append(f"{name}{between}(n = {count})" if count else name)
     shown = ["" if i in heads else text for i, text in enumerate(texts)]
     longest = draw.label_rows(ax, shown, separated=len(order) > 1)
@@ -414,9 +416,9 @@ def _name_rows(
 
 def _count(n: float, clusters: float) -> str:
     """Return n, with its clusters where they are far fewer."""
-    text = draw.number(n, percent=False)
+    text = draw.number_text(n, percent=False)
     few = np.isfinite(clusters) and clusters < 0.5 * n
-    return f"{text} in {draw.number(clusters, percent=False)} cases" if few else text
+    return f"{text} in {draw.number_text(clusters, percent=False)} cases" if few else text
 
 
 def _label(null: float | None, unit: str | None, percent: bool) -> str:
@@ -564,7 +566,7 @@ def _name_places(
     wide = max(int(draw.characters(ax, 0.66) / max(len(places), 1)), 7)
     for place in places:
         here = counts[draw.where_equal(of_row, place) & np.isfinite(counts)]
-        several = ", ".join(draw.number(n, percent=False) for n in dict.fromkeys(here))
+        several = ", ".join(draw.number_text(n, percent=False) for n in dict.fromkeys(here))
         count = textwrap.fill(f"n = {several}", wide) if several else ""
         texts.append("\n".join(part for part in (_PLACES[place], count) if part))
     ax.set_xlim(-0.5, max(len(places), 1) - 0.5)

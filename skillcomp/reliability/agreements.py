@@ -29,8 +29,8 @@ from skillcomp.frames.labels import (
     SETTLED,
     join_gold,
     known_verdict,
+    labellers_said,
     reference_labels,
-    told,
 )
 from skillcomp.stats.agreement import bootstrap_agreement, krippendorff_alpha
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean, bounded_means
@@ -157,7 +157,7 @@ def agreement(
         items = items[items["settled_by"].notna()].sort_values("cluster", kind="stable")
         lost = int(labels["gold"].notna().sum() - items["gold"].notna().sum()) if whole else 0
         remark = f"{plural(lost, 'gold label')} without a verdict of this grader" if lost else ""
-        settled = told(items["settled_by"], items["gold"])
+        settled = labellers_said(items["settled_by"], items["gold"])
         ceiling = _ceiling(items, raters, _lone(gold, raters), settings)
         found = _against_gold(items, settings)
         found = {

@@ -43,7 +43,7 @@ def label_sheet(
     """Draw what to label next and write it as a blinded csv that is filled in by hand.
 
     Cases are drawn at random within each skill, in proportion to its cases; of each drawn case one
-    repeat of every condition, so that both arms of a case are labelled and prediction-powered
+    repeat of every condition, so that a case is labelled in all of them and prediction-powered
     estimates stay valid.
 
     Parameters
@@ -58,7 +58,7 @@ def label_sheet(
         of :func:`skillcomp.planning.gold_needed` with one row of measure ``gold_cases`` for these
         conditions: that many in total, so that the cases of ``gold`` are taken off.
     conditions : sequence of str, default ("baseline", "skill")
-        The arms of a case that are labelled.
+        The conditions in which a case is labelled.
     gold : pandas.DataFrame, optional
         Labels there are already: their cases are not drawn again. Join both with
         :func:`join_batches`, which gives the earlier labels the new probabilities too.
@@ -140,7 +140,7 @@ def _drawable(
     if len(agents) > 1:
         raise FrameError(
             f"attempts: answers of more than one agent: {', '.join(agents)}. Select one: each has "
-            "its own sheet, or the arms of a case would come from different agents."
+            "its own sheet, or a case would be labelled on different agents' answers."
         )
     complete = rows.groupby(CASE)["condition"].transform("nunique").eq(len(wanted))
     return rows[complete].reset_index(drop=True)

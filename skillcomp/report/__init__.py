@@ -2,13 +2,13 @@
 
 from skillcomp.report.answering import Answer, answer
 from skillcomp.report.findings import findings
-from skillcomp.report.notebooks import StoppedError, execute, find_notebooks, write_notebooks
+from skillcomp.report.notebooks import NotebookError, execute, find_notebooks, write_notebooks
 from skillcomp.report.page import build
 from skillcomp.report.tables import Table, table
 
 __all__ = [
     "Answer",
-    "StoppedError",
+    "NotebookError",
     "Table",
     "answer",
     "build",

@@ -22,7 +22,7 @@ _KERNEL = "python3"
 _FOR_PAGE = "from skillcomp.report.tables import install\n\ninstall()"
 
 
-class StoppedError(StudyError):
+class NotebookError(StudyError):
     """A cell of a notebook failed.
 
     Attributes
@@ -94,7 +94,7 @@ def execute(
 
     Raises
     ------
-    StoppedError
+    NotebookError
         If a cell fails, takes longer than ten minutes or ends its kernel: names the notebook, the
         cell (counted from 1) and the error.
     StudyError
@@ -126,7 +126,7 @@ def execute(
         notebook.cells = notebook.cells[: index + 1]
         notebook.cells[-1].outputs = []
         message = f"report: {path.name}, cell {place}: {_reason(error)}"
-        raise StoppedError(message, notebook) from error
+        raise NotebookError(message, notebook) from error
     notebook.metadata.pop("widgets", None)
     return notebook
 

@@ -32,7 +32,7 @@ from skillcomp.frames import Frames
 from skillcomp.io.store import RunStore
 from skillcomp.report.answering import ON_FIRST_PAGE, Answer, answer
 from skillcomp.report.notebooks import (
-    StoppedError,
+    NotebookError,
     execute,
     find_notebooks,
     is_injected,
@@ -252,7 +252,7 @@ def _executed(
     stopped = ""
     try:
         notebook = execute(path, parameters=own, progress=progress, for_page=True)
-    except StoppedError as error:
+    except NotebookError as error:
         notebook, stopped = error.notebook, str(error)
     values = {**named, **own}
     elsewhere = data.name if values.get("PILOT", study) != study else ""

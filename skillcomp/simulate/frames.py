@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from skillcomp.errors import StudyError
+from skillcomp.frames.columns import absent
 from skillcomp.frames.contract import CONTRACTS
 from skillcomp.records import BLOOM, CONCEPT_FIELDS, DIMENSIONS, SCHEMA_WEIGHTS
 from skillcomp.simulate import text
 from skillcomp.simulate.effects import Floats, Layout, Spread, case_rates
-from skillcomp.simulate.graders import Grader, Items, Rate, by_condition, constant
+from skillcomp.simulate.graders import Grader, Items, Rate, constant, value_by_condition
 
 Ints = NDArray[np.int64]
 
@@ -57,15 +58,10 @@ def _slugs(n_skills: int) -> list[str]:
 def _framed(kind: str, columns: dict[str, Any], n: int) -> pd.DataFrame:
     """Return a frame of the kind: given columns as they are, the others NA."""
     full = {
-        name: columns[name] if name in columns else missing(dtype, n)
+        name: columns[name] if name in columns else absent(dtype, n)
         for name, dtype in CONTRACTS[kind].columns.items()
     }
     return pd.DataFrame(full)
-
-
-def missing(dtype: Any, n: int) -> Any:
-    """Return a column of ``n`` missing values."""
-    return pd.array([None] * n, dtype=dtype)
 
 
 def _texts(values: Sequence[str | None] | NDArray[Any]) -> Any:
@@ -79,7 +75,7 @@ def _case_ids(plan: Layout) -> tuple[Any, Any]:
     return _texts(slugs), _texts([f"{s}/{k:02d}" for s, k in zip(slugs, numbers, strict=True)])
 
 
-def cases(plan: Layout) -> pd.DataFrame:
+def simulated_cases(plan: Layout) -> pd.DataFrame:
     """Return the cases frame: two cases each of C1 to C9 and again, contrast pairs at the end."""
     skill, case_id = _case_ids(plan)
     first = np.searchsorted(plan.skill, plan.skill)
@@ -113,7 +109,7 @@ def cases(plan: Layout) -> pd.DataFrame:
     return _framed("cases", columns, plan.n_cases)
 
 
-def checks(plan: Layout) -> pd.DataFrame:
+def simulated_checks(plan: Layout) -> pd.DataFrame:
     """Return the checks frame; the last of several checks of a case is negative."""
     skill, case_id = _case_ids(plan)
     case = np.repeat(np.arange(plan.n_cases), plan.n_checks)
@@ -139,26 +135,26 @@ def answers(
     hedges: Rate,
     listed_share: float,
     rng: np.random.Generator,
-) -> tuple[list[text.Source], text.Answers]:
+) -> tuple[list[text.Source], text.WrittenAnswers]:
     """Write the skills and one answer per attempt."""
     condition, names = grid.axis(1), grid.names
     sources = [text.make_skill(slug, rng) for slug in _slugs(grid.plan.n_skills)]
     written = text.write_answers(
         sources,
         grid.plan.skill[grid.axis(0)],
-        mean_words=by_condition(words, names, "answer_words")[condition],
-        hedges_per_100=by_condition(hedges, names, "hedges_per_100")[condition],
-        copied_share=by_condition(copying, names, "copying")[condition],
+        mean_words=value_by_condition(words, names, "answer_words")[condition],
+        hedges_per_100=value_by_condition(hedges, names, "hedges_per_100")[condition],
+        copied_share=value_by_condition(copying, names, "copying")[condition],
         listed_share=listed_share,
         rng=rng,
     )
     return sources, written
 
 
-def attempts(
+def simulated_attempts(
     grid: Grid,
     cases: pd.DataFrame,
-    written: text.Answers,
+    written: text.WrittenAnswers,
     families: Sequence[str],
     failure_rate: float,
     rng: np.random.Generator,
@@ -208,7 +204,7 @@ def items(
     spread: Spread,
     attempts: pd.DataFrame,
     checks: pd.DataFrame,
-    written: text.Answers,
+    written: text.WrittenAnswers,
     rng: np.random.Generator,
 ) -> Items:
     """Draw what is true of every check of every attempt that has an answer."""
@@ -247,7 +243,7 @@ def features_of(
     }
 
 
-def labels(items: Items, where: Any, labeller: str, passed: NDArray[np.bool_]) -> pd.DataFrame:
+def true_labels(items: Items, where: Any, labeller: str, passed: NDArray[np.bool_]) -> pd.DataFrame:
     """Return gold rows of one labeller for the chosen checks."""
     row, check_id = items.row[where], items.check["check_id"].array[where]
     n = len(row)
@@ -262,7 +258,7 @@ def labels(items: Items, where: Any, labeller: str, passed: NDArray[np.bool_]) -
     return _framed("gold", columns, n)
 
 
-def gold(
+def simulated_gold(
     grid: Grid,
     items: Items,
     fraction: float,
@@ -290,13 +286,13 @@ def gold(
     if labeller_error is not None:
         for name in ("labeller-1", "labeller-2"):
             people[name] = truth ^ (rng.random(len(truth)) < labeller_error)
-    found = [labels(items, where, name, passed) for name, passed in people.items()]
+    found = [true_labels(items, where, name, passed) for name, passed in people.items()]
     frame = pd.concat(found, ignore_index=True) if len(found) > 1 else found[0]
     frame["inclusion_probability"] = np.tile(chance[items.row[where]], len(people))
     return frame
 
 
-def pairwise(
+def simulated_pairwise(
     grid: Grid, graders: Sequence[Grader], items: Items, rng: np.random.Generator
 ) -> pd.DataFrame:
     """Compare repeat 1 of the baseline with repeat 1 of the second condition, in both orders."""
@@ -348,7 +344,7 @@ def _compared(
     return _framed("pairwise", columns, n)
 
 
-def rates(
+def simulated_rates(
     plan: Layout, cases: pd.DataFrame, names: list[str], logits: Floats, spread: Spread
 ) -> pd.DataFrame:
     """Return the true rates of every case in every condition."""
@@ -363,7 +359,7 @@ def rates(
     )
 
 
-def planted(attempts: pd.DataFrame, written: text.Answers) -> pd.DataFrame:
+def planted(attempts: pd.DataFrame, written: text.WrittenAnswers) -> pd.DataFrame:
     """Return what was planted in each answer."""
     return pd.DataFrame(
         {

@@ -14,7 +14,7 @@ from scipy.special import expit, logit
 
 from skillcomp.errors import StudyError, suggest
 from skillcomp.frames.contract import CONTRACTS
-from skillcomp.simulate.text import Answers, quotes
+from skillcomp.simulate.text import WrittenAnswers, quotes
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -128,7 +128,7 @@ class Grader:
         return stamp.tz_localize(None).to_datetime64()
 
 
-def by_condition(rate: Rate, conditions: list[str], what: str) -> Floats:
+def value_by_condition(rate: Rate, conditions: list[str], what: str) -> Floats:
     """Return one number per condition from one number or a mapping that names them all."""
     if not isinstance(rate, Mapping):
         return np.full(len(conditions), float(rate))
@@ -161,7 +161,7 @@ class Items:
         check_id, check_kind, goal of each.
     truth : numpy.ndarray of bool
         Whether the check is met.
-    answers : Answers, optional
+    answers : WrittenAnswers, optional
         To quote from; None quotes the start of the answer.
     """
 
@@ -171,7 +171,7 @@ class Items:
     row: Ints
     check: pd.DataFrame
     truth: NDArray[np.bool_]
-    answers: Answers | None
+    answers: WrittenAnswers | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +221,8 @@ def pass_logits(grader: Grader, items: Items, when: Schedule) -> Floats:
     if grader.drift is not None and at is not None:
         phases.append((grader.drift[1], grader.drift[2]))
         late = (when.graded_at >= at).astype(np.int64)
-    met = np.array([by_condition(se, names, f"{label} sensitivity") for se, _ in phases])
-    unmet = np.array([by_condition(sp, names, f"{label} specificity") for _, sp in phases])
+    met = np.array([value_by_condition(se, names, f"{label} sensitivity") for se, _ in phases])
+    unmet = np.array([value_by_condition(sp, names, f"{label} specificity") for _, sp in phases])
     odds = np.where(items.truth, logit(met)[late, condition], -logit(unmet)[late, condition])
     for bias in BIASES:
         if grader.coefficient(bias):
@@ -251,7 +251,7 @@ def grade_items(
         odds = pass_logits(grader, items, when)
         first = first or (odds, when)
         passed = rng.random(len(odds)) < expit(odds)
-        failure = by_condition(grader.failure_rate, items.conditions, "failure_rate")
+        failure = value_by_condition(grader.failure_rate, items.conditions, "failure_rate")
         where = pd.Index(items.conditions).get_indexer(pd.Index(items.attempts["condition"]))
         failed = rng.random(len(odds)) < failure[where][items.row]
         rounds.append(_verdicts(grader, items, when, passed, failed, number, rng))

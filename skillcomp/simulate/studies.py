@@ -32,9 +32,9 @@ from skillcomp.simulate.graders import (
     Items,
     Rate,
     Schedule,
-    by_condition,
     feature,
     grade_items,
+    value_by_condition,
 )
 
 _TRUTH = ["measure", "target", "unit", "condition", "transfer"]
@@ -256,11 +256,13 @@ def study(
     found = solve(plan, spread, baseline_rate, deltas, gaps, unit)
     logits = draw_logits(plan, found.values, spread, rng, 1)[0]
     grid = frames.Grid(plan, names, n_repeats)
-    cases, checks = frames.cases(plan), frames.checks(plan)
+    cases, checks = frames.simulated_cases(plan), frames.simulated_checks(plan)
     sources, answers = frames.answers(
         grid, copying, answer_words, hedges_per_100, listed_share, rng
     )
-    attempts = frames.attempts(grid, cases, answers, agent_families, attempt_failure_rate, rng)
+    attempts = frames.simulated_attempts(
+        grid, cases, answers, agent_families, attempt_failure_rate, rng
+    )
     items = frames.items(grid, logits, spread, attempts, checks, answers, rng)
     verdicts, grader_truth = _graded(graders, items, rng)
     true_rows = _effect_rows(plan, found, spread, logits, names) + grader_truth
@@ -269,10 +271,10 @@ def study(
         checks=checks,
         attempts=attempts,
         verdicts=verdicts,
-        gold=frames.gold(grid, items, gold_fraction, labeller_error, rng),
-        pairwise=frames.pairwise(grid, graders, items, rng),
-        labels=frames.labels(items, slice(None), "truth", items.truth),
-        rates=frames.rates(plan, cases, names, logits, spread),
+        gold=frames.simulated_gold(grid, items, gold_fraction, labeller_error, rng),
+        pairwise=frames.simulated_pairwise(grid, graders, items, rng),
+        labels=frames.true_labels(items, slice(None), "truth", items.truth),
+        rates=frames.simulated_rates(plan, cases, names, logits, spread),
         truth=_truth_frame(true_rows),
         skills={one.skill.slug: one.skill for one in sources},
         planted=frames.planted(attempts, answers),
@@ -457,7 +459,7 @@ def _grader_rows(grader: Grader, items: Items, odds: Floats, when: Schedule) -> 
         phases.append(("after", grader.drift[1], grader.drift[2]))
     for period, sensitivity, specificity in phases:
         for measure, rate in (("sensitivity", sensitivity), ("specificity", specificity)):
-            values = by_condition(rate, items.conditions, measure)
+            values = value_by_condition(rate, items.conditions, measure)
             for condition, value in zip(items.conditions, values, strict=True):
                 about_rate = {"target": "population", "condition": condition, "period": period}
                 rows.append({"measure": measure, "value": value, **about_rate, **about})

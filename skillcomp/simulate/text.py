@@ -108,7 +108,7 @@ def make_skill(slug: str, rng: np.random.Generator) -> Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class WrittenAnswers:
     """Answers laid end to end, with what was planted in each.
 
     Attributes
@@ -144,7 +144,7 @@ def write_answers(
     copied_share: NDArray[np.float64],
     listed_share: float,
     rng: np.random.Generator,
-) -> Answers:
+) -> WrittenAnswers:
     """Write one answer per row: length, hedges and one copied span as planted.
 
     Per answer: the skill it may copy from, the mean length in words (log-normal, sd of the log 0.3,
@@ -174,7 +174,7 @@ def write_answers(
     ends = (first + length).tolist()
     text = [" ".join(spelled[a:b]).lstrip() for a, b in zip(first.tolist(), ends, strict=True)]
     n_bullets = np.where(listed, -(-length // SENTENCE), 0)
-    return Answers(text, spelled, first, length, length + n_bullets, hedges, copied, listed)
+    return WrittenAnswers(text, spelled, first, length, length + n_bullets, hedges, copied, listed)
 
 
 def _chosen(
@@ -187,7 +187,7 @@ def _chosen(
     return order[place < wanted[owner]]
 
 
-def quotes(answers: Answers, row: Ints, rng: np.random.Generator) -> list[str]:
+def quotes(answers: WrittenAnswers, row: Ints, rng: np.random.Generator) -> list[str]:
     """Return an exact substring of six words from each of the named answers."""
     starts = answers.first[row] + rng.integers(0, answers.length[row] - QUOTE + 1)
     spelled = answers.spelled

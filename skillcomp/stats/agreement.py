@@ -331,7 +331,7 @@ def bootstrap_agreement(
         float(groups),
         _linearised_se(parts, sums),
     )
-    rule = _collapse_rule(coefficient_name, parts, group)
+    rule = _why_too_few(coefficient_name, parts, group)
     if rule:
         return _handed_over(base, rule, coefficient_name, parts, group, float(expected))
     values = _resampled(sums, parts, n_resamples, seed)
@@ -366,7 +366,7 @@ def _cases(clusters: ArrayLike | None, units: int) -> NDArray[np.intp]:
     return np.unique(labels, return_inverse=True)[1]
 
 
-def _collapse_rule(name: str, parts: _Parts, group: NDArray[np.intp]) -> str:
+def _why_too_few(name: str, parts: _Parts, group: NDArray[np.intp]) -> str:
     if np.unique(group[parts.agreeing < 1.0]).size < _FEWEST_EVENTS:
         return f"fewer than {_FEWEST_EVENTS} cases with a disagreement"
     if name == "gwet_ac1":

@@ -197,7 +197,7 @@ def fisher_midp(passes1: float, n1: float, passes0: float, n0: float) -> Hypothe
     """
     label = "Fisher's test, mid-p"
     if n1 == 0 or n0 == 0:
-        return HypothesisTest(NAN, NAN, label, "one arm has no unit of this class")
+        return HypothesisTest(NAN, NAN, label, "one condition has no unit of this class")
     difference = float(passes1 / n1 - passes0 / n0)
     total = int(passes1 + passes0)
     tables = np.arange(max(0, total - int(n0)), min(total, int(n1)) + 1)
@@ -255,7 +255,7 @@ def differential_misclassification(
     --------
     >>> found = differential_misclassification([1, 1, 1, 0, 0, 0], [1] * 6, [1, 1, 1, 0, 0, 0])
     >>> found.sensitivity.statistic, round(found.sensitivity.p_value, 3), found.specificity.note
-    (1.0, 0.05, 'one arm has no unit of this class')
+    (1.0, 0.05, 'one condition has no unit of this class')
     """
     given, true = np.asarray(verdicts, float), np.asarray(gold, float)
     skill = np.asarray(with_skill, bool)
@@ -305,7 +305,7 @@ def _by_exchange(
     if both.sum() >= 2:
         rates = sums[:, both] / units[:, both]
         test = sign_flip(rates[0] - rates[1])
-        note = f"CR2 collapses: arms exchanged within {int(both.sum())} cases instead"
+        note = f"CR2 collapses: conditions exchanged within {int(both.sum())} cases instead"
         return HypothesisTest(difference, test.p_value, test.method, join_notes(note, test.note))
     label = "difference of rates over cases"
     if both.any() or np.ptp(right[skill]) > 0.0 or np.ptp(right[~skill]) > 0.0:

@@ -16,7 +16,7 @@ import anthropic
 from anthropic.types import Message
 from pydantic import BaseModel
 
-from skillcomp.errors import AgentError, suggest
+from skillcomp.errors import AgentError, require_one_of
 from skillcomp.live.agents.asking import CacheGate, RetryPolicy
 from skillcomp.live.agents.reply import (
     Cell,
@@ -316,8 +316,5 @@ def _prefix(body: dict[str, Any]) -> str:
 
 
 def _allowed(option: str, found: Any, allowed: tuple[str, ...]) -> None:
-    if found is not None and found not in allowed:
-        raise AgentError(
-            f"AnthropicAgent: {option} is '{found}'; allowed: {', '.join(allowed)}."
-            + suggest(str(found), allowed)
-        )
+    if found is not None:
+        require_one_of(f"AnthropicAgent: {option}", found, allowed, AgentError)

@@ -102,7 +102,7 @@ def is_transient(error: BaseException) -> bool:
     return status in _TRANSIENT_STATUS or status >= 500
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return class, status and message of an error, without any key."""
     status = _status(error)
     head = type(error).__name__ if status is None else f"{type(error).__name__} {status}"
@@ -126,7 +126,7 @@ def failed(error: BaseException, *, seconds: float, settings: str) -> Reply:
     return Reply(
         status="timeout" if is_timeout(error) else "error",
         wait_seconds=asked if is_transient(error) else None,
-        error=told(error),
+        error=error_text(error),
         fatal=is_fatal(error),
         seconds=seconds,
         request_id=getattr(error, "request_id", None),

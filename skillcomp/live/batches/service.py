@@ -17,9 +17,9 @@ from skillcomp.errors import AgentError
 from skillcomp.live.agents.asking import (
     RetryPolicy,
     UnreadableReplyError,
+    error_text,
     from_service,
     is_transient,
-    told,
 )
 from skillcomp.live.agents.reply import Agent, Reply
 from skillcomp.live.batches import BatchLimits
@@ -95,7 +95,7 @@ class BatchService:
                 raise StoppedError(f"{about}: {self._stop.reason}.") from None
             missing = getattr(error, "status_code", None) == 404
             kind = MissingBatchError if missing else AgentError
-            message = f"agent '{self._agent.name}': {about} ({told(error)}). {_STAYS}"
+            message = f"agent '{self._agent.name}': {about} ({error_text(error)}). {_STAYS}"
             raise kind(message) from None
 
     def other_workspace(self, sent: Sent, what: str) -> AgentError:
@@ -163,7 +163,7 @@ class BatchService:
                 silent = time.monotonic() - heard >= self._limits.longest_silence
                 if silent or not is_transient(error):
                     raise
-                _log.log(level, "batch %s: no word (%s); asking on", batch_id, told(error))
+                _log.log(level, "batch %s: no word (%s); asking on", batch_id, error_text(error))
                 level = logging.DEBUG  # once for each silence
                 return None
             heard, level = time.monotonic(), logging.WARNING

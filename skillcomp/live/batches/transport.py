@@ -22,7 +22,7 @@ from anthropic.types.messages import MessageBatch, MessageBatchIndividualRespons
 
 from skillcomp.errors import AgentError
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents.asking import UnreadableReplyError, from_service, told
+from skillcomp.live.agents.asking import UnreadableReplyError, error_text, from_service
 from skillcomp.live.agents.reply import Reply, redact
 from skillcomp.live.batches import BatchLimits
 from skillcomp.live.batches.record import Notes, Sent
@@ -163,11 +163,13 @@ class Batches:
                 await self._notes.add(sent, "dropped")
             await self._collector.free(sent)
             if self._stop.reason:
-                raise StoppedError(f"interrupted while sending a batch: {told(error)}") from None
+                raise StoppedError(
+                    f"interrupted while sending a batch: {error_text(error)}"
+                ) from None
             again = " The next start looks whether the service has it." if unsure else ""
             raise AgentError(
                 f"agent '{self._agent.name}': a batch of {len(sent.keys)} requests was not taken "
-                f"({told(error)}).{again}"
+                f"({error_text(error)}).{again}"
             ) from None
 
     # -- finding again ------------------------------------------------------------------------
@@ -353,7 +355,7 @@ class Collector:
         try:
             return self._read(row.result, request_id)
         except (AttributeError, TypeError, ValueError) as error:
-            return self._failed(f"its result cannot be read ({told(error)})", request_id)
+            return self._failed(f"its result cannot be read ({error_text(error)})", request_id)
 
     def _read(self, result: Any, request_id: str) -> Reply:
         if result.type == "succeeded":

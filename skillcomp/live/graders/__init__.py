@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skillcomp.live.graders.comprehension import (
         ComprehensionGrader,
-        Grader,
         GraderWarning,
         Grading,
+        LiveGrader,
     )
     from skillcomp.live.graders.gold import GoldAnswer
     from skillcomp.live.graders.replay import ReplayGrader
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ComprehensionGrader",
     "GoldAnswer",
-    "Grader",
     "GraderWarning",
     "Grading",
+    "LiveGrader",
     "ReplayGrader",
 ]
 _WHERE = {"GoldAnswer": "gold", "ReplayGrader": "replay"}

@@ -13,7 +13,7 @@ from skillcomp.errors import GraderError
 from skillcomp.live.agents.reply import Agent, Reply
 from skillcomp.live.graders.prompts import Style, grader_prompt, grader_version, reply_schema
 from skillcomp.live.graders.rules import Judged, gives_condition_away, judge
-from skillcomp.overlap.rule import RULE, shared_with_skill
+from skillcomp.overlap.score import RULE, shared_with_skill
 from skillcomp.records import Attempt, Case, Skill, Verdict, VerdictStatus
 
 ASKED_AGAIN = 2  # times, after a reply that breaks a rule (report 7.10: re-run, not a silent pass)
@@ -51,7 +51,7 @@ class Grading:
         return bool(self.replies) and self.replies[-1].fatal
 
 
-class Grader(Protocol):
+class LiveGrader(Protocol):
     """Anything that decides about the checks of an attempt.
 
     Attributes
@@ -338,7 +338,7 @@ def blind(attempts: Mapping[str, int], *, seed: int) -> list[Blind]:
     return placed
 
 
-def family_warning(grader: Grader, agents: Iterable[str | None]) -> str | None:
+def family_warning(grader: LiveGrader, agents: Iterable[str | None]) -> str | None:
     """Return a warning when a grader judges answers of its own family, or None."""
     families = set(agents)
     if grader.family is not None and grader.family in families:

@@ -180,7 +180,7 @@ class Agreement:
         )
 
 
-def agreement(answers: Collection[GoldAnswer], verdicts: Iterable[Verdict]) -> Agreement:
+def gold_agreement(answers: Collection[GoldAnswer], verdicts: Iterable[Verdict]) -> Agreement:
     """Return how a grader's verdicts on gold answers agree with their labels."""
     said = {
         (verdict.attempt_id, verdict.check_id): verdict.passed

@@ -84,8 +84,9 @@ def settle_texts(
             if known is not None and text.sha256 != known.sha256:
                 raise StudyError(
                     f"condition '{condition}' of skill '{slug}': the study was begun with "
-                    f"'{known.loaded_skill}' ({_short(known)}), now given is '{text.loaded_skill}' "
-                    f"({_short(text)}). One study keeps one text; use a new store for another."
+                    f"'{known.loaded_skill}' ({_hash_of(known)}), now given is "
+                    f"'{text.loaded_skill}' ({_hash_of(text)}). One study keeps one text; use a "
+                    "new store for another."
                 )
             found[slug, condition] = known or text
     return found
@@ -204,5 +205,5 @@ def _sha(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _short(text: ConditionText) -> str:
+def _hash_of(text: ConditionText) -> str:
     return f"sha256 {text.sha256[:8]}" if text.sha256 else "no text"

@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from skillcomp.errors import StudyError, suggest
+from skillcomp.errors import StudyError, literal, suggest
 from skillcomp.io.store import RunStore
 from skillcomp.live import agents as agents_of
 from skillcomp.live import graders as graders_of
@@ -143,7 +143,7 @@ class _Comprehension(_Strict):
     name: str | None = None
     overlap_n: PositiveInt = 6
 
-    def build(self, folder: Path) -> graders_of.Grader:
+    def build(self, folder: Path) -> graders_of.LiveGrader:
         fields = self.model_dump(exclude={"kind", "agent"})
         return graders_of.ComprehensionGrader(self.agent.build(folder), **fields)
 
@@ -155,7 +155,7 @@ class _ReplayGrader(_Strict):
     round: PositiveInt = 1
     name: str | None = None
 
-    def build(self, folder: Path) -> graders_of.Grader:
+    def build(self, folder: Path) -> graders_of.LiveGrader:
         store = RunStore(_there(folder, self.store, "graders"))
         return graders_of.ReplayGrader(store, self.grader, round=self.round, name=self.name)
 
@@ -252,7 +252,7 @@ class StudyFile(_Strict):
         """Return the agents."""
         return [agent.build(self.folder) for agent in self.agents]
 
-    def build_graders(self) -> list[graders_of.Grader]:
+    def build_graders(self) -> list[graders_of.LiveGrader]:
         """Return the graders."""
         return [grader.build(self.folder) for grader in self.graders]
 
@@ -346,7 +346,7 @@ def _told(fault: Mapping[str, Any], key: str) -> str:
         return "missing."
     if kind == "union_tag_not_found":
         return "'kind' is missing; allowed: anthropic, openai, cli, replay."
-    found = "" if _SECRET.search(key) else f"found {_short(fault['input'])}; "
+    found = "" if _SECRET.search(key) else f"found {literal(fault['input'])}; "
     if kind == "union_tag_invalid":
         tags = re.findall(r"'([^']*)'", fault["ctx"]["expected_tags"])
         tag = str(fault["ctx"]["tag"])
@@ -392,11 +392,6 @@ def _keys(loc: tuple[Any, ...]) -> list[str]:
         model = _ReplayGrader
     keys = [name for name in model.model_fields if name not in _NOT_IN_FILE]
     return sorted(keys, key=lambda name: name != "kind")
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 MAX_BYTES = 1 << 20  # a study is a page of text

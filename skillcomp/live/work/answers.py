@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import StudyError, suggest
+from skillcomp.errors import StudyError, require_one_of, suggest
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.reply import PAID, Agent, Cell, Reply, StudyWarning, agent_version
 from skillcomp.live.batches import BatchLimits
@@ -392,12 +392,10 @@ def _suite(store: RunStore, one: Suite | str | Path) -> Suite:
 
 
 def _again(again: Collection[str]) -> frozenset[str]:
-    for found in [again] if isinstance(again, str) else again:
-        if found not in _AGAIN:
-            raise StudyError(
-                f"again: found '{found}'; allowed: {', '.join(_AGAIN)}.{suggest(found, _AGAIN)}"
-            )
-    return frozenset([again] if isinstance(again, str) else again)
+    words = frozenset([again] if isinstance(again, str) else again)
+    for found in sorted(words):
+        require_one_of("again", found, _AGAIN, StudyError)
+    return words
 
 
 def _check_width(concurrency: int) -> None:

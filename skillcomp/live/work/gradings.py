@@ -26,9 +26,9 @@ from skillcomp.live.batches.service import batch_agent
 from skillcomp.live.batches.transport import Batches
 from skillcomp.live.graders.comprehension import (
     Blind,
-    Grader,
     GraderWarning,
     Grading,
+    LiveGrader,
     blind,
     family_warning,
 )
@@ -36,8 +36,8 @@ from skillcomp.live.graders.gold import (
     PREFIX,
     Agreement,
     GoldAnswer,
-    agreement,
     check_least,
+    gold_agreement,
     gold_answers,
     passes,
 )
@@ -59,7 +59,7 @@ _TABLES = ("gold_verdicts", "verdicts")
 def grade(
     store: RunStore,
     *,
-    graders: Sequence[Grader],
+    graders: Sequence[LiveGrader],
     round: int = 1,
     gold: str | Path | Iterable[Mapping[str, Any] | GoldAnswer] | None = None,
     min_gold_agreement: float | None = None,
@@ -78,7 +78,7 @@ def grade(
     ----------
     store : RunStore
         The study; nothing else may write to it meanwhile.
-    graders : sequence of Grader
+    graders : sequence of LiveGrader
         One after the other.
     round : int, default 1
         2 and up for grading again; see `regrade`.
@@ -169,14 +169,14 @@ def grade(
     return status(store)
 
 
-def regrade(store: RunStore, grader: Grader, **options: Any) -> pd.DataFrame:
+def regrade(store: RunStore, grader: LiveGrader, **options: Any) -> pd.DataFrame:
     """Grade the stored answers once more, as a new round; no answer is touched.
 
     Parameters
     ----------
     store : RunStore
         The study.
-    grader : Grader
+    grader : LiveGrader
         Who grades.
     **options
         As for `grade`, without `graders` and `round`.
@@ -232,7 +232,7 @@ class Gradings(Engine[Item]):
     def __init__(
         self,
         store: RunStore,
-        grader: Grader,
+        grader: LiveGrader,
         items: Mapping[str, Item],
         answers: Sequence[GoldAnswer],
         round: int,
@@ -328,7 +328,7 @@ class Gradings(Engine[Item]):
         if self.stop.reason and n_open:
             return
         own = [Verdict.model_validate(row) for row in self._own("gold_verdicts")]
-        self.found = agreement(self.answers, own)
+        self.found = gold_agreement(self.answers, own)
         _log.info("grader %s: %s", self.grader.name, self.found)
         told = f"{self.grader.name}: {self.found}"
         tqdm(total=0, desc=told, bar_format="{desc}", disable=not self.options.progress).close()
@@ -400,13 +400,13 @@ class Gradings(Engine[Item]):
         self.shown.update()
         return True
 
-    def _through(self, kept: Sequence[Reply], book: Book | None) -> Grader:
+    def _through(self, kept: Sequence[Reply], book: Book | None) -> LiveGrader:
         """Return a copy of the grader whose questions go through a `Recorder`."""
         if not self.asks:
             return self.grader
         double: Any = copy(self.grader)
         double.agent = Recorder(double.agent, kept, book, self.budget, interruption())
-        return cast(Grader, double)
+        return cast(LiveGrader, double)
 
     async def _book(self, attempt_id: str, reply: Reply) -> None:
         row = {
@@ -536,7 +536,7 @@ def _gradable(store: RunStore) -> dict[str, Item]:
     return found
 
 
-def _check(store: RunStore, graders: Sequence[Grader], round: int) -> None:
+def _check(store: RunStore, graders: Sequence[LiveGrader], round: int) -> None:
     if not graders:
         raise StudyError("graders is empty; give at least one.")
     if not isinstance(round, int) or round < 1:

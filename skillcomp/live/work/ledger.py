@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from skillcomp.io.store import RunStore
-from skillcomp.io.tables import line_of
+from skillcomp.io.tables import as_line
 from skillcomp.live.agents.reply import Reply
 from skillcomp.records import Record
 
@@ -97,7 +97,7 @@ def _fault(entry: _Entry) -> Exception | None:
     table, records, _ = entry
     try:
         for index, record in enumerate(records):
-            line_of(record, table, index)
+            as_line(record, table, index)
     except Exception as error:
         return error
     return None

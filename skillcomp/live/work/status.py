@@ -16,12 +16,12 @@ from typing import Any
 import orjson
 import pandas as pd
 
+from skillcomp.frames.estimates import ordered
 from skillcomp.io import journal
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.reply import PAID, printable
 from skillcomp.live.batches.record import under_way
 from skillcomp.live.study.plan import Key, Tried, tries
-from skillcomp.records import CONDITIONS
 
 _WAITING = ".waiting.json"
 _REASON = 200  # characters of a reason that are shown
@@ -88,7 +88,8 @@ def _runs(store: RunStore) -> Iterable[dict[str, Any]]:
         cells[key.agent, key.condition].append(tried)
     spent, models = _spent(store)
     batches, empty = under_way(store, "run"), _empty(store)
-    for pair, found in sorted(cells.items(), key=lambda item: _place(item[0])):
+    place = ordered(sorted({condition for _, condition in cells}))
+    for pair, found in sorted(cells.items(), key=lambda one: (one[0][0], place.index(one[0][1]))):
         n_ok = sum("ok" in tried.paid for tried in found)
         n_paid = sum(bool(tried.paid) for tried in found)
         wanted = planned.get(pair)
@@ -118,11 +119,6 @@ def _empty(store: RunStore) -> dict[tuple[str, str], str]:
         if row["status"] == "ok" and not row["perturbation"] and not (row["answer"] or "").strip()
     )
     return {pair: f"{n} empty answer{'s' if n > 1 else ''}, graded" for pair, n in count.items()}
-
-
-def _place(pair: tuple[str, str]) -> tuple[str, int, str]:
-    known = CONDITIONS.index(pair[1]) if pair[1] in CONDITIONS else len(CONDITIONS)
-    return pair[0], known, pair[1]
 
 
 def _spent(
