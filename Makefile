@@ -7,7 +7,7 @@ DATA   ?= data/pilot
 OUT    ?= report
 
 .DEFAULT_GOAL := help
-.PHONY: help lab report test check notebooks bench validate fuzz clean
+.PHONY: help lab report test slow check notebooks bench validate fuzz clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ test: $(VENV)/.dev-ready  ## lint, types, layers and all tests
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
+slow: $(VENV)/.dev-ready  ## the long simulations that `make test` leaves out
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+
 check: $(VENV)/.run-ready  ## validate the recorded skills and suites
 	$(BIN)/skillcomp check $(DATA)
 
@@ -55,5 +58,12 @@ validate: $(VENV)/.run-ready  ## coverage and error rates of every interval (QUI
 fuzz: $(VENV)/.dev-ready  ## long runs of the fuzzers that `make test` runs for a minute
 	SKILLCOMP_FUZZ=long $(BIN)/python -m pytest -q tests/fuzz
 
-clean:  ## remove what the targets made
-	rm -rf $(VENV) $(OUT) build *.egg-info
+clean:  ## remove what the targets made; what `make validate` worked out stays (CELLS=remove)
+	rm -rf $(VENV) build *.egg-info
+ifeq ($(CELLS),remove)
+	rm -rf $(OUT)
+else
+	@if [ -d $(OUT) ]; then find $(OUT) -type f -not -path '*/validity/cells/*' -delete; \
+		find $(OUT) -depth -type d -empty -delete; fi
+	@if [ -d $(OUT) ]; then echo "Kept: $(OUT)/validity/cells, hours of work; CELLS=remove takes them too."; fi
+endif

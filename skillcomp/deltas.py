@@ -13,11 +13,13 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.casetable import (
+    ONE_SKILL,
     Cluster,
     Pairing,
     Value,
     case_table,
     check_cluster,
+    claim,
     clusters_of,
     delta_rows,
 )
@@ -37,9 +39,11 @@ from skillcomp.stats.bounded import RATES, SHARES, bounded_means
 from skillcomp.stats.clusters import cr2_mean, log_ratio
 from skillcomp.stats.multiplicity import holm
 from skillcomp.stats.passk import pooled_pass_at_k, pooled_pass_hat_k
+from skillcomp.stats.results import Interval, join_notes, undefined
 
 Amount = Literal["cost_usd", "seconds", "input_tokens", "output_tokens", "n_words", "n_commands"]
 AMOUNTS = get_args(Amount)
+NO_AMOUNTS = "no case has an amount in both conditions"
 
 __all__ = ["by_dimension", "paired", "pass_at_k", "pass_hat_k", "rates"]
 
@@ -77,7 +81,8 @@ def paired(
     cluster : {"case", "skill"}, default "case"
         ``"case"``: the interval speaks of cases like these of these skills. ``"skill"``: it speaks
         of skills in general, which fewer than five skills do not allow: the interval then falls
-        back to these cases only and says so; a single skill gives NaN.
+        back to these cases only and says so; a single skill gives NaN. With five to seven skills
+        hardly any delta can exclude 0, which ``note`` says.
     ci_level : float, default 0.95
         Level of the interval.
 
@@ -175,36 +180,53 @@ def _paired_amounts(
     require_columns(given, names, "deltas.paired")
     refuse_pooling(given, names, "deltas.paired", agents=True)
     require_reference(given["condition"], reference)
-    given = given[given["status"].isna() | given["status"].eq("ok")]
-    given = given.assign(cluster=given["skill"] if cluster == "skill" else clusters_of(given))
+    usable = given["status"].isna() | given["status"].eq("ok")
+    given = given.assign(cluster=clusters_of(given), amount=given[value].where(usable))
     keys = list(dict.fromkeys([*names, *CASE, "cluster"]))
-    means = given.groupby([*keys, "condition"], sort=False, dropna=False, observed=True)[value]
+    sides = given.groupby([*keys, "condition"], sort=False, dropna=False, observed=True)["amount"]
     # conditions may be called as keys are
-    wide = means.mean().astype("float64").unstack("condition").add_prefix("of ").reset_index()
+    wide = sides.mean().astype("float64").unstack("condition").add_prefix("of ")
+    asked = sides.size().unstack("condition").add_prefix("asked ")
     rows = []
-    for values, group in groups(wide, names):
+    for values, group in groups(wide.join(asked).reset_index(), names):
         for condition in ordered(given["condition"].unique(), reference):
-            one, base = (group[f"of {name}"] for name in (condition, reference))
-            if one.isna().all():
+            if group[f"asked {condition}"].isna().all():
                 continue
-            pairs = group[one.notna() & base.notna()]
-            one, base = one[pairs.index], base[pairs.index]
-            label = pairs["cluster"].to_numpy()
-            about = values | {
-                "condition": condition,
-                "reference": reference,
-                "rate": one.mean(),
-                "reference_rate": base.mean(),
-                "n_dropped": len(group) - len(pairs),
-            }
-            difference = cr2_mean(one - base, label, ci_level=ci_level)
-            rows.append(row(f"delta_{value}", difference, **about))
-            ratio = log_ratio(one, base, label, ci_level=ci_level)
-            both = (one > 0) & (base > 0)
-            about |= {"rate": one[both].mean(), "reference_rate": base[both].mean()}
-            rows.append(row(f"ratio_{value}", ratio, **about))
+            about = values | {"condition": condition, "reference": reference}
+            rows += _amount_rows(group, value, about, cluster, ci_level)
     extra = ["reference", "rate", "reference_rate", "n_dropped"]
     return estimates(rows, by=[*names, "condition"], extra=extra)
+
+
+def _amount_rows(
+    group: pd.DataFrame, value: str, about: dict[str, Any], cluster: Cluster, ci_level: float
+) -> list[dict[str, Any]]:
+    """Return the difference and the ratio of one condition, NaN with a note where none is."""
+    one, base = (group[f"of {about[name]}"] for name in ("condition", "reference"))
+    known = one.notna() & base.notna()
+    one, base, pairs = one[known], base[known], group[known]
+    label, note = claim(pairs["skill"], pairs["cluster"], cluster)
+    scale = max(one.abs().max(), base.abs().max()) if len(pairs) else None
+    difference = cr2_mean(one - base, label, ci_level=ci_level, scale=scale)
+    ratio = log_ratio(one, base, label, ci_level=ci_level)
+    both = (one > 0) & (base > 0)
+    rows = []
+    for measure, found, used in (("delta", difference, known[known]), ("ratio", ratio, both)):
+        if not len(pairs):
+            found = undefined(found.method, NO_AMOUNTS, ci_level=ci_level, n=0.0)
+        elif note == ONE_SKILL:
+            found = undefined(found.method, note, ci_level=ci_level, n=found.n)
+        else:
+            found = replace(found, note=join_notes(found.note, note))
+        rows.append(
+            row(f"{measure}_{value}", found, **about)
+            | {
+                "rate": one[used].mean(),
+                "reference_rate": base[used].mean(),
+                "n_dropped": len(group) - len(pairs),
+            }
+        )
+    return rows
 
 
 def _prepared(outcomes: pd.DataFrame, names: list[str], value: str, what: str) -> pd.DataFrame:
@@ -240,7 +262,7 @@ def rates(
     value : {"passed", "share_passed"}, default "passed"
         Whole attempts passed, or the share of checks passed.
     cluster : {"case", "skill"}, default "case"
-        The unit of evidence.
+        The unit of evidence; as in :func:`paired`.
     ci_level : float, default 0.95
         Level of the interval.
 
@@ -272,26 +294,39 @@ def rates(
         for values, group in groups(table, names)
         for condition in ordered(group["condition"])
     ]
+    known = [_levels(part, value, cluster) for _, part in asked]
     intervals = bounded_means(
-        [_levels(part, value, cluster) for _, part in asked],
+        [sample for sample, _ in known],
         quantity=RATES if value == "passed" else SHARES,
         ci_level=ci_level,
     )
     rows = []
-    for (about, _), interval in zip(asked, intervals, strict=True):
+    for (about, _), (_, note), interval in zip(asked, known, intervals, strict=True):
         key = tuple(about.values()) if names else about["condition"]
-        found = interval if interval.n else replace(interval, note="no attempt has an outcome")
+        found = _claimed(interval, note)
         rows.append(row(f"rate_{value}", found, **about, n_missing=int(missing.get(key, 0))))
     return estimates(rows, by=[*names, "condition"], extra=["n_missing"])
 
 
-def _levels(part: pd.DataFrame, value: Value, cluster: Cluster) -> tuple[Any, Any, None]:
-    """Return the level of each case, NaN where unknown, and its cluster."""
+def _claimed(found: Interval, note: str) -> Interval:
+    """Return a rate with what must be said of its claim, NaN where it may not be claimed."""
+    if not found.n:
+        return replace(found, note="no attempt has an outcome")
+    if note == ONE_SKILL:
+        return undefined("", note, ci_level=found.ci_level, n=found.n)
+    return replace(found, note=join_notes(found.note, note))
+
+
+def _levels(
+    part: pd.DataFrame, value: Value, cluster: Cluster
+) -> tuple[tuple[Any, Any, None], str]:
+    """Return the level of each case with an outcome and its cluster; what to say of the claim."""
     level = (
         part["n_passed"] / part["n"].where(part["n"] > 0) if value == "passed" else part["share"]
     )
-    label = part["skill" if cluster == "skill" else "cluster"]
-    return level.to_numpy(dtype=float), pd.factorize(label)[0], None
+    known = level.notna()
+    label, note = claim(part.loc[known, "skill"], part.loc[known, "cluster"], cluster)
+    return (level[known].to_numpy(dtype=float), label, None), note
 
 
 def by_dimension(

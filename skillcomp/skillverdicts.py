@@ -23,7 +23,7 @@ from skillcomp.frames.estimates import (
     require_reference,
 )
 from skillcomp.records import DIMENSIONS, SCHEMA_WEIGHTS
-from skillcomp.stats.results import is_number
+from skillcomp.stats.results import is_number, join_notes
 
 __all__ = ["aggregate", "cases", "decide", "dimensions"]
 
@@ -68,8 +68,9 @@ def decide(
     pandas.DataFrame
         The rows of :func:`skillcomp.deltas.paired` with ``margin``, ``reference_low`` (lower
         limit of the reference's rate over the cases that have the reference), ``over_placebo``,
-        ``over_placebo_low``, ``over_placebo_high`` (delta of the condition to the placebo on the
-        same cases and its limits; NaN without one) and ``verdict``, the first that applies:
+        ``over_placebo_low``, ``over_placebo_high`` (delta of the condition to the placebo over the
+        cases of both and its limits; NaN without one; the note says where these are other cases
+        than those of the delta) and ``verdict``, the first that applies:
 
         ``redundant``
             The reference already passes (its lower limit is at least ``1 - margin``) and the
@@ -121,7 +122,7 @@ def decide(
         ["redundant", "ineffective", "teaching", "harmful"],
         default="undetermined",
     )
-    deltas = _over_placebo(deltas, outcomes, names, value, ci_level)
+    deltas = _over_placebo(deltas, outcomes, names, value, reference, ci_level)
     return _with_reasons(deltas)
 
 
@@ -130,6 +131,7 @@ def _over_placebo(
     outcomes: pd.DataFrame,
     names: list[str],
     value: Literal["passed", "share_passed"],
+    reference: str,
     ci_level: float,
 ) -> pd.DataFrame:
     """Add the delta of each condition to the placebo of the same ``by``."""
@@ -139,7 +141,36 @@ def _over_placebo(
         return deltas.assign(**dict.fromkeys(renamed.values(), np.nan))
     over = paired(outcomes, by=names, value=value, reference=PLACEBO, ci_level=ci_level)
     over = over[[*names, "condition", *renamed]].rename(columns=renamed)
-    return deltas.merge(over, on=[*names, "condition"], how="left")
+    deltas = deltas.merge(over, on=[*names, "condition"], how="left")
+    other = _other_cases(outcomes, names, value, reference)
+    told = deltas[[*names, "condition"]].merge(other, on=[*names, "condition"], how="left")
+    said = told["said"].fillna("").where(deltas["over_placebo"].notna(), "")
+    notes = [join_notes(*both) for both in zip(deltas["note"], said, strict=True)]
+    return deltas.assign(note=notes)
+
+
+def _other_cases(
+    outcomes: pd.DataFrame, names: list[str], value: str, reference: str
+) -> pd.DataFrame:
+    """Say of each condition whether placebo and reference were run on other cases of it."""
+    keys = list(dict.fromkeys([*names, *CASE]))
+    run = outcomes.loc[outcomes[value].notna(), [*keys, "condition"]].drop_duplicates()
+    for other in (reference, PLACEBO):
+        there = run.loc[run["condition"].eq(other), keys].assign(**{f"on {other}": True})
+        run = run.merge(there, on=keys, how="left")
+    sides = run[[f"on {reference}", f"on {PLACEBO}"]].notna()
+    sides.columns = pd.Index(["delta", "over"])
+    sides["differs"] = sides["delta"] != sides["over"]
+    keep = [*names, "condition"]
+    counted = pd.concat([run[keep], sides], axis=1).groupby(keep, sort=False, dropna=False)
+    found = counted.agg({"delta": "sum", "over": "sum", "differs": "any"}).reset_index()
+    said = [
+        f"over_placebo rests on other cases than the delta: {over} and {delta}" if differs else ""
+        for delta, over, differs in zip(
+            found["delta"], found["over"], found["differs"], strict=True
+        )
+    ]
+    return found[keep].assign(said=said)
 
 
 def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
@@ -160,8 +191,8 @@ def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
         ],
         default="",
     )
-    notes = zip(deltas["note"], reasons, strict=True)
-    return deltas.assign(note=["; ".join(filter(None, both)) for both in notes])
+    notes = [join_notes(*both) for both in zip(deltas["note"], reasons, strict=True)]
+    return deltas.assign(note=notes)
 
 
 def cases(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
@@ -19,7 +20,7 @@ PATIENCE = 60  # seconds that any single answer may take on a busy machine
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
     *("--disable-extensions", "--disable-background-networking", "--disable-component-update"),
-    *("--disable-sync", "--remote-debugging-port=0", "--remote-allow-origins=*"),
+    *("--disable-sync", "--disable-quic", "--remote-debugging-port=0", "--remote-allow-origins=*"),
 )
 
 
@@ -45,16 +46,61 @@ class Page:
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         return self._browser.call(method, session=self._session, heard=self._hear, **parameters)
 
-    def open(self, path: Path, width: int) -> None:
+    def open(self, url: str, width: int, height: int = 900) -> None:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.call("Emulation.setDeviceMetricsOverride", **size)
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.call("Page.navigate", url=url)
         self.evaluate(
             "new Promise(done => document.readyState === 'complete' ? done(1)"
             " : addEventListener('load', () => done(1)))"
         )
+
+    def wait(self, expression: str, *, seconds: float = PATIENCE) -> Any:
+        """Return an expression's value as soon as it is true; fail with the page's text if not."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if found := self.evaluate(
+                f"(async () => {{ try {{ const found = await ({expression});"
+                " return found instanceof Node ? true : found } catch {} })()"
+            ):
+                return found
+            time.sleep(0.05)
+        text = self.evaluate("document.body?.innerText.slice(0, 3000)")
+        raise AssertionError(f"not so in time: {expression}\n{text}\n{self.complaints[-5:]}")
+
+    def click(self, selector: str) -> None:
+        """Click in the middle of an element, as a mouse does, once it stands still."""
+        where = json.dumps(selector)
+        place = self.wait(
+            f"new Promise(async done => {{ const hit = document.querySelector({where});"
+            " if (!hit) return done(null); hit.scrollIntoView({block: 'center'});"
+            " const at = () => { const b = hit.getBoundingClientRect();"
+            " return [b.x + b.width / 2, b.y + b.height / 2] };"
+            " const before = at(); await new Promise(next => setTimeout(next, 60));"
+            " const now = at(); const top = document.elementFromPoint(...now);"
+            " done(before.join() === now.join() && top && (hit.contains(top) || top.contains(hit))"
+            " ? now : null) })"
+        )
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            how = {} if kind == "mouseMoved" else {"button": "left", "clickCount": 1}
+            self.call("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], **how)
+
+    def press(self, key: str) -> None:
+        """Press and release a key; a single character is also typed."""
+        typed = {"text": key} if len(key) == 1 else {}
+        codes = {"ArrowLeft": 37, "ArrowRight": 39, "Escape": 27, "Enter": 13}
+        code = codes.get(key, ord(key[0].upper()))
+        how = {"key": key, "windowsVirtualKeyCode": code}
+        self.call(
+            "Input.dispatchKeyEvent", type="keyDown" if typed else "rawKeyDown", **how, **typed
+        )
+        self.call("Input.dispatchKeyEvent", type="keyUp", **how)
+
+    def picture(self, path: Path) -> None:
+        """Write what is in the window as a PNG."""
+        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
 
     def evaluate(self, expression: str) -> Any:
         answer = self.call(
@@ -94,12 +140,12 @@ class Browser:
             if heard is not None and message.get("sessionId") == session:
                 heard(message)
 
-    def page(self, path: Path, *, width: int) -> Page:
-        """Open a file in a window of the given width (CSS pixels) and wait until it is loaded."""
+    def page(self, path: Path | str, *, width: int, height: int = 900) -> Page:
+        """Open a file or address in a window of a size (CSS pixels) and wait until it is loaded."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, session)
-        page.open(path, width)
+        page.open(path if isinstance(path, str) else path.resolve().as_uri(), width, height)
         return page
 
     def close(self) -> None:

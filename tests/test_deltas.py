@@ -115,6 +115,70 @@ def test_fewer_than_five_skills_are_refused_a_general_claim() -> None:
     assert np.isfinite(row["ci_low"])
 
 
+def over_skills(n_skills: int) -> pd.DataFrame:
+    """Four cases a skill; all pass with the skill, two without it, and one takes dollars."""
+    baseline, skill = [[False], [False], [True], [True]], [[True]] * 4
+    parts = [outcomes(baseline, skill).assign(skill=f"s{i}") for i in range(n_skills)]
+    frame = pd.concat(parts, ignore_index=True)
+    for name in ("case_id", "attempt_id"):
+        frame[name] = frame["skill"] + frame[name]
+    return frame
+
+
+def amounts(frame: pd.DataFrame) -> pd.DataFrame:
+    cost = np.where(frame["condition"].eq("skill"), 0.02, 0.01) * (1 + np.arange(len(frame)) % 7)
+    return frame[["attempt_id", "skill", "case_id", "condition", "repeat"]].assign(
+        status="ok", cost_usd=cost, agent="a"
+    )
+
+
+@pytest.mark.parametrize("n_skills", [1, 2, 4, 5, 7, 8])
+def test_few_skills_are_refused_a_general_claim_by_rates_amounts_and_deltas(n_skills: int) -> None:
+    frame = over_skills(n_skills)
+    found = {
+        "delta": lambda cluster: sc.deltas.paired(frame, cluster=cluster),
+        "rate": lambda cluster: sc.deltas.rates(frame, cluster=cluster),
+        "amount": lambda cluster: sc.deltas.paired(
+            amounts(frame), value="cost_usd", cluster=cluster
+        ),
+    }
+    for name, ask in found.items():
+        general, cases = ask("skill"), ask("case")
+        limits = ["estimate", "ci_low", "ci_high"]
+        if n_skills == 1:
+            assert general[limits].isna().all().all(), name
+            assert general["note"].str.contains("one skill says nothing").all(), name
+            continue
+        few = n_skills < 5
+        assert general["note"].str.contains("too few to speak of skills in general").eq(few).all()
+        assert np.allclose(general[limits], cases[limits]) == few or name == "rate", name
+        hardly = name == "delta" and 5 <= n_skills <= 7
+        assert general["note"].str.contains("hardly any delta can exclude 0").eq(hardly).all()
+
+
+def test_what_the_note_says_of_five_to_seven_skills_is_so() -> None:
+    for n_skills in (5, 6, 7):
+        note = one(sc.deltas.paired(over_skills(n_skills), cluster="skill"))["note"]
+        least = float(note.split("from ")[1].split(" on")[0])
+        for delta, excluded in ((least - 0.02, False), (least + 0.02, True)):
+            found = sc.stats.bounded_mean([delta] * n_skills, quantity=DELTAS)
+            assert (found.low > 0) == excluded
+
+
+@pytest.mark.parametrize("lost", ["amounts", "answers", "baseline"])
+def test_an_amount_that_nobody_recorded_is_a_row_of_nan_with_a_note(lost: str) -> None:
+    frame = amounts(over_skills(2))
+    if lost == "answers":
+        frame["status"] = np.where(frame["condition"].eq("skill"), "error", "ok")
+    else:
+        frame.loc[frame["condition"].eq(lost) | (lost == "amounts"), "cost_usd"] = np.nan
+    found = sc.deltas.paired(frame, value="cost_usd")
+    assert found["measure"].tolist() == ["delta_cost_usd", "ratio_cost_usd"]
+    assert found[["estimate", "ci_low", "ci_high"]].isna().all().all()
+    assert found["note"].eq("no case has an amount in both conditions").all()
+    assert found["n_dropped"].eq(8).all() and found["n"].eq(0).all()
+
+
 def test_all_differences_equal_never_give_a_zero_width_interval() -> None:
     for value in ("passed", "share_passed"):
         row = one(sc.deltas.paired(outcomes([[False]] * 9, [[True]] * 9), value=value))

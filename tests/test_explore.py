@@ -1,34 +1,34 @@
-"""Widgets over finished frames, driven as a reader's clicks would drive them."""
+"""The explorers without a browser: what they show, and what they keep."""
 
 from __future__ import annotations
 
 import html
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import ipywidgets as widgets
+import anywidget
 import pandas as pd
 import pytest
-from filelock import FileLock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import skillcomp as sc
-from skillcomp.errors import FrameError, StoreError, StudyError
-from skillcomp.explore import labelling
-from skillcomp.explore._texts import MOST, pieces
+from skillcomp.errors import FrameError, StudyError
+from skillcomp.explore._texts import MOST, pieces, quoted, shared, stands_in, visible
 from skillcomp.frames.readers import normalise_quote
 
 HOSTILE = """</div></mark><script>alert(1)</script><img src=x onerror="alert('2')">&lt;b&gt;"""
+HOSTILE += " **bold** [link](javascript:alert(3)) $x^2$ {{ 7 * 7 }}"
 
 
 def study() -> dict[str, pd.DataFrame]:
-    """Two skills, a case each, two conditions, two checks, two graders."""
+    """Two skills, a case each, three conditions, two checks, two graders."""
     attempts = pd.DataFrame(
         [(f"{s}/1/{c}", s, f"{s}/1", c, f"The answer of {s}: it's “fine”\nby now.") for s in "ab"
-         for c in ("baseline", "skill")],
+         for c in ("baseline", "placebo", "skill")],
         columns=["attempt_id", "skill", "case_id", "condition", "answer"],
     )  # fmt: skip
     keys = attempts.drop(columns="answer")
@@ -68,154 +68,228 @@ class Tags(HTMLParser):
         self.said += data
 
 
-def browser(frames: dict[str, pd.DataFrame], gold: pd.DataFrame | None = None) -> Any:
+def reader_of(
+    frames: dict[str, pd.DataFrame], gold: pd.DataFrame | None = None, **more: Any
+) -> Any:
     return sc.explore.verdicts(
         frames["verdicts"],
         frames["attempts"],
         gold,
         cases=frames["cases"],
         checks=frames["checks"],
+        **more,
     )
+
+
+def cells(page: str) -> list[list[str]]:
+    rows = re.findall(r"<tr>(.*?)</tr>", page.split("</thead>")[1], flags=re.DOTALL)
+    texts = [re.findall(r"<td>(.*?)</td>", row, flags=re.DOTALL) for row in rows]
+    return [[" ".join(Tags(cell).said.split()) for cell in row] for row in texts]
 
 
 # Reading verdicts
 
 
-def test_the_first_verdict_is_shown_with_all_that_belongs_to_it() -> None:
-    reader = browser(study())
-    assert isinstance(reader, widgets.Widget)
-    said = Tags(reader.view.value).said
-    for words in ("A?", "Says x.", "(positive)", "Verdict of g0: PASS", "Because.", "baseline"):
-        assert words in said
-    assert reader.place.value == 1 and reader.count.value == "of 16"
-    assert reader.previous.disabled and not reader.next.disabled
+def test_filters_open_on_all_and_every_row_is_there() -> None:
+    reader = reader_of(study(), gold=labels_of("ann", {"x": True}))
+    assert isinstance(reader, anywidget.AnyWidget)
+    shown = {c["name"]: c["options"][c["value"]] for c in reader.controls if c["kind"] == "select"}
+    assert set(shown) == {"skill", "case_id", "condition", "grader", "check_id", "passed", "gold"}
+    assert set(shown.values()) == {"all"} and len(reader.rows) == 24
+    assert reader.status == "Check 1 of 4 (24 verdicts)"
 
 
-def test_the_quote_is_marked_where_it_stands_in_the_answer() -> None:
-    reader = browser(study())
-    (marked,) = re.findall(r"<mark>(.*?)</mark>", reader.view.value, flags=re.DOTALL)
-    assert html.unescape(marked) == "it's “fine”\nby"
+def labels_of(labeller: str, labels: dict[str, bool | None]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {"attempt_id": "a/1/skill", "check_id": list(labels), "labeller": labeller,
+         "passed": list(labels.values())}
+    )  # fmt: skip
+
+
+def test_the_answers_of_a_case_stand_side_by_side_with_graders_and_gold_as_columns() -> None:
+    reader = reader_of(study(), gold=labels_of("ann", {"x": True}))
+    assert re.findall(r"<h3><bdi>(\w+)</bdi></h3>", reader.view) == ["baseline", "skill", "placebo"]
+    heads = re.findall(r'<th scope="col">(.*?)</th>', reader.view)
+    assert [Tags(head).said for head in heads] == ["Check", "Answer", "g0", "g2", "Gold"]
+    assert cells(reader.view) == [
+        ["Says x. (positive)", "baseline", "✓ pass", "✗ fail", "·"],
+        ["", "skill", "✓ pass", "✗ fail", "✓ pass (ann)"],
+        ["", "placebo", "✓ pass", "✗ fail", "·"],
+    ]
+    assert "A?" in reader.view and "Because." in reader.view
+
+
+def test_a_filter_keeps_the_other_answers_in_view_and_points_out_its_verdicts() -> None:
+    reader = reader_of(study()).choose(condition="placebo", grader="g2")
+    assert reader.rows["condition"].unique().tolist() == ["placebo"]
+    assert len(re.findall("<h3>", reader.view)) == 3
+    assert len(re.findall("scx-lit", reader.view)) == 1
+
+
+def test_the_quote_and_what_stands_in_the_skill_are_marked_in_the_answer() -> None:
+    frames = study()
+    frames["attempts"]["answer"] = "Before all, “fine” words of careful wisdom count double here."
+    frames["verdicts"]["evidence_quote"] = '"fine"  words of careful'
+    frames["cases"]["prompt"] = "count double"
+    skills = {"a": "Words of careful wisdom count double.", "b": "Other."}
+    page = reader_of(frames, skills=skills, n=2).view
+    answer = page.split("<h3>")[1]
+    marked = [
+        (kind.split(), html.unescape(text))
+        for kind, text in re.findall(r'<mark class="(.*?)">(.*?)</mark>', answer, flags=re.DOTALL)
+    ]
+    assert marked == [
+        (["q"], "“fine” "),
+        (["q", "s"], "words of careful"),
+        (["s"], " wisdom count"),  # "count double" stands in the prompt
+    ]
+    assert "2 content words in a row" in page
 
 
 def test_a_quote_that_is_not_in_the_answer_is_said_to_be_missing() -> None:
     frames = study()
     frames["verdicts"]["evidence_quote"] = "never said"
-    page = browser(frames).view.value
-    assert "does not stand in the answer" in page and "<mark>" not in page
+    page = reader_of(frames).view
+    assert "does not stand in the answer" in page and "<mark" not in page
 
 
 def test_filters_leave_the_rows_they_name_and_offer_only_what_is_left() -> None:
-    reader = browser(study())
-    reader.filters["skill"].value = "b"
-    reader.filters["grader"].value = "g2"
+    reader = reader_of(study()).choose(skill="b", grader="g2")
     assert set(reader.rows["skill"]) == {"b"} and set(reader.rows["grader"]) == {"g2"}
-    assert [value for _, value in reader.filters["check_id"].options] == [None, "x", "z"]
-    reader.filters["check_id"].value = "z"
-    assert reader.count.value == "of 2"
-    reader.filters["skill"].value = "a"  # has no check z: back to all checks
-    assert reader.filters["check_id"].value is None and reader.count.value == "of 4"
+    assert reader.choices["check_id"].values == [None, "x", "z"]
+    reader.choose(check_id="z")
+    assert reader.status == "Check 1 of 1 (3 verdicts)"
+    reader.choose(skill="a")  # has no check z: back to all checks
+    assert reader.choices["check_id"].value is None
+    assert reader.status == "Check 1 of 2 (6 verdicts)"
 
 
 def test_filters_that_leave_nothing_say_so_and_can_be_taken_back() -> None:
-    reader = browser(study())
-    reader.filters["grader"].value, reader.filters["passed"].value = "g0", "failed"
-    assert "No verdict is left" in reader.view.value
-    assert reader.previous.disabled and reader.next.disabled and reader.place.value == 0
-    reader.filters["passed"].value = "passed"
-    assert reader.place.value == 1 and "PASS" in reader.view.value
+    reader = reader_of(study()).choose(grader="g0", passed="failed")
+    assert "No verdict is left" in reader.status and reader.rows.empty
+    reader.do("step", 1)
+    reader.choose(passed="passed")
+    assert reader.at == 0 and "pass" in reader.view
+
+
+def test_a_filter_that_is_not_there_is_told_with_the_nearest() -> None:
+    with pytest.raises(StudyError, match=r"no control 'graders'.*Did you mean 'grader'"):
+        reader_of(study()).choose(graders="g0")
+    with pytest.raises(StudyError, match=r"grader: found 'g3'; allowed: all, g0, g2"):
+        reader_of(study()).choose(grader="g3")
 
 
 def test_next_and_previous_walk_and_stop_at_the_ends() -> None:
-    reader = browser(study())
-    first = reader.view.value
-    reader.next.click()
-    assert reader.place.value == 2 and reader.view.value != first
-    reader.previous.click()
-    reader.previous.click()
-    assert reader.view.value == first
-    reader.place.value = 16
-    assert reader.next.disabled
-    reader.next.click()
-    assert reader.place.value == 16
+    reader = reader_of(study())
+    first = reader.view
+    reader.do("step", 1)
+    assert reader.at == 1 and reader.view != first
+    for _ in range(2):
+        reader.do("step", -1)
+    assert reader.view == first
+    for _ in range(9):
+        reader.do("step", 1)
+    assert reader.at == 3 and [c["off"] for c in reader.controls if c["name"] == "next"] == [True]
 
 
-def test_disagreement_with_gold_is_a_filter_and_the_labels_are_shown() -> None:
-    frames = study()
-    gold = pd.DataFrame(
-        {
-            "attempt_id": ["a/1/skill", "a/1/skill", "b/1/skill"],
-            "check_id": ["x", "y", "x"],
-            "labeller": ["ann", "ann", "ann"],
-            "passed": [True, False, None],
-            "note": ["clear", None, None],
-        }
-    )
-    reader = browser(frames, gold)
-    reader.filters["gold"].value = "disagrees"
+def test_widening_a_filter_stays_with_the_check_in_view() -> None:
+    reader = reader_of(study()).choose(skill="b")
+    reader.do("step", 1)
+    in_view = reader.view
+    assert reader.choose(skill=None).view == in_view and reader.at == 3
+
+
+def test_what_the_browser_sends_is_not_trusted() -> None:
+    reader = reader_of(study())
+    before = reader.view
+    for sent in (
+        None, 1, {}, {"do": 5}, {"do": "no such"}, {"do": "set", "value": "x"},
+        {"do": "set", "value": {"name": "skill", "value": 99}},
+        {"do": "set", "value": {"name": "skill", "value": "__class__"}},
+        {"do": "set", "value": {"name": "nothing", "value": 0}},
+    ):  # fmt: skip
+        reader._hear(reader, sent)
+    assert reader.view == before and not reader.alarm
+
+
+def test_disagreement_with_gold_is_a_filter() -> None:
+    gold = labels_of("ann", {"x": True, "y": False})
+    reader = reader_of(study(), gold).choose(gold="disagrees")
     # g0 passes everything and misses the FAIL; g2 fails everything and misses the PASS
-    assert reader.rows[["grader", "check_id"]].values.tolist() == [["g0", "y"], ["g2", "x"]]
-    reader.next.click()
-    assert "Gold of ann: PASS: clear" in Tags(reader.view.value).said
-    reader.filters["gold"].value = "agrees"
-    assert len(reader.rows) == 2
-    reader.filters["gold"].value = "not comparable"
-    assert len(reader.rows) == 12
+    assert sorted(reader.rows[["grader", "check_id"]].values.tolist()) == [["g0", "y"], ["g2", "x"]]
+    assert len(reader.choose(gold="agrees").rows) == 2
+    assert len(reader.choose(gold="not comparable").rows) == 20
 
 
 def test_one_of_two_labellers_differing_is_a_disagreement() -> None:
-    gold = pd.DataFrame(
-        {
-            "attempt_id": ["a/1/skill"] * 2,
-            "check_id": ["x"] * 2,
-            "labeller": ["ann", "bob"],
-            "passed": [True, False],
-        }
-    )
-    reader = browser(study(), gold)
-    reader.filters["gold"].value = "disagrees"
+    gold = pd.concat([labels_of("ann", {"x": True}), labels_of("bob", {"x": False})])
+    reader = reader_of(study(), gold).choose(gold="disagrees")
     assert reader.rows["grader"].tolist() == ["g0", "g2"]
-    reader.filters["gold"].value = "agrees"
-    assert reader.rows.empty
+    assert "ann" in reader.view and "bob" in reader.view
+    assert reader.choose(gold="agrees").rows.empty
 
 
 def test_a_failed_grader_is_no_verdict_and_never_a_fail() -> None:
     frames = study()
     frames["verdicts"] = frames["verdicts"].assign(status="malformed", passed=None)
-    reader = browser(frames)
-    said = Tags(reader.view.value).said
-    assert "none (status malformed)" in said and "FAIL" not in said
-    reader.filters["passed"].value = "no verdict"
-    assert reader.count.value == "of 16"
+    reader = reader_of(frames)
+    assert "no verdict (malformed)" in reader.view and "fail" not in Tags(reader.view).said
+    assert len(reader.choose(passed="no verdict").rows) == 24
 
 
 def test_versions_and_rounds_of_one_grader_are_told_apart() -> None:
     frames = study()
     again = frames["verdicts"].assign(round=2)
     frames["verdicts"] = pd.concat([frames["verdicts"].assign(round=1), again], ignore_index=True)
-    reader = browser(frames)
-    names = [value for _, value in reader.filters["grader"].options]
+    reader = reader_of(frames)
+    names = reader.choices["grader"].values
     assert names == [None, "g0, round 1", "g2, round 1", "g0, round 2", "g2, round 2"]
-    reader.filters["grader"].value = "g2, round 2"
-    assert len(reader.rows) == 8 and "g2, round 2" in reader.view.value
+    reader.choose(grader="g2, round 2")
+    assert len(reader.rows) == 12 and "g2, round 2" in reader.view
+
+
+def test_repeats_are_walked_one_by_one() -> None:
+    frames = study()
+    for name in ("attempts", "verdicts"):
+        one = frames[name]
+        twice = [one.assign(repeat=k, attempt_id=one["attempt_id"] + f"/{k}") for k in (1, 2)]
+        frames[name] = pd.concat(twice, ignore_index=True)
+    reader = reader_of(frames)
+    assert reader.status == "Check 1 of 8 (48 verdicts)" and "repeat 1" in reader.view
+    assert len(re.findall("<h3>", reader.view)) == 3
 
 
 def test_a_verdict_without_its_attempt_is_shown_without_an_answer() -> None:
     frames = study()
     frames["attempts"] = frames["attempts"].iloc[1:]
-    assert "none recorded" in browser(frames).view.value
+    page = reader_of(frames).view
+    assert "no answer recorded" in page and len(re.findall("<h3>", page)) == 3
 
 
 def test_an_empty_frame_of_verdicts_is_not_an_error() -> None:
     frames = study()
     reader = sc.explore.verdicts(frames["verdicts"].iloc[:0], frames["attempts"])
-    assert "No verdict is left" in reader.view.value and reader.count.value == "of 0"
+    assert "No verdict is left" in reader.status
+
+
+def test_broken_frames_are_refused_by_their_contract() -> None:
+    frames = study()
+    with pytest.raises(FrameError, match="column 'grader' is missing"):
+        sc.explore.verdicts(frames["verdicts"].drop(columns="grader"), frames["attempts"])
+    with pytest.raises(FrameError, match="n: found 0"):
+        reader_of(frames, n=0)
+
+
+# Hostile text
 
 
 def test_what_a_model_wrote_is_shown_and_never_interpreted() -> None:
     frames = study()
-    plain = Tags(browser(frames).view.value)
+    plain = Tags(reader_of(frames, gold=labels_of("ann", {"x": True})).view)
     for name in ("evidence_quote", "rationale", "grader", "check_id", "case_id", "skill"):
         frames["verdicts"][name] = HOSTILE
+    for name in ("case_id", "skill"):
+        frames["attempts"][name] = HOSTILE
     frames["verdicts"] = frames["verdicts"].drop_duplicates("attempt_id")
     frames["attempts"]["answer"] = f"before {HOSTILE} after"
     gold = pd.DataFrame(
@@ -227,128 +301,196 @@ def test_what_a_model_wrote_is_shown_and_never_interpreted() -> None:
             "note": HOSTILE,
         }
     )
-    page = browser(frames, gold).view.value
-    shown = Tags(page)
-    assert shown.tags <= plain.tags and shown.attributes == plain.attributes == {"style"}
-    assert shown.said.count(HOSTILE) >= 8
-    assert html.unescape(re.findall(r"<mark>(.*?)</mark>", page)[0]) == HOSTILE
+    reader = reader_of(frames, gold)
+    for page in (reader.view, reader.still()):
+        shown = Tags(page)
+        assert shown.tags <= {*plain.tags, "p"} and shown.attributes <= plain.attributes
+        assert "onerror" not in shown.attributes and "href" not in shown.attributes
+        assert shown.said.count(HOSTILE) >= 8
+    marked = "".join(re.findall(r'<mark class="q ">(.*?)</mark>', reader.view, flags=re.DOTALL))
+    assert HOSTILE in html.unescape(marked)
+
+
+def test_characters_that_hide_or_turn_text_are_named() -> None:
+    bad = "a\x00b\x1b[31mc\u202ed\u200be\ufefff\r\ng\rh\ud800i\x7f\x85"
+    assert visible(bad) == "a␀b␛[31mc[U+202E]d[U+200B]e[U+FEFF]f\ng\nh\ufffdi␡[U+0085]"
+    frames = study()
+    frames["attempts"]["answer"] = bad.replace("\ud800", "")
+    view = reader_of(frames).view
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u200b\ufeff]", view)
+    json.dumps(view).encode()
 
 
 def test_a_text_that_would_stall_a_browser_is_cut_and_says_so() -> None:
     frames = study()
-    frames["attempts"]["answer"] = "x" * (MOST + 1234)
-    page = browser(frames).view.value
-    assert "(1,234 characters more)" in page and len(page) < MOST + 5_000
+    frames["attempts"]["answer"] = "x " * (MOST // 2) + "y" * 1234
+    frames["verdicts"]["evidence_quote"] = "x"
+    page = reader_of(frames).view
+    assert "(1,234 characters more)" in page and page.count("<mark") <= 3 * 500 + 9
+    assert len(page) < 4 * MOST
 
 
 @settings(max_examples=200, deadline=None)
 @given(
     st.text("ab \n'’\"“<.*", max_size=30),
     st.text("ab \n'’\"“<.*", max_size=6),
+    st.text("ab <", max_size=4),
 )
 def test_a_quote_is_marked_iff_it_counts_as_found_and_nothing_is_lost(
-    answer: str, quote: str
+    answer: str, quote: str, other: str
 ) -> None:
-    parts = pieces(answer, quote)
-    assert "".join(part for part, _ in parts) == answer
+    parts = pieces(answer, quoted(answer, [quote]), quoted(answer, [other]))
+    assert "".join(part for part, *_ in parts) == answer
     wanted = normalise_quote(quote)
     found = bool(wanted) and wanted in normalise_quote(answer)
-    assert any(marked for _, marked in parts) == found
-    assert all(normalise_quote(part) == wanted for part, marked in parts if marked)
+    assert any(marked for _, marked, _ in parts) == found == stands_in(quote, answer)
+    plain = pieces(answer, quoted(answer, [quote]))
+    assert all(wanted in normalise_quote(part) for part, marked, _ in plain if marked)
 
 
-def test_broken_frames_are_refused_by_their_contract() -> None:
-    frames = study()
-    with pytest.raises(FrameError, match="column 'grader' is missing"):
-        sc.explore.verdicts(frames["verdicts"].drop(columns="grader"), frames["attempts"])
+WORDS = st.lists(
+    st.sampled_from(["alpha", "beta", "gamma", "delta", "of", "İx", "kilo"]), max_size=12
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(WORDS, WORDS, WORDS, st.integers(1, 4))
+def test_what_is_marked_as_shared_is_what_the_overlap_counts(
+    answer: list[str], skill: list[str], prompt: list[str], n: int
+) -> None:
+    text, source, asked = (", ".join(words) for words in (answer, skill, prompt))
+    places = shared(text, source, asked, n=n)
+    grams = {" ".join(sc.ngrams.tokenize(text[start:end])) for start, end in places}
+    assert grams == set(sc.ngrams.shared_ngrams(text, source, n=n, exclude=asked))
 
 
 # Labelling
 
 
 def editor(path: Path, frames: dict[str, pd.DataFrame] | None = None, **changed: Any) -> Any:
-    frames = frames or study()
-    given = {"path": path, "labeller": "ann", "cases": frames["cases"]} | changed
-    return sc.explore.label(frames["attempts"], frames["checks"], **given)
+    given = {"label": True, "store": path, "labeller": "ann"} | changed
+    return reader_of(frames or study(), **given)
 
 
-@pytest.mark.parametrize("name", ["gold.csv", "gold.jsonl"])
-def test_each_label_is_in_the_file_before_the_next_is_asked(tmp_path: Path, name: str) -> None:
-    one = editor(tmp_path / name)
-    assert not (tmp_path / name).exists() and one.status.value == "0 of 8 labelled"
-    one.note.value, one.borderline.value = 'a "quoted", note\nof two lines', True
-    one.passed.click()
-    first = sc.explore.labels(tmp_path / name)
+def stored(path: Path, labeller: str = "all") -> pd.DataFrame:
+    return sc.frames.gold(sc.RunStore(path), labeller=labeller)
+
+
+def test_each_label_is_in_the_store_before_the_next_is_asked(tmp_path: Path) -> None:
+    one = editor(tmp_path / "labels")
+    assert one.status == "0 of 12 labelled"
+    one.do("set", {"name": "note", "value": 'a "quoted", note\nof two lines'})
+    one.do("borderline")
+    one.do("label", True)
+    first = stored(tmp_path / "labels")
     assert first[["labeller", "passed", "borderline"]].values.tolist() == [["ann", True, True]]
     assert first["note"].tolist() == ['a "quoted", note of two lines']
-    assert one.note.value == "" and not one.borderline.value
-    one.failed.click()
-    one.undecided.click()
-    kept = sc.explore.labels(tmp_path / name)
+    assert one.note == "" and not one.borderline
+    one.do("label", False)
+    one.do("label", None)
+    kept = stored(tmp_path / "labels")
     assert kept["passed"].tolist() == [True, False, pd.NA]
     assert kept["inclusion_probability"].isna().all() and one.n_labelled == 3
 
 
-@pytest.mark.parametrize("name", ["gold.csv", "gold.jsonl"])
 def test_labelling_resumes_where_it_stopped_whatever_the_order_of_the_frame(
-    tmp_path: Path, name: str
+    tmp_path: Path,
 ) -> None:
-    path, frames = tmp_path / name, study()
-    one = editor(path, frames)
-    one.passed.click()
-    one.failed.click()
-    coming = one.view.value
+    frames = study()
+    one = editor(tmp_path, frames)
+    one.do("label", True)
+    one.do("label", False)
+    coming = one.view
     frames["attempts"] = frames["attempts"].iloc[::-1]
-    again = editor(path, frames)
-    assert again.view.value == coming and again.n_labelled == 2
-    for _ in range(6):
-        again.passed.click()
-    assert again.status.value.startswith("8 of 8 labelled, all done")
-    done = sc.explore.labels(path)
+    again = editor(tmp_path, frames)
+    assert again.view == coming and again.n_labelled == 2
+    for _ in range(10):
+        again.do("label", True)
+    assert again.status.startswith("12 of 12 labelled, all done")
+    done = stored(tmp_path)
     wanted = frames["attempts"].merge(frames["checks"], on="case_id")
     assert set(zip(done["attempt_id"], done["check_id"], strict=True)) == set(
         zip(wanted["attempt_id"], wanted["check_id"], strict=True)
     )
-    assert len(done) == 8
+    assert len(done) == 12
 
 
-@pytest.mark.parametrize("name", ["gold.csv", "gold.jsonl"])
-def test_going_back_shows_the_label_and_a_new_one_replaces_it(tmp_path: Path, name: str) -> None:
-    one = editor(tmp_path / name)
-    one.note.value = "first thought"
-    one.passed.click()
-    one.failed.click()
-    one.previous.click()
-    one.previous.click()
-    assert "this one: PASS" in one.status.value and one.note.value == "first thought"
-    one.note.value = "second thought"
-    one.failed.click()
-    kept = sc.explore.labels(tmp_path / name)
+def test_going_back_shows_the_label_and_a_new_one_replaces_it(tmp_path: Path) -> None:
+    one = editor(tmp_path)
+    one.do("set", {"name": "note", "value": "first thought"})
+    one.do("label", True)
+    one.do("label", False)
+    one.do("step", -1)
+    one.do("step", -1)
+    assert "this one: PASS" in one.status and one.note == "first thought"
+    one.do("set", {"name": "note", "value": "second thought"})
+    one.do("label", False)
+    kept = stored(tmp_path)
     assert kept["passed"].tolist() == [False, False]
-    assert kept["note"].iloc[0] == "second thought"
-    again = editor(tmp_path / name)
-    again.previous.click()
-    assert "this one: FAIL" in again.status.value
+    assert set(kept["note"].fillna("")) == {"", "second thought"}
+    again = editor(tmp_path)
+    again.do("step", -1)
+    assert "this one: FAIL" in again.status
 
 
 def test_nothing_tells_condition_attempt_or_grader(tmp_path: Path) -> None:
     frames = study()
     frames["attempts"]["loaded_skill"] = "placebo-text"
-    one = editor(tmp_path / "gold.csv", frames)
-    for _ in range(8):
-        for word in ("baseline", "a/1/", "b/1/", "placebo-text", "g0", "g2"):
-            assert word not in one.view.value + one.status.value
-        assert "Says" in one.view.value or "Avoids" in one.view.value
-        one.passed.click()
+    one = editor(tmp_path, frames)
+    for _ in range(9):
+        told = json.dumps({name: getattr(one, name) for name in one.keys if name[0] != "_"
+                           if name not in ("layout", "comm", "style")}, default=str)  # fmt: skip
+        for word in ("baseline", "a/1", "b/1", "placebo", "g0", "g2"):
+            assert word not in told
+        assert "Says" in one.view or "Avoids" in one.view
+        one.do("label", True)
+
+
+def test_a_label_for_a_check_that_is_no_longer_in_view_is_not_taken(tmp_path: Path) -> None:
+    one = editor(tmp_path)
+    told = {"do": "label", "value": True, "token": one.token}
+    one._hear(one, told)
+    one._hear(one, told)  # the same key again before the next check was drawn
+    assert one.n_labelled == 1
+    one._hear(one, told | {"value": "yes", "token": one.token})
+    assert one.n_labelled == 1
 
 
 def test_what_passes_is_said_for_positive_and_for_negative_checks(tmp_path: Path) -> None:
-    one = editor(tmp_path / "gold.csv")
+    one = editor(tmp_path)
     hints = {"Says": "passes only if the answer states", "Avoids": "passes only if the unwanted"}
     for _ in range(8):
-        (word,) = [word for word in hints if word in one.view.value]
-        assert hints[word] in one.view.value
-        one.passed.click()
+        (word,) = [word for word in hints if word in one.view]
+        assert hints[word] in one.view
+        one.do("label", True)
+
+
+def test_agreement_is_told_every_ten_labels_and_at_the_end(tmp_path: Path) -> None:
+    one = editor(tmp_path)
+    for _ in range(9):
+        one.do("label", True)
+        assert "Agreement" not in one.view
+    one.do("label", True)
+    assert "the first 10 labels" in one.view
+    rows = {name: value for name, value in re.findall(
+        r"<td>(g\d)</td><td>raw agreement</td><td class='n'>(\d) \[", one.view)}  # fmt: skip
+    assert rows == {"g0": "1", "g2": "0"}
+    one.do("label", True)
+    assert "the first 10 labels" in one.view
+    one.do("label", True)
+    assert "the first 12 labels" in one.view
+    assert "the first 12 labels" in editor(tmp_path).view
+
+
+def test_filters_narrow_what_is_asked(tmp_path: Path) -> None:
+    one = editor(tmp_path).choose(skill="b", check_id="z")
+    for _ in range(3):
+        one.do("label", True)
+    assert set(stored(tmp_path)["check_id"]) == {"z"} and one.n_labelled == 3
+    one.choose(state="to label")
+    assert "nothing to label" in one.view
+    one.do("label", True)
+    assert one.n_labelled == 3
 
 
 def test_checks_of_an_attempt_stay_together_and_labellers_have_orders_of_their_own(
@@ -357,267 +499,264 @@ def test_checks_of_an_attempt_stay_together_and_labellers_have_orders_of_their_o
     frames = study()
     frames["attempts"] = pd.concat(
         [frames["attempts"].assign(attempt_id=lambda f, k=k: f["attempt_id"] + str(k))
-         for k in range(10)]
+         for k in range(5)]
     )  # fmt: skip
     orders = {}
     for name in ("ann", "bob"):
-        one = editor(tmp_path / f"{name}.csv", frames, labeller=name)
-        for _ in range(80):
-            one.passed.click()
-        orders[name] = sc.explore.labels(tmp_path / f"{name}.csv")["attempt_id"].tolist()
+        one = editor(tmp_path / name, frames, labeller=name)
+        for _ in range(60):
+            one.do("label", True)
+        orders[name] = stored(tmp_path / name)["attempt_id"].tolist()
         assert orders[name][::2] == orders[name][1::2]
     assert orders["ann"] != orders["bob"] and sorted(orders["ann"]) == sorted(orders["bob"])
 
 
-def test_two_labellers_share_a_file_and_do_not_see_each_other(tmp_path: Path) -> None:
-    path = tmp_path / "gold.jsonl"
-    ann = editor(path)
-    ann.note.value = "a secret"
-    ann.passed.click()
-    bob = editor(path, labeller="bob")
+def test_two_labellers_share_a_store_and_do_not_see_each_other(tmp_path: Path) -> None:
+    ann = editor(tmp_path)
+    ann.do("set", {"name": "note", "value": "a secret"})
+    ann.do("label", True)
+    bob = editor(tmp_path, labeller="bob")
     assert bob.n_labelled == 0
-    bob.failed.click()
-    ann.passed.click()
-    assert sc.explore.labels(path)["labeller"].tolist() == ["ann", "bob", "ann"]
-    assert sc.explore.labels(path, labeller="bob")["passed"].tolist() == [False]
+    bob.do("label", False)
+    ann.do("label", True)
+    assert stored(tmp_path)["labeller"].tolist() == ["ann", "bob", "ann"]
+    assert stored(tmp_path, "bob")["passed"].tolist() == [False]
 
 
 def test_inclusion_probability_of_the_attempts_is_written_with_the_label(tmp_path: Path) -> None:
     frames = study()
     frames["attempts"]["inclusion_probability"] = 0.25
-    editor(tmp_path / "gold.csv", frames).passed.click()
-    assert sc.explore.labels(tmp_path / "gold.csv")["inclusion_probability"].tolist() == [0.25]
+    editor(tmp_path, frames).do("label", True)
+    assert stored(tmp_path)["inclusion_probability"].tolist() == [0.25]
+
+
+def test_a_drawn_sheet_says_which_attempts_to_label_and_their_chances(tmp_path: Path) -> None:
+    frames = study()
+    sc.reliability.label_sheet(
+        frames["attempts"], frames["cases"], frames["checks"], path=tmp_path / "s.csv", n_cases=2
+    )
+    key = pd.read_csv(tmp_path / "s.key.csv")
+    chances = key.drop_duplicates("attempt_id")[["attempt_id", "inclusion_probability"]]
+    frames["attempts"] = frames["attempts"].merge(chances, on="attempt_id")
+    one = editor(tmp_path / "labels", frames)
+    for _ in range(8):
+        one.do("label", True)
+    gold = stored(tmp_path / "labels")
+    assert len(gold) == 8 and gold["inclusion_probability"].eq(1.0).all()
 
 
 def test_attempts_without_an_answer_are_not_asked(tmp_path: Path) -> None:
     frames = study()
-    frames["attempts"]["answer"] = [None, " ", "x", "y"]
-    assert editor(tmp_path / "gold.csv", frames).status.value == "0 of 4 labelled"
+    frames["attempts"]["answer"] = [None, " ", "x", "y", None, None]
+    assert editor(tmp_path, frames).status == "0 of 4 labelled"
     frames["attempts"]["answer"] = None
-    none = editor(tmp_path / "gold.csv", frames)
-    assert "nothing to label" in none.view.value and none.passed.disabled
+    none = editor(tmp_path, frames)
+    assert "nothing to label" in none.view
+    assert [c["off"] for c in none.controls if c["name"] == "pass"] == [True]
+
+
+def test_without_checks_those_of_the_verdicts_are_asked(tmp_path: Path) -> None:
+    frames = study()
+    one = sc.explore.verdicts(
+        frames["verdicts"], frames["attempts"], label=True, store=tmp_path, labeller="ann"
+    )
+    assert one.status == "0 of 12 labelled"
 
 
 def test_hostile_answers_are_escaped_in_the_editor(tmp_path: Path) -> None:
     frames = study()
-    plain = Tags(editor(tmp_path / "a.csv", frames).view.value)
+    plain = Tags(editor(tmp_path / "a", frames).view)
     frames["attempts"]["answer"] = HOSTILE
     frames["checks"]["description"] = HOSTILE
     frames["cases"]["prompt"] = HOSTILE
-    shown = Tags(editor(tmp_path / "b.csv", frames).view.value)
+    shown = Tags(editor(tmp_path / "b", frames).view)
     assert shown.tags == plain.tags and shown.said.count(HOSTILE) == 3
 
 
-@pytest.mark.parametrize(
-    ("name", "torn"),
-    [("gold.csv", b"a/1/skill,x,an"), ("gold.jsonl", b'{"attempt_id":"a/1/skill","che')],
-)
-def test_a_line_cut_off_by_a_crash_is_put_aside_and_asked_again(
-    tmp_path: Path, name: str, torn: bytes
-) -> None:
-    path = tmp_path / name
-    editor(path).passed.click()
-    whole = path.read_bytes()
-    path.write_bytes(whole + torn)
-    again = editor(path)
-    assert again.n_labelled == 1 and path.read_bytes() == whole
-    assert path.with_suffix(".torn").read_bytes() == torn + b"\n"
-    again.passed.click()
-    assert len(sc.explore.labels(path)) == 2
-
-
-@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
-def test_line_feeds_in_any_field_of_a_label_survive(tmp_path: Path, end: str) -> None:
-    path, frames = tmp_path / "gold.csv", study()
-    for name in ("attempts", "checks"):
-        ids = frames[name].columns.intersection(["attempt_id", "check_id"])
-        frames[name][ids] = frames[name][ids] + f"{end}x"
-    one = editor(path, frames)
-    one.passed.click()
-    again = editor(path, frames)
-    assert again.n_labelled == 1
-    found = sc.explore.labels(path)
-    assert found["attempt_id"].str.endswith(f"{end}x").all()
-
-
-def test_a_row_torn_off_inside_a_field_of_several_lines_is_put_aside(tmp_path: Path) -> None:
-    path = tmp_path / "gold.csv"
-    editor(path).passed.click()
-    whole = path.read_bytes()
-    path.write_bytes(whole + b'a/1/skill,x,anna,true,,"a note\nof two li')
-    assert editor(path).n_labelled == 1 and path.read_bytes() == whole
-
-
-def test_a_quote_left_open_further_up_is_told_and_nothing_is_moved(tmp_path: Path) -> None:
-    path = tmp_path / "gold.csv"
-    editor(path).passed.click()
-    head, row = path.read_bytes().splitlines()
-    broken = b"\n".join([head, b'"' + row, row, row])
-    path.write_bytes(broken)
-    with pytest.raises(sc.errors.StoreError, match="csv"):
-        editor(path)
-    assert path.read_bytes() == broken
-
-
-def test_a_last_line_without_its_line_feed_is_kept_whole(tmp_path: Path) -> None:
-    path = tmp_path / "gold.csv"
-    editor(path).passed.click()
-    path.write_bytes(path.read_bytes().rstrip(b"\n"))
-    again = editor(path)
-    again.failed.click()
-    assert sc.explore.labels(path)["passed"].tolist() == [True, False]
-
-
-def test_columns_that_a_labeller_added_by_hand_survive(tmp_path: Path) -> None:
-    path = tmp_path / "gold.csv"
-    one = editor(path)
-    one.passed.click()
-    head, row = path.read_text().splitlines()
-    path.write_text(f"{head},who\n{row},me\n")
-    one.failed.click()
-    one.previous.click()
-    one.failed.click()
-    lines = path.read_text().splitlines()
-    assert lines[0].endswith(",who") and lines[2].endswith(",") and len(lines) == 3
-    assert sc.explore.labels(path)["passed"].tolist() == [True, False]
-
-
-def test_a_label_that_cannot_be_written_is_said_and_its_check_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "gold.csv"
-    one = editor(path)
-    before = one.view.value
-    monkeypatch.setattr(labelling, "_PATIENCE", 0.05)
-    with FileLock(f"{path}.lock"):
-        one.passed.click()
-    assert "Not saved: gold.csv is held by another editor" in one.status.value
-    assert one.view.value == before and one.n_labelled == 0 and not path.exists()
-    one.passed.click()
-    assert one.n_labelled == 1 and "Not saved" not in one.status.value
-
-
-def test_files_that_are_not_labels_are_refused_with_the_place(tmp_path: Path) -> None:
-    path = tmp_path / "gold.csv"
-    path.write_text("attempt,check_id\n")
-    with pytest.raises(StoreError, match=r"gold.csv, line 1: there is no column 'attempt_id'; .*"
-                       r"Did you mean 'attempt'\?"):  # fmt: skip
-        editor(path)
-    lines = tmp_path / "gold.jsonl"
-    lines.write_text('{"attempt_id": "a"}\n')
-    with pytest.raises(StoreError, match=r"gold.jsonl, line 1: expected an object with attempt_id"):
-        editor(lines)
-    lines.write_text("no json\n{}\n")
-    with pytest.raises(StoreError, match=r"line 1: not JSON"):
-        editor(lines)
-
-
-def test_a_word_that_is_no_label_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "gold.csv"
-    editor(path).passed.click()
-    path.write_text(path.read_text().replace("true", "ture"))
-    with pytest.raises(StoreError, match=r"found 'ture'; allowed: true, false or empty\. Did you"):
-        sc.explore.labels(path)
-    with pytest.raises(StoreError, match="there is no such file"):
-        sc.explore.labels(tmp_path / "none.csv")
+def test_a_label_that_cannot_be_written_is_said_and_its_check_stays(tmp_path: Path) -> None:
+    one = editor(tmp_path)
+    before = one.view
+    with sc.RunStore(tmp_path).writer():
+        one.do("label", True)
+    assert one.alarm and one.status.startswith("Not saved: ")
+    assert one.view == before and one.n_labelled == 0
+    one.do("label", True)
+    assert one.n_labelled == 1 and not one.alarm
 
 
 @pytest.mark.parametrize(
-    ("changed", "error", "message"),
+    ("changed", "message"),
     [
-        ({"labeller": " "}, StudyError, "labeller: found ' '; allowed: a name."),
-        ({"path": "gold.cvs"}, StudyError, r"allowed: a file ending in .csv or .jsonl. Did you"),
+        ({"labeller": " "}, "labeller: found ' '; allowed: a name."),
+        ({"labeller": None}, "labeller: found None"),
+        ({"store": None}, "store: labels need a RunStore"),
     ],
 )
-def test_wrong_arguments_are_named(
-    tmp_path: Path, changed: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        editor(**{"path": tmp_path / "gold.csv"} | changed)
+def test_wrong_arguments_are_named(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(StudyError, match=message):
+        editor(tmp_path, **changed)
 
 
-def test_attempts_need_checks(tmp_path: Path) -> None:
-    with pytest.raises(FrameError, match="attempts need checks="):
-        sc.explore.label(study()["attempts"], path=tmp_path / "g.csv", labeller="ann")
+# Deltas, drift and the threshold on the pilot
 
 
-# Sheets
+@pytest.fixture(scope="module")
+def frames(pilot: sc.RunStore, pilot_cases: pd.DataFrame) -> dict[str, Any]:
+    return {
+        "verdicts": sc.frames.verdicts(pilot),
+        "attempts": sc.frames.attempts(pilot),
+        "gold": sc.frames.gold(pilot),
+        "cases": pilot_cases,
+        "checks": sc.frames.checks(pilot),
+        "skills": pilot.skills,
+    }
 
 
-def sheet() -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "row": ["item-1.1", "item-1.2", "item-2.1"],
-            "skill": "a",
-            "prompt": "A?",
-            "answer": ["one", "one", "two"],
-            "behaviour": ["Says x.", "Avoids y.", "Says x."],
-            "kind": ["must be there", "must be absent", ""],
-            "label": "",
-            "borderline": "",
-            "note": "",
-        }
-    )
-
-
-def test_a_sheet_is_labelled_row_by_row_and_resumed(tmp_path: Path) -> None:
-    path = tmp_path / "ann.csv"
-    one = sc.explore.label(sheet(), path=path, labeller="ann")
-    one.borderline.value = True
-    one.passed.click()
-    one.failed.click()
-    again = sc.explore.label(sheet(), path=path, labeller="ann")
-    assert again.n_labelled == 2
-    again.undecided.click()
-    kept = pd.read_csv(path, dtype="str", keep_default_na=False).set_index("row")
-    assert set(kept.index) == set(sheet()["row"])
-    assert kept["label"].tolist() == ["PASS", "FAIL", ""]
-    assert kept["borderline"].tolist() == ["yes", "no", "no"]
-
-
-def test_the_labels_of_a_drawn_sheet_come_back_as_gold(tmp_path: Path) -> None:
-    frames = study()
-    drawn = sc.reliability.label_sheet(
-        frames["attempts"], frames["cases"], frames["checks"], path=tmp_path / "s.csv", n_cases=2
-    )
-    one = sc.explore.label(drawn, path=tmp_path / "filled.csv", labeller="ann")
-    for _ in range(8):
-        one.passed.click()
-    gold = sc.reliability.read_labels(
-        tmp_path / "filled.csv", labeller="ann", key=tmp_path / "s.key.csv"
-    )
-    assert len(gold) == 8 and gold["passed"].all()
-    assert gold["inclusion_probability"].eq(1.0).all()
-
-
-def test_a_sheet_is_one_labellers_and_goes_to_a_csv(tmp_path: Path) -> None:
-    path = tmp_path / "ann.csv"
-    sc.explore.label(sheet(), path=path, labeller="ann").passed.click()
-    with pytest.raises(StoreError, match="holds labels of 'ann'; give each labeller of a sheet"):
-        sc.explore.label(sheet(), path=path, labeller="bob")
-    with pytest.raises(StudyError, match=r"labels of a sheet go to a \.csv"):
-        sc.explore.label(sheet(), path=tmp_path / "x.jsonl", labeller="ann")
-    with pytest.raises(FrameError, match="the sheet has no column 'behaviour'"):
-        sc.explore.label(sheet().drop(columns="behaviour"), path=path, labeller="ann")
-    with pytest.raises(FrameError, match=r"row 'item-1.1' stands more than once"):
-        sc.explore.label(sheet().assign(row="item-1.1"), path=path, labeller="ann")
-
-
-# The pilot
-
-
-def test_the_pilots_disagreements_with_gold_can_be_read(pilot: sc.RunStore) -> None:
-    verdicts, gold = sc.frames.verdicts(pilot), sc.frames.gold(pilot)
-    reader = sc.explore.verdicts(verdicts, sc.frames.attempts(pilot), gold)
-    reader.filters["gold"].value = "disagrees"
+def test_the_pilots_disagreements_with_gold_can_be_read(frames: dict[str, Any]) -> None:
+    verdicts, gold = frames["verdicts"], frames["gold"]
+    reader = sc.explore.verdicts(**frames).choose(gold="disagrees")
     joined = verdicts.merge(gold, on=["attempt_id", "check_id"], suffixes=("", "_gold"))
     apart = joined[joined["passed"].ne(joined["passed_gold"])]
     assert len(reader.rows) == len(apart) > 0
-    reader.filters["grader"].value = "g2"
+    reader.choose(grader="g2")
     assert len(reader.rows) == int(apart["grader"].eq("g2").sum())
 
 
+def test_deltas_show_what_the_library_estimates_and_open_the_cases_of_a_row(
+    forced: pd.DataFrame, frames: dict[str, Any]
+) -> None:
+    one = sc.explore.deltas(forced, **frames)
+    pd.testing.assert_frame_equal(one.frame, sc.deltas.paired(forced, by=["skill"]))
+    assert one.view.count("scx-spot") == len(one.frame) == 12 and one.cases is None
+    one.open_row(2)
+    row = one.frame.iloc[2]
+    mine = sc.skillverdicts.cases(forced[forced["skill"].eq(row["skill"])])
+    assert len(one.cases) == mine["condition"].eq(row["condition"]).sum() == 14
+    change = one.cases["rate"] - one.cases["reference_rate"]
+    assert change.is_monotonic_decreasing
+    one.do("case", "0")
+    assert one.view.count('class="scx-answer"') == 3
+    one.choose(repeat=2)
+    assert "repeat 2" in one.view
+    before = one.view
+    for sent in ("99", -1, None, "x", "0; drop"):
+        one.do("row", sent)
+        one.do("case", sent)
+    assert one.view == before
+    with pytest.raises(StudyError, match="row: found 12; allowed: 0 to 11"):
+        one.open_row(12)
+
+
+def test_deltas_without_answers_list_cases_only(forced: pd.DataFrame) -> None:
+    one = sc.explore.deltas(forced, by=()).open_row(0)
+    one.do("step", 1)
+    assert len(one.frame) == 2 and "Give attempts= and verdicts=" in one.view
+
+
+def test_drift_shows_the_flips_between_two_graders(frames: dict[str, Any]) -> None:
+    told = {name: frames[name] for name in ("attempts", "checks", "skills")}
+    one = sc.explore.drift(frames["verdicts"], frames["gold"], **told)
+    pair = frames["verdicts"][frames["verdicts"]["grader"].isin(["g0", "g2"])]
+    flips = sc.reliability.flipped(pair, frames["gold"], reference="g0")
+    assert len(one.frame) == len(flips)
+    one.do("cell", "to FAIL/PASS")
+    wanted = flips["direction"].eq("to FAIL") & flips["gold"].eq(True).fillna(False)
+    assert len(one.frame) == wanted.sum() > 0
+    one.do("flip", 0)
+    assert one.view.count("scx-lit") >= 2 and ">g1<" not in one.view
+    one.choose(reference="g2")  # both the same: the other moves on
+    assert one.choices["grader"].value != "g2"
+    one.do("cell", "<script>")
+    assert not one.alarm
+
+
+def test_drift_of_one_grader_has_nothing_to_compare(frames: dict[str, Any]) -> None:
+    alone = frames["verdicts"][frames["verdicts"]["grader"].eq("g2")]
+    with pytest.raises(FrameError, match="nothing to compare"):
+        sc.explore.drift(alone, frames["gold"])
+
+
+@pytest.fixture(scope="module")
+def copying(pilot: sc.RunStore, frames: dict[str, Any]) -> dict[str, Any]:
+    passages = sc.frames.passages(pilot.path.parent / "corpus" / "copies.jsonl")
+    passages = passages[passages["skill"].isin(list(pilot.skills))]
+    shared = sc.overlap.score(
+        frames["attempts"], skills=pilot.skills, cases=frames["cases"], n=[3, 4, 6]
+    )
+    return {"shared": shared, "passages": passages, "skills": pilot.skills}
+
+
+def test_the_threshold_shows_the_rates_that_calibrate_gives(
+    copying: dict[str, Any], frames: dict[str, Any]
+) -> None:
+    cut = sc.overlap.calibrate(attempts=frames["attempts"], n_resamples=20, **copying)
+    one = sc.explore.threshold(attempts=frames["attempts"], cut=cut, **copying)
+    chosen = cut[cut["chosen"]].iloc[0]
+    assert one.choices["n"].value == chosen["n"] and one.choices["cut"].value is None
+    rows = cut[cut["rule"].eq("any") & cut["n"].eq(chosen["n"])].set_index("measure")
+    for measure in ("sensitivity", "false_flags_baseline", "false_flags_fresh"):
+        assert sc.style.interval(rows.loc[measure]) in Tags(one.view).said
+    assert one.moved.empty
+    before = one.view
+    one.do("n", 1)
+    assert one.choices["n"].value == 6 and one.view != before and len(one.moved)
+    one.do("move", 0)
+    assert 'class="s"' in one.view
+    one.do("keep")
+    assert one.moved.empty
+
+
+def test_a_cut_of_the_share_flags_what_reaches_it(copying: dict[str, Any]) -> None:
+    one = sc.explore.threshold(**copying).choose(n=4)
+    one.do("cut", 1)
+    cut = one.choices["cut"].value
+    passages = sc.overlap.score(copying["passages"], skills=copying["skills"], n=4)
+    every = pd.concat([copying["shared"].query("n == 4"), passages])
+    flagged = every["share"].fillna(0.0).ge(cut)
+    copies = every["level"].isin(["verbatim", "near_copy"])
+    clean = every["level"].eq("fresh") | every["condition"].eq("baseline")
+    assert len(one.errors) == (copies & ~flagged).sum() + (clean & flagged).sum()
+    one.choose(n=6)
+    assert one.choices["cut"].value is not None  # a share stays a share
+
+
+def test_the_threshold_needs_texts(copying: dict[str, Any]) -> None:
+    with pytest.raises(FrameError, match="shared has no rows"):
+        sc.explore.threshold(**copying | {"shared": copying["shared"].iloc[:0]})
+    with pytest.raises(FrameError, match="nulls names 'nope'"):
+        sc.explore.threshold(**copying, nulls="nope")
+
+
+# What stands in a notebook that is not run
+
+
+def test_a_notebook_that_is_not_run_shows_the_view_without_what_cannot_be_clicked(
+    forced: pd.DataFrame, tmp_path: Path, frames: dict[str, Any], copying: dict[str, Any]
+) -> None:
+    explorers = [
+        reader_of(study()),
+        editor(tmp_path),
+        sc.explore.deltas(forced),
+        sc.explore.drift(frames["verdicts"], frames["gold"]),
+        sc.explore.threshold(**copying),
+    ]
+    for one in explorers:
+        data, _ = one._repr_mimebundle_()
+        assert "application/vnd.jupyter.widget-view+json" in data
+        assert data["text/plain"] == f"{one.title}: {one.status}"
+        shown = Tags(data["text/html"])
+        assert not {"button", "select", "input", "img"} & shown.tags
+        assert not {"data-do", "style", "tabindex"} & shown.attributes
+        assert len(shown.said.split()) > 20 and len(data["text/html"]) < 30_000
+
+
+def test_the_front_end_asks_nothing_of_the_network() -> None:
+    code = sc.explore.verdicts.__globals__["VerdictBrowser"]
+    for text in (code._esm, code._css):
+        assert not re.search(r"https?://|//cdn|\bimport\b|fetch\(|XMLHttp|url\(|eval\(", str(text))
+
+
 def test_nothing_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    browser(study()).next.click()
-    editor(tmp_path / "gold.csv").passed.click()
+    reader_of(study()).do("step", 1)
+    editor(tmp_path).do("label", True)
     assert capsys.readouterr() == ("", "")

@@ -69,8 +69,7 @@ def texts(cell: nbformat.NotebookNode) -> list[str]:
         if output.output_type == "stream" and output.name == "stdout":
             found.append(output.text)
         elif output.output_type in {"execute_result", "display_data"}:
-            widget = any("widget" in kind for kind in output.data)
-            found.append("a widget" if widget else output.data.get("text/plain", ""))
+            found.append(output.data.get("text/plain", ""))
     return found
 
 

@@ -576,12 +576,23 @@ def test_skills_that_differ_make_more_cases_useless():
     assert cases["estimate"][60] < 60
 
 
-def test_a_claim_about_skills_from_one_or_few_skills_is_refused_or_noted():
+def test_a_claim_about_skills_from_one_or_few_skills_is_refused():
     about = dict(cluster="skill", tau2=0.01, sizes=[0.2], **ASSUMED)
     alone = one(planning.power_curve(n_skills=1, **about))
     assert np.isnan(alone["estimate"])
     assert "one skill says nothing" in alone["note"]
-    assert "speaks of these cases only" in one(planning.power_curve(n_skills=4, **about))["note"]
+    few = one(planning.power_curve(n_skills=4, **about))
+    assert np.isnan(few["estimate"])
+    # as deltas.paired refuses to speak of so few skills
+    assert "4 skills are too few to speak of skills in general" in few["note"]
+    assert np.isfinite(one(planning.power_curve(n_skills=5, **about))["estimate"])
+
+
+def test_skills_that_are_all_alike_are_not_said_to_differ():
+    about = dict(size=0.1, cluster="skill", n_skills=5, n_studies=100, **ASSUMED)
+    for tau2, why in ((0.0, "5 skills are too few for this effect"), (0.04, "differ too much")):
+        note = planning.cases_needed(tau2=tau2, **about)["note"].iloc[0]
+        assert why in note and ("differ" in note) == (tau2 > 0)
 
 
 def test_an_impossible_effect_is_unknown_with_a_note():

@@ -244,3 +244,18 @@ def test_a_skill_that_does_not_beat_its_placebo_is_not_called_teaching_without_a
     rows = sc.skillverdicts.decide(weak).set_index("condition")
     assert rows.loc["skill", "over_placebo_low"] > 0
     assert "placebo" not in rows.loc["skill", "note"]
+
+
+def test_a_placebo_on_other_cases_than_the_delta_is_said_with_both_numbers() -> None:
+    frame = study(12, 2, 11)
+    placebo = frame[frame["condition"].eq("baseline")].assign(condition="placebo")
+    placebo["attempt_id"] = placebo["attempt_id"] + "/placebo"
+    whole = sc.skillverdicts.decide(pd.concat([frame, placebo])).set_index("condition")
+    assert not whole["note"].str.contains("other cases").any()
+    part = sc.skillverdicts.decide(pd.concat([frame, placebo[3:]])).set_index("condition")
+    assert "over_placebo rests on other cases than the delta: 9 and 12" in part["note"]["skill"]
+    # as many cases, but not the same ones
+    baseline = frame["condition"].eq("baseline") & frame["case_id"].isin(["s/9", "s/10", "s/11"])
+    moved = sc.skillverdicts.decide(pd.concat([frame[~baseline], placebo[3:]]), by=[])
+    note = moved.set_index("condition")["note"]["skill"]
+    assert "over_placebo rests on other cases than the delta: 9 and 9" in note

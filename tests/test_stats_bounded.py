@@ -1,4 +1,5 @@
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from skillcomp.stats.bounded import (
     SHARES,
     Quantity,
     bounded_mean,
+    bounded_mean_counts,
     bounded_mean_many,
     bounded_means,
 )
@@ -262,3 +264,58 @@ def test_coverage_over_all_yes_no_outcomes_is_at_least_92_percent(n: int) -> Non
     assert (mass * ((low <= p) & (p <= high))).sum(axis=0).min() >= 0.92
     assert (mass * (low > p)).sum(axis=0).max() <= 0.05
     assert (mass * (high < p)).sum(axis=0).max() <= 0.05
+
+
+@pytest.mark.parametrize("scale", [1e-13, 1e-4, 1e13])
+def test_only_the_proportions_of_weights_matter(scale: float) -> None:
+    values, weights = [0, 1, 1, 0, 1, 0.5], np.array([1, 2, 3, 1, 1, 5.0])
+    one, other = (
+        bounded_mean(values, weights=weights),
+        bounded_mean(values, weights=scale * weights),
+    )
+    assert (other.low, other.high) == pytest.approx((one.low, one.high), abs=1e-9)
+    assert (other.se, other.df, other.note) == pytest.approx((one.se, one.df, one.note))
+    counts = [[2, 1, 3], [0, 4, 1]]
+    plain = bounded_mean_counts([0, 0.5, 1], counts, weights=weights[:3])
+    again = bounded_mean_counts([0, 0.5, 1], counts, weights=scale * weights[:3])
+    assert again.low == pytest.approx(plain.low, abs=1e-9)
+    assert again.estimate == pytest.approx(plain.estimate)
+
+
+def test_few_effective_cases_are_named_also_where_cases_stand_alone() -> None:
+    assert (
+        "only 2.0 effective cases"
+        in bounded_mean([0, 1] + [1] * 8, weights=[9e9] * 2 + [1] * 8).note
+    )
+    assert bounded_mean([0, 1, 1], weights=[2, 2, 2]).note == ""
+    assert "effective clusters" in bounded_mean([0, 1, 1, 0], clusters=[1, 1, 1, 2]).note
+
+
+@pytest.mark.parametrize("null", [-0.1, 1.5, math.inf])
+def test_a_null_outside_the_bounds_is_refused(null: float) -> None:
+    for ask in (
+        lambda: bounded_mean([0, 1, 1], null=null),
+        lambda: bounded_mean_many([[0, 1, 1]], null=null),
+        lambda: bounded_mean_counts([0, 1], [[1, 2]], null=null),
+    ):
+        with pytest.raises(ValueError, match=f"null must lie between 0 and 1, found {null:g}"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("values", "counts", "weights", "said"),
+    [
+        ([0, 2], [[1, 1]], None, "values must lie between 0 and 1"),
+        ([0, math.nan], [[1, 1]], None, "values must lie between 0 and 1"),
+        ([0, 1, 1], [[1, 1]], None, "values: found shape"),
+        ([0, 1], [[1, -1]], None, "counts must not be negative"),
+        ([0, 1], [[1, 1], [0, 0]], None, "at least one case in every study"),
+        ([0, 1], [1, 1], None, "counts must be studies by values"),
+        ([0, 1], [[1, 1]], [1, 0], "weights must be above 0"),
+        ([0, 1], [[1, 1]], [1, math.inf], "weights must be above 0"),
+        ([0, 1], [[1, 1]], [1], "weights: found shape"),
+    ],
+)
+def test_counts_are_checked_as_cases_are(values, counts, weights, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        bounded_mean_counts(values, counts, weights=weights)

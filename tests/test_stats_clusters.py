@@ -18,6 +18,7 @@ from skillcomp.stats.clusters import (
     cr2,
     cr2_mean,
     durkalski,
+    log_ratio,
     obuchowski,
     sign_flip,
 )
@@ -292,6 +293,24 @@ def test_a_collapsed_standard_error_is_said():
     assert math.isnan(bare.low) and bare.estimate == 0.5
     assert "collapsed to 0" in bare.note
     assert "collapsed" in cr2([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1, 2, 3]).note
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e-4, 1.0, 1e9])
+def test_dollars_and_tokens_behave_alike(unit):
+    values, skill = np.array([0.1, 0.2, 0.35, 0.2, 0.15]), ["u", "u", "v", "w", "x"]
+    one, other = cr2_mean(values, skill), cr2_mean(values * unit, skill)
+    assert (other.low, other.high) == pytest.approx((one.low * unit, one.high * unit), rel=1e-9)
+    assert (other.df, other.p_value, other.note) == pytest.approx((one.df, one.p_value, one.note))
+    fit = cr2(values * unit, np.ones((5, 1)), skill)
+    assert fit.low[0] == pytest.approx(one.low * unit, rel=1e-9) and fit.note == ""
+    flat = cr2_mean(np.full(6, 0.3 * unit))
+    assert "collapsed to 0" in flat.note and "score interval" not in flat.note
+    assert "collapsed to 0" in cr2(np.full(6, 0.3 * unit), np.ones((6, 1)), range(6)).note
+    # rounding of amounts that are the same is no spread
+    same = np.array([1e-17, 0.0, 2e-17, 0.0]) * unit
+    assert "collapsed to 0" in cr2_mean(same, scale=unit).note
+    ratio = log_ratio(values * unit, values[::-1] * unit)
+    assert ratio.low == pytest.approx(log_ratio(values, values[::-1]).low, rel=1e-6)
 
 
 def test_one_cluster_one_case_and_no_case_have_no_standard_error():

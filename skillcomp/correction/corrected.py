@@ -47,6 +47,7 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
+from skillcomp.stats.ppi import UNSEEN
 from skillcomp.stats.results import Interval
 
 Method = Literal["auto", "naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi"]
@@ -424,7 +425,8 @@ def _by_a_draw(
         name, why = "gold_only", "no prediction-powered interval"
     imagined = name == "ppi" and SAFEGUARD in found["ppi"].note
     rests = FEW_ERRORS if imagined else "nothing assumed of the grader's errors"
-    return name, "; ".join(filter(None, (given, rests, why, doubts(sides))))
+    unseen = f"by their chances {UNSEEN}" if UNSEEN in found["ppi"].note else ""
+    return name, "; ".join(filter(None, (given, rests, why, unseen, doubts(sides))))
 
 
 def _partly(sides: Mapping[str, Condition]) -> str:

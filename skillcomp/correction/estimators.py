@@ -15,7 +15,6 @@ from skillcomp.stats.bounded import DELTAS, RATES, Quantity, bounded_means
 from skillcomp.stats.grader_errors import (
     DifferentialTests,
     differential_misclassification,
-    rogan_gladen,
     youden,
 )
 from skillcomp.stats.ppi import ppi_mean, ppi_paired, within_range
@@ -24,6 +23,8 @@ from skillcomp.stats.results import Interval, undefined
 Floats = NDArray[np.float64]
 
 ESTIMATORS = ("naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi")
+_NO_BETTER_THAN = 1e-12  # Youden's J of a grader that is no better than chance
+NO_BETTER = "sensitivity + specificity do not exceed 1: the grader is no better than chance"
 POOLED_NOTE = "one sensitivity and specificity for all conditions; wrong where they differ"
 
 
@@ -239,25 +240,47 @@ def ppi_delta(side: Condition, base: Condition, pairs: pd.DataFrame, ci_level: f
 
 
 def corrected_rate(naive: Interval, side: Condition, errors: Errors, ci_level: float) -> Interval:
-    """Rogan-Gladen pass rate, every count being an effective number."""
-    label, rate = "Rogan-Gladen, Lang-Reiczigel", naive.estimate
-    if math.isnan(rate) or not errors.known:
+    """Rogan-Gladen pass rate: the limits of the naive one over J, and the uncertainty of J."""
+    label, gold = "Rogan-Gladen", float(side.n_gold)
+    if math.isnan(naive.low) or not errors.known:
         reasons = (errors.sensitivity.note, errors.specificity.note, "no verdict")
         reason = next(filter(None, reasons))
         return undefined(label, reason, ci_level=ci_level, n=0.0)
-    units = _effective(rate, naive.se, naive.n)
-    # Shrunk rates that sum to exactly 1 divide by zero; the answer then says so.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = rogan_gladen(
-            rate,
-            units,
-            errors.sensitivity.estimate,
-            _labels(errors.sensitivity),
-            errors.specificity.estimate,
-            _labels(errors.specificity),
-            ci_level=ci_level,
-        )
-    return replace(found, method=f"{found.method} on effective n", n=float(side.n_gold))
+    sensitivity, specificity = (one.estimate for one in (errors.sensitivity, errors.specificity))
+    j = sensitivity + specificity - 1.0
+    if j <= _NO_BETTER_THAN:
+        return undefined(label, NO_BETTER, ci_level=ci_level, n=gold)
+    estimate = (naive.estimate + specificity - 1.0) / j
+    true = min(max(estimate, 0.0), 1.0)
+    return _over_j(label, naive, estimate, errors, (true, 1.0 - true), (0.0, 1.0), gold)
+
+
+def _over_j(
+    label: str,
+    naive: Interval,
+    estimate: float,
+    errors: Errors,
+    moved: tuple[float, float],
+    bounds: tuple[float, float],
+    n: float,
+) -> Interval:
+    """Interval of an estimate that divides the naive one by Youden's J.
+
+    Each limit adds the naive one over J and the uncertainty of J in squares. ``moved`` is by how
+    much J times the estimate moves with the sensitivity and with the specificity; both are shrunk
+    as Lang and Reiczigel do, so that neither counts as certain.
+    """
+    j = errors.sensitivity.estimate + errors.specificity.estimate - 1.0
+    variance = 0.0
+    for one, by in zip((errors.sensitivity, errors.specificity), moved, strict=True):
+        labels = _labels(one)
+        rate = (labels * one.estimate + 1.0) / (labels + 2.0)
+        variance += by**2 * rate * (1.0 - rate) / (labels + 2.0)
+    reach = float(norm.isf((1.0 - naive.ci_level) / 2.0)) * math.sqrt(variance) / j
+    low = estimate - math.hypot((naive.estimate - naive.low) / j, reach)
+    high = estimate + math.hypot((naive.high - naive.estimate) / j, reach)
+    inside, low, high, cut = within_range(estimate, low, high, bounds)
+    return Interval(inside, low, high, naive.ci_level, f"{label}, {naive.method}", cut, n)
 
 
 def pooled_rate(naive: Interval, side: Condition, pooled: Errors, ci_level: float) -> Interval:
@@ -268,17 +291,12 @@ def pooled_rate(naive: Interval, side: Condition, pooled: Errors, ci_level: floa
     return replace(found, note="; ".join(filter(None, (POOLED_NOTE, found.note))))
 
 
-def _effective(rate: float, se: float, n: float) -> float:
-    """Return how many independent units a rate with this standard error stands for."""
-    spread = rate * (1.0 - rate)
-    return spread / se**2 if spread > 0 and se > 0 else float(n)
-
-
 def _labels(found: Interval) -> float:
     """Effective labels behind an error rate: at most all, at least one per case."""
     # With no error seen, labels of one case may all agree for one reason: count the cases.
-    least = min(found.n_clusters, found.n)
-    return min(max(_effective(found.estimate, found.se, least), least), found.n)
+    least, spread = min(found.n_clusters, found.n), found.estimate * (1.0 - found.estimate)
+    effective = spread / found.se**2 if spread > 0 and found.se > 0 else least
+    return min(max(effective, least), found.n)
 
 
 def by_condition_delta(first: Interval, second: Interval) -> Interval:
@@ -304,29 +322,15 @@ def _minus(first: Interval, second: Interval, label: str) -> Interval:
 
 
 def pooled_delta(naive: Interval, errors: Errors, n_gold: int, ci_level: float) -> Interval:
-    """Return the naive delta over a pooled Youden's J, for comparison only.
-
-    Each limit adds the naive one over J and the uncertainty of J in squares; the error rates are
-    shrunk as Lang and Reiczigel do, so that neither counts as certain.
-    """
+    """Return the naive delta over a pooled Youden's J, for comparison only."""
     label = "Rogan-Gladen pooled"
     if not errors.known or math.isnan(naive.low):
         reason = errors.sensitivity.note or errors.specificity.note or naive.note
         return undefined(label, reason, ci_level=ci_level, n=0.0)
     j = errors.sensitivity.estimate + errors.specificity.estimate - 1.0
-    if j <= 1e-12:
-        reason = "sensitivity + specificity do not exceed 1: the grader is no better than chance"
-        return undefined(label, reason, ci_level=ci_level, n=float(n_gold))
-    variance = 0.0
-    for one in (errors.sensitivity, errors.specificity):
-        n = _labels(one)
-        rate = (n * one.estimate + 1.0) / (n + 2.0)
-        variance += rate * (1.0 - rate) / (n + 2.0)
+    if j <= _NO_BETTER_THAN:
+        return undefined(label, NO_BETTER, ci_level=ci_level, n=float(n_gold))
     estimate = naive.estimate / j
-    reach = float(norm.isf((1.0 - ci_level) / 2.0)) * abs(estimate) * math.sqrt(variance) / j
-    low = estimate - math.hypot((naive.estimate - naive.low) / j, reach)
-    high = estimate + math.hypot((naive.high - naive.estimate) / j, reach)
-    inside, low, high, cut = within_range(estimate, low, high, (-1.0, 1.0))
-    method = f"{label}, {naive.method}"
-    note = "; ".join(filter(None, (POOLED_NOTE, cut)))
-    return Interval(inside, low, high, ci_level, method, note, float(n_gold))
+    moved = (abs(estimate), abs(estimate))
+    found = _over_j(label, naive, estimate, errors, moved, (-1.0, 1.0), float(n_gold))
+    return replace(found, note="; ".join(filter(None, (POOLED_NOTE, found.note))))

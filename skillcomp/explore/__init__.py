@@ -1,13 +1,8 @@
-"""Widgets over finished frames: read the cases behind a number, and give gold labels.
+"""Widgets over finished frames: the cases behind a number, gold labels, thresholds, flips.
 
 Whatever a model wrote is escaped before it is shown. Nothing here estimates anything.
 """
 
-from skillcomp.explore.browsing import verdicts
-from skillcomp.explore.labelling import label, labels
+import lazy_loader as lazy
 
-__all__ = ["label", "labels", "verdicts"]
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
+from scipy.stats import beta
 
 from skillcomp.errors import require_one_of
 from skillcomp.frames.columns import Columns
@@ -132,6 +133,7 @@ ONE_SKILL = "one skill says nothing of skills in general; use cluster='case'"
 _RATES = ("rate", "reference_rate")
 UNEQUAL_LOSS = 0.05  # shares of attempts missing that differ by this much or more are warned of
 MIN_SKILLS = 5  # fewer clusters carry no claim about skills in general (STATISTICS, rule 4)
+HARDLY_ENOUGH = 7  # so many skills let hardly any delta exclude 0
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -284,7 +286,7 @@ def delta_rows(
     """
     check_cluster(cluster)
     known = [pairs.where(_known(pairs, value)) for pairs in sets]
-    claims = [_claim(pairs, cluster) for pairs in known]
+    claims = [claim(pairs.skill, pairs.cluster, cluster, delta=True) for pairs in known]
     levels = [_levels(pairs, value) for pairs in known]
     intervals = bounded_means(
         [
@@ -350,19 +352,40 @@ def _levels(pairs: CasePairs, value: Value) -> tuple[Floats, Floats]:
     return pairs.share1, pairs.share0
 
 
-def _claim(pairs: CasePairs, cluster: Cluster) -> tuple[Ints, str]:
-    """Return the cluster of each case at the level of the claim, and what must be said of it."""
-    n_skills = len(np.unique(pairs.skill))
-    if cluster == "skill" and n_skills < MIN_SKILLS:
-        return pairs.cluster, (
-            ONE_SKILL
-            if n_skills == 1
-            else f"these cases only: {n_skills} skills are too few to speak of skills in general "
-            f"(at least {MIN_SKILLS})"
+def few_skills(n_skills: int) -> str:
+    """Return why so many skills carry no claim about skills in general, or an empty string."""
+    if n_skills == 1:
+        return ONE_SKILL
+    if n_skills < MIN_SKILLS:
+        return (
+            f"{n_skills} skills are too few to speak of skills in general (at least {MIN_SKILLS})"
         )
-    if cluster == "case" and n_skills > 1:
-        return pairs.cluster, f"cases of these {n_skills} skills"
-    return (pairs.skill if cluster == "skill" else pairs.cluster), ""
+    return ""
+
+
+def claim(
+    skill: Any, clusters: Any, cluster: Cluster, *, delta: bool = False
+) -> tuple[NDArray[Any], str]:
+    """Return the cluster of each case at the level of the claim, and what must be said of it.
+
+    Fewer than five skills fall back to the clusters of cases; of one skill the note is
+    ``ONE_SKILL``, and nothing may be claimed. ``delta`` tells a difference of bounded means, which
+    few skills hardly let exclude 0.
+    """
+    skills, cases = np.asarray(skill), np.asarray(clusters)
+    n_skills = len(pd.unique(skills))
+    if cluster == "case" or not n_skills:
+        return cases, f"cases of these {n_skills} skills" if delta and n_skills > 1 else ""
+    if few := few_skills(n_skills):
+        return cases, few if n_skills == 1 else f"these cases only: {few}"
+    if delta and n_skills <= HARDLY_ENOUGH:
+        # the mean of equal deltas d has the lower limit -1 + (1 + d) Beta(n, c)
+        least = 1.0 / float(beta.ppf(0.025, n_skills, DELTAS.c)) - 1.0
+        return skills, (
+            f"{n_skills} skills: hardly any delta can exclude 0 (the same delta in all of them "
+            f"does so from {least:.2f} on, at 95 %)"
+        )
+    return skills, ""
 
 
 def _delta_row(

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.contract import CASE, CONTRACTS, check, empty
-from skillcomp.frames.labels import ADJUDICATED, one_label
+from skillcomp.frames.labels import ADJUDICATED, ITEM, one_label
 from skillcomp.io.store import RunStore
 from skillcomp.io.tables import read_table
 from skillcomp.records import BLOOM, SCHEMA_WEIGHTS, Suite
@@ -285,13 +285,16 @@ def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.
         inclusion_probability (chance that the attempt was drawn for labelling), note. Where one
         label per item is given, labeller says how it was settled: ``adjudicated``, ``agreed``,
         ``disputed`` (not adjudicated: passed is NA), or the name of the only one who gave a label.
+        A label that a labeller gave again takes the place of the earlier one.
 
     Raises
     ------
     FrameError
         If ``labeller`` is not in the store.
     """
-    frame = check(_frame(store.table("gold"), "gold"), "gold")
+    written = _frame(store.table("gold"), "gold")
+    frame = check(written.drop_duplicates([*ITEM, "labeller"], keep="last"), "gold")
+    frame = frame.reset_index(drop=True)
     if labeller == "all":
         return frame
     if labeller is None:

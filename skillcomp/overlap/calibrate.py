@@ -159,7 +159,7 @@ def calibrate(
     ----------
     Levels of reuse as in Clough and Stevenson 2011, doi:10.1007/s10579-009-9112-1.
     """
-    settings = _settings(positive, nulls, max_false_flags, ci_level, n_resamples, seed)
+    settings = settings_of(positive, nulls, max_false_flags, ci_level, n_resamples, seed)
     names = list(as_names(by))
     if names not in ([], ["skill"]):
         raise FrameError(f"overlap.calibrate: by= found {names}; allowed: [] or ['skill'].")
@@ -177,7 +177,7 @@ def calibrate(
     return pd.concat(parts, ignore_index=True)
 
 
-def _settings(
+def settings_of(
     positive: str | Sequence[str],
     nulls: str | Sequence[str],
     max_false_flags: float,
@@ -234,7 +234,7 @@ def _rows(sample: Sample, settings: Settings) -> list[dict[str, Any]]:
     chosen = int(chooser.choose(*ones)[0])
     rows: list[dict[str, Any]] = []
     for candidate in _shown(sample, chooser, ones):
-        rows += _performance(sample, settings, candidate)
+        rows += performance(sample, settings, candidate)
     for column, n in enumerate(sample.lengths):
         rows.append(_area(sample, settings, column, n))
     rows += _optimism(sample, settings, chooser, chosen)
@@ -287,8 +287,24 @@ def _row(
     }
 
 
-def _performance(sample: Sample, settings: Settings, candidate: int) -> list[dict[str, Any]]:
-    """Judge one candidate: what it finds, what it flags under each null, and the other texts."""
+def performance(sample: Sample, settings: Settings, candidate: int) -> list[dict[str, Any]]:
+    """Judge one candidate: what it finds, what it flags under each null, and the other texts.
+
+    Parameters
+    ----------
+    sample : Sample
+        The texts by class, with their flags under every candidate.
+    settings : Settings
+        Limit and level.
+    candidate : int
+        Row of ``sample.candidates``.
+
+    Returns
+    -------
+    list of dict
+        Rows of :func:`calibrate`: measures ``sensitivity``, ``specificity``, ``false_flags_...``
+        and ``flagged_...``.
+    """
     copies = _rate(settings, sample.positive, sample.positive.flags[:, candidate])
     rows = [_row(sample, candidate, "sensitivity", copies)]
     clean = [group for group in sample.nulls if group.passages]

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypedDict, TypeVar
 import numpy as np
 
 from skillcomp.errors import StudyError, require_one_of, suggest
+from skillcomp.frames.casetable import few_skills
 
 Value = Literal["passed", "share_passed"]
 Effect = Literal["delta", "gap"]
@@ -191,8 +192,8 @@ class StudyPlan:
     @property
     def problem(self) -> str:
         """Return why the plan cannot be judged at all, or an empty string."""
-        if self.cluster == "skill" and self.n_skills < 2:
-            return "one skill says nothing of skills in general"
+        if self.cluster == "skill" and (few := few_skills(self.n_skills)):
+            return few
         if min(self.sides) < 1:
             return "each skill needs a near and a far case"
         if self.n_skills * self.n_cases < 2 * len(self.sides):

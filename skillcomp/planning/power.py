@@ -49,7 +49,6 @@ Counted = NDArray[np.int64]
 
 GAPS = Quantity(-2.0, 2.0, DELTAS.c, largest=True)  # of two deltas
 
-MIN_SKILLS = 5  # below this the default interval refuses to speak of skills in general
 MOST_CASES = 2000  # per skill: a search beyond this has no practical answer
 STEPS_OF_SHARES = 20  # steps from 0 to 1 in which deltas of shares of checks are drawn
 KNOWN = "the components are taken as known: no limits"
@@ -101,8 +100,8 @@ def power_curve(
         limits of the simulation error (95 %), and effect, cluster, scope (of a gap), n_skills,
         n_cases (per skill), n_repeats, size; ``skills``, ``cases`` and ``repeats`` say the numbers
         in words for a key, such as "1 repeat". NaN with a note where the plan cannot be judged
-        (one skill and ``cluster="skill"``), the size would need a rate outside 0 to 1, or this
-        group of the pilot has no variance or lacks a component that others have.
+        (fewer than five skills and ``cluster="skill"``), the size would need a rate outside 0 to 1,
+        or this group of the pilot has no variance or lacks a component that others have.
 
     Raises
     ------
@@ -343,10 +342,6 @@ class _PlannedStudy:
         notes = [found.note]
         if self.known.one_repeat and self.plan.n_repeats > 1:
             notes.append(ONE_REPEAT)
-        if self.plan.cluster == "skill" and self.plan.n_skills < MIN_SKILLS:
-            notes.append(
-                f"fewer than {MIN_SKILLS} skills: the default interval speaks of these cases only"
-            )
         shown = replace(found, note="; ".join(filter(None, notes)))
         return {
             **self.about,
@@ -413,9 +408,11 @@ def _fewest_cases(
     if found is None:
         note = f"more than {MOST_CASES} cases per skill"
         if study.plan.cluster == "skill":
+            varied = study.known.between_skills(study.plan) > _NOTHING
+            why = "differ too much from each other" if varied else "are too few for this effect"
             note = (
-                f"no number of cases is enough: {study.plan.n_skills} skills differ too much from "
-                f"each other (tried {MOST_CASES} cases each)"
+                f"no number of cases is enough: {study.plan.n_skills} skills {why} "
+                f"(tried {MOST_CASES} cases each)"
             )
         return undefined(simulation.method, note, ci_level=simulation.ci_level)
     at = simulation.power(study.with_cases(found).plan, study.known, size)
@@ -536,6 +533,7 @@ class _Simulation:
             np.hstack([gap + one for one in residuals]),
             np.hstack(drawn),
             weights=np.repeat([0.5 / n[0], 0.5 / n[1]], len(values)),
+            recentred=True,
             **self._how(GAPS),
         )
 

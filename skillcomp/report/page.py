@@ -55,7 +55,7 @@ _TAGS = {
     *("a", "abbr", "b", "blockquote", "br", "caption", "code", "dd", "div", "dl", "dt", "em"),
     *("h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "li", "ol", "p", "pre", "span", "strong"),
     *("sub", "sup", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul"),
-    *("details", "summary"),
+    *("details", "mark", "section", "summary"),
 }
 _ATTRIBUTES = {
     "*": {"class", "id"},
@@ -358,9 +358,10 @@ def _output(output: nbformat.NotebookNode) -> Markup | None:
         text = str(output.text)
         return Markup("<pre>{}</pre>").format(text) if output.name == "stdout" else None
     shown = output.get("data", {})
-    if "application/vnd.jupyter.widget-view+json" in shown or "application/javascript" in shown:
+    widget = "application/vnd.jupyter.widget-view+json" in shown
+    if "application/javascript" in shown or (widget and "text/html" not in shown):
         return None
-    if "text/html" in shown:
+    if "text/html" in shown:  # an explorer has its view as it stood there as well
         return Markup("<div class='table'>{}</div>").format(Markup(_clean(shown["text/html"])))
     if "text/markdown" in shown:
         return Markup(_clean(_markdown(str(shown["text/markdown"]))))

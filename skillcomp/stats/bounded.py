@@ -253,6 +253,20 @@ def _beta_start(whole: _Samples, low: Floats, top: Floats, tail: float) -> Float
     return inside
 
 
+def _check_null(null: float | None, quantity: Quantity) -> None:
+    if null is not None and (null < quantity.low or null > quantity.high):
+        raise ValueError(
+            f"null must lie between {quantity.low:g} and {quantity.high:g}, found {null:g}."
+        )
+
+
+def _relative(weights: Floats) -> Floats:
+    """Return weights with the largest 1, whatever their scale; raise where one is not above 0."""
+    if not (np.isfinite(weights) & (weights > 0)).all():
+        raise ValueError("weights must be above 0.")
+    return np.asarray(weights / weights.max(initial=0.0), dtype=np.float64)
+
+
 def _solve(
     samples: _Samples,
     quantity: Quantity,
@@ -313,7 +327,7 @@ def bounded_mean(
     weights : array_like of float, shape (n,), optional
         Weight of each case, above 0; all equal when left out.
     null : float, optional
-        Value to test, such as 0 for a difference.
+        Value to test inside the bounds, such as 0 for a difference.
     ci_level : float, default 0.95
         Confidence level.
 
@@ -328,7 +342,8 @@ def bounded_mean(
     Raises
     ------
     ValueError
-        When a value lies outside the bounds, a weight is not above 0, or lengths differ.
+        When a value or ``null`` lies outside the bounds, a weight is not above 0, or lengths
+        differ.
 
     See Also
     --------
@@ -344,7 +359,8 @@ def bounded_mean(
     yes/no data Clopper-Pearson. Computed to 1e-10 by integrating along a contour through
     the saddlepoint. Invariant to the order of cases, mirrored when the sign is turned, continuous
     in the data.
-    Fewer than five clusters by Kish's count (``(sum m)^2 / sum m^2``) get a note. Coverage and
+    Fewer than five clusters, or weighted cases, by Kish's count (``(sum m)^2 / sum m^2``) get a
+    note. Coverage and
     the choice of c: ``make validate``.
 
     References
@@ -389,6 +405,7 @@ def bounded_means(
         In the order of the samples.
     """
     check_level(ci_level)
+    _check_null(null, quantity)
     read = [_read(*sample, quantity, recentred) for sample in samples]
     compact = [one.compact for one in read]
     limits = np.full((3, len(read)), np.nan)
@@ -420,8 +437,10 @@ class _Read:
         if self.compact is None:
             return undefined(label, self.note or "no cases", ci_level=ci_level, n=0.0)
         note = self.note
-        if self.effective < _EFFECTIVE - 1e-9 and self.clusters < self.n:
-            few = f"only {self.effective:.1f} effective clusters: read with care"
+        unequal = self.effective < self.clusters - 1e-9
+        if self.effective < _EFFECTIVE - 1e-9 and (unequal or self.clusters < self.n):
+            units = "clusters" if self.clusters < self.n else "cases"
+            few = f"only {self.effective:.1f} effective {units}: read with care"
             note = join_notes(note, few)
         return Interval(
             self.estimate,
@@ -447,9 +466,7 @@ def _read(
     if heavy.shape != numbers.shape:
         raise ValueError(f"weights: found shape {heavy.shape}; there are {numbers.shape} values.")
     known, groups, note = complete_values(numbers, clusters)
-    heavy = heavy[np.isfinite(numbers)]
-    if not (np.isfinite(heavy) & (heavy > 0)).all():
-        raise ValueError("weights must be above 0.")
+    heavy = _relative(heavy[np.isfinite(numbers)])
     slack = 1e-9 * (quantity.high - quantity.low)
     out = known.size and (known.min() < quantity.low - slack or known.max() > quantity.high + slack)
     if out and not free:
@@ -533,7 +550,7 @@ def bounded_mean_many(
     Raises
     ------
     ValueError
-        When the values are no matrix, or one is missing or outside the bounds.
+        When the values are no matrix, or one is missing or outside the bounds, as ``null`` may be.
 
     Examples
     --------
@@ -541,6 +558,7 @@ def bounded_mean_many(
     array([0.993, 0.542])
     """
     check_level(ci_level)
+    _check_null(null, quantity)
     matrix = np.asarray(values, dtype=np.float64)
     if matrix.ndim != 2 or not matrix.size:
         raise ValueError(f"values must be studies by cases, found shape {matrix.shape}.")
@@ -581,6 +599,7 @@ def bounded_mean_counts(
     null: float | None = None,
     ci_level: float = 0.95,
     limits: bool = True,
+    recentred: bool = False,
 ) -> BoundedMeans:
     """Means of many studies whose cases are told as counts, each as by :func:`bounded_mean`.
 
@@ -596,11 +615,19 @@ def bounded_mean_counts(
         As in :func:`bounded_mean`.
     limits : bool, default True
         Whether limits are wanted; without them (NaN) a test of ``null`` is ten times as fast.
+    recentred : bool, default False
+        As in :func:`bounded_means`.
 
     Returns
     -------
     BoundedMeans
         One entry per study; ``p_value`` is NaN without ``null``.
+
+    Raises
+    ------
+    ValueError
+        When counts are no matrix, negative or none in a study, a value or ``null`` lies outside
+        the bounds, a weight is not above 0, or shapes do not fit.
 
     Examples
     --------
@@ -608,9 +635,26 @@ def bounded_mean_counts(
     array([0.993, 0.542])
     """
     check_level(ci_level)
+    _check_null(null, quantity)
     count = np.asarray(counts, dtype=np.float64)
-    value = np.broadcast_to(np.asarray(values, dtype=np.float64), count.shape)
+    if count.ndim != 2 or not count.size:
+        raise ValueError(f"counts must be studies by values, found shape {count.shape}.")
+    if not (np.isfinite(count) & (count >= 0)).all() or not count.any(axis=1).all():
+        raise ValueError("counts must not be negative, with at least one case in every study.")
+    found = np.asarray(values, dtype=np.float64)
+    if found.shape not in (count.shape, count.shape[1:]):
+        raise ValueError(f"values: found shape {found.shape}; there are {count.shape} counts.")
+    slack = 1e-9 * (quantity.high - quantity.low)
+    inside = (found >= quantity.low - slack) & (found <= quantity.high + slack)
+    if not (np.isfinite(found) if recentred else inside).all():
+        raise ValueError(f"values must lie between {quantity.low:g} and {quantity.high:g}.")
+    value = np.broadcast_to(
+        found if recentred else np.clip(found, quantity.low, quantity.high), count.shape
+    )
     heavy = np.ones(count.shape[1]) if weights is None else np.asarray(weights, dtype=np.float64)
+    if heavy.shape != count.shape[1:]:
+        raise ValueError(f"weights: found shape {heavy.shape}; there are {count.shape[1]} values.")
+    heavy = _relative(heavy)
     _, first, back = np.unique(
         np.hstack([count, value]), axis=0, return_index=True, return_inverse=True
     )

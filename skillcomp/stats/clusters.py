@@ -51,6 +51,7 @@ ZERO_VARIANCE = 1e-20
 
 # Power of the inverse of (I - H_gg) by which the residuals of a cluster are multiplied.
 _POWERS = {"CR0": 0.0, "CR1": 0.0, "CR2": 0.5, "CR3": 1.0}
+_COLLAPSED = "standard error collapsed to 0 (no variation between clusters): no interval"
 _ONE_CLUSTER = "one cluster of several cases: nothing tells how clusters vary"
 _ENUMERATED = 20  # clusters up to which every pattern of signs is visited: 2**20 of them
 
@@ -353,7 +354,10 @@ def cr2(
     with np.errstate(divide="ignore", invalid="ignore"):
         df: Floats = np.where(trace_of_square > 0, trace**2 / trace_of_square, np.nan)
     label = f"{kind} with Satterthwaite t"
-    return _finish(coefficients, covariance, df, (n, n_clusters, dropped), ci_level, label)
+    # what a coefficient could be, in the units of the response over those of its column
+    scale = np.abs(response).max() / np.abs(design).max(axis=0)
+    sizes = (n, n_clusters, dropped)
+    return _finish(coefficients, covariance, df, sizes, ci_level, label, scale)
 
 
 def _finish(
@@ -363,20 +367,17 @@ def _finish(
     sizes: tuple[int, int, int],
     ci_level: float,
     label: str,
+    scale: Floats,
 ) -> ClusteredFit:
     n, n_clusters, dropped = sizes
     notes = [f"{dropped} rows with a missing value left out"] if dropped else []
     se = np.sqrt(np.diag(covariance))
-    scale = np.maximum(np.abs(coefficients), 1.0)
     flat = se <= 1e-12 * scale
     if n_clusters < 2:
         notes.append("one cluster has no standard error")
         se = df = np.full(len(coefficients), np.nan)
     elif flat.any():
-        notes.append(
-            "standard error collapsed to 0 (no variation between clusters): no interval; use a "
-            "score interval"
-        )
+        notes.append(_COLLAPSED)
     safe: Floats = np.where(flat, np.nan, se)
     with np.errstate(invalid="ignore"):
         reach = student_t.isf((1 - ci_level) / 2, df) * safe
@@ -402,6 +403,7 @@ def cr2_mean(
     clusters: Any = None,
     *,
     ci_level: float = 0.95,
+    scale: float | None = None,
 ) -> Interval:
     """Mean over cases in clusters with its CR2 standard error and Satterthwaite t interval.
 
@@ -416,6 +418,10 @@ def cr2_mean(
         Cluster of each case; every case is its own when left out.
     ci_level : float, default 0.95
         Confidence level.
+    scale : float, optional
+        Size of the numbers of which the values are made, such as the largest of two amounts whose
+        differences they are: spread that is rounding of it counts as none. The largest of the
+        values when left out.
 
     Returns
     -------
@@ -460,12 +466,12 @@ def cr2_mean(
         reason = _ONE_CLUSTER if groups.n > 1 else "one case has no standard error"
         return replace(bare, note=join_notes(reason, note))
     totals = groups.totals(numbers - mean)
-    scale = max(1.0, float(np.abs(numbers).max())) ** 2
-    variance = float(groups.covariance(totals, totals))
-    if variance <= ZERO_VARIANCE * scale:
-        reason = "standard error collapsed to 0 (no variation between clusters)"
-        note = join_notes(f"{reason}: no interval; use a score interval", note)
-        return replace(bare, se=0.0, note=note)
+    size = float(np.abs(numbers).max()) if scale is None else scale
+    # the spread in units of that size, so that dollars and tokens are treated alike
+    spread = totals / size if size > 0 else totals
+    if float(groups.covariance(spread, spread)) <= ZERO_VARIANCE:
+        return replace(bare, se=0.0, note=join_notes(_COLLAPSED, note))
+    variance = float(groups.covariance(spread, spread)) * size**2
     se, df = math.sqrt(variance), groups.df
     reach = quantile(ci_level, df) * se
     p_value = float(2 * student_t.sf(abs(mean) / se, df))
@@ -511,7 +517,7 @@ def log_ratio(
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(one) - np.log(two)
     labels = None if clusters is None else np.asarray(clusters)[~empty]
-    found = cr2_mean(logs[~empty], labels, ci_level=ci_level)
+    found = cr2_mean(logs[~empty], labels, ci_level=ci_level, scale=1.0)
     if empty.any():
         n_empty = int(empty.sum())
         said = f"{n_empty} {'case' if n_empty == 1 else 'cases'} with an amount of 0: no ratio"

@@ -1,0 +1,76 @@
+"""A Jupyter server of its own on loopback, for tests that look at notebooks as a reader does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import nbformat
+
+TOKEN = "for-this-test-only"
+START = 90  # seconds
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def write_notebook(path: Path, cells: Sequence[str]) -> None:
+    """Write a notebook of code cells that were not run."""
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one) for one in cells])
+    book.metadata["kernelspec"] = {
+        "display_name": "Python 3", "language": "python", "name": "python3",
+    }  # fmt: skip
+    nbformat.write(book, path)
+
+
+@contextmanager
+def server(folder: Path, home: Path, *command: str) -> Iterator[str]:
+    """Start a server on a folder and yield its address; by default JupyterLab of this Python."""
+    places = {name: home / name.lower() for name in ("config", "data", "runtime")}
+    for place in places.values():
+        place.mkdir(parents=True, exist_ok=True)
+    settings = places["config"] / "lab/user-settings/@jupyterlab/apputils-extension"
+    settings.mkdir(parents=True)
+    quiet = {"fetchNews": "false", "checkForUpdates": False}
+    (settings / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER", "IPYTHON"))}
+    env |= {f"JUPYTER_{name.upper()}_DIR": str(place) for name, place in places.items()}
+    paths = os.pathsep.join(filter(None, [str(ROOT), env.get("PYTHONPATH")]))
+    env |= {"HOME": str(home), "IPYTHONDIR": str(home / "ipython"), "PYTHONPATH": paths}
+    asked = [
+        *(command or (sys.executable, "-m", "jupyterlab", "--LabApp.expose_app_in_browser=True")),
+        *("--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0"),
+        *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}"),
+    ]
+    with (home / "log").open("wb") as log:
+        process = subprocess.Popen(asked, stdout=log, stderr=log, env=env, cwd=folder)
+    try:
+        yield _address(process, places["runtime"], home / "log")
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _address(process: subprocess.Popen[bytes], runtime: Path, log: Path) -> str:
+    end = time.monotonic() + START
+    while time.monotonic() < end:
+        for file in runtime.glob("jpserver-*.json"):
+            try:
+                told = json.loads(file.read_text("utf-8"))
+            except json.JSONDecodeError:
+                continue  # it is being written
+            if told.get("port"):
+                return f"http://127.0.0.1:{told['port']}"
+        assert process.poll() is None, log.read_text(errors="replace")[-3000:]
+        time.sleep(0.1)
+    raise AssertionError(
+        f"Jupyter did not start in time: {log.read_text(errors='replace')[-3000:]}"
+    )

@@ -1,0 +1,214 @@
+"""The explorers in JupyterLab itself, with a real browser: keys, sliders, clicks and a reload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser import Browser, Page, chromium
+from jupyter import TOKEN, server, write_notebook
+
+import skillcomp as sc
+
+HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>**bold**'
+CELLS = [
+    """
+import pandas as pd
+import skillcomp as sc
+study = sc.simulate.study(n_skills=2, n_cases=6, n_repeats=1, delta=0.3, gold_fraction=1.0,
+    conditions=("baseline", "skill", "placebo"), seed=1,
+    graders=[sc.simulate.Grader("old"), sc.simulate.Grader("new", specificity=0.6)])
+attempts, verdicts = study.attempts, study.verdicts
+attempts["answer"] = [f"Answer {i} quotes nothing. HOSTILE" for i in range(len(attempts))]
+outcomes = sc.frames.outcomes(verdicts, study.cases, grader="new")
+words = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima mike".split()
+text = " ".join(words)
+own = [f"nothing shared {i} of course, hotel india" for i in range(6)]
+passages = pd.DataFrame({"skill": "s", "level": ["verbatim"] * 6 + ["fresh"] * 6,
+    "passage_id": [f"p{i}" for i in range(12)], "document": [f"d{i}" for i in range(12)],
+    "text": [" ".join(words[i:i + 6]) for i in range(6)] + own})
+answers = pd.DataFrame({"attempt_id": ["a1", "a2"], "skill": "s", "case_id": ["s/1", "s/2"],
+    "condition": "baseline", "answer": ["golf hotel outside", "no words"]})
+shared = sc.overlap.score(answers, skills={"s": text}, n=range(2, 6), exclude_prompt=False)
+""".replace("HOSTILE", HOSTILE.replace('"', '\\"')),
+    "sc.explore.verdicts(verdicts, attempts, cases=study.cases, label=True, store='labels', labeller='ann')",  # noqa: E501
+    "sc.explore.verdicts(verdicts, attempts, study.gold)",
+    "sc.explore.threshold(shared, passages, skills={'s': text}, positive='verbatim')",
+    "sc.explore.deltas(outcomes, attempts=attempts, verdicts=verdicts)",
+    "sc.explore.drift(verdicts, study.gold, attempts=attempts)",
+]
+LABEL, READ, CUT, DELTA, DRIFT = range(1, 6)
+READY = (
+    "jupyterapp.shell.currentWidget.context.isReady && "
+    "jupyterapp.shell.currentWidget.sessionContext.session.kernel.connectionStatus === 'connected'"
+)
+OF = "document.querySelectorAll('.jp-Cell')"
+
+
+class Lab:
+    """The notebook, opened in JupyterLab and run."""
+
+    def __init__(self, page: Page, folder: Path, shots: Path) -> None:
+        self.page, self.folder, self.shots = page, folder, shots
+
+    def cell(self, number: int) -> None:
+        """Bring an explorer into view and mark it as the one that selectors mean."""
+        self.page.wait(
+            f"({OF}[{number}].scrollIntoView(), document.querySelectorAll('[data-mine]')"
+            f".forEach(one => one.removeAttribute('data-mine')), {OF}[{number}]"
+            ".querySelector('.scx').setAttribute('data-mine', 1), "
+            f"{OF}[{number}].querySelector('.scx-view').childElementCount > 0)",
+            seconds=180,
+        )
+
+    def said(self, text: str) -> None:
+        self.page.wait(
+            f"document.querySelector('[data-mine] .scx-said').textContent.includes({text!r})"
+        )
+
+    def shoot(self, name: str) -> None:
+        self.page.picture(self.shots / f"{name}.png")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    home = tmp_path_factory.mktemp("home")
+    folder, profile, shots = home / "work", home / "profile", home / "shots"
+    for one in (folder, profile, shots):
+        one.mkdir()
+    write_notebook(folder / "test.ipynb", CELLS)
+    with chromium(profile) as browser, server(folder, home) as url:
+        yield Lab(_opened(browser, f"{url}/lab/tree/test.ipynb?token={TOKEN}"), folder, shots)
+
+
+def _opened(browser: Browser, url: str) -> Page:
+    page = browser.page(url, width=1280, height=1000)
+    page.wait(READY, seconds=180)
+    page.evaluate("void jupyterapp.commands.execute('notebook:run-all-cells')")
+    return page
+
+
+def test_three_checks_labelled_with_keys_are_in_the_store_and_a_reload_goes_on(lab: Lab) -> None:
+    page = lab.page
+    lab.cell(LABEL)
+    lab.said("0 of")
+    page.click("[data-mine] .scx-head")
+    n_cells = page.evaluate(f"{OF}.length")
+    for done, key in enumerate("pfu", start=1):
+        page.press(key)
+        lab.said(f"{done} of")
+    page.press("x")  # cuts the cell in JupyterLab's command mode, and must not do so from here
+    page.press("ArrowLeft")
+    lab.said("this one: undecided")
+    page.press("b")
+    page.wait("document.querySelector('[data-mine] [aria-pressed=true]')")
+    page.press("c")
+    page.wait("document.activeElement.dataset.name === 'note'")
+    for letter in "fine":
+        page.press(letter)
+    page.press("Enter")
+    page.wait("document.activeElement.matches('.scx')")
+    lab.said("3 of")
+    page.press("p")
+    lab.said("3 of")
+    lab.page.wait(
+        "!document.querySelector('[data-mine] .scx-said').textContent.includes('this one')"
+    )
+    lab.shoot("label")
+    gold = sc.frames.gold(sc.RunStore(lab.folder / "labels"))
+    assert gold["passed"].tolist() == [True, False, True]
+    assert gold["labeller"].eq("ann").all()
+    assert gold["note"].fillna("").tolist() == ["", "", "fine"]
+    assert gold["borderline"].tolist() == [False, False, True]
+    assert page.evaluate(f"{OF}.length") == n_cells
+    page.evaluate("jupyterapp.commands.execute('docmanager:save').then(() => 1)")
+    page.call("Page.reload")
+    page.wait(READY, seconds=180)
+    lab.cell(LABEL)
+    lab.said("3 of")
+    page.click("[data-mine] .scx-head")
+    page.press("f")
+    lab.said("4 of")
+    assert len(sc.frames.gold(sc.RunStore(lab.folder / "labels"))) == 4
+
+
+def test_filters_open_on_all_and_keys_walk_without_leaving_the_answer(lab: Lab) -> None:
+    page = lab.page
+    lab.cell(READ)
+    shown = page.evaluate(
+        "[...document.querySelectorAll('[data-mine] select')].map(s => s.selectedOptions[0].text)"
+    )
+    assert len(shown) == 7 and set(shown) == {"all"}
+    names = "[...document.querySelectorAll('[data-mine] .scx-answer h3')].map(h => h.textContent)"
+    assert page.evaluate(names) == ["baseline", "skill", "placebo"]
+    page.click("[data-mine] .scx-head")
+    page.press("ArrowRight")
+    lab.said("Check 2 of")
+    page.press("k")
+    lab.said("Check 1 of")
+    page.press("/")
+    page.wait("document.activeElement.dataset.name === 'skill'")
+    page.press("Escape")
+    page.press("j")
+    lab.said("Check 2 of")
+    lab.shoot("read")
+
+
+def test_what_a_model_wrote_is_text_in_the_page(lab: Lab) -> None:
+    lab.cell(READ)
+    answer = "document.querySelector('[data-mine] .scx-answer .scx-text')"
+    assert HOSTILE in lab.page.evaluate(f"{answer}.textContent")
+    assert lab.page.evaluate(f"{answer}.querySelectorAll('img, script, strong, b').length") == 0
+    assert lab.page.evaluate("window.hacked") is None
+    assert not [one for one in lab.page.requests if "127.0.0.1" not in one and "//" in one[:8]]
+
+
+def test_the_sliders_move_the_point_and_the_lists(lab: Lab) -> None:
+    page = lab.page
+    lab.cell(CUT)
+    lab.said("n = 2")
+    slide = (
+        "(() => {{ const s = document.querySelector(\"[data-mine] [data-name='{0}']\");"
+        " s.value = {1}; s.dispatchEvent(new Event('input', {{bubbles: true}})) }})()"
+    )
+    ring = "document.querySelector('[data-mine] .scx-ring').style.left"
+    before = page.evaluate(ring)
+    page.evaluate(slide.format("n", 2))
+    lab.said("n = 4")
+    page.wait(f"{ring} !== {before!r}")
+    page.evaluate(slide.format("cut", 1))
+    lab.said("at least")
+    assert page.evaluate("document.querySelector('[data-mine]').innerText").count(
+        "no longer flagged"
+    )
+    page.click("[data-mine] tr[data-do=move]")
+    page.wait("document.querySelector('[data-mine] h3 bdi')")
+    lab.shoot("threshold")
+
+
+def test_a_click_on_a_row_opens_its_cases_and_on_a_case_its_answers(lab: Lab) -> None:
+    page = lab.page
+    lab.cell(DELTA)
+    page.click("[data-mine] tr[data-do=row]")
+    page.wait("document.querySelector('[data-mine] tr[data-do=case]')")
+    page.click("[data-mine] .scx-spot:nth-of-type(2)")
+    page.wait("document.querySelectorAll('[data-mine] tr[aria-current=true]').length === 1")
+    page.click("[data-mine] tr[data-do=case]")
+    page.wait("document.querySelectorAll('[data-mine] .scx-answer').length === 3")
+    page.press("ArrowRight")
+    page.wait("document.querySelectorAll('[data-mine] tr[data-do=case]')[1].ariaCurrent === 'true'")
+    lab.shoot("deltas")
+
+
+def test_a_cell_of_the_flips_leaves_its_cases(lab: Lab) -> None:
+    page = lab.page
+    lab.cell(DRIFT)
+    lab.said("old to new")
+    page.click("[data-mine] .scx-spot")
+    chosen = "document.querySelector(\"[data-mine] [data-name='gold']\").selectedOptions[0].text"
+    page.wait(f"['PASS', 'FAIL'].includes({chosen})")
+    page.click("[data-mine] tr[data-do=flip]")
+    page.wait("document.querySelectorAll('[data-mine] .scx-lit').length >= 2")
+    lab.shoot("drift")
+    assert not [one for one in page.complaints if "scx" in one or "widget" in one.lower()]
