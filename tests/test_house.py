@@ -2,8 +2,11 @@
 
 import ast
 import re
+import sys
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import skillcomp as sc
@@ -55,3 +58,17 @@ def test_a_condition_is_never_called_an_arm() -> None:
             if '"image/png"' not in line:
                 found = re.search(r"(?i)(?<![a-z])arms?(?![a-z])", re.sub(known, "", line))
                 assert found is None, f"{path.relative_to(ROOT)}: {line.strip()}"
+
+
+def test_every_import_of_the_package_is_a_declared_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    declared = {re.split(r"[\[<>=~! ]", one)[0].lower().replace("-", "_") for one in asked}
+    called = {"python_frontmatter": "frontmatter", "pyyaml": "yaml", "scikit_learn": "sklearn"}
+    declared = {called.get(one, one) for one in declared} | {"PIL", "IPython", "skillcomp"}
+    for path, tree in sources():
+        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+        names = {one.name for node in nodes if isinstance(node, ast.Import) for one in node.names}
+        names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+        tops = {name.split(".")[0] for name in names} - set(sys.stdlib_module_names)
+        assert tops <= declared, path
