@@ -5,9 +5,12 @@ import re
 import sys
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
+from types import FrameType
+
+import pandas as pd
 
 import skillcomp as sc
 
@@ -72,3 +75,38 @@ def test_every_import_of_the_package_is_a_declared_dependency() -> None:
         names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
         tops = {name.split(".")[0] for name in names} - set(sys.stdlib_module_names)
         assert tops <= declared, path
+
+
+def reached(question: Callable[[], object]) -> set[str]:
+    """The files of the package whose code runs for a question that was asked before."""
+    question()  # what loads on first use is loaded
+    files: set[str] = set()
+
+    def seen(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            files.add(frame.f_code.co_filename)
+
+    outer = sys.getprofile()
+    sys.setprofile(seen)
+    try:
+        question()
+    finally:
+        sys.setprofile(outer)
+    return {Path(name).relative_to(PACKAGE).as_posix() for name in files if str(PACKAGE) in name}
+
+
+def test_a_paired_delta_comes_about_in_at_most_8_files(forced: pd.DataFrame) -> None:
+    files = reached(lambda: sc.deltas.paired(forced, by=["skill"]))
+    assert "deltas.py" in files and len(files) <= 8, sorted(files)
+
+
+def test_a_corrected_delta_comes_about_in_at_most_12_files(pilot: sc.RunStore) -> None:
+    verdicts, gold, cases = (
+        sc.frames.verdicts(pilot),
+        sc.frames.gold(pilot),
+        sc.frames.cases(pilot),
+    )
+    verdicts = verdicts[verdicts["grader"].eq("g2")]
+    for question in (sc.correction.delta, sc.correction.rate):
+        files = reached(lambda asked=question: asked(verdicts, gold, cases=cases))
+        assert "correction/corrected.py" in files and len(files) <= 12, sorted(files)
