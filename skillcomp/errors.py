@@ -84,18 +84,6 @@ def suggest(found: str, allowed: Iterable[str]) -> str:
     return f" Did you mean '{near[0]}'?" if near else ""
 
 
-def require_one_of(
-    name: str, found: object, allowed: Iterable[str], error: type[SkillcompError] | None = None
-) -> None:
-    """Raise an error (FrameError if none is given) unless an argument is an allowed word."""
-    words = list(allowed)
-    if found not in words:
-        listed = ", ".join(f"'{word}'" for word in words)
-        raise (error or FrameError)(
-            f"{name}: found {literal(found)}; allowed: {listed}.{suggest(str(found), words)}"
-        )
-
-
 def literal(value: object) -> str:
     """Return a value as it is written, cut to 60 characters; never an error of its own."""
     try:

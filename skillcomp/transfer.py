@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp import deltas
-from skillcomp.errors import FrameError, require_one_of
+from skillcomp.errors import FrameError
 from skillcomp.frames.casetable import Value, case_table, clusters_of
 from skillcomp.frames.contract import CASE, check
 from skillcomp.frames.estimates import (
@@ -20,6 +20,7 @@ from skillcomp.frames.estimates import (
     ordered,
     refuse_pooling,
     require_columns,
+    require_one_of,
     require_reference,
     row,
 )

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillcomp.frames.columns import Columns, absent
+from skillcomp.frames.columns import Columns, missing_values
 
 TEXT = st.one_of(st.none(), st.sampled_from(["a", "b", "bb", ""]))
 NUMBER = st.one_of(st.none(), st.integers(0, 2))
@@ -104,6 +104,6 @@ def test_many_columns_of_many_values_do_not_overflow():
 @pytest.mark.parametrize("dtype", ["str", "Int64", "boolean", "float64", "datetime64[us, UTC]"])
 @pytest.mark.parametrize("n", [0, 3])
 def test_absent_columns_are_missing_at_their_dtype(dtype, n):
-    column = pd.Series(absent(dtype, n))
+    column = pd.Series(missing_values(dtype, n))
     assert str(column.dtype) == dtype
     assert len(column) == n and column.isna().all()

@@ -15,8 +15,7 @@ from scipy.stats import norm
 import skillcomp as sc
 from skillcomp import simulate
 from skillcomp.correction.corrected import choose, doubts
-from skillcomp.correction.estimators import Condition
-from skillcomp.correction.tables import tables
+from skillcomp.correction.estimators import Condition, tables
 from skillcomp.errors import FrameError
 from skillcomp.frames.casetable import clusters_of
 from skillcomp.stats.ppi import ppi_paired

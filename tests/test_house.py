@@ -2,9 +2,15 @@
 
 import ast
 import re
+import sys
+import tomllib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
+from types import FrameType
+
+import pandas as pd
 
 import skillcomp as sc
 
@@ -55,3 +61,52 @@ def test_a_condition_is_never_called_an_arm() -> None:
             if '"image/png"' not in line:
                 found = re.search(r"(?i)(?<![a-z])arms?(?![a-z])", re.sub(known, "", line))
                 assert found is None, f"{path.relative_to(ROOT)}: {line.strip()}"
+
+
+def test_every_import_of_the_package_is_a_declared_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    declared = {re.split(r"[\[<>=~! ]", one)[0].lower().replace("-", "_") for one in asked}
+    called = {"python_frontmatter": "frontmatter", "pyyaml": "yaml", "scikit_learn": "sklearn"}
+    declared = {called.get(one, one) for one in declared} | {"PIL", "IPython", "skillcomp"}
+    for path, tree in sources():
+        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+        names = {one.name for node in nodes if isinstance(node, ast.Import) for one in node.names}
+        names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+        tops = {name.split(".")[0] for name in names} - set(sys.stdlib_module_names)
+        assert tops <= declared, path
+
+
+def reached(question: Callable[[], object]) -> set[str]:
+    """The files of the package whose code runs for a question that was asked before."""
+    question()  # what loads on first use is loaded
+    files: set[str] = set()
+
+    def seen(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            files.add(frame.f_code.co_filename)
+
+    outer = sys.getprofile()
+    sys.setprofile(seen)
+    try:
+        question()
+    finally:
+        sys.setprofile(outer)
+    return {Path(name).relative_to(PACKAGE).as_posix() for name in files if str(PACKAGE) in name}
+
+
+def test_a_paired_delta_comes_about_in_at_most_8_files(forced: pd.DataFrame) -> None:
+    files = reached(lambda: sc.deltas.paired(forced, by=["skill"]))
+    assert "deltas.py" in files and len(files) <= 8, sorted(files)
+
+
+def test_a_corrected_delta_comes_about_in_at_most_12_files(pilot: sc.RunStore) -> None:
+    verdicts, gold, cases = (
+        sc.frames.verdicts(pilot),
+        sc.frames.gold(pilot),
+        sc.frames.cases(pilot),
+    )
+    verdicts = verdicts[verdicts["grader"].eq("g2")]
+    for question in (sc.correction.delta, sc.correction.rate):
+        files = reached(lambda asked=question: asked(verdicts, gold, cases=cases))
+        assert "correction/corrected.py" in files and len(files) <= 12, sorted(files)

@@ -76,7 +76,7 @@ def test_rates_are_counted_by_hand() -> None:
     assert only(cut, "specificity", 3)["estimate"] == pytest.approx(18 / 20)
     clean = only(cut, "false_flags_fresh", 6)
     assert clean["estimate"] == 0 < clean["ci_high"]
-    assert "needs 60 independent texts with none flagged" in clean["note"]
+    assert "needs 62 independent texts with none flagged" in clean["note"]
 
 
 def test_the_answer_under_each_null_alone_stands_beside() -> None:

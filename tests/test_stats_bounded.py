@@ -188,12 +188,12 @@ def test_copies_of_attempts_change_nothing_and_clusters_are_not_counted_as_cases
     assert doubled.n_clusters == 8
 
 
-def test_clusters_enter_with_their_sums_and_a_pseudo_cluster_of_effective_size() -> None:
-    # sizes 1, 2 and 5: Kish's effective size (1 + 4 + 25) / 8 = 3.75
+def test_clusters_enter_with_their_sums_and_a_pseudo_cluster_of_the_size_that_varies() -> None:
+    # sizes 1, 2 and 5: weighted by variance (1 + 8 + 125) / (1 + 4 + 25)
     values, clusters = [1, 0, 1, 1, 0, 1, 1, 0], list("abbccccc")
     found = bounded_mean(values, clusters, quantity=RATES)
     draws = np.random.default_rng(0).exponential(size=(400_000, 3))
-    pseudo = 3.75 * np.random.default_rng(1).gamma(RATES.c, size=400_000)
+    pseudo = 134 / 30 * np.random.default_rng(1).gamma(RATES.c, size=400_000)
     top = draws @ np.array([1, 1, 3])
     size = draws @ np.array([1.0, 2, 5]) + pseudo
     assert found.low == pytest.approx(np.quantile(top / size, 0.025), abs=0.003)

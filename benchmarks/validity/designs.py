@@ -526,6 +526,7 @@ def _rates() -> Iterator[Cell]:
     for cases, attempts, rate, sd in product((10, 30, 84), (1, 3), (0.02, 0.3, 0.95), (0.0, 2.0)):
         numbers = {"rate": rate, "attempts": attempts, "sd": sd}
         yield INDEPENDENT, "rates_of", {"cases": cases, **numbers}
+    yield INDEPENDENT, "rates_of", {"cases": 8, "rate": 0.5, "attempts": 1}
     for cases, attempts, rate in product((14, 40), (1, 3), (0.05, 0.5, 0.9)):
         numbers = {"rate": rate, "attempts": attempts, "sd": 3.0, "alike": 0.9}
         yield "twins", "rates_of", {"cases": cases, **numbers}

@@ -14,11 +14,12 @@ from benchmarks.validity import claims, pilot
 from benchmarks.validity.cells import ROOT
 from benchmarks.validity.designs import DELTAS, INDEPENDENT, RATES
 from benchmarks.validity.methods import BOOTSTRAP, CR2, FIRST, OURS, QUANTITIES
+from benchmarks.validity.scan import larger
 
 DOCS = ROOT / "docs"
 SHOWN = (14, 84)  # numbers of cases at which the usual intervals of a rate are compared
 COSTLY = 1.2  # wider than this against a method that covers too is told
-TABLES = ("study", "choice", "scan", "families", "power", "pilot")
+TABLES = ("study", "choice", "scan", "larger", "families", "power", "pilot")
 _TEMPLATE = Path(__file__).with_name("intervals.md.j2")
 
 
@@ -39,6 +40,7 @@ def tables(cells: pd.DataFrame, chosen: pd.DataFrame, scan: pd.DataFrame, hours:
         "study": pd.DataFrame([study]),
         "choice": chosen,
         "scan": scan.loc[used, keep],
+        "larger": larger(),
         "families": claims.families(cells),
         "power": power(covered),
         "pilot": pilot.table(),
@@ -142,7 +144,7 @@ def _facts(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
     )
     return {
         "pilot": own.to_dict("records"),
-        "larger": [
+        "more_than_asked": [
             name
             for name, part in choice.groupby("quantity", sort=False)
             if part.loc[part["allowed"].astype(bool), "c"].min() < QUANTITIES[name].c - 1e-9
@@ -154,6 +156,8 @@ def _facts(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
         "quantities": claims.ORDER,
         "choice": {name: part.to_dict("records") for name, part in choice.groupby("quantity")},
         "points": points,
+        "larger_lowest": read["larger"].loc[read["larger"]["coverage"].idxmin()].to_dict(),
+        "twins_lowest": read["larger"].loc[read["larger"]["size"].eq(2), "coverage"].min(),
         "usual": usual,
         "families": table,
         "costly": _costly(table),

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 from scipy.stats import beta as beta_distribution
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from benchmarks.validity.designs import DELTAS, RATES
 from benchmarks.validity.methods import GRID, QUANTITIES, Rows
-from skillcomp.stats import Quantity, bounded_mean_many
+from skillcomp.stats import Quantity, bounded_mean_counts, bounded_mean_many
 
 Floats = NDArray[np.float64]
 
@@ -25,6 +26,12 @@ RATE_CASES = (*range(1, 21), 25, 30, 36, 42, 60, 84, 100)
 DELTA_CASES = tuple(range(1, 43))
 QUICK_RATE_CASES = (*range(1, 21), 30, 42, 84)
 QUICK_DELTA_CASES = (*range(1, 11), 14, 20)
+# (single cases, larger clusters, cases in each of these)
+LARGER = (
+    (10, 2, 2), (10, 4, 2), (20, 8, 2), (60, 8, 2), (100, 16, 2), (200, 20, 2), (30, 5, 3),
+    (60, 5, 3), (100, 3, 3), (100, 12, 3), (40, 3, 4), (100, 4, 4), (40, 2, 10), (100, 3, 10),
+    (60, 1, 20), (100, 6, 20),
+)  # fmt: skip
 _BESIDE = 1e-9  # distance from a limit
 _SUMS = 33  # values of p+ + p- at each delta
 _POINTS = 4000  # truths held at once
@@ -148,3 +155,28 @@ def _summary(
         "side_up": float(up[j]),
         "side_down": float(down[j]),
     }
+
+
+def larger() -> pd.DataFrame:
+    """Return how deltas are covered whose effect sits in the larger clusters alone.
+
+    Single cases never flip; a larger cluster flips as a whole, up, with a chance that the scan
+    goes through. Exact, as above. Columns: singles, larger, size, coverage (the lowest), and the
+    chance where it is.
+    """
+    rows = []
+    for singles, groups, size in LARGER:
+        flipped = np.arange(groups + 1)
+        counts = np.stack([np.full(groups + 1, singles), groups - flipped, flipped], axis=1)
+        found = bounded_mean_counts(
+            [0.0, 0.0, 1.0], counts, weights=[1.0, size, size], quantity=QUANTITIES[DELTAS]
+        )
+        share = groups * size / (singles + groups * size)
+        chance = np.unique(np.clip(_beside(found.low, found.high, 0.0) / share, 0.0, 1.0))
+        truth = share * chance
+        holds = (found.low[:, None] <= truth) & (truth <= found.high[:, None])
+        covered = (binom.pmf(flipped[:, None], groups, chance) * holds).sum(axis=0)
+        worst = int(covered.argmin())
+        row = {"singles": singles, "larger": groups, "size": size}
+        rows.append(row | {"coverage": covered[worst], "chance": chance[worst]})
+    return pd.DataFrame(rows)

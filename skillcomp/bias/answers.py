@@ -110,10 +110,6 @@ class Part:
         """The lines joined."""
         return "\n".join(self.lines)
 
-    def with_text(self, text: str) -> Part:
-        """Return the part with other lines."""
-        return replace(self, lines=tuple(text.split("\n")))
-
 
 def parts(answer: str) -> list[Part]:
     """Split an answer into parts; joining their texts by line ends gives it back."""

@@ -13,13 +13,17 @@ from scipy.stats import norm
 
 from skillcomp.correction.estimators import (
     ESTIMATORS,
+    VALUES,
     Condition,
     Errors,
+    Tables,
+    Unit,
     by_condition,
     by_condition_delta,
     compare,
     corrected_rate,
     errors_of,
+    key_of,
     no_units,
     paired_cases,
     plain_deltas,
@@ -28,22 +32,17 @@ from skillcomp.correction.estimators import (
     pooled_rate,
     ppi_delta,
     ppi_rate,
+    tables,
     unrecorded,
 )
-from skillcomp.correction.tables import (
-    VALUES,
-    Tables,
-    Unit,
-    key_of,
-    tables,
-)
-from skillcomp.errors import FrameError, require_one_of
+from skillcomp.errors import FrameError
 from skillcomp.frames.estimates import (
     check_settings,
     estimates,
     groups,
     listed,
     ordered,
+    require_one_of,
     require_reference,
     row,
 )

@@ -8,8 +8,16 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.correction.estimators import Errors, by_condition, compare, errors_of, no_units
-from skillcomp.correction.tables import Unit, key_of, tables
+from skillcomp.correction.estimators import (
+    Errors,
+    Unit,
+    by_condition,
+    compare,
+    errors_of,
+    key_of,
+    no_units,
+    tables,
+)
 from skillcomp.frames.estimates import (
     check_settings,
     estimates,

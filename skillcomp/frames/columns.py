@@ -25,7 +25,7 @@ _SAMPLE = 2_000  # rows that tell whether a column changes too often for its run
 _CELLS_PER_ROW = 8  # a table of counts up to this size is cheaper than hashing
 
 
-def absent(dtype: Any, n: int) -> Any:
+def missing_values(dtype: Any, n: int) -> Any:
     """Return an array of ``n`` missing values.
 
     Parameters
@@ -268,7 +268,7 @@ class Columns:
             # one value throughout: repeated, not looked up a hundred thousand times
             found = [None if pd.isna(value) else value for value in values.iloc[:1]]
             if not found or found[0] is None:
-                return absent("str", len(rows))
+                return missing_values("str", len(rows))
             return pd.array(pa.repeat(pa.scalar(found[0], pa.large_string()), len(rows)), "str")
         return values.array.take(rows)
 

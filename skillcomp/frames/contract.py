@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.errors import FrameError, literal, suggest
-from skillcomp.frames.columns import Columns, absent
+from skillcomp.frames.columns import Columns, missing_values
 from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS
 
 TIME: Any = "datetime64[us, UTC]"
@@ -526,7 +526,7 @@ def checked(frame: pd.DataFrame, kind: str) -> tuple[pd.DataFrame, Columns]:
             problems.append(_missing(name, source, contract))
         else:
             problems += _misspelt(name, source, contract)
-            columns[name] = absent(dtype, len(source))
+            columns[name] = missing_values(dtype, len(source))
     # pandas copies a column of either frame before it changes
     whole = pd.DataFrame(columns, index=source.index, copy=False)
     looked_at = Columns(whole)

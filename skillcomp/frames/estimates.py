@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillcomp.errors import FrameError, suggest
+from skillcomp.errors import FrameError, SkillcompError, literal, suggest
 from skillcomp.frames.contract import CONTRACTS, check, require_frame
 from skillcomp.records import CONDITIONS
 from skillcomp.stats.results import Interval, check_level
@@ -141,6 +141,18 @@ def ordered(
     """Return names in their fixed order, others after as they first appear; no reference."""
     found = [name for name in dict.fromkeys(names) if reference is None or name != reference]
     return [one for one in order if one in found] + [one for one in found if one not in order]
+
+
+def require_one_of(
+    name: str, found: object, allowed: Iterable[str], error: type[SkillcompError] | None = None
+) -> None:
+    """Raise an error (FrameError if none is given) unless an argument is an allowed word."""
+    words = list(allowed)
+    if found not in words:
+        listed = ", ".join(f"'{word}'" for word in words)
+        raise (error or FrameError)(
+            f"{name}: found {literal(found)}; allowed: {listed}.{suggest(str(found), words)}"
+        )
 
 
 def require_reference(conditions: Iterable[str], reference: str | None) -> None:

@@ -29,7 +29,7 @@ from collections.abc import Callable
 
 from numpy.typing import NDArray
 
-from skillcomp.frames.columns import absent
+from skillcomp.frames.columns import missing_values
 from skillcomp.frames.contract import checked
 
 PLAIN = "none"
@@ -509,7 +509,7 @@ def _case_facts(
 ) -> pd.DataFrame:
     """Return what is known of the cases ``names`` (skill, case_id), one row each in their order."""
     if cases is None:
-        texts = {name: absent("str", len(names)) for name in _CASE_FACTS}
+        texts = {name: missing_values("str", len(names)) for name in _CASE_FACTS}
         return pd.DataFrame({"n_checks": seen(), **texts}, index=names)
     facts = cases.set_index(CASE)[["n_checks", *_CASE_FACTS]]
     unknown = sorted(case_id for _, case_id in names[~names.isin(facts.index)])

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
-from skillcomp.correction.tables import Unit, key_of, tables
+from skillcomp.correction.estimators import Unit, key_of, tables
 from skillcomp.errors import StudyError
 from skillcomp.frames.contract import CASE
 from skillcomp.frames.estimates import estimates, groups, listed, require_reference, row

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from skillcomp.errors import StudyError
-from skillcomp.frames.columns import absent
+from skillcomp.frames.columns import missing_values
 from skillcomp.frames.contract import CONTRACTS
 from skillcomp.records import BLOOM, CONCEPT_FIELDS, DIMENSIONS, SCHEMA_WEIGHTS
 from skillcomp.simulate import text
@@ -58,7 +58,7 @@ def _slugs(n_skills: int) -> list[str]:
 def _framed(kind: str, columns: dict[str, Any], n: int) -> pd.DataFrame:
     """Return a frame of the kind: given columns as they are, the others NA."""
     full = {
-        name: columns[name] if name in columns else absent(dtype, n)
+        name: columns[name] if name in columns else missing_values(dtype, n)
         for name, dtype in CONTRACTS[kind].columns.items()
     }
     return pd.DataFrame(full)

@@ -13,7 +13,8 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import StudyError, require_one_of, suggest
+from skillcomp.errors import StudyError, suggest
+from skillcomp.frames.estimates import require_one_of
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.reply import PAID, Agent, Cell, Reply, StudyWarning, agent_version
 from skillcomp.live.batches import BatchLimits
@@ -143,14 +144,14 @@ def run(
         )
         settings = {"conditions": list(conditions), "repeats": repeats, "seed": seed}
         options = Options(concurrency, limits, progress)
-        work = Answers(store, plan, agents, wanted_again, settings, options)
+        work = AnswerWork(store, plan, agents, wanted_again, settings, options)
         work.warn_of_files()
         run_sync(partial(work.main, budget_usd))
     work.warn()
     return status(store)
 
 
-class Answers(Engine[PlannedCell]):
+class AnswerWork(Engine[PlannedCell]):
     """The cells of one call of `run`: what is open, and where its answers go."""
 
     kept, each = "What was answered is kept; start again later.", "question"

@@ -1,0 +1,9 @@
+from .anthropic import AnthropicAgent as AnthropicAgent
+from .asking import RetryPolicy as RetryPolicy
+from .cli import CliAgent as CliAgent
+from .openai import OpenAIAgent as OpenAIAgent
+from .replay import ReplayAgent as ReplayAgent
+from .reply import Agent as Agent
+from .reply import Cell as Cell
+from .reply import Reply as Reply
+from .reply import family_of as family_of

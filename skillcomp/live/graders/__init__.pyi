@@ -1,0 +1,6 @@
+from .comprehension import ComprehensionGrader as ComprehensionGrader
+from .comprehension import GraderWarning as GraderWarning
+from .comprehension import Grading as Grading
+from .comprehension import LiveGrader as LiveGrader
+from .gold import GoldAnswer as GoldAnswer
+from .replay import ReplayGrader as ReplayGrader
