@@ -1,5 +1,6 @@
 from . import bias as bias
 from . import correction as correction
+from . import datasets as datasets
 from . import deltas as deltas
 from . import errors as errors
 from . import explore as explore

@@ -9,7 +9,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import skillcomp as sc
 from skillcomp import cli
+from skillcomp.cli.starting import STEPS
+from skillcomp.errors import StudyError
 from skillcomp.io import RunStore
 
 PILOT = Path(__file__).resolve().parent.parent / "data" / "pilot"
@@ -66,23 +69,43 @@ def small(tmp_path_factory):
     return store.path
 
 
-def test_check_of_the_pilot_prints_warnings_and_ends_well(run):
-    status, out, err = run("check", PILOT)
+def test_check_of_the_pilot_prints_advice_when_asked_and_ends_well(run):
+    summary = "study 'pilot': 6 skills, 84 cases, 480 attempts, 7143 verdicts: 35 warnings"
+    assert run("check", PILOT) == (0, f"{summary} (--advice shows them)\n", "")
+    status, out, err = run("check", PILOT, "--advice")
     assert (status, err) == (0, "")
-    lines = out.splitlines()
-    assert lines[-1] == (
-        "study 'pilot': 6 skills, 84 cases, 480 attempts, 7143 verdicts: 35 warnings"
+    *lines, last = out.splitlines()
+    assert last == summary
+    # every rule with its reason once, what it found below it
+    heads = [line for line in lines if not line.startswith("  ")]
+    assert all(line.startswith("warning: ") for line in heads)
+    assert len(heads) == len(set(heads)) == 4
+    at = lines.index(next(line for line in heads if line.endswith("[negative_missing]")))
+    assert lines[at + 1].endswith(
+        "braid-provenance.json: braid-provenance/11: expected_behaviors: none of the 5 is negative."
     )
-    assert len(lines) == 36 and all(": warning: " in line for line in lines[:-1])
-    assert any(
-        "braid-provenance.json: braid-provenance/11: warning: expected_behaviors: none of the 5 is "
-        "negative. [negative_missing: " in line
-        for line in lines
-    )
+
+
+def test_check_tells_errors_first_and_the_same_thing_once(run, tmp_path):
+    (tmp_path / "suites").mkdir()
+    shutil.copytree(PILOT / "skills" / "type-safety", tmp_path / "skills" / "type-safety")
+    content = json.loads((PILOT / "suites" / "type-safety.json").read_text())
+    for case in content["evals"][:3]:
+        case["expected_behaviors"] = []
+    file = tmp_path / "suites" / "type-safety.json"
+    file.write_text(json.dumps(content))
+    status, out, _ = run("check", file, "--advice")
+    *lines, _ = out.splitlines()
+    severities = [line.split(":")[0] for line in lines if not line.startswith("  ")]
+    assert status == 1 and set(severities) == {"error", "warning"}
+    assert severities == sorted(severities)
+    (said,) = [line for line in lines if "expected_behaviors: found none" in line]
+    assert all(f"type-safety/{number}" in said for number in (1, 2, 3))
+    assert "warning:" not in run("check", file)[1]
 
 
 def test_check_lets_warnings_fail_only_when_strict(run, skill):
-    status, out, err = run("check", skill)
+    status, out, err = run("check", skill, "--advice")
     assert (status, err) == (0, "")
     assert out.splitlines()[-1] == ("skill 'tea': 0 of 7 concept fields, 3 sections: 1 warning")
     assert "concept: there is none" in out
@@ -93,10 +116,9 @@ def test_check_fails_on_an_error_with_place_and_reason(run, skill):
     skill.write_text(SKILL.replace("description: Brewing.", "concept: {purpose: Hot.}"))
     status, out, _ = run("check", skill)
     assert status == 1
-    assert (
-        "skill tea: error: front matter: 'description' is missing or empty. [front_matter: " in out
-    )
-    assert out.splitlines()[-1].endswith("1 of 7 concept fields, 3 sections: 2 errors, 1 warning")
+    assert "skill tea: front matter: 'description' is missing or empty." in out
+    assert "error: an agent decides by name and description" in out
+    assert "1 of 7 concept fields, 3 sections: 2 errors, 1 warning" in out.splitlines()[-1]
 
 
 def test_check_lints_a_suite_beside_its_skill(run, tmp_path):
@@ -109,14 +131,11 @@ def test_check_lints_a_suite_beside_its_skill(run, tmp_path):
     (suites / "type-safety.json").write_text(json.dumps(content))
     status, out, _ = run("check", suites / "type-safety.json")
     assert status == 1
-    assert (
-        "type-safety/3: error: truth_sources: 'skills/type-safety/SKILL.md#gone': there is no"
-        in out
-    )
-    assert "type-safety/3: error: truth_sources: '../../etc/hosts' leads out of the folder" in out
-    assert "type-safety/1: error: expected_behaviors: found none" in out
+    assert "type-safety/3: truth_sources: 'skills/type-safety/SKILL.md#gone': there is no" in out
+    assert "type-safety/3: truth_sources: '../../etc/hosts' leads out of the folder" in out
+    assert "type-safety/1: expected_behaviors: found none" in out
     # the fourth: case 1 held the suite's only behaviour against quoting
-    assert "[anti_quote_none: " in out
+    assert "[anti_quote_none]" in out
     assert "4 errors, " in out.splitlines()[-1]
 
 
@@ -129,11 +148,11 @@ def test_check_of_a_study_lints_its_suites_beside_the_skills_that_it_names(run, 
     study = tmp_path / "study.yaml"
     named = "" if place.startswith("study/") else f"skills: [{place}]\n"
     study.write_text(f"store: study\n{named}suites: [cases/type-safety.json]\n")
-    _, out, _ = run("check", study)
+    _, out, _ = run("check", study, "--advice")
     assert "suite 'type-safety': 14 cases" in out and "not at hand" not in out
     shutil.rmtree(tmp_path / place)
     study.write_text("store: study\nsuites: [cases/type-safety.json]\n")
-    assert "not at hand" in run("check", study)[1]
+    assert "not at hand" in run("check", study, "--advice")[1]
 
 
 def test_check_of_an_edited_study_fails(run, small, tmp_path):
@@ -275,3 +294,57 @@ def test_the_installed_program_ends_the_same_way(tmp_path):
     )
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr == f"skillcomp: check: there is nothing at {tmp_path / 'gone'}.\n"
+
+
+# To begin with
+
+
+def test_version_is_told(run):
+    assert run("--version") == (0, f"skillcomp {sc.__version__}\n", "")
+
+
+def test_init_makes_a_study_that_runs_offline_to_a_delta_and_a_page(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    status, out, err = run("init", "mine")
+    assert (status, err) == (0, "")
+    assert [line.strip() for line in out.splitlines()[1:]] == ["cd mine", *STEPS]
+    monkeypatch.chdir(tmp_path / "mine")
+    said = {}
+    for step in STEPS:
+        _, command, *words = step.split()
+        status, said[command], err = run(command, *words)
+        assert status == 0, (step, err)
+    assert "error" not in said["check"]
+    header, line, *_ = said["deltas"].splitlines()
+    row = dict(zip(header.split(), line.split(), strict=True))
+    store, pilot = RunStore("study"), RunStore(PILOT)
+    theirs = sc.frames.outcomes(sc.frames.verdicts(pilot), sc.frames.cases(pilot), grader="g2")
+    mine = theirs[theirs["skill"].eq(row["skill"])]
+    (expected,) = sc.deltas.paired(mine).query("condition == 'skill'")["estimate"]
+    assert float(row["estimate"]) == pytest.approx(expected, abs=5e-4)
+    assert len(store.skills) == 1 and store.table("attempts").num_rows == 56
+    assert "teaches" in Path("report/index.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("command", ["init", "notebooks"])
+def test_init_and_notebooks_write_over_nothing(run, tmp_path, command):
+    (tmp_path / "mine").write_text("kept")
+    status, _, err = run(command, tmp_path / "mine")
+    assert status == 2 and "is there already; name a folder that is not" in err
+    assert (tmp_path / "mine").read_text() == "kept"
+
+
+def test_notebooks_and_their_data_are_copied_as_they_stand(run, tmp_path):
+    status, out, err = run("notebooks", tmp_path / "mine")
+    assert (status, err) == (0, "") and "jupyter lab" in out
+    for file in (PILOT.parent.parent / "notebooks").glob("*.ipynb"):
+        assert (tmp_path / "mine" / "notebooks" / file.name).read_bytes() == file.read_bytes()
+    assert RunStore(tmp_path / "mine" / "data" / "pilot").fingerprint == RunStore(PILOT).fingerprint
+
+
+@pytest.mark.parametrize("name", ["pilto", "corpus"])
+def test_a_data_set_that_is_not_there_is_named_with_those_that_are(name):
+    with pytest.raises(StudyError, match="there: pilot, copies, copies_second") as caught:
+        sc.datasets.load(name)
+    assert ("Did you mean 'pilot'?" in str(caught.value)) == (name == "pilto")

@@ -112,7 +112,7 @@ def test_fewer_than_seven_cases_and_uncovered_dimensions_are_errors():
     assert "no case for C3 (Purpose articulation), C4 (Boundary" in found[0].message
     assert "C9 (Negative-boundary refusal); expected" in found[0].message
     few = lint(*[case_of(i, "C1") for i in range(6)])[0]
-    assert (few.rule, few.severity, few.case_id) == ("cases_few", "error", None)
+    assert (few.rule, few.severity, few.case_id) == ("cases_few", "warning", None)
     assert "6 cases; expected at least 7" in few.message
 
 
@@ -120,7 +120,7 @@ def test_a_missing_far_case_is_an_error_only_where_the_report_has_one():
     cases = [case_of(i, f"C{i}") for i in range(1, 10)]
     found = {f.rule: f for f in lint(*cases)}
     assert "no far case for C2, C5, C6, C7" in found["far_missing"].message
-    assert found["far_missing"].severity == "error"
+    assert found["far_missing"].severity == "warning"
     assert "no far case for C1, C3, C4" in found["far_missing_near_in_report"].message
     assert found["far_missing_near_in_report"].severity == "warning"
 
@@ -472,7 +472,7 @@ def test_what_reader_and_lint_both_see_is_said_once(tmp_path):
     )
     assert len(read_suite(file).problems) == 4
     rules = [f.rule for f in inspect(file).findings]
-    assert rules.count("reading") == 1  # the missing keys
+    assert rules.count("fields_missing") == 1 and "reading" not in rules
     for rule in ("behaviour_id", "contrast_missing", "dimension_single"):
         assert rules.count(rule) == 1
 
@@ -551,7 +551,7 @@ def test_a_suite_of_the_older_shape_gets_advice_and_no_errors():
     found = lint_suite(Suite(slug="tide", skill="tide", cases=(old,)))
     assert {"cases_few", "dimensions_missing"} <= {one.rule for one in found}
     assert {one.severity for one in found} == {"warning"}
-    newer = old.model_copy(update={"transfer": "near"})
+    newer = old.model_copy(update={"comprehension_dimension": "C0"})
     found = lint_suite(Suite(slug="tide", skill="tide", cases=(old, newer)))
     assert "error" in {one.severity for one in found}
     lost = old.model_copy(update={"truth_sources": ("../../etc/passwd",)})

@@ -52,6 +52,26 @@ def test_the_study_file_of_the_readme_is_valid(tmp_path: Path) -> None:
     assert study.graders[0].style == "forced"  # type: ignore[union-attr]
 
 
+def test_the_least_suite_passes_check_as_it_stands_and_advice_says_what_a_sound_one_has(
+    tmp_path: Path,
+) -> None:
+    write_files(tmp_path)
+    (tmp_path / "suites" / "my-skill.json").write_text(block("json"), encoding="utf-8")
+
+    def check(*options: str) -> subprocess.CompletedProcess[str]:
+        program = str(Path(sys.executable).parent / "skillcomp")
+        command = [program, "check", "study.yaml", *options]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    plain, advised = check(), check("--advice")
+    assert (plain.returncode, advised.returncode) == (0, 0), plain.stdout
+    assert not any(line.startswith(("error", "warning", " ")) for line in plain.stdout.splitlines())
+    assert "(--advice shows them)" in plain.stdout
+    assert "missing dimension, substance, calibration" in advised.stdout
+    assert "no case for C2 (" in advised.stdout
+    assert check("--strict").returncode == 1
+
+
 def test_the_five_commands_of_the_readme_end_in_a_delta_with_an_interval(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,11 +92,7 @@ def test_the_five_commands_of_the_readme_end_in_a_delta_with_an_interval(
                 timeout=120,
                 check=False,
             )
-    # the least that can be run is no sound suite, and check says what is missing
-    assert told["check"].returncode == 1
-    assert "missing dimension, substance, calibration" in told["check"].stdout
-    assert "no case for C2 (" in told["check"].stdout
-    for command in ("run", "status", "grade", "deltas"):
+    for command in ("check", "run", "status", "grade", "deltas"):
         assert told[command].returncode == 0, told[command].stderr
     header, line, *_ = told["deltas"].stdout.splitlines()
     row = dict(zip(header.split(), line.split(), strict=True))
@@ -87,3 +103,13 @@ def test_the_five_commands_of_the_readme_end_in_a_delta_with_an_interval(
     shown = "".join(done.stdout + done.stderr for done in told.values())
     kept = (file.read_text("utf-8", "replace") for file in store.path.rglob("*") if file.is_file())
     assert not any(KEY in text for text in (shown, *kept))
+
+
+def test_the_pictures_of_the_readme_are_there_and_small_and_a_found_explorer_is_shown() -> None:
+    text = README.read_text(encoding="utf-8")
+    shown = re.findall(r"!\[([^\]]+)\]\((docs/pictures/[\w-]+\.png)\)", text)
+    there = (README.parent / "docs" / "pictures").glob("*.png")
+    assert {README.parent / name for _, name in shown} == set(there)
+    assert all((README.parent / name).stat().st_size < 250_000 for _, name in shown)
+    assert all(len(words.split()) > 5 for words, _ in shown)
+    assert text.index("docs/pictures/headline.png") < text.index("make report")

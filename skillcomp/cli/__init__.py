@@ -1,4 +1,4 @@
-"""The command line: ``skillcomp check | run | grade | status | deltas | report | export``.
+"""The command line: ``skillcomp init``, ``check``, ``run``, ``grade``, ``report`` and the others.
 
 Exit status: 0 when all is well, 1 when a check found problems, 2 when the input cannot be used.
 """
@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skillcomp.cli import studies
+from skillcomp.cli import starting, studies
 from skillcomp.cli.terminal import say
 from skillcomp.errors import SkillcompError, StudyError, suggest
 
 if TYPE_CHECKING:
-    from skillcomp.io.lint import Found
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from skillcomp.io.lint import Finding, Found
 
 app = typer.Typer(
     name="skillcomp",
@@ -28,9 +30,22 @@ app = typer.Typer(
 )
 
 
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        import skillcomp
+
+        say(f"skillcomp {skillcomp.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
-    """Keep subcommands even where only one is registered."""
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Say which version this is.", callback=_tell_version),
+    ] = False,
+) -> None:
+    """Hold what belongs to no command."""
 
 
 @app.command()
@@ -39,8 +54,9 @@ def check(
         Path, typer.Argument(help="A SKILL.md, its folder, a suite, a study or its STUDY.yaml.")
     ],
     strict: Annotated[bool, typer.Option(help="Let warnings count as errors.")] = False,
+    advice: Annotated[bool, typer.Option("--advice", help="Show the warnings as well.")] = False,
 ) -> None:
-    """Validate and lint a skill, a suite or a whole study; every finding with place and reason."""
+    """Validate and lint a skill, a suite or a whole study: what is wrong, where, and why."""
     from skillcomp.io.lint import inspect
 
     wrong = False
@@ -49,12 +65,31 @@ def check(
         found = inspect(place, skills=skills)
         if found.kind == "study":
             found = _with_references(found, place)
-        for one in found.findings:
-            say(str(one))
-        say(found.summary)
+        for line in _grouped(
+            found.findings, ("error", "warning") if advice or strict else ("error",)
+        ):
+            say(line)
+        hidden = found.n_warnings and not (advice or strict)
+        say(f"{found.summary} (--advice shows them)" if hidden else found.summary)
         wrong |= bool(found.n_errors or (strict and found.n_warnings))
     if wrong:
         raise typer.Exit(1)
+
+
+def _grouped(findings: Iterable[Finding], severities: Sequence[str]) -> Iterator[str]:
+    """Yield findings by rule, errors first: the reason once, then what was found and where."""
+    for severity in severities:
+        rules: dict[str, list[Finding]] = {}
+        for one in findings:
+            if one.severity == severity:
+                rules.setdefault(one.rule, []).append(one)
+        for rule, held in rules.items():
+            yield f"{severity}: {held[0].reason} [{rule}]"
+            places: dict[str, list[str]] = {}
+            for one in held:
+                places.setdefault(one.message, []).append(one.place)
+            for message, where in places.items():
+                yield f"  {', '.join(dict.fromkeys(where))}: {message}"
 
 
 def _with_references(found: Found, place: Path) -> Found:
@@ -82,7 +117,10 @@ def _named_by(path: Path) -> tuple[list[Path], list[Path]]:
 
 @app.command()
 def report(
-    data: Annotated[Path, typer.Option(help="Folder of the recorded study.")] = Path("data/pilot"),
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the study; the recorded pilot when not given."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("report"),
     quiet: Annotated[bool, typer.Option(help="Show no progress bars.")] = False,
     notebook: Annotated[
@@ -99,13 +137,14 @@ def report(
         int | None, typer.Option(min=1, help="Which grading, where a notebook has ROUND.")
     ] = None,
 ) -> None:
-    """Write the answer of a study as a page, the notebooks of the checkout executed below it."""
+    """Write the answer of a study as a page, the notebooks executed below it."""
+    from skillcomp import datasets
     from skillcomp.report import build, find_notebooks
 
     paths = [] if answer_only else _chosen(find_notebooks(), notebook or [])
     rounds = [] if round is None else [f"ROUND={round}"]
     page = build(
-        data,
+        datasets.path("pilot") if data is None else data,
         out,
         notebooks=paths,
         parameters=_parameters([*(given or []), *rounds]),
@@ -214,6 +253,7 @@ def deltas(
         say(f"note: {note}")
 
 
+starting.register(app)
 studies.register(app)
 
 

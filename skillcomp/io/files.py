@@ -8,7 +8,18 @@ from pathlib import Path
 
 from skillcomp.errors import SkillcompError
 
+_PACKAGE = Path(__file__).resolve().parent.parent
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def shipped(name: str) -> Path:
+    """Return where ``data`` or ``notebooks`` stand: in the installed package or in a checkout.
+
+    The wheel holds them below ``skillcomp/shipped`` (see pyproject.toml); in a checkout, also one
+    installed in place, they stand beside the package.
+    """
+    inside = _PACKAGE / "shipped" / name
+    return inside if inside.is_dir() else _PACKAGE.parent / name
 
 
 def checked_slug(slug: str, error: type[SkillcompError]) -> str:

@@ -51,6 +51,7 @@ _SAID = re.compile(
     r"|^front matter: '\w+' is missing|^concept: missing |^concept\."
 )
 _OTHER_WORD = "A word of other published files"
+_FIELDS = re.compile(r"^evals\[\d+\](?: \(id .*\))?: missing [a-z_]+(?:, [a-z_]+)*\.$")
 
 
 def lint_suite(
@@ -87,17 +88,19 @@ def lint_suite(
 
     Notes
     -----
-    Errors: fewer than seven cases; a dimension of C1 to C9 without a case; a case with no or
-    several dimensions; no far case for C2, C5, C6 or C7 (for C1, C3 and C4, which the report's own
-    example leaves near, a warning); a case without behaviours; behaviour ids that stand twice; no
-    negative behaviour or no anti-quote behaviour in the whole suite; truth sources that do not
-    resolve; twins that do not exist or do not differ.
+    Errors spoil what is measured: a case with no or several dimensions; a case without behaviours;
+    behaviour ids that stand twice; no negative behaviour or no anti-quote behaviour in the whole
+    suite; truth sources that do not resolve; twins that do not exist or do not differ.
+
+    That a suite says less than it could is a warning, which `skillcomp check` gives as advice:
+    fewer than seven cases; a dimension of C1 to C9 without a case; no far case for one of C1 to
+    C7; fields of the report's shape that are not there.
 
     A suite in which no case has a key of the report's extension (comprehension_dimension,
     concept_field, transfer, expected_behaviors) has the older shape, which remains valid: all but
     truth sources that do not resolve are warnings there.
 
-    Warnings are heuristics, for a person to judge. Texts are compared by the report's content
+    Other warnings are heuristics, for a person to judge. Texts are compared by the report's content
     tokens (A.3): a far prompt may share no run of four with the skill (R4), a prompt no run of
     four with its expected reasoning, positive behaviours or concept field. A shared run can be a
     mere name, and a leak in other words is not seen. Primitives are read from the mental model
@@ -438,10 +441,17 @@ def _beside(path: Path, suite: Suite, skills: Sequence[Path]) -> Skill | None:
 def _read(problems: Sequence[str], file: Path) -> list[Finding]:
     """Return what a reader noted as findings, but for what the lint says as well."""
     return [
-        finding("other_word" if _OTHER_WORD in problem else "reading", str(file), problem)
+        finding(_rule_of(problem), str(file), problem)
         for problem in problems
         if not _SAID.search(problem)
     ]
+
+
+def _rule_of(problem: str) -> str:
+    """Return the rule that what a reader noted belongs to."""
+    if _OTHER_WORD in problem:
+        return "other_word"
+    return "fields_missing" if _FIELDS.match(problem) else "reading"
 
 
 def _at(findings: Iterable[Finding], file: Path) -> list[Finding]:

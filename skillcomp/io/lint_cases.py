@@ -96,13 +96,14 @@ RULES: Mapping[str, tuple[Severity, str]] = {
     "reading": ("error", "what deviates from the report's shape is read differently elsewhere"),
     "store": ("error", "every analysis refuses it, or would count it wrongly"),
     "other_word": ("warning", "other published files use the word, the report does not"),
-    "cases_few": ("error", "fewer than seven cases say little about a skill (report 6.3)"),
+    "fields_missing": ("warning", "the report's shape has it; nothing here is computed of it"),
+    "cases_few": ("warning", "fewer than seven cases say little about a skill (report 6.3)"),
     "dimensions_missing": (
-        "error",
+        "warning",
         "a dimension without a case is not measured, and the verdict on a skill needs all nine "
         "(report 5.11)",
     ),
-    "far_missing": ("error", _TRANSFER),
+    "far_missing": ("warning", _TRANSFER),
     "far_missing_near_in_report": ("warning", f"{_TRANSFER}; the report's own example has none"),
     "negative_none": (
         "error",

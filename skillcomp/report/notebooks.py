@@ -14,8 +14,8 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from tqdm.auto import tqdm
 
-import skillcomp
 from skillcomp.errors import StudyError
+from skillcomp.io.files import shipped
 
 CELL_TIMEOUT = 600  # seconds; the slowest cell of the recorded study takes a few
 _KERNEL = "python3"
@@ -36,13 +36,15 @@ class NotebookError(StudyError):
         self.notebook = notebook
 
 
-def find_notebooks(folder: Path | None = None) -> list[Path]:
-    """Return the notebooks of the report in order.
+def find_notebooks(folder: Path | None = None, *, every: bool = False) -> list[Path]:
+    """Return the chapters of the report in order.
 
     Parameters
     ----------
     folder : pathlib.Path, optional
-        Where they are; by default ``notebooks`` beside the package, as in a checkout.
+        Where they are; by default those of the checkout or of the installed package.
+    every : bool, default False
+        With the way in, ``00-...``, which is no chapter: the report of a study is no tutorial.
 
     Returns
     -------
@@ -52,16 +54,16 @@ def find_notebooks(folder: Path | None = None) -> list[Path]:
     Raises
     ------
     StudyError
-        If there are none: the notebooks are part of the source checkout, not of the package.
+        If there are none.
     """
-    where = folder or Path(skillcomp.__file__).resolve().parent.parent / "notebooks"
+    where = folder or shipped("notebooks")
     found = sorted(where.glob("[0-9][0-9]-*.ipynb"))
     if not found:
         raise StudyError(
-            "report: the notebooks are not here. They are part of skillcomp's source checkout, "
-            "not of the installed package: clone the repository and run `make report` in it."
+            f"report: there are no notebooks in {where}. They come with skillcomp's wheel and with "
+            "its source checkout."
         )
-    return found
+    return [path for path in found if every or not path.name.startswith("00-")]
 
 
 def execute(
@@ -182,7 +184,7 @@ def write_notebooks(paths: Sequence[Path] | None = None, *, progress: bool = Tru
     Parameters
     ----------
     paths : sequence of pathlib.Path, optional
-        By default all notebooks of the checkout, in order.
+        By default all of them, in order.
     progress : bool, default True
         Show progress bars.
 
@@ -191,7 +193,7 @@ def write_notebooks(paths: Sequence[Path] | None = None, *, progress: bool = Tru
     StudyError
         If a cell fails; the notebooks before it are written, it and those after it are not.
     """
-    for path in tqdm(paths or find_notebooks(), unit="notebook", disable=not progress):
+    for path in tqdm(paths or find_notebooks(every=True), unit="notebook", disable=not progress):
         nbformat.write(_settled(execute(path, progress=progress)), path)
 
 

@@ -1,0 +1,90 @@
+"""The recorded data that comes with skillcomp: a pilot study and labelled passages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, overload
+
+import pandas as pd
+
+from skillcomp.errors import StudyError, suggest
+from skillcomp.frames.readers import passages
+from skillcomp.io.files import shipped
+from skillcomp.io.store import RunStore
+
+__all__ = ["load", "path"]
+
+_PLACES = {
+    "pilot": "pilot",
+    "copies": "corpus/copies.jsonl",
+    "copies_second": "corpus/copies_second.jsonl",
+}
+
+
+def path(name: str) -> Path:
+    """Return where a recorded data set stands.
+
+    Parameters
+    ----------
+    name : {"pilot", "copies", "copies_second"}
+        Which.
+
+    Returns
+    -------
+    pathlib.Path
+        The folder of the study, or the file of passages: in the installed package or, in a
+        checkout, below ``data``. How each was made stands in ``data/README.md``.
+
+    Raises
+    ------
+    StudyError
+        If there is no such data set, or it is not there.
+    """
+    if name not in _PLACES:
+        raise StudyError(
+            f"datasets: there is none called '{name}'; there: {', '.join(_PLACES)}."
+            + suggest(name, _PLACES)
+        )
+    found = shipped("data") / _PLACES[name]
+    if not found.exists():
+        raise StudyError(f"datasets: '{name}' is not at {found}; install skillcomp from its wheel.")
+    return found
+
+
+@overload
+def load(name: Literal["pilot"]) -> RunStore: ...
+@overload
+def load(name: Literal["copies", "copies_second"]) -> pd.DataFrame: ...
+def load(name: str) -> RunStore | pd.DataFrame:
+    """Load recorded data that comes with skillcomp.
+
+    Parameters
+    ----------
+    name : {"pilot", "copies", "copies_second"}
+        ``pilot``: 84 cases of six skills answered with the skill, without it and with another
+        one, three graders and gold labels. ``copies`` and ``copies_second``: passages of five
+        degrees of copying, labelled by construction.
+
+    Returns
+    -------
+    RunStore or pandas.DataFrame
+        The study, to be read by :mod:`skillcomp.frames`; or a passages frame.
+
+    Raises
+    ------
+    StudyError
+        If there is no such data set; those there are get named.
+
+    Examples
+    --------
+    >>> sorted(load("pilot").skills)[:2]
+    ['base-rate-reasoning', 'braid-provenance']
+    >>> load("copies")["level"].value_counts().to_dict()["verbatim"]
+    36
+    """
+    where = path(name)
+    return RunStore(where) if where.is_dir() else passages(where)
+
+
+def __dir__() -> list[str]:
+    return __all__
