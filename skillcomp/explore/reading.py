@@ -468,7 +468,8 @@ class VerdictBrowser(Explorer):
         n, last = len(self._items), len(self._items) - 1
         status = "No verdict is left by these filters."
         if n:
-            status = f"Check {self.at + 1:,} of {n:,} ({len(self._kept):,} verdicts)"
+            plural = "" if len(self._kept) == 1 else "s"
+            status = f"Check {self.at + 1:,} of {n:,} ({len(self._kept):,} verdict{plural})"
         return {
             "controls": [
                 *(one.control(name) for name, one in self.choices.items()),
