@@ -30,13 +30,12 @@ from skillcomp.frames.estimates import (
     estimates,
     groups,
     listed,
-    ordered,
     refuse_pooling,
     require_columns,
     require_reference,
     row,
 )
-from skillcomp.records import DIMENSIONS
+from skillcomp.records import DIMENSIONS, ordered
 from skillcomp.stats.bounded import RATES, SHARES, bounded_means
 from skillcomp.stats.clusters import cr2_mean, log_ratio
 from skillcomp.stats.multiplicity import holm

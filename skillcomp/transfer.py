@@ -18,13 +18,13 @@ from skillcomp.frames.estimates import (
     estimates,
     groups,
     listed,
-    ordered,
     refuse_pooling,
     require_columns,
     require_one_of,
     require_reference,
     row,
 )
+from skillcomp.records import ordered
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.results import Interval, undefined

@@ -28,11 +28,11 @@ from skillcomp.frames.estimates import (
     estimates,
     groups,
     listed,
-    ordered,
     require_reference,
     row,
 )
 from skillcomp.frames.labels import ITEM, join_gold, labellers_said, reference_labels, strays_of
+from skillcomp.records import ordered
 from skillcomp.stats.multiplicity import holm
 from skillcomp.stats.results import join_notes
 

@@ -41,11 +41,11 @@ from skillcomp.frames.estimates import (
     estimates,
     groups,
     listed,
-    ordered,
     require_one_of,
     require_reference,
     row,
 )
+from skillcomp.records import ordered
 from skillcomp.stats.ppi import UNSEEN
 from skillcomp.stats.results import Interval
 

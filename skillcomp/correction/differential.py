@@ -23,10 +23,10 @@ from skillcomp.frames.estimates import (
     estimates,
     groups,
     listed,
-    ordered,
     require_reference,
     row,
 )
+from skillcomp.records import ordered
 from skillcomp.stats.grader_errors import DifferentialTests, youden_difference
 from skillcomp.stats.multiplicity import holm
 from skillcomp.stats.results import HypothesisTest, Interval

@@ -11,7 +11,7 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, SkillcompError, literal, suggest
 from skillcomp.frames.contract import CONTRACTS, check, require_frame
-from skillcomp.records import CONDITIONS
+from skillcomp.records import ordered
 from skillcomp.stats.results import Interval, check_level
 
 # columns that analyses make themselves; in by= they would be written over
@@ -133,14 +133,6 @@ def _refuse_graders(frame: pd.DataFrame, by: Sequence[str], what: str) -> None:
                 f"Add '{name}' to by=, or select one first: pooling them would hide their "
                 "differences."
             )
-
-
-def ordered(
-    names: Iterable[Any], reference: str | None = None, order: Sequence[str] = CONDITIONS
-) -> list[Any]:
-    """Return names in their fixed order, others after as they first appear; no reference."""
-    found = [name for name in dict.fromkeys(names) if reference is None or name != reference]
-    return [one for one in order if one in found] + [one for one in found if one not in order]
 
 
 def require_one_of(

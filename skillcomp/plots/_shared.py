@@ -19,8 +19,7 @@ from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, suggest
-from skillcomp.frames.estimates import ordered
-from skillcomp.records import CONDITIONS, DIMENSIONS, RUBRIC
+from skillcomp.records import CONDITIONS, DIMENSIONS, RUBRIC, ordered
 from skillcomp.style import INK, LABEL_SIZE, TICK_SIZE, Look, figure, looks, plain
 
 Floats: TypeAlias = NDArray[np.float64]
