@@ -212,7 +212,7 @@ def test_the_chosen_c_is_the_smallest_that_designs_and_scan_allow() -> None:
 
     easy, hard = {0.5: 0.95, 0.7: 0.95, 1.0: 0.96}, {0.5: 0.92, 0.7: 0.939, 1.0: 0.96}
     cells = [
-        (world("flips", name, cases=n, up=0.1), grid(rates))
+        (world("flips", name, cases=n, up=0.1, noise=0.1), grid(rates))
         for name in claims.ORDER
         for n, rates in ((10, easy), (20, hard))
     ]

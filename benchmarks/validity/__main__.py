@@ -141,8 +141,8 @@ def choice_text(found: Found) -> str:
         for name in claims.ORDER
     ]
     rule = (
-        f"The smallest c with at least {claims.FEWEST:.0%} coverage (less the margin) in every "
-        f"design, and in the scan at least {claims.SCAN_FEWEST:.0%} coverage and at most "
+        f"The smallest c with at least {claims.FEWEST:.0%} coverage in every design (exact where "
+        f"cases are yes/no, else less the margin), and in the scan at least {claims.SCAN_FEWEST:.0%} coverage and at most "
         f"{claims.SCAN_SIDE:.0%} error on either side."
     )
     return "\n\n".join([rule, *parts])

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
+from scipy.stats import multinomial, norm
 
 from benchmarks.validity.designs import DELTAS, RATES, SHARES, Design
 from benchmarks.validity.methods import FIRST, METHODS, OURS, QUANTITIES, Rows
 from benchmarks.validity.scan import Scan
+from skillcomp.stats import Quantity, bounded_mean_counts
 
 FEWEST, MOST = 0.94, 0.06  # coverage to reach; error rate of a test not to exceed
 SCAN_FEWEST, SCAN_SIDE = 0.92, 0.05  # at the worst point of a scan: coverage, error on one side
@@ -105,24 +106,30 @@ def scanned(cells: Sequence[tuple[Scan, Rows]]) -> pd.DataFrame:
 def choice(cells: Sequence[tuple[Design, Rows]], scan: pd.DataFrame) -> pd.DataFrame:
     """Return a row per quantity and c: all that the choice of c is read from.
 
-    A c is allowed where coverage is at least 94 % (less the margin) in every design, and at the
-    worst points of the scan at least 92 % with at most 5 % error on either side. The smallest
-    such c is ``chosen``. Yes/no shares are yes/no rates, so that shares read the scan of rates.
+    A c is allowed where coverage is at least 94 % in every design (exact where outcomes are
+    yes/no, so that no margin is needed; else simulated, less the margin), and at the worst points of the scan at least 92 % with at most 5 % error on either side. The smallest
+    such c is ``chosen``. Yes/no shares are yes/no rates, so that shares read the scan and
+    the exact designs of rates too.
     """
     rows = pd.DataFrame(
         [
             {"quantity": one.quantity, "family": one.family, "design": one.words, **row}
+            | {"c": float(row["method"]), "exact": exact_coverage(one, float(row["method"]))}
             for one, found in cells
             for row in found
             if row["kind"] == "grid"
         ]
     )
-    rows["c"] = rows["method"].astype(float)
     spread = np.sqrt(FEWEST * (1 - FEWEST) / rows["runs"])
     n_designs = int(rows.groupby("c").size().max())
-    rows["below"] = rows["rate"] < FEWEST - deviations(n_designs) * spread
+    simulated = rows["rate"] < FEWEST - deviations(n_designs) * spread
+    rows["below"] = simulated.mask(rows["exact"].notna(), rows["exact"] < FEWEST)
+    rows["rate"] = rows["exact"].fillna(rows["rate"])
     found = []
+    yes_no = rows[rows["quantity"].eq(RATES) & rows["exact"].notna()]
     for (quantity, c), part in rows.groupby(["quantity", "c"]):
+        if quantity == SHARES:
+            part = pd.concat([part, yes_no[yes_no["c"].eq(c)]])
         worst = part.loc[part["rate"].idxmin()]
         at = scan[scan["quantity"].eq(RATES if quantity == SHARES else quantity) & scan["c"].eq(c)]
         point, side = at.loc[at["coverage"].idxmin()], at.loc[at["side"].idxmax()]
@@ -147,6 +154,30 @@ def choice(cells: Sequence[tuple[Design, Rows]], scan: pd.DataFrame) -> pd.DataF
     frame["chosen"] = frame["c"].eq(frame["quantity"].map(first))
     place = frame["quantity"].map({name: i for i, name in enumerate(ORDER)})
     return frame.assign(place=place).sort_values(["place", "c"]).drop(columns="place")
+
+
+def exact_coverage(design: Design, c: float) -> float:
+    """Return the coverage of a design whose cases are yes/no, without simulation; else NaN."""
+    about = dict(design.numbers)
+    plain = not any(about.get(name) for name in ("noise", "alike", "sd", "heavy"))
+    n, down = about.get("cases", 0), about.get("down", 0.0)
+    if design.world == "flips" and plain:
+        up = about["up"]
+    elif design.world == "rates_of" and plain and (about["attempts"] == 1 or about["rate"] == 1):
+        up = about["rate"] * (1 - about.get("hopeless", 0.0))
+    else:
+        return float("nan")
+    ups, downs = (part.ravel() for part in np.indices((n + 1, n + 1 if down else 1)))
+    counts = np.stack([ups, downs, n - ups - downs], axis=1)[ups + downs <= n]
+    chance = multinomial.pmf(counts, n, [up, down, 1 - up - down])
+    counts, chance = counts[chance > 1e-12], chance[chance > 1e-12]
+    bounds = QUANTITIES[design.quantity]
+    limits = bounded_mean_counts(
+        [1.0, -1.0, 0.0] if down else [1.0, 0.0, 0.0],
+        counts, quantity=Quantity(bounds.low, bounds.high, c),
+    )  # fmt: skip
+    holds = (limits.low <= up - down + 1e-12) & (up - down - 1e-12 <= limits.high)
+    return float(chance[holds].sum() / chance.sum())
 
 
 def recovery(studies: pd.DataFrame) -> pd.DataFrame:

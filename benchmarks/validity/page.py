@@ -144,11 +144,6 @@ def _facts(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
     )
     return {
         "pilot": own.to_dict("records"),
-        "more_than_asked": [
-            name
-            for name, part in choice.groupby("quantity", sort=False)
-            if part.loc[part["allowed"].astype(bool), "c"].min() < QUANTITIES[name].c - 1e-9
-        ],
         "lost": own[was & ~clear].to_dict("records"),
         "gained": own[clear & ~was].to_dict("records"),
         "study": read["study"].to_dict("records")[0],
