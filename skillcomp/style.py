@@ -417,7 +417,12 @@ def alt_text(fig: Figure, data: Mapping[str, pd.DataFrame]) -> str:
         text += f" Key: {', '.join(entries)}."
     for frame in data.values():
         if "estimate" in frame.columns and len(frame):
-            text += " " + "; ".join(_row_text(row) for _, row in frame.head(12).iterrows())
+            rows = [(_row_names(row), interval(row)) for _, row in frame.head(12).iterrows()]
+            if len({tuple(names) for names, _ in rows}) < len(rows):  # told apart further on
+                more = frame[_telling(frame)].head(12).itertuples(index=False)
+                rows = [([*names, *map(called, also)], told) for (names, told), also in zip(
+                    rows, more, strict=True)]  # fmt: skip
+            text += " " + "; ".join(f"{', '.join(names)} {told}".strip() for names, told in rows)
             text += f"; and {len(frame) - 12} more rows." if len(frame) > 12 else "."
             break
     return " ".join(text.replace(r"\$", "$").split())
@@ -436,10 +441,21 @@ def _axes_text(fig: Figure) -> str:
     return "; ".join(dict.fromkeys(told)) or "Axes without labels"
 
 
-def _row_text(row: pd.Series) -> str:
+def _row_names(row: pd.Series) -> list[str]:
     before = list(row.index).index("estimate")
-    names = [str(v) for v in row.iloc[:before] if isinstance(v, str) and v != row.get("unit")]
-    return f"{', '.join(called(name) for name in names)} {interval(row)}".strip()
+    return [called(v) for v in row.iloc[:before] if isinstance(v, str) and v != row.get("unit")]
+
+
+def _telling(frame: pd.DataFrame) -> list[str]:
+    """Return the columns of short words behind the estimate that differ between rows."""
+    behind = list(frame.columns)[list(frame.columns).index("estimate") + 1 :]
+    return [
+        name
+        for name in behind
+        if name not in ("method", "note", "unit")
+        and frame[name].map(lambda value: isinstance(value, str) and len(value) <= 40).all()
+        and frame[name].nunique() > 1
+    ]
 
 
 def save(
