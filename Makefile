@@ -58,9 +58,9 @@ validate: $(VENV)/.run-ready  ## coverage and error rates of every interval (QUI
 fuzz: $(VENV)/.dev-ready  ## long runs of the fuzzers that `make test` runs for a minute
 	SKILLCOMP_FUZZ=long $(BIN)/python -m pytest -q tests/fuzz
 
-docs: $(VENV)/.dev-ready  ## build site/ from the papers, the notebooks as stored and the docstrings
+docs: $(VENV)/.dev-ready  ## build site/html from the papers, the notebooks as stored and the docstrings
 	rm -rf site docs/api
-	$(BIN)/python -m sphinx -q -W --keep-going -c docs . site
+	$(BIN)/python -m sphinx -q -W --keep-going -c docs . site/html
 
 clean:  ## remove what the targets made; what `make validate` worked out stays (CELLS=remove)
 	rm -rf $(VENV) build site docs/api *.egg-info

@@ -35,10 +35,11 @@ class Links(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Links]:
-    out = tmp_path_factory.mktemp("site")
+    out = tmp_path_factory.mktemp("site") / "html"
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs", ".", out]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    assert not (ROOT / "jupyter_execute").exists()
     return {page.resolve(): Links(page) for page in out.rglob("*.html")}
 
 
