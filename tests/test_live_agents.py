@@ -251,7 +251,7 @@ def test_settings_that_a_model_refuses_are_an_error_of_the_service():
 def test_options_are_checked_before_anything_is_sent():
     with pytest.raises(AgentError, match=r"effort: found 'hgh'.*Did you mean 'high'\?"):
         AnthropicAgent(MODEL, effort="hgh")
-    with pytest.raises(AgentError, match="thinking is 'on'"):
+    with pytest.raises(AgentError, match="thinking: found 'on'"):
         AnthropicAgent(MODEL, thinking="on")
 
 

@@ -626,7 +626,7 @@ def test_the_key_of_a_given_client_is_not_told_either():
         pytest.raises(anthropic.AuthenticationError, match=OTHER_KEY) as raised,
     ):
         client.messages.batches.list()
-    assert re.search(r"invalid x-api-key \[\w+\]$", retry.told(raised.value))
+    assert re.search(r"invalid x-api-key \[\w+\]$", retry.error_text(raised.value))
     assert OTHER_KEY not in retry.failed(raised.value, seconds=0.0, settings="{}").error
 
 

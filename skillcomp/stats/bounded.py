@@ -377,7 +377,7 @@ def bounded_mean(
     --------
     >>> ci = bounded_mean([1, 1, 1, 1, 1, 1, 1, 1, 1, 0])
     >>> round(ci.estimate, 3), round(ci.low, 3), round(ci.high, 3)
-    (0.9, 0.582, 0.997)
+    (0.9, 0.578, 0.997)
     """
     found = bounded_means(
         [(values, clusters, weights)], quantity=quantity, null=null, ci_level=ci_level
@@ -560,7 +560,7 @@ def bounded_mean_many(
     Examples
     --------
     >>> bounded_mean_many([[1, 0, 1, 1], [0, 0, 0, 0]]).high.round(3)
-    array([0.993, 0.542])
+    array([0.993, 0.554])
     """
     check_level(ci_level)
     _check_null(null, quantity)
@@ -637,7 +637,7 @@ def bounded_mean_counts(
     Examples
     --------
     >>> bounded_mean_counts([0, 1], [[1, 3], [4, 0]]).high.round(3)
-    array([0.993, 0.542])
+    array([0.993, 0.554])
     """
     check_level(ci_level)
     _check_null(null, quantity)

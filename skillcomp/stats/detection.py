@@ -457,7 +457,7 @@ def clean_needed(max_rate: float, *, ci_level: float = 0.95) -> int:
     Examples
     --------
     >>> clean_needed(0.1), clean_needed(0.05)
-    (29, 60)
+    (30, 62)
     """
     check_level(ci_level)
     if not 0.0 < max_rate < 1.0:

@@ -75,7 +75,7 @@ def independent_difference(
     >>> near, far = [1, 1, 1, 0, 1, 1, 1, 1], [0, 1, 0, 0, 1, 0, 0, 1]
     >>> ci = independent_difference((near, None, None), (far, None, None), quantity=RATES)
     >>> round(ci.estimate, 3), round(ci.low, 3), round(ci.high, 3), round(ci.p_value, 3)
-    (-0.5, -0.811, 0.024, 0.063)
+    (-0.5, -0.811, 0.029, 0.067)
     """
     check_level(ci_level)
     label = f"difference of two bounded means (MOVER), c = {quantity.c:g}"

@@ -241,7 +241,7 @@ def pooled_pass_hat_k(
     --------
     >>> found = pooled_pass_hat_k(10, [0, 1, 3, 5, 10, 10, 9, 7], 3)
     >>> round(found.estimate, 4), round(found.low, 4), round(found.high, 4)
-    (0.3854, 0.1277, 0.7155)
+    (0.3854, 0.1267, 0.718)
     """
     values = np.atleast_1d(pass_hat_k(n, c, k)).ravel()
     return _pooled(f"pass^{k}", values, clusters, null, ci_level)
