@@ -25,7 +25,7 @@ from skillcomp.frames.casetable import (
     delta_rows,
     with_weights,
 )
-from skillcomp.frames.contract import CASE, check
+from skillcomp.frames.contract import CASE, check, ordered
 from skillcomp.frames.estimates import (
     estimates,
     groups,
@@ -35,7 +35,7 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
-from skillcomp.records import DIMENSIONS, ordered
+from skillcomp.records import DIMENSIONS
 from skillcomp.stats.bounded import RATES, SHARES, bounded_means
 from skillcomp.stats.clusters import cr2_mean, log_ratio
 from skillcomp.stats.multiplicity import holm

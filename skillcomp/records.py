@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -30,7 +29,6 @@ __all__ = [
     "Suite",
     "Verdict",
     "VerdictStatus",
-    "ordered",
 ]
 
 CONDITIONS = ("baseline", "skill", "placebo", "previous")
@@ -359,11 +357,3 @@ class Passage(Record):
 
 def __dir__() -> list[str]:
     return __all__
-
-
-def ordered(
-    names: Iterable[Any], reference: str | None = None, order: Sequence[str] = CONDITIONS
-) -> list[Any]:
-    """Return names in their fixed order, others after as they first appear; no reference."""
-    found = [name for name in dict.fromkeys(names) if reference is None or name != reference]
-    return [one for one in order if one in found] + [one for one in found if one not in order]

@@ -13,7 +13,7 @@ from skillcomp import deltas
 from skillcomp.bias.answers import features
 from skillcomp.errors import FrameError
 from skillcomp.frames.casetable import Value, case_table, clusters_of
-from skillcomp.frames.contract import CASE, check
+from skillcomp.frames.contract import CASE, check, ordered
 from skillcomp.frames.estimates import (
     estimates,
     groups,
@@ -24,7 +24,6 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
-from skillcomp.records import ordered
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.results import Interval, undefined

@@ -130,9 +130,16 @@ def test_the_last_line_shows_a_widget(typed: dict[str, object]) -> None:
 
 def test_the_example_of_the_readme_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (example,) = [part.split("```")[0] for part in text.split("```python\n")[1:]]
+    first, own = [part.split("```")[0] for part in text.split("```python\n")[1:]]
     monkeypatch.chdir(folder.parent)
+    names: dict[str, object] = {}
     with mpl.rc_context():
-        exec(compile(example, "README.md", "exec"), {})
+        exec(compile(first, "README.md", "exec"), names)
+        names["table"] = names["forced"].rename(  # type: ignore[attr-defined]
+            columns={"skill": "plugin", "case_id": "task", "condition": "setup", "passed": "solved"}
+        )
+        with pytest.warns(UserWarning, match="read the table"):
+            exec(compile(own, "README.md", "exec"), names)
     plt.close("all")
     assert (folder.parent / "report" / "delta.pdf").is_file()
+    assert (folder.parent / "page" / "index.html").is_file()

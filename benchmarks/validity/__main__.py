@@ -142,7 +142,8 @@ def choice_text(found: Found) -> str:
     ]
     rule = (
         f"The smallest c with at least {claims.FEWEST:.0%} coverage in every design (exact where "
-        f"cases are yes/no, else less the margin), and in the scan at least {claims.SCAN_FEWEST:.0%} coverage and at most "
+        f"cases are yes/no, else less the margin), and in the scan at least "
+        f"{claims.SCAN_FEWEST:.0%} coverage and at most "
         f"{claims.SCAN_SIDE:.0%} error on either side."
     )
     return "\n\n".join([rule, *parts])

@@ -107,9 +107,10 @@ def choice(cells: Sequence[tuple[Design, Rows]], scan: pd.DataFrame) -> pd.DataF
     """Return a row per quantity and c: all that the choice of c is read from.
 
     A c is allowed where coverage is at least 94 % in every design (exact where outcomes are
-    yes/no, so that no margin is needed; else simulated, less the margin), and at the worst points of the scan at least 92 % with at most 5 % error on either side. The smallest
-    such c is ``chosen``. Yes/no shares are yes/no rates, so that shares read the scan and
-    the exact designs of rates too.
+    yes/no, so that no margin is needed; else simulated, less the margin), and at the worst points
+    of the scan at least 92 % with at most 5 % error on either side. The smallest such c is
+    ``chosen``. Yes/no shares are yes/no rates, so that shares read the scan and the exact designs
+    of rates too.
     """
     rows = pd.DataFrame(
         [

@@ -22,7 +22,7 @@ from skillcomp.bias.effects import (
 )
 from skillcomp.bias.pairwise import first_wins, of_pairs
 from skillcomp.bias.perturbations import EXTRA, compared, paired_verdicts
-from skillcomp.frames.contract import check
+from skillcomp.frames.contract import check, ordered
 from skillcomp.frames.estimates import (
     check_settings,
     estimates,
@@ -32,7 +32,6 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.frames.labels import ITEM, join_gold, labellers_said, reference_labels, strays_of
-from skillcomp.records import ordered
 from skillcomp.stats.multiplicity import holm
 from skillcomp.stats.results import join_notes
 

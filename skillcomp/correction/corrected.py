@@ -36,6 +36,7 @@ from skillcomp.correction.estimators import (
     unrecorded,
 )
 from skillcomp.errors import FrameError
+from skillcomp.frames.contract import ordered
 from skillcomp.frames.estimates import (
     check_settings,
     estimates,
@@ -45,7 +46,6 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
-from skillcomp.records import ordered
 from skillcomp.stats.ppi import UNSEEN
 from skillcomp.stats.results import Interval
 

@@ -18,6 +18,7 @@ from skillcomp.correction.estimators import (
     no_units,
     tables,
 )
+from skillcomp.frames.contract import ordered
 from skillcomp.frames.estimates import (
     check_settings,
     estimates,
@@ -26,7 +27,6 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
-from skillcomp.records import ordered
 from skillcomp.stats.grader_errors import DifferentialTests, youden_difference
 from skillcomp.stats.multiplicity import holm
 from skillcomp.stats.results import HypothesisTest, Interval

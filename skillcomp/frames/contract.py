@@ -8,7 +8,7 @@ where nothing can be lost, and reports everything that is wrong at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
@@ -21,7 +21,7 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, literal, suggest
 from skillcomp.frames.columns import Columns, missing_values
-from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS
+from skillcomp.records import CONCEPT_FIELDS, CONDITIONS, DIMENSIONS
 
 TIME: Any = "datetime64[us, UTC]"
 
@@ -674,3 +674,11 @@ def _sentence(
     span = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
     span = f"above 0, at most {high:g}" if low == ABOVE_ZERO else span
     return f"column '{name}': found {found}; allowed: {span}."
+
+
+def ordered(
+    names: Iterable[Any], reference: str | None = None, order: Sequence[str] = CONDITIONS
+) -> list[Any]:
+    """Return names in their fixed order, others after as they first appear; no reference."""
+    found = [name for name in dict.fromkeys(names) if reference is None or name != reference]
+    return [one for one in order if one in found] + [one for one in found if one not in order]

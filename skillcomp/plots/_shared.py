@@ -18,7 +18,8 @@ from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, suggest
-from skillcomp.records import CONDITIONS, DIMENSIONS, RUBRIC, ordered
+from skillcomp.frames.contract import ordered
+from skillcomp.records import CONDITIONS, DIMENSIONS, RUBRIC
 from skillcomp.style import INK, LABEL_SIZE, TICK_SIZE, Look, called, figure, looks, plain
 
 Floats: TypeAlias = NDArray[np.float64]

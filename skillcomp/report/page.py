@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import pairwise
+from os import PathLike
 from pathlib import Path
 from platform import python_version
 from typing import Any
@@ -107,8 +108,8 @@ class Chapter:
 
 
 def build(
-    data: Path | Frames,
-    out: Path,
+    data: str | PathLike[str] | Frames,
+    out: str | PathLike[str],
     *,
     notebooks: Sequence[Path] | None = None,
     parameters: Mapping[str, object] | None = None,
@@ -121,9 +122,9 @@ def build(
 
     Parameters
     ----------
-    data : pathlib.Path or skillcomp.frames.Frames
+    data : str, path or skillcomp.frames.Frames
         Folder of the RunStore, or the frames of a table of one's own, which give the answer only.
-    out : pathlib.Path
+    out : str or path
         Folder of the report; made when it is not there.
     notebooks : sequence of pathlib.Path, optional
         By default all notebooks, in order; with none, and for frames, the page is the answer.
@@ -155,6 +156,7 @@ def build(
     """
     if order not in ("effect", "name"):
         raise StudyError(f"report: order '{order}'; allowed: effect, name.")
+    out = Path(out)
     study: RunStore | Frames
     if isinstance(data, Frames):
         if notebooks:
@@ -162,9 +164,10 @@ def build(
         paths, folder, study = [], Path(_OWN_TABLE), data
     else:
         paths = list(notebooks) if notebooks is not None else find_notebooks()
-        if not (data / "manifest.json").is_file():
-            raise StudyError(f"report: {data} is not a recorded study: it has no manifest.json.")
-        folder, study = data, RunStore(data)
+        folder = Path(data)
+        if not (folder / "manifest.json").is_file():
+            raise StudyError(f"report: {folder} is not a recorded study: it has no manifest.json.")
+        study = RunStore(folder)
     named = {path: named_parameters(path) for path in paths}
     wanted = dict(parameters or {})
     _require_named(wanted, named.values())

@@ -112,6 +112,7 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "transfer.gap": lambda f: sc.transfer.gap(f["outcomes"], by=GRADER),
     "transfer.rates": lambda f: sc.transfer.rates(f["outcomes"], by=GRADER),
     "transfer.contrast": lambda f: sc.transfer.contrast(f["outcomes"], by=GRADER),
+    "transfer.hedging": lambda f: sc.transfer.hedging(f["outcomes"], f["attempts"], by=GRADER),
     "skillverdicts.cases": lambda f: sc.skillverdicts.cases(f["outcomes"], by=GRADER),
     "skillverdicts.dimensions": lambda f: sc.skillverdicts.dimensions(
         f["outcomes"], by=["skill", "grader"]
@@ -119,6 +120,7 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "skillverdicts.decide": lambda f: sc.skillverdicts.decide(
         f["outcomes"], by=["skill", "grader"]
     ),
+    "skillverdicts.together": lambda f: sc.skillverdicts.together(f["judged"], by=GRADER),
     "skillverdicts.aggregate": lambda f: sc.skillverdicts.aggregate(
         f["judged"], by=["skill", "grader", "condition"]
     ),

@@ -16,12 +16,12 @@ from typing import Any
 import orjson
 import pandas as pd
 
+from skillcomp.frames.contract import ordered
 from skillcomp.io import journal
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.reply import PAID, printable
 from skillcomp.live.batches.record import under_way
 from skillcomp.live.study.plan import Key, Tried, tries
-from skillcomp.records import ordered
 
 _WAITING = ".waiting.json"
 _REASON = 200  # characters of a reason that are shown
