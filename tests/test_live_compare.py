@@ -255,10 +255,10 @@ def test_the_budget_stops_it_and_counts_what_was_spent_before(store):
         return sum(row.get("cost_usd") or 0 for row in store.records("comparisons"))
 
     with FakeAnthropic(answer=stronger) as server:
-        with pytest.warns(GraderWarning, match="not made yet .budget_usd 0.006"):
-            sc.compare(store, graders=[comparator(server.url)], budget_usd=0.006, progress=False)
+        with pytest.warns(GraderWarning, match="not made yet .budget_usd 0.0012"):
+            sc.compare(store, graders=[comparator(server.url)], budget_usd=0.0012, progress=False)
         n = n_paid(server)
-        assert 0 < n < 2 * N_PAIRS and 0 < spent() <= 0.006
+        assert 0 < n < 2 * N_PAIRS and 0 < spent() <= 0.0012
         compare(store, server, budget_usd=spent() + 1e-9)
         assert n_paid(server) == n == len(judged(store))
         compare(store, server)
