@@ -7,7 +7,7 @@ DATA   ?= data/pilot
 OUT    ?= report
 
 .DEFAULT_GOAL := help
-.PHONY: help lab report test slow check notebooks bench validate fuzz clean
+.PHONY: help lab report test slow check notebooks bench validate fuzz docs clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,7 +23,7 @@ $(VENV)/.run-ready: $(BIN)/python pyproject.toml constraints.txt
 # cffconvert is taken without what it asks for: only its copy of the CITATION.cff schema is used,
 # and it would hold jsonschema at a version that JupyterLab cannot live with.
 $(VENV)/.dev-ready: $(BIN)/python pyproject.toml constraints.txt
-	$(PIP) -e '.[dask,openai,inspect,dev]'
+	$(PIP) -e '.[dask,openai,inspect,docs,dev]'
 	$(PIP) --no-deps cffconvert
 	@touch $@ $(VENV)/.run-ready
 
@@ -58,8 +58,12 @@ validate: $(VENV)/.run-ready  ## coverage and error rates of every interval (QUI
 fuzz: $(VENV)/.dev-ready  ## long runs of the fuzzers that `make test` runs for a minute
 	SKILLCOMP_FUZZ=long $(BIN)/python -m pytest -q tests/fuzz
 
+docs: $(VENV)/.dev-ready  ## build site/html from the papers, the notebooks as stored and the docstrings
+	rm -rf site docs/api
+	$(BIN)/python -m sphinx -q -W --keep-going -c docs . site/html
+
 clean:  ## remove what the targets made; what `make validate` worked out stays (CELLS=remove)
-	rm -rf $(VENV) build *.egg-info
+	rm -rf $(VENV) build site docs/api *.egg-info
 ifeq ($(CELLS),remove)
 	rm -rf $(OUT)
 else

@@ -450,7 +450,7 @@ def save(
     data : mapping of str to pandas.DataFrame
         Every frame that was drawn, under a short name (letters, digits, ``_`` and ``-``).
     caption : str
-        What the figure shows, in a sentence; what :func:`describe` reads from the frames follows.
+        What the figure shows, in a sentence; what ``describe`` reads from the frames follows.
     fingerprint : str, optional
         Fingerprint of the store that the frames come from.
     dpi : float

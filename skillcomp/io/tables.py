@@ -87,7 +87,7 @@ def read_table(path: Path, name: str) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        One row per line with the columns of :func:`schema`. A key that a line lacks is null, or
+        One row per line with the columns of ``schema(name)``. A key that a line lacks is null, or
         the record's default where it has one. Keys that the record does not know are left out.
 
     Raises

@@ -80,8 +80,8 @@ def score(
         One row per text and n, texts in the given order, n ascending.
 
         kind : str, ``attempt`` or ``passage``
-        attempt_id, passage_id, skill, case_id, condition, repeat, document, level
-            As in `texts`; NA where the kind has no such column.
+        attempt_id, passage_id, skill, case_id, condition, repeat, document, level : as in `texts`,
+            NA where the kind has no such column
         n : int64, tokens in an n-gram
         any_shared : boolean, whether an n-gram is shared
         n_shared : Int64, distinct n-grams shared

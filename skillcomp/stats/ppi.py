@@ -349,7 +349,7 @@ def ppi_mean(
     one weight is more than ten times the median, and where the labels stand for clearly fewer
     cases than there are.
 
-    The limits are those of :func:`ppi_limits`: the pseudo-case of a bounded mean among the cases
+    The limits are those of ``ppi_limits``: the pseudo-case of a bounded mean among the cases
     with gold, a quantile of the beta distribution with the mean and variance that result, the
     spread of t included. Of 36 designs that the slow tests ran last with c = .7 (14 to 100 gold
     cases, nearly deterministic agents, rare flips, rates near 0 and 1) all but one covered what

@@ -86,7 +86,7 @@ def perturb_suite(
 
     See Also
     --------
-    perturbation_table : What changed, place by place.
+    skillcomp.live.study.perturb.perturbation_table : What changed, place by place.
 
     Notes
     -----
