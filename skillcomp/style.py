@@ -70,6 +70,16 @@ RATES = "cividis"
 DIFFERENCES = "RdBu"
 
 _MAX_DRAWS = 30
+# what the library's own values are called in tables, keys and texts; others lose their underscores
+_CALLED = {
+    "gold_only": "gold only",
+    "rogan_gladen_pooled": "Rogan-Gladen, pooled",
+    "rogan_gladen_by_arm": "Rogan-Gladen, by condition",
+    "ppi": "prediction-powered (ppi)",
+    "gwet_ac1": "Gwet's AC1",
+    "cohen_kappa": "Cohen's kappa",
+    "krippendorff_alpha": "Krippendorff's alpha",
+}
 _PACKAGES = ("skillcomp", "matplotlib", "numpy", "pandas")
 # matplotlib types each parameter's name, which a table of them cannot follow
 _RC: Any = {
@@ -306,7 +316,8 @@ def quantity(value: Any, unit: str | None = None, *, signed: bool = False, digit
     signed : bool, default False
         Whether a gain has a plus.
     digits : int, default 1
-        Decimals of rates and points; other numbers have three significant digits.
+        Decimals of rates and points; other numbers have three significant digits, from 1,000 on
+        all before the point.
 
     Returns
     -------
@@ -329,12 +340,21 @@ def quantity(value: Any, unit: str | None = None, *, signed: bool = False, digit
     elif unit == "percentage points":
         text = f"{number:{sign}.{digits}f}"
     elif unit in ("count", "tokens"):
+        half = abs(number) < 10 and number != round(number)  # such as a limit between two lengths
+        text = f"{number:{sign}.{digits}f}" if half else f"{number:{sign},.0f}"
+    elif abs(number) >= 1000:
         text = f"{number:{sign},.0f}"
     else:
         text = f"{number:{sign}.3g}"
     if not re.search(r"[1-9]", text):
         text = text.lstrip("+-")
     return text.replace("-", "\N{MINUS SIGN}") + (" %" if unit == "rate" else "")
+
+
+def called(name: object) -> str:
+    """Return a value as people call it: cohen_kappa as Cohen's kappa, false_pass as false pass."""
+    text = " ".join(str(name).split())
+    return _CALLED.get(text) or re.sub(r"(?<=[^\W_])_(?=[^\W_])", " ", text)
 
 
 def interval(row: Mapping[str, Any] | pd.Series, *, digits: int = 1) -> str:
@@ -366,7 +386,7 @@ def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
     """
     parts = [lead.strip()] if lead.strip() else []
     for name, frame in data.items():
-        about = [f"{_words(name)}: {len(frame):,} row{'s' * (len(frame) != 1)}"]
+        about = [f"{called(name)}: {len(frame):,} row{'s' * (len(frame) != 1)}"]
         for column, noun in (("n", "n"), ("n_clusters", "clusters")):
             if column in frame.columns and "estimate" in frame.columns:
                 found = pd.to_numeric(frame[column]).dropna()
@@ -397,7 +417,12 @@ def alt_text(fig: Figure, data: Mapping[str, pd.DataFrame]) -> str:
         text += f" Key: {', '.join(entries)}."
     for frame in data.values():
         if "estimate" in frame.columns and len(frame):
-            text += " " + "; ".join(_row_text(row) for _, row in frame.head(12).iterrows())
+            rows = [(_row_names(row), interval(row)) for _, row in frame.head(12).iterrows()]
+            if len({tuple(names) for names, _ in rows}) < len(rows):  # told apart further on
+                more = frame[_telling(frame)].head(12).itertuples(index=False)
+                rows = [([*names, *map(called, also)], told) for (names, told), also in zip(
+                    rows, more, strict=True)]  # fmt: skip
+            text += " " + "; ".join(f"{', '.join(names)} {told}".strip() for names, told in rows)
             text += f"; and {len(frame) - 12} more rows." if len(frame) > 12 else "."
             break
     return " ".join(text.replace(r"\$", "$").split())
@@ -412,18 +437,25 @@ def _axes_text(fig: Figure) -> str:
     told = []
     for ax in fig.axes:
         labels = [text for text in (ax.get_title(), ax.get_xlabel(), ax.get_ylabel()) if text]
-        told += [" by ".join(_words(text) for text in labels)] if labels else []
+        told += [" by ".join(called(text) for text in labels)] if labels else []
     return "; ".join(dict.fromkeys(told)) or "Axes without labels"
 
 
-def _row_text(row: pd.Series) -> str:
+def _row_names(row: pd.Series) -> list[str]:
     before = list(row.index).index("estimate")
-    names = [str(v) for v in row.iloc[:before] if isinstance(v, str) and v != row.get("unit")]
-    return f"{', '.join(_words(name) for name in names)} {interval(row)}".strip()
+    return [called(v) for v in row.iloc[:before] if isinstance(v, str) and v != row.get("unit")]
 
 
-def _words(name: object) -> str:
-    return " ".join(str(name).replace("_", " ").split())
+def _telling(frame: pd.DataFrame) -> list[str]:
+    """Return the columns of short words behind the estimate that differ between rows."""
+    behind = list(frame.columns)[list(frame.columns).index("estimate") + 1 :]
+    return [
+        name
+        for name in behind
+        if name not in ("method", "note", "unit")
+        and frame[name].map(lambda value: isinstance(value, str) and len(value) <= 40).all()
+        and frame[name].nunique() > 1
+    ]
 
 
 def save(

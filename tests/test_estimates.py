@@ -154,6 +154,7 @@ def test_no_perturbation_is_the_same_written_out_or_missing(plain: str) -> None:
         ("sensitivity_change", "points"),
         ("severity_shift", "logits"),
         ("cohen_kappa", "coefficient"),
+        ("ceiling_raw_agreement", "rate"),
         ("effect_points", "percentage points"),
         ("tau2_gap", "variance"),
         ("cases_per_skill", "count"),

@@ -473,8 +473,8 @@ def test_agreement_is_told_every_ten_labels_and_at_the_end(tmp_path: Path) -> No
     one.do("label", True)
     assert "the first 10 labels" in one.view
     rows = {name: value for name, value in re.findall(
-        r"<td>(g\d)</td><td>raw agreement</td><td class='n'>(\d) \[", one.view)}  # fmt: skip
-    assert rows == {"g0": "1", "g2": "0"}
+        r"<td>(g\d)</td><td>raw agreement</td><td class='n'>([\d.]+) % \[", one.view)}  # fmt: skip
+    assert rows == {"g0": "100.0", "g2": "0.0"}
     one.do("label", True)
     assert "the first 10 labels" in one.view
     one.do("label", True)

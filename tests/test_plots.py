@@ -556,6 +556,23 @@ def test_coverage_draws_each_design_against_the_line():
     assert legend_texts(ax)[-1] == "target (94%)"
 
 
+def test_methods_with_one_coverage_each_are_named_as_people_name_them():
+    frame = pd.DataFrame({"method": ["gold_only", "rogan_gladen_by_arm"], "coverage": [0.9, 0.95]})
+    ax = plots.coverage(frame)
+    assert ticks(ax.yaxis) == ["gold only", "Rogan-Gladen, by condition"]
+
+
+def test_agreement_and_its_corrections_for_chance_share_an_axis_that_is_not_in_percent():
+    frame = pd.DataFrame(
+        {"measure": ["raw_agreement", "cohen_kappa"], "unit": ["rate", "coefficient"],
+         "estimate": [0.9, 0.8], "ci_low": [0.8, 0.7], "ci_high": [0.95, 0.9]}
+    )  # fmt: skip
+    ax = plots.estimates(frame, y="measure", null=None, percent=False)
+    assert ticks(ax.yaxis) == ["raw agreement", "Cohen's kappa"]
+    with pytest.raises(FrameError, match="several units"):
+        plots.estimates(frame, y="measure")
+
+
 # transfer ---------------------------------------------------------------------------------------
 
 

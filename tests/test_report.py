@@ -311,11 +311,20 @@ def test_every_figure_can_be_taken_away_with_its_data(studies: dict[str, Path]) 
     assert "Study, sha256" in text and "matplotlib" in text
 
 
+def test_an_explorer_stands_behind_a_fold() -> None:
+    how = {"application/vnd.jupyter.widget-view+json": {}, "text/html": "<table></table>"}
+    output = nbformat.v4.new_output("display_data", data=how)
+    shown = str(report.page._output(output))
+    assert re.match(r"<details class='fold'><summary>The explorer as it opens</summary>", shown)
+    del output.data["application/vnd.jupyter.widget-view+json"]
+    assert "<details" not in str(report.page._output(output))
+
+
 # What can go wrong
 
 
 def test_without_the_notebooks_the_message_says_where_they_are(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="clone the repository and run `make report`"):
+    with pytest.raises(StudyError, match="They come with skillcomp's wheel"):
         report.find_notebooks(tmp_path)
 
 

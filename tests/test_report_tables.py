@@ -57,6 +57,48 @@ def test_rows_of_several_units_keep_each_its_own() -> None:
     assert made.cells["Unit"].tolist() == ["points", "logits"]
 
 
+def test_a_unit_that_was_left_out_is_that_of_the_measure() -> None:
+    shown = ["skill", "measure", "estimate", "ci_low", "ci_high"]
+    rate = {"measure": "raw_agreement", "estimate": [0.9, 1.0], "ci_low": 0.192, "ci_high": 1.0}
+    made = sc.table(delta(**rate)[shown])
+    assert made.about == "Raw agreement."
+    assert made.cells["Estimate [interval]"].tolist() == [
+        "90.0 % [19.2, 100.0]", "100.0 % [19.2, 100.0]",
+    ]  # fmt: skip
+    over = delta(over=0.2, over_low=-0.1, over_high=0.5).drop(columns="unit")
+    assert sc.table(over).cells["Over [interval]"].tolist() == ["+20.0 [−10.0, +50.0]"] * 2
+    mixed = sc.table(delta(measure=["cohen_kappa", "delta_passed"])[shown])
+    assert mixed.cells["Measure"].tolist() == ["Cohen's kappa", "delta passed"]
+    assert mixed.cells["Unit"].tolist() == ["coefficient", "points"]
+    assert mixed.cells["Estimate [interval]"].tolist()[0] == "0.5 [0.3, 0.7]"
+
+
+def test_rates_spread_over_a_table_stay_percentages() -> None:
+    long = pd.DataFrame(
+        {"measure": ["raw_agreement", "cohen_kappa"] * 2, "grader": ["g0", "g0", "g1", "g1"],
+         "estimate": [0.9381, 0.8, 0.98, 0.95], "n": 820.0}
+    )  # fmt: skip
+    down = sc.table(long.pivot(index="measure", columns="grader", values="estimate")).cells
+    assert list(down) == ["Measure", "g0", "g1"]
+    assert down.set_index("Measure")["g0"].to_dict() == {
+        "raw agreement": "93.8 %", "Cohen's kappa": "0.8",
+    }  # fmt: skip
+    across = sc.table(long.pivot(index="grader", columns="measure", values=["estimate", "n"])).cells
+    assert across["Estimate raw agreement"].tolist() == ["93.8 %", "98.0 %"]
+    assert across["N raw agreement"].tolist() == ["820", "820"]
+
+
+def test_large_numbers_have_no_exponent_and_limits_between_counts_are_not_rounded() -> None:
+    cells = sc.table(
+        pd.DataFrame({"input_tokens": [1469040.5, 12.0], "cost_usd": [6.9, 0.1]})
+    ).cells
+    assert cells["Input tokens"].tolist() == ["1,469,040", "12"]
+    assert list(cells)[1] == "Cost (US$)"
+    chosen = {"measure": "chosen_n", "unit": "count", "estimate": 4.0, "ci_low": 3.5}
+    made = sc.table(pd.DataFrame([chosen | {"ci_high": 5.5}]))
+    assert made.cells["Estimate [interval]"].item() == "4 [3.5, 5.5]"
+
+
 def test_an_index_that_says_something_becomes_columns() -> None:
     pivot = delta().pivot(index="skill", columns="measure", values=["estimate", "n"])
     assert list(sc.table(pivot).cells) == ["Skill", "Estimate delta passed", "N delta passed"]

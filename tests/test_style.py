@@ -318,3 +318,15 @@ def test_save_leaves_the_layout_engine_and_the_settings_alone(tmp_path, frame):
 def test_importing_the_package_does_not_load_matplotlib():
     code = "import sys, skillcomp; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_rows_that_share_their_names_are_told_apart_by_what_stands_behind():
+    frame = pd.DataFrame(
+        {"measure": "power", "unit": "rate", "estimate": [0.1, 0.2], "ci_low": [0.0, 0.1],
+         "ci_high": [0.2, 0.3], "method": ["a", "b"], "repeats": ["1 repeat", "2 repeats"],
+         "estimator": ["gold_only", "ppi"]}
+    )  # fmt: skip
+    fig, _ = style.figure("column")
+    said = style.alt_text(fig, {"power": frame})
+    assert "power, 1 repeat, gold only 10.0 % [0.0, 20.0]" in said
+    assert "power, 2 repeats, prediction-powered (ppi) 20.0 %" in said

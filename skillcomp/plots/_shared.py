@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.estimates import ordered
 from skillcomp.records import CONDITIONS, DIMENSIONS, RUBRIC
-from skillcomp.style import INK, LABEL_SIZE, TICK_SIZE, Look, figure, looks, plain
+from skillcomp.style import INK, LABEL_SIZE, TICK_SIZE, Look, called, figure, looks, plain
 
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -139,8 +138,8 @@ def words(name: object) -> str:
 
 
 def level_name(level: object, *, width: int = 36) -> str:
-    """Return a level as it stands in a figure: one line, single words for joined_ones."""
-    text = re.sub(r"(?<=[^\W_])_(?=[^\W_])", " ", plain(level, width=width))
+    """Return a level as it stands in a figure: one line, words for joined_ones."""
+    text = called(plain(level, width=width))
     return f"{text} {RUBRIC[text][0]}" if text in RUBRIC else text
 
 
@@ -383,7 +382,8 @@ def strip(
         zeros = int(here.eq(0).sum())
         none = f", {zeros} at 0" if zeros > 1 else ""
         lost = f", {here.isna().sum()} undefined" if here.isna().any() else ""
-        texts.append(f"{level_name(level)}\n({count}{none}{lost})")
+        about = f"{count}{none}{lost}" if unit else lost.removeprefix(", ")
+        texts.append(level_name(level) + (f"\n({about})" if about else ""))
     ax.set_ylabel("")
     return label_rows(ax, texts, separated=True)
 

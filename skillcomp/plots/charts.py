@@ -226,7 +226,8 @@ def coverage(
     where = "plots.coverage"
     draw.require(frame, [x, y, hue], where)
     ax = draw.axes(ax, height=min(0.36 * len(draw.levels(frame[y])) + 0.95, 9.0))
-    taken = draw.strip(ax, frame, x, y, hue, where, unit="design")
+    unit = "design" if frame[y].duplicated().any() else ""  # a count of ones says nothing
+    taken = draw.strip(ax, frame, x, y, hue, where, unit=unit)
     entries = [] if hue is None else draw.marked(draw.hue_looks(frame, hue)[1], line="")
     if target is not None:
         draw.reference(ax, target, upright=True, dashed=True)

@@ -18,12 +18,12 @@ from skillcomp.style import CATEGORIES, INK, TICK_SIZE, Look, plain
 _LINE = 0.17  # inches that one row of a forest needs at 7 pt
 _MARGIN = 0.85  # inches for axis, its label and the legend
 # the estimators of skillcomp.correction, in strong colours those that may be recommended
-_ESTIMATORS: Mapping[Any, tuple[Look, str]] = {
-    "naive": (CATEGORIES[4], "naive"),
-    "gold_only": (CATEGORIES[1], "gold only"),
-    "rogan_gladen_pooled": (CATEGORIES[2], "Rogan-Gladen, pooled"),
-    "rogan_gladen_by_arm": (CATEGORIES[3], "Rogan-Gladen, by condition"),
-    "ppi": (CATEGORIES[0], "prediction-powered (ppi)"),
+_ESTIMATORS: Mapping[Any, Look] = {
+    "naive": CATEGORIES[4],
+    "gold_only": CATEGORIES[1],
+    "rogan_gladen_pooled": CATEGORIES[2],
+    "rogan_gladen_by_arm": CATEGORIES[3],
+    "ppi": CATEGORIES[0],
 }
 _RATES = ("near", "far")
 _PLACES = {
@@ -88,7 +88,8 @@ def estimates(
     ------
     FrameError
         When a column is not there, the hue has more than six levels, two rows would stand in one
-        place, or the rows have more than one ``unit``.
+        place, or the rows have more than one ``unit``; rates and coefficients may stand together
+        with ``percent=False``.
 
     See Also
     --------
@@ -108,7 +109,10 @@ def estimates(
     draw.require(frame, [*names, "estimate", "ci_low", "ci_high", hue, group], "plots.estimates")
     if hue is None and "condition" in frame.columns and "condition" not in names:
         hue = "condition"
-    unit, look_of = draw.unit(frame, "plots.estimates"), draw.hue_looks(frame, hue)[1]
+    # agreement as it is and corrected for chance stand on one scale, as long as that is not percent
+    together = ("coefficient", "rate") if percent is False else ()
+    unit = draw.unit(frame, "plots.estimates", together=together)
+    look_of = draw.hue_looks(frame, hue)[1]
     percent = unit in (None, "rate", "points") if percent is None else percent
     ax, longest = _forest(
         frame, names, hue, look_of, null, width, ax, "plots.estimates", group=group
@@ -207,7 +211,7 @@ def corrected(
     unit = draw.unit(frame, where)
     order, hues = draw.levels(frame[hue]), draw.values(frame[hue])
     known = all(level in _ESTIMATORS for level in order)
-    look_of = {n: _ESTIMATORS[n][0] for n in order} if known else draw.hue_looks(frame, hue)[1]
+    look_of = {n: _ESTIMATORS[n] for n in order} if known else draw.hue_looks(frame, hue)[1]
     filled = draw.truth(frame, "recommended", where) if "recommended" in frame.columns else None
     ax, longest = _forest(frame, names, hue, look_of, null, "text", ax, where, filled)
     draw.scale(ax.xaxis, percent=True, signed=null == 0)
@@ -216,8 +220,7 @@ def corrected(
     entries: list[draw.Entry] = []
     for level in order:
         chosen = filled is None or bool((filled & draw.where_equal(hues, level)).any())
-        name = _ESTIMATORS[level][1] if known else level
-        entries.append((name, draw.marker(look_of[level], line="-", hollow=not chosen)))
+        entries.append((level, draw.marker(look_of[level], line="-", hollow=not chosen)))
     if filled is not None and filled.any():
         entries.append(("filled: recommended", draw.marker(Look(INK, "o"), line="-")))
     draw.legend(ax, entries if len(entries) > 1 else [], legend)

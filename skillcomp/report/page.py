@@ -339,7 +339,7 @@ def _sections(
 
 def _fold(name: str, held: Markup) -> Markup:
     return Markup("<details class='fold'><summary>{}</summary>{}</details>").format(
-        _FOLDED[name], held
+        _FOLDED.get(name, name), held
     )
 
 
@@ -375,8 +375,10 @@ def _output(output: nbformat.NotebookNode) -> Markup | None:
     widget = "application/vnd.jupyter.widget-view+json" in shown
     if "application/javascript" in shown or (widget and "text/html" not in shown):
         return None
-    if "text/html" in shown:  # an explorer has its view as it stood there as well
-        return Markup("<div class='table'>{}</div>").format(Markup(_clean(shown["text/html"])))
+    if "text/html" in shown:
+        held = Markup("<div class='table'>{}</div>").format(Markup(_clean(shown["text/html"])))
+        # an explorer has its view as it stood there as well: many screens that no text refers to
+        return _fold("The explorer as it opens", held) if widget else held
     if "text/markdown" in shown:
         return Markup(_clean(_markdown(str(shown["text/markdown"]))))
     text = shown.get("text/latex") or shown.get("text/plain")

@@ -12,11 +12,12 @@ import pandas as pd
 from markupsafe import Markup, escape
 
 from skillcomp.errors import FrameError, suggest
-from skillcomp.style import interval, quantity
+from skillcomp.frames.estimates import unit_of
+from skillcomp.style import called, interval, quantity
 
 _ESTIMATE = ("estimate", "ci_low", "ci_high")
 _NOTES = ("method", "note")
-_WIDE = 92  # characters of a row that fill half of a page
+_WIDE = 80  # characters of a row that fill half of a page
 # said once above the table where all rows agree
 _ABOUT = ("measure", "unit", "ci_level", "value", "effect", "cluster", "reference", "margin")
 _HEADS = {
@@ -28,6 +29,8 @@ _HEADS = {
     "ci_high": "To",
     "comprehension_dimension": "Dimension",
     "ci_level": "Level",
+    "cost_usd": "Cost (US$)",
+    "lam": "Lambda",
 }
 _TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _TEX |= {one: f"\\{one}" for one in "&%$#_{}"} | {"−": "$-$", "∞": r"$\infty$", "±": r"$\pm$"}
@@ -170,6 +173,11 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
     if not isinstance(frame, pd.DataFrame):
         raise FrameError(f"table: expected a DataFrame, found {type(frame).__name__}.")
     given = _flat(frame)
+    if "unit" not in given.columns and {"measure", "estimate"} <= set(given.columns):
+        place = list(given.columns).index("measure") + 1
+        given.insert(place, "unit", given["measure"].map(_unit))
+        frame = given
+    spread = _spread_rates(frame)
     for name in columns or ():
         if name not in given.columns:
             there = [str(one) for one in given.columns]
@@ -182,21 +190,39 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
     about, hidden = _about(given)
     units = _units(frame, given)
     whole = set(_ESTIMATE) <= set(given.columns)
+    # a further estimate with limits of its own, such as over_placebo
+    pairs = [(f"{one}_low", f"{one}_high") for one in given.columns]
+    limits = {side for pair in pairs if whole and set(pair) <= set(given.columns) for side in pair}
+    records: list[Any] = given.drop(columns="unit", errors="ignore").to_dict("records")
     heads: list[str] = []
     made: list[list[str]] = []
     numeric: list[bool] = []
     for name in given.columns:
-        if name in (*hidden, *_NOTES) or (whole and name in _ESTIMATE[1:]):
+        if name in (*hidden, *_NOTES, *limits) or (whole and name in _ESTIMATE[1:]):
+            continue
+        if f"{name}_low" in limits:
+            own = zip(*(given[one] for one in (name, f"{name}_low", f"{name}_high")), strict=True)
+            told = [
+                interval({**dict(zip(_ESTIMATE, one, strict=True)), "unit": unit})
+                for one, unit in zip(own, units, strict=True)
+            ]
+            heads.append(f"{_head(name)} [interval]")
+            made.append(told)
+            numeric.append(True)
             continue
         if name == "estimate" and whole:
-            rows: list[Any] = given.drop(columns="unit", errors="ignore").to_dict("records")
-            told = [interval(row | {"unit": one}) for row, one in zip(rows, units, strict=True)]
+            told = [interval(row | {"unit": one}) for row, one in zip(records, units, strict=True)]
             heads.append("Estimate [interval]")
             made.append(told)
             numeric.append(True)
             continue
         heads.append(_head(name))
-        made.append([_text(name, v, u) for v, u in zip(given[name], units, strict=True)])
+        mine: list[str | None] = ["rate" if one else None for one in spread.get(name, [])]
+        mine = mine or units
+        known = name in _ESTIMATE or name in spread
+        made.append(
+            [_text(name, v, u if known else None) for v, u in zip(given[name], mine, strict=True)]
+        )
         numeric.append(pd.api.types.is_numeric_dtype(given[name]))
     letters, notes = _notes(given)
     if any(letters):
@@ -230,6 +256,32 @@ def _units(frame: pd.DataFrame, given: pd.DataFrame) -> list[str | None]:
     return [unit if isinstance(unit, str) else None for unit in found]
 
 
+def _unit(measure: object) -> str | None:
+    return unit_of(measure) if isinstance(measure, str) else None
+
+
+def _spread_rates(frame: pd.DataFrame) -> dict[Any, list[bool]]:
+    """Return which cells are rates where measures were spread over the columns or name the rows.
+
+    Percent signs tell what they are; other units would need a head of their own.
+    """
+    rows = frame.index.get_level_values("measure") if "measure" in frame.index.names else None
+    found: dict[Any, list[bool]] = {}
+    heads: list[Any] = list(frame.columns) if frame.columns.names != [None] else []
+    for head in heads:
+        names = head if isinstance(head, tuple) else ("estimate", head)
+        if names[0] not in _ESTIMATE:
+            continue
+        if rows is not None:
+            rates = [_unit(one) == "rate" for one in rows]
+        elif frame.columns.names[-1] == "measure":
+            rates = [_unit(names[-1]) == "rate"] * len(frame)
+        else:
+            continue
+        found[" ".join(map(str, head)).strip() if isinstance(head, tuple) else head] = rates
+    return found
+
+
 def _about(given: pd.DataFrame) -> tuple[str, list[Any]]:
     """Return what holds for all rows, as one sentence, and the columns that it stands for."""
     said: list[str] = []
@@ -240,10 +292,12 @@ def _about(given: pd.DataFrame) -> tuple[str, list[Any]]:
     for name in _ABOUT:
         if name in given.columns and name not in hidden and given[name].nunique(dropna=False) == 1:
             value = given[name].iloc[0]
-            text = f"{100 * value:g} % intervals" if name == "ci_level" else _words(value)
+            text = f"{100 * value:g} % intervals" if name == "ci_level" else called(value)
+            hidden.append(name)
+            if name == "unit" and value == "rate":
+                continue  # its percent signs say so
             text = f"in {text}" if name == "unit" else text
             said.append(f"{name} {text}" if name in ("margin", "reference") else text)
-            hidden.append(name)
     text = "; ".join(said)
     return (text[:1].upper() + text[1:] + "." if text else ""), hidden
 
@@ -275,12 +329,9 @@ def _head(name: Any) -> str:
     text = str(name)
     if text in _HEADS:
         return _HEADS[text]
-    words = re.sub(r"^n_", "", text).replace("_", " ") if text.startswith("n_") else _words(text)
-    return words[:1].upper() + words[1:]
-
-
-def _words(value: Any) -> str:
-    return re.sub(r"(?<=[^\W_])_(?=[^\W_])", " ", " ".join(str(value).split()))
+    words = re.sub(r"^n_", "", text).replace("_", " ") if text.startswith("n_") else called(text)
+    # a name such as g0 is of the study
+    return words if re.fullmatch(r"[a-z]+\d+", words) else words[:1].upper() + words[1:]
 
 
 def _text(name: Any, value: Any, unit: str | None) -> str:
@@ -290,13 +341,13 @@ def _text(name: Any, value: Any, unit: str | None) -> str:
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     if not isinstance(value, int | float | np.number):
-        return _words(value) if isinstance(value, str) else str(value)
+        return called(value) if isinstance(value, str) else str(value)
     number = float(value)
     if re.match(r"p_(value|adjusted)$", str(name)):
         return "< .001" if number < 0.001 else f"{number:.3f}".lstrip("0") or "0"
     if re.search(r"(^|_)(rate|share|prevalence|coverage)($|_)", str(name)) and 0 <= number <= 1:
         return quantity(number, "rate")
-    if name in _ESTIMATE and unit:
+    if unit:
         return quantity(number, unit, signed=unit in ("points", "logits", "percentage points"))
     if number == round(number) and abs(number) < 1e15:
         return f"{number:,.0f}".replace("-", "−") if str(name) != "year" else f"{number:.0f}"

@@ -139,7 +139,7 @@ def compare(
 
 
 @dataclass(frozen=True)
-class Pair:
+class OrderedPair:
     """Two answers of one case in one order of showing them."""
 
     case: Case
@@ -158,7 +158,7 @@ class Pair:
         return hashlib.sha256(self.key.encode()).hexdigest()[:_ITEM_LENGTH]
 
 
-class Comparisons(Engine[Pair]):
+class Comparisons(Engine[OrderedPair]):
     """One comparator: every reply kept, every order of every pair judged once."""
 
     kept, each = "What was compared is kept; start again later.", "comparison"
@@ -167,7 +167,7 @@ class Comparisons(Engine[Pair]):
         self,
         store: RunStore,
         grader: PairwiseGrader,
-        pairs: Sequence[Pair],
+        pairs: Sequence[OrderedPair],
         study: Mapping[str, Any],
         options: Options,
     ) -> None:
@@ -188,7 +188,7 @@ class Comparisons(Engine[Pair]):
         """Return how messages name who is asked."""
         return f"grader '{self.grader.name}'"
 
-    def is_done(self, job: Pair) -> bool:
+    def is_done(self, job: OrderedPair) -> bool:
         """Return whether an order of a pair is judged, or refused for good."""
         return job.key in self.done
 
@@ -250,7 +250,7 @@ class Comparisons(Engine[Pair]):
             if (row["grader"], row["grader_version"]) == (self.grader.name, self.grader.version):
                 yield row
 
-    async def work_on(self, job: Pair, *, batched: bool) -> bool:
+    async def work_on(self, job: OrderedPair, *, batched: bool) -> bool:
         """Compare one pair in one order and store the judgement."""
 
         async def book(reply: Reply, started: datetime) -> None:
@@ -360,7 +360,7 @@ def _unused(kept: Sequence[Reply], item: str) -> list[Reply]:
 
 def _pairs(
     store: RunStore, graders: Sequence[PairwiseGrader], condition: str, against: str
-) -> list[Pair]:
+) -> list[OrderedPair]:
     """Return every pair of answers in both orders; refuse what cannot be compared."""
     if not graders:
         raise StudyError("graders is empty; give at least one.")
@@ -405,7 +405,7 @@ def _pairs(
     skills = {mine.skill for mine, _ in both}
     require_unedited(store, [one for one in store.suites.values() if one.skill in skills])
     return [
-        Pair(cases[mine.case_id], order, *shown)
+        OrderedPair(cases[mine.case_id], order, *shown)
         for mine, other in both
         for order, shown in ((1, (mine, other)), (2, (other, mine)))
     ]
