@@ -30,9 +30,11 @@ from .live.agents import CliAgent as CliAgent
 from .live.agents import OpenAIAgent as OpenAIAgent
 from .live.agents import ReplayAgent as ReplayAgent
 from .live.graders.comprehension import ComprehensionGrader as ComprehensionGrader
+from .live.graders.pairwise import PairwiseGrader as PairwiseGrader
 from .live.graders.replay import ReplayGrader as ReplayGrader
 from .live.study.perturb import perturb_suite as perturb_suite
 from .live.work.answers import run as run
+from .live.work.comparisons import compare as compare
 from .live.work.gradings import grade as grade
 from .live.work.gradings import regrade as regrade
 from .report.tables import table as table

@@ -329,7 +329,10 @@ class GoldLabel(Record):
 
 
 class PairwiseJudgement(Record):
-    """Which of two answers a grader preferred, in one order of showing them."""
+    """Which of two answers a grader preferred, in one order of showing them.
+
+    ``winner`` and ``winner_position`` are None for a tie. A comparison that failed has no line.
+    """
 
     skill: str
     case_id: str
@@ -339,7 +342,9 @@ class PairwiseJudgement(Record):
     second: str
     winner: str | None = None
     winner_position: int | None = None
+    grader_model: str | None = None
     grader_family: str | None = None
+    grader_version: str | None = None
     rationale: str | None = None
 
 

@@ -1,4 +1,4 @@
-"""The commands of live studies: ``skillcomp run``, ``grade`` and ``status``.
+"""The commands of live studies: ``skillcomp run``, ``grade``, ``compare`` and ``status``.
 
 Exit status: 0 when nothing is left open, 1 when something is, 2 when the input cannot be used, 130
 after Ctrl-C or SIGTERM.
@@ -54,7 +54,7 @@ _REASONS = 10  # why something failed, as many as are shown
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    for command in (run, grade, status):
+    for command in (run, grade, compare, status):
         app.command()(command)
 
 
@@ -143,6 +143,45 @@ def grade(
     _show(table[shown], store)
 
 
+def compare(
+    study: _Study,
+    batch: _Batch = None,
+    resend_lost: _Resend = False,
+    budget_usd: _Budget = None,
+    concurrency: _Width = None,
+    condition: Annotated[str, typer.Option(help="Whose answers are compared.")] = "skill",
+    against: Annotated[str, typer.Option(help="With whose.")] = "baseline",
+    quiet: _Quiet = False,
+    allow_outside: _Outside = False,
+) -> None:
+    """Have answers under two conditions compared in pairs, blind and in both orders."""
+    from skillcomp.live.study.file import read_study
+    from skillcomp.live.work import comparisons
+
+    file = read_study(study, outside=allow_outside)
+    if not file.comparators:
+        raise StudyError(f"{study}: 'comparators' is missing; there is nobody to compare.")
+    own, graders = file.grading, file.build_comparators()
+    store = file.open_store()
+    file.open_suites(store)
+    with _told(store):
+        table = comparisons.compare(
+            store,
+            graders=graders,
+            condition=condition,
+            against=against,
+            budget_usd=_first(budget_usd, own.budget_usd, file.budget_usd),
+            seed=_first(own.seed, file.seed),
+            concurrency=concurrency or own.concurrency or file.concurrency,
+            batch=_batch(_first(batch, own.batch, file.batch), resend_lost),
+            progress=not quiet,
+        )
+    names = [grader.name for grader in graders]
+    two = {f"{condition} against {against}", f"{against} against {condition}"}
+    shown = table["stage"].eq("compare") & table["name"].isin(names)
+    _show(table[shown & table["condition"].isin(two)], store)
+
+
 def status(
     store: Annotated[Path, typer.Argument(metavar="STORE", help="Folder, or its STUDY.yaml.")],
     allow_outside: _Outside = False,
@@ -168,7 +207,7 @@ def status(
 
 
 def _name(stage: str, name: str, number: Any) -> str:
-    return name if stage == "run" else f"{name}, round {number}"
+    return f"{name}, round {number}" if stage == "grade" else name
 
 
 def _first(*values: Any) -> Any:
@@ -217,7 +256,7 @@ def _show(table: pd.DataFrame, store: RunStore, *, exits: bool = True) -> None:
         say("nothing has been asked yet")
     noted = table.dropna(subset="note")
     # an agent has a row for each condition, and the note is the same in all
-    noted = noted[noted["stage"].ne("run") | ~noted.duplicated(["stage", "name", "note"])]
+    noted = noted[noted["stage"].eq("grade") | ~noted.duplicated(["stage", "name", "note"])]
     for stage, name, number, note in noted[["stage", "name", "round", "note"]].to_numpy():
         head = "note" if "empty answer" in note else "under way"
         say(f"{head}: {_name(stage, name, number)}: {note}")

@@ -20,8 +20,8 @@ from skillcomp.correction.estimators import (
     Unit,
     by_condition,
     by_condition_delta,
-    compare,
     corrected_rate,
+    differential_tests,
     errors_of,
     key_of,
     no_units,
@@ -306,7 +306,7 @@ def delta(
         found, n_gold = _estimated(plain, two, group, ci_level)
         settled = made.settled(values, list(two))
         choice = choose(two, found, n_gold, gold_drawn, strays=made.strays, settled=settled)
-        tests = compare(group.units[condition], group.units[reference])
+        tests = differential_tests(group.units[condition], group.units[reference])
         about = {
             **error_columns(own[condition]),
             **error_columns(own[reference], "reference_"),

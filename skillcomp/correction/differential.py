@@ -12,7 +12,7 @@ from skillcomp.correction.estimators import (
     Errors,
     Unit,
     by_condition,
-    compare,
+    differential_tests,
     errors_of,
     key_of,
     no_units,
@@ -110,7 +110,7 @@ def differential(
             named = {"sensitivity": own.sensitivity, "specificity": own.specificity}
             rows += [row(m, i, **key) for m, i in (named | {"youden": own.youden}).items()]
             if condition != reference and reference in found:
-                tests = compare(units[condition], units[reference])
+                tests = differential_tests(units[condition], units[reference])
                 rows += [one | key for one in _differences(own, found[reference], tests)]
     return estimates(rows, by=[*names, "condition"])
 

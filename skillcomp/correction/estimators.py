@@ -321,7 +321,7 @@ def no_units() -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in columns.items()})
 
 
-def compare(units: pd.DataFrame, base: pd.DataFrame) -> DifferentialTests:
+def differential_tests(units: pd.DataFrame, base: pd.DataFrame) -> DifferentialTests:
     """Test whether the grader errs alike under two conditions, clustered by case."""
     verdict, gold, cluster = (
         np.concatenate([units[name].to_numpy(), base[name].to_numpy()])

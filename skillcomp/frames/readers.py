@@ -316,8 +316,9 @@ def pairwise(store: RunStore) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        skill, case_id, grader, grader_family, order, first and second (attempt ids as shown),
-        winner (attempt id), winner_position (1 or 2), rationale. NA where the grader named none.
+        skill, case_id, grader, grader_family, grader_version, order, first and second (attempt ids
+        as shown), winner (attempt id), winner_position (1 or 2), rationale. winner is NA for a tie;
+        a comparison that failed has no row.
     """
     return check(_frame(store.table("pairwise"), "pairwise"), "pairwise")
 

@@ -60,6 +60,13 @@ class Grading:
         return bool(self.replies) and self.replies[-1].fatal
 
 
+class Judge(Protocol):
+    """Whoever judges answers, as far as its family goes."""
+
+    name: str
+    family: str | None
+
+
 class LiveGrader(Protocol):
     """Anything that decides about the checks of an attempt.
 
@@ -397,7 +404,7 @@ def blind(attempts: Mapping[str, int], *, seed: int) -> list[Blind]:
     return placed
 
 
-def family_warning(grader: LiveGrader, agents: Iterable[str | None]) -> str | None:
+def family_warning(grader: Judge, agents: Iterable[str | None]) -> str | None:
     """Return a warning when a grader judges answers of its own family, or None."""
     families = set(agents)
     if grader.family is not None and grader.family in families:

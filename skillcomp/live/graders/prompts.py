@@ -31,6 +31,7 @@ Without = Literal["RULE-1", "RULE-3", "RULE-6", "RULE-9", "concept_field", "expe
 SWITCHES: tuple[Without, ...] = get_args(Without)
 _RULES = tuple(name for name in SWITCHES if name.startswith("RULE"))
 _CASE = "grader-case.j2"
+_COMPARATOR, _TWO = "comparator.j2", "comparator-case.j2"
 _COUNTED = ("", "This rule", "These two rules", "These three rules", "These four rules")
 _PLACE = re.compile(r"\{\{\s*(.*?)\s*\}\}")
 _MAX_TEMPLATE = 1 << 18  # characters; a prompt and no library
@@ -89,6 +90,14 @@ class ReportReply(_Strict):
     behavior_verdicts: list[_Reported]
     dimension_verdict: Literal["PASS", "FAIL"]
     verbatim_overlap_check: _OverlapCheck
+
+
+class ComparisonReply(_Strict):
+    """What a comparator answers about one item: two answers in one order."""
+
+    item: str
+    rationale: str
+    better: Literal["1", "2", "tie"]
 
 
 Schema = type[EvidenceReply] | type[ImpressionReply] | type[ReportReply]
@@ -288,6 +297,28 @@ def grader_prompt(
     return GraderPrompt(
         system=system.render(skill_body=skill.body, without=without, n_rules=n_rules), user=text
     )
+
+
+@cache
+def comparator_version() -> str:
+    """Return the hash of everything a comparator is told and may answer."""
+    schema = json.dumps(ComparisonReply.model_json_schema(), sort_keys=True)
+    return short_hash(_source(_COMPARATOR), _source(_TWO), schema)
+
+
+def comparator_prompt(
+    *, question: str, first: str, second: str, item: str, problems: Sequence[str] = ()
+) -> GraderPrompt:
+    """Return what a comparator is told about two answers; nothing of skill or condition."""
+    told = {
+        "item": Attribute(item),
+        "question": question,
+        "first": first,
+        "second": second,
+        "problems": list(problems),
+    }
+    make = _environment().get_template
+    return GraderPrompt(system=make(_COMPARATOR).render(), user=make(_TWO).render(told))
 
 
 def _blocks(text: str) -> dict[str, str]:

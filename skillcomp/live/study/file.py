@@ -153,6 +153,16 @@ class _Comprehension(_Strict):
         return graders_of.ComprehensionGrader(self.agent.build(folder), template=own, **fields)
 
 
+class _Comparator(_Strict):
+    agent: _AgentSpec
+    version: str | None = None
+    name: str | None = None
+
+    def build(self, folder: Path) -> graders_of.PairwiseGrader:
+        fields = self.model_dump(exclude={"agent"})
+        return graders_of.PairwiseGrader(self.agent.build(folder), **fields)
+
+
 class _ReplayGrader(_Strict):
     kind: Literal["replay"]
     store: Path
@@ -203,11 +213,14 @@ class StudyFile(_Strict):
     graders : list
         Each with an ``agent``, ``style``, ``without``, ``reply``, ``template`` and the like (as
         for `ComprehensionGrader`), or ``kind: replay``.
+    comparators : list
+        Each with an ``agent`` (as for `PairwiseGrader`), for ``skillcomp compare``.
     conditions, repeats, placebo, previous, seed, concurrency, budget_usd, batch
         As for `skillcomp.run`.
     grading : mapping
         ``gold``, ``min_gold_agreement``, and what is to differ from the above for grading. The
-        ``budget_usd`` above holds for the answers, and once more for the gradings.
+        ``budget_usd`` above holds for the answers, once more for the gradings, and once more for
+        the comparisons, which are made as the gradings are.
     """
 
     store: Path
@@ -215,6 +228,7 @@ class StudyFile(_Strict):
     suites: list[Path] = Field(default_factory=list)
     agents: list[_AgentSpec] = Field(default_factory=list)
     graders: list[_GraderSpec] = Field(default_factory=list)
+    comparators: list[_Comparator] = Field(default_factory=list)
     conditions: tuple[Literal["baseline", "skill", "placebo", "previous"], ...] = Field(
         default=("baseline", "skill"), min_length=1
     )
@@ -261,6 +275,10 @@ class StudyFile(_Strict):
     def build_graders(self) -> list[graders_of.LiveGrader]:
         """Return the graders."""
         return [grader.build(self.folder) for grader in self.graders]
+
+    def build_comparators(self) -> list[graders_of.PairwiseGrader]:
+        """Return the comparators."""
+        return [one.build(self.folder) for one in self.comparators]
 
     def texts(self, store: RunStore, name: Literal["placebo", "previous"]) -> Any:
         """Return what is loaded in the skill's place: slugs stay, files are found."""

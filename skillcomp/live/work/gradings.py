@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import pandas as pd
 from tqdm.auto import tqdm
@@ -50,9 +50,9 @@ from skillcomp.live.work.status import most_frequent, status
 from skillcomp.records import Attempt, Case, Skill, Suite, Verdict
 
 _log = logging.getLogger("skillcomp.live")
-_KEPT = PAID - {"paused"}  # a grader that paused has said nothing; it is asked again
+KEPT = PAID - {"paused"}  # a grader that paused has said nothing; it is asked again
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
-_UNREADABLE = 5  # gradings in a row that cannot be read; then the grader is at fault
+UNREADABLE = 5  # gradings in a row that cannot be read; then the grader is at fault
 _TABLES = ("gold_verdicts", "verdicts")
 
 
@@ -156,15 +156,15 @@ def grade(
         ]
         mine = [name for one in works for name in one.purposes]
         budget = Budget(budget_usd, spent=_spent(store) + outstanding(store, "grade", but=mine))
-        if why := run_sync(partial(_collect, works, budget)):
+        if why := run_sync(partial(collect_all, works, budget)):
             warnings.warn(f"nothing was graded ({why}).", GraderWarning, stacklevel=2)
             return status(store)
         for one in works:
             # with nothing left to spend, what is paid for still becomes verdicts
-            budget = _after(budget)
+            budget = after(budget)
             run_sync(partial(one.main, budget))
             one.warn()
-            if one.stopped and one.stopped != budget.exhausted and one.unreadable < _UNREADABLE:
+            if one.stopped and one.stopped != budget.exhausted and one.unreadable < UNREADABLE:
                 break
     return status(store)
 
@@ -222,6 +222,14 @@ class Item:
     def checks(self) -> set[str]:
         """Names of all that is to be decided."""
         return {check.check_id for check in self.case.checks}
+
+
+class Collecting(Protocol):
+    """A stage that may have left batches under way."""
+
+    async def collect(self, budget: Budget, stop: Stop) -> None:
+        """Take them in; nothing is asked."""
+        ...
 
 
 class Gradings(Engine[Item]):
@@ -282,7 +290,7 @@ class Gradings(Engine[Item]):
             for row in self._own("replies"):
                 # replies that made a malformed grading are not used again: it is asked anew
                 fresh = datetime.fromisoformat(row["at"]) > used.get(row["attempt_id"], _LONG_AGO)
-                if row["status"] in _KEPT and fresh:
+                if row["status"] in KEPT and fresh:
                     self.replies[row["attempt_id"]].append(reply_of(row))
             if self.answers:
                 await self._hold_against_gold()
@@ -445,7 +453,7 @@ class Gradings(Engine[Item]):
         self.unreadable += 1
         if self.table == "verdicts":
             self.malformed.add(name)
-        if self.unreadable >= _UNREADABLE:
+        if self.unreadable >= UNREADABLE:
             self.stop.ask(
                 f"{self.unreadable} gradings in a row cannot be read; the last: "
                 f"{(grading.problems or ('no reason is known',))[0]}"
@@ -456,7 +464,7 @@ class Gradings(Engine[Item]):
 
         async def book(key: str, reply: Reply) -> None:
             await self._book(key, reply)
-            if reply.status in _KEPT:
+            if reply.status in KEPT:
                 self.replies[key].append(reply)
             else:
                 self.failed_in_batch(key, reply)
@@ -497,7 +505,7 @@ def _placed(items: Mapping[str, Item], seed: int) -> list[Item]:
     return [replace(items[one.attempt_id], placed=one) for one in order]
 
 
-async def _collect(works: Sequence[Gradings], budget: Budget, stop: Stop) -> str | None:
+async def collect_all(works: Sequence[Collecting], budget: Budget, stop: Stop) -> str | None:
     """Take in every batch under way before anyone is asked; return why that was broken off."""
     errors = []
     for one in works:
@@ -510,7 +518,7 @@ async def _collect(works: Sequence[Gradings], budget: Budget, stop: Stop) -> str
     return stop.reason
 
 
-def _after(budget: Budget) -> Budget:
+def after(budget: Budget) -> Budget:
     """Return the same budget for another event loop."""
     more = Budget(budget.limit, spent=budget.spent)
     more.exhausted = budget.exhausted

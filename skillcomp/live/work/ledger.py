@@ -115,7 +115,7 @@ class RunRecord(Record):
     event : str
         ``begun`` or ``ended``.
     stage : str
-        ``run`` or ``grade``.
+        ``run``, ``grade`` or ``compare``.
     name : str
         The agent or the grader.
     at : datetime
@@ -152,7 +152,7 @@ class RunRecord(Record):
 
     receipt: str
     event: Literal["begun", "ended"]
-    stage: Literal["run", "grade"]
+    stage: Literal["run", "grade", "compare"]
     name: str
     at: datetime
     skillcomp: str
@@ -198,7 +198,9 @@ class Tally:
             self.n_unpriced += 1
 
 
-def begun(store: RunStore, stage: Literal["run", "grade"], name: str, **more: Any) -> RunRecord:
+def begun(
+    store: RunStore, stage: Literal["run", "grade", "compare"], name: str, **more: Any
+) -> RunRecord:
     """Return the receipt of a run that begins, with the hashes of all skills and suites."""
     n_before = sum(row["event"] == "begun" for row in store.records("receipts"))
     return RunRecord(

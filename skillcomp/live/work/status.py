@@ -55,11 +55,13 @@ def status(store: RunStore) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row per agent and condition (``stage`` run), then one per grader version and round
-        (``stage`` grade): name, condition, round, n_wanted (cells of the plan, or answers to
-        grade; NA where the store holds no plan), n_ok (answers, or answers graded in full),
-        n_not_ok (paid for and no answer: refused, truncated, paused; or refused gradings), n_failed
-        (only tries that brought nothing, or a malformed grading; asked again at the next start; NA
-        where nobody is asked any more, and malformed gradings are then n_not_ok),
+        (``stage`` grade), then one per comparator version and two conditions (``stage`` compare;
+        a pair counts twice, once for each order): name, condition, round, n_wanted (cells of the
+        plan, or answers to grade; NA where the store holds no plan), n_ok (answers, or answers
+        graded in full), n_not_ok (paid for and no answer: refused, truncated, paused; or refused
+        gradings), n_failed (only tries that brought nothing, or a malformed grading; asked again at
+        the next start; NA where nobody is asked any more, and malformed gradings are then
+        n_not_ok),
         n_open (wanted, and neither ok nor not_ok), cost_usd (of what is recorded; NaN when none is
         known), models (as reported), gold_agreement (of the last grading run, NaN without gold
         answers) and note (batches under way, empty answers).
@@ -71,7 +73,7 @@ def status(store: RunStore) -> pd.DataFrame:
     ...     len(status(RunStore(folder)))
     0
     """
-    rows = [*_runs(store), *_grades(store)]
+    rows = [*_runs(store), *_grades(store), *_comparisons(store)]
     frame = pd.DataFrame(rows, columns=list(_COLUMNS))
     return frame.astype(_COLUMNS)
 
@@ -176,6 +178,64 @@ def _grades(store: RunStore) -> Iterable[dict[str, Any]]:
         }
 
 
+def _comparisons(store: RunStore) -> Iterable[dict[str, Any]]:
+    receipts = [row for row in store.records("receipts") if row["stage"] == "compare"]
+    if not receipts:
+        return
+    columns = ["attempt_id", "condition"]
+    table = store.table("attempts").select(columns).to_pylist()
+    condition = {row["attempt_id"]: row["condition"] for row in table}
+    ok: defaultdict[Any, set[_Order]] = defaultdict(set)
+    tried: defaultdict[Any, dict[_Order, str]] = defaultdict(dict)
+    spent: dict[Any, float] = {}
+    models: defaultdict[Any, set[str]] = defaultdict(set)
+    for row in store.table("pairwise").to_pylist():
+        ok[_comparing(row, condition)].add(_order(row))
+    for row in store.records("comparisons"):
+        key = _comparing(row, condition)
+        tried[key][_order(row)] = row["status"]
+        if row.get("cost_usd") is not None:
+            spent[key] = spent.get(key, 0.0) + row["cost_usd"]
+        if row.get("model"):
+            models[key].add(row["model"])
+    batches = under_way(store, "compare")
+    last = {}
+    for row in receipts:
+        two = (row["study"]["condition"], row["study"]["against"])
+        last[row["name"], row["prompt_version"], frozenset(two)] = (two, row)
+    for key, (two, row) in last.items():
+        refused = {one for one, how in tried[key].items() if how == "refused"} - ok[key]
+        n_ok, n_refused = len(ok[key]), len(refused)
+        yield {
+            "stage": "compare",
+            "name": key[0],
+            "condition": " against ".join(two),
+            "round": pd.NA,
+            "n_wanted": row["n_wanted"],
+            "n_ok": n_ok,
+            "n_not_ok": n_refused,
+            "n_failed": len(tried[key].keys() - ok[key] - refused),
+            "n_open": max(row["n_wanted"] - n_ok - n_refused, 0),
+            "cost_usd": spent.get(key, float("nan")),
+            "models": ", ".join(sorted(models[key])) or None,
+            "gold_agreement": float("nan"),
+            "note": batches.get(f"{key[0]}#{key[1]}"),
+        }
+
+
+_Order = tuple[int, str, str]
+
+
+def _order(row: Mapping[str, Any]) -> _Order:
+    return row["order"], row["first"], row["second"]
+
+
+def _comparing(row: Mapping[str, Any], condition: Mapping[str, str]) -> tuple[Any, ...]:
+    """Return who compares which two conditions in a judgement or a reply."""
+    two = frozenset(condition.get(row[side], "") for side in ("first", "second"))
+    return row["grader"], row.get("grader_version"), two
+
+
 @dataclass
 class _Said:
     """The verdicts of one grader version and round."""
@@ -221,13 +281,14 @@ def errors(store: RunStore) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``stage`` (run or grade), ``name`` (agent or grader), ``round`` (of a grader), ``reason``
-        (numbers that differ are one reason; shown as it came first), ``n`` (tries that ended so),
-        ``first`` (the attempt that it happened to first). Tries at what has been answered or graded
-        since are left out.
+        ``stage`` (run, grade or compare), ``name`` (agent or grader), ``round`` (of a grader),
+        ``reason`` (numbers that differ are one reason; shown as it came first), ``n`` (tries that
+        ended so), ``first`` (the attempt that it happened to first). Tries at what has been
+        answered or graded since are left out.
     """
     found: dict[tuple[str, str, int | None, str], list[Any]] = {}
-    for stage, name, number, reason, place in (*_failed_cells(store), *_failed_gradings(store)):
+    failures = (*_failed_cells(store), *_failed_gradings(store), *_failed_comparisons(store))
+    for stage, name, number, reason, place in failures:
         shown = printable(reason or "no reason is known")[:_REASON]
         key = (stage, name, number, _NUMBER.sub("#", shown))
         found.setdefault(key, [0, shown, place])[0] += 1
@@ -269,6 +330,20 @@ def _failed_gradings(store: RunStore) -> Iterable[_Failure]:
             unread.discard(place)
             told = f"malformed: {row['raw'] or 'an empty reply'}"
             yield "grade", row["grader"], row["round"], told, row["attempt_id"]
+
+
+def _failed_comparisons(store: RunStore) -> Iterable[_Failure]:
+    columns = ["grader", "grader_version", "order", "first", "second"]
+    table = store.table("pairwise").select(columns).to_pylist()
+    judged = {(row["grader"], row["grader_version"], *_order(row)) for row in table}
+    for row in store.records("comparisons"):
+        one = (row["grader"], row.get("grader_version"), *_order(row))
+        if row["status"] == "refused" or one in judged:
+            continue
+        told = row.get("error")
+        if row["status"] in PAID and not told:
+            told = f"malformed: {row.get('answer') or 'an empty reply'}"
+        yield "compare", row["grader"], None, told, f"{row['first']} and {row['second']}"
 
 
 def most_frequent(store: RunStore, stage: str, name: str | None = None) -> str:

@@ -1,0 +1,411 @@
+"""Comparing stored answers in pairs, each in both orders, blind, and nothing paid twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from copy import copy
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from skillcomp.errors import StudyError, suggest
+from skillcomp.io.store import RunStore
+from skillcomp.live.agents.reply import Agent, Reply
+from skillcomp.live.batches import BatchLimits
+from skillcomp.live.batches.record import open_batches, outstanding
+from skillcomp.live.batches.service import batch_agent
+from skillcomp.live.batches.transport import Batches
+from skillcomp.live.graders.comprehension import ASKED_AGAIN, GraderWarning, family_warning
+from skillcomp.live.graders.pairwise import Comparison, PairwiseGrader, read_comparison
+from skillcomp.live.stopping import Stop, interruption, run_sync
+from skillcomp.live.study.plan import require_unedited, settle_graders
+from skillcomp.live.work.budget import Budget, charged
+from skillcomp.live.work.gradings import KEPT, UNREADABLE, after, collect_all, reply_of
+from skillcomp.live.work.jobs import Engine, Options, Recorder
+from skillcomp.live.work.ledger import RunRecord, begun
+from skillcomp.live.work.status import most_frequent, status
+from skillcomp.records import Attempt, Case
+
+_ITEM_LENGTH = 8  # hex digits
+
+
+def compare(
+    store: RunStore,
+    *,
+    graders: Sequence[PairwiseGrader],
+    condition: str = "skill",
+    against: str = "baseline",
+    budget_usd: float | None = None,
+    seed: int = 0,
+    concurrency: int = 8,
+    batch: bool | BatchLimits = False,
+    progress: bool = True,
+) -> pd.DataFrame:
+    """Have stored answers compared in pairs, blind and in both orders; no answer is touched.
+
+    A pair is two answers with status ``ok`` of one agent to one case, under two conditions and
+    with one repeat number. A judgement that was paid for is kept, whatever happens; called again,
+    the comparing goes on where it was.
+
+    Parameters
+    ----------
+    store : RunStore
+        The study; nothing else may write to it meanwhile.
+    graders : sequence of PairwiseGrader
+        One after the other.
+    condition, against : str, default "skill" and "baseline"
+        The two conditions. Order 1 shows the answer of `condition` first, order 2 the other.
+    budget_usd : float, optional
+        Dollars that all comparisons of this store may cost, earlier ones included.
+    seed : int, default 0
+        Of the order in which pairs are asked for.
+    concurrency : int, default 8
+        Comparisons under way at once.
+    batch : bool or BatchLimits, default False
+        Ask through the Message Batches API. Batches that an earlier call left under way are
+        collected first in any case.
+    progress : bool, default True
+        Show progress bars.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The state of the study, as `skillcomp.live.work.status.status` gives it. The judgements are
+        in the table ``pairwise``, read by `skillcomp.frames.pairwise`.
+
+    Raises
+    ------
+    StudyError
+        When there is no pair, an argument is not allowed, a suite or skill was edited inside the
+        store, or a grader has another model or other settings than before in this store.
+    StoreError
+        When another process writes to the store; it is named.
+    AgentError
+        When no further comparison could succeed, or twenty failed in a row.
+
+    Warns
+    -----
+    GraderWarning
+        When grader and agent share a family; when answers tell their condition; when comparisons
+        are left open.
+
+    Notes
+    -----
+    Every reply is in the table ``comparisons`` before it is looked at. A tie is a judgement
+    without a winner. A comparison that failed has no judgement, so that it is never taken for a
+    tie: a refused one is final; one that cannot be read, or ended in an error, is asked for again
+    at the next start. A grader that cannot be read five times in a row is stopped.
+
+    See Also
+    --------
+    skillcomp.bias.position : Whether the answer shown first wins for being first.
+    """
+    pairs = _pairs(store, graders, condition, against)
+    limits = BatchLimits() if batch is True else batch or None
+    if limits:
+        for grader in graders:
+            batch_agent(grader.agent)
+    families = {one.first.agent_family for one in pairs}
+    for grader in graders:
+        if told := family_warning(grader, families):
+            warnings.warn(told, GraderWarning, stacklevel=2)
+    pairs.sort(key=lambda one: hashlib.sha256(f"{seed}\0{one.key}".encode()).hexdigest())
+    study = {"condition": condition, "against": against, "seed": seed}
+    options = Options(concurrency, limits, progress)
+    with store.writer():
+        settle_graders(store, graders, 1)
+        works = [Comparisons(store, grader, pairs, study, options) for grader in graders]
+        mine = [name for one in works for name in one.purposes]
+        spent = sum(charged(row) for row in store.records("comparisons"))
+        budget = Budget(budget_usd, spent=spent + outstanding(store, "compare", but=mine))
+        if why := run_sync(partial(collect_all, works, budget)):
+            warnings.warn(f"nothing was compared ({why}).", GraderWarning, stacklevel=2)
+            return status(store)
+        for one in works:
+            budget = after(budget)
+            run_sync(partial(one.main, budget))
+            one.warn()
+            if one.stopped and one.stopped != budget.exhausted and one.unreadable < UNREADABLE:
+                break
+    return status(store)
+
+
+@dataclass(frozen=True)
+class OrderedPair:
+    """Two answers of one case in one order of showing them."""
+
+    case: Case
+    order: int
+    first: Attempt
+    second: Attempt
+
+    @property
+    def key(self) -> str:
+        """Order and both attempts, from which they can be told again."""
+        return json.dumps([self.order, self.first.attempt_id, self.second.attempt_id])
+
+    @property
+    def item(self) -> str:
+        """What a comparator is told it is called: tells nothing, and is the same at every start."""
+        return hashlib.sha256(self.key.encode()).hexdigest()[:_ITEM_LENGTH]
+
+
+class Comparisons(Engine[OrderedPair]):
+    """One comparator: every reply kept, every order of every pair judged once."""
+
+    kept, each = "What was compared is kept; start again later.", "comparison"
+
+    def __init__(
+        self,
+        store: RunStore,
+        grader: PairwiseGrader,
+        pairs: Sequence[OrderedPair],
+        study: Mapping[str, Any],
+        options: Options,
+    ) -> None:
+        super().__init__(store, options)
+        self.grader, self.pairs, self.study = grader, pairs, study
+        self.replies: defaultdict[str, list[Reply]] = defaultdict(list)  # not judged by so far
+        self.done: set[str] = set()
+        self.n_open, self.n_given_away, self.unreadable = len(pairs), 0, 0
+        self.failed: set[str] = set()  # in this run
+        self.malformed: set[str] = set()  # in this run
+
+    @property
+    def purposes(self) -> dict[str, Agent]:
+        """What batches of this stage are noted under, and who is asked in them."""
+        return {f"compare:{self.grader.name}#{self.grader.version}": self.grader.agent}
+
+    def who(self, agent: Agent) -> str:
+        """Return how messages name who is asked."""
+        return f"grader '{self.grader.name}'"
+
+    def is_done(self, job: OrderedPair) -> bool:
+        """Return whether an order of a pair is judged, or refused for good."""
+        return job.key in self.done
+
+    async def collect(self, budget: Budget, stop: Stop) -> None:
+        """Take in the batches that earlier calls left under way; nothing is asked."""
+        open_ = {purpose for purpose, _ in open_batches(self.store)}
+        if open_ & set(self.purposes) and not stop.reason:
+            async with self.at_work(budget, stop):
+                await self.collect_earlier()
+
+    async def main(self, budget: Budget, stop: Stop) -> None:
+        """Compare what is open."""
+        async with self.at_work(budget, stop):
+            self.done = {_key(row) for row in self._own("pairwise")}
+            self.replies.clear()
+            for row in self._own("comparisons"):
+                if row["status"] in KEPT:
+                    self.replies[_key(row)].append(reply_of(row))
+            refused = {key for key, kept in self.replies.items() if kept[-1].status == "refused"}
+            self.done |= refused
+            pending = [pair for pair in self.pairs if not self.is_done(pair)]
+            for pair in pending:
+                self.replies[pair.key] = _unused(self.replies[pair.key], pair.item)
+            # what is paid for first: the budget may end at any other
+            pending.sort(key=lambda pair: not self.replies[pair.key])
+            n, title = len(self.pairs), f"comparisons of {self.grader.name}"
+            with closing(self.bar(title, n, n - len(pending))) as self.shown:
+                purpose = next(iter(self.purposes)) if self.options.limits else None
+                self.n_open = len(await self.do_all(pending, purpose)) + len(self.malformed)
+
+    def begun(self) -> list[RunRecord]:
+        """Return the receipt of the grader, before anything is asked."""
+        receipt = begun(
+            self.store,
+            "compare",
+            self.grader.name,
+            model=self.grader.model,
+            settings=self.grader.agent.settings,
+            prompt_version=self.grader.version,
+            study=dict(self.study),
+            n_wanted=len(self.pairs),
+            n_open=self.n_open,
+        )
+        return [receipt]
+
+    def at_end(self, receipt: RunRecord) -> dict[str, Any]:
+        """Return what the end of a receipt says."""
+        return {"n_open": self.n_open}
+
+    async def close(self) -> None:
+        """Close the grader's connections."""
+        await self.grader.aclose()
+
+    def _own(self, table: str) -> Iterable[dict[str, Any]]:
+        """Yield this grader's lines of a table."""
+        known = table == "pairwise"
+        rows = self.store.table(table).to_pylist() if known else self.store.records(table)
+        for row in rows:
+            if (row["grader"], row["grader_version"]) == (self.grader.name, self.grader.version):
+                yield row
+
+    async def work_on(self, job: OrderedPair, *, batched: bool) -> bool:
+        """Compare one pair in one order and store the judgement."""
+
+        async def book(reply: Reply, started: datetime) -> None:
+            await self._book(job.key, reply)
+
+        double: Any = copy(self.grader)
+        kept = self.replies[job.key]
+        double.agent = Recorder(
+            self.grader.agent, kept, None if batched else book, self.budget, interruption()
+        )
+        found = await double.compare(
+            job.first, job.second, job.case, item=job.item, order=job.order
+        )
+        if found.judgement is not None:
+            await self.ledger.write("pairwise", [found.judgement])
+        if not self._is_final(job.key, found):
+            return False
+        self.replies.pop(job.key, None)
+        self.n_given_away += found.gives_away is not None
+        self.shown.update()
+        return True
+
+    def _is_final(self, key: str, found: Comparison) -> bool:
+        """Return whether a comparison is over; stop where nothing further can succeed."""
+        last = found.replies[-1]
+        ok = last.status in KEPT
+        if not ok:
+            self.failed.add(key)
+        told = None if ok else last.error
+        fatal = not ok and last.fatal
+        self.watch(self.grader.name, ok=ok, fatal=fatal, told=told, wait=last.wait_seconds)
+        if ok and found.problems:
+            self.malformed.add(key)
+            self.unreadable += 1
+            if self.unreadable >= UNREADABLE:
+                self.stop.ask(
+                    f"{self.unreadable} comparisons in a row cannot be read; the last: "
+                    f"{found.problems[0]}"
+                )
+        elif ok:
+            self.done.add(key)
+            self.unreadable = 0
+        return ok
+
+    async def _book(self, key: str, reply: Reply) -> None:
+        order, first, second = json.loads(key)
+        row = {
+            "grader": self.grader.name,
+            "grader_version": self.grader.version,
+            "order": order,
+            "first": first,
+            "second": second,
+            "at": datetime.now(UTC).isoformat(),
+            **reply.model_dump(exclude_none=True),
+        }
+        await self.ledger.write("comparisons", [row])
+        self.tallies[self.grader.name].add(reply)
+
+    def transport(self, purpose: str) -> Batches:
+        """Return the batches of this grader."""
+
+        async def book(key: str, reply: Reply) -> None:
+            await self._book(key, reply)
+            if reply.status in KEPT:
+                self.replies[key].append(reply)
+            else:
+                self.failed_in_batch(key, reply)
+
+        booked = (row.get("request_id") for row in self._own("comparisons"))
+        return self.batches(purpose, book, booked)
+
+    def warn(self) -> None:
+        """Say what was left open, and whether the grader could tell the condition."""
+        name, n_wanted = self.grader.name, len(self.pairs)
+        if self.n_open:
+            told = [f"{len(self.failed)} failed"] if self.failed else []
+            told += [f"{len(self.malformed)} cannot be read"] if self.malformed else []
+            why = self.stopped or " and ".join(told)
+            why += most_frequent(self.store, "compare", name) if not self.stopped else ""
+            warnings.warn(
+                f"grader '{name}': {self.n_open} of {n_wanted} comparisons are not made yet "
+                f"({why}); the same call goes on with them.",
+                GraderWarning,
+                stacklevel=3,
+            )
+        if self.n_given_away:
+            warnings.warn(
+                f"grader '{name}': in {self.n_given_away} of {n_wanted} comparisons an answer "
+                "tells its condition (it says that it does not know the skill, or cites it), so "
+                "it was not blind to it.",
+                GraderWarning,
+                stacklevel=3,
+            )
+
+
+def _key(row: Mapping[str, Any]) -> str:
+    return json.dumps([row["order"], row["first"], row["second"]])
+
+
+def _unused(kept: Sequence[Reply], item: str) -> list[Reply]:
+    """Return the replies that a comparison goes on with: those of no try that was given up."""
+    each = ASKED_AGAIN + 1
+    last = list(kept[(len(kept) - 1) // each * each :]) if kept else []
+    over = len(last) == each and last[-1].status in ("ok", "truncated")
+    return [] if over and read_comparison(last[-1].answer or "", item)[1] else last
+
+
+def _pairs(
+    store: RunStore, graders: Sequence[PairwiseGrader], condition: str, against: str
+) -> list[OrderedPair]:
+    """Return every pair of answers in both orders; refuse what cannot be compared."""
+    if not graders:
+        raise StudyError("graders is empty; give at least one.")
+    for grader in graders:
+        if not isinstance(grader, PairwiseGrader):
+            raise StudyError(f"graders: found {grader!r}; allowed: PairwiseGrader.")
+    names = [grader.name for grader in graders]
+    for name in names:
+        if names.count(name) > 1:
+            raise StudyError(f"Two graders are named '{name}'; give one another name=.")
+    attempts = [one for one in store.records("attempts") if one.perturbation is None]
+    there = sorted({one.condition for one in attempts})
+    for key, name in (("condition", condition), ("against", against)):
+        if name not in there:
+            raise StudyError(
+                f"{key}: {store.path} has no answers under '{name}'; there: "
+                f"{', '.join(there) or 'none'}." + suggest(name, there)
+            )
+    if condition == against:
+        raise StudyError(f"condition and against are both '{condition}'; give two conditions.")
+    cases = {case.case_id: case for suite in store.suites.values() for case in suite.cases}
+    sides: dict[str, dict[tuple[Any, ...], Attempt]] = {condition: {}, against: {}}
+    for one in attempts:
+        if one.condition in sides and one.status == "ok" and one.answer is not None:
+            if one.case_id not in cases:
+                raise StudyError(
+                    f"attempt '{one.attempt_id}': its case '{one.case_id}' is not in the store; "
+                    "add the suite first."
+                )
+            place = (one.agent, one.skill, one.case_id, one.repeat)
+            sides[one.condition].setdefault(place, one)
+    both = [
+        (sides[condition][at], sides[against][at])
+        for at in sides[condition]
+        if at in sides[against]
+    ]
+    if not both:
+        raise StudyError(
+            f"{store.path}: no case has an answer with status ok under both '{condition}' and "
+            f"'{against}' with one repeat number of one agent."
+        )
+    skills = {mine.skill for mine, _ in both}
+    require_unedited(store, [one for one in store.suites.values() if one.skill in skills])
+    return [
+        OrderedPair(cases[mine.case_id], order, *shown)
+        for mine, other in both
+        for order, shown in ((1, (mine, other)), (2, (other, mine)))
+    ]
