@@ -230,6 +230,8 @@ def cases(
         harmed, or undetermined where one ties or is missing. A case without the condition has n 0.
     """
     names = list(dict.fromkeys([*listed(by), *CASE, "comprehension_dimension", "transfer"]))
+    if "condition" in names:
+        raise FrameError("skillverdicts.cases: by= names 'condition'; a row has one already.")
     given = check(outcomes, "outcomes")
     require_columns(given, names, "skillverdicts.cases")
     refuse_pooling(given, listed(by), "skillverdicts.cases", agents=True)

@@ -163,7 +163,7 @@ def audit(
     shown = None if pairwise is None else _Shown.of(pairwise, shared, cases, ci_level)
     rows: list[dict[str, Any]] = []
     for values, part in groups(given, names):
-        number = part["_group"].iloc[0]
+        number = part["_group"].iloc[0] if len(part) else -1
         frame = labelled.iloc[labelled_of.get(number, [])]
         own = _adjusted(_effects(frame, ci_level) + _leniencies(frame, part, reference, ci_level))
         note = _settled(items.iloc[part.index])

@@ -14,7 +14,7 @@ from scipy.stats import chi2
 from scipy.stats import f as f_distribution
 
 from skillcomp.errors import FrameError, StudyError
-from skillcomp.frames.contract import CASE, check
+from skillcomp.frames.contract import CASE, check, require_frame
 from skillcomp.frames.estimates import (
     estimates,
     groups,
@@ -436,6 +436,7 @@ def known_components(
             raise StudyError(f"planning: stated assumptions {lacking}. State it.")
         return [({"condition": "skill"}, found, "")]
     keys = [*listed(asked.by), "condition"]
+    require_frame(pilot, "planning")
     table = pilot
     if "measure" not in pilot.columns:
         table = variance_components(
