@@ -22,7 +22,7 @@ from skillcomp.bias.effects import (
 )
 from skillcomp.bias.pairwise import first_wins, of_pairs
 from skillcomp.bias.perturbations import EXTRA, compared, paired_verdicts
-from skillcomp.frames.contract import check, ordered
+from skillcomp.frames.contract import check, ordered, require_frame
 from skillcomp.frames.estimates import (
     check_settings,
     estimates,
@@ -160,6 +160,8 @@ def audit(
     items = join_gold(given[ITEM], labels)
     strays = strays_of(given, labels)
     shared = [name for name in names if name in ("grader", "skill")]
+    if pairwise is not None:
+        require_frame(pairwise, "pairwise")
     shown = None if pairwise is None else _Shown.of(pairwise, shared, cases, ci_level)
     rows: list[dict[str, Any]] = []
     for values, part in groups(given, names):
