@@ -32,6 +32,7 @@ from skillcomp.io.tables import (
     read_table,
     record_of,
 )
+from skillcomp.io.tasks import FILE_NAME as TASKS
 from skillcomp.records import Skill, Suite
 
 __all__ = ["RunStore", "StoreWarning", "read_table"]
@@ -41,7 +42,8 @@ MANIFEST = "manifest.json"
 _OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
 _REPAIR = {"table", "line", "n_bytes", "at"}
 _MAX_MANIFEST = 1 << 26  # bytes; a manifest has a line or so for each skill and suite
-_SKILL_FILES, _SUITE_FILES = f"skills/*/{FILE_NAME}", "suites/*.json"
+_SKILL_FILES = f"skills/*/{FILE_NAME}"
+_SUITE_FILES, _TASK_FILES = "suites/*.json", f"suites/*/{TASKS}"
 
 _Hashes = dict[Path, tuple[int, int, str]]  # file -> size, time of change in ns, sha256
 
@@ -54,8 +56,9 @@ class RunStore:
     """A recorded study in a folder: skills, suites, answers, verdicts and labels.
 
     The folder holds ``manifest.json`` (format version, date, sha256 of every skill and suite),
-    ``skills/<slug>/SKILL.md``, ``suites/<slug>.json`` and one JSON Lines file a table, to which
-    lines are only ever added. Any number of processes may read while one writes.
+    ``skills/<slug>/SKILL.md``, ``suites/<slug>.json`` (tasks: ``suites/<slug>/task_suite.yaml``
+    with its fixtures) and one JSON Lines file a table, to which lines are only ever added. Any
+    number of processes may read while one writes.
 
     Parameters
     ----------
@@ -362,16 +365,18 @@ class RunStore:
         return self.skills[slug]
 
     def add_suite(self, path: str | PathLike[str], *, slug: str | None = None) -> Suite:
-        """Record a suite: copy its JSON into the store and its sha256 into the manifest.
+        """Record a suite: copy its file into the store and its sha256 into the manifest.
 
-        The files that its cases list under ``files`` as their input are copied too.
+        The files that its cases list under ``files`` as their input are copied too; of tasks, the
+        folders ``fixtures`` and ``reference`` beside the file.
 
         Parameters
         ----------
         path : str or path
-            The JSON file.
+            The JSON or YAML file.
         slug : str, optional
-            Name inside the store and first half of every case_id; the file's stem when not given.
+            Name inside the store and first half of every case_id; when not given, the file's stem,
+            or the ``skill_id`` of a ``task_suite.yaml``.
 
         Returns
         -------
@@ -389,14 +394,17 @@ class RunStore:
         slug = checked_slug(slug or suite.slug, StoreError)
         files = {}
         if self._may_grow("suites", slug):
-            files = material.case_files(suite, Path(path))
+            files = material.suite_files(suite, Path(path))
         hashes = {name: digest(file.read_bytes()) for name, file in files.items()}
         more = {"files": hashes} if files else {}
-        self._add("suites", slug, f"suites/{slug}.json", Path(path).read_bytes(), more)
+        place = material.suite_place(suite, slug)
+        self._add("suites", slug, place, Path(path).read_bytes(), more)
         for name, file in files.items():
-            place = self.path / material.INPUTS / slug / name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(file, place)
+            target = self.path / material.file_place(place, slug, name)
+            _make_folder(target.parent)
+            _require_inside(target, self.path, "nothing was written")
+            if target.resolve() != file.resolve():
+                shutil.copyfile(file, target)
         self._suites = None
         return self.suites[slug]
 
@@ -554,9 +562,11 @@ def _read_skills(root: Path) -> dict[str, Skill]:
 
 def _read_suites(root: Path) -> dict[str, Suite]:
     """Return the suites of a folder by slug, with paths relative to it."""
+    found = {file.stem: (file, place) for file, place in _inside(root, _SUITE_FILES)}
+    found |= {file.parent.name: (file, place) for file, place in _inside(root, _TASK_FILES)}
     return {
-        file.stem: read_suite(file).model_copy(update={"path": place})
-        for file, place in _inside(root, _SUITE_FILES)
+        slug: read_suite(file, slug=slug).model_copy(update={"path": place})
+        for slug, (file, place) in sorted(found.items())
     }
 
 
@@ -612,7 +622,7 @@ def _fingerprint(root: Path, known: _Hashes) -> str:
     whole = sha256()
     files = [
         f
-        for pattern in (MANIFEST, _SKILL_FILES, _SUITE_FILES, "*.jsonl")
+        for pattern in (MANIFEST, _SKILL_FILES, _SUITE_FILES, _TASK_FILES, "*.jsonl")
         for f in root.glob(pattern)
     ]
     for place, file in sorted((f.relative_to(root).as_posix(), f) for f in files):

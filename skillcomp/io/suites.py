@@ -1,4 +1,4 @@
-"""Comprehension JSON in and out: every field of the source report, deviations listed.
+"""Suites in and out: comprehension JSON with every field of the report, deviations listed.
 
 The vocabulary is that of the source report (2.1 and 6.1). Public files use other words as well;
 these are kept, listed in ``Suite.problems`` and, where a published schema knows them, explained.
@@ -19,6 +19,7 @@ import orjson
 from skillcomp.errors import SuiteError, literal, suggest
 from skillcomp.io.files import checked_slug, decode, digest, read_bytes, shown
 from skillcomp.io.journal import replace
+from skillcomp.io.tasks import read_tasks
 from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Case, Check, Suite
 
 __all__ = ["VOCABULARY", "read_suite", "write_suite"]
@@ -100,17 +101,18 @@ _NUMBER = re.compile(r"0|[1-9]\d{0,17}")
 def read_suite(
     path: str | PathLike[str], *, strict: bool = False, slug: str | None = None
 ) -> Suite:
-    """Read one comprehension suite: its cases, their checks, and every deviation.
+    """Read one suite, comprehension JSON or a task_suite.yaml, and list every deviation.
 
     Parameters
     ----------
     path : str or path
-        A JSON file with ``skill_name`` and ``evals`` (or ``routing_cases``).
+        A JSON file with ``skill_name`` and ``evals`` (or ``routing_cases``), or a YAML file with
+        ``skill_id``, ``version`` and ``tasks``.
     strict : bool, default False
         Raise one error that lists every problem instead of keeping them in ``problems``.
     slug : str, optional
-        The first half of every ``case_id``; the file's stem when not given. Give it for files that
-        are all called ``comprehension.json``.
+        The first half of every ``case_id``. When not given: the file's stem, and the ``skill_id``
+        of a ``task_suite.yaml``. Give it for files that are all called ``comprehension.json``.
 
     Returns
     -------
@@ -132,8 +134,20 @@ def read_suite(
     Ids that stand twice and check ids that stand twice in a case are problems; the cases are kept
     as they are, and the frames refuse them. A file of ``routing_cases`` asks a router and not an
     agent: its cases are read with their description as prompt and no checks.
+
+    A task has one check, named like the type of its judge, which stands in ``check.judge``. A task
+    file that breaks a rule of its format cannot be judged by, so that is always an error, which
+    lists every fault with its line: ``skill_id``, ``version`` "1.0", ids that are not empty and
+    stand once, prompts, judges of a known type with what they need, and a test file that is there,
+    below ``fixtures/``. Unknown keys are problems as above. ``reference/<id>.*`` beside the file
+    may hold an ideal answer to each task.
     """
     file = Path(path)
+    if file.suffix in (".yaml", ".yml"):
+        data = read_bytes(
+            file, root=file.parent, max_bytes=MAX_BYTES, what="suite (YAML)", error=SuiteError
+        )
+        return _strictly(read_tasks(data, file, slug=slug), file, strict)
     data = read_bytes(
         file, root=file.parent, max_bytes=MAX_BYTES, what="suite (JSON)", error=SuiteError
     )
@@ -144,6 +158,11 @@ def read_suite(
         .suite(content, file)
         .model_copy(update={"sha256": digest(data), "path": shown(file)})
     )
+    return _strictly(suite, file, strict)
+
+
+def _strictly(suite: Suite, file: Path, strict: bool) -> Suite:
+    """Return a suite, or raise its problems where that is asked for."""
     if strict and suite.problems:
         many = "1 problem" if len(suite.problems) == 1 else f"{len(suite.problems)} problems"
         listed = "\n".join(f"- {problem}" for problem in suite.problems)
