@@ -22,13 +22,14 @@ __all__ = [
     "CheckKind",
     "Goal",
     "GoldLabel",
-    "TaskJudge",
     "PairwiseJudgement",
     "Passage",
+    "PromptKind",
     "Record",
     "Section",
     "Skill",
     "Suite",
+    "TaskJudge",
     "Verdict",
     "VerdictStatus",
 ]
@@ -114,6 +115,7 @@ JUDGES = ("contains", "pytest", "llm-rubric")
 
 CheckKind = Literal["positive", "negative"]
 Goal = Literal["outcome", "process", "style", "efficiency"]
+PromptKind = Literal["explicit", "implicit", "negative"]
 AttemptStatus = Literal["ok", "error", "refused", "truncated", "paused", "timeout"]
 VerdictStatus = Literal["ok", "malformed", "error", "refused"]
 
@@ -225,7 +227,9 @@ class Case(Record):
     """One prompt with its checks.
 
     ``case_id`` is ``suite/id``. Vocabulary fields are plain strings, since public files use words
-    that the report does not list; deviations stand in ``Suite.problems``.
+    that the report does not list; deviations stand in ``Suite.problems``. ``should_trigger`` says
+    whether the skill should answer to the prompt, ``prompt_kind`` whether it is named there
+    (explicit), meant (implicit), or not meant (negative); both None where no one asks.
     """
 
     case_id: str
@@ -244,6 +248,7 @@ class Case(Record):
     expected_reasoning: str | None = None
     contrast_of: str | None = None
     should_trigger: bool | None = None
+    prompt_kind: PromptKind | None = None
     timeout_seconds: float | None = None
     extra: dict[str, Any] = Field(default_factory=dict)
 

@@ -271,7 +271,7 @@ def test_check_reads_a_task_suite_and_takes_no_study_for_one(make, tmp_path):
     file = make()
     found = inspect(file)
     assert found.summary == "task suite 'target-skill-name': 3 tasks: 1 warning"
-    assert is_task_suite(file)
+    assert is_task_suite(file) and inspect(file.parent).kind == "suite"
     study = tmp_path / "study.yaml"
     study.write_text("store: here\nskills: []\n")
     assert not is_task_suite(study)

@@ -14,14 +14,14 @@ from datetime import date
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
 from skillcomp.errors import FrameError, literal, suggest
 from skillcomp.frames.columns import Columns, missing_values
-from skillcomp.records import CONCEPT_FIELDS, CONDITIONS, DIMENSIONS, JUDGES
+from skillcomp.records import CONCEPT_FIELDS, CONDITIONS, DIMENSIONS, JUDGES, PromptKind
 
 TIME: Any = "datetime64[us, UTC]"
 
@@ -87,6 +87,7 @@ CONTRACTS: Mapping[str, Contract] = {
             "schema_weight": "float64",
             "contrast_of": "str",
             "should_trigger": "boolean",
+            "prompt_kind": "str",
             "n_checks": "Int64",
         },
         required=("skill", "case_id"),
@@ -95,6 +96,7 @@ CONTRACTS: Mapping[str, Contract] = {
             "comprehension_dimension": DIMENSIONS,
             "concept_field": CONCEPT_FIELDS,
             "transfer": _TRANSFER,
+            "prompt_kind": get_args(PromptKind),
         },
         ranges={"n_checks": _COUNT, "schema_weight": _POSITIVE},
     ),

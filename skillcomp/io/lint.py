@@ -26,6 +26,7 @@ from skillcomp.io.lint_cases import (
     forbids_copying,
     primitives,
 )
+from skillcomp.io.prompts import FILE as PROMPTS
 from skillcomp.io.skills import read_skill
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
@@ -408,7 +409,8 @@ def inspect(path: Path, *, skills: Sequence[Path] = ()) -> Found:
         what = f"skill '{skill.slug}': {len(skill.concept)} of 7 concept fields, "
         what += f"{len(skill.sections)} sections"
         return Found("skill", what, tuple(_skill(skill, path)))
-    if path.suffix == ".json" or is_task_suite(path):
+    is_suite = path.suffix in (".json", ".csv") or is_task_suite(path)
+    if is_suite or (path / PROMPTS).is_file():
         suite = read_suite(path)
         n_checks = sum(len(case.checks) for case in suite.cases)
         what = f"suite '{suite.slug}': {len(suite.cases)} cases, {n_checks} checks"
@@ -416,8 +418,8 @@ def inspect(path: Path, *, skills: Sequence[Path] = ()) -> Found:
             what = f"task suite '{suite.slug}': {plural(len(suite.cases), 'task')}"
         return Found("suite", what, tuple(_suite(suite, _beside(path, suite, skills), path, None)))
     raise StudyError(
-        f"check: {path} is none of: a SKILL.md, a folder with one, a suite (.json, or .yaml with "
-        "tasks), a study "
+        f"check: {path} is none of: a SKILL.md, a folder with one, a suite (.json, .csv, or .yaml "
+        "with tasks), a study "
         "(a folder with manifest.json)."
     )
 
@@ -435,8 +437,7 @@ def _study(path: Path) -> Found:
     for slug, skill in store.skills.items():
         found += _skill(skill, path / "skills" / slug / "SKILL.md")
     for suite in store.suites.values():
-        file = path / suite.path
-        found += _suite(suite, store.skills.get(suite.skill), file, path)
+        found += _suite(suite, store.skills.get(suite.skill), path / suite.path, path)
     return Found("study", what, tuple(found))
 
 
@@ -446,8 +447,9 @@ def _skill(skill: Skill, file: Path) -> list[Finding]:
 
 def _suite(suite: Suite, skill: Skill | None, file: Path, root: Path | None) -> list[Finding]:
     read = _read(suite.problems, file)
-    if any(problem.startswith("routing_cases:") for problem in suite.problems):
-        return read  # cases for a router keep none of the rules, and need not
+    routed = any(problem.startswith("routing_cases:") for problem in suite.problems)
+    if routed or suite.path.endswith(".csv"):
+        return read  # such cases keep none of the rules of comprehension, and need not
     return [*read, *_at(lint_suite(suite, skill, root=root), file)]
 
 

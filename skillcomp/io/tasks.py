@@ -11,9 +11,9 @@ from typing import Any
 import yaml
 
 from skillcomp.errors import SuiteError, literal, suggest
-from skillcomp.io.files import digest, shown
+from skillcomp.io.files import shown
 from skillcomp.io.nodes import MAX_BYTES, line_of, read_yaml
-from skillcomp.records import JUDGES, Case, Check, TaskJudge, Suite
+from skillcomp.records import JUDGES, Case, Check, Suite, TaskJudge
 
 FILE_NAME = "task_suite.yaml"
 VERSION = "1.0"
@@ -30,7 +30,8 @@ _IS_ONE = re.compile(r"^[\"']?(?:skill_id|tasks)[\"']?\s*:", re.MULTILINE)
 
 
 def is_task_suite(path: Path) -> bool:
-    """Tell whether a YAML file holds tasks (and no study)."""
+    """Tell whether a YAML file, or the one in a folder, holds tasks (and no study)."""
+    path = path / FILE_NAME if path.is_dir() else path
     if path.suffix not in (".yaml", ".yml") or not path.is_file():
         return False
     with path.open("rb") as stream:
@@ -38,7 +39,7 @@ def is_task_suite(path: Path) -> bool:
     return path.name == FILE_NAME or bool(_IS_ONE.search(text))
 
 
-def read_tasks(data: bytes, path: Path, *, slug: str | None = None) -> Suite:
+def read_tasks(data: bytes, path: Path, slug: str | None) -> Suite:
     """Return the suite of a task file; see `skillcomp.read_suite`.
 
     Raises
@@ -53,8 +54,7 @@ def read_tasks(data: bytes, path: Path, *, slug: str | None = None) -> Suite:
         many = "1 problem" if len(reader.faults) == 1 else f"{len(reader.faults)} problems"
         listed = "\n".join(f"- {one}" for one in reader.faults)
         raise SuiteError(f"{shown(path)}, {many}:\n{listed}")
-    found = {"sha256": digest(data), "path": shown(path), "problems": tuple(reader.notes)}
-    return suite.model_copy(update=found)
+    return suite.model_copy(update={"problems": tuple(reader.notes)})
 
 
 class _Reader:

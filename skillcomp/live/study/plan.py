@@ -454,10 +454,14 @@ def _require_unedited_files(store: RunStore, suite: Suite, manifest: Mapping[str
 def input_files(store: RunStore, case: Case) -> tuple[tuple[str, Path], ...]:
     """Return name and place of the recorded files that a case lists as its input.
 
-    A task has none: what belongs to its suite is its judge's, and no agent's to see.
+    The files of a fixture come into the working folder itself, without that of the fixture. A task
+    has none: what belongs to its suite is its judge's, and no agent's to see.
     """
     slug = case.case_id.partition("/")[0]
     is_task = any(check.judge for check in case.checks)
     recorded = {} if is_task else store.manifest["suites"].get(slug, {}).get("files", {})
     folder = (store.path / INPUTS / slug).resolve()
-    return tuple((name, folder / name) for name in names_of_files(case.extra) if name in recorded)
+    fixture = str(case.extra.get("fixture", "")).rstrip("/")
+    above = fixture.rpartition("/")[0] if fixture in recorded else fixture  # a file or a folder
+    names = (name for name in names_of_files(case.extra) if name in recorded)
+    return tuple((name.removeprefix(f"{above}/"), folder / name) for name in names)
