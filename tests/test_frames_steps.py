@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skillcomp as sc
-from skillcomp.io.commands import is_read_only, opens_skill, plain, thrashing
+from skillcomp.io.commands import is_read_only, opens_skill, thrashing, unwrapped
 from skillcomp.io.traces import read_trace
 from skillcomp.records import Attempt
 
@@ -295,4 +295,4 @@ def test_only_reading_an_injected_skill_is_left_out_of_the_effective_count():
 )
 def test_thrashing_is_three_times_running_of_a_command_or_a_loop(commands, loop):
     assert thrashing(commands) == loop
-    assert plain("bash -lc 'make  all'") == "make all"
+    assert unwrapped("bash -lc 'make  all'") == "make all"

@@ -48,12 +48,12 @@ _SKILL_FILE = re.compile(r"skills/[^/\s'\"]+/SKILL\.md")
 _SAFE_TARGETS = re.compile(r"\d?>{1,2}\s*/dev/null|\d?>&\d")
 
 
-def plain(command: str) -> str:
+def unwrapped(command: str) -> str:
     """Return what a shell is told, without the shell and with single blanks.
 
     Examples
     --------
-    >>> plain("/bin/zsh -lc 'ls  -la'")
+    >>> unwrapped("/bin/zsh -lc 'ls  -la'")
     'ls -la'
     """
     return " ".join(_told(command).split())
@@ -134,7 +134,7 @@ def thrashing(commands: Sequence[str], times: int = 3, longest: int = 4) -> str 
     >>> thrashing(["make", "ls", "make"]) is None
     True
     """
-    said = [plain(command) for command in commands]
+    said = [unwrapped(command) for command in commands]
     for length in range(1, longest + 1):
         for start in range(len(said) - length * times + 1):
             loop = said[start : start + length]
