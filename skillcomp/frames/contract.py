@@ -14,14 +14,14 @@ from datetime import date
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
 from skillcomp.errors import FrameError, literal, suggest
 from skillcomp.frames.columns import Columns, missing_values
-from skillcomp.records import CONCEPT_FIELDS, CONDITIONS, DIMENSIONS
+from skillcomp.records import CONCEPT_FIELDS, CONDITIONS, DIMENSIONS, JUDGES, PromptKind
 
 TIME: Any = "datetime64[us, UTC]"
 
@@ -87,6 +87,7 @@ CONTRACTS: Mapping[str, Contract] = {
             "schema_weight": "float64",
             "contrast_of": "str",
             "should_trigger": "boolean",
+            "prompt_kind": "str",
             "n_checks": "Int64",
         },
         required=("skill", "case_id"),
@@ -95,6 +96,7 @@ CONTRACTS: Mapping[str, Contract] = {
             "comprehension_dimension": DIMENSIONS,
             "concept_field": CONCEPT_FIELDS,
             "transfer": _TRANSFER,
+            "prompt_kind": get_args(PromptKind),
         },
         ranges={"n_checks": _COUNT, "schema_weight": _POSITIVE},
     ),
@@ -106,10 +108,11 @@ CONTRACTS: Mapping[str, Contract] = {
             "check_kind": "str",
             "goal": "str",
             "description": "str",
+            "judge": "str",
         },
         required=("skill", "case_id", "check_id"),
         unique=("skill", "case_id", "check_id"),
-        allowed={"check_kind": _KINDS, "goal": _GOALS},
+        allowed={"check_kind": _KINDS, "goal": _GOALS, "judge": JUDGES},
     ),
     "attempts": Contract(
         columns={
@@ -259,6 +262,35 @@ CONTRACTS: Mapping[str, Contract] = {
         unique=("case_id", "skill", "grader", "grader_version", "order", "first", "second"),
         allowed={"winner_position": (1, 2)},
         ranges={"order": (1, float("inf"))},
+    ),
+    "events": Contract(
+        columns={
+            "attempt_id": "str",
+            "skill": "str",
+            "case_id": "str",
+            "condition": "str",
+            "repeat": "Int64",
+            "agent": "str",
+            "perturbation": "str",
+            "ordinal": "Int64",
+            "turn": "Int64",
+            "kind": "str",
+            "tool": "str",
+            "text": "str",
+            "status": "str",
+            "exit_code": "Int64",
+            "read_only": "boolean",
+            "in_subagent": "boolean",
+            "input_tokens": "Int64",
+            "cached_tokens": "Int64",
+            "output_tokens": "Int64",
+        },
+        required=("attempt_id", "skill", "case_id", "condition", "ordinal", "kind"),
+        unique=("attempt_id", "ordinal"),
+        ranges={
+            **dict.fromkeys(("repeat", "ordinal", "turn"), (1, float("inf"))),
+            **dict.fromkeys(("input_tokens", "cached_tokens", "output_tokens"), _COUNT),
+        },
     ),
     "passages": Contract(
         columns={
@@ -462,8 +494,8 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
         Any frame with at least the required columns of the kind.
     kind : str
         Which contract to hold it against: ``"cases"``, ``"checks"``, ``"attempts"``,
-        ``"verdicts"``, ``"outcomes"``, ``"gold"``, ``"pairwise"``, ``"passages"`` or
-        ``"estimates"``.
+        ``"verdicts"``, ``"outcomes"``, ``"gold"``, ``"pairwise"``, ``"events"``,
+        ``"passages"`` or ``"estimates"``.
 
     Returns
     -------

@@ -51,7 +51,8 @@ def cases(store: RunStore) -> pd.DataFrame:
         One row per case in suite order: skill, suite, case_id (``suite/id``), prompt, dimension,
         comprehension_dimension (C1 to C9), concept_field, transfer (near, far or NA), criticality,
         bloom, schema_weight (NaN for C7 to C9, which the source schema does not weight),
-        contrast_of (case_id of the twin), should_trigger, n_checks. Words outside the vocabulary
+        contrast_of (case_id of the twin), should_trigger, prompt_kind (explicit, implicit or
+        negative; NA where the suite asks no trigger), n_checks. Words outside the vocabulary
         are NA here; they stand in ``store.suites[slug].problems``.
     """
     rows = [_case_row(suite, case) for suite in store.suites.values() for case in suite.cases]
@@ -77,6 +78,7 @@ def _case_row(suite: Suite, case: Case) -> dict[str, object]:
         "schema_weight": SCHEMA_WEIGHTS.get(dimension or "", np.nan),
         "contrast_of": case.contrast_of,
         "should_trigger": case.should_trigger,
+        "prompt_kind": case.prompt_kind,
         "n_checks": len(case.checks),
     }
 
@@ -93,10 +95,16 @@ def checks(store: RunStore) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row per check of a case: skill, case_id, check_id, check_kind (positive or negative),
-        goal (outcome, process, style, efficiency), description.
+        goal (outcome, process, style, efficiency), description, judge (contains, pytest or
+        llm-rubric; NA where a grader reads the description).
     """
     rows = [
-        {"skill": suite.skill, "case_id": case.case_id, **one.model_dump()}
+        {
+            "skill": suite.skill,
+            "case_id": case.case_id,
+            **one.model_dump(exclude={"judge"}),
+            "judge": one.judge.type if one.judge else None,
+        }
         for suite in store.suites.values()
         for case in suite.cases
         for one in case.checks
