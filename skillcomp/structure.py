@@ -367,7 +367,9 @@ def _scores(skills: Any, features: str | Sequence[str]) -> pd.DataFrame:
         name = made.loc[made.duplicated(["document", "feature"]), "document"].iloc[0]
         raise FrameError(f"structure: scores: '{name}' has two values of one feature.")
     there = list(made["feature"].unique())
-    wanted = [features] if isinstance(features, str) else list(features)
+    wanted = [features] if isinstance(features, str) else features
+    if not isinstance(wanted, Sequence):
+        raise FrameError(f"features: found {wanted!r}; allowed: names such as {', '.join(there)}.")
     for name in wanted:
         if name not in there:
             raise FrameError(
