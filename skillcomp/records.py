@@ -12,6 +12,7 @@ __all__ = [
     "CONCEPT_FIELDS",
     "CONDITIONS",
     "DIMENSIONS",
+    "PROMPT_KINDS",
     "RUBRIC",
     "SCHEMA_WEIGHTS",
     "Attempt",
@@ -42,6 +43,7 @@ CONCEPT_FIELDS = (
     "analogy",
     "misconception",
 )
+PROMPT_KINDS = ("explicit", "implicit", "negative")
 # Weights of the concept fields in the source schema (report 2.4); C7-C9 carry none there.
 SCHEMA_WEIGHTS = {"C1": 1.0, "C2": 1.5, "C3": 1.0, "C4": 1.5, "C5": 1.0, "C6": 0.5}
 # Bloom levels of the rubric dimensions (report 5.1).
@@ -192,7 +194,9 @@ class Case(Record):
     """One prompt with its checks.
 
     ``case_id`` is ``suite/id``. Vocabulary fields are plain strings, since public files use words
-    that the report does not list; deviations stand in ``Suite.problems``.
+    that the report does not list; deviations stand in ``Suite.problems``. ``should_trigger`` speaks
+    of the suite's own skill; ``right_skills`` names every skill that the prompt should fire, where
+    that is known of all skills on offer. ``prompt_kind`` is explicit, implicit or negative.
     """
 
     case_id: str
@@ -211,6 +215,8 @@ class Case(Record):
     expected_reasoning: str | None = None
     contrast_of: str | None = None
     should_trigger: bool | None = None
+    prompt_kind: str | None = None
+    right_skills: tuple[str, ...] | None = None
     extra: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -247,7 +253,8 @@ class Attempt(Record):
     """One answer by one agent to one case under one condition.
 
     ``status`` says whether there is an answer to grade: a refusal, a cut-off or an infrastructure
-    error is recorded as such and is never a failed answer.
+    error is recorded as such and is never a failed answer. ``offered`` names the skills that the
+    agent could invoke and ``invoked`` those that it did; None where that cannot be told.
     """
 
     attempt_id: str
@@ -272,6 +279,8 @@ class Attempt(Record):
     cost_usd: float | None = None
     seconds: float | None = None
     triggered: bool | None = None
+    offered: tuple[str, ...] | None = None
+    invoked: tuple[str, ...] | None = None
     n_commands: int | None = None
     started_at: datetime | None = None
     error: str | None = None

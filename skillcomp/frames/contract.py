@@ -21,7 +21,7 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, literal, suggest
 from skillcomp.frames.columns import Columns, missing_values
-from skillcomp.records import CONCEPT_FIELDS, CONDITIONS, DIMENSIONS
+from skillcomp.records import CONCEPT_FIELDS, CONDITIONS, DIMENSIONS, PROMPT_KINDS
 
 TIME: Any = "datetime64[us, UTC]"
 
@@ -87,6 +87,7 @@ CONTRACTS: Mapping[str, Contract] = {
             "schema_weight": "float64",
             "contrast_of": "str",
             "should_trigger": "boolean",
+            "prompt_kind": "str",
             "n_checks": "Int64",
         },
         required=("skill", "case_id"),
@@ -95,6 +96,7 @@ CONTRACTS: Mapping[str, Contract] = {
             "comprehension_dimension": DIMENSIONS,
             "concept_field": CONCEPT_FIELDS,
             "transfer": _TRANSFER,
+            "prompt_kind": PROMPT_KINDS,
         },
         ranges={"n_checks": _COUNT, "schema_weight": _POSITIVE},
     ),
@@ -259,6 +261,23 @@ CONTRACTS: Mapping[str, Contract] = {
         unique=("case_id", "skill", "grader", "grader_version", "order", "first", "second"),
         allowed={"winner_position": (1, 2)},
         ranges={"order": (1, float("inf"))},
+    ),
+    "invocations": Contract(
+        columns={
+            "attempt_id": "str",
+            "skill": "str",
+            "case_id": "str",
+            "condition": "str",
+            "repeat": "Int64",
+            "agent": "str",
+            "perturbation": "str",
+            "offered": "str",
+            "invoked": "boolean",
+            "should_invoke": "boolean",
+        },
+        required=("attempt_id", "skill", "case_id", "condition", "offered"),
+        unique=("attempt_id", "offered"),
+        ranges={"repeat": (1, float("inf"))},
     ),
     "passages": Contract(
         columns={
@@ -462,8 +481,8 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
         Any frame with at least the required columns of the kind.
     kind : str
         Which contract to hold it against: ``"cases"``, ``"checks"``, ``"attempts"``,
-        ``"verdicts"``, ``"outcomes"``, ``"gold"``, ``"pairwise"``, ``"passages"`` or
-        ``"estimates"``.
+        ``"verdicts"``, ``"outcomes"``, ``"gold"``, ``"pairwise"``, ``"invocations"``,
+        ``"passages"`` or ``"estimates"``.
 
     Returns
     -------

@@ -7,6 +7,7 @@ and other labellers are asked for by argument.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
@@ -51,7 +52,9 @@ def cases(store: RunStore) -> pd.DataFrame:
         One row per case in suite order: skill, suite, case_id (``suite/id``), prompt, dimension,
         comprehension_dimension (C1 to C9), concept_field, transfer (near, far or NA), criticality,
         bloom, schema_weight (NaN for C7 to C9, which the source schema does not weight),
-        contrast_of (case_id of the twin), should_trigger, n_checks. Words outside the vocabulary
+        contrast_of (case_id of the twin), should_trigger, prompt_kind (negative where
+        should_trigger is false, explicit where the prompt names ``$skill``, else implicit, unless
+        the suite says it; NA without should_trigger), n_checks. Words outside the vocabulary
         are NA here; they stand in ``store.suites[slug].problems``.
     """
     rows = [_case_row(suite, case) for suite in store.suites.values() for case in suite.cases]
@@ -77,8 +80,17 @@ def _case_row(suite: Suite, case: Case) -> dict[str, object]:
         "schema_weight": SCHEMA_WEIGHTS.get(dimension or "", np.nan),
         "contrast_of": case.contrast_of,
         "should_trigger": case.should_trigger,
+        "prompt_kind": known["prompt_kind"] or _kind_of(suite.skill, case),
         "n_checks": len(case.checks),
     }
+
+
+def _kind_of(skill: str, case: Case) -> str | None:
+    """Return the kind of a prompt that says whether it should trigger and names no kind itself."""
+    if case.should_trigger is None:
+        return None
+    named = re.search(rf"\${re.escape(skill)}(?![\w-])", case.prompt)
+    return ("explicit" if named else "implicit") if case.should_trigger else "negative"
 
 
 def checks(store: RunStore) -> pd.DataFrame:
@@ -321,6 +333,54 @@ def pairwise(store: RunStore) -> pd.DataFrame:
         a comparison that failed has no row.
     """
     return check(_frame(store.table("pairwise"), "pairwise"), "pairwise")
+
+
+def invocations(
+    store: RunStore,
+    *,
+    perturbation: str | Sequence[str] | Literal["all"] | None = None,
+) -> pd.DataFrame:
+    """Return which skill fired, one row per attempt and skill that was on offer.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study.
+    perturbation : str or sequence of str, optional
+        As in :func:`attempts`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        attempt_id, skill and case_id (of the case), condition, repeat, agent, perturbation,
+        offered (the skill on offer), invoked, should_invoke. ``invoked`` is NA where the program
+        cannot tell, and where an attempt that did not end (an error, a time-out) had not invoked
+        the skill so far. ``should_invoke`` follows the case's ``right_skills``; without them it
+        is ``should_trigger`` for the case's own skill and NA for others. An attempt that names no
+        skill on offer has no row.
+    """
+    names = ["attempt_id", *_ATTEMPT_KEYS, "status", "offered", "invoked"]
+    table = store.table("attempts").select(names).to_pandas(types_mapper=_TYPES.get)
+    table = table[_wanted(table["perturbation"], perturbation)]
+    table = table[table["offered"].notna() | table["invoked"].notna()]
+    known = {
+        case.case_id: (suite.skill, case.should_trigger, case.right_skills)
+        for suite in store.suites.values()
+        for case in suite.cases
+    }
+    rows: list[dict[str, object]] = []
+    for one in table.to_dict("records"):
+        fired = None if one["invoked"] is None else list(one["invoked"])
+        on_offer = [] if one["offered"] is None else list(one["offered"])
+        own, should, right = known.get(one["case_id"], (None, None, None))
+        keys = {name: one[name] for name in ("attempt_id", *_ATTEMPT_KEYS)}
+        for name in dict.fromkeys([*on_offer, *(fired or ())]):
+            did = None if fired is None else name in fired
+            ought = (should if name == own else None) if right is None else name in right
+            unended = not did and one["status"] != "ok"
+            about = {"offered": name, "should_invoke": ought}
+            rows.append(keys | about | {"invoked": None if unended else did})
+    return check(pd.DataFrame(rows), "invocations") if rows else empty("invocations")
 
 
 def passages(path: str | PathLike[str]) -> pd.DataFrame:

@@ -19,7 +19,7 @@ import orjson
 from skillcomp.errors import SuiteError, literal, suggest
 from skillcomp.io.files import checked_slug, decode, digest, read_bytes, shown
 from skillcomp.io.journal import replace
-from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Case, Check, Suite
+from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, PROMPT_KINDS, Case, Check, Suite
 
 __all__ = ["VOCABULARY", "read_suite", "write_suite"]
 
@@ -84,6 +84,8 @@ _CASE_KEYS = (
     "expected_behaviors",
     "contrast_of",
     "should_trigger",
+    "prompt_kind",
+    "right_skills",
 )
 _SUITE_KEYS = ("skill_name", "subject", "adjacent_concepts", "grounding_note")
 # what skillcomp itself writes beside the report's keys; it stands in ``extra``
@@ -228,6 +230,11 @@ class _Reader:
         if not isinstance(trigger, bool | None):
             self.note(place, f"should_trigger: found {trigger!r}; allowed: true, false.")
             trigger = None
+        kind = row.get("prompt_kind")
+        if kind is not None and kind not in PROMPT_KINDS:
+            allowed = ", ".join(PROMPT_KINDS)
+            self.note(place, f"prompt_kind: found {literal(kind)}; allowed: {allowed}.")
+            kind = None
         return Case(
             case_id=f"{self.slug}/{ident}",
             prompt=prompt or "",
@@ -236,6 +243,8 @@ class _Reader:
             expected_reasoning=self.text(row, "expected_reasoning", place),
             contrast_of=self.contrast(row.get("contrast_of"), place),
             should_trigger=trigger,
+            prompt_kind=kind,
+            right_skills=self.texts(row, "right_skills", place) if "right_skills" in row else None,
             extra={**extra, "checks": odd} if odd else extra,
             **words,
         )
@@ -474,6 +483,8 @@ def _case_row(case: Case, slug: str) -> dict[str, Any]:
         "expected_reasoning": case.expected_reasoning,
         "contrast_of": None if case.contrast_of is None else _ident_of(case.contrast_of, slug),
         "should_trigger": case.should_trigger,
+        "prompt_kind": case.prompt_kind,
+        "right_skills": None if case.right_skills is None else list(case.right_skills),
     }
     return _given(row) | {key: value for key, value in case.extra.items() if key != "checks"}
 
