@@ -12,7 +12,6 @@ __all__ = [
     "CONCEPT_FIELDS",
     "CONDITIONS",
     "DIMENSIONS",
-    "PROMPT_KINDS",
     "RUBRIC",
     "SCHEMA_WEIGHTS",
     "Attempt",
@@ -24,6 +23,7 @@ __all__ = [
     "GoldLabel",
     "PairwiseJudgement",
     "Passage",
+    "PromptKind",
     "Record",
     "Section",
     "Skill",
@@ -43,7 +43,6 @@ CONCEPT_FIELDS = (
     "analogy",
     "misconception",
 )
-PROMPT_KINDS = ("explicit", "implicit", "negative")
 # Weights of the concept fields in the source schema (report 2.4); C7-C9 carry none there.
 SCHEMA_WEIGHTS = {"C1": 1.0, "C2": 1.5, "C3": 1.0, "C4": 1.5, "C5": 1.0, "C6": 0.5}
 # Bloom levels of the rubric dimensions (report 5.1).
@@ -111,6 +110,7 @@ RUBRIC: dict[str, tuple[str, str]] = {
 
 CheckKind = Literal["positive", "negative"]
 Goal = Literal["outcome", "process", "style", "efficiency"]
+PromptKind = Literal["explicit", "implicit", "negative"]
 AttemptStatus = Literal["ok", "error", "refused", "truncated", "paused", "timeout"]
 VerdictStatus = Literal["ok", "malformed", "error", "refused"]
 
@@ -194,9 +194,10 @@ class Case(Record):
     """One prompt with its checks.
 
     ``case_id`` is ``suite/id``. Vocabulary fields are plain strings, since public files use words
-    that the report does not list; deviations stand in ``Suite.problems``. ``should_trigger`` speaks
-    of the suite's own skill; ``right_skills`` names every skill that the prompt should fire, where
-    that is known of all skills on offer. ``prompt_kind`` is explicit, implicit or negative.
+    that the report does not list; deviations stand in ``Suite.problems``. ``should_trigger`` says
+    whether the skill should answer to the prompt, ``prompt_kind`` whether it is named there
+    (explicit), meant (implicit), or not meant (negative); both None where no one asks.
+    ``right_skills`` names every skill on offer that should, where that is known of all of them.
     """
 
     case_id: str
@@ -215,7 +216,7 @@ class Case(Record):
     expected_reasoning: str | None = None
     contrast_of: str | None = None
     should_trigger: bool | None = None
-    prompt_kind: str | None = None
+    prompt_kind: PromptKind | None = None
     right_skills: tuple[str, ...] | None = None
     extra: dict[str, Any] = Field(default_factory=dict)
 

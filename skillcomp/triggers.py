@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from skillcomp import deltas
@@ -19,12 +18,13 @@ from skillcomp.errors import FrameError
 from skillcomp.frames.casetable import clusters_of
 from skillcomp.frames.contract import CASE, check, ordered
 from skillcomp.frames.estimates import (
+    check_settings,
     estimates,
     groups,
     listed,
     refuse_pooling,
     require_columns,
-    require_reference,
+    require_one_of,
     row,
 )
 from skillcomp.frames.readers import outcomes
@@ -37,7 +37,7 @@ GOALS = ("outcome", "process", "style", "efficiency")
 OTHER = "other"  # a prompt from the suite of another skill than the one looked at
 NOTHING = "none"  # no skill
 _KINDS = ("all", "explicit", "implicit", "negative", OTHER)
-_MADE = ("kind", "expected", "fired", "goal")
+_MADE = ("kind", "expected", "fired", "should", "did", "size", "reference")
 CEILING = "all right: a ceiling, which shows no more than the lower limit"
 FLOOR = "none right: a floor, which shows no more than the upper limit"
 
@@ -127,6 +127,7 @@ def detection(
     4        exact     0.500      2.0      4.0
     """
     names = _names(by)
+    check_settings("triggers.detection", ci_level)
     given = _prepared(invocations, cases, names, "triggers.detection")
     pairs = _pairs(given, names)
     sums: list[_Sum] = []
@@ -173,11 +174,12 @@ def confusion(
 
     See Also
     --------
-    skillcomp.plots.matrix : Draws the result.
+    skillcomp.plots.dimensions : Draws the result, with ``x="fired", y="expected"``.
     """
     names = _names(by)
     if "offered" in names:
         raise FrameError("triggers.confusion: by= names 'offered', which is what is confused.")
+    check_settings("triggers.confusion", ci_level)
     given = _prepared(invocations, cases, names, "triggers.confusion", known=False)
     rows, samples = [], []
     for values, group in groups(given[given["invoked"].notna()], names):
@@ -245,8 +247,9 @@ def compare(
     under two names (A/A) gives what differs by chance alone.
     """
     names = [name for name in _names(by) if name != "condition"]
+    check_settings("triggers.compare", ci_level)
     given = _prepared(invocations, cases, [*names, "condition"], "triggers.compare")
-    require_reference(given["condition"], reference)
+    require_one_of("triggers.compare: reference", reference, ordered(given["condition"]))
     tables = {"": _pairs(given, [*names, "condition"])}
     if "offered" not in names:
         tables["exact"] = _exact_cases(given, [*names, "condition"])
@@ -307,10 +310,11 @@ def goals(
     FrameError
         If a frame breaks its contract, no check has a goal, or graders would be pooled.
     """
+    check_settings("triggers.goals", ci_level)
     given = check(verdicts, "verdicts")
     names = [name for name in listed(by) if name != "goal"]
     if len(given) and given["goal"].isna().all():
-        raise FrameError("triggers.goals: no verdict has a goal; allowed: " + ", ".join(GOALS) + ".")
+        raise FrameError(f"triggers.goals: no verdict has a goal; allowed: {', '.join(GOALS)}.")
     twins = None if cases is None else check(cases, "cases")[[*CASE, "contrast_of"]]
     found = []
     for goal in GOALS:
@@ -457,7 +461,7 @@ def _exact_cases(given: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     keys = list(dict.fromkeys([*names, *CASE, "cluster"]))
     wrong = (given["did"] - given["should"]).abs()
     each = given.assign(wrong=wrong, open=wrong.isna()).groupby(
-        [*keys, "attempt_id"], sort=False, dropna=False, observed=True
+        list(dict.fromkeys([*keys, "attempt_id"])), sort=False, dropna=False, observed=True
     )
     attempts = each.agg(worst=("wrong", "max"), open=("open", "any")).reset_index()
     # one skill that is wrong decides it; else all must be known

@@ -218,7 +218,16 @@ def test_export_writes_every_frame_twice_and_they_read_back(run, small, tmp_path
     out = tmp_path / "frames"
     status, said, err = run("export", small, out)
     assert (status, err) == (0, "")
-    names = ["attempts", "cases", "checks", "gold", "invocations", "outcomes", "pairwise", "verdicts"]
+    names = [
+        "attempts",
+        "cases",
+        "checks",
+        "gold",
+        "invocations",
+        "outcomes",
+        "pairwise",
+        "verdicts",
+    ]
     assert sorted(p.name for p in out.iterdir()) == sorted(
         f"{name}.{form}" for name in names for form in ("csv", "parquet")
     )

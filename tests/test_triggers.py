@@ -233,9 +233,9 @@ def test_a_goal_is_met_when_every_check_of_it_passed() -> None:
     assert list(found.index) == ["outcome", "efficiency"]
     assert found.loc["outcome", ["estimate", "n", "n_missing"]].tolist() == [0.5, 2, 1]
     assert found.loc["efficiency", "estimate"] == pytest.approx(2 / 3)
-    twins = pd.DataFrame(
-        {"skill": "tea", "case_id": [f"tea/a{i}" for i in range(3)]}
-    ).assign(contrast_of=["tea/a1", None, None])
+    twins = pd.DataFrame({"skill": "tea", "case_id": [f"tea/a{i}" for i in range(3)]}).assign(
+        contrast_of=["tea/a1", None, None]
+    )
     paired = sc.triggers.goals(verdict_rows(), twins).set_index("goal")
     assert paired.loc["efficiency", "n_clusters"] == 2
     with pytest.raises(FrameError, match="no verdict has a goal"):
@@ -288,7 +288,7 @@ def test_what_cannot_be_analysed_is_refused_by_name() -> None:
         sc.triggers.detection(rows.assign(agent=["x", "y"]))
     with pytest.raises(FrameError, match="names 'kind'"):
         sc.triggers.detection(rows.assign(kind="z"), by=["kind"])
-    with pytest.raises(FrameError, match="there is no condition 'presice'"):
+    with pytest.raises(FrameError, match="reference: found 'presice'"):
         sc.triggers.compare(rows.assign(condition="precise"), reference="presice")
     with pytest.raises(FrameError, match="names 'offered'"):
         sc.triggers.confusion(rows, by=["offered"])

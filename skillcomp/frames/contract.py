@@ -14,14 +14,14 @@ from datetime import date
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
 from skillcomp.errors import FrameError, literal, suggest
 from skillcomp.frames.columns import Columns, missing_values
-from skillcomp.records import CONCEPT_FIELDS, CONDITIONS, DIMENSIONS, PROMPT_KINDS
+from skillcomp.records import CONCEPT_FIELDS, CONDITIONS, DIMENSIONS, PromptKind
 
 TIME: Any = "datetime64[us, UTC]"
 
@@ -96,7 +96,7 @@ CONTRACTS: Mapping[str, Contract] = {
             "comprehension_dimension": DIMENSIONS,
             "concept_field": CONCEPT_FIELDS,
             "transfer": _TRANSFER,
-            "prompt_kind": PROMPT_KINDS,
+            "prompt_kind": get_args(PromptKind),
         },
         ranges={"n_checks": _COUNT, "schema_weight": _POSITIVE},
     ),

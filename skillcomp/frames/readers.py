@@ -7,7 +7,6 @@ and other labellers are asked for by argument.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
@@ -20,6 +19,7 @@ import pyarrow as pa
 from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.contract import CASE, CONTRACTS, check, empty
 from skillcomp.frames.labels import ADJUDICATED, ITEM, one_label
+from skillcomp.io.prompts import kind_of_prompt
 from skillcomp.io.store import RunStore
 from skillcomp.io.tables import read_table
 from skillcomp.records import BLOOM, SCHEMA_WEIGHTS, Suite
@@ -52,9 +52,8 @@ def cases(store: RunStore) -> pd.DataFrame:
         One row per case in suite order: skill, suite, case_id (``suite/id``), prompt, dimension,
         comprehension_dimension (C1 to C9), concept_field, transfer (near, far or NA), criticality,
         bloom, schema_weight (NaN for C7 to C9, which the source schema does not weight),
-        contrast_of (case_id of the twin), should_trigger, prompt_kind (negative where
-        should_trigger is false, explicit where the prompt names ``$skill``, else implicit, unless
-        the suite says it; NA without should_trigger), n_checks. Words outside the vocabulary
+        contrast_of (case_id of the twin), should_trigger, prompt_kind (explicit, implicit or
+        negative; NA where the suite asks no trigger), n_checks. Words outside the vocabulary
         are NA here; they stand in ``store.suites[slug].problems``.
     """
     rows = [_case_row(suite, case) for suite in store.suites.values() for case in suite.cases]
@@ -80,17 +79,10 @@ def _case_row(suite: Suite, case: Case) -> dict[str, object]:
         "schema_weight": SCHEMA_WEIGHTS.get(dimension or "", np.nan),
         "contrast_of": case.contrast_of,
         "should_trigger": case.should_trigger,
-        "prompt_kind": known["prompt_kind"] or _kind_of(suite.skill, case),
+        "prompt_kind": known["prompt_kind"]
+        or kind_of_prompt(case.prompt, suite.skill, case.should_trigger),
         "n_checks": len(case.checks),
     }
-
-
-def _kind_of(skill: str, case: Case) -> str | None:
-    """Return the kind of a prompt that says whether it should trigger and names no kind itself."""
-    if case.should_trigger is None:
-        return None
-    named = re.search(rf"\${re.escape(skill)}(?![\w-])", case.prompt)
-    return ("explicit" if named else "implicit") if case.should_trigger else "negative"
 
 
 def checks(store: RunStore) -> pd.DataFrame:

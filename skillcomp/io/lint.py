@@ -26,6 +26,7 @@ from skillcomp.io.lint_cases import (
     forbids_copying,
     primitives,
 )
+from skillcomp.io.prompts import FILE as PROMPTS
 from skillcomp.io.skills import read_skill
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
@@ -387,13 +388,13 @@ def inspect(path: Path, *, skills: Sequence[Path] = ()) -> Found:
         what = f"skill '{skill.slug}': {len(skill.concept)} of 7 concept fields, "
         what += f"{len(skill.sections)} sections"
         return Found("skill", what, tuple(_skill(skill, path)))
-    if path.suffix == ".json":
+    if path.suffix in (".json", ".csv") or (path / PROMPTS).is_file():
         suite = read_suite(path)
         n_checks = sum(len(case.checks) for case in suite.cases)
         what = f"suite '{suite.slug}': {len(suite.cases)} cases, {n_checks} checks"
         return Found("suite", what, tuple(_suite(suite, _beside(path, suite, skills), path, None)))
     raise StudyError(
-        f"check: {path} is none of: a SKILL.md, a folder with one, a suite (.json), a study "
+        f"check: {path} is none of: a SKILL.md, a folder with one, a suite (.json, .csv), a study "
         "(a folder with manifest.json)."
     )
 
@@ -410,9 +411,8 @@ def _study(path: Path) -> Found:
     found = [finding("reading", str(path), p) for p in store.problems if p not in inside]
     for slug, skill in store.skills.items():
         found += _skill(skill, path / "skills" / slug / "SKILL.md")
-    for slug, suite in store.suites.items():
-        file = path / "suites" / f"{slug}.json"
-        found += _suite(suite, store.skills.get(suite.skill), file, path)
+    for suite in store.suites.values():
+        found += _suite(suite, store.skills.get(suite.skill), path / suite.path, path)
     return Found("study", what, tuple(found))
 
 
@@ -422,8 +422,9 @@ def _skill(skill: Skill, file: Path) -> list[Finding]:
 
 def _suite(suite: Suite, skill: Skill | None, file: Path, root: Path | None) -> list[Finding]:
     read = _read(suite.problems, file)
-    if any(problem.startswith("routing_cases:") for problem in suite.problems):
-        return read  # cases for a router keep none of the rules, and need not
+    routed = any(problem.startswith("routing_cases:") for problem in suite.problems)
+    if routed or suite.path.endswith(".csv"):
+        return read  # such cases keep none of the rules of comprehension, and need not
     return [*read, *_at(lint_suite(suite, skill, root=root), file)]
 
 

@@ -99,28 +99,51 @@ def case_files(suite: Suite, file: Path) -> dict[str, Path]:
     found: dict[str, Path] = {}
     n_bytes = 0
     for case in suite.cases:
-        for name in names_of_files(case.extra):
+        schema = case.extra.get("output_schema") if "schema" in case.extra else None
+        for name in (*names_of_files(case.extra), *([schema] if schema else [])):
             if name in found:
                 continue
-            pure = PurePosixPath(name)
-            if pure.is_absolute() or ".." in pure.parts or "\\" in name or not pure.parts:
+            if _leaves(name):
                 raise SuiteError(
                     f"case '{case.case_id}': files: '{name}' leads elsewhere; allowed are names "
                     "relative to the suite's folder."
                 )
-            bases = [file.parent, *([file.parent.parent] if file.parent.name == "evals" else [])]
-            places = [base / pure for base in bases if (base / pure).is_file()]
-            inside = [p for p in places if p.resolve().is_relative_to(bases[-1].resolve())]
-            if not inside or inside[0].resolve() == file.resolve():
+            place = inside(name, bases_of(file))
+            if place is None or not place.is_file() or place.resolve() == file.resolve():
                 raise SuiteError(f"case '{case.case_id}': files: there is no file '{name}'.")
-            found[name] = inside[0]
-            n_bytes += inside[0].stat().st_size
+            found[name] = place
+            n_bytes += place.stat().st_size
     if n_bytes > MAX_BYTES or len(found) > MAX_FILES:
         raise SuiteError(
             f"{file}: its cases list {len(found):,} files with {n_bytes:,} bytes; allowed are "
             f"{MAX_FILES:,} with {MAX_BYTES:,}."
         )
     return found
+
+
+def bases_of(file: Path) -> list[Path]:
+    """Return the folder of a suite and that above ``evals``, from which names may count as well."""
+    folder = file.resolve().parent
+    for above in (folder, folder.parent.parent):
+        if above.name == "evals" and (above == folder or folder.parent.name == "skills"):
+            return [folder, above.parent]
+    return [folder]
+
+
+def inside(name: str, bases: list[Path]) -> Path | None:
+    """Return what a name stands for in the first base that has it; None where it leads elsewhere.
+
+    The last base is the widest; a link may lead to any place in it.
+    """
+    places = [] if _leaves(name) else [base / name for base in bases]
+    there = (place for place in places if place.exists())
+    widest = bases[-1].resolve()
+    return next((place for place in there if place.resolve().is_relative_to(widest)), None)
+
+
+def _leaves(name: str) -> bool:
+    pure = PurePosixPath(name)
+    return pure.is_absolute() or ".." in pure.parts or "\\" in name or not pure.parts
 
 
 def names_of_files(extra: Mapping[str, Any]) -> list[str]:

@@ -6,7 +6,7 @@ import shutil
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from hashlib import file_digest, sha256
@@ -22,6 +22,7 @@ from pydantic import BaseModel
 from skillcomp.errors import StoreError, literal
 from skillcomp.io import journal, material
 from skillcomp.io.files import checked_slug, digest, read_bytes
+from skillcomp.io.prompts import FILE as PROMPTS
 from skillcomp.io.skills import FILE_NAME, read_skill
 from skillcomp.io.suites import read_suite
 from skillcomp.io.tables import (
@@ -41,7 +42,7 @@ MANIFEST = "manifest.json"
 _OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
 _REPAIR = {"table", "line", "n_bytes", "at"}
 _MAX_MANIFEST = 1 << 26  # bytes; a manifest has a line or so for each skill and suite
-_SKILL_FILES, _SUITE_FILES = f"skills/*/{FILE_NAME}", "suites/*.json"
+_SKILL_FILES, _SUITE_FILES = (f"skills/*/{FILE_NAME}",), ("suites/*.csv", "suites/*.json")
 
 _Hashes = dict[Path, tuple[int, int, str]]  # file -> size, time of change in ns, sha256
 
@@ -54,8 +55,8 @@ class RunStore:
     """A recorded study in a folder: skills, suites, answers, verdicts and labels.
 
     The folder holds ``manifest.json`` (format version, date, sha256 of every skill and suite),
-    ``skills/<slug>/SKILL.md``, ``suites/<slug>.json`` and one JSON Lines file a table, to which
-    lines are only ever added. Any number of processes may read while one writes.
+    ``skills/<slug>/SKILL.md``, ``suites/<slug>.json`` (or ``.csv``) and one JSON Lines file a
+    table, to which lines are only ever added. Any number of processes may read while one writes.
 
     Parameters
     ----------
@@ -362,14 +363,15 @@ class RunStore:
         return self.skills[slug]
 
     def add_suite(self, path: str | PathLike[str], *, slug: str | None = None) -> Suite:
-        """Record a suite: copy its JSON into the store and its sha256 into the manifest.
+        """Record a suite: copy its file into the store and its sha256 into the manifest.
 
-        The files that its cases list under ``files`` as their input are copied too.
+        The files that its cases list under ``files`` as their input are copied too, and the
+        schemas of a trigger suite.
 
         Parameters
         ----------
         path : str or path
-            The JSON file.
+            The JSON file, or the ``prompts.csv`` or its folder.
         slug : str, optional
             Name inside the store and first half of every case_id; the file's stem when not given.
 
@@ -385,14 +387,17 @@ class RunStore:
         SuiteError
             If the file cannot be read.
         """
-        suite = read_suite(path)
+        suite, given = read_suite(path), Path(path)
+        given = given / PROMPTS if given.is_dir() else given
         slug = checked_slug(slug or suite.slug, StoreError)
         files = {}
         if self._may_grow("suites", slug):
-            files = material.case_files(suite, Path(path))
+            files = material.case_files(suite, given)
         hashes = {name: digest(file.read_bytes()) for name, file in files.items()}
-        more = {"files": hashes} if files else {}
-        self._add("suites", slug, f"suites/{slug}.json", Path(path).read_bytes(), more)
+        more: dict[str, Any] = {"files": hashes} if files else {}
+        if given.suffix == ".csv":
+            more["skill"] = suite.skill  # which the file does not say
+        self._add("suites", slug, f"suites/{slug}{given.suffix}", given.read_bytes(), more)
         for name, file in files.items():
             place = self.path / material.INPUTS / slug / name
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -554,14 +559,17 @@ def _read_skills(root: Path) -> dict[str, Skill]:
 
 def _read_suites(root: Path) -> dict[str, Suite]:
     """Return the suites of a folder by slug, with paths relative to it."""
-    return {
-        file.stem: read_suite(file).model_copy(update={"path": place})
-        for file, place in _inside(root, _SUITE_FILES)
-    }
+    listed = _read_manifest(root)["suites"]
+    found = {}
+    for file, place in _inside(root, _SUITE_FILES):
+        skill = listed.get(file.stem, {}).get("skill")
+        suite = read_suite(file, slug=file.stem, skill=skill)
+        found[file.stem] = suite.model_copy(update={"path": place})
+    return found
 
 
-def _inside(root: Path, pattern: str) -> Iterator[tuple[Path, str]]:
-    for file in sorted(root.glob(pattern)):
+def _inside(root: Path, patterns: Sequence[str]) -> Iterator[tuple[Path, str]]:
+    for file in sorted(file for pattern in patterns for file in root.glob(pattern)):
         _require_inside(file, root, "nothing was read")
         yield file, file.relative_to(root).as_posix()
 
@@ -612,7 +620,7 @@ def _fingerprint(root: Path, known: _Hashes) -> str:
     whole = sha256()
     files = [
         f
-        for pattern in (MANIFEST, _SKILL_FILES, _SUITE_FILES, "*.jsonl")
+        for pattern in (MANIFEST, *_SKILL_FILES, *_SUITE_FILES, "*.jsonl")
         for f in root.glob(pattern)
     ]
     for place, file in sorted((f.relative_to(root).as_posix(), f) for f in files):

@@ -1,4 +1,4 @@
-"""Comprehension JSON in and out: every field of the source report, deviations listed.
+"""Suites in and out: comprehension JSON with every field of the source report, and prompts.csv.
 
 The vocabulary is that of the source report (2.1 and 6.1). Public files use other words as well;
 these are kept, listed in ``Suite.problems`` and, where a published schema knows them, explained.
@@ -19,7 +19,8 @@ import orjson
 from skillcomp.errors import SuiteError, literal, suggest
 from skillcomp.io.files import checked_slug, decode, digest, read_bytes, shown
 from skillcomp.io.journal import replace
-from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, PROMPT_KINDS, Case, Check, Suite
+from skillcomp.io.prompts import FILE, KINDS, read_prompts
+from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Case, Check, Suite
 
 __all__ = ["VOCABULARY", "read_suite", "write_suite"]
 
@@ -100,19 +101,29 @@ _NUMBER = re.compile(r"0|[1-9]\d{0,17}")
 
 
 def read_suite(
-    path: str | PathLike[str], *, strict: bool = False, slug: str | None = None
+    path: str | PathLike[str],
+    *,
+    strict: bool = False,
+    slug: str | None = None,
+    skill: str | None = None,
 ) -> Suite:
-    """Read one comprehension suite: its cases, their checks, and every deviation.
+    r"""Read one suite: its cases, their checks, and every deviation.
 
     Parameters
     ----------
     path : str or path
-        A JSON file with ``skill_name`` and ``evals`` (or ``routing_cases``).
+        A comprehension suite, a JSON file with ``skill_name`` and ``evals`` (or
+        ``routing_cases``); or a trigger suite, a CSV file ``evals/skills/<slug>/prompts.csv`` or
+        its folder, with the columns ``id``, ``should_trigger``, ``prompt`` and those below.
     strict : bool, default False
         Raise one error that lists every problem instead of keeping them in ``problems``.
     slug : str, optional
-        The first half of every ``case_id``; the file's stem when not given. Give it for files that
-        are all called ``comprehension.json``.
+        The first half of every ``case_id``; when not given, the folder's name for ``prompts.csv``
+        and the file's stem for all others. Give it for files that are all called
+        ``comprehension.json``.
+    skill : str, optional
+        Of a trigger suite, which does not say it: the skill whose prompts these are; the slug when
+        not given.
 
     Returns
     -------
@@ -134,18 +145,31 @@ def read_suite(
     Ids that stand twice and check ids that stand twice in a case are problems; the cases are kept
     as they are, and the frames refuse them. A file of ``routing_cases`` asks a router and not an
     agent: its cases are read with their description as prompt and no checks.
+
+    A trigger suite's further columns are ``sandbox`` (read-only, workspace-write), ``timeout_s``,
+    ``max_commands``, ``max_input_tokens``, ``max_output_tokens``, ``max_total_tokens``,
+    ``output_schema`` (a JSON Schema in the table's folder or, from there, the repository's),
+    ``judge``, ``require_files`` (``;`` between), ``must_include``, ``must_not_include`` and
+    ``required_steps`` (patterns with ``|`` between; the steps are commands in this order),
+    ``fixture`` (a folder beside the table whose files the agent finds), ``kind`` and
+    ``right_skills`` (``;`` between; every skill that should answer, none in an empty cell). They
+    stand in the ``extra`` of a case; problems name row and column. A ``\\|`` is a ``|`` inside a
+    pattern, where the source's own program splits at every ``|``. Patterns are searched without
+    regard to case, line by line. The kind of a prompt is worked out where it is not given: negative
+    where the skill should not trigger, explicit where the prompt names ``$skill``, else implicit.
     """
     file = Path(path)
-    data = read_bytes(
-        file, root=file.parent, max_bytes=MAX_BYTES, what="suite (JSON)", error=SuiteError
-    )
-    problems: list[str] = []
-    content = _load(decode(data, file, SuiteError), file, problems)
-    suite = (
-        _Reader(slug or file.stem, problems)
-        .suite(content, file)
-        .model_copy(update={"sha256": digest(data), "path": shown(file)})
-    )
+    file = file / FILE if file.is_dir() else file
+    what = "suite (CSV)" if file.suffix == ".csv" else "suite (JSON)"
+    data = read_bytes(file, root=file.parent, max_bytes=MAX_BYTES, what=what, error=SuiteError)
+    text = decode(data, file, SuiteError)
+    slug = slug or (file.resolve().parent.name if file.name == FILE else file.stem)
+    if file.suffix == ".csv":
+        suite = read_prompts(text, file, slug, skill or slug)
+    else:
+        problems: list[str] = []
+        suite = _Reader(slug, problems).suite(_load(text, file, problems), file)
+    suite = suite.model_copy(update={"sha256": digest(data), "path": shown(file)})
     if strict and suite.problems:
         many = "1 problem" if len(suite.problems) == 1 else f"{len(suite.problems)} problems"
         listed = "\n".join(f"- {problem}" for problem in suite.problems)
@@ -222,7 +246,7 @@ class _Reader:
         prompt = self.text(row, "prompt", place)
         if not (prompt or "").strip():
             self.note(place, "prompt: missing or empty; there is nothing to ask.")
-        words = {key: self.word(row, key, place) for key in VOCABULARY}
+        words: dict[str, Any] = {key: self.word(row, key, place) for key in VOCABULARY}
         self.pairing(words, place)
         checks, odd = self.checks(row, place)
         extra = self.extra(row, _CASE_KEYS, place, quiet=routing, kept=_CASE_OURS)
@@ -231,8 +255,8 @@ class _Reader:
             self.note(place, f"should_trigger: found {trigger!r}; allowed: true, false.")
             trigger = None
         kind = row.get("prompt_kind")
-        if kind is not None and kind not in PROMPT_KINDS:
-            allowed = ", ".join(PROMPT_KINDS)
+        if kind is not None and kind not in KINDS:
+            allowed = ", ".join(KINDS)
             self.note(place, f"prompt_kind: found {literal(kind)}; allowed: {allowed}.")
             kind = None
         return Case(

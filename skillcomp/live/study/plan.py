@@ -451,8 +451,14 @@ def _require_unedited_files(store: RunStore, suite: Suite, manifest: Mapping[str
 
 
 def input_files(store: RunStore, case: Case) -> tuple[tuple[str, Path], ...]:
-    """Return name and place of the recorded files that a case lists as its input."""
+    """Return name and place of the recorded files that a case lists as its input.
+
+    The files of a fixture come into the working folder itself, without that of the fixture.
+    """
     slug = case.case_id.partition("/")[0]
     recorded = store.manifest["suites"].get(slug, {}).get("files", {})
     folder = (store.path / INPUTS / slug).resolve()
-    return tuple((name, folder / name) for name in names_of_files(case.extra) if name in recorded)
+    fixture = str(case.extra.get("fixture", "")).rstrip("/")
+    above = fixture.rpartition("/")[0] if fixture in recorded else fixture  # a file or a folder
+    names = (name for name in names_of_files(case.extra) if name in recorded)
+    return tuple((name.removeprefix(f"{above}/"), folder / name) for name in names)

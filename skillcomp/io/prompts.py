@@ -1,0 +1,342 @@
+r"""prompts.csv in: the prompts that a skill should answer to, or leave alone, and what to check.
+
+The format of the source's trigger document: one row a case, beside the skill in
+``evals/skills/<slug>/prompts.csv``. Patterns stand between ``|``, and ``\|`` is a ``|`` inside
+one; the source's own program splits at every ``|``, so a file that is to be read by both must do
+without. A ``|`` as a sign is ``[\|]``.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, get_args
+
+import orjson
+import regex
+
+from skillcomp.errors import SkillcompError, SuiteError, suggest
+from skillcomp.io.files import read_bytes
+from skillcomp.io.material import INPUTS, MAX_FILES, bases_of, inside
+from skillcomp.records import Case, Check, CheckKind, Goal, PromptKind, Suite
+
+FILE = "prompts.csv"
+MAX_SCHEMA = 1 << 20  # bytes of a JSON Schema
+PATTERN_FLAGS = regex.IGNORECASE | regex.MULTILINE
+NUMBERS = {
+    "timeout_s": 1,
+    "max_commands": 0,
+    "max_input_tokens": 0,
+    "max_output_tokens": 0,
+    "max_total_tokens": 0,
+}
+SANDBOXES = ("read-only", "workspace-write")
+_PATTERNS = ("must_include", "must_not_include", "required_steps")
+_NEEDED = ("id", "should_trigger", "prompt")
+# ``kind``, ``right_skills`` and ``required_steps`` are this package's; the others are the source's
+COLUMNS = (
+    *_NEEDED,
+    *("sandbox", *NUMBERS, "output_schema", "judge", "require_files"),
+    *("must_include", "must_not_include", "fixture", "kind", "required_steps", "right_skills"),
+)
+KINDS: tuple[str, ...] = get_args(PromptKind)
+_WORDS = {"true": True, "false": False}
+
+
+def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
+    """Return the suite in the text of a prompts.csv; see `skillcomp.io.read_suite`.
+
+    What the columns say stands in the ``extra`` of each case under their names, with numbers,
+    truth values and lists as such; ``schema`` is the content of ``output_schema`` and ``files``
+    lists the files of ``fixture``. Its checks follow from them.
+    """
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    except csv.Error as cause:
+        raise SuiteError(f"{file}: not CSV ({cause}).") from cause
+    header = [name.strip() for name in rows[0]] if rows else []
+    if lacking := [name for name in _NEEDED if name not in header]:
+        raise SuiteError(
+            f"{file}: the first row has no column {', '.join(lacking)}; expected at least "
+            f"{', '.join(_NEEDED)}.{suggest(lacking[0], header)}"
+        )
+    problems = [
+        f"row 1, column {name}: is not a known column.{suggest(name, COLUMNS)}"
+        for name in header
+        if name not in COLUMNS
+    ]
+    problems += [
+        f"row 1, column {n}: stands {k} times." for n, k in Counter(header).items() if k > 1
+    ]
+    bases = _bases(file, slug)
+    cases = []
+    for number, cells in enumerate(rows[1:], start=2):
+        if not any(cell.strip() for cell in cells):
+            continue
+        if len(cells) != len(header):
+            problems.append(f"row {number}: {len(cells)} cells; the first row has {len(header)}.")
+        found = dict(zip(header, (cell.strip() for cell in cells), strict=False))
+        cases.append(_Row(found, number, skill, bases, problems).case(slug))
+    for name, n in Counter(case.case_id for case in cases).items():
+        if n > 1:
+            problems.append(f"column id: '{name.partition('/')[2]}' stands {n} times.")
+    if not cases:
+        problems.append("there are no cases below the first row.")
+    return Suite(slug=slug, skill=skill, cases=tuple(cases), problems=tuple(problems))
+
+
+def _bases(file: Path, slug: str) -> list[Path]:
+    """Return where files are looked for: beside the table or as recorded, then the repository."""
+    if (recorded := file.parent.parent / INPUTS / slug).is_dir() and file.parent.name == "suites":
+        return [recorded]
+    return bases_of(file)
+
+
+class _Row:
+    """Turns one row into a case and notes what deviates."""
+
+    def __init__(
+        self,
+        row: Mapping[str, str],
+        number: int,
+        skill: str,
+        bases: list[Path],
+        problems: list[str],
+    ) -> None:
+        self.row, self.skill, self.bases, self.problems = row, skill, bases, problems
+        ident = row.get("id", "")
+        self.place = f"row {number}" + (f" (id {ident})" if ident else "")
+        self.ident = ident or f"row-{number}"
+
+    def note(self, column: str, sentence: str) -> None:
+        self.problems.append(f"{self.place}, column {column}: {sentence}")
+
+    def case(self, slug: str) -> Case:
+        if not self.row.get("id"):
+            self.note("id", f"is empty; '{self.ident}' is taken.")
+        prompt = self.row.get("prompt", "")
+        if not prompt:
+            self.note("prompt", "is empty; there is nothing to ask.")
+        trigger = self.truth("should_trigger", needed=True)
+        extra: dict[str, Any] = {
+            **{name: text or None for name, text in self.row.items() if name not in COLUMNS},
+            "sandbox": self.word("sandbox", SANDBOXES),
+            **{name: self.number(name, least) for name, least in NUMBERS.items()},
+            "judge": self.truth("judge"),
+            "require_files": self.files(),
+            **{name: self.patterns(name) for name in _PATTERNS},
+            **self.schema(),
+            **self.fixture(),
+        }
+        extra = {name: value for name, value in extra.items() if value not in (None, [])}
+        return Case(
+            case_id=f"{slug}/{self.ident}",
+            prompt=prompt,
+            should_trigger=trigger,
+            prompt_kind=self.kind(trigger, prompt),
+            right_skills=self.right_skills(trigger),
+            checks=checks_of(trigger, extra),
+            extra=extra,
+        )
+
+    def truth(self, column: str, *, needed: bool = False) -> bool | None:
+        text = self.row.get(column, "")
+        found = _WORDS.get(text.lower())
+        if found is None and (text or needed):
+            self.note(column, f"found '{text}'; allowed: true, false (in any case).")
+        return found
+
+    def number(self, column: str, least: int) -> int | None:
+        text = self.row.get(column, "")
+        if not text:
+            return None
+        if not (text.isascii() and text.isdigit() and least <= int(text[:19]) and len(text) < 19):
+            self.note(column, f"found '{text:.40}'; allowed: a whole number from {least}.")
+            return None
+        return int(text)
+
+    def word(self, column: str, allowed: tuple[str, ...]) -> str | None:
+        text = self.row.get(column, "")
+        if text and text.lower() not in allowed:
+            self.note(
+                column, f"found '{text}'; allowed: {', '.join(allowed)}.{suggest(text, allowed)}"
+            )
+            return None
+        return text.lower() or None
+
+    def kind(self, trigger: bool | None, prompt: str) -> Any:
+        given = self.word("kind", KINDS)
+        if given and trigger is not None and (given == "negative") == trigger:
+            self.note("kind", f"found '{given}', but should_trigger is {str(trigger).lower()}.")
+            given = None
+        return given or kind_of_prompt(prompt, self.skill, trigger)
+
+    def right_skills(self, trigger: bool | None) -> tuple[str, ...] | None:
+        """Return the skills that should answer; an empty cell names none, no column is unknown."""
+        if "right_skills" not in self.row:
+            return None
+        parts = (one.strip() for one in self.row["right_skills"].split(";"))
+        found = tuple(dict.fromkeys(one for one in parts if one))
+        if trigger is not None and (self.skill in found) != trigger:
+            self.note(
+                "right_skills",
+                f"found '{'; '.join(found)}', but should_trigger is {str(trigger).lower()}.",
+            )
+            return None
+        return found
+
+    def files(self) -> list[str]:
+        names = [one.strip() for one in self.row.get("require_files", "").split(";")]
+        kept = []
+        for name in filter(None, names):
+            pure = PurePosixPath(name)
+            if pure.is_absolute() or ".." in pure.parts or "\\" in name:
+                self.note("require_files", f"'{name}' leaves the working folder.")
+            else:
+                kept.append(name)
+        return kept
+
+    def patterns(self, column: str) -> list[str]:
+        kept = []
+        for one in split_patterns(self.row.get(column, "")):
+            try:
+                regex.compile(one, PATTERN_FLAGS)
+            except (regex.error, RecursionError, OverflowError) as cause:
+                self.note(column, f"'{one}' is no regular expression ({cause}).")
+            else:
+                kept.append(one)
+        return kept
+
+    def schema(self) -> dict[str, Any]:
+        if not (name := self.row.get("output_schema", "")):
+            return {}
+        place = inside(name, self.bases)
+        if place is None or not place.is_file():
+            self.note("output_schema", f"there is no file '{name}' in {_named(self.bases)}.")
+            return {}
+        try:
+            data = read_bytes(
+                place,
+                root=place.parent,
+                max_bytes=MAX_SCHEMA,
+                what="JSON Schema",
+                error=SuiteError,
+            )
+            content = orjson.loads(data)
+        except (SkillcompError, orjson.JSONDecodeError) as cause:
+            self.note("output_schema", f"'{name}' cannot be read as JSON ({cause}).")
+            return {}
+        if why := _no_schema(content):
+            self.note("output_schema", f"'{name}' is no JSON Schema ({why}).")
+            return {}
+        return {"output_schema": name, "schema": content}
+
+    def fixture(self) -> dict[str, Any]:
+        if not (name := self.row.get("fixture", "")):
+            return {}
+        place = inside(name, self.bases[:1])
+        if place is None:
+            self.note("fixture", f"there is nothing at '{name}' in {_named(self.bases[:1])}.")
+            return {}
+        base, files = self.bases[0].resolve(), []
+        for file in [place] if place.is_file() else sorted(place.rglob("*")):
+            if not file.resolve().is_relative_to(base):
+                self.note(
+                    "fixture", f"'{file.relative_to(self.bases[0])}' leads out of its folder."
+                )
+                return {}
+            if file.is_file():
+                files.append(file.relative_to(self.bases[0]).as_posix())
+            if len(files) > MAX_FILES:
+                self.note("fixture", f"'{name}' holds more than {MAX_FILES:,} files.")
+                return {}
+        return {"fixture": name, "files": files}
+
+
+def _named(bases: list[Path]) -> str:
+    return " or ".join(f"'{base.name}/'" for base in bases)
+
+
+def _no_schema(content: Any) -> str | None:
+    import jsonschema
+
+    if not isinstance(content, dict):
+        return "not an object"
+    try:
+        jsonschema.validators.validator_for(content).check_schema(content)
+    except jsonschema.SchemaError as cause:
+        return str(cause.message)[:200]
+    return None
+
+
+def split_patterns(cell: str) -> list[str]:
+    r"""Return the patterns of a cell: ``|`` stands between them, ``\|`` is a ``|`` inside one.
+
+    Examples
+    --------
+    >>> split_patterns(r"base rate|a\|b| ")
+    ['base rate', 'a|b']
+    """
+    parts = regex.split(r"(?<!\\)(?:\\\\)*\K\|", cell)
+    return [part.replace("\\|", "|").strip() for part in parts if part.strip()]
+
+
+def kind_of_prompt(prompt: str, skill: str, should_trigger: bool | None) -> PromptKind | None:
+    """Return the kind of a prompt: negative, explicit where it names ``$skill``, else implicit.
+
+    Examples
+    --------
+    >>> kind_of_prompt("Use $tides, please", "tides", True), kind_of_prompt("When?", "tides", True)
+    ('explicit', 'implicit')
+    """
+    if should_trigger is None:
+        return None
+    if not should_trigger:
+        return "negative"
+    named = regex.search(rf"\${regex.escape(skill)}(?![\w-])", prompt, regex.IGNORECASE)
+    return "explicit" if named else "implicit"
+
+
+def checks_of(trigger: bool | None, extra: Mapping[str, Any]) -> tuple[Check, ...]:
+    """Return what is verified of an answer and its trace, with the goal of each.
+
+    Always: the program ended well, it said something, it did not go round in circles, and the skill
+    was invoked where it should be. The others where their column says so.
+    """
+    checks = [
+        _check("exit_code", "outcome", "the program ends with exit code 0, in time"),
+        _check("final_message", "outcome", "there is a final message"),
+        _check("thrashing", "efficiency", "no command three times running, and no loop of them"),
+    ]
+    if trigger is not None:
+        goal: Goal = "process" if trigger else "outcome"
+        kind: CheckKind = "positive" if trigger else "negative"
+        told = "the skill is invoked" if trigger else "the skill is not invoked"
+        checks.append(_check("trigger", goal, told, kind))
+    for name in NUMBERS:
+        if name in extra and name != "timeout_s":
+            checks.append(_check(name, "efficiency", f"{name} {extra[name]}"))
+    if "schema" in extra:
+        checks.append(_check("output_schema", "style", str(extra["output_schema"])))
+        if trigger is not None and "invoked_skills" in extra["schema"].get("properties", {}):
+            told = "names the skill" if trigger else "does not name the skill"
+            checks.append(_check("invoked_skills", "process", f"invoked_skills {told}"))
+    several: tuple[tuple[str, Goal, CheckKind], ...] = (
+        ("require_files", "outcome", "positive"),
+        ("must_include", "outcome", "positive"),
+        ("must_not_include", "style", "negative"),
+    )
+    for name, goal, kind in several:
+        for number, one in enumerate(extra.get(name, ()), start=1):
+            checks.append(_check(f"{name}-{number}", goal, one, kind))
+    if "required_steps" in extra:
+        steps = " then ".join(extra["required_steps"])
+        checks.append(_check("required_steps", "process", steps))
+    return tuple(checks)
+
+
+def _check(check_id: str, goal: Goal, told: str, kind: CheckKind = "positive") -> Check:
+    return Check(check_id=check_id, goal=goal, check_kind=kind, description=told)
