@@ -12,6 +12,7 @@ __all__ = [
     "CONCEPT_FIELDS",
     "CONDITIONS",
     "DIMENSIONS",
+    "JUDGES",
     "RUBRIC",
     "SCHEMA_WEIGHTS",
     "Attempt",
@@ -28,6 +29,7 @@ __all__ = [
     "Section",
     "Skill",
     "Suite",
+    "TaskJudge",
     "Verdict",
     "VerdictStatus",
 ]
@@ -108,6 +110,9 @@ RUBRIC: dict[str, tuple[str, str]] = {
     ),
 }
 
+# The judges of task suites, by the words of their format.
+JUDGES = ("contains", "pytest", "llm-rubric")
+
 CheckKind = Literal["positive", "negative"]
 Goal = Literal["outcome", "process", "style", "efficiency"]
 PromptKind = Literal["explicit", "implicit", "negative"]
@@ -181,13 +186,41 @@ class Skill(Record):
     problems: tuple[str, ...] = ()
 
 
+class TaskJudge(Record):
+    """How a task of a task suite is judged.
+
+    Attributes
+    ----------
+    type : {"contains", "pytest", "llm-rubric"}
+        The kind of judge; what it needs stands in the fields below, the others are empty.
+    expected : tuple of str
+        Texts that must all occur.
+    test_file : str or None
+        A test file, relative to the suite's folder, always below ``fixtures/``.
+    rubric : str or None
+        What a model scores by, from 0 to 1.
+    pass_threshold : float or None
+        The score from which an answer passes.
+    """
+
+    type: Literal["contains", "pytest", "llm-rubric"]
+    expected: tuple[str, ...] = ()
+    test_file: str | None = None
+    rubric: str | None = None
+    pass_threshold: float | None = None
+
+
 class Check(Record):
-    """One binary thing to verify about an answer (in a comprehension suite: a behaviour)."""
+    """One binary thing to verify about an answer (in a comprehension suite: a behaviour).
+
+    ``judge`` says how a task is judged; None where a grader reads the description.
+    """
 
     check_id: str
     check_kind: CheckKind = "positive"
     goal: Goal = "outcome"
     description: str = ""
+    judge: TaskJudge | None = None
 
 
 class Case(Record):
@@ -218,6 +251,7 @@ class Case(Record):
     should_trigger: bool | None = None
     prompt_kind: PromptKind | None = None
     right_skills: tuple[str, ...] | None = None
+    timeout_seconds: float | None = None
     extra: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -229,7 +263,9 @@ class Suite(Record):
     slug : str
         The file's stem; the first half of every ``case_id``.
     skill : str
-        Slug of the skill whose cases these are (``skill_name`` in the file).
+        Slug of the skill whose cases these are (``skill_name`` in the file; ``skill_id`` of tasks).
+    kind : {"comprehension", "tasks"}
+        The format that it was read from: comprehension JSON, or a task_suite.yaml.
     cases : tuple of Case
         In file order.
     sha256 : str
@@ -240,6 +276,7 @@ class Suite(Record):
 
     slug: str
     skill: str
+    kind: Literal["comprehension", "tasks"] = "comprehension"
     cases: tuple[Case, ...] = ()
     subject: str | None = None
     adjacent_concepts: tuple[str, ...] = ()

@@ -316,7 +316,7 @@ def goals(
     if len(given) and given["goal"].isna().all():
         raise FrameError(f"triggers.goals: no verdict has a goal; allowed: {', '.join(GOALS)}.")
     twins = None if cases is None else check(cases, "cases")[[*CASE, "contrast_of"]]
-    found = []
+    found: list[pd.DataFrame] = []
     for goal in GOALS:
         reached = outcomes(given[given["goal"].eq(goal)])
         if reached.empty and (found or goal != GOALS[-1]):
@@ -353,7 +353,7 @@ def _prepared(
     facts = ["prompt_kind", "should_trigger", "contrast_of"]
     given = given.drop(columns=[name for name in facts if name in given.columns])
     if cases is None:
-        given = given.assign(prompt_kind=None, should_trigger=pd.NA, contrast_of=None)
+        given = given.assign(prompt_kind=None, should_trigger=None, contrast_of=None)
     else:
         given = given.merge(check(cases, "cases")[[*CASE, *facts]], on=CASE, how="left")
     own = given["offered"].eq(given["skill"])

@@ -170,7 +170,10 @@ def test_check_of_an_edited_study_fails(run, small, tmp_path):
     ("make", "said"),
     [
         (lambda at: at / "gone", "check: there is nothing at"),
-        (lambda at: at, "is none of: a SKILL.md, a folder with one, a suite (.json), a study"),
+        (
+            lambda at: at,
+            "is none of: a SKILL.md, a folder with one, a suite (.json, .csv, or .yaml with tasks)",
+        ),
         (lambda at: _write(at / "a.json", b"\xff\xfe"), "line 1: byte 0xff is not UTF-8"),
         (lambda at: _write(at / "a.json", b'{"evals": [}'), "line 1, column 12: not JSON"),
         (lambda at: _write(at / "a.json", b"{}"), "'evals' is missing"),

@@ -106,7 +106,9 @@ def _with_references(found: Found, place: Path) -> Found:
 
 def _named_by(path: Path) -> tuple[list[Path], list[Path]]:
     """Return what a STUDY.yaml names, or the path itself; then the skills that belong to it."""
-    if path.suffix not in (".yaml", ".yml") or not path.is_file():
+    from skillcomp.io.tasks import is_task_suite
+
+    if path.suffix not in (".yaml", ".yml") or not path.is_file() or is_task_suite(path):
         return [path], []
     from skillcomp.live.study.file import read_study
 

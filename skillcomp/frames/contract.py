@@ -21,7 +21,7 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, literal, suggest
 from skillcomp.frames.columns import Columns, missing_values
-from skillcomp.records import CONCEPT_FIELDS, CONDITIONS, DIMENSIONS, PromptKind
+from skillcomp.records import CONCEPT_FIELDS, CONDITIONS, DIMENSIONS, JUDGES, PromptKind
 
 TIME: Any = "datetime64[us, UTC]"
 
@@ -108,10 +108,11 @@ CONTRACTS: Mapping[str, Contract] = {
             "check_kind": "str",
             "goal": "str",
             "description": "str",
+            "judge": "str",
         },
         required=("skill", "case_id", "check_id"),
         unique=("skill", "case_id", "check_id"),
-        allowed={"check_kind": _KINDS, "goal": _GOALS},
+        allowed={"check_kind": _KINDS, "goal": _GOALS, "judge": JUDGES},
     ),
     "attempts": Contract(
         columns={

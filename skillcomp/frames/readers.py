@@ -97,10 +97,16 @@ def checks(store: RunStore) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row per check of a case: skill, case_id, check_id, check_kind (positive or negative),
-        goal (outcome, process, style, efficiency), description.
+        goal (outcome, process, style, efficiency), description, judge (contains, pytest or
+        llm-rubric; NA where a grader reads the description).
     """
     rows = [
-        {"skill": suite.skill, "case_id": case.case_id, **one.model_dump()}
+        {
+            "skill": suite.skill,
+            "case_id": case.case_id,
+            **one.model_dump(exclude={"judge"}),
+            "judge": one.judge.type if one.judge else None,
+        }
         for suite in store.suites.values()
         for case in suite.cases
         for one in case.checks

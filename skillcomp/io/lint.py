@@ -14,7 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from skillcomp.errors import SkillError, StudyError, SuiteError, suggest
+from skillcomp.errors import SkillError, StudyError, SuiteError, plural, suggest
 from skillcomp.io.lint_cases import (
     RULES,
     CaseLint,
@@ -30,11 +30,13 @@ from skillcomp.io.prompts import FILE as PROMPTS
 from skillcomp.io.skills import read_skill
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
+from skillcomp.io.tasks import is_task_suite
 from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, RUBRIC, Case, Section, Skill, Suite
 
 __all__ = ["RULES", "Finding", "Found", "inspect", "lint_skill", "lint_suite"]
 
 FEWEST = 7  # cases of a skill (report 6.3)
+TASKS = (5, 10)  # of a task suite, as its format asks for
 CONCEPT_DIMENSIONS = DIMENSIONS[:7]
 NEAR_IN_REPORT = ("C1", "C3", "C4")  # the report's own example has no far case for these (6.3)
 # Words; the fields of the pilot's skills have 36 to 120, those of the report's two examples fill
@@ -89,6 +91,9 @@ def lint_suite(
 
     Notes
     -----
+    Of a task suite it says how many tasks it has, where that is not five to ten, and whether more
+    than half are scored by a model; all else concerns comprehension.
+
     Errors spoil what is measured: a case with no or several dimensions; a case without behaviours;
     behaviour ids that stand twice; no negative behaviour or no anti-quote behaviour in the whole
     suite; truth sources that do not resolve; twins that do not exist or do not differ.
@@ -121,6 +126,8 @@ def lint_suite(
             f"lint_suite: suite '{suite.slug}' is about the skill '{suite.skill}'; found "
             f"'{skill.slug}'."
         )
+    if suite.kind == "tasks":
+        return tuple(finding(rule, f"suite {suite.slug}", said) for rule, said in _tasks(suite))
     folder = _root(suite) if root is None else Path(root)
     one = CaseLint({case.case_id: case for case in suite.cases}, skill, Sources(folder, skill))
     whole = (
@@ -132,6 +139,20 @@ def lint_suite(
     if suite.cases and not any(map(_is_extended, suite.cases)):
         return tuple(map(_as_advice, said))
     return said
+
+
+def _tasks(suite: Suite) -> Said:
+    n_tasks, (low, high) = len(suite.cases), TASKS
+    if not low <= n_tasks <= high:
+        yield "tasks_number", f"{plural(n_tasks, 'task')}; advised are {low} to {high}."
+    kinds = [check.judge.type for case in suite.cases for check in case.checks if check.judge]
+    n_rubrics = kinds.count("llm-rubric")
+    if 2 * n_rubrics > n_tasks:
+        yield (
+            "tasks_rubric",
+            f"{n_rubrics} of {n_tasks} tasks are scored by a model; prefer contains or pytest "
+            "where words or structure tell a good answer.",
+        )
 
 
 def _is_extended(case: Case) -> bool:
@@ -388,13 +409,17 @@ def inspect(path: Path, *, skills: Sequence[Path] = ()) -> Found:
         what = f"skill '{skill.slug}': {len(skill.concept)} of 7 concept fields, "
         what += f"{len(skill.sections)} sections"
         return Found("skill", what, tuple(_skill(skill, path)))
-    if path.suffix in (".json", ".csv") or (path / PROMPTS).is_file():
+    is_suite = path.suffix in (".json", ".csv") or is_task_suite(path)
+    if is_suite or (path / PROMPTS).is_file():
         suite = read_suite(path)
         n_checks = sum(len(case.checks) for case in suite.cases)
         what = f"suite '{suite.slug}': {len(suite.cases)} cases, {n_checks} checks"
+        if suite.kind == "tasks":
+            what = f"task suite '{suite.slug}': {plural(len(suite.cases), 'task')}"
         return Found("suite", what, tuple(_suite(suite, _beside(path, suite, skills), path, None)))
     raise StudyError(
-        f"check: {path} is none of: a SKILL.md, a folder with one, a suite (.json, .csv), a study "
+        f"check: {path} is none of: a SKILL.md, a folder with one, a suite (.json, .csv, or .yaml "
+        "with tasks), a study "
         "(a folder with manifest.json)."
     )
 

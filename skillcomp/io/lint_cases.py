@@ -97,6 +97,12 @@ RULES: Mapping[str, tuple[Severity, str]] = {
     "store": ("error", "every analysis refuses it, or would count it wrongly"),
     "other_word": ("warning", "other published files use the word, the report does not"),
     "fields_missing": ("warning", "the report's shape has it; nothing here is computed of it"),
+    "tasks_number": ("warning", "a task suite holds five to ten tasks that cover the skill's core"),
+    "tasks_rubric": (
+        "warning",
+        "a judge that runs no model is free and says the same each time; a rubric is for what "
+        "words and tests cannot tell",
+    ),
     "cases_few": ("warning", "fewer than seven cases say little about a skill (report 6.3)"),
     "dimensions_missing": (
         "warning",

@@ -12,19 +12,20 @@ from typing import Any
 import orjson
 
 from skillcomp.errors import SkillError, SuiteError
+from skillcomp.io.tasks import FILE_NAME, FIXTURES, REFERENCES, is_task_suite, task_files
 from skillcomp.records import Suite
 
 MAX_FILES, MAX_BYTES = 1000, 50_000_000  # of one skill's folder, or of the input of one suite
 INPUTS = "inputs"  # folder of a store
 _SUITE_KEYS = ("evals", "routing_cases")
-_LEFT_OUT = ("evals", "eval", "__pycache__", "node_modules")
+_LEFT_OUT = ("evals", "eval", "task_suites", "__pycache__", "node_modules")
 
 
 def skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield name and place of every file of a skill's folder, SKILL.md included, in order.
 
     Left out is what an agent must not see: hidden files, and what tests the skill (folders
-    ``evals``, files that hold a suite).
+    ``evals``, files that hold a suite, fixtures and reference answers beside them).
 
     Raises
     ------
@@ -33,7 +34,9 @@ def skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
     """
     n_bytes = n_files = 0
     for root, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if _is_shown(name))
+        tests = any(is_task_suite(Path(root) / name) for name in names)
+        hidden = (FIXTURES, REFERENCES) if tests else ()
+        folders[:] = sorted(n for n in folders if _is_shown(n) and n not in hidden)
         for name in folders:
             if (Path(root) / name).is_symlink():
                 raise SkillError(f"{Path(root) / name}: a link to a folder; put the folder there.")
@@ -57,6 +60,8 @@ def _is_shown(name: str) -> bool:
 
 
 def _is_suite(file: Path) -> bool:
+    if is_task_suite(file):
+        return True
     if file.suffix != ".json" or file.stat().st_size > MAX_BYTES:
         return False
     try:
@@ -88,16 +93,44 @@ def copy_skill(folder: Path, target: Path) -> None:
             shutil.copy(file, place)
 
 
-def case_files(suite: Suite, file: Path) -> dict[str, Path]:
-    """Return the files that the cases of a suite list as their input, by the name they have there.
+def suite_place(suite: Suite, slug: str, suffix: str) -> str:
+    """Return where a store keeps the file of a suite."""
+    return f"suites/{slug}/{FILE_NAME}" if suite.kind == "tasks" else f"suites/{slug}{suffix}"
+
+
+def file_place(place: str, slug: str, name: str) -> str:
+    """Return where a store keeps a file that belongs to the suite at `place`."""
+    if place.endswith(FILE_NAME):
+        return f"{place.removesuffix(FILE_NAME)}{name}"
+    return f"{INPUTS}/{slug}/{name}"
+
+
+def suite_files(suite: Suite, file: Path) -> dict[str, Path]:
+    """Return the files that belong to a suite, by the name that they have beside it.
+
+    Of comprehension cases, what they list as their input; of tasks, what their judges need.
 
     Raises
     ------
     SuiteError
         When a name leads elsewhere, there is no such file, or there are too many bytes.
     """
+    if suite.kind == "tasks":
+        found = {name: file.parent / name for name in task_files(file.parent)}
+    else:
+        found = _case_files(suite, file)
+    n_bytes = sum(one.stat().st_size for one in found.values())
+    if n_bytes > MAX_BYTES or len(found) > MAX_FILES:
+        raise SuiteError(
+            f"{file}: {len(found):,} files with {n_bytes:,} bytes belong to it; allowed are "
+            f"{MAX_FILES:,} with {MAX_BYTES:,}."
+        )
+    return found
+
+
+def _case_files(suite: Suite, file: Path) -> dict[str, Path]:
+    """Return what the cases of a suite list as their input, by the name it has there."""
     found: dict[str, Path] = {}
-    n_bytes = 0
     for case in suite.cases:
         schema = case.extra.get("output_schema") if "schema" in case.extra else None
         for name in (*names_of_files(case.extra), *([schema] if schema else [])):
@@ -112,12 +145,6 @@ def case_files(suite: Suite, file: Path) -> dict[str, Path]:
             if place is None or not place.is_file() or place.resolve() == file.resolve():
                 raise SuiteError(f"case '{case.case_id}': files: there is no file '{name}'.")
             found[name] = place
-            n_bytes += place.stat().st_size
-    if n_bytes > MAX_BYTES or len(found) > MAX_FILES:
-        raise SuiteError(
-            f"{file}: its cases list {len(found):,} files with {n_bytes:,} bytes; allowed are "
-            f"{MAX_FILES:,} with {MAX_BYTES:,}."
-        )
     return found
 
 

@@ -33,6 +33,7 @@ from skillcomp.io.tables import (
     read_table,
     record_of,
 )
+from skillcomp.io.tasks import FILE_NAME as TASKS
 from skillcomp.records import Skill, Suite
 
 __all__ = ["RunStore", "StoreWarning", "read_table"]
@@ -42,7 +43,8 @@ MANIFEST = "manifest.json"
 _OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
 _REPAIR = {"table", "line", "n_bytes", "at"}
 _MAX_MANIFEST = 1 << 26  # bytes; a manifest has a line or so for each skill and suite
-_SKILL_FILES, _SUITE_FILES = (f"skills/*/{FILE_NAME}",), ("suites/*.csv", "suites/*.json")
+_SKILL_FILES = (f"skills/*/{FILE_NAME}",)
+_SUITE_FILES = ("suites/*.csv", "suites/*.json", f"suites/*/{TASKS}")
 
 _Hashes = dict[Path, tuple[int, int, str]]  # file -> size, time of change in ns, sha256
 
@@ -55,8 +57,9 @@ class RunStore:
     """A recorded study in a folder: skills, suites, answers, verdicts and labels.
 
     The folder holds ``manifest.json`` (format version, date, sha256 of every skill and suite),
-    ``skills/<slug>/SKILL.md``, ``suites/<slug>.json`` (or ``.csv``) and one JSON Lines file a
-    table, to which lines are only ever added. Any number of processes may read while one writes.
+    ``skills/<slug>/SKILL.md``, ``suites/<slug>.json`` (or ``.csv``; tasks in
+    ``suites/<slug>/task_suite.yaml`` with their fixtures) and one JSON Lines file a table, to which
+    lines are only ever added. Any number of processes may read while one writes.
 
     Parameters
     ----------
@@ -366,14 +369,16 @@ class RunStore:
         """Record a suite: copy its file into the store and its sha256 into the manifest.
 
         The files that its cases list under ``files`` as their input are copied too, and the
-        schemas of a trigger suite.
+        schemas of a trigger suite; of tasks, the folders ``fixtures`` and ``reference`` beside the
+        file.
 
         Parameters
         ----------
         path : str or path
-            The JSON file, or the ``prompts.csv`` or its folder.
+            The JSON or YAML file, or the ``prompts.csv`` or its folder.
         slug : str, optional
-            Name inside the store and first half of every case_id; the file's stem when not given.
+            Name inside the store and first half of every case_id; when not given, as
+            `read_suite` has it.
 
         Returns
         -------
@@ -387,21 +392,26 @@ class RunStore:
         SuiteError
             If the file cannot be read.
         """
-        suite, given = read_suite(path), Path(path)
-        given = given / PROMPTS if given.is_dir() else given
+        given = Path(path)
+        if given.is_dir():
+            given = given / (TASKS if (given / TASKS).is_file() else PROMPTS)
+        suite = read_suite(given)
         slug = checked_slug(slug or suite.slug, StoreError)
         files = {}
         if self._may_grow("suites", slug):
-            files = material.case_files(suite, given)
+            files = material.suite_files(suite, given)
         hashes = {name: digest(file.read_bytes()) for name, file in files.items()}
         more: dict[str, Any] = {"files": hashes} if files else {}
         if given.suffix == ".csv":
             more["skill"] = suite.skill  # which the file does not say
-        self._add("suites", slug, f"suites/{slug}{given.suffix}", given.read_bytes(), more)
+        place = material.suite_place(suite, slug, given.suffix)
+        self._add("suites", slug, place, given.read_bytes(), more)
         for name, file in files.items():
-            place = self.path / material.INPUTS / slug / name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(file, place)
+            target = self.path / material.file_place(place, slug, name)
+            _make_folder(target.parent)
+            _require_inside(target, self.path, "nothing was written")
+            if target.resolve() != file.resolve():
+                shutil.copyfile(file, target)
         self._suites = None
         return self.suites[slug]
 
@@ -562,10 +572,11 @@ def _read_suites(root: Path) -> dict[str, Suite]:
     listed = _read_manifest(root)["suites"]
     found = {}
     for file, place in _inside(root, _SUITE_FILES):
-        skill = listed.get(file.stem, {}).get("skill")
-        suite = read_suite(file, slug=file.stem, skill=skill)
-        found[file.stem] = suite.model_copy(update={"path": place})
-    return found
+        slug = file.parent.name if file.name == TASKS else file.stem
+        skill = listed.get(slug, {}).get("skill")
+        suite = read_suite(file, slug=slug, skill=skill)
+        found[slug] = suite.model_copy(update={"path": place})
+    return dict(sorted(found.items()))
 
 
 def _inside(root: Path, patterns: Sequence[str]) -> Iterator[tuple[Path, str]]:

@@ -1,4 +1,4 @@
-"""Suites in and out: comprehension JSON with every field of the source report, and prompts.csv.
+"""Suites in and out: comprehension JSON with every field of the source report; others are read.
 
 The vocabulary is that of the source report (2.1 and 6.1). Public files use other words as well;
 these are kept, listed in ``Suite.problems`` and, where a published schema knows them, explained.
@@ -20,6 +20,7 @@ from skillcomp.errors import SuiteError, literal, suggest
 from skillcomp.io.files import checked_slug, decode, digest, read_bytes, shown
 from skillcomp.io.journal import replace
 from skillcomp.io.prompts import FILE, KINDS, read_prompts
+from skillcomp.io.tasks import FILE_NAME, read_tasks
 from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Case, Check, Suite
 
 __all__ = ["VOCABULARY", "read_suite", "write_suite"]
@@ -113,14 +114,15 @@ def read_suite(
     ----------
     path : str or path
         A comprehension suite, a JSON file with ``skill_name`` and ``evals`` (or
-        ``routing_cases``); or a trigger suite, a CSV file ``evals/skills/<slug>/prompts.csv`` or
-        its folder, with the columns ``id``, ``should_trigger``, ``prompt`` and those below.
+        ``routing_cases``); a trigger suite, a CSV file ``evals/skills/<slug>/prompts.csv`` or
+        its folder, with the columns ``id``, ``should_trigger``, ``prompt`` and those below; or a
+        task suite, a YAML file with ``skill_id``, ``version`` and ``tasks``.
     strict : bool, default False
         Raise one error that lists every problem instead of keeping them in ``problems``.
     slug : str, optional
-        The first half of every ``case_id``; when not given, the folder's name for ``prompts.csv``
-        and the file's stem for all others. Give it for files that are all called
-        ``comprehension.json``.
+        The first half of every ``case_id``; when not given, the folder's name for ``prompts.csv``,
+        the ``skill_id`` for ``task_suite.yaml`` and the file's stem for all others. Give it for
+        files that are all called ``comprehension.json``.
     skill : str, optional
         Of a trigger suite, which does not say it: the skill whose prompts these are; the slug when
         not given.
@@ -157,18 +159,30 @@ def read_suite(
     pattern, where the source's own program splits at every ``|``. Patterns are searched without
     regard to case, line by line. The kind of a prompt is worked out where it is not given: negative
     where the skill should not trigger, explicit where the prompt names ``$skill``, else implicit.
+
+    A task has one check, named like the type of its judge, which stands in ``check.judge``. A task
+    suite that breaks a rule of its format cannot be judged by, so that is always an error, which
+    lists every fault with its line: ``skill_id``, ``version`` "1.0", ids that are not empty and
+    stand once, prompts, judges of a known type with what they need, and a test file that is there,
+    below ``fixtures/``. Unknown keys are problems as above. ``reference/<id>.*`` beside the file
+    may hold an ideal answer to each task.
     """
     file = Path(path)
-    file = file / FILE if file.is_dir() else file
-    what = "suite (CSV)" if file.suffix == ".csv" else "suite (JSON)"
+    if file.is_dir():
+        file = file / (FILE_NAME if (file / FILE_NAME).is_file() else FILE)
+    form = {".csv": "CSV", ".yaml": "YAML", ".yml": "YAML"}.get(file.suffix, "JSON")
+    what = f"suite ({form})"
     data = read_bytes(file, root=file.parent, max_bytes=MAX_BYTES, what=what, error=SuiteError)
-    text = decode(data, file, SuiteError)
-    slug = slug or (file.resolve().parent.name if file.name == FILE else file.stem)
-    if file.suffix == ".csv":
-        suite = read_prompts(text, file, slug, skill or slug)
+    if form == "YAML":
+        suite = read_tasks(data, file, slug)
     else:
+        text = decode(data, file, SuiteError)
+        slug = slug or (file.resolve().parent.name if file.name == FILE else file.stem)
         problems: list[str] = []
-        suite = _Reader(slug, problems).suite(_load(text, file, problems), file)
+        if form == "CSV":
+            suite = read_prompts(text, file, slug, skill or slug)
+        else:
+            suite = _Reader(slug, problems).suite(_load(text, file, problems), file)
     suite = suite.model_copy(update={"sha256": digest(data), "path": shown(file)})
     if strict and suite.problems:
         many = "1 problem" if len(suite.problems) == 1 else f"{len(suite.problems)} problems"

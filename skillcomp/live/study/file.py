@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,6 +25,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from skillcomp.errors import StudyError, literal, suggest
+from skillcomp.io.nodes import line_of, read_yaml
 from skillcomp.io.store import RunStore
 from skillcomp.live import agents as agents_of
 from skillcomp.live import graders as graders_of
@@ -328,7 +329,7 @@ def read_study(path: Path, *, outside: bool = False) -> StudyFile:
         not fit: every fault with its line, what was found, what is allowed and the nearest match.
         Values of keys that speak of secrets are not repeated.
     """
-    content, node = read_yaml(path)
+    content, node = read_yaml(path, what="study", error=StudyError)
     try:
         for key in _NOT_IN_FILE & content.keys():
             raise StudyError(f"{path}: '{key}' is not a known key.")
@@ -416,84 +417,3 @@ def _keys(loc: tuple[Any, ...]) -> list[str]:
         model = _ReplayGrader
     keys = [name for name in model.model_fields if name not in _NOT_IN_FILE]
     return sorted(keys, key=lambda name: name != "kind")
-
-
-MAX_BYTES = 1 << 20  # a study is a page of text
-
-
-def read_yaml(path: Path) -> tuple[dict[Any, Any], yaml.Node | None]:
-    """Return a file of ``key: value`` lines and its nodes, which know their lines."""
-    try:
-        data = path.read_bytes()
-        text = data.decode("utf-8-sig")
-    except OSError as cause:
-        raise StudyError(f"{path}: cannot be read ({cause.strerror}).") from cause
-    except UnicodeDecodeError as cause:
-        raise StudyError(f"{path}: not UTF-8.") from cause
-    if len(data) > MAX_BYTES:
-        raise StudyError(f"{path}: {len(data):,} bytes; a study may have at most {MAX_BYTES:,}.")
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        _require_plain(node, path)
-        content = yaml.safe_load(text)
-    except yaml.MarkedYAMLError as cause:
-        mark = cause.problem_mark or cause.context_mark
-        line = f", line {mark.line + 1}" if mark else ""
-        raise StudyError(f"{path}{line}: not YAML ({cause.problem}).") from cause
-    except (yaml.YAMLError, ValueError, RecursionError) as cause:
-        raise StudyError(f"{path}: not YAML ({str(cause).splitlines()[0]}).") from cause
-    if not isinstance(content, dict):
-        raise StudyError(f"{path}: expected 'key: value' lines, as 'store: my-study'.")
-    return content, node
-
-
-def _require_plain(node: yaml.Node | None, path: Path) -> None:
-    sizes: dict[int, float] = {}  # of each node with its aliases written out
-
-    def size(one: yaml.Node) -> float:
-        if id(one) in sizes:
-            return sizes[id(one)]
-        sizes[id(one)] = math.inf  # while it is being looked at: it may hold itself
-        found = 1.0
-        if isinstance(one, yaml.MappingNode):
-            _require_once(one, path)
-            found += sum(size(key) + size(value) for key, value in one.value)
-        else:
-            found += sum(map(size, one.value)) if isinstance(one.value, list) else len(one.value)
-        sizes[id(one)] = found
-        return found
-
-    if node is not None and size(node) > MAX_BYTES:
-        raise StudyError(
-            f"{path}: with its aliases written out it has more than {MAX_BYTES:,} characters."
-        )
-
-
-def _require_once(node: yaml.MappingNode, path: Path) -> None:
-    lines: dict[tuple[str, str], int] = {}
-    for key, _ in node.value:
-        if not isinstance(key, yaml.ScalarNode):
-            continue
-        line, name = key.start_mark.line + 1, (key.tag, key.value)
-        if name in lines:
-            raise StudyError(
-                f"{path}, line {line}: '{key.value}' is given twice; first in line {lines[name]}."
-            )
-        lines[name] = line
-
-
-def line_of(node: yaml.Node | None, place: Sequence[Any]) -> int:
-    """Return the line, counted from 1, of a place given as keys and positions."""
-    for part in place:
-        if isinstance(node, yaml.MappingNode):
-            found = [(k, v) for k, v in node.value if k.value == str(part)]
-            if not found:
-                break
-            key, value = found[-1]
-            # the line of the key, unless the value is a list or mapping to go down into
-            node = value if isinstance(value, yaml.CollectionNode) else key
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-            node = node.value[part]
-        else:
-            break
-    return node.start_mark.line + 1 if node is not None else 1

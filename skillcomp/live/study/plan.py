@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from skillcomp.errors import StudyError
-from skillcomp.io.material import INPUTS, names_of_files, tree_of
+from skillcomp.io.material import INPUTS, file_place, names_of_files, tree_of
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.reply import PAID, Agent, agent_version
 from skillcomp.live.study.conditions import ConditionText, Text, settle_texts
@@ -444,8 +444,9 @@ def _require_unedited_files(store: RunStore, suite: Suite, manifest: Mapping[str
             f"{folder}: its files are not those that were recorded (the hash of the tree differs "
             "from the manifest). Answers belong to the recorded files: put them back."
         )
-    for name, hashed in manifest["suites"].get(suite.slug, {}).get("files", {}).items():
-        file = store.path / INPUTS / suite.slug / name
+    listed = manifest["suites"].get(suite.slug, {})
+    for name, hashed in listed.get("files", {}).items():
+        file = store.path / file_place(str(listed.get("path", "")), suite.slug, name)
         if not file.is_file() or sha256(file.read_bytes()).hexdigest() != hashed:
             raise StudyError(f"{file} is not the file that was recorded; put it back.")
 
@@ -453,10 +454,12 @@ def _require_unedited_files(store: RunStore, suite: Suite, manifest: Mapping[str
 def input_files(store: RunStore, case: Case) -> tuple[tuple[str, Path], ...]:
     """Return name and place of the recorded files that a case lists as its input.
 
-    The files of a fixture come into the working folder itself, without that of the fixture.
+    The files of a fixture come into the working folder itself, without that of the fixture. A task
+    has none: what belongs to its suite is its judge's, and no agent's to see.
     """
     slug = case.case_id.partition("/")[0]
-    recorded = store.manifest["suites"].get(slug, {}).get("files", {})
+    is_task = any(check.judge for check in case.checks)
+    recorded = {} if is_task else store.manifest["suites"].get(slug, {}).get("files", {})
     folder = (store.path / INPUTS / slug).resolve()
     fixture = str(case.extra.get("fixture", "")).rstrip("/")
     above = fixture.rpartition("/")[0] if fixture in recorded else fixture  # a file or a folder

@@ -1,0 +1,209 @@
+"""``task_suite.yaml`` 1.0 in: tasks with the judge of each, every fault with its line."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import yaml
+
+from skillcomp.errors import SuiteError, literal, suggest
+from skillcomp.io.files import shown
+from skillcomp.io.nodes import MAX_BYTES, line_of, read_yaml
+from skillcomp.records import JUDGES, Case, Check, Suite, TaskJudge
+
+FILE_NAME = "task_suite.yaml"
+VERSION = "1.0"
+FIXTURES, REFERENCES = "fixtures", "reference"  # folders beside the file
+THRESHOLD = 0.7  # share of a rubric's score that passes, where the file gives none
+_SUITE_KEYS = ("skill_id", "version", "tasks")
+_TASK_KEYS = ("id", "description", "prompt", "judge", "timeout_seconds")
+_JUDGE_KEYS: Mapping[str, tuple[str, ...]] = {
+    "contains": ("type", "expected"),
+    "pytest": ("type", "test_file"),
+    "llm-rubric": ("type", "rubric", "pass_threshold"),
+}
+_IS_ONE = re.compile(r"^[\"']?(?:skill_id|tasks)[\"']?\s*:", re.MULTILINE)
+
+
+def is_task_suite(path: Path) -> bool:
+    """Tell whether a YAML file, or the one in a folder, holds tasks (and no study)."""
+    path = path / FILE_NAME if path.is_dir() else path
+    if path.suffix not in (".yaml", ".yml") or not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        text = stream.read(MAX_BYTES).decode("utf-8", "replace")
+    return path.name == FILE_NAME or bool(_IS_ONE.search(text))
+
+
+def read_tasks(data: bytes, path: Path, slug: str | None) -> Suite:
+    """Return the suite of a task file; see `skillcomp.read_suite`.
+
+    Raises
+    ------
+    SuiteError
+        With every rule of the source that is broken, one line each.
+    """
+    content, node = read_yaml(path, what="suite", error=SuiteError, data=data)
+    reader = _Reader(path, node)
+    suite = reader.suite(content, slug)
+    if reader.faults:
+        many = "1 problem" if len(reader.faults) == 1 else f"{len(reader.faults)} problems"
+        listed = "\n".join(f"- {one}" for one in reader.faults)
+        raise SuiteError(f"{shown(path)}, {many}:\n{listed}")
+    return suite.model_copy(update={"problems": tuple(reader.notes)})
+
+
+class _Reader:
+    """Turns the parsed file into records; collects what breaks a rule and what only deviates."""
+
+    def __init__(self, path: Path, node: yaml.Node | None) -> None:
+        self.path, self.node = path, node
+        self.faults: list[str] = []
+        self.notes: list[str] = []
+
+    def _told(self, place: Sequence[Any], sentence: str) -> str:
+        name = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place).lstrip(".")
+        return f"line {line_of(self.node, place)}: {name}: {sentence}"
+
+    def fault(self, place: Sequence[Any], value: Any, allowed: str, hint: str = "") -> None:
+        """Note what breaks a rule of the source."""
+        found = "missing" if value is None else f"found {literal(value)}"
+        told = self._told(place, f"{found}; expected {allowed}.{hint}")
+        self.faults.append(f"{shown(self.path)}, {told}")
+
+    def others(
+        self, row: Mapping[Any, Any], known: Sequence[str], place: Sequence[Any]
+    ) -> dict[str, Any]:
+        """Return keys that the format does not know; each is noted."""
+        found = {str(key): value for key, value in row.items() if key not in known}
+        for key in found:
+            told = f"not a known key.{suggest(key, known)}"
+            self.notes.append(self._told([*place, key], told))
+        return found
+
+    def text(self, row: Mapping[Any, Any], key: str, place: Sequence[Any]) -> str:
+        """Return a text that must not be empty."""
+        value = row.get(key)
+        if isinstance(value, str) and value.strip():
+            return value
+        self.fault([*place, key], value, "text that is not empty")
+        return ""
+
+    def number(
+        self, row: Mapping[Any, Any], key: str, place: Sequence[Any], top: float
+    ) -> float | None:
+        """Return a number above 0 up to `top`, None where none is given."""
+        value = row.get(key)
+        if value is None:
+            return None
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and 0 < value <= top and math.isfinite(value):
+            return float(value)
+        self.fault([*place, key], value, "a number above 0" + f" up to {top:g}" * (top < math.inf))
+        return None
+
+    def suite(self, content: Mapping[Any, Any], slug: str | None) -> Suite:
+        skill = self.text(content, "skill_id", [])
+        version = content.get("version")
+        if version != VERSION:
+            hint = f' Write it in quotes: version: "{VERSION}".' if version == 1.0 else ""
+            self.fault(["version"], version, f'"{VERSION}"', hint)
+        tasks = content.get("tasks")
+        if not isinstance(tasks, list) or not tasks:
+            self.fault(["tasks"], tasks, "a list of tasks", suggest("tasks", map(str, content)))
+            tasks = []
+        slug = slug or (skill if self.path.name == FILE_NAME else self.path.stem)
+        lines: dict[str, int] = {}
+        cases = [self.case(task, ["tasks", i], slug, lines) for i, task in enumerate(tasks)]
+        extra = self.others(content, _SUITE_KEYS, [])
+        return Suite(slug=slug, skill=skill, kind="tasks", cases=tuple(cases), extra=extra)
+
+    def case(self, row: Any, place: list[Any], slug: str, lines: dict[str, int]) -> Case:
+        if not isinstance(row, dict):
+            self.fault(place, row, "a task with id, prompt and judge")
+            return Case(case_id=f"{slug}/{place[-1]}", prompt="")
+        value = row.get("id")
+        ident = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        if not isinstance(ident, str) or not ident.strip():
+            self.fault([*place, "id"], value, "text that is not empty")
+            ident = f"task-{place[-1] + 1}"
+        elif ident in lines:
+            first = f"an id of its own; the first '{ident}' stands in line {lines[ident]}"
+            self.fault([*place, "id"], value, first)
+        lines.setdefault(ident, line_of(self.node, [*place, "id"]))
+        description = row.get("description", "")
+        if not isinstance(description, str):
+            self.fault([*place, "description"], description, "text")
+            description = ""
+        judge = self.judge(row.get("judge"), [*place, "judge"])
+        checks = (Check(check_id=judge.type, description=description, judge=judge),)
+        return Case(
+            case_id=f"{slug}/{ident}",
+            prompt=self.text(row, "prompt", place),
+            checks=checks,
+            timeout_seconds=self.number(row, "timeout_seconds", place, math.inf),
+            extra=self.others(row, _TASK_KEYS, place),
+        )
+
+    def judge(self, row: Any, place: list[Any]) -> TaskJudge:
+        if not isinstance(row, dict):
+            self.fault(place, row, f"a block with type: {', '.join(JUDGES)}")
+            return TaskJudge(type="contains")
+        kind = row.get("type")
+        if kind not in JUDGES:
+            self.fault([*place, "type"], kind, " or ".join(JUDGES), suggest(str(kind), JUDGES))
+            return TaskJudge(type="contains")
+        self.others(row, _JUDGE_KEYS[kind], place)
+        if kind == "contains":
+            expected = row.get("expected")
+            whole = isinstance(expected, list) and bool(expected)
+            if not (whole and all(isinstance(one, str) and one for one in expected or ())):
+                self.fault([*place, "expected"], expected, "a list of texts, none of them empty")
+                expected = []
+            return TaskJudge(type=kind, expected=tuple(expected or ()))
+        if kind == "pytest":
+            return TaskJudge(type=kind, test_file=self.test_file(row.get("test_file"), place))
+        threshold = self.number(row, "pass_threshold", place, 1.0)
+        rubric = self.text(row, "rubric", place)
+        return TaskJudge(type=kind, rubric=rubric, pass_threshold=threshold or THRESHOLD)
+
+    def test_file(self, name: Any, place: list[Any]) -> str | None:
+        where = [*place, "test_file"]
+        if not isinstance(name, str) or not name.startswith(f"{FIXTURES}/"):
+            self.fault(where, name, f"a file below {FIXTURES}/")
+            return None
+        folder = self.path.parent / FIXTURES
+        pure = PurePosixPath(name)
+        if ".." in pure.parts or "\\" in name or "\0" in name or pure.suffix != ".py":
+            self.fault(where, name, f"a .py file below {FIXTURES}/, without '..'")
+        elif not (file := self.path.parent / pure).is_file():
+            near = suggest(pure.name, [p.name for p in folder.glob("*.py")])
+            self.fault(where, name, f"a file that is there; {shown(file)} is not", near)
+        elif not file.resolve().is_relative_to(folder.resolve()) or folder.is_symlink():
+            self.fault(where, name, f"a file below {FIXTURES}/; the link leads out of it")
+        return name
+
+
+def task_files(folder: Path) -> Iterator[str]:
+    """Yield the names of all that the judges of a suite may need: fixtures, reference answers."""
+    for part in (FIXTURES, REFERENCES):
+        for file in sorted((folder / part).rglob("*")):
+            name = file.relative_to(folder)
+            if file.is_dir() or "__pycache__" in name.parts or name.name.startswith("."):
+                continue
+            if not file.resolve().is_relative_to((folder / part).resolve()):
+                raise SuiteError(f"{file}: the link leads out of {part}/; nothing was read.")
+            yield name.as_posix()
+
+
+def reference_of(folder: Path, case: Case) -> str | None:
+    """Return the reference answer of a task, ``reference/<id>.*``, or None."""
+    ident = case.case_id.partition("/")[2]
+    for name in task_files(folder):
+        if name.startswith(f"{REFERENCES}/") and PurePosixPath(name).stem == ident:
+            return (folder / name).read_text(encoding="utf-8", errors="replace")
+    return None
