@@ -12,3 +12,5 @@ from .readers import outcomes as outcomes
 from .readers import pairwise as pairwise
 from .readers import passages as passages
 from .readers import verdicts as verdicts
+from .steps import commands as commands
+from .steps import events as events

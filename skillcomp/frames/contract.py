@@ -280,6 +280,35 @@ CONTRACTS: Mapping[str, Contract] = {
         unique=("attempt_id", "offered"),
         ranges={"repeat": (1, float("inf"))},
     ),
+    "events": Contract(
+        columns={
+            "attempt_id": "str",
+            "skill": "str",
+            "case_id": "str",
+            "condition": "str",
+            "repeat": "Int64",
+            "agent": "str",
+            "perturbation": "str",
+            "ordinal": "Int64",
+            "turn": "Int64",
+            "kind": "str",
+            "tool": "str",
+            "text": "str",
+            "status": "str",
+            "exit_code": "Int64",
+            "read_only": "boolean",
+            "in_subagent": "boolean",
+            "input_tokens": "Int64",
+            "cached_tokens": "Int64",
+            "output_tokens": "Int64",
+        },
+        required=("attempt_id", "skill", "case_id", "condition", "ordinal", "kind"),
+        unique=("attempt_id", "ordinal"),
+        ranges={
+            **dict.fromkeys(("repeat", "ordinal", "turn"), (1, float("inf"))),
+            **dict.fromkeys(("input_tokens", "cached_tokens", "output_tokens"), _COUNT),
+        },
+    ),
     "passages": Contract(
         columns={
             "passage_id": "str",
@@ -483,7 +512,7 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     kind : str
         Which contract to hold it against: ``"cases"``, ``"checks"``, ``"attempts"``,
         ``"verdicts"``, ``"outcomes"``, ``"gold"``, ``"pairwise"``, ``"invocations"``,
-        ``"passages"`` or ``"estimates"``.
+        ``"events"``, ``"passages"`` or ``"estimates"``.
 
     Returns
     -------
