@@ -7,7 +7,7 @@ DATA   ?= data/pilot
 OUT    ?= report
 
 .DEFAULT_GOAL := help
-.PHONY: help lab report test slow check notebooks bench validate fuzz docs clean
+.PHONY: help lab report test slow check notebooks bench validate fuzz docs programs clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,14 @@ test: $(VENV)/.dev-ready  ## lint, types, layers and all tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+
+# Not needed by any target: where npm is missing, the tests that drive the real programs say so.
+programs: $(VENV)/.programs-ready  ## the real claude and codex of npm, for the tests that drive them
+
+$(VENV)/.programs-ready: tests/programs/package.json | $(BIN)/python
+	mkdir -p $(VENV)/programs && cp tests/programs/package.json $(VENV)/programs/
+	npm install --prefix $(VENV)/programs --no-audit --no-fund --no-package-lock --loglevel=error
+	@touch $@
 
 slow: $(VENV)/.dev-ready  ## the long simulations that `make test` leaves out
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow

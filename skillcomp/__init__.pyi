@@ -21,6 +21,7 @@ from . import skillverdicts as skillverdicts
 from . import stats as stats
 from . import style as style
 from . import transfer as transfer
+from . import triggers as triggers
 from .frames.own import from_frame as from_frame
 from .io.skills import read_skill as read_skill
 from .io.store import RunStore as RunStore

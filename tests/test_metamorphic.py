@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from analyses import invoked
 
 import skillcomp as sc
 from skillcomp.simulate import Grader
@@ -31,6 +32,7 @@ class Data:
     gold: pd.DataFrame
     pairwise: pd.DataFrame
     passages: pd.DataFrame
+    invocations: pd.DataFrame
     skills: dict[str, Any]
     reference: str = "judge"
 
@@ -88,6 +90,7 @@ def unique() -> Data:
         pd.concat([made.gold, made.labels]).drop_duplicates(["attempt_id", "check_id", "labeller"]),
         made.pairwise,
         sc.simulate.passages(made.skills, topics=12, seed=1),
+        invoked(made.attempts, made.cases.assign(should_trigger=made.cases.index % 3 > 0)),
         made.skills,
     )
 
@@ -112,7 +115,7 @@ def shuffled(data: Data) -> Data:
 
 def renamed(data: Data) -> Data:
     """Give skills, cases and graders names that sort as the old ones do."""
-    names = ["skill", "case_id", "contrast_of", "grader", "loaded_skill"]
+    names = ["skill", "case_id", "contrast_of", "grader", "loaded_skill", "offered"]
 
     def change(frame: pd.DataFrame) -> pd.DataFrame:
         there = [name for name in names if name in frame.columns]
@@ -218,6 +221,13 @@ ANALYSES: dict[str, Callable[[Data], pd.DataFrame]] = {
     "overlap.calibrate": lambda d: sc.overlap.calibrate(
         d.shared, d.attempts, passages=d.passages, skills=d.skills, n_resamples=50
     ),
+    "triggers.detection": lambda d: sc.triggers.detection(d.invocations, d.cases),
+    "triggers.detection by skill": lambda d: sc.triggers.detection(
+        d.invocations, d.cases, by=["offered"]
+    ),
+    "triggers.confusion": lambda d: sc.triggers.confusion(d.invocations, d.cases),
+    "triggers.compare": lambda d: sc.triggers.compare(d.invocations, d.cases, reference="baseline"),
+    "triggers.goals": lambda d: sc.triggers.goals(d.first, d.cases, by=BY),
     "planning.variance_components": lambda d: sc.planning.variance_components(d.outcomes, by=BY),
     "planning.gold_needed": lambda d: sc.planning.gold_needed(d.one, d.gold, n_resamples=50),
 }

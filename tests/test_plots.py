@@ -330,9 +330,9 @@ def test_severity_is_drawn_on_the_logit_scale():
 
 def test_naive_and_corrected_stand_beside_each_other():
     frame = delta().rename(columns={"condition": "method"})
-    frame["method"] = ["naive", "per arm"] * 2
+    frame["method"] = ["naive", "per condition"] * 2
     ax = plots.corrected(frame, hue="method")
-    assert legend_texts(ax) == ["naive", "per arm"]
+    assert legend_texts(ax) == ["naive", "per condition"]
     assert drawn_points(ax)["naive"][:, 0].tolist() == [0.5, 0.25]
     assert not gids(ax, "not recommended")
 

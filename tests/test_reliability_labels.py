@@ -34,11 +34,11 @@ def study(sizes: dict[str, int], *, repeats: int = 2, answer: str = "An answer."
         ),
         how="cross",
     )
-    arms = pd.DataFrame(
+    sides = pd.DataFrame(
         [(c, r) for c in ("baseline", "skill", "placebo") for r in range(1, repeats + 1)],
         columns=["condition", "repeat"],
     )
-    attempts = cases[["skill", "case_id"]].merge(arms, how="cross")
+    attempts = cases[["skill", "case_id"]].merge(sides, how="cross")
     name = attempts["case_id"] + "/" + attempts["condition"] + "/" + attempts["repeat"].astype(str)
     return attempts.assign(attempt_id=name, answer=answer), cases, checks
 
@@ -54,7 +54,7 @@ def key_of(path: Path) -> pd.DataFrame:
     return key.assign(case_id=parts[0], condition=parts[1], repeat=parts[2])
 
 
-def test_each_drawn_case_has_one_repeat_of_both_arms(tmp_path: Path) -> None:
+def test_each_drawn_case_has_one_repeat_of_both_conditions(tmp_path: Path) -> None:
     frames = study({"a": 10, "b": 10})
     sheet = label_sheet(*frames, path=tmp_path / "s.csv", n_cases=8, seed=1)
     key = key_of(tmp_path / "s.key.csv")
@@ -231,7 +231,7 @@ def test_joined_batches_weigh_alike(tmp_path: Path) -> None:
     assert len(gold) == len(first) + len(second)
     # 6 + 9 of 30 cases in proportion to the skills, one of two repeats
     assert gold["inclusion_probability"].unique().tolist() == [pytest.approx(0.5 / 2)]
-    # Horvitz and Thompson: the labels stand for all 30 cases x 2 arms x 2 repeats x 2 checks
+    # Horvitz and Thompson: the labels stand for all 30 cases x 2 conditions x 2 repeats x 2 checks
     assert (1 / gold["inclusion_probability"]).sum() == pytest.approx(240)
 
 
@@ -342,7 +342,7 @@ def test_what_cannot_be_drawn_is_refused(
     assert not list(tmp_path.iterdir())
 
 
-def test_the_arms_of_a_case_never_come_from_different_agents(tmp_path: Path) -> None:
+def test_the_conditions_of_a_case_never_come_from_different_agents(tmp_path: Path) -> None:
     attempts, cases, checks = study({"a": 4})
     first = attempts.assign(agent="A")
     other = attempts.assign(agent="B", attempt_id="B/" + attempts["attempt_id"])

@@ -51,6 +51,7 @@ def frames() -> dict[str, pd.DataFrame]:
     modes = sc.reliability.failure_modes(one, made.attempts, shared, made.cases)
     marks = sc.reliability.integrity(one, made.attempts, made.checks, shared=shared)
     stream = sc.simulate.gold_stream(n=120, rise_at=60)
+    prompts = made.cases.assign(should_trigger=made.cases.index % 3 > 0)
     return {
         "cases": made.cases,
         "checks": made.checks,
@@ -72,9 +73,25 @@ def frames() -> dict[str, pd.DataFrame]:
         "modes": modes,
         "marks": marks,
         "stream": stream,
+        "prompts": prompts,
+        "invocations": invoked(made.attempts, prompts),
         "judged": sc.skillverdicts.dimensions(outcomes, by=["skill", "grader"]),
         "estimate": sc.deltas.paired(outcomes, by=["grader", "skill"]),
     }
+
+
+def invoked(attempts: pd.DataFrame, prompts: pd.DataFrame) -> pd.DataFrame:
+    """Every skill of the study on offer in every attempt; it fires as it should, but for some."""
+    rows = attempts.merge(prompts[["skill", "case_id", "should_trigger"]])
+    offered = pd.DataFrame({"offered": sorted(prompts["skill"].unique())})
+    rows = rows.merge(offered, how="cross")
+    should = rows["should_trigger"] & rows["offered"].eq(rows["skill"])
+    odd = pd.util.hash_pandas_object(rows["answer"].fillna(""), index=False) % 7
+    fired = should.mask(odd.eq(0) & rows["offered"].eq(rows["skill"]), ~should)
+    kept = ["attempt_id", "skill", "case_id", "condition", "repeat", "agent", "offered"]
+    return rows[kept].assign(
+        invoked=fired.astype("boolean").mask(odd.eq(3)), should_invoke=should.astype("boolean")
+    )
 
 
 def two_judges(pairwise: pd.DataFrame) -> pd.DataFrame:
@@ -172,6 +189,14 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "correction.differential": lambda f: sc.correction.differential(
         f["verdicts"], f["gold"], by=GRADER, cases=f["cases"]
     ),
+    "triggers.detection": lambda f: sc.triggers.detection(
+        f["invocations"], f["prompts"], by=["offered"]
+    ),
+    "triggers.confusion": lambda f: sc.triggers.confusion(f["invocations"], f["prompts"]),
+    "triggers.compare": lambda f: sc.triggers.compare(
+        f["invocations"], f["prompts"], reference="baseline"
+    ),
+    "triggers.goals": lambda f: sc.triggers.goals(f["one"], f["cases"], by=["skill"]),
     "planning.variance_components": lambda f: sc.planning.variance_components(
         f["outcomes"], by=GRADER
     ),

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError
 from skillcomp.io.material import copy_skill
+from skillcomp.io.traces import Trace, is_result, kind_of, read_trace
 from skillcomp.live.agents import process
 from skillcomp.live.agents.process import room, run_program
 from skillcomp.live.agents.reply import (
@@ -32,7 +33,6 @@ from skillcomp.live.agents.reply import (
     skill_block,
     unreadable,
 )
-from skillcomp.live.agents.traces import Trace, is_result, kind_of, read_trace
 from skillcomp.pricing import Price, Usage, cost
 from skillcomp.records import Skill
 

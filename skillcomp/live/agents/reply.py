@@ -259,13 +259,6 @@ def whole_text(text: str) -> str:
     return _LONE.sub("\ufffd", text)
 
 
-def whole_number(value: Any) -> int | None:
-    """Return a count as reported, or None when it is none: no whole number from 0 to 2**63 - 1."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _BEYOND:
-        return None
-    return int(value) if value == int(value) else None
-
-
 def unreadable(error: BaseException, came: Any, **known: Any) -> Reply:
     """Return the reply that records one which came but cannot be read."""
     told = f"the reply cannot be read ({type(error).__name__}: {error})"

@@ -548,6 +548,10 @@ def _gradable(store: RunStore) -> dict[str, Item]:
 def _check(store: RunStore, graders: Sequence[LiveGrader], round: int) -> None:
     if not graders:
         raise StudyError("graders is empty; give at least one.")
+    for grader in graders:
+        if not callable(getattr(grader, "grade", None)):
+            why = "; sc.compare takes it" if hasattr(grader, "compare") else ""
+            raise StudyError(f"graders: found {grader!r}{why}; allowed: what has a method grade.")
     if not isinstance(round, int) or round < 1:
         raise StudyError(f"round is {round!r}; allowed: a whole number from 1.")
     names = [(grader.name, grader.version) for grader in graders]
