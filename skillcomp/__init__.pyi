@@ -19,6 +19,7 @@ from . import report as report
 from . import simulate as simulate
 from . import skillverdicts as skillverdicts
 from . import stats as stats
+from . import structure as structure
 from . import style as style
 from . import transfer as transfer
 from . import triggers as triggers

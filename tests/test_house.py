@@ -69,6 +69,7 @@ def test_every_import_of_the_package_is_a_declared_dependency() -> None:
     asked = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
     declared = {re.split(r"[\[<>=~! ]", one)[0].lower().replace("-", "_") for one in asked}
     called = {"python_frontmatter": "frontmatter", "pyyaml": "yaml", "scikit_learn": "sklearn"}
+    called["markdown_it_py"] = "markdown_it"
     declared = {called.get(one, one) for one in declared} | {"PIL", "IPython", "skillcomp"}
     for path, tree in sources():
         nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]

@@ -790,6 +790,31 @@ def test_power_draws_a_curve_for_each_effect():
     assert len(segments(ax)) == 0
 
 
+def test_scores_draw_every_document_with_its_interval():
+    frame = pd.DataFrame(
+        {
+            "score": [20.0, 80.0, 22.0, 79.0],
+            "estimate": [0.4, 0.45, 0.95, NAN],
+            "ci_low": [0.2, 0.3, 0.8, NAN],
+            "ci_high": [0.6, 0.6, 1.0, NAN],
+            "content": ["gutted", "gutted", "full", "full"],
+            "unit": "rate",
+        }
+    )
+    ax = plots.scores(frame, hue="content")
+    drawn = drawn_points(ax)
+    assert drawn["gutted"].tolist() == [[20.0, 0.4], [80.0, 0.45]]
+    assert drawn["full"][0].tolist() == [22.0, 0.95]
+    assert legend_texts(ax) == ["gutted", "full"]
+    assert ax.get_ylabel() == "Pass rate (%)"
+    assert len(segments(ax)) == 3
+    plain = plots.scores(frame.assign(unit="points"), null=0)
+    assert plain.get_legend() is None and plain.get_ylabel() == "Difference (percentage points)"
+    assert len(gids(plain, "reference")) == 1
+    with pytest.raises(FrameError, match="there is no column 'score'"):
+        plots.scores(frame.drop(columns="score"))
+
+
 # facets -----------------------------------------------------------------------------------------
 
 
