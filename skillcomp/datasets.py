@@ -64,8 +64,8 @@ def load(name: str) -> RunStore | pd.DataFrame:
     name : {"pilot", "triggers", "copies", "copies_second"}
         ``pilot``: 84 cases of six skills answered with the skill, without it and with another
         one, three graders and gold labels. ``triggers``: which of twelve skills an agent invokes at
-        84 prompts, told names and descriptions in three variants. ``copies`` and ``copies_second``: passages of five
-        degrees of copying, labelled by construction.
+        84 prompts, told names and descriptions in three variants. ``copies`` and
+        ``copies_second``: passages of five degrees of copying, labelled by construction.
 
     Returns
     -------
