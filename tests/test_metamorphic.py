@@ -147,6 +147,21 @@ def batches(d: Data) -> pd.DataFrame:
     return sc.reliability.join_batches([gold], d.attempts, d.cases, conditions=conditions)
 
 
+def crossed(d: Data) -> pd.DataFrame:
+    """The four documents of an experiment: what two graders say of two conditions."""
+    kept = d.outcomes[d.outcomes["condition"].isin(["skill", "placebo"])]
+    strict = kept["grader"].eq(d.reference)
+    form = pd.Series(np.where(strict, " strict", " mild"), kept.index)
+    one = {"grader": "one", "grader_version": "1", "attempt_id": kept["attempt_id"] + form}
+    kept = kept.assign(condition=kept["condition"] + form, **one)
+    return kept[strict | d.outcomes["grader"].loc[kept.index].str.endswith("mild")]
+
+
+DESIGN = [
+    {"condition": f"{content} {form}", "content": content, "form": form}
+    for content in ("skill", "placebo")
+    for form in ("strict", "mild")
+]
 BY = ["grader"]
 ANALYSES: dict[str, Callable[[Data], pd.DataFrame]] = {
     "outcomes with cases": lambda d: d.outcomes,
@@ -169,6 +184,14 @@ ANALYSES: dict[str, Callable[[Data], pd.DataFrame]] = {
     "skillverdicts.dimensions": lambda d: sc.skillverdicts.dimensions(d.outcomes, by=BY),
     "skillverdicts.aggregate": lambda d: sc.skillverdicts.aggregate(
         sc.skillverdicts.dimensions(d.outcomes, by=BY), by=BY
+    ),
+    "structure.documents": lambda d: sc.structure.documents(
+        d.outcomes, d.skills, attempts=d.attempts, by=BY, features=["total", "words"]
+    ),
+    "structure.against": lambda d: sc.structure.against(d.outcomes, d.skills, by=BY),
+    "structure.factorial": lambda d: sc.structure.factorial(crossed(d), DESIGN, reference=None),
+    "structure.factorial over skills": lambda d: sc.structure.factorial(
+        crossed(d), DESIGN, reference=None, cluster="skill"
     ),
     "reliability.agreement": lambda d: sc.reliability.agreement(d.first, d.gold, **FEW),
     "reliability.agreement with twins": lambda d: sc.reliability.agreement(

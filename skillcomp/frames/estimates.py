@@ -26,7 +26,7 @@ UNITS = (
     (r"severity_shift|(log_)?odds_ratio.*", "logits"),
     (r"(ceiling_)?raw_agreement", "rate"),
     (r"(ceiling_)?(gwet_ac1|cohen_kappa|krippendorff_alpha)", "coefficient"),
-    (r"(delta_)?youden", "coefficient"),
+    (r"(delta_)?youden|(.*_)?r_squared|spearman", "coefficient"),
     (r"(delta_|difference_).*|.*_(delta|change|difference)|(.*_)?gap|delta|lift", "points"),
     (r"(.*_)?(usd|dollars)", "dollars"),
     (r"(.*_)?seconds", "seconds"),

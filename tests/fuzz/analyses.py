@@ -17,6 +17,25 @@ LONG = os.environ.get("SKILLCOMP_FUZZ") == "long"  # as `make fuzz` sets it
 GRADER = ["grader"]
 
 
+DESIGN = [
+    {"condition": f"{content} {form}", "content": content, "form": form}
+    for content in ("full", "gutted")
+    for form in ("structured", "flat")
+]
+
+
+def documents(forced: pd.DataFrame) -> pd.DataFrame:
+    """The outcomes of one judge under a baseline and under four documents of two factors."""
+    cells = {one["condition"]: ("placebo", "skill")[i < 2] for i, one in enumerate(DESIGN)}
+    parts = [
+        forced[forced["condition"].eq(old)].assign(
+            condition=new, attempt_id=lambda f, new=new: f["attempt_id"] + new
+        )
+        for new, old in {"baseline": "baseline", **cells}.items()
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
 @cache
 def frames() -> dict[str, pd.DataFrame]:
     """Return the frames of a study as its readers would give them, and what is made of them."""
@@ -51,6 +70,8 @@ def frames() -> dict[str, pd.DataFrame]:
     modes = sc.reliability.failure_modes(one, made.attempts, shared, made.cases)
     marks = sc.reliability.integrity(one, made.attempts, made.checks, shared=shared)
     stream = sc.simulate.gold_stream(n=120, rise_at=60)
+    forced = outcomes[outcomes["grader"].eq("judge")].reset_index(drop=True)
+    scores = sc.structure.score(made.skills)
     prompts = made.cases.assign(should_trigger=made.cases.index % 3 > 0)
     return {
         "cases": made.cases,
@@ -63,7 +84,9 @@ def frames() -> dict[str, pd.DataFrame]:
         "pairwise": made.pairwise,
         "compared": made.pairwise[made.pairwise["grader"].eq("judge")].reset_index(drop=True),
         "outcomes": outcomes,
-        "forced": outcomes[outcomes["grader"].eq("judge")].reset_index(drop=True),
+        "forced": forced,
+        "crossed": documents(forced),
+        "scores": scores[scores["feature"].isin(["total", "words"])].reset_index(drop=True),
         "both": both,
         "perturbed": perturbed,
         "shared": shared,
@@ -141,6 +164,13 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "skillverdicts.aggregate": lambda f: sc.skillverdicts.aggregate(
         f["judged"], by=["skill", "grader", "condition"]
     ),
+    "structure.documents": lambda f: sc.structure.documents(
+        f["outcomes"], f["scores"], attempts=f["attempts"], by=GRADER
+    ),
+    "structure.against": lambda f: sc.structure.against(
+        f["outcomes"], f["scores"], by=GRADER, outcome="delta"
+    ),
+    "structure.factorial": lambda f: sc.structure.factorial(f["crossed"], DESIGN),
     "reliability.agreement": lambda f: sc.reliability.agreement(
         f["verdicts"], f["gold"], cases=f["cases"], n_resamples=N
     ),
