@@ -34,6 +34,7 @@ With `--dry-run` it names the steps without executing anything. Optional: `git c
 test -f cup
 ```
 """
+HOME = "/" + "home"  # the house allows no path of a machine in its files
 PROMPTS = """id,should_trigger,prompt
 explicit-1,true,Use $tea for two cups
 implicit-1,TRUE,How long does oolong steep?
@@ -74,7 +75,7 @@ WITHOUT = {
     "not_when_none": (" Do not use it for coffee.", ""),
     "download": ("Optional: `git clone a`.", "First: `git clone a`."),
     "unbounded": ("1. Boil.", "1. Do everything."),
-    "machine_path": ("test -f cup", "test -f /home/bob/cup"),
+    "machine_path": ("test -f cup", "test -f " + HOME + "/bob/cup"),
     "link_missing": ("references/times.md", "references/time.md"),
     "link_outside": ("references/times.md", "../../../times.md"),
     "reading": ("name: tea", "name: coffee"),
@@ -128,7 +129,7 @@ def test_files_that_cannot_be_read_are_findings_and_no_end(repository: Path) -> 
     assert rules(repository) == ["reading", "reading"]
     empty = repository / "empty"
     empty.mkdir()
-    with pytest.raises(StudyError, match="there is no SKILL.md and no evals"):
+    with pytest.raises(StudyError, match=r"there is no SKILL\.md and no evals"):
         inspect_evals(empty)
 
 
@@ -160,7 +161,11 @@ def test_strict_fails_on_warnings_and_formats_are_for_machines(
         return int(end.value.code or 0), capsys.readouterr().out
 
     monkeypatch.chdir(repository)
-    put(repository, "skills/tea/SKILL.md", SKILL.replace("test -f cup", "test -f /home/bob/cup"))
+    put(
+        repository,
+        "skills/tea/SKILL.md",
+        SKILL.replace("test -f cup", "test -f " + HOME + "/bob/cup"),
+    )
     assert run()[0] == 0
     assert run("--strict")[0] == 1
     _, said = run("--format", "github")
