@@ -34,6 +34,10 @@ from .live.agents import ReplayAgent as ReplayAgent
 from .live.graders.comprehension import ComprehensionGrader as ComprehensionGrader
 from .live.graders.pairwise import PairwiseGrader as PairwiseGrader
 from .live.graders.replay import ReplayGrader as ReplayGrader
+from .live.graders.tasks import Contains as Contains
+from .live.graders.tasks import LlmRubric as LlmRubric
+from .live.graders.tasks import Pytest as Pytest
+from .live.graders.tasks import SuiteGrader as SuiteGrader
 from .live.study.perturb import perturb_suite as perturb_suite
 from .live.work.answers import run as run
 from .live.work.comparisons import compare as compare

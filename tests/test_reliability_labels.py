@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.reliability import agreement, join_batches, label_sheet, read_labels
-from skillcomp.reliability.labels import _cell, _draw, _drawable, _plain
+from skillcomp.reliability.labels import as_cell, draw_cases, drawable, from_cell
 
 Frames = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 
@@ -77,9 +77,9 @@ def test_cases_are_shared_out_over_the_skills_in_proportion(tmp_path: Path) -> N
 
 def test_every_case_is_drawn_as_often_as_its_inclusion_probability_says() -> None:
     attempts, cases, _ = study({"a": 6, "b": 3})
-    pool = _drawable(sc.frames.check(attempts, "attempts"), cases, ["baseline", "skill"])
+    pool = drawable(sc.frames.check(attempts, "attempts"), cases, ["baseline", "skill"])
     rng = np.random.default_rng(0)
-    drawn = pd.concat([_draw(pool, set(), 3, rng) for _ in range(300)])
+    drawn = pd.concat([draw_cases(pool, set(), 3, rng) for _ in range(300)])
     share = drawn["attempt_id"].value_counts() / 300
     assert len(share) == 9 * 2 * 2
     # 3 of 9 cases, one of two repeats: 1/6; four standard errors of 300 draws are 0.086
@@ -147,8 +147,8 @@ def test_a_cell_is_never_a_formula(tmp_path: Path) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet="'=+-@|\t ab＝", max_size=8))
 def test_what_is_made_harmless_is_read_back_exactly(text: str) -> None:
-    written = _cell(text)
-    assert _plain(written) == text
+    written = as_cell(text)
+    assert from_cell(written) == text
     assert not written.lstrip().startswith(("=", "+", "-", "@", "|", "＝"))
 
 
@@ -237,11 +237,11 @@ def test_joined_batches_weigh_alike(tmp_path: Path) -> None:
 
 def test_over_many_draws_a_joined_label_is_as_frequent_as_it_says() -> None:
     attempts, cases, _ = study({"a": 8}, repeats=1)
-    pool = _drawable(sc.frames.check(attempts, "attempts"), cases, ["baseline", "skill"])
+    pool = drawable(sc.frames.check(attempts, "attempts"), cases, ["baseline", "skill"])
     rng, hits = np.random.default_rng(3), pd.Series(0, index=cases["case_id"])
     for _ in range(300):
-        first = _draw(pool, set(), 2, rng)
-        second = _draw(pool, set(zip(first["skill"], first["case_id"], strict=True)), 3, rng)
+        first = draw_cases(pool, set(), 2, rng)
+        second = draw_cases(pool, set(zip(first["skill"], first["case_id"], strict=True)), 3, rng)
         hits[pd.concat([first, second])["case_id"].unique()] += 1
     ids = pd.concat([first, second])["attempt_id"]
     gold = pd.DataFrame({"attempt_id": ids, "check_id": "c", "labeller": "x", "passed": True})
