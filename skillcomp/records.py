@@ -315,6 +315,7 @@ class Attempt(Record):
     seconds: float | None = None
     triggered: bool | None = None
     n_commands: int | None = None
+    exit_code: int | None = None
     started_at: datetime | None = None
     error: str | None = None
     request_id: str | None = None
