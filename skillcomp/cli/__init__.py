@@ -212,6 +212,7 @@ def export(
             "outcomes": frames.outcomes(verdicts, cases),
             "gold": frames.gold(store, labeller="all"),
             "pairwise": frames.pairwise(store),
+            "invocations": frames.invocations(store, perturbation="all"),
         },
         out,
     )

@@ -263,6 +263,23 @@ CONTRACTS: Mapping[str, Contract] = {
         allowed={"winner_position": (1, 2)},
         ranges={"order": (1, float("inf"))},
     ),
+    "invocations": Contract(
+        columns={
+            "attempt_id": "str",
+            "skill": "str",
+            "case_id": "str",
+            "condition": "str",
+            "repeat": "Int64",
+            "agent": "str",
+            "perturbation": "str",
+            "offered": "str",
+            "invoked": "boolean",
+            "should_invoke": "boolean",
+        },
+        required=("attempt_id", "skill", "case_id", "condition", "offered"),
+        unique=("attempt_id", "offered"),
+        ranges={"repeat": (1, float("inf"))},
+    ),
     "events": Contract(
         columns={
             "attempt_id": "str",
@@ -494,8 +511,8 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
         Any frame with at least the required columns of the kind.
     kind : str
         Which contract to hold it against: ``"cases"``, ``"checks"``, ``"attempts"``,
-        ``"verdicts"``, ``"outcomes"``, ``"gold"``, ``"pairwise"``, ``"events"``,
-        ``"passages"`` or ``"estimates"``.
+        ``"verdicts"``, ``"outcomes"``, ``"gold"``, ``"pairwise"``, ``"invocations"``,
+        ``"events"``, ``"passages"`` or ``"estimates"``.
 
     Returns
     -------

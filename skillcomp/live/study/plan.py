@@ -162,7 +162,7 @@ def make_plan(
     texts = settle_texts(
         store, skills, conditions, placebo=placebo, previous=previous, recorded=recorded
     )
-    settled = _agents(store, agents)
+    settled = settled_agents(store, agents)
     planned = {cell.place: cell for cell in map(_as(PlannedCell), store.records("plan"))}
     order = interleaved(
         [(suite.skill, case.case_id) for suite in suites for case in suite.cases],
@@ -223,7 +223,7 @@ def _check(store: RunStore, suites: Sequence[Suite], agents: Sequence[Agent], re
         raise StudyError(f"The case ids {', '.join(twice)} stand more than once.")
 
 
-def _agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgent]:
+def settled_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgent]:
     """Return the agents that need a line; refuse one that has changed under its name.
 
     A line of an earlier release is followed by one that tells the endpoint, which counts from then.

@@ -144,7 +144,8 @@ def grade(
             batch_agent(getattr(grader, "agent", None) or cast(Any, grader))
     families = store.table("attempts").column("agent_family").unique().to_pylist()
     for grader in graders:
-        if told := family_warning(grader, families):
+        judges = grader.kind != "mock" and (grader.kind != "suite" or grader.model is not None)
+        if judges and (told := family_warning(grader, families)):  # words and tests have no family
             warnings.warn(told, GraderWarning, stacklevel=2)
     options = Options(concurrency, limits, progress)
     with store.writer():
@@ -572,6 +573,10 @@ def _taken(items: Mapping[str, Item], grader: LiveGrader) -> Mapping[str, Item]:
 def _check(store: RunStore, graders: Sequence[LiveGrader], round: int) -> None:
     if not graders:
         raise StudyError("graders is empty; give at least one.")
+    for grader in graders:
+        if not callable(getattr(grader, "grade", None)):
+            why = "; sc.compare takes it" if hasattr(grader, "compare") else ""
+            raise StudyError(f"graders: found {grader!r}{why}; allowed: what has a method grade.")
     if not isinstance(round, int) or round < 1:
         raise StudyError(f"round is {round!r}; allowed: a whole number from 1.")
     names = [(grader.name, grader.version) for grader in graders]
