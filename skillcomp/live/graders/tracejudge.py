@@ -55,7 +55,7 @@ Answer with the JSON object only.
 """
 
 
-class RubricCheck(BaseModel):
+class TraceCheck(BaseModel):
     """One check of a rubric."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
@@ -64,13 +64,13 @@ class RubricCheck(BaseModel):
     notes: str = Field(min_length=1)
 
 
-class RubricReply(BaseModel):
+class TraceReply(BaseModel):
     """What the judge answers: the shape of the source's ``judge.json``."""
 
     model_config = ConfigDict(extra="forbid")
     overall_pass: bool
     score: int = Field(ge=0, le=100)
-    checks: list[RubricCheck]
+    checks: list[TraceCheck]
 
 
 class TraceJudge:
@@ -107,7 +107,7 @@ class TraceJudge:
         self.agent, self._folder, self._cases, self._timeout = agent, folder, cases, timeout
         self.name = f"rubric:{agent.name}"
         self.model, self.family = agent.model, agent.family
-        shape = json.dumps(RubricReply.model_json_schema(), sort_keys=True)
+        shape = json.dumps(TraceReply.model_json_schema(), sort_keys=True)
         self.version: str | None = short_hash(_PROMPT, repr(_ASKED), shape)
 
     def checks_of(self, attempt: Attempt, case: Case) -> tuple[Check, ...]:
@@ -136,12 +136,12 @@ class TraceJudge:
         shown = [one for one in files if one[0] not in ("judge.json", "left.json")]
         bounds = Bounds(sandbox="read-only", timeout=self._timeout)
         cell = Cell(attempt.case_id, "judge", files=tuple(shown), bounds=bounds)
-        asked, replies = rubric_prompt(case, skill), list[Reply]()
-        found: RubricReply | None = None
+        asked, replies = trace_prompt(case, skill), list[Reply]()
+        found: TraceReply | None = None
         problem = None
         while found is None and len(replies) <= ASKED_AGAIN:
             again = f"\nYour last answer could not be used: {problem}" if problem else ""
-            replies.append(await self.agent.ask(asked + again, schema=RubricReply, cell=cell))
+            replies.append(await self.agent.ask(asked + again, schema=TraceReply, cell=cell))
             if replies[-1].status != "ok":
                 break
             found, problem = _read(replies[-1].answer or "")
@@ -161,7 +161,7 @@ class TraceJudge:
         return Grading(verdicts, tuple(replies), (problem,) if problem and found is None else ())
 
 
-def rubric_prompt(case: Case, skill: Skill) -> str:
+def trace_prompt(case: Case, skill: Skill) -> str:
     """Return what the judge is asked; data stand escaped between tags."""
     return _PROMPT.format(
         name=escape(skill.name or skill.slug),
@@ -172,10 +172,10 @@ def rubric_prompt(case: Case, skill: Skill) -> str:
     )
 
 
-def _read(answer: str) -> tuple[RubricReply | None, str | None]:
+def _read(answer: str) -> tuple[TraceReply | None, str | None]:
     text = answer.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
     try:
-        found = RubricReply.model_validate_json(text)
+        found = TraceReply.model_validate_json(text)
     except ValidationError as error:
         one = error.errors(include_url=False)[0]
         return None, f"{'.'.join(map(str, one['loc'])) or 'the whole'}: {one['msg']}"
@@ -185,6 +185,6 @@ def _read(answer: str) -> tuple[RubricReply | None, str | None]:
     return found, None
 
 
-def _judged(found: RubricReply) -> dict[str, Judged]:
+def _judged(found: TraceReply) -> dict[str, Judged]:
     known = {f"rubric-{c.id}": Judged(c.passed, None, c.notes, None, None) for c in found.checks}
     return known | {OVERALL: Judged(found.overall_pass, None, f"score {found.score}", None, None)}

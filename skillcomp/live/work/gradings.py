@@ -144,7 +144,9 @@ def grade(
             batch_agent(getattr(grader, "agent", None) or cast(Any, grader))
     families = store.table("attempts").column("agent_family").unique().to_pylist()
     for grader in graders:
-        judges = grader.kind != "mock" and (grader.kind != "suite" or grader.model is not None)
+        judges = grader.kind not in ("mock", "rules") and (
+            grader.kind != "suite" or grader.model is not None
+        )
         if judges and (told := family_warning(grader, families)):  # words and tests have no family
             warnings.warn(told, GraderWarning, stacklevel=2)
     options = Options(concurrency, limits, progress)
