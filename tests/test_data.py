@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import skillcomp as sc
+from skillcomp.frames import references
 from skillcomp.io import RunStore, read_suite, read_table
 from skillcomp.records import CONCEPT_FIELDS
 
@@ -36,7 +38,7 @@ def listed_hashes() -> dict[str, str]:
 def test_every_file_has_the_hash_that_the_readme_gives():
     files = [
         path
-        for folder in ("pilot", "corpus")
+        for folder in ("pilot", "corpus", "triggers")
         for path in (DATA / folder).rglob("*")
         if path.is_file() and not path.name.startswith(".")
     ]
@@ -153,3 +155,60 @@ def test_the_second_corpus_is_about_other_topics_than_the_first():
     for key in ("passage_id", "document", "text"):
         assert {p[key] for p in first} & {p[key] for p in second} == set()
     assert {p["skill"] for p in first} == {p["skill"] for p in second}
+
+
+@pytest.fixture(scope="module")
+def triggers() -> RunStore:
+    return RunStore(DATA / "triggers")
+
+
+def test_the_study_of_triggering_has_84_prompts_of_three_kinds_and_no_problems(triggers):
+    assert triggers.problems == () and references.problems(triggers) == ()
+    cases = sc.frames.cases(triggers)
+    assert cases.groupby("skill").size().tolist() == [14] * 6
+    kinds = cases["case_id"].str.split("-").str[-2]
+    assert cases["prompt_kind"].tolist() == kinds.tolist()
+    assert Counter(kinds) == {"explicit": 18, "implicit": 36, "negative": 30}
+
+
+def test_756_decisions_in_nine_sittings_of_twelve_skills_on_offer(triggers):
+    found = sc.frames.invocations(triggers)
+    assert len(found) == 756 * 12 and found["invoked"].notna().all()
+    assert found["should_invoke"].notna().all()
+    attempts = sc.frames.attempts(triggers)
+    assert Counter(attempts["condition"]) == {"precise": 252, "vague": 252, "opaque": 252}
+    assert attempts.groupby("sitting").size().tolist() == [84] * 9
+    own = found[found["offered"].eq(found["skill"])]
+    assert own.set_index("attempt_id")["invoked"].equals(
+        attempts.set_index("attempt_id")["triggered"].rename("invoked")
+    )
+
+
+# counted independently of this package: invoked of asked by kind of prompt, exact sets of skills
+COUNTED = {
+    "precise": ((54, 54), (108, 108), (0, 90), (252, 252)),
+    "vague": ((54, 54), (108, 108), (5, 90), (247, 252)),
+    "opaque": ((54, 54), (96, 108), (14, 90), (224, 252)),
+}
+
+
+def test_the_counts_of_the_study_of_triggering_are_those_made_independently(triggers):
+    cases, every = sc.frames.cases(triggers), sc.frames.invocations(triggers)
+    own = sc.triggers.detection(every[every["offered"].eq(every["skill"])], cases)
+    found = own.set_index(["condition", "measure", "kind"])[["n_right", "n_asked"]]
+    exact = sc.triggers.detection(every, cases).set_index(["condition", "measure"])
+    for condition, (explicit, implicit, negative, sets) in COUNTED.items():
+        assert tuple(found.loc[(condition, "recall", "explicit")]) == explicit
+        assert tuple(found.loc[(condition, "recall", "implicit")]) == implicit
+        right, asked = found.loc[(condition, "specificity", "negative")]
+        assert (asked - right, asked) == negative
+        assert tuple(exact.loc[(condition, "exact"), ["n_right", "n_asked"]]) == sets
+
+
+def test_single_sittings_of_opaque_names_are_those_counted_independently(triggers):
+    found = sc.frames.invocations(triggers)
+    own = found[found["offered"].eq(found["skill"]) & found["condition"].eq("opaque")]
+    kinds = own["case_id"].str.split("-").str[-2]
+    counts = own.assign(kind=kinds).groupby(["kind", "repeat"])["invoked"].sum()
+    assert counts["implicit"].tolist() == [35, 31, 30]
+    assert counts["negative"].tolist() == [4, 5, 5]
