@@ -19,8 +19,10 @@ from . import report as report
 from . import simulate as simulate
 from . import skillverdicts as skillverdicts
 from . import stats as stats
+from . import structure as structure
 from . import style as style
 from . import transfer as transfer
+from . import triggers as triggers
 from .frames.own import from_frame as from_frame
 from .io.skills import read_skill as read_skill
 from .io.store import RunStore as RunStore
@@ -32,6 +34,10 @@ from .live.agents import ReplayAgent as ReplayAgent
 from .live.graders.comprehension import ComprehensionGrader as ComprehensionGrader
 from .live.graders.pairwise import PairwiseGrader as PairwiseGrader
 from .live.graders.replay import ReplayGrader as ReplayGrader
+from .live.graders.tasks import Contains as Contains
+from .live.graders.tasks import LlmRubric as LlmRubric
+from .live.graders.tasks import Pytest as Pytest
+from .live.graders.tasks import SuiteGrader as SuiteGrader
 from .live.study.perturb import perturb_suite as perturb_suite
 from .live.work.answers import run as run
 from .live.work.comparisons import compare as compare

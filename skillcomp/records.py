@@ -230,6 +230,7 @@ class Case(Record):
     that the report does not list; deviations stand in ``Suite.problems``. ``should_trigger`` says
     whether the skill should answer to the prompt, ``prompt_kind`` whether it is named there
     (explicit), meant (implicit), or not meant (negative); both None where no one asks.
+    ``right_skills`` names every skill on offer that should, where that is known of all of them.
     """
 
     case_id: str
@@ -249,6 +250,7 @@ class Case(Record):
     contrast_of: str | None = None
     should_trigger: bool | None = None
     prompt_kind: PromptKind | None = None
+    right_skills: tuple[str, ...] | None = None
     timeout_seconds: float | None = None
     extra: dict[str, Any] = Field(default_factory=dict)
 
@@ -289,7 +291,8 @@ class Attempt(Record):
     """One answer by one agent to one case under one condition.
 
     ``status`` says whether there is an answer to grade: a refusal, a cut-off or an infrastructure
-    error is recorded as such and is never a failed answer.
+    error is recorded as such and is never a failed answer. ``offered`` names the skills that the
+    agent could invoke and ``invoked`` those that it did; None where that cannot be told.
     """
 
     attempt_id: str
@@ -314,7 +317,10 @@ class Attempt(Record):
     cost_usd: float | None = None
     seconds: float | None = None
     triggered: bool | None = None
+    offered: tuple[str, ...] | None = None
+    invoked: tuple[str, ...] | None = None
     n_commands: int | None = None
+    exit_code: int | None = None
     started_at: datetime | None = None
     error: str | None = None
     request_id: str | None = None

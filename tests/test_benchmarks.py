@@ -138,7 +138,7 @@ def test_the_rule_of_the_first_release_gives_its_published_limits() -> None:
     skill = np.repeat([1.0, 1.0, 0.0, 0.0], [20, 12, 2, 16])[None, :]
     baseline = np.repeat([1.0, 0.0, 1.0, 0.0], [20, 12, 2, 16])[None, :]
     ones = np.ones(50)
-    found = paired_rule(designs.Arms(skill, ones, baseline, ones), Clusters.of(None, 50))
+    found = paired_rule(designs.Sides(skill, ones, baseline, ones), Clusters.of(None, 50))
     assert (found.low[0], found.high[0]) == pytest.approx((0.0562, 0.3292), abs=1e-4)
     assert found.p_value[0] < 0.05
     # cases that stand alone with one attempt: Wilson's interval

@@ -177,8 +177,8 @@ def small(cells: dict[tuple[str, str], list[tuple[bool, bool]]]) -> tuple[pd.Dat
 
 
 def test_what_does_not_vary_or_is_not_recorded_is_not_identified() -> None:
-    arm = [(True, True), (False, False)] * 4
-    found = sc.bias.audit(*small({("a", "baseline"): arm, ("a", "skill"): arm}))
+    side = [(True, True), (False, False)] * 4
+    found = sc.bias.audit(*small({("a", "baseline"): side, ("a", "skill"): side}))
     for bias, reason in {
         "verbosity": "log2_words does not vary between answers of one skill",
         "polish: lists": "has_list does not vary",
@@ -193,8 +193,8 @@ def test_what_does_not_vary_or_is_not_recorded_is_not_identified() -> None:
 
 def test_leniency_compares_answers_of_one_skill_and_gold_label() -> None:
     # easy skill: everything passes in truth; hard skill: everything fails in truth. The grader
-    # passes half of the failing answers of either arm: no leniency, although the skill arm has
-    # more answers of the easy skill and the crude pass rates differ.
+    # passes half of the failing answers of either condition: no leniency, although the skill
+    # condition has more answers of the easy skill and the crude pass rates differ.
     found = sc.bias.audit(
         *small(
             {
@@ -209,7 +209,7 @@ def test_leniency_compares_answers_of_one_skill_and_gold_label() -> None:
     assert rows.loc["all", "estimate"] == pytest.approx(0)
     assert rows.loc["gold fail", "estimate"] == pytest.approx(0)
     assert rows.loc["gold fail", "ci_low"] < 0 < rows.loc["gold fail", "ci_high"]
-    # each label has one skill with both arms, and one skill without any
+    # each label has one skill with both conditions, and one skill without any
     assert rows.loc["gold fail", "n_empty_strata"] == 1
 
 
@@ -248,7 +248,7 @@ def test_an_empty_stratum_of_one_skill_is_not_identified() -> None:
     assert rows.loc["gold fail", "note"] == (
         "not identified: no skill has gold fails in both 'skill' and 'baseline'"
     )
-    # the passes are there: all were found in both arms, which still leaves room for a difference
+    # the passes are there: all were found in both, which still leaves room for a difference
     assert rows.loc["gold pass", "estimate"] == 0
     assert rows.loc["gold pass", "ci_low"] < 0 < rows.loc["gold pass", "ci_high"]
 
@@ -276,19 +276,19 @@ def test_a_text_leaves_out_every_check_that_contains_it(made: simulate.Study) ->
     assert row["n"] == (~made.gold["check_id"].isin(["check-1", "check-2"])).sum()
 
 
-def test_a_grader_that_passes_everything_is_lenient_to_no_arm() -> None:
+def test_a_grader_that_passes_everything_is_lenient_to_no_condition() -> None:
     # gold: 8 of 40 in the baseline, 31 of 40 with the skill; verdicts all PASS. 31/40 - 8/40 is
-    # what gold says of the arms and no leniency.
-    arms = {
+    # what gold says of the conditions and no leniency.
+    sides = {
         ("a", "baseline"): [(True, True)] * 8 + [(True, False)] * 32,
         ("a", "skill"): [(True, True)] * 31 + [(True, False)] * 9,
     }
-    found = sc.bias.audit(*small(arms))
+    found = sc.bias.audit(*small(sides))
     for _, row in found[found["bias"].eq("condition leniency")].iterrows():
         assert row["estimate"] == pytest.approx(0) and row["p_value"] == 1
         assert row["ci_low"] < 0 < row["ci_high"]
         assert "no verdict varies within a skill and gold label" in row["note"]
-    split = {**arms, ("b", "baseline"): [(False, True)] * 9 + [(False, False)],
+    split = {**sides, ("b", "baseline"): [(False, True)] * 9 + [(False, False)],
              ("b", "skill"): [(False, True)] * 3 + [(False, False)] * 8}  # fmt: skip
     row = pick(sc.bias.audit(*small(split)), bias="condition leniency", stratum="all")
     assert row["estimate"] == pytest.approx(0) and row["ci_low"] < 0 < row["ci_high"]
@@ -296,11 +296,11 @@ def test_a_grader_that_passes_everything_is_lenient_to_no_arm() -> None:
 
 def test_p_of_one_stratum_agrees_with_its_interval() -> None:
     # gold fails only: 1 of 20 pass in the baseline, 8 of 20 with the skill
-    arms = {
+    sides = {
         ("a", "baseline"): [(True, False)] + [(False, False)] * 19,
         ("a", "skill"): [(True, False)] * 8 + [(False, False)] * 12,
     }
-    frames = small(arms)
+    frames = small(sides)
     p = pick(sc.bias.audit(*frames), bias="condition leniency", stratum="gold fail")["p_value"]
     for nudge, inside in ((1.05, False), (0.95, True)):
         wide = sc.bias.audit(*frames, ci_level=1 - p * nudge)

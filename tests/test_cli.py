@@ -170,7 +170,10 @@ def test_check_of_an_edited_study_fails(run, small, tmp_path):
     ("make", "said"),
     [
         (lambda at: at / "gone", "check: there is nothing at"),
-        (lambda at: at, "is none of: a SKILL.md, a folder with one, a suite (.json), a study"),
+        (
+            lambda at: at,
+            "is none of: a SKILL.md, a folder with one, a suite (.json, .csv, or .yaml with tasks)",
+        ),
         (lambda at: _write(at / "a.json", b"\xff\xfe"), "line 1: byte 0xff is not UTF-8"),
         (lambda at: _write(at / "a.json", b'{"evals": [}'), "line 1, column 12: not JSON"),
         (lambda at: _write(at / "a.json", b"{}"), "'evals' is missing"),
@@ -218,11 +221,20 @@ def test_export_writes_every_frame_twice_and_they_read_back(run, small, tmp_path
     out = tmp_path / "frames"
     status, said, err = run("export", small, out)
     assert (status, err) == (0, "")
-    names = ["attempts", "cases", "checks", "gold", "outcomes", "pairwise", "verdicts"]
+    names = [
+        "attempts",
+        "cases",
+        "checks",
+        "gold",
+        "invocations",
+        "outcomes",
+        "pairwise",
+        "verdicts",
+    ]
     assert sorted(p.name for p in out.iterdir()) == sorted(
         f"{name}.{form}" for name in names for form in ("csv", "parquet")
     )
-    assert said == f"export: 14 files in {out}\n"
+    assert said == f"export: 16 files in {out}\n"
     cases = pd.read_parquet(out / "cases.parquet")
     assert len(cases) == len(pd.read_csv(out / "cases.csv")) == 14
 
@@ -426,6 +438,6 @@ def test_notebooks_and_their_data_are_copied_as_they_stand(run, tmp_path):
 
 @pytest.mark.parametrize("name", ["pilto", "corpus"])
 def test_a_data_set_that_is_not_there_is_named_with_those_that_are(name):
-    with pytest.raises(StudyError, match="there: pilot, copies, copies_second") as caught:
+    with pytest.raises(StudyError, match="there: pilot, triggers, copies, copies_second") as caught:
         sc.datasets.load(name)
     assert ("Did you mean 'pilot'?" in str(caught.value)) == (name == "pilto")

@@ -31,11 +31,11 @@ LENIENT = simulate.Grader(
 
 
 def study(
-    arms: dict[str, list[list[tuple[bool | None, bool | None]]]],
+    sides: dict[str, list[list[tuple[bool | None, bool | None]]]],
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """One list a condition, one inner list a case of one attempt, one (verdict, gold) a check."""
     verdicts, gold = [], []
-    for condition, cases in arms.items():
+    for condition, cases in sides.items():
         for number, checks in enumerate(cases):
             attempt = f"s/{number}/{condition}"
             for k, (passed, label) in enumerate(checks):
@@ -101,14 +101,14 @@ def test_rates_are_the_hand_worked_values() -> None:
     found = sc.correction.rate(*study({"baseline": BASELINE, "skill": SKILL}))
     assert one(found, "naive", condition="baseline")["estimate"] == pytest.approx(0.55)
     assert one(found, "gold_only", condition="skill")["estimate"] == pytest.approx(0.8)
-    by_arm = one(found, "rogan_gladen_by_arm", condition="baseline")
-    assert by_arm["estimate"] == pytest.approx(0.5)
+    by_condition = one(found, "rogan_gladen_by_arm", condition="baseline")
+    assert by_condition["estimate"] == pytest.approx(0.5)
     # 10 labels a class, shrunk to 10/12 and 9/12; half of the true cases pass, and J is .7
     naive = one(found, "naive", condition="baseline")
     reach = norm.isf(0.025) * math.sqrt((10 * 2 + 9 * 3) / 12**3) * 0.5 / 0.7
     for end, side in (("ci_low", -1), ("ci_high", 1)):
         wide = side * math.hypot((naive[end] - 0.55) / 0.7, reach)
-        assert by_arm[end] == pytest.approx(0.5 + wide)
+        assert by_condition[end] == pytest.approx(0.5 + wide)
 
 
 def test_gold_on_every_attempt_needs_no_grader() -> None:
@@ -117,21 +117,23 @@ def test_gold_on_every_attempt_needs_no_grader() -> None:
     assert one(found, "gold_only")["reason"].startswith("every attempt carries gold")
 
 
-def partly(arm: list[list[tuple[bool | None, bool | None]]], every: int) -> list:
+def partly(side: list[list[tuple[bool | None, bool | None]]], every: int) -> list:
     """Keep gold on every so-manieth case."""
-    return [[(v, g if i % every == 0 else None) for v, g in case] for i, case in enumerate(arm)]
+    return [[(v, g if i % every == 0 else None) for v, g in case] for i, case in enumerate(side)]
 
 
 def test_gold_on_a_part_is_the_paired_prediction_powered_estimate() -> None:
     rng = np.random.default_rng(3)
     truth = {"baseline": rng.random(40) < 0.4, "skill": rng.random(40) < 0.8}
-    arms = {
+    sides = {
         name: [[(bool(t ^ (rng.random() < 0.1)), bool(t))] for t in values]
         for name, values in truth.items()
     }
-    verdicts, gold = study({name: partly(arm, 2) for name, arm in arms.items()})
+    verdicts, gold = study({name: partly(side, 2) for name, side in sides.items()})
     row = one(sc.correction.delta(verdicts, gold), "ppi")
-    f = np.array([s[0][0] - b[0][0] for s, b in zip(arms["skill"], arms["baseline"], strict=True)])
+    f = np.array(
+        [s[0][0] - b[0][0] for s, b in zip(sides["skill"], sides["baseline"], strict=True)]
+    )
     y = truth["skill"].astype(float) - truth["baseline"]
     y[np.arange(40) % 2 == 1] = np.nan
     expected = ppi_paired(y, f)
@@ -189,8 +191,8 @@ def test_no_gold_in_a_condition_recommends_nothing_and_says_so() -> None:
 
 def test_no_gold_at_all_leaves_the_grader_as_it_is() -> None:
     verdicts, gold = study(
-        {name: [[(v, None) for v, _ in case] for case in arm]
-         for name, arm in {"baseline": BASELINE, "skill": SKILL}.items()}
+        {name: [[(v, None) for v, _ in case] for case in side]
+         for name, side in {"baseline": BASELINE, "skill": SKILL}.items()}
     )  # fmt: skip
     for found in (sc.correction.delta(verdicts, gold), sc.correction.rate(verdicts, gold)):
         assert not found["recommended"].any()
@@ -204,7 +206,7 @@ def test_few_gold_cases_ask_for_more() -> None:
     assert found["reason"].iloc[0] == "4 cases with gold, fewer than 10: label more"
 
 
-def test_gold_that_was_chosen_recommends_the_arms_own_error_rates() -> None:
+def test_gold_that_was_chosen_recommends_the_conditions_own_error_rates() -> None:
     verdicts, gold = study({"baseline": partly(BASELINE, 1), "skill": SKILL})
     gold = gold.iloc[:-1]
     found = sc.correction.delta(verdicts, gold, gold_drawn="chosen")
@@ -212,16 +214,16 @@ def test_gold_that_was_chosen_recommends_the_arms_own_error_rates() -> None:
     assert "carry over" in found["reason"].iloc[0]
 
 
-def test_gold_on_different_cases_of_the_arms_corrects_each_arm_apart() -> None:
+def test_gold_on_different_cases_of_the_conditions_corrects_each_condition_apart() -> None:
     rng = np.random.default_rng(0)
-    arms = {
+    sides = {
         name: [
             [(bool(rng.random() < 0.6), bool(rng.random() < 0.6) if i % 2 == side else None)]
             for i in range(40)
         ]
         for side, name in enumerate(["baseline", "skill"])
     }
-    verdicts, gold = study(arms)
+    verdicts, gold = study(sides)
     row = one(sc.correction.delta(verdicts, gold), "ppi")
     rates = sc.correction.rate(verdicts, gold)
     difference = (
@@ -243,12 +245,12 @@ def test_a_failed_grader_is_a_gap_and_not_a_fail() -> None:
 
 def test_whole_attempts_pass_only_when_every_behaviour_does() -> None:
     # case 0: grader 2 of 2, gold 1 of 2; case 1: both 2 of 2; case 2: both 1 of 2
-    arm = [
+    side = [
         [(True, True), (True, False)],
         [(True, True), (True, True)],
         [(True, True), (False, False)],
     ]
-    verdicts, gold = study({"baseline": arm})
+    verdicts, gold = study({"baseline": side})
     attempt = sc.correction.rate(verdicts, gold, unit="attempt")
     behaviour = sc.correction.rate(verdicts, gold, unit="behaviour")
     assert one(attempt, "naive")["measure"] == "rate_passed"
@@ -263,13 +265,13 @@ def test_whole_attempts_pass_only_when_every_behaviour_does() -> None:
 
 
 def test_an_attempt_with_a_missing_label_is_left_out_whether_or_not_it_fails() -> None:
-    arm = [
+    side = [
         [(True, True), (True, None)],
         [(True, False), (True, None)],
         [(True, True), (True, True)],
         [(True, True), (True, False)],
     ]
-    verdicts, gold = study({"baseline": arm})
+    verdicts, gold = study({"baseline": side})
     found = sc.correction.rate(verdicts, gold, unit="attempt")
     assert one(found, "gold_only")["estimate"] == 0.5
     assert one(found, "gold_only")["n_gold"] == 2
@@ -278,11 +280,11 @@ def test_an_attempt_with_a_missing_label_is_left_out_whether_or_not_it_fails() -
 
 def test_gold_on_one_of_three_checks_is_no_gold_on_the_attempt() -> None:
     # gold on the first of three checks of every attempt: that check says nothing of the others
-    arms = {
-        name: [[(v, g), (v, None), (not v, None)] for ((v, g),) in arm]
-        for name, arm in {"baseline": BASELINE, "skill": SKILL}.items()
+    sides = {
+        name: [[(v, g), (v, None), (not v, None)] for ((v, g),) in side]
+        for name, side in {"baseline": BASELINE, "skill": SKILL}.items()
     }
-    found = sc.correction.delta(*study(arms))
+    found = sc.correction.delta(*study(sides))
     assert not found["recommended"].any()
     assert np.isnan(one(found, "gold_only")["estimate"])
     assert found["reason"].iloc[0] == (
@@ -292,22 +294,22 @@ def test_gold_on_one_of_three_checks_is_no_gold_on_the_attempt() -> None:
 
 
 def test_gold_on_two_of_three_checks_does_not_make_the_grader_needless() -> None:
-    arms = {
-        name: [[(v, g), (v, g), (not v, None)] for ((v, g),) in arm]
-        for name, arm in {"baseline": BASELINE, "skill": SKILL}.items()
+    sides = {
+        name: [[(v, g), (v, g), (not v, None)] for ((v, g),) in side]
+        for name, side in {"baseline": BASELINE, "skill": SKILL}.items()
     }
-    reason = sc.correction.delta(*study(arms))["reason"].iloc[0]
+    reason = sc.correction.delta(*study(sides))["reason"].iloc[0]
     assert "every attempt carries gold" not in reason
     assert "gold on a part of the checks of 40 attempts" in reason
 
 
 def test_gold_alone_is_not_recommended_where_cases_had_unequal_chances() -> None:
     rng = np.random.default_rng(7)
-    arms = {
+    sides = {
         name: [[(bool(rng.random() < 0.5), bool(rng.random() < rate))] for _ in range(60)]
         for name, rate in (("baseline", 0.3), ("skill", 0.9))
     }
-    verdicts, gold = study({name: partly(arm, 2) for name, arm in arms.items()})
+    verdicts, gold = study({name: partly(side, 2) for name, side in sides.items()})
     even = sc.correction.delta(verdicts, gold.assign(inclusion_probability=0.5))
     chance = np.where(gold["attempt_id"].str.contains("/[0-2]?[0-9]/"), 0.9, 0.2)
     odd = sc.correction.delta(verdicts, gold.assign(inclusion_probability=chance))
@@ -325,10 +327,10 @@ def noisy(seed: int, n: int = 60) -> dict[str, list[list[tuple[bool | None, bool
 
 
 def test_chances_that_are_known_for_a_part_of_gold_leave_ppi_undefined() -> None:
-    verdicts, gold = study({name: partly(arm, 2) for name, arm in noisy(7).items()})
+    verdicts, gold = study({name: partly(side, 2) for name, side in noisy(7).items()})
     some = gold.assign(inclusion_probability=np.where(gold.index < 12, np.nan, 0.5))
-    one_arm = gold["attempt_id"].str.endswith("skill").map({True: 0.5, False: np.nan})
-    for labels, missing in ((some, 12), (gold.assign(inclusion_probability=one_arm), 30)):
+    one_condition = gold["attempt_id"].str.endswith("skill").map({True: 0.5, False: np.nan})
+    for labels, missing in ((some, 12), (gold.assign(inclusion_probability=one_condition), 30)):
         found = sc.correction.delta(verdicts, labels)
         assert not found["recommended"].any()
         said = f"inclusion_probability is missing for {missing} of 60 attempts with gold"
@@ -348,9 +350,9 @@ def test_gold_that_could_never_be_drawn_is_refused() -> None:
 
 
 def test_gold_that_was_selected_by_the_outcome_is_doubted_in_the_reason() -> None:
-    arms = noisy(3)
-    verdicts, gold = study(arms)
-    failed = [i for i, [(passed, _)] in enumerate(arms["baseline"]) if not passed]
+    sides = noisy(3)
+    verdicts, gold = study(sides)
+    failed = [i for i, [(passed, _)] in enumerate(sides["baseline"]) if not passed]
     case = gold["attempt_id"].str.split("/").str[1].astype(int)
     found = sc.correction.delta(verdicts, gold[case.isin(failed)])
     assert found["recommended"].any()
@@ -393,7 +395,7 @@ def test_a_level_that_no_interval_has_is_named() -> None:
             analysis(verdicts, gold, ci_level=95)
 
 
-def test_a_note_speaks_only_of_the_arm_that_lacks_gold() -> None:
+def test_a_note_speaks_only_of_the_condition_that_lacks_gold() -> None:
     verdicts, gold = study({"baseline": BASELINE, "skill": partly(SKILL, 1)})
     row = one(sc.correction.delta(verdicts, gold[gold["attempt_id"].str.endswith("skill")]), "ppi")
     assert row["note"] == "no case with gold"
@@ -408,15 +410,15 @@ def test_the_narrower_interval_is_no_reason_to_prefer_it() -> None:
     ppi = Interval(0.2, 0.0, 0.4, 0.95, "", "1 error: two imagined errors added")
     gold_only = replace(ppi, low=0.1, high=0.3, note="")
     made = tables(*study(right), by=[], unit="behaviour", cases=None, what="test")
-    arms = {c: Condition(made.cases[made.cases["condition"].eq(c)]) for c in right}
+    sides = {c: Condition(made.cases[made.cases["condition"].eq(c)]) for c in right}
     for note in (ppi.note, ""):
         both = {"ppi": replace(ppi, note=note), "gold_only": gold_only}
-        name, reason = choose(arms, both, 20, "random")
+        name, reason = choose(sides, both, 20, "random")
         assert name == "ppi"
         assert ("nothing assumed" in reason) == (note == "")
         assert ("few errors of the grader seen: the interval rests on" in reason) == (note != "")
     nothing = replace(ppi, low=float("nan"), high=float("nan"), note="no interval")
-    name, reason = choose(arms, {"ppi": nothing, "gold_only": gold_only}, 20, "random")
+    name, reason = choose(sides, {"ppi": nothing, "gold_only": gold_only}, 20, "random")
     assert name == "gold_only" and "no prediction-powered interval" in reason
 
 
@@ -503,11 +505,11 @@ def test_graders_and_labellers_are_never_pooled_silently() -> None:
 
 def test_answers_of_several_agents_are_never_taken_for_repeats() -> None:
     verdicts, gold = study({"baseline": BASELINE, "skill": SKILL})
-    arms = verdicts["condition"].map({"baseline": "A", "skill": "B"})
+    sides = verdicts["condition"].map({"baseline": "A", "skill": "B"})
     for analysis in (sc.correction.delta, sc.correction.rate, sc.correction.differential):
-        # an arm of one agent against an arm of the other is no delta of either
+        # an condition of one agent against an condition of the other is no delta of either
         with pytest.raises(FrameError, match="answers of more than one agent: A, B"):
-            analysis(verdicts.assign(agent=arms), gold)
+            analysis(verdicts.assign(agent=sides), gold)
     other = verdicts.assign(agent="B", attempt_id="B/" + verdicts["attempt_id"])
     both = pd.concat([verdicts.assign(agent="A"), other])
     found = sc.correction.delta(both, gold, by=["agent"])
@@ -532,11 +534,11 @@ def test_empty_verdicts_give_an_empty_frame() -> None:
 def test_intervals_hold_their_estimate_and_nothing_pooled_is_recommended(
     cells: list[tuple[bool, bool, bool, bool]], every: int
 ) -> None:
-    arms = {
+    sides = {
         "baseline": partly([[(v, g)] for v, g, _, _ in cells], every),
         "skill": partly([[(v, g)] for _, _, v, g in cells], every),
     }
-    verdicts, gold = study(arms)
+    verdicts, gold = study(sides)
     shuffled = verdicts.sample(frac=1, random_state=0)
     found = sc.correction.delta(verdicts, gold)
     known = found[found["ci_low"].notna()]
@@ -629,7 +631,7 @@ def test_coverage_of_the_recommended_rate(rate: float) -> None:
     found = sc.correction.rate(made.verdicts, made.gold, by=["skill"])
     hit = found["ci_low"].le(rate) & found["ci_high"].ge(rate)
     assert hit[found["recommended"]].mean() >= 0.94
-    # errors in both directions happen to cancel in one arm at .85, never in both
+    # errors in both directions happen to cancel in one condition at .85, never in both
     naive = found["estimator"].eq("naive")
     assert hit[naive].groupby(found.loc[naive, "condition"]).mean().min() < 0.5
 
@@ -684,7 +686,7 @@ def test_the_pilot_grader_by_impression_hides_a_part_of_the_delta(pilot: sc.RunS
     found = sc.correction.delta(verdicts, gold, by=["grader"], cases=sc.frames.cases(pilot))
     found = found[found["condition"].eq("skill")]
     g0 = found[found["grader"].eq("g0")].set_index("estimator")
-    # it passes most failing behaviours of either arm, and the baseline has more of them
+    # it passes most failing behaviours of either condition, and the baseline has more of them
     assert g0.loc["naive", "estimate"] < g0.loc["gold_only", "estimate"]
     assert g0.loc["naive", "reference_specificity"] < 0.8
     assert g0.loc["ppi", "ci_low"] < g0.loc["gold_only", "estimate"] < g0.loc["ppi", "ci_high"]

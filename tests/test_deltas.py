@@ -25,8 +25,8 @@ def outcomes(
             "passed": passed,
             "share_passed": None if passed is None else float(passed),
         }
-        for condition, arm in (("baseline", baseline), ("skill", skill))
-        for case, repeats in enumerate(arm)
+        for condition, side in (("baseline", baseline), ("skill", skill))
+        for case, repeats in enumerate(side)
         for repeat, passed in enumerate(repeats, start=1)
     ]
     return pd.DataFrame(rows).assign(**columns)
@@ -38,7 +38,7 @@ def one(frame: pd.DataFrame) -> pd.Series:
 
 
 def test_single_attempts_give_the_paired_difference_of_the_counted_table() -> None:
-    # 12 cases: 3 pass in both arms (a), 6 only with the skill (b), 1 only without (c), 2 never (d)
+    # 12 cases: 3 pass in both (a), 6 only with the skill (b), 1 only without (c), 2 never (d)
     baseline = [[True]] * 3 + [[False]] * 6 + [[True]] + [[False]] * 2
     skill = [[True]] * 3 + [[True]] * 6 + [[False]] + [[False]] * 2
     row = one(sc.deltas.paired(outcomes(baseline, skill)))
@@ -393,7 +393,7 @@ def test_cases_weigh_by_their_criticality_and_intervals_stay_inside_their_bounds
     frame = outcomes(baseline, skill)
     frame["worth"] = frame["case_id"].map({f"s/{i}": 1.0 + 3.0 * (i >= 9) for i in range(12)})
     row = one(sc.deltas.paired(frame, weight="worth"))
-    # cases 0-2 pass in both arms, 3-8 are won at weight 1, 9 at weight 4, 10 and 11 never pass
+    # cases 0-2 pass in both, 3-8 are won at weight 1, 9 at weight 4, 10 and 11 never pass
     assert row["estimate"] == pytest.approx((6 + 4) / (9 + 3 * 4))
     assert row["rate"] == pytest.approx((9 + 4) / 21)
     assert row["reference_rate"] == pytest.approx(3 / 21)

@@ -96,7 +96,7 @@ def test_one_call_warms_the_cache_and_the_others_read_it():
     assert server.bodies[0]["system"][-1]["cache_control"] == {"type": "ephemeral", "ttl": "5m"}
 
 
-def test_each_skill_and_each_arm_has_its_own_warm_up():
+def test_each_skill_and_each_condition_has_its_own_warm_up():
     async def main(url):
         agent = AnthropicAgent(MODEL, base_url=url, retry=FAST)
         other = LONG.model_copy(update={"slug": "other"})

@@ -130,7 +130,7 @@ def test_the_plan_stands_before_the_first_question(store):
     repeats=st.integers(1, 3),
     seed=st.integers(0, 9),
 )
-def test_arms_are_asked_about_equally_often_at_every_moment(
+def test_conditions_are_asked_about_equally_often_at_every_moment(
     n_cases, n_agents, n_conditions, repeats, seed
 ):
     cases = [("s", f"s/{i}") for i in range(n_cases)]
@@ -240,9 +240,11 @@ def test_a_placebo_is_the_other_skill_of_nearest_length_or_what_is_given(store, 
     with FakeAnthropic() as server:
         run(other, server, conditions=["baseline", "placebo"], placebo=text, repeats=1)
         assert sum("Bread is baked" in json.dumps(body) for body in server.bodies) == 8
-    arms = [row for row in other.records("arms") if row["condition"] == "placebo"]
-    assert {row["text"] for row in arms} == {text} and {row["choice"] for row in arms} == {"given"}
-    assert arms[0]["n_tokens"] == n_tokens(text)
+    sides = [row for row in other.records("arms") if row["condition"] == "placebo"]
+    assert {row["text"] for row in sides} == {text} and {row["choice"] for row in sides} == {
+        "given"
+    }
+    assert sides[0]["n_tokens"] == n_tokens(text)
     assert {r["loaded_skill"] for r in rows(other, "attempts")} == {None, "placebo"}
 
 

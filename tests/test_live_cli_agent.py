@@ -13,8 +13,8 @@ import pytest
 from pydantic import BaseModel
 
 from skillcomp.errors import AgentError
+from skillcomp.io.traces import read_trace
 from skillcomp.live.agents import Agent, CliAgent
-from skillcomp.live.agents.traces import read_trace
 from skillcomp.pricing import Price
 from skillcomp.records import Skill
 

@@ -327,7 +327,7 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_asked(store):
     ):
         with pytest.raises(StudyError, match=told):
             sc.compare(store, **{"graders": [one], "progress": False, **more})
-    with pytest.raises(StudyError, match="sc.compare takes it; allowed: what has a method grade"):
+    with pytest.raises(StudyError, match=r"sc\.compare takes it; allowed: what has a method grade"):
         sc.grade(store, graders=[one])
     with pytest.raises(GraderError, match="the prompt is now"):
         comparator("http://127.0.0.1:1", version="0000")

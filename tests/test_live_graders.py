@@ -391,7 +391,7 @@ def test_items_are_blind_shuffled_and_keep_their_place_when_a_study_grows():
     fewer = dict(list(ids.items())[:50])
     assert [p.attempt_id for p in blind(fewer, seed=1)] == [n for n in names if n in fewer]
     first_half = sum("baseline" in name for name in names[:40])
-    assert 10 <= first_half <= 30  # the arms are mixed, not one after the other
+    assert 10 <= first_half <= 30  # the conditions are mixed, not one after the other
 
 
 def test_grading_needs_an_answer_and_its_own_case_and_skill():

@@ -21,7 +21,7 @@ from skillcomp.live.agents import AnthropicAgent
 from skillcomp.live.agents.reply import agent_version
 from skillcomp.live.graders.comprehension import ComprehensionGrader, GraderWarning
 from skillcomp.live.graders.replay import ReplayGrader
-from skillcomp.live.study.plan import _agents
+from skillcomp.live.study.plan import settled_agents
 
 SENTENCE = "Verdicts of two settings are two graders: give this one another name="
 
@@ -166,7 +166,7 @@ def test_a_study_begun_at_the_usual_endpoint_is_refused_at_another(store, monkey
             line["tells_endpoint"] = True
         store.append("agents", [line])
         if "once" in name:
-            store.append("agents", _agents(store, [agent]))
+            store.append("agents", settled_agents(store, [agent]))
     with FakeAnthropic() as server:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
         for name in ("with a line that tells", "of an earlier release, once gone on with"):

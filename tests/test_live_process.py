@@ -19,10 +19,10 @@ from live_study import make_store, rows
 
 import skillcomp as sc
 from skillcomp.errors import AgentError, StudyError
+from skillcomp.io.traces import read_trace
 from skillcomp.live.agents import CliAgent
 from skillcomp.live.agents.process import room
 from skillcomp.live.agents.reply import MAX_ANSWER, Reply, StudyWarning
-from skillcomp.live.agents.traces import read_trace
 from skillcomp.live.study.file import read_study
 
 INIT = {"type": "system", "subtype": "init", "session_id": "s", "model": "claude-sonnet-5-5"}

@@ -24,10 +24,10 @@ from test_live_cli_agent import (
 )
 
 from skillcomp.errors import AgentError
+from skillcomp.io.traces import kind_of, read_trace
 from skillcomp.live.agents import CliAgent, process
 from skillcomp.live.agents import cli as cli_agent
 from skillcomp.live.agents.reply import StudyWarning
-from skillcomp.live.agents.traces import kind_of, read_trace
 from skillcomp.live.study.file import _Cli
 from skillcomp.pricing import Price
 

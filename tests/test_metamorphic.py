@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from analyses import invoked
 
 import skillcomp as sc
 from skillcomp.simulate import Grader
@@ -31,6 +32,7 @@ class Data:
     gold: pd.DataFrame
     pairwise: pd.DataFrame
     passages: pd.DataFrame
+    invocations: pd.DataFrame
     skills: dict[str, Any]
     reference: str = "judge"
 
@@ -88,6 +90,7 @@ def unique() -> Data:
         pd.concat([made.gold, made.labels]).drop_duplicates(["attempt_id", "check_id", "labeller"]),
         made.pairwise,
         sc.simulate.passages(made.skills, topics=12, seed=1),
+        invoked(made.attempts, made.cases.assign(should_trigger=made.cases.index % 3 > 0)),
         made.skills,
     )
 
@@ -112,7 +115,7 @@ def shuffled(data: Data) -> Data:
 
 def renamed(data: Data) -> Data:
     """Give skills, cases and graders names that sort as the old ones do."""
-    names = ["skill", "case_id", "contrast_of", "grader", "loaded_skill"]
+    names = ["skill", "case_id", "contrast_of", "grader", "loaded_skill", "offered"]
 
     def change(frame: pd.DataFrame) -> pd.DataFrame:
         there = [name for name in names if name in frame.columns]
@@ -144,6 +147,21 @@ def batches(d: Data) -> pd.DataFrame:
     return sc.reliability.join_batches([gold], d.attempts, d.cases, conditions=conditions)
 
 
+def crossed(d: Data) -> pd.DataFrame:
+    """The four documents of an experiment: what two graders say of two conditions."""
+    kept = d.outcomes[d.outcomes["condition"].isin(["skill", "placebo"])]
+    strict = kept["grader"].eq(d.reference)
+    form = pd.Series(np.where(strict, " strict", " mild"), kept.index)
+    one = {"grader": "one", "grader_version": "1", "attempt_id": kept["attempt_id"] + form}
+    kept = kept.assign(condition=kept["condition"] + form, **one)
+    return kept[strict | d.outcomes["grader"].loc[kept.index].str.endswith("mild")]
+
+
+DESIGN = [
+    {"condition": f"{content} {form}", "content": content, "form": form}
+    for content in ("skill", "placebo")
+    for form in ("strict", "mild")
+]
 BY = ["grader"]
 ANALYSES: dict[str, Callable[[Data], pd.DataFrame]] = {
     "outcomes with cases": lambda d: d.outcomes,
@@ -166,6 +184,14 @@ ANALYSES: dict[str, Callable[[Data], pd.DataFrame]] = {
     "skillverdicts.dimensions": lambda d: sc.skillverdicts.dimensions(d.outcomes, by=BY),
     "skillverdicts.aggregate": lambda d: sc.skillverdicts.aggregate(
         sc.skillverdicts.dimensions(d.outcomes, by=BY), by=BY
+    ),
+    "structure.documents": lambda d: sc.structure.documents(
+        d.outcomes, d.skills, attempts=d.attempts, by=BY, features=["total", "words"]
+    ),
+    "structure.against": lambda d: sc.structure.against(d.outcomes, d.skills, by=BY),
+    "structure.factorial": lambda d: sc.structure.factorial(crossed(d), DESIGN, reference=None),
+    "structure.factorial over skills": lambda d: sc.structure.factorial(
+        crossed(d), DESIGN, reference=None, cluster="skill"
     ),
     "reliability.agreement": lambda d: sc.reliability.agreement(d.first, d.gold, **FEW),
     "reliability.agreement with twins": lambda d: sc.reliability.agreement(
@@ -218,6 +244,13 @@ ANALYSES: dict[str, Callable[[Data], pd.DataFrame]] = {
     "overlap.calibrate": lambda d: sc.overlap.calibrate(
         d.shared, d.attempts, passages=d.passages, skills=d.skills, n_resamples=50
     ),
+    "triggers.detection": lambda d: sc.triggers.detection(d.invocations, d.cases),
+    "triggers.detection by skill": lambda d: sc.triggers.detection(
+        d.invocations, d.cases, by=["offered"]
+    ),
+    "triggers.confusion": lambda d: sc.triggers.confusion(d.invocations, d.cases),
+    "triggers.compare": lambda d: sc.triggers.compare(d.invocations, d.cases, reference="baseline"),
+    "triggers.goals": lambda d: sc.triggers.goals(d.first, d.cases, by=BY),
     "planning.variance_components": lambda d: sc.planning.variance_components(d.outcomes, by=BY),
     "planning.gold_needed": lambda d: sc.planning.gold_needed(d.one, d.gold, n_resamples=50),
 }

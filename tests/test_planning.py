@@ -34,7 +34,7 @@ def value(table, measure, column="estimate"):
 
 
 def test_components_by_hand():
-    # deltas by case: skill a: 1.0, 0.5; skill b: 0.0, 0.0  (two repeats an arm)
+    # deltas by case: skill a: 1.0, 0.5; skill b: 0.0, 0.0  (two repeats an condition)
     passes = {"a/1": (0, 2), "a/2": (1, 2), "b/1": (1, 1), "b/2": (0, 0)}
     rows = [
         (case[0], case, condition, repeat, repeat <= k)
@@ -44,7 +44,7 @@ def test_components_by_hand():
     ]
     found = planning.variance_components(frame_of(rows))
     assert value(found, "delta") == pytest.approx(1.5 / 4)
-    # variance between repeats is 1/2 in arms with one pass of two: baseline a/2, b/1; skill b/1
+    # variance between repeats is 1/2 where one of two passes: baseline a/2, b/1; skill b/1
     assert value(found, "sigma2_baseline") == pytest.approx(2 * 0.5 / 4)
     assert value(found, "sigma2_skill") == pytest.approx(0.5 / 4)
     # within: (1 - .75)^2 + (.5 - .75)^2 = .125 over 2 df: .0625; noise (.25 + .125) / 2 = .1875
@@ -96,10 +96,10 @@ def draws(n_runs, seed, *, n_skills=6, n_cases=10, n_repeats=2, tau=0.15, omega=
     size = (n_runs, len(skill))
     true = tau * rng.standard_normal((n_runs, n_skills))[:, skill]
     true = true + omega * rng.standard_normal(size)
-    arms = sigma * rng.standard_normal((2, n_repeats, *size)) / 2 + 0.5
+    sides = sigma * rng.standard_normal((2, n_repeats, *size)) / 2 + 0.5
     counts = np.full(len(skill), float(n_repeats))
     for run in range(n_runs):
-        one = np.clip(arms[:, :, run], 0, 1)
+        one = np.clip(sides[:, :, run], 0, 1)
         mean = one.mean(axis=1)
         yield PilotCases(
             skill, far, mean[1] + true[run], mean[0], counts, counts, *one.var(axis=1, ddof=1)

@@ -330,9 +330,9 @@ def test_severity_is_drawn_on_the_logit_scale():
 
 def test_naive_and_corrected_stand_beside_each_other():
     frame = delta().rename(columns={"condition": "method"})
-    frame["method"] = ["naive", "per arm"] * 2
+    frame["method"] = ["naive", "per condition"] * 2
     ax = plots.corrected(frame, hue="method")
-    assert legend_texts(ax) == ["naive", "per arm"]
+    assert legend_texts(ax) == ["naive", "per condition"]
     assert drawn_points(ax)["naive"][:, 0].tolist() == [0.5, 0.25]
     assert not gids(ax, "not recommended")
 
@@ -788,6 +788,31 @@ def test_power_draws_a_curve_for_each_effect():
     assert legend_texts(ax) == ["effect 0.1", "effect 0.2", "target (80%)"]
     assert ax.get_xlabel() == "Number of cases"
     assert len(segments(ax)) == 0
+
+
+def test_scores_draw_every_document_with_its_interval():
+    frame = pd.DataFrame(
+        {
+            "score": [20.0, 80.0, 22.0, 79.0],
+            "estimate": [0.4, 0.45, 0.95, NAN],
+            "ci_low": [0.2, 0.3, 0.8, NAN],
+            "ci_high": [0.6, 0.6, 1.0, NAN],
+            "content": ["gutted", "gutted", "full", "full"],
+            "unit": "rate",
+        }
+    )
+    ax = plots.scores(frame, hue="content")
+    drawn = drawn_points(ax)
+    assert drawn["gutted"].tolist() == [[20.0, 0.4], [80.0, 0.45]]
+    assert drawn["full"][0].tolist() == [22.0, 0.95]
+    assert legend_texts(ax) == ["gutted", "full"]
+    assert ax.get_ylabel() == "Pass rate (%)"
+    assert len(segments(ax)) == 3
+    plain = plots.scores(frame.assign(unit="points"), null=0)
+    assert plain.get_legend() is None and plain.get_ylabel() == "Difference (percentage points)"
+    assert len(gids(plain, "reference")) == 1
+    with pytest.raises(FrameError, match="there is no column 'score'"):
+        plots.scores(frame.drop(columns="score"))
 
 
 # facets -----------------------------------------------------------------------------------------

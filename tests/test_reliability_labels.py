@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.reliability import agreement, join_batches, label_sheet, read_labels
-from skillcomp.reliability.labels import _cell, _draw, _drawable, _plain
+from skillcomp.reliability.labels import as_cell, draw_cases, drawable, from_cell
 
 Frames = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 
@@ -34,11 +34,11 @@ def study(sizes: dict[str, int], *, repeats: int = 2, answer: str = "An answer."
         ),
         how="cross",
     )
-    arms = pd.DataFrame(
+    sides = pd.DataFrame(
         [(c, r) for c in ("baseline", "skill", "placebo") for r in range(1, repeats + 1)],
         columns=["condition", "repeat"],
     )
-    attempts = cases[["skill", "case_id"]].merge(arms, how="cross")
+    attempts = cases[["skill", "case_id"]].merge(sides, how="cross")
     name = attempts["case_id"] + "/" + attempts["condition"] + "/" + attempts["repeat"].astype(str)
     return attempts.assign(attempt_id=name, answer=answer), cases, checks
 
@@ -54,7 +54,7 @@ def key_of(path: Path) -> pd.DataFrame:
     return key.assign(case_id=parts[0], condition=parts[1], repeat=parts[2])
 
 
-def test_each_drawn_case_has_one_repeat_of_both_arms(tmp_path: Path) -> None:
+def test_each_drawn_case_has_one_repeat_of_both_conditions(tmp_path: Path) -> None:
     frames = study({"a": 10, "b": 10})
     sheet = label_sheet(*frames, path=tmp_path / "s.csv", n_cases=8, seed=1)
     key = key_of(tmp_path / "s.key.csv")
@@ -77,9 +77,9 @@ def test_cases_are_shared_out_over_the_skills_in_proportion(tmp_path: Path) -> N
 
 def test_every_case_is_drawn_as_often_as_its_inclusion_probability_says() -> None:
     attempts, cases, _ = study({"a": 6, "b": 3})
-    pool = _drawable(sc.frames.check(attempts, "attempts"), cases, ["baseline", "skill"])
+    pool = drawable(sc.frames.check(attempts, "attempts"), cases, ["baseline", "skill"])
     rng = np.random.default_rng(0)
-    drawn = pd.concat([_draw(pool, set(), 3, rng) for _ in range(300)])
+    drawn = pd.concat([draw_cases(pool, set(), 3, rng) for _ in range(300)])
     share = drawn["attempt_id"].value_counts() / 300
     assert len(share) == 9 * 2 * 2
     # 3 of 9 cases, one of two repeats: 1/6; four standard errors of 300 draws are 0.086
@@ -147,8 +147,8 @@ def test_a_cell_is_never_a_formula(tmp_path: Path) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet="'=+-@|\t ab＝", max_size=8))
 def test_what_is_made_harmless_is_read_back_exactly(text: str) -> None:
-    written = _cell(text)
-    assert _plain(written) == text
+    written = as_cell(text)
+    assert from_cell(written) == text
     assert not written.lstrip().startswith(("=", "+", "-", "@", "|", "＝"))
 
 
@@ -231,17 +231,17 @@ def test_joined_batches_weigh_alike(tmp_path: Path) -> None:
     assert len(gold) == len(first) + len(second)
     # 6 + 9 of 30 cases in proportion to the skills, one of two repeats
     assert gold["inclusion_probability"].unique().tolist() == [pytest.approx(0.5 / 2)]
-    # Horvitz and Thompson: the labels stand for all 30 cases x 2 arms x 2 repeats x 2 checks
+    # Horvitz and Thompson: the labels stand for all 30 cases x 2 conditions x 2 repeats x 2 checks
     assert (1 / gold["inclusion_probability"]).sum() == pytest.approx(240)
 
 
 def test_over_many_draws_a_joined_label_is_as_frequent_as_it_says() -> None:
     attempts, cases, _ = study({"a": 8}, repeats=1)
-    pool = _drawable(sc.frames.check(attempts, "attempts"), cases, ["baseline", "skill"])
+    pool = drawable(sc.frames.check(attempts, "attempts"), cases, ["baseline", "skill"])
     rng, hits = np.random.default_rng(3), pd.Series(0, index=cases["case_id"])
     for _ in range(300):
-        first = _draw(pool, set(), 2, rng)
-        second = _draw(pool, set(zip(first["skill"], first["case_id"], strict=True)), 3, rng)
+        first = draw_cases(pool, set(), 2, rng)
+        second = draw_cases(pool, set(zip(first["skill"], first["case_id"], strict=True)), 3, rng)
         hits[pd.concat([first, second])["case_id"].unique()] += 1
     ids = pd.concat([first, second])["attempt_id"]
     gold = pd.DataFrame({"attempt_id": ids, "check_id": "c", "labeller": "x", "passed": True})
@@ -342,7 +342,7 @@ def test_what_cannot_be_drawn_is_refused(
     assert not list(tmp_path.iterdir())
 
 
-def test_the_arms_of_a_case_never_come_from_different_agents(tmp_path: Path) -> None:
+def test_the_conditions_of_a_case_never_come_from_different_agents(tmp_path: Path) -> None:
     attempts, cases, checks = study({"a": 4})
     first = attempts.assign(agent="A")
     other = attempts.assign(agent="B", attempt_id="B/" + attempts["attempt_id"])

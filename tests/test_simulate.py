@@ -86,7 +86,7 @@ def test_attempts_with_independent_checks_pass_with_the_product():
     )  # fmt: skip
     rate = made.true("pass_rate", unit="behaviour", condition="baseline")
     assert rate == pytest.approx(np.sqrt(0.5), abs=1e-10)
-    # skill arm: sqrt(0.75) = 0.866025, so the behaviours' delta is 0.158919
+    # skill condition: sqrt(0.75) = 0.866025, so the behaviours' delta is 0.158919
     assert made.true("delta", unit="behaviour") == pytest.approx(0.1589186, abs=1e-7)
 
 

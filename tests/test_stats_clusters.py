@@ -252,10 +252,10 @@ def test_cr0_and_cr3_agree_with_statsmodels():
 
 def test_near_and_far_on_attempts_equal_the_regression_on_case_differences():
     y, condition, far, skill = [], [], [], []
-    for passes, arm in ((BASELINE, 0.0), (WITH_SKILL, 1.0)):
+    for passes, side in ((BASELINE, 0.0), (WITH_SKILL, 1.0)):
         for x, f, s in zip(passes, FAR, SKILL, strict=True):
             y += [1.0] * x + [0.0] * (3 - x)
-            condition += [arm] * 3
+            condition += [side] * 3
             far += [f] * 3
             skill += [s] * 3
     c, f = np.array(condition), np.array(far, float)

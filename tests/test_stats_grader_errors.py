@@ -1,4 +1,4 @@
-"""Grader error: published intervals, limits of the formulas, and what pooling the arms does."""
+"""Grader error: published intervals, limits of the formulas, what pooling conditions does."""
 
 from __future__ import annotations
 
@@ -125,16 +125,16 @@ def test_mid_p_is_fishers_test_less_half_the_equally_likely_tables(a, n1, c, n0)
 
 
 def test_a_lenient_grader_is_told_from_an_even_one():
-    # Gold fails: 18 of 20 caught in the baseline, 9 of 20 in the skill arm; passes: all alike.
+    # Gold fails: 18 of 20 caught in the baseline, 9 of 20 with the skill; passes: all alike.
     gold = np.tile(np.r_[np.ones(10), np.zeros(20)], 2)
     verdict = np.r_[np.ones(10), np.zeros(18), np.ones(2), np.ones(10), np.zeros(9), np.ones(11)]
-    arm = np.repeat([False, True], 30)
-    found = differential_misclassification(verdict, gold, arm)
+    side = np.repeat([False, True], 30)
+    found = differential_misclassification(verdict, gold, side)
     assert found.specificity.statistic == pytest.approx(-0.45)
     assert found.specificity.p_value < 0.01
     assert found.sensitivity.p_value == 1.0 and "nothing to test" in found.sensitivity.note
     assert found.either.p_value == pytest.approx(2 * found.specificity.p_value)
-    by_case = differential_misclassification(verdict, gold, arm, clusters=np.arange(60))
+    by_case = differential_misclassification(verdict, gold, side, clusters=np.arange(60))
     assert by_case.specificity.p_value == pytest.approx(found.specificity.p_value, abs=0.01)
     assert "CR2" in by_case.specificity.method and by_case.specificity.df > 10
 
@@ -151,15 +151,15 @@ def test_what_cannot_be_tested_says_so():
         differential_misclassification([1], [1, 0], [True, False])
 
 
-def test_where_the_robust_error_collapses_whole_cases_change_arms():
-    # Four cases, each with three units in both arms, all right in one and all wrong in the other:
+def test_where_the_robust_error_collapses_whole_cases_change_conditions():
+    # Four cases, each with three units in both conditions, all right in one, wrong in the other:
     # 2 of the 2**4 patterns of exchanges are as far apart. Over 24 units Fisher's p is 4e-7.
     verdict, case = np.tile([1] * 3 + [0] * 3, 4), np.repeat(np.arange(4), 6)
     found = differential_misclassification(verdict, np.ones(24), verdict == 1, clusters=case)
     assert found.sensitivity.statistic == 1.0
     assert found.sensitivity.p_value == pytest.approx(2 / 16)
     assert "conditions exchanged within 4 cases" in found.sensitivity.note
-    # Cases in one arm each: three against three whole cases, 2 * (1 / 20) / 2 as in fisher_midp.
+    # Cases in one condition each: three against three cases, 2 * (1 / 20) / 2 as in fisher_midp.
     apart = differential_misclassification(
         np.repeat([1, 0], 12),
         np.ones(24),
@@ -201,7 +201,7 @@ def test_rogan_gladen_is_unbiased_and_covers_over_the_design(n, labels):
 
 
 def leniency_study(runs, gold, seed):
-    """The grader passes more in the skill arm; no true delta. Errors of four estimators."""
+    """The grader passes more in the skill condition; no true delta. Errors of four estimators."""
     rng = np.random.default_rng(seed)
     errors = np.zeros((runs, 4))
     covered = np.zeros((runs, 2))
@@ -215,12 +215,17 @@ def leniency_study(runs, gold, seed):
         found = ppi_paired(difference, f[1].astype(float) - f[0])
         se, sp = f[:, has][y[:, has]].mean(), 1 - f[:, has][~y[:, has]].mean()
         pooled = (f[1].mean() - f[0].mean()) / (se + sp - 1)
-        by_arm = [
+        by_condition = [
             (f[a].mean() - f[a, has & ~y[a]].mean())
             / (f[a, has & y[a]].mean() - f[a, has & ~y[a]].mean())
             for a in (0, 1)
         ]
-        errors[run] = (f[1].mean() - f[0].mean(), pooled, by_arm[1] - by_arm[0], found.estimate)
+        errors[run] = (
+            f[1].mean() - f[0].mean(),
+            pooled,
+            by_condition[1] - by_condition[0],
+            found.estimate,
+        )
         covered[run] = (found.low <= 0.0 <= found.high, abs(errors[run, 0]) < 0.09)
     return errors.mean(axis=0), errors.std(axis=0) / np.sqrt(runs), covered.mean(axis=0)
 

@@ -47,7 +47,7 @@ levels = st.floats(0.5, 0.995)
 @pytest.mark.parametrize("name", PAIRED)
 @settings(max_examples=25, deadline=None)
 @given(table=tables, level=levels)
-def test_swapping_the_arms_mirrors_the_interval_and_keeps_the_p_value(name, table, level):
+def test_swapping_the_conditions_mirrors_the_interval_and_keeps_the_p_value(name, table, level):
     a, b, c, d = table
     one, other = PAIRED[name](a, b, c, d, level), PAIRED[name](a, c, b, d, level)
     assert other.estimate == pytest.approx(-one.estimate, abs=1e-12)

@@ -24,7 +24,7 @@ REFERENCE = {
     )
 }
 NAN = float("nan")
-# Sensitivity and specificity of the grader in the baseline and in the skill arm.
+# Sensitivity and specificity of the grader in the baseline and in the skill condition.
 EVEN = ((0.92, 0.80), (0.92, 0.80))
 LENIENT = ((0.90, 0.85), (0.96, 0.70))
 GOOD = ((0.98, 0.97), (0.98, 0.95))
@@ -180,7 +180,7 @@ def test_so_it_does_with_gold_on_one_repeat_of_every_case(repeats):
 
 
 @given(cases, st.data())
-def test_swapping_the_arms_mirrors_the_interval(gold, data):
+def test_swapping_the_conditions_mirrors_the_interval(gold, data):
     gold = np.array(gold)
     grader = np.array(
         data.draw(
@@ -338,7 +338,7 @@ def test_an_interval_outside_its_range_keeps_its_length():
 
 
 def study(rng, n, repeats, shift, grader, skill=None, spread=0.0):
-    """Verdicts and gold of both arms, shape (2, n, repeats); skills differ in ease and effect."""
+    """Verdicts and gold by condition, shape (2, n, repeats); skills differ in ease and effect."""
     ease, effect = rng.normal(0, 1.2, n), rng.normal(0, 0.5, n)
     if skill is not None:
         ease = ease + rng.normal(0, spread, skill.max() + 1)[skill]
@@ -371,7 +371,7 @@ def simulate(
     lam=None,
     seed=1,
 ):
-    """Bias, its Monte Carlo error and coverage: of the delta, then of the skill arm's rate."""
+    """Bias, its Monte Carlo error and coverage: of the delta, then of the rate with the skill."""
     rng = np.random.default_rng(seed)
     true = truth(shift, spread)
     errors, covered = np.zeros((runs, 2)), np.zeros((runs, 2))

@@ -28,7 +28,7 @@ DELTAS, RATES, SHARES = "deltas", "rates", "shares"
 
 
 @dataclass(frozen=True, slots=True)
-class Arms:
+class Sides:
     """Passes and attempts of both conditions: studies by cases, attempts by cases."""
 
     skill: Floats
@@ -54,7 +54,7 @@ class Sample:
         Its mean over the population of cases (or of skills).
     clusters, weights : ndarray, shape (n,), or None
         Skill or pair, and weight, of each case.
-    arms : Arms or None
+    sides : Sides or None
         The passes behind deltas.
     tries : ndarray, shape (n,), or None
         The attempts behind rates.
@@ -68,7 +68,7 @@ class Sample:
     truth: float
     clusters: NDArray[Any] | None = None
     weights: Floats | None = None
-    arms: Arms | None = None
+    sides: Sides | None = None
     tries: Floats | None = None
     realised: Floats | None = None
     tested: bool = False
@@ -150,7 +150,7 @@ class Regime:
     effect_sd: float
 
 
-# name -> baseline rate at no effect; near the ceiling the skill arm stays at 0.95
+# name -> baseline rate at no effect; near the ceiling the skill condition stays at 0.95
 REGIMES = {
     "middle": Regime(0.40, 1.0, 0.5),
     "all or nothing": Regime(0.50, 2.5, 1.0),
@@ -204,12 +204,12 @@ def logit_study(
         seed=rng,
     )
     tries = np.full(drawn.skill.shape[1], float(attempts))
-    arms = Arms(drawn.skill.astype(float), tries, drawn.baseline.astype(float), tries)
+    sides = Sides(drawn.skill.astype(float), tries, drawn.baseline.astype(float), tries)
     return Sample(
-        arms.deltas,
+        sides.deltas,
         delta,
         clusters=drawn.clusters if nested else None,
-        arms=arms,
+        sides=sides,
         realised=drawn.realised if few else None,
         tested=delta == 0 and not (few and tau > 0),
     )
@@ -233,14 +233,14 @@ def centre_of(rate: float, sd: float) -> float:
     return float(brentq(lambda a: mean_rate(a, sd) - rate, -60, 60, xtol=1e-13))
 
 
-def _arms(rng: Rng, skill: Floats, baseline: Floats, tries1: Any, tries0: Any) -> Arms:
+def _sides(rng: Rng, skill: Floats, baseline: Floats, tries1: Any, tries0: Any) -> Sides:
     n = skill.shape[1]
     many = [np.broadcast_to(np.asarray(t, dtype=np.int64), (n,)) for t in (tries1, tries0)]
     passed = [
         rng.binomial(t, rates).astype(float)
         for t, rates in zip(many, (skill, baseline), strict=True)
     ]
-    return Arms(passed[0], many[0].astype(float), passed[1], many[1].astype(float))
+    return Sides(passed[0], many[0].astype(float), passed[1], many[1].astype(float))
 
 
 def flips(
@@ -260,10 +260,10 @@ def flips(
     passes = kind >= 1 - passing * (1 - up - down)
     rates = [np.where(sure, 1 - noise, noise) for sure in (rises | passes, falls | passes)]
     tries = 1 + np.arange(cases) % (2 * attempts - 1) if unequal else attempts
-    arms = _arms(rng, rates[0], rates[1], tries, tries)
+    sides = _sides(rng, rates[0], rates[1], tries, tries)
     pairs = np.arange(cases) // 2 if alike else None
     truth = (up - down) * (1 - 2 * noise)
-    return Sample(arms.deltas, truth, clusters=pairs, arms=arms, tested=truth == 0)
+    return Sample(sides.deltas, truth, clusters=pairs, sides=sides, tested=truth == 0)
 
 
 def _effects(rng: Rng, runs: int, groups: int, share: float, effect: float) -> Floats:
@@ -280,8 +280,8 @@ def few_carry(
     skill_of = np.repeat(np.arange(skills), per)
     gain = _effects(rng, runs, skills, share, effect)[:, skill_of]
     low = np.full(gain.shape, base)
-    arms = _arms(rng, low + gain, low, attempts, attempts)
-    return Sample(arms.deltas, share * effect, clusters=skill_of, arms=arms)
+    sides = _sides(rng, low + gain, low, attempts, attempts)
+    return Sample(sides.deltas, share * effect, clusters=skill_of, sides=sides)
 
 
 UNEQUAL = (40, 24, 15, 10, 6, 4, 3, 2, 2, 1, 1, 1)  # twelve very unequal clusters
@@ -300,8 +300,8 @@ def lumps(
         tries = np.full(len(of), float(attempts))
         return Sample(passed / attempts, rate, clusters=of, tries=tries)
     high = expit(centre_of(rate + gain, sd) + about)
-    arms = _arms(rng, high, low, attempts, attempts)
-    return Sample(arms.deltas, gain, clusters=of, arms=arms, tested=gain == 0)
+    sides = _sides(rng, high, low, attempts, attempts)
+    return Sample(sides.deltas, gain, clusters=of, sides=sides, tested=gain == 0)
 
 
 def cases_of(
@@ -319,13 +319,13 @@ def cases_of(
     low = expit(centre_of(baseline, sd) + hard)
     high = expit(centre_of(skill, float(np.hypot(sd, effect_sd))) + hard + more)
     tries = 1 + np.arange(cases) % 10 if unequal else np.full(cases, attempts)
-    arms = _arms(rng, high, low, tries, tries[::-1])
+    sides = _sides(rng, high, low, tries, tries[::-1])
     return Sample(
-        arms.deltas,
+        sides.deltas,
         skill - baseline,
         clusters=np.arange(cases) // 2 if alike else None,
         weights=_weights(cases, heavy),
-        arms=arms,
+        sides=sides,
         tested=skill == baseline,
     )
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import elementwise
 from scipy.stats import t as student_t
 
-from benchmarks.validity.designs import Arms
+from benchmarks.validity.designs import Sides
 from skillcomp.stats.clusters import ZERO_VARIANCE, Clusters
 
 __all__ = ["Rule", "paired_rule", "t_quantile", "wilson_on_effective_n"]
@@ -78,12 +78,12 @@ class _Sides:
         return p_value
 
 
-def paired_rule(arms: Arms, clusters: Clusters) -> Rule:
+def paired_rule(sides: Sides, clusters: Clusters) -> Rule:
     """Paired differences by the rule.
 
     Parameters
     ----------
-    arms : Arms
+    sides : Sides
         Passes and attempts of both conditions.
     clusters : Clusters
         The cases by cluster; with two to four clusters every case became its own.
@@ -91,7 +91,7 @@ def paired_rule(arms: Arms, clusters: Clusters) -> Rule:
     level = clusters
     if clusters.count < MIN_CLUSTERS_FOR_CLAIM and not clusters.single:
         level = Clusters.of(None, clusters.n)
-    rates1, rates0 = arms.skill / arms.skill_tries, arms.baseline / arms.baseline_tries
+    rates1, rates0 = sides.skill / sides.skill_tries, sides.baseline / sides.baseline_tries
     rate1, rate0 = rates1.mean(axis=1), rates0.mean(axis=1)
     delta = rate1 - rate0
     totals = level.totals(rates1 - rates0 - delta[:, None])
@@ -100,11 +100,11 @@ def paired_rule(arms: Arms, clusters: Clusters) -> Rule:
     by_score = (most > EXTREME_RATE) | (least < 1 - EXTREME_RATE) | (variance <= ZERO_VARIANCE)
     by_score |= level.n < MIN_CASES or level.count < MIN_CLUSTERS
     df = level.df
-    once = max(arms.skill_tries.max(), arms.baseline_tries.max()) <= 1
+    once = max(sides.skill_tries.max(), sides.baseline_tries.max()) <= 1
     if level.single and level.n >= MIN_CASES_FOR_NORMAL and once:
         df, by_score = math.inf, np.ones(len(delta), dtype=bool)
-    sides = _sides(rates1, rates0, level, _ceiling(arms.skill, arms.skill_tries),
-                   _ceiling(arms.baseline, arms.baseline_tries))  # fmt: skip
+    sides = _sides(rates1, rates0, level, _ceiling(sides.skill, sides.skill_tries),
+                   _ceiling(sides.baseline, sides.baseline_tries))  # fmt: skip
     newcombe = sides.limits(t_quantile(df))
     se = np.sqrt(variance)
     reach = t_quantile(df) * se

@@ -145,8 +145,8 @@ def _at(c: float, below: Floats, above: Floats) -> Row:
 
 
 def _first_release(quantity: str, sample: Sample, groups: Clusters) -> Iterator[Row]:
-    if sample.arms is not None:
-        rule = paired_rule(sample.arms, groups)
+    if sample.sides is not None:
+        rule = paired_rule(sample.sides, groups)
         target = sample.truth if sample.realised is None else sample.realised
         yield _covered(FIRST, (rule.low, rule.high), target)
         yield _covered(EFFECTIVE, rule.newcombe, target)
@@ -213,9 +213,9 @@ def bootstrap(values: Floats, groups: Clusters, seed: int, weights: Floats | Non
 
 
 def _tests(sample: Sample, groups: Clusters) -> Iterator[tuple[str, Floats]]:
-    assert sample.arms is not None
-    difference = sample.arms.skill - sample.arms.baseline
-    tries = float(sample.arms.skill_tries[0])
+    assert sample.sides is not None
+    difference = sample.sides.skill - sample.sides.baseline
+    tries = float(sample.sides.skill_tries[0])
     if tries == 1 and groups.single:
         b, c = (difference > 0).sum(axis=1), (difference < 0).sum(axis=1)
         yield "mid-p McNemar", _mcnemar(mcnemar_midp, b, c)

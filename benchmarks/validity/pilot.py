@@ -7,7 +7,7 @@ import pandas as pd
 
 import skillcomp as sc
 from benchmarks.validity.cells import ROOT
-from benchmarks.validity.designs import Arms
+from benchmarks.validity.designs import Sides
 from benchmarks.validity.first_release import paired_rule
 from skillcomp.frames.casetable import Pairing, case_table
 from skillcomp.stats.clusters import Clusters
@@ -50,7 +50,7 @@ def _rows(outcomes: pd.DataFrame, name: str = "skill_or_all") -> pd.DataFrame:
 def _first_release(pairs: object) -> tuple[float, float]:
     names = ("n_passed1", "n1", "n_passed0", "n0")
     skill, skill_tries, baseline, tries = (np.asarray(getattr(pairs, n)) for n in names)
-    arms = Arms(skill[None], skill_tries, baseline[None], tries)
+    sides = Sides(skill[None], skill_tries, baseline[None], tries)
     labels = np.asarray(pairs.cluster)  # type: ignore[attr-defined]
-    rule = paired_rule(arms, Clusters.of(labels, len(labels)))
+    rule = paired_rule(sides, Clusters.of(labels, len(labels)))
     return float(rule.low[0]), float(rule.high[0])

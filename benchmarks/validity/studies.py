@@ -16,7 +16,7 @@ from skillcomp.stats import ppi_paired, sensitivity, specificity
 
 DELTA, GAP = 0.2, 0.2
 SKILL_SD = 0.5  # between skills, of effect and of difficulty, where the claim is about skills
-# Lenient to the skill arm: the case in which a shared calibration can turn the sign of a delta.
+# Lenient to the skill condition: a shared calibration can turn the sign of a delta.
 SENSITIVITY = {"baseline": 0.90, "skill": 0.96}
 SPECIFICITY = {"baseline": 0.85, "skill": 0.70}
 PERFECT, LENIENT = "gold", "lenient"
@@ -135,7 +135,7 @@ def _difference(rows: pd.DataFrame, name: str) -> pd.Series:
 
 
 def _errors(made: Study) -> Iterator[Found]:
-    """Error rates of the lenient grader in each arm, from the checks with gold."""
+    """Error rates of the lenient grader in each condition, from the checks with gold."""
     verdicts = made.verdicts[made.verdicts["grader"].eq(LENIENT)]
     both = verdicts.merge(
         made.gold[["attempt_id", "check_id", "passed"]],

@@ -12,9 +12,9 @@ from markupsafe import Markup
 from skillcomp import deltas as paired_deltas
 from skillcomp import plots, skillverdicts, style
 from skillcomp.errors import StudyError
-from skillcomp.explore._texts import absent, render
 from skillcomp.explore.explorer import STEPS, Choice, Explorer, Picture, button, choice, picture
 from skillcomp.explore.reading import Answers, grader_names, read_answers
+from skillcomp.explore.texts import absent, render
 from skillcomp.frames.casetable import Value
 from skillcomp.frames.contract import check
 from skillcomp.frames.estimates import listed

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from skillcomp.errors import SkillcompError, StudyError, suggest
-from skillcomp.explore._texts import render, visible
+from skillcomp.explore.texts import render, visible
 
 _FILES = files("skillcomp") / "templates"
 EVERY = "all"

@@ -10,8 +10,8 @@ import pandas as pd
 from markupsafe import Markup
 
 from skillcomp.errors import FrameError, SkillcompError, StudyError, plural
-from skillcomp.explore._texts import absent, render, text
 from skillcomp.explore.explorer import STEPS, Explorer, button, choice
+from skillcomp.explore.texts import absent, render, text
 from skillcomp.frames.contract import CASE
 from skillcomp.frames.readers import gold as read_gold
 from skillcomp.io.store import RunStore

@@ -13,9 +13,9 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError
-from skillcomp.explore._texts import absent, pieces, quoted, render, shared, stands_in, text
 from skillcomp.explore.explorer import EVERY, STEPS, Explorer, button, choice
 from skillcomp.explore.labelling import LabelEditor, label_editor
+from skillcomp.explore.texts import absent, pieces, quoted, render, shared, stands_in, text
 from skillcomp.frames.contract import CASE, check
 from skillcomp.io.store import RunStore
 from skillcomp.records import Skill

@@ -12,9 +12,9 @@ from markupsafe import Markup
 
 from skillcomp import plots, style
 from skillcomp.errors import FrameError
-from skillcomp.explore._texts import absent, pieces, render, text
-from skillcomp.explore._texts import shared as shared_places
 from skillcomp.explore.explorer import Choice, Explorer, Picture, button, picture
+from skillcomp.explore.texts import absent, pieces, render, text
+from skillcomp.explore.texts import shared as shared_places
 from skillcomp.frames.contract import CASE, check
 from skillcomp.overlap.calibrate import NEEDED, performance, settings_of
 from skillcomp.overlap.flag import roc
@@ -127,7 +127,7 @@ class ThresholdExplorer(Explorer):
         start: tuple[int, float | None],
     ) -> None:
         self._settings, self._skills = settings, skills
-        self._texts, self._asked = texts, asked
+        self.texts, self._asked = texts, asked
         self._sample = make_sample(every, settings)
         known = every[every["any_shared"].notna()]
         passage = known["kind"].eq("passage")
@@ -319,7 +319,7 @@ class ThresholdExplorer(Explorer):
         if self._read is None:
             return None
         row = (self.errors if self._read[0] == "error" else self.moved).iloc[self._read[1]]
-        whole, prompt = text(self._texts.get(row["text"])), self._asked.get(row["text"])
+        whole, prompt = text(self.texts.get(row["text"])), self._asked.get(row["text"])
         if whole is None:
             return {"name": f"{row['text']}: no text is given", "pieces": [], "n": self._point[0]}
         source = self._skills[row["skill"]]

@@ -7,7 +7,10 @@ from .readers import attempts as attempts
 from .readers import cases as cases
 from .readers import checks as checks
 from .readers import gold as gold
+from .readers import invocations as invocations
 from .readers import outcomes as outcomes
 from .readers import pairwise as pairwise
 from .readers import passages as passages
 from .readers import verdicts as verdicts
+from .steps import commands as commands
+from .steps import events as events

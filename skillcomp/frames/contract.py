@@ -263,6 +263,52 @@ CONTRACTS: Mapping[str, Contract] = {
         allowed={"winner_position": (1, 2)},
         ranges={"order": (1, float("inf"))},
     ),
+    "invocations": Contract(
+        columns={
+            "attempt_id": "str",
+            "skill": "str",
+            "case_id": "str",
+            "condition": "str",
+            "repeat": "Int64",
+            "agent": "str",
+            "perturbation": "str",
+            "offered": "str",
+            "invoked": "boolean",
+            "should_invoke": "boolean",
+        },
+        required=("attempt_id", "skill", "case_id", "condition", "offered"),
+        unique=("attempt_id", "offered"),
+        ranges={"repeat": (1, float("inf"))},
+    ),
+    "events": Contract(
+        columns={
+            "attempt_id": "str",
+            "skill": "str",
+            "case_id": "str",
+            "condition": "str",
+            "repeat": "Int64",
+            "agent": "str",
+            "perturbation": "str",
+            "ordinal": "Int64",
+            "turn": "Int64",
+            "kind": "str",
+            "tool": "str",
+            "text": "str",
+            "status": "str",
+            "exit_code": "Int64",
+            "read_only": "boolean",
+            "in_subagent": "boolean",
+            "input_tokens": "Int64",
+            "cached_tokens": "Int64",
+            "output_tokens": "Int64",
+        },
+        required=("attempt_id", "skill", "case_id", "condition", "ordinal", "kind"),
+        unique=("attempt_id", "ordinal"),
+        ranges={
+            **dict.fromkeys(("repeat", "ordinal", "turn"), (1, float("inf"))),
+            **dict.fromkeys(("input_tokens", "cached_tokens", "output_tokens"), _COUNT),
+        },
+    ),
     "passages": Contract(
         columns={
             "passage_id": "str",
@@ -465,8 +511,8 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
         Any frame with at least the required columns of the kind.
     kind : str
         Which contract to hold it against: ``"cases"``, ``"checks"``, ``"attempts"``,
-        ``"verdicts"``, ``"outcomes"``, ``"gold"``, ``"pairwise"``, ``"passages"`` or
-        ``"estimates"``.
+        ``"verdicts"``, ``"outcomes"``, ``"gold"``, ``"pairwise"``, ``"invocations"``,
+        ``"events"``, ``"passages"`` or ``"estimates"``.
 
     Returns
     -------

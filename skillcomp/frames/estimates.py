@@ -26,7 +26,7 @@ UNITS = (
     (r"severity_shift|(log_)?odds_ratio.*", "logits"),
     (r"(ceiling_)?raw_agreement", "rate"),
     (r"(ceiling_)?(gwet_ac1|cohen_kappa|krippendorff_alpha)", "coefficient"),
-    (r"(delta_)?youden", "coefficient"),
+    (r"(delta_)?youden|(.*_)?r_squared|spearman", "coefficient"),
     (r"(delta_|difference_).*|.*_(delta|change|difference)|(.*_)?gap|delta|lift", "points"),
     (r"(.*_)?(usd|dollars)", "dollars"),
     (r"(.*_)?seconds", "seconds"),
@@ -35,6 +35,7 @@ UNITS = (
     (r"minimum_detectable_.*", "points"),
     (r"(.*_)?(rate|share|power|auc|average_precision)(_.*)?", "rate"),
     (r"(nested_)?(sensitivity|specificity|precision|recall|false_flags.*|flagged.*)", "rate"),
+    (r"f1|exact", "rate"),
     (r"pass_(at|hat)_k|(both|one|none|only_original)_right|none_of_these|flip_.*", "rate"),
     (r".*_(copying|regurgitation|retrieval|failure|capitulation|softening)", "rate"),
 )

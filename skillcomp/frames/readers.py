@@ -19,6 +19,7 @@ import pyarrow as pa
 from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.contract import CASE, CONTRACTS, check, empty
 from skillcomp.frames.labels import ADJUDICATED, ITEM, one_label
+from skillcomp.io.prompts import kind_of_prompt
 from skillcomp.io.store import RunStore
 from skillcomp.io.tables import read_table
 from skillcomp.records import BLOOM, SCHEMA_WEIGHTS, Suite
@@ -78,7 +79,8 @@ def _case_row(suite: Suite, case: Case) -> dict[str, object]:
         "schema_weight": SCHEMA_WEIGHTS.get(dimension or "", np.nan),
         "contrast_of": case.contrast_of,
         "should_trigger": case.should_trigger,
-        "prompt_kind": case.prompt_kind,
+        "prompt_kind": known["prompt_kind"]
+        or kind_of_prompt(case.prompt, suite.skill, case.should_trigger),
         "n_checks": len(case.checks),
     }
 
@@ -329,6 +331,54 @@ def pairwise(store: RunStore) -> pd.DataFrame:
         a comparison that failed has no row.
     """
     return check(_frame(store.table("pairwise"), "pairwise"), "pairwise")
+
+
+def invocations(
+    store: RunStore,
+    *,
+    perturbation: str | Sequence[str] | Literal["all"] | None = None,
+) -> pd.DataFrame:
+    """Return which skill fired, one row per attempt and skill that was on offer.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study.
+    perturbation : str or sequence of str, optional
+        As in :func:`attempts`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        attempt_id, skill and case_id (of the case), condition, repeat, agent, perturbation,
+        offered (the skill on offer), invoked, should_invoke. ``invoked`` is NA where the program
+        cannot tell, and where an attempt that did not end (an error, a time-out) had not invoked
+        the skill so far. ``should_invoke`` follows the case's ``right_skills``; without them it
+        is ``should_trigger`` for the case's own skill and NA for others. An attempt that names no
+        skill on offer has no row.
+    """
+    names = ["attempt_id", *_ATTEMPT_KEYS, "status", "offered", "invoked"]
+    table = store.table("attempts").select(names).to_pandas(types_mapper=_TYPES.get)
+    table = table[_wanted(table["perturbation"], perturbation)]
+    table = table[table["offered"].notna() | table["invoked"].notna()]
+    known = {
+        case.case_id: (suite.skill, case.should_trigger, case.right_skills)
+        for suite in store.suites.values()
+        for case in suite.cases
+    }
+    rows: list[dict[str, object]] = []
+    for one in table.to_dict("records"):
+        fired = None if one["invoked"] is None else list(one["invoked"])
+        on_offer = [] if one["offered"] is None else list(one["offered"])
+        own, should, right = known.get(one["case_id"], (None, None, None))
+        keys = {name: one[name] for name in ("attempt_id", *_ATTEMPT_KEYS)}
+        for name in dict.fromkeys([*on_offer, *(fired or ())]):
+            did = None if fired is None else name in fired
+            ought = (should if name == own else None) if right is None else name in right
+            unended = not did and one["status"] != "ok"
+            about = {"offered": name, "should_invoke": ought}
+            rows.append(keys | about | {"invoked": None if unended else did})
+    return check(pd.DataFrame(rows), "invocations") if rows else empty("invocations")
 
 
 def passages(path: str | PathLike[str]) -> pd.DataFrame:

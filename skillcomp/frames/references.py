@@ -38,6 +38,7 @@ def problems(store: RunStore) -> tuple[str, ...]:
         "verdicts": lambda: readers.verdicts(store, perturbation="all", round="all"),
         "gold": lambda: readers.gold(store, labeller="all"),
         "pairwise": lambda: readers.pairwise(store),
+        "invocations": lambda: readers.invocations(store, perturbation="all"),
     }
     for kind, read in ways.items():
         try:

@@ -36,13 +36,13 @@ NUMBERS = {
 SANDBOXES = ("read-only", "workspace-write")
 _PATTERNS = ("must_include", "must_not_include", "required_steps")
 _NEEDED = ("id", "should_trigger", "prompt")
-# ``kind`` and ``required_steps`` are this package's; the others are the source's
+# ``kind``, ``right_skills`` and ``required_steps`` are this package's; the others are the source's
 COLUMNS = (
     *_NEEDED,
     *("sandbox", *NUMBERS, "output_schema", "judge", "require_files"),
-    *("must_include", "must_not_include", "fixture", "kind", "required_steps"),
+    *("must_include", "must_not_include", "fixture", "kind", "required_steps", "right_skills"),
 )
-_KINDS: tuple[str, ...] = get_args(PromptKind)
+KINDS: tuple[str, ...] = get_args(PromptKind)
 _WORDS = {"true": True, "false": False}
 
 
@@ -137,6 +137,7 @@ class _Row:
             prompt=prompt,
             should_trigger=trigger,
             prompt_kind=self.kind(trigger, prompt),
+            right_skills=self.right_skills(trigger),
             checks=checks_of(trigger, extra),
             extra=extra,
         )
@@ -167,11 +168,25 @@ class _Row:
         return text.lower() or None
 
     def kind(self, trigger: bool | None, prompt: str) -> Any:
-        given = self.word("kind", _KINDS)
+        given = self.word("kind", KINDS)
         if given and trigger is not None and (given == "negative") == trigger:
             self.note("kind", f"found '{given}', but should_trigger is {str(trigger).lower()}.")
             given = None
         return given or kind_of_prompt(prompt, self.skill, trigger)
+
+    def right_skills(self, trigger: bool | None) -> tuple[str, ...] | None:
+        """Return the skills that should answer; an empty cell names none, no column is unknown."""
+        if "right_skills" not in self.row:
+            return None
+        parts = (one.strip() for one in self.row["right_skills"].split(";"))
+        found = tuple(dict.fromkeys(one for one in parts if one))
+        if trigger is not None and (self.skill in found) != trigger:
+            self.note(
+                "right_skills",
+                f"found '{'; '.join(found)}', but should_trigger is {str(trigger).lower()}.",
+            )
+            return None
+        return found
 
     def files(self) -> list[str]:
         names = [one.strip() for one in self.row.get("require_files", "").split(";")]

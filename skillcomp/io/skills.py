@@ -87,7 +87,7 @@ def read_skill(path: str | PathLike[str], *, strict: bool = False) -> Skill:
     file = given / FILE_NAME if given.is_dir() else given
     data = read_bytes(file, root=file.parent, max_bytes=MAX_BYTES, what=FILE_NAME, error=SkillError)
     slug = file.parent.resolve().name if file.name == FILE_NAME else file.stem
-    skill = _parse(decode(data, file, SkillError), slug, file).model_copy(
+    skill = skill_of(decode(data, file, SkillError), slug, file).model_copy(
         update={"sha256": digest(data), "path": shown(file)}
     )
     if strict and skill.problems:
@@ -122,7 +122,8 @@ def _listed(place: str, problems: tuple[str, ...]) -> str:
     return f"{place}, {many}:\n" + "\n".join(f"- {problem}" for problem in problems)
 
 
-def _parse(text: str, slug: str, file: Path) -> Skill:
+def skill_of(text: str, slug: str, file: Path) -> Skill:
+    """Return the skill that a text makes, without a hash; ``file`` names it in messages."""
     problems: list[str] = []
     front, body = _split(text, problems)
     metadata = _load(front, file, problems)

@@ -19,7 +19,7 @@ import orjson
 from skillcomp.errors import SuiteError, literal, suggest
 from skillcomp.io.files import checked_slug, decode, digest, read_bytes, shown
 from skillcomp.io.journal import replace
-from skillcomp.io.prompts import FILE, read_prompts
+from skillcomp.io.prompts import FILE, KINDS, read_prompts
 from skillcomp.io.tasks import FILE_NAME, read_tasks
 from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Case, Check, Suite
 
@@ -86,6 +86,8 @@ _CASE_KEYS = (
     "expected_behaviors",
     "contrast_of",
     "should_trigger",
+    "prompt_kind",
+    "right_skills",
 )
 _SUITE_KEYS = ("skill_name", "subject", "adjacent_concepts", "grounding_note")
 # what skillcomp itself writes beside the report's keys; it stands in ``extra``
@@ -151,11 +153,12 @@ def read_suite(
     ``output_schema`` (a JSON Schema in the table's folder or, from there, the repository's),
     ``judge``, ``require_files`` (``;`` between), ``must_include``, ``must_not_include`` and
     ``required_steps`` (patterns with ``|`` between; the steps are commands in this order),
-    ``fixture`` (a folder beside the table whose files the agent finds) and ``kind``. They stand in
-    the ``extra`` of a case; problems name row and column. A ``\\|`` is a ``|`` inside a pattern,
-    where the source's own program splits at every ``|``. Patterns are searched without regard to
-    case, line by line. The kind of a prompt is worked out where it is not given: negative where
-    the skill should not trigger, explicit where the prompt names ``$skill``, else implicit.
+    ``fixture`` (a folder beside the table whose files the agent finds), ``kind`` and
+    ``right_skills`` (``;`` between; every skill that should answer, none in an empty cell). They
+    stand in the ``extra`` of a case; problems name row and column. A ``\\|`` is a ``|`` inside a
+    pattern, where the source's own program splits at every ``|``. Patterns are searched without
+    regard to case, line by line. The kind of a prompt is worked out where it is not given: negative
+    where the skill should not trigger, explicit where the prompt names ``$skill``, else implicit.
 
     A task has one check, named like the type of its judge, which stands in ``check.judge``. A task
     suite that breaks a rule of its format cannot be judged by, so that is always an error, which
@@ -265,6 +268,11 @@ class _Reader:
         if not isinstance(trigger, bool | None):
             self.note(place, f"should_trigger: found {trigger!r}; allowed: true, false.")
             trigger = None
+        kind = row.get("prompt_kind")
+        if kind is not None and kind not in KINDS:
+            allowed = ", ".join(KINDS)
+            self.note(place, f"prompt_kind: found {literal(kind)}; allowed: {allowed}.")
+            kind = None
         return Case(
             case_id=f"{self.slug}/{ident}",
             prompt=prompt or "",
@@ -273,6 +281,8 @@ class _Reader:
             expected_reasoning=self.text(row, "expected_reasoning", place),
             contrast_of=self.contrast(row.get("contrast_of"), place),
             should_trigger=trigger,
+            prompt_kind=kind,
+            right_skills=self.texts(row, "right_skills", place) if "right_skills" in row else None,
             extra={**extra, "checks": odd} if odd else extra,
             **words,
         )
@@ -511,6 +521,8 @@ def _case_row(case: Case, slug: str) -> dict[str, Any]:
         "expected_reasoning": case.expected_reasoning,
         "contrast_of": None if case.contrast_of is None else _ident_of(case.contrast_of, slug),
         "should_trigger": case.should_trigger,
+        "prompt_kind": case.prompt_kind,
+        "right_skills": None if case.right_skills is None else list(case.right_skills),
     }
     return _given(row) | {key: value for key, value in case.extra.items() if key != "checks"}
 

@@ -44,7 +44,9 @@ _TYPES: Mapping[Any, pa.DataType] = {
     bool: pa.bool_(),
     datetime: pa.timestamp("us", tz="UTC"),
 }
+_TEXTS = pa.list_(pa.string())
 _NAMES = {
+    _TEXTS: "a list of texts",
     pa.string(): "text",
     pa.int64(): "a whole number",
     pa.float64(): "a number",
@@ -59,8 +61,8 @@ _DAY, _FINER = re.compile(r"\d{4}-\d\d-\d\d"), re.compile(r"\.\d{7}")
 def schema(name: str) -> pa.Schema:
     """Return the Arrow schema of a table: a field for each field of its record, in order.
 
-    Text is ``string``, whole numbers ``int64``, numbers ``double``, truth values ``bool``, times
-    ``timestamp[us, UTC]``.
+    Text is ``string``, lists of texts ``list<string>``, whole numbers ``int64``, numbers
+    ``double``, truth values ``bool``, times ``timestamp[us, UTC]``.
     """
     fields = RECORDS[name].model_fields
     return pa.schema([(key, _arrow_type(field.annotation)) for key, field in fields.items()])
@@ -70,6 +72,8 @@ def _arrow_type(annotation: Any) -> pa.DataType:
     options = [a for a in get_args(annotation) if a is not NoneType]
     if get_origin(annotation) is Literal:
         return _TYPES[type(options[0])]
+    if get_origin(annotation) is tuple:
+        return _TEXTS
     return _TYPES[annotation] if annotation in _TYPES else _arrow_type(options[0])
 
 
@@ -326,6 +330,8 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
         return isinstance(value, str)
     if pa.types.is_boolean(kind):
         return isinstance(value, bool)
+    if pa.types.is_list(kind):
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if pa.types.is_integer(kind):
         return number and isinstance(value, int) and -(2**63) <= value < 2**63

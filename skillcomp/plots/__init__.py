@@ -5,7 +5,7 @@ documented there. ``facet`` repeats a plot over the levels of a column.
 """
 
 from skillcomp.plots.calibration import overlap, precision_recall, roc, threshold
-from skillcomp.plots.charts import coverage, cusum, power
+from skillcomp.plots.charts import coverage, cusum, power, scores
 from skillcomp.plots.grids import dimensions, facet, flips
 from skillcomp.plots.intervals import corrected, estimates, severity, transfer
 
@@ -21,6 +21,7 @@ __all__ = [
     "power",
     "precision_recall",
     "roc",
+    "scores",
     "severity",
     "threshold",
     "transfer",

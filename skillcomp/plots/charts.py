@@ -236,3 +236,70 @@ def coverage(
     draw.label_x(ax, label, taken=taken)
     draw.legend(ax, entries, legend)
     return ax
+
+
+def scores(
+    frame: pd.DataFrame,
+    *,
+    x: str = "score",
+    y: str = "estimate",
+    hue: str | None = None,
+    null: float | None = None,
+    label: str = "Structure score of the document (0 to 100)",
+    legend: str | bool = "below",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the score of each document against what agents do with it.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One row per document: `x`, `y` (a rate or a delta, told by ``unit``) and, where they are
+        there, ``ci_low`` and ``ci_high``.
+    x, y : str
+        Columns of score and rate.
+    hue : str, optional
+        Column of levels told apart by colour and marker, at most six.
+    null : float, optional
+        A line of reference, such as 0 for deltas.
+    label : str
+        Label of the x axis.
+    legend : {"below", "right", False}
+        Where the key stands.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    FrameError
+        When a column is not there or the hue has more than six levels.
+
+    See Also
+    --------
+    skillcomp.structure.documents
+    """
+    where = "plots.scores"
+    draw.require(frame, [x, y, hue], where)
+    unit = draw.unit(frame, where)
+    hues, look_of, order = draw.hue_looks(frame, hue)
+    at, value, low, high = (draw.numbers(frame, c, where) for c in (x, y, "ci_low", "ci_high"))
+    ax = draw.axes(ax, height=3.0)
+    if null is not None:
+        draw.reference(ax, null, upright=False)
+    entries: list[draw.Entry] = []
+    for level in order:
+        rows, look = draw.where_equal(hues, level), look_of[level]
+        draw.intervals(ax, at[rows], low[rows], high[rows], look, upright=True, width=0.6)
+        draw.points(ax, at[rows], value[rows], look, level or "document")
+        entries.append((level or "document", draw.marker(look)))
+    percent = unit in ("rate", "points")
+    draw.scale(ax.yaxis, percent=percent, signed=unit == "points")
+    draw.label_x(ax, label)
+    name = "Pass rate (%)" if unit == "rate" else draw.difference_label(unit, percent=percent)
+    draw.label_y(ax, name)
+    draw.legend(ax, entries if hue else [], legend)
+    return ax

@@ -107,16 +107,16 @@ def label_sheet(
     if sheet_path.resolve() == key_path.resolve():
         raise FrameError(f"key: '{key_path}' is the sheet itself; give another path.")
     rng = np.random.default_rng(seed)
-    pool = _drawable(study[0], study[1], conditions)
+    pool = drawable(study[0], study[1], conditions)
     done = _labelled(study[0], gold) & set(_named(pool))
-    drawn = _draw(pool, done, _count(n_cases, conditions, len(done)), rng)
+    drawn = draw_cases(pool, done, _count(n_cases, conditions, len(done)), rng)
     sheet, secret = _sheet(drawn, study, rng)
     _write(sheet_path, sheet)
     _write(key_path, secret)
     return sheet
 
 
-def _drawable(
+def drawable(
     attempts: pd.DataFrame, cases: pd.DataFrame, conditions: Sequence[str]
 ) -> pd.DataFrame:
     """Return the answered attempts of cases that have one in every condition."""
@@ -184,7 +184,7 @@ def _count(n_cases: int | pd.DataFrame, conditions: Sequence[str], n_done: int) 
     return int(n_cases)
 
 
-def _draw(
+def draw_cases(
     pool: pd.DataFrame, done: set[tuple[str, str]], n_cases: int, rng: np.random.Generator
 ) -> pd.DataFrame:
     """Return one attempt per drawn case and condition, with its chance of being drawn."""
@@ -270,7 +270,8 @@ def _sheet(
     return sheet[COLUMNS], rows[KEY_COLUMNS]
 
 
-def _cell(value: Any) -> str:
+def as_cell(value: Any) -> str:
+    """Return a value as the text of a cell that no spreadsheet takes for a formula."""
     if not isinstance(value, str):
         return "" if pd.isna(value) else str(value)
     text = value.replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROL)
@@ -279,8 +280,8 @@ def _cell(value: Any) -> str:
     return f"'{text}" if risky else text
 
 
-def _plain(text: str) -> str:
-    """Take back the apostrophe that :func:`_cell` put before what looks like a formula."""
+def from_cell(text: str) -> str:
+    """Take back the apostrophe that :func:`as_cell` put before what looks like a formula."""
     return text[1:] if text.startswith("'") and _ESCAPED.match(text[1:]) else text
 
 
@@ -290,7 +291,7 @@ def _write(path: Path, frame: pd.DataFrame) -> None:
     with path.open("x", encoding="utf-8-sig", newline="") as file:
         writer = csv.writer(file, quoting=csv.QUOTE_ALL)
         writer.writerow(frame.columns)
-        writer.writerows([_cell(value) for value in row] for row in frame.itertuples(index=False))
+        writer.writerows([as_cell(value) for value in row] for row in frame.itertuples(index=False))
 
 
 def read_labels(
@@ -406,7 +407,7 @@ def _read(path: Path, needed: Sequence[str]) -> pd.DataFrame:
     for name in frame.columns.intersection(["row", "label", "borderline", "note"]):
         frame[name] = frame[name].str.strip()
     for name in frame.columns.intersection(["attempt_id", "check_id", "note"]):
-        frame[name] = frame[name].map(_plain)
+        frame[name] = frame[name].map(from_cell)
     return frame
 
 
@@ -498,7 +499,7 @@ def join_batches(
             f"join_batches: check '{item['check_id']}' of attempt '{item['attempt_id']}' stands in "
             "two batches by one labeller; leave one out."
         )
-    pool = _drawable(check(attempts, "attempts"), check(cases, "cases"), conditions)
+    pool = drawable(check(attempts, "attempts"), check(cases, "cases"), conditions)
     strange = joined.loc[~joined["attempt_id"].isin(pool["attempt_id"]), "attempt_id"]
     if len(strange):
         raise FrameError(

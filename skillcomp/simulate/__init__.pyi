@@ -1,3 +1,5 @@
+from .documents import ScoredDocuments as ScoredDocuments
+from .documents import scored_documents as scored_documents
 from .effects import Counts as Counts
 from .effects import counts as counts
 from .graders import Grader as Grader

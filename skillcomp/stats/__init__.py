@@ -57,6 +57,10 @@ Charts over time
     ``cusum_limit``, ``cusum_steps``, ``cusum_run_length``: its settings.
     ``false_alarm_probability``: chance of an alarm within a number of verdicts.
 
+How much one number explains of another
+    ``association``, ``Association``: R squared, adjusted and cross-validated; Spearman.
+    ``detectable_r_squared``: the smallest that so many units show.
+
 Several claims at once
     ``holm``, ``benjamini_hochberg``, ``adjust``: adjusted p-values.
 

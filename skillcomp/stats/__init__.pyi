@@ -2,6 +2,9 @@ from .agreement import bootstrap_agreement as bootstrap_agreement
 from .agreement import cohen_kappa as cohen_kappa
 from .agreement import gwet_ac1 as gwet_ac1
 from .agreement import krippendorff_alpha as krippendorff_alpha
+from .association import Association as Association
+from .association import association as association
+from .association import detectable_r_squared as detectable_r_squared
 from .bounded import DELTAS as DELTAS
 from .bounded import RATES as RATES
 from .bounded import SHARES as SHARES

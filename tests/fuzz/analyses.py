@@ -17,6 +17,25 @@ LONG = os.environ.get("SKILLCOMP_FUZZ") == "long"  # as `make fuzz` sets it
 GRADER = ["grader"]
 
 
+DESIGN = [
+    {"condition": f"{content} {form}", "content": content, "form": form}
+    for content in ("full", "gutted")
+    for form in ("structured", "flat")
+]
+
+
+def documents(forced: pd.DataFrame) -> pd.DataFrame:
+    """The outcomes of one judge under a baseline and under four documents of two factors."""
+    cells = {one["condition"]: ("placebo", "skill")[i < 2] for i, one in enumerate(DESIGN)}
+    parts = [
+        forced[forced["condition"].eq(old)].assign(
+            condition=new, attempt_id=lambda f, new=new: f["attempt_id"] + new
+        )
+        for new, old in {"baseline": "baseline", **cells}.items()
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
 @cache
 def frames() -> dict[str, pd.DataFrame]:
     """Return the frames of a study as its readers would give them, and what is made of them."""
@@ -51,6 +70,9 @@ def frames() -> dict[str, pd.DataFrame]:
     modes = sc.reliability.failure_modes(one, made.attempts, shared, made.cases)
     marks = sc.reliability.integrity(one, made.attempts, made.checks, shared=shared)
     stream = sc.simulate.gold_stream(n=120, rise_at=60)
+    forced = outcomes[outcomes["grader"].eq("judge")].reset_index(drop=True)
+    scores = sc.structure.score(made.skills)
+    prompts = made.cases.assign(should_trigger=made.cases.index % 3 > 0)
     return {
         "cases": made.cases,
         "checks": made.checks,
@@ -62,7 +84,9 @@ def frames() -> dict[str, pd.DataFrame]:
         "pairwise": made.pairwise,
         "compared": made.pairwise[made.pairwise["grader"].eq("judge")].reset_index(drop=True),
         "outcomes": outcomes,
-        "forced": outcomes[outcomes["grader"].eq("judge")].reset_index(drop=True),
+        "forced": forced,
+        "crossed": documents(forced),
+        "scores": scores[scores["feature"].isin(["total", "words"])].reset_index(drop=True),
         "both": both,
         "perturbed": perturbed,
         "shared": shared,
@@ -72,9 +96,25 @@ def frames() -> dict[str, pd.DataFrame]:
         "modes": modes,
         "marks": marks,
         "stream": stream,
+        "prompts": prompts,
+        "invocations": invoked(made.attempts, prompts),
         "judged": sc.skillverdicts.dimensions(outcomes, by=["skill", "grader"]),
         "estimate": sc.deltas.paired(outcomes, by=["grader", "skill"]),
     }
+
+
+def invoked(attempts: pd.DataFrame, prompts: pd.DataFrame) -> pd.DataFrame:
+    """Every skill of the study on offer in every attempt; it fires as it should, but for some."""
+    rows = attempts.merge(prompts[["skill", "case_id", "should_trigger"]])
+    offered = pd.DataFrame({"offered": sorted(prompts["skill"].unique())})
+    rows = rows.merge(offered, how="cross")
+    should = rows["should_trigger"] & rows["offered"].eq(rows["skill"])
+    odd = pd.util.hash_pandas_object(rows["answer"].fillna(""), index=False) % 7
+    fired = should.mask(odd.eq(0) & rows["offered"].eq(rows["skill"]), ~should)
+    kept = ["attempt_id", "skill", "case_id", "condition", "repeat", "agent", "offered"]
+    return rows[kept].assign(
+        invoked=fired.astype("boolean").mask(odd.eq(3)), should_invoke=should.astype("boolean")
+    )
 
 
 def two_judges(pairwise: pd.DataFrame) -> pd.DataFrame:
@@ -124,6 +164,13 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "skillverdicts.aggregate": lambda f: sc.skillverdicts.aggregate(
         f["judged"], by=["skill", "grader", "condition"]
     ),
+    "structure.documents": lambda f: sc.structure.documents(
+        f["outcomes"], f["scores"], attempts=f["attempts"], by=GRADER
+    ),
+    "structure.against": lambda f: sc.structure.against(
+        f["outcomes"], f["scores"], by=GRADER, outcome="delta"
+    ),
+    "structure.factorial": lambda f: sc.structure.factorial(f["crossed"], DESIGN),
     "reliability.agreement": lambda f: sc.reliability.agreement(
         f["verdicts"], f["gold"], cases=f["cases"], n_resamples=N
     ),
@@ -172,6 +219,14 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "correction.differential": lambda f: sc.correction.differential(
         f["verdicts"], f["gold"], by=GRADER, cases=f["cases"]
     ),
+    "triggers.detection": lambda f: sc.triggers.detection(
+        f["invocations"], f["prompts"], by=["offered"]
+    ),
+    "triggers.confusion": lambda f: sc.triggers.confusion(f["invocations"], f["prompts"]),
+    "triggers.compare": lambda f: sc.triggers.compare(
+        f["invocations"], f["prompts"], reference="baseline"
+    ),
+    "triggers.goals": lambda f: sc.triggers.goals(f["one"], f["cases"], by=["skill"]),
     "planning.variance_components": lambda f: sc.planning.variance_components(
         f["outcomes"], by=GRADER
     ),

@@ -118,7 +118,7 @@ OTHERS = {
 
 def test_every_public_analysis_is_among_those_tried() -> None:
     modules = ["overlap", "deltas", "transfer", "skillverdicts", "reliability", "bias"]
-    modules += ["correction", "planning"]
+    modules += ["correction", "planning", "triggers"]
     public = {
         f"{module}.{name}"
         for module in modules

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError
 from skillcomp.frames.estimates import require_one_of
+from skillcomp.io.traces import whole_number
 from skillcomp.live.agents.asking import CacheGate, RetryPolicy
 from skillcomp.live.agents.reply import (
     Cell,
@@ -27,7 +28,6 @@ from skillcomp.live.agents.reply import (
     settings_json,
     skill_block,
     unreadable,
-    whole_number,
 )
 from skillcomp.live.agents.service import ServiceAgent
 from skillcomp.pricing import Price

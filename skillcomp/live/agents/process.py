@@ -116,18 +116,27 @@ def room() -> Iterator[Path]:
 
 
 async def run_program(
-    command: Sequence[str], environment: Mapping[str, str], place: Path, timeout: float
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    place: Path,
+    timeout: float,
+    *,
+    max_file: int = MAX_FILE,
 ) -> Ran:
     """Run a command in a room on what stands in its ``io/in``, and end all that it began."""
     begun = time.monotonic()
-    code = await _code(command, environment, place, begun + timeout)
+    code = await _code(command, environment, place, begun + timeout, max_file)
     seconds = time.monotonic() - begun
     cut = _is_full(place)
     return Ran(_read(place / "io" / "out"), _read(place / "io" / "err"), code, seconds, cut)
 
 
 async def _code(
-    command: Sequence[str], environment: Mapping[str, str], place: Path, last: float
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    place: Path,
+    last: float,
+    max_file: int,
 ) -> int | str | None:
     with contextlib.ExitStack() as stack:
         # files, not pipes: a child that lives on cannot keep us waiting for their end
@@ -147,7 +156,7 @@ async def _code(
         except OSError as error:
             return f"{command[0]} cannot be started: {error.strerror}"
         _here().watch("+", process.pid)
-        _limit_files(process.pid)
+        _limit_files(process.pid, max_file)
         try:
             return await _ended(process, place, last)
         finally:
@@ -177,12 +186,12 @@ def _is_full(place: Path) -> bool:
     return any(file.exists() and file.stat().st_size > MAX_OUTPUT for file in files)
 
 
-def _limit_files(pid: int) -> None:
+def _limit_files(pid: int, most: int) -> None:
     """Bound the size of every file that a process writes, where the system can do it from here."""
     with contextlib.suppress(ImportError, AttributeError, OSError):
         import resource
 
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (MAX_FILE, MAX_FILE))
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from skillcomp.io.traces import whole_number
 from skillcomp.live.agents.asking import RetryPolicy, UnreadableReplyError, failed
 from skillcomp.live.agents.reply import (
     Reply,
     cost_fields,
     family_of,
     redact,
-    whole_number,
     with_raw,
 )
 from skillcomp.live.stopping import StoppedError, interruption

@@ -6,3 +6,7 @@ from .gold import GoldAnswer as GoldAnswer
 from .pairwise import PairwiseGrader as PairwiseGrader
 from .replay import ReplayGrader as ReplayGrader
 from .replay import read_reply as read_reply
+from .tasks import Contains as Contains
+from .tasks import LlmRubric as LlmRubric
+from .tasks import Pytest as Pytest
+from .tasks import SuiteGrader as SuiteGrader

@@ -32,6 +32,7 @@ SWITCHES: tuple[Without, ...] = get_args(Without)
 _RULES = tuple(name for name in SWITCHES if name.startswith("RULE"))
 _CASE = "grader-case.j2"
 _COMPARATOR, _TWO = "comparator.j2", "comparator-case.j2"
+_RUBRIC, _TASK = "rubric.j2", "rubric-case.j2"
 _COUNTED = ("", "This rule", "These two rules", "These three rules", "These four rules")
 _PLACE = re.compile(r"\{\{\s*(.*?)\s*\}\}")
 _MAX_TEMPLATE = 1 << 18  # characters; a prompt and no library
@@ -98,6 +99,14 @@ class ComparisonReply(_Strict):
     item: str
     rationale: str
     better: Literal["1", "2", "tie"]
+
+
+class RubricReply(_Strict):
+    """What a grader answers that scores one item by a rubric; no bounds, which services refuse."""
+
+    item: str
+    rationale: str
+    score: float
 
 
 Schema = type[EvidenceReply] | type[ImpressionReply] | type[ReportReply]
@@ -319,6 +328,28 @@ def comparator_prompt(
     }
     make = _environment().get_template
     return GraderPrompt(system=make(_COMPARATOR).render(), user=make(_TWO).render(told))
+
+
+@cache
+def rubric_version() -> str:
+    """Return the hash of everything that a grader by rubric is told and may answer."""
+    schema = json.dumps(RubricReply.model_json_schema(), sort_keys=True)
+    return short_hash(_source(_RUBRIC), _source(_TASK), schema)
+
+
+def rubric_prompt(
+    *, question: str, rubric: str, answer: str, item: str, problems: Sequence[str] = ()
+) -> GraderPrompt:
+    """Return what a grader by rubric is told about one answer; nothing of skill or condition."""
+    told = {
+        "item": Attribute(item),
+        "question": question,
+        "rubric": rubric,
+        "answer": answer,
+        "problems": list(problems),
+    }
+    make = _environment().get_template
+    return GraderPrompt(system=make(_RUBRIC).render(), user=make(_TASK).render(told))
 
 
 def _blocks(text: str) -> dict[str, str]:

@@ -151,7 +151,7 @@ def make_plan(
     """Settle what is asked and write it into the store, before anything is asked.
 
     A study that was begun earlier goes on: cells that are planned keep their place and their name,
-    new ones follow. The caller holds the store's writer's place.
+    new ones follow. The caller has the store open for writing (`RunStore.writer`).
     """
     _check(store, suites, agents, repeats)
     require_unedited(store, suites)
@@ -162,7 +162,7 @@ def make_plan(
     texts = settle_texts(
         store, skills, conditions, placebo=placebo, previous=previous, recorded=recorded
     )
-    settled = _agents(store, agents)
+    settled = settled_agents(store, agents)
     planned = {cell.place: cell for cell in map(_as(PlannedCell), store.records("plan"))}
     order = interleaved(
         [(suite.skill, case.case_id) for suite in suites for case in suite.cases],
@@ -223,7 +223,7 @@ def _check(store: RunStore, suites: Sequence[Suite], agents: Sequence[Agent], re
         raise StudyError(f"The case ids {', '.join(twice)} stand more than once.")
 
 
-def _agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgent]:
+def settled_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgent]:
     """Return the agents that need a line; refuse one that has changed under its name.
 
     A line of an earlier release is followed by one that tells the endpoint, which counts from then.
@@ -352,7 +352,7 @@ class PlannedGrader(Record):
 def settle_graders(store: RunStore, graders: Sequence[NamedGrader], round: int) -> None:
     """Write down who grades, before anything is asked; refuse one changed under its name.
 
-    The caller holds the store's writer's place.
+    The caller has the store open for writing (`RunStore.writer`).
     """
     known = [PlannedGrader.model_validate(row) for row in store.records("graders")]
     new: list[PlannedGrader] = []

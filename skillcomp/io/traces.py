@@ -13,11 +13,11 @@ import json
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, cast
 
-from skillcomp.live.agents.reply import whole_number
+from skillcomp.io.commands import is_read_only
 from skillcomp.records import AttemptStatus
 
 Event = Mapping[str, Any]
@@ -35,6 +35,48 @@ _NORMAL = ("end_turn", "stop_sequence")
 # What Claude Code says in place of an answer that ran into its limit.
 _TOO_LONG = re.compile(r"exceeded the \S+ output token maximum")
 _PERMISSION = (401, 402, 403)
+_BEYOND = 2**63  # where the whole numbers of a table end
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that a program did or said.
+
+    Attributes
+    ----------
+    kind : str
+        ``session``, ``turn`` (it ended), ``result``, ``message``, ``reasoning``, ``command``,
+        ``skill``, ``tool``, ``file_change``, ``web_search``, ``todo``, ``subagent``, ``retry``,
+        ``error``, or ``other`` for what this release does not know.
+    turn : int
+        Counted from 1.
+    tool : str or None
+        The tool's name; the type of an event that is not known.
+    text : str or None
+        What was said or named: the command, skill, file, query or message.
+    status : str or None
+        ``completed``, ``failed``, ``declined``, or ``in_progress`` where no end was told.
+    exit_code : int or None
+        Of a command, where the program told it.
+    read_only : bool or None
+        Whether a command or tool can only have read; None where that means nothing.
+    in_subagent : bool
+        Whether a subagent did it.
+    input_tokens, cached_tokens, output_tokens : int or None
+        As reported with this step. Each report stands with one step only, so sums are right.
+    """
+
+    kind: str
+    turn: int = 1
+    tool: str | None = None
+    text: str | None = None
+    status: str | None = None
+    exit_code: int | None = None
+    read_only: bool | None = None
+    in_subagent: bool = False
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +108,8 @@ class Trace:
         commands run.
     skills : tuple of str or None
         The skills that the program says it has; None when it does not say.
+    steps : tuple of Step
+        What was done, in order; none for text.
     """
 
     kind: str = "text"
@@ -86,6 +130,7 @@ class Trace:
     n_retries: int = 0
     opened: tuple[str, ...] = ()
     skills: tuple[str, ...] | None = None
+    steps: tuple[Step, ...] = ()
 
     def loaded(self, slug: str) -> bool | None:
         """Return whether a skill was really loaded; None when the output is plain text.
@@ -97,6 +142,13 @@ class Trace:
             return None
         file = f"{slug}/SKILL.md"
         return any(file in text or text.split(":")[-1] == slug for text in self.opened)
+
+
+def whole_number(value: Any) -> int | None:
+    """Return a count as reported, or None when it is none: no whole number from 0 to 2**63 - 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _BEYOND:
+        return None
+    return int(value) if value == int(value) else None
 
 
 def kind_of(command: Sequence[str]) -> Kind | None:
@@ -211,15 +263,15 @@ def _claude(events: list[Event]) -> Trace:
     denied = {
         str(_map(one).get("tool_use_id")) for one in _list((result or {}).get("permission_denials"))
     }
-    commands, opened = _claude_tools(events, denied)
+    steps = _claude_steps(events, denied)
+    opened = [s for s in steps if s.status in ("completed", "in_progress")]
     skills = init.get("skills")
     common: dict[str, Any] = {
         "kind": "claude",
         "model": _text(init.get("model")),
         "request_id": _text(init.get("session_id")),
-        "n_commands": len(commands),
-        "n_retries": sum(e.get("subtype") == "api_retry" for e in events),
-        "opened": opened,
+        **_counted(steps),
+        "opened": tuple(s.text.lstrip("/") for s in opened if s.text and _opens(s)),
         "skills": tuple(_named(s) for s in skills) if isinstance(skills, list) else None,
     }
     if result is None:
@@ -319,30 +371,113 @@ def _summed(rows: Iterable[Mapping[str, float]]) -> dict[str, Any]:
     return _counts(**{name: sum(row[name] for row in kept) for name in (kept[0] if kept else ())})
 
 
-def _claude_tools(
-    events: list[Event], denied: Collection[str]
-) -> tuple[list[str], tuple[str, ...]]:
-    """Shell commands, and all that was opened without an error."""
-    used: dict[str, Event] = {}
-    failed: set[str] = set()
+_TOOLS = {
+    "Bash": "command",
+    "Skill": "skill",
+    **dict.fromkeys(("Edit", "MultiEdit", "Write", "NotebookEdit"), "file_change"),
+    **dict.fromkeys(("WebSearch", "WebFetch"), "web_search"),
+    **dict.fromkeys(("Task", "Agent"), "subagent"),
+    "TodoWrite": "todo",
+}
+_READING = ("Read", "Glob", "Grep", "LS", "Skill", "TodoWrite", "WebSearch", "WebFetch")
+_NAMED_BY = ("skill", "command", "name", "file_path", "path", "pattern", "query", "url", "prompt")
+_BLOCKS = {"text": "message", "thinking": "reasoning", "redacted_thinking": "reasoning"}
+_EXIT = re.compile(r"^(?:Error: )?Exit code (\d{1,3})\b")
+
+
+def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    at: dict[str, int] = {}  # of the call of a tool
+    spent: dict[str, tuple[int, dict[str, Any]]] = {}  # by message: its first step, and its usage
+    turn = 1
     for event in events:
-        for block in _list(_map(event.get("message")).get("content")):
-            if block.get("type") == "tool_use":
-                used[str(block.get("id"))] = block
-            elif block.get("type") == "tool_result" and block.get("is_error"):
-                failed.add(str(block.get("tool_use_id")))
-    commands: list[str] = []
-    opened: list[str] = []
-    for ident, block in used.items():
-        if ident in denied:
-            continue
-        given = _map(block.get("input"))
-        if block.get("name") == "Bash":
-            commands.append(str(given.get("command")))
-        if ident not in failed and block.get("name") in ("Skill", "Read", "Bash"):
-            names = (given.get(key) for key in ("skill", "command", "name", "file_path"))
-            opened += [str(name).lstrip("/") for name in names if name]
-    return commands, tuple(opened)
+        kind, below = event.get("type"), event.get("parent_tool_use_id") is not None
+        message = _map(event.get("message"))
+        if kind == "assistant":
+            first = len(steps)
+            for block in _list(message.get("content")) or [{"type": "text"}]:
+                if block.get("type") == "tool_use":
+                    at[str(block.get("id"))] = len(steps)
+                steps.append(_claude_block(block, turn, below, denied))
+            if usage := _snake_usage(_map(message.get("usage"))):
+                name = str(message.get("id"))
+                # lines of one message repeat its usage; the last counts
+                spent[name] = (spent[name][0] if name in spent else first, usage)
+        elif kind == "user":
+            for block in _list(message.get("content")):
+                place = at.get(str(block.get("tool_use_id")), -1)
+                if place >= 0 and block.get("type") == "tool_result":
+                    steps[place] = _ended(steps[place], block)
+        elif kind == "result":
+            steps.append(Step("result", turn, tool=_text(event.get("subtype"))))
+            turn += 1
+            if not spent:
+                spent["result"] = (len(steps) - 1, _snake_usage(_map(event.get("usage"))))
+        elif kind != "stream_event":  # parts of what comes whole
+            steps.append(_claude_other(event, turn))
+    for where, used in spent.values():
+        steps[where] = replace(steps[where], **_spent(used))
+    return tuple(steps)
+
+
+def _claude_block(block: Event, turn: int, below: bool, denied: Collection[str]) -> Step:
+    kind = str(block.get("type"))
+    if kind != "tool_use":
+        told = _text(block.get("text")) or _text(block.get("thinking"))
+        known = _BLOCKS.get(kind)
+        return Step(known or "other", turn, None if known else kind, told, in_subagent=below)
+    tool, given = str(block.get("name")), _map(block.get("input"))
+    text = next((str(given[key]) for key in _NAMED_BY if given.get(key)), None)
+    kind = _TOOLS.get(tool, "tool")
+    reads: bool | None = tool in _READING
+    if tool.startswith("mcp__") or kind == "subagent":
+        reads = None
+    return Step(
+        kind,
+        turn,
+        tool,
+        text,
+        status="declined" if str(block.get("id")) in denied else "in_progress",
+        read_only=is_read_only(text or "") if kind == "command" else reads,
+        in_subagent=below,
+    )
+
+
+def _ended(step: Step, block: Event) -> Step:
+    if step.status == "declined":
+        return step
+    content = block.get("content")
+    texts = [content] if isinstance(content, str) else [b.get("text") for b in _list(content)]
+    failed = bool(block.get("is_error"))
+    code: int | None = None
+    if step.kind == "command":
+        found = _EXIT.match(str(texts[0]) if texts else "")
+        code = int(found[1]) if found else (None if failed else 0)
+    return replace(step, status="failed" if failed else "completed", exit_code=code)
+
+
+def _claude_other(event: Event, turn: int) -> Step:
+    kind, sub = str(event.get("type")), _text(event.get("subtype"))
+    if kind == "system" and sub == "init":
+        return Step("session", turn, text=_text(event.get("session_id")))
+    if sub == "api_retry" or kind == "rate_limit_event":
+        return Step("retry", turn, sub or kind, _text(event.get("error")))
+    return Step("other", turn, sub or kind)
+
+
+def _opens(step: Step) -> bool:
+    return step.tool in ("Skill", "Read", "Bash")
+
+
+def _spent(usage: Mapping[str, float]) -> dict[str, Any]:
+    counts = _counts(**usage)
+    return {name: counts.get(name) for name in ("input_tokens", "cached_tokens", "output_tokens")}
+
+
+def _counted(steps: Sequence[Step]) -> dict[str, Any]:
+    ran = [step for step in steps if step.kind == "command" and step.status != "declined"]
+    retries = sum(s.kind == "retry" and s.tool != "rate_limit_event" for s in steps)
+    return {"steps": tuple(steps), "n_commands": len(ran), "n_retries": retries}
 
 
 # codex exec
@@ -351,20 +486,12 @@ def _claude_tools(
 def _codex(events: list[Event]) -> Trace:
     turns = [e for e in events if str(e.get("type")).startswith("turn.")]
     done = [e for e in turns if e.get("type") == "turn.completed"]
-    items: dict[str, Event] = {}
     answer = None
     for event in events:
         item = _map(event.get("item"))
-        if not item:
-            continue
-        items[str(item.get("id"))] = item
         if event.get("type") == "item.completed" and item.get("type") == "agent_message":
             answer = str(item.get("text") or "")
-    commands = [
-        item
-        for item in items.values()
-        if item.get("type") == "command_execution" and item.get("status") != "declined"
-    ]
+    steps = _codex_steps(events)
     finished = bool(turns) and turns[-1].get("type") == "turn.completed"
     error = None if finished else _codex_error(events)
     if finished and answer is None:
@@ -377,11 +504,71 @@ def _codex(events: list[Event]) -> Trace:
         status="error" if error else "ok",
         error=error,
         request_id=_text(started.get("thread_id")),
-        n_commands=len(commands),
-        n_retries=sum(_is_retry(event) for event in events),
-        opened=tuple(str(c.get("command")) for c in commands if c.get("exit_code") == 0),
+        opened=tuple(s.text for s in steps if s.exit_code == 0 and s.text),
+        **_counted(steps),
         **usage,
     )
+
+
+_ITEMS = {
+    "agent_message": "message",
+    "reasoning": "reasoning",
+    "command_execution": "command",
+    "file_change": "file_change",
+    "mcp_tool_call": "tool",
+    "web_search": "web_search",
+    "todo_list": "todo",
+    "plan": "todo",
+    "collab_tool_call": "subagent",
+    "error": "error",
+}
+
+
+def _codex_steps(events: list[Event]) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    at: dict[str, int] = {}  # of an item
+    turn = 0
+    for event in events:
+        kind, item = str(event.get("type")), _map(event.get("item"))
+        turn += kind == "turn.started"
+        now = max(turn, 1)
+        if item:
+            place = at.setdefault(str(item.get("id")), len(steps))
+            began = steps[place].turn if place < len(steps) else now
+            steps[place : place + 1] = [_codex_item(item, began)]
+        elif kind == "thread.started":
+            steps.append(Step("session", now, text=_text(event.get("thread_id"))))
+        elif kind == "turn.completed":
+            used = _codex_usage(_map(event.get("usage"))) if _map(event.get("usage")) else {}
+            steps.append(Step("turn", now, status="completed", **_spent(used)))
+        elif kind == "turn.failed":
+            told = _text(_map(event.get("error")).get("message"))
+            steps.append(Step("turn", now, text=told, status="failed"))
+        elif kind == "error":
+            found = "retry" if _is_retry(event) else "error"
+            steps.append(Step(found, now, text=_text(event.get("message"))))
+        elif kind != "turn.started":
+            steps.append(Step("other", now, kind))
+    return tuple(steps)
+
+
+def _codex_item(item: Event, turn: int) -> Step:
+    kind = str(item.get("type"))
+    known, status = _ITEMS.get(kind, "other"), _text(item.get("status"))
+    said = (_text(item.get(key)) for key in ("command", "text", "query", "message"))
+    text = next(filter(None, said), None)
+    tool = None if known != "other" else kind
+    reads: bool | None = None
+    if known == "command":
+        reads = is_read_only(text or "")
+    elif known == "file_change":
+        text = "; ".join(str(one.get("path")) for one in _list(item.get("changes"))) or None
+        reads = False
+    elif known in ("tool", "subagent"):
+        text = None
+        tool = ".".join(str(item[key]) for key in ("server", "tool") if item.get(key))
+    code = whole_number(item.get("exit_code")) if known == "command" else None
+    return Step(known, turn, tool, text, status, code, reads)
 
 
 def _is_retry(event: Event) -> bool:

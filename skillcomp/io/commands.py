@@ -1,0 +1,143 @@
+"""What a shell command does, as far as it can be told without running it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
+# programs that write nothing, whatever their arguments, but for the options in _WRITING
+_READERS = frozenset(
+    (
+        *("basename", "cat", "cd", "cut", "date", "df", "diff", "dirname", "du", "echo", "env"),
+        *("false", "file", "find", "grep", "egrep", "fgrep", "head", "hostname", "id", "jq"),
+        *("less", "ls", "md5sum", "more", "nl", "pwd", "readlink", "realpath", "rg", "sed", "seq"),
+        *("sha256sum", "sort", "stat", "tail", "test", "tr", "tree", "true", "type", "uname"),
+        *("uniq", "wc", "which", "whoami", "["),
+    )
+)
+_WRITING = {
+    "find": re.compile(r"-(exec|execdir|ok|okdir|delete|fprint\w*|fls)\b"),
+    "sed": re.compile(r"-[A-Za-z]*i|--in-place|^[^-].*\b[wWe]\b"),
+    "sort": re.compile(r"-o|--output"),
+    "rg": re.compile(r"--pre\b"),
+    "env": re.compile(r"."),
+    "date": re.compile(r"-s|--set"),
+    "tree": re.compile(r"-o"),
+    "uniq": re.compile(r"^[^-]"),
+    "hostname": re.compile(r"."),
+}
+_GIT = frozenset(
+    [
+        "status",
+        "log",
+        "diff",
+        "show",
+        "blame",
+        "ls-files",
+        "rev-parse",
+        "grep",
+        "describe",
+        "shortlog",
+    ]
+)
+_GIT_WRITING = re.compile(r"-o$|--output|--ext-diff|--textconv")
+_BETWEEN = re.compile(r"^(\|\|?|&&?|;)+$")
+_SKILL_FILE = re.compile(r"skills/[^/\s'\"]+/SKILL\.md")
+_SAFE_TARGETS = re.compile(r"\d?>{1,2}\s*/dev/null|\d?>&\d")
+
+
+def unwrapped(command: str) -> str:
+    """Return what a shell is told, without the shell and with single blanks.
+
+    Examples
+    --------
+    >>> unwrapped("/bin/zsh -lc 'ls  -la'")
+    'ls -la'
+    """
+    return " ".join(_told(command).split())
+
+
+def _told(command: str) -> str:
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = []
+    is_shell = len(words) == 3 and words[0].rpartition("/")[2] in _SHELLS and _is_c(words[1])
+    return words[2] if is_shell else command
+
+
+def _is_c(option: str) -> bool:
+    return option.startswith("-") and option.endswith("c") and option[1:].isalpha()
+
+
+def is_read_only(command: str) -> bool:
+    """Return whether a command only reads: every program of it is known to write nothing.
+
+    What is not known counts as writing, and so does everything that a shell works out (``$(...)``)
+    or sends into a file.
+
+    Examples
+    --------
+    >>> is_read_only("cat a.md | head -5"), is_read_only("cat a.md > b.md"), is_read_only("make")
+    (True, False, False)
+    """
+    text = _SAFE_TARGETS.sub("", _told(command)).strip().replace("\n", " ; ")
+    if any(sign in text for sign in ("`", "$(", "<(", ">")):
+        return False
+    try:
+        lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        words = list(lexer)
+    except ValueError:
+        return False
+    parts: list[list[str]] = [[]]
+    for word in words:
+        if _BETWEEN.match(word):
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return any(parts) and all(_reads(part) for part in parts if part)
+
+
+def _reads(words: Sequence[str]) -> bool:
+    program, rest = words[0].rpartition("/")[2], words[1:]
+    if program == "git":
+        return bool(rest) and rest[0] in _GIT and not any(map(_GIT_WRITING.search, rest))
+    if program not in _READERS:
+        return False
+    writing = _WRITING.get(program)
+    return writing is None or not any(map(writing.search, rest))
+
+
+def opens_skill(command: str) -> bool:
+    """Return whether a command only reads, and what it reads is the SKILL.md of a skill.
+
+    Examples
+    --------
+    >>> opens_skill("bash -lc 'cat .codex/skills/tides/SKILL.md'"), opens_skill("cat SKILL.md")
+    (True, False)
+    """
+    return bool(_SKILL_FILE.search(command)) and is_read_only(command)
+
+
+def thrashing(commands: Sequence[str], times: int = 3, longest: int = 4) -> str | None:
+    """Return the commands that stand again and again in a row, or None.
+
+    One command, or a loop of up to `longest` of them, that stands `times` times running.
+
+    Examples
+    --------
+    >>> thrashing(["ls", "make", "make", "make"]), thrashing(["a", "b", "a", "b", "a", "b"])
+    ('make', 'a; b')
+    >>> thrashing(["make", "ls", "make"]) is None
+    True
+    """
+    said = [unwrapped(command) for command in commands]
+    for length in range(1, longest + 1):
+        for start in range(len(said) - length * times + 1):
+            loop = said[start : start + length]
+            if loop * times == said[start : start + length * times]:
+                return "; ".join(loop)
+    return None

@@ -1,0 +1,260 @@
+"""How much of one number another one explains, where both are measured once a unit in clusters.
+
+R squared plain, adjusted and cross-validated, and Spearman's correlation; limits by leaving out one
+cluster at a time; and what so many units could have shown at all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.stats import norm, rankdata
+from scipy.stats import t as student_t
+
+from skillcomp.stats.clusters import Clusters
+from skillcomp.stats.results import Interval, check_level, join_notes, quantile, undefined
+
+__all__ = ["Association", "association", "detectable_r_squared"]
+
+Floats = NDArray[np.float64]
+
+# Fewer clusters than this give an estimate and no limits: leaving one of them out says too little.
+# With skewed scores or an unequal spread eight or nine still fell to 89 % (`make validate`).
+MIN_CLUSTERS = 10
+_JACKKNIFE = "jackknife over clusters of Fisher's z, t"
+_FLAT = 1e-12  # a spread below this part of the values is rounding
+_PERFECT = 1.0 - 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Association:
+    """What a straight line explains.
+
+    Attributes
+    ----------
+    r_squared, spearman : Interval
+        The share of the variance that the line explains, and the correlation of the ranks, with
+        limits from ten clusters on. The p-values are those of no correlation.
+    adjusted, cross_validated : Interval
+        Without limits: those of ``r_squared`` are limits of the share in the population too.
+    """
+
+    r_squared: Interval
+    adjusted: Interval
+    cross_validated: Interval
+    spearman: Interval
+
+
+def association(
+    x: ArrayLike, y: ArrayLike, clusters: ArrayLike | None = None, *, ci_level: float = 0.95
+) -> Association:
+    """Share of the variance of ``y`` that a straight line in ``x`` explains.
+
+    Parameters
+    ----------
+    x, y : array_like of float, shape (n,)
+        One entry per unit (a document: its score and its pass rate); none may be missing.
+    clusters : array_like, shape (n,), optional
+        Cluster of each unit; every unit its own without.
+    ci_level : float, default 0.95
+        Confidence level.
+
+    Returns
+    -------
+    Association
+        ``n`` counts units. All NaN with a note for fewer than three units, or where ``x`` or ``y``
+        is the same everywhere; without limits below ten clusters, and where the fit is perfect or
+        rests on one cluster.
+
+    Raises
+    ------
+    ValueError
+        When the lengths differ or a value is missing.
+
+    Notes
+    -----
+    Limits: Fisher's z of the correlation, its standard error by the jackknife over clusters, a t
+    quantile with G - 1 degrees of freedom; the limits of the correlation, squared, are those of R
+    squared, with 0 as the lower one where they enclose 0. No normal distribution and no equal
+    spread is assumed. In 600 studies a design it covered 93-96 % with 12 to 40 clusters of normal
+    values, 92-94 % of skewed ones and 89-93 % where the spread grows with ``x``; Fisher's own
+    formula fell to 74 % there, the bootstrap (BCa) to 84 %.
+
+    Adjusted: ``1 - (1 - R2) (n - 1) / (n - 2)``. Cross-validated: one minus the squared error of
+    predicting each cluster by the line through the others, over that of predicting it by their
+    mean; below 0 where the line predicts worse than the mean.
+
+    Examples
+    --------
+    >>> found = association([1, 2, 3, 4], [1, 3, 2, 4])
+    >>> round(found.r_squared.estimate, 2), round(found.spearman.estimate, 2)
+    (0.64, 0.8)
+    """
+    check_level(ci_level)
+    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if a.shape != b.shape or a.ndim != 1:
+        raise ValueError(f"x and y must have one entry per unit, found {a.shape} and {b.shape}.")
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        raise ValueError("x and y must be numbers; leave out what is missing.")
+    groups = Clusters.of(clusters, len(a))
+    note = _why_not(a, b)
+    if note:
+        nothing = undefined("", note, ci_level=ci_level, n=float(len(a)))
+        return Association(nothing, nothing, nothing, nothing)
+    a, b = (a - a.mean()) / a.std(), (b - b.mean()) / b.std()
+    plain = _limited(a, b, groups, ci_level)
+    n, share = len(a), plain.estimate**2
+    low, high = plain.low, plain.high
+    ends = (low**2, high**2)
+    squared = Interval(
+        share,
+        0.0 if low < 0 < high else min(ends),
+        max(ends),
+        ci_level,
+        plain.method,
+        plain.note,
+        n=plain.n,
+        n_clusters=plain.n_clusters,
+        p_value=plain.p_value,
+    )
+    return Association(
+        squared,
+        _bare(1.0 - (1.0 - share) * (n - 1) / (n - 2), "adjusted R squared", plain),
+        _bare(_cross_validated(a, b, groups), "leaving out one cluster at a time", plain),
+        _limited(rankdata(a), rankdata(b), groups, ci_level),
+    )
+
+
+def _why_not(a: Floats, b: Floats) -> str:
+    if len(a) < 3:
+        return f"{len(a)} units; at least 3 are needed"
+    for name, values in (("x", a), ("y", b)):
+        if np.ptp(values) <= _FLAT * np.abs(values).max():
+            return f"{name} is the same in all units"
+    return ""
+
+
+def _bare(value: float, method: str, like: Interval) -> Interval:
+    note = "no limits of its own: see those of R squared"
+    return Interval(value, math.nan, math.nan, like.ci_level, method, note, like.n, like.n_clusters)
+
+
+def _sums(a: Floats, b: Floats, groups: Clusters) -> Floats:
+    """Return n, sum x, y, xx, xy, yy of all units but each cluster's; shape (6, G)."""
+    parts = np.stack([np.ones(len(a)), a, b, a * a, a * b, b * b])
+    own = np.asarray(groups.totals(parts), dtype=np.float64)
+    return np.asarray(own.sum(axis=1, keepdims=True) - own, dtype=np.float64)
+
+
+def _moments(sums: Floats) -> tuple[Floats, Floats, Floats]:
+    n, x, y, xx, xy, yy = sums
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return xx - x * x / n, xy - x * y / n, yy - y * y / n
+
+
+def _limited(a: Floats, b: Floats, groups: Clusters, ci_level: float) -> Interval:
+    """Return a correlation with its limits, NaN where there are too few clusters."""
+    r = float(np.clip(np.corrcoef(a, b)[0, 1], -1.0, 1.0))
+    count = groups.count
+    found = Interval(
+        r, math.nan, math.nan, ci_level, _JACKKNIFE, n=float(len(a)), n_clusters=float(count)
+    )
+    if count < MIN_CLUSTERS:
+        few = f"{count} clusters are too few for limits (at least {MIN_CLUSTERS})"
+        return _noted(found, few)
+    xx, xy, yy = _moments(_sums(a, b, groups))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left = xy / np.sqrt(xx * yy)
+    if not (np.isfinite(left).all() and np.abs(left).max() < _PERFECT and abs(r) < _PERFECT):
+        return _noted(found, "no limits: the fit is perfect or rests on one cluster")
+    z, rest = math.atanh(r), np.arctanh(left)
+    se = math.sqrt((count - 1) / count * float(((rest - rest.mean()) ** 2).sum()))
+    if se <= _FLAT:
+        return _noted(found, "no limits: leaving out a cluster changes nothing")
+    reach = quantile(ci_level, count - 1.0) * se
+    p_value = 2.0 * float(student_t.sf(abs(z) / se, count - 1.0))
+    return Interval(
+        r,
+        math.tanh(z - reach),
+        math.tanh(z + reach),
+        ci_level,
+        _JACKKNIFE,
+        n=float(len(a)),
+        n_clusters=float(count),
+        p_value=p_value,
+    )
+
+
+def _noted(found: Interval, note: str) -> Interval:
+    return Interval(
+        found.estimate,
+        found.low,
+        found.high,
+        found.ci_level,
+        found.method,
+        join_notes(found.note, note),
+        found.n,
+        found.n_clusters,
+    )
+
+
+def _cross_validated(a: Floats, b: Floats, groups: Clusters) -> float:
+    """Return one minus the squared error of the line over that of the mean, both left out."""
+    if groups.count < 2:
+        return math.nan
+    sums = _sums(a, b, groups)
+    n, x, y = sums[:3]
+    xx, xy, _ = _moments(sums)
+    usable = xx > _FLAT
+    slope = np.divide(xy, xx, out=np.zeros_like(xy), where=usable)
+    code = np.arange(len(a))
+    if not groups.single:
+        code[groups.order] = np.repeat(np.arange(groups.count), groups.sizes.astype(np.intp))
+    mean = (y / n)[code]
+    line = mean + slope[code] * (a - (x / n)[code])
+    return float(1.0 - ((b - line) ** 2).sum() / ((b - mean) ** 2).sum())
+
+
+def detectable_r_squared(n: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
+    """Smallest true R squared that a correlation over ``n`` independent units shows.
+
+    Parameters
+    ----------
+    n : float
+        Units (clusters, where units hang together); NaN below 4.
+    power : float, default 0.8
+        Chance of showing it.
+    alpha : float, default 0.05
+        Level of the two-sided test of no correlation.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Notes
+    -----
+    Fisher's z with the correction for its bias, as ``pwr.r.test`` of R does (Cohen 1988, chapter
+    3): 28, 85 and 783 units show correlations of .5, .3 and .1 (Cohen 1992, table 2). Measured
+    without error and normal; more is needed where the pass rates of few tasks stand for the truth.
+
+    Examples
+    --------
+    >>> [round(detectable_r_squared(n) ** 0.5, 2) for n in (28, 85, 783)]
+    [0.5, 0.3, 0.1]
+    """
+    if not n >= 4:
+        return math.nan
+    t = float(student_t.isf(alpha / 2.0, n - 2.0))
+    critical = math.atanh(t / math.sqrt(t * t + n - 2.0))
+
+    def lacking(r: float) -> float:
+        z, scale = math.atanh(r) + r / (2.0 * (n - 1.0)), math.sqrt(n - 3.0)
+        shown = norm.cdf((z - critical) * scale) + norm.cdf((-z - critical) * scale)
+        return float(shown) - power
+
+    return float(brentq(lacking, 0.0, 1.0 - 1e-12, xtol=1e-10)) ** 2

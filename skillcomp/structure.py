@@ -1,0 +1,788 @@
+"""Does the form of a SKILL.md predict what it does? Its score, its worth, and an experiment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from skillcomp import deltas
+from skillcomp.errors import FrameError, suggest
+from skillcomp.frames.casetable import (
+    ONE_SKILL,
+    UNEQUAL_LOSS,
+    Cluster,
+    Value,
+    case_table,
+    check_cluster,
+    claim,
+)
+from skillcomp.frames.contract import CASE, check
+from skillcomp.frames.estimates import (
+    check_settings,
+    estimates,
+    groups,
+    listed,
+    refuse_pooling,
+    require_columns,
+    require_one_of,
+    require_reference,
+    row,
+)
+from skillcomp.io.skills import skill_of
+from skillcomp.records import Skill
+from skillcomp.stats.association import association, detectable_r_squared
+from skillcomp.stats.bounded import DELTAS, Quantity, bounded_means
+from skillcomp.stats.multiplicity import holm
+from skillcomp.stats.results import Interval, join_notes, undefined
+
+__all__ = ["against", "documents", "factorial", "score"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+TOTAL = "total"
+Outcome = Literal["rate", "delta"]
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """What is counted in a document, and from where to where it earns its points.
+
+    Attributes
+    ----------
+    what : str
+        What is counted.
+    none, full : float
+        Where it earns nothing and where everything; in between in proportion. ``none`` may be the
+        larger one.
+    """
+
+    what: str
+    none: float
+    full: float
+
+
+# What graders of documents look at. The marks are a convention, settled before any answer was
+# looked at: nothing says that they are worth anything, which is what this module is for.
+FEATURES: Mapping[str, Feature] = {
+    "words": Feature("words, front matter and code included, markup not", 0, 500),
+    "sections": Feature("headings with text of their own below them", 0, 5),
+    "headings": Feature("headings of any depth", 0, 6),
+    "list_items": Feature("items of lists, numbered or not", 0, 10),
+    "tables": Feature("tables", 0, 1),
+    "code": Feature("blocks and spans of code", 0, 3),
+    "links": Feature("links, pictures included", 0, 2),
+    "front_matter_fields": Feature("fields of the front matter that hold something", 0, 6),
+    "bold": Feature("passages in bold", 0, 3),
+    "readability": Feature("school years to read it (Automated Readability Index)", 20, 12),
+}
+
+_MARKDOWN = MarkdownIt("commonmark").enable("table")
+_SENTENCE = re.compile(r"[.!?]+[\"')\]]*(?:\s|$)")
+_MAX_TEXT = 1 << 20  # characters; as of a SKILL.md that is read from a file
+
+
+def score(skills: Skill | Mapping[str, Skill | str] | Iterable[Skill]) -> pd.DataFrame:
+    r"""Count in each document what graders of documents count, and add up a score.
+
+    Parameters
+    ----------
+    skills : Skill, mapping of str to Skill or str, or iterable of Skill
+        The documents, such as ``store.skills``; a text is that of a whole SKILL.md.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Eleven rows per document: document (slug), feature, value (the count; ``readability`` in
+        school years, NaN without words), points (0 to 1: the share of what the feature can earn).
+        The last feature is ``total``, 100 times the mean of the points.
+
+    Raises
+    ------
+    FrameError
+        If something is no skill, or two have the same slug.
+    SkillError
+        If a text has a front matter that cannot be read.
+
+    See Also
+    --------
+    against : What such a score says of the pass rates.
+
+    Notes
+    -----
+    Features: ``words`` (front matter and code included, markup not; all points from 500 on),
+    ``sections`` (headings with text of their own below them; 5), ``headings`` (6), ``list_items``
+    (10), ``tables`` (1), ``code`` (blocks and spans; 3), ``links`` (2), ``front_matter_fields``
+    (fields that hold something, nested ones each by itself; 6), ``bold`` (3), ``readability`` (none
+    at 20 school years, all at 12). In between in proportion. The marks are a convention, settled
+    before any answer was looked at. Markdown is parsed as CommonMark with tables; markup inside
+    code is text. Readability is the Automated Readability Index (Senter and Smith 1967): ``4.71
+    letters / words + 0.5 words / sentences - 21.43``, over prose without code; a paragraph, item
+    or cell ends its sentence.
+
+    Examples
+    --------
+    >>> text = "---\nname: tea\ndescription: Brewing.\n---\n# Tea\n\n**Hot** water.\n\n- green\n"
+    >>> found = score({"tea": text}).set_index("feature")["value"]
+    >>> [int(found[name]) for name in ("words", "headings", "list_items", "bold")]
+    [6, 1, 1, 1]
+    """
+    rows = []
+    for slug, skill in _documents_of(skills).items():
+        counted = _counted(skill)
+        points = {name: _points(counted[name], one) for name, one in FEATURES.items()}
+        rows += [(slug, name, counted[name], points[name]) for name in FEATURES]
+        whole = float(np.mean(list(points.values())))
+        rows.append((slug, TOTAL, 100.0 * whole, whole))
+    frame = pd.DataFrame(rows, columns=["document", "feature", "value", "points"])
+    return frame.astype({"document": "str", "feature": "str"} | dict.fromkeys(_NUMBERS, "float64"))
+
+
+_NUMBERS = ("value", "points")
+
+
+def _documents_of(skills: Any) -> dict[str, Skill]:
+    if isinstance(skills, Mapping):
+        pairs: list[tuple[Any, Any]] = list(skills.items())
+    elif isinstance(skills, Skill):
+        pairs = [(skills.slug, skills)]
+    elif isinstance(skills, Iterable) and not isinstance(skills, str | pd.DataFrame):
+        pairs = [(getattr(one, "slug", None), one) for one in skills]
+    else:
+        pairs = [(None, skills)]
+    found: dict[str, Skill] = {}
+    for slug, one in pairs:
+        if not isinstance(slug, str) or not isinstance(one, Skill | str):
+            raise FrameError(
+                f"structure.score: found {type(one).__name__}; allowed: a Skill, several, or a "
+                "mapping of slug to Skill or to the text of a SKILL.md, such as store.skills."
+            )
+        if slug in found:
+            raise FrameError(f"structure.score: two documents are called '{slug}'.")
+        skill = skill_of(one, slug, Path(slug)) if isinstance(one, str) else one
+        if len(skill.text) + len(skill.body) > 2 * _MAX_TEXT:
+            raise FrameError(
+                f"structure.score: '{slug}' has {len(skill.text):,} characters; allowed: at most "
+                f"{_MAX_TEXT:,}."
+            )
+        found[slug] = skill
+    return found
+
+
+def _points(value: float, feature: Feature) -> float:
+    if np.isnan(value):
+        return 0.0
+    return float(np.clip((value - feature.none) / (feature.full - feature.none), 0.0, 1.0))
+
+
+def _counted(skill: Skill) -> dict[str, float]:
+    """Return the features of one document."""
+    tokens = _MARKDOWN.parse(skill.body)
+    inner = [child for token in tokens for child in token.children or ()]
+    fields = list(_fields({"name": skill.name, "description": skill.description}))
+    fields += [*_fields(skill.concept), *_fields(skill.metadata)]
+    front = [token for text in fields for token in _MARKDOWN.parse(text)]
+    blocks = [_text(token) for token in (*tokens, *front) if token.type == "inline"]
+    code = [token.content for token in tokens if token.type in ("fence", "code_block")]
+    kinds = [token.type for token in tokens]
+    spans = [token.type for token in inner]
+    return {
+        "words": float(sum(len(text.split()) for text in (*blocks, *code))),
+        "sections": float(_sections(tokens)),
+        "headings": float(kinds.count("heading_open")),
+        "list_items": float(kinds.count("list_item_open")),
+        "tables": float(kinds.count("table_open")),
+        "code": float(len(code) + spans.count("code_inline")),
+        "links": float(spans.count("link_open") + spans.count("image")),
+        "front_matter_fields": float(len(fields)),
+        "bold": float(spans.count("strong_open")),
+        "readability": _readability(blocks),
+    }
+
+
+def _fields(value: Any) -> Iterator[str]:
+    """Yield the values of a front matter as texts, those that hold nothing left out."""
+    if isinstance(value, Mapping):
+        for one in value.values():
+            yield from _fields(one)
+    elif isinstance(value, list | tuple):
+        text = "\n\n".join(one for part in value for one in _fields(part))
+        yield from [text] if text else []
+    elif value is not None and str(value).strip():
+        yield str(value)
+
+
+def _text(token: Token) -> str:
+    """Return what an inline token says, without its markup."""
+    breaks = {"softbreak": " ", "hardbreak": " "}
+    return "".join(breaks.get(one.type, one.content) for one in token.children or ())
+
+
+def _sections(tokens: Sequence[Token]) -> int:
+    """Count the headings below which something stands before the next one."""
+    count, waiting, inside = 0, False, False
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            inside = token.type == "heading_open"
+            waiting = not inside
+        elif waiting and not inside and token.content.strip():
+            count, waiting = count + 1, False
+    return count
+
+
+def _readability(blocks: Sequence[str]) -> float:
+    n_words = sum(len(text.split()) for text in blocks)
+    if not n_words:
+        return float("nan")
+    letters = sum(sum(map(str.isalnum, text)) for text in blocks)
+    # what stands after the last full stop is a sentence too
+    sentences = sum(sum(1 for s in _SENTENCE.split(text) if s.strip()) for text in blocks)
+    return 4.71 * letters / n_words + 0.5 * n_words / max(sentences, 1) - 21.43
+
+
+# What a score says of the pass rates
+
+
+def documents(
+    outcomes: pd.DataFrame,
+    skills: Mapping[str, Skill | str] | pd.DataFrame,
+    *,
+    attempts: pd.DataFrame | None = None,
+    by: Sequence[str] = (),
+    features: str | Sequence[str] = TOTAL,
+    outcome: Outcome = "rate",
+    value: Value = "passed",
+    reference: str = "baseline",
+    ci_level: float = 0.95,
+) -> pd.DataFrame:
+    """Return the score of each document beside what agents do with it.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame.
+    skills : mapping of str to Skill or str, or pandas.DataFrame
+        The documents by slug, or scores of any grader of documents: a frame with document, value
+        and, where there are several, feature (as :func:`score` returns it).
+    attempts : pandas.DataFrame, optional
+        An attempts frame, whose ``loaded_skill`` says which document each attempt had. Without it
+        the document of a skill is the one of its name, under the condition ``skill``.
+    by : sequence of str
+        Columns that keep rows apart.
+    features : str or sequence of str, default "total"
+        Which scores.
+    outcome : {"rate", "delta"}, default "rate"
+        The pass rate under the document, or the paired difference to ``reference``.
+    value : {"passed", "share_passed"}, default "passed"
+        Whole attempts passed, or the share of checks passed.
+    reference : str, default "baseline"
+        The condition without a document; of a delta the one to compare with.
+    ci_level : float, default 0.95
+        Level of the intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by``, skill, condition and feature: document, feature, score, then the
+        estimates columns of the rate or delta, as of :func:`skillcomp.deltas.rates`. A document
+        without a score has NaN there.
+
+    Raises
+    ------
+    FrameError
+        If a frame breaks its contract, graders would be pooled, there is no such feature, or no
+        document is among the skills.
+
+    See Also
+    --------
+    against : How much the score explains.
+    skillcomp.plots.scores : Draws the result.
+    """
+    require_one_of("outcome", outcome, get_args(Outcome))
+    names = [name for name in listed(by) if name not in ("skill", "condition")]
+    if own := {"document", "feature", "score"} & set(names):
+        raise FrameError(f"structure: by= names '{own.pop()}', a column of the result. Rename it.")
+    scores = _scores(skills, features)
+    given = check(outcomes, "outcomes")
+    require_columns(given, names, "structure")
+    given = given.assign(document=_loaded(given, attempts, reference))
+    pairs = given.loc[given["document"].notna(), ["skill", "condition", "document"]]
+    pairs = pairs.drop_duplicates()
+    twice = pairs[pairs.duplicated(["skill", "condition"])]
+    if len(twice):
+        raise FrameError(
+            f"structure: skill '{twice['skill'].iloc[0]}' has several documents under the "
+            f"condition '{twice['condition'].iloc[0]}'; keep them in conditions of their own."
+        )
+    known = set(scores["document"])
+    if len(pairs) and not known & set(pairs["document"]):
+        first = str(pairs["document"].iloc[0])
+        raise FrameError(
+            f"structure: no document of the outcomes is among the skills: the first is '{first}'."
+            + suggest(first, map(str, known))
+        )
+    keys = [*names, "skill"]
+    if outcome == "rate":
+        found = deltas.rates(given, by=keys, value=value, ci_level=ci_level)
+    else:
+        found = deltas.paired(given, by=keys, value=value, reference=reference, ci_level=ci_level)
+    placed = found.merge(pairs, on=["skill", "condition"], validate="m:1")
+    wide = pd.DataFrame({"feature": scores["feature"].unique()}).astype("str")
+    whole = placed.merge(wide, how="cross").merge(
+        scores, on=["document", "feature"], how="left", validate="m:1"
+    )
+    leading = [*keys, "condition", "document", "feature", "score"]
+    return whole[[*leading, *[name for name in whole.columns if name not in leading]]]
+
+
+def _scores(skills: Any, features: str | Sequence[str]) -> pd.DataFrame:
+    """Return document, feature and score of the features asked for."""
+    frame = skills if isinstance(skills, pd.DataFrame) else score(skills)
+    require_columns(frame, ["document", "value"], "structure: scores")
+    if "feature" not in frame.columns:
+        frame = frame.assign(feature=TOTAL)
+    try:
+        numbers = pd.to_numeric(frame["value"]).astype("float64")
+    except (TypeError, ValueError):
+        raise FrameError("structure: scores: column 'value' holds what is no number.") from None
+    made = pd.DataFrame(
+        {
+            "document": frame["document"].astype("str").to_numpy(),
+            "feature": frame["feature"].astype("str").to_numpy(),
+            "score": numbers.where(np.isfinite(numbers)).to_numpy(),
+        }
+    )
+    if made.duplicated(["document", "feature"]).any():
+        name = made.loc[made.duplicated(["document", "feature"]), "document"].iloc[0]
+        raise FrameError(f"structure: scores: '{name}' has two values of one feature.")
+    there = list(made["feature"].unique())
+    wanted = [features] if isinstance(features, str) else features
+    if not isinstance(wanted, Sequence):
+        raise FrameError(f"features: found {wanted!r}; allowed: names such as {', '.join(there)}.")
+    for name in wanted:
+        if name not in there:
+            raise FrameError(
+                f"features: there is no '{name}'; there: {', '.join(there)}."
+                + suggest(str(name), there)
+            )
+    return made[made["feature"].isin(wanted)].reset_index(drop=True)
+
+
+def _loaded(given: pd.DataFrame, attempts: pd.DataFrame | None, reference: str) -> pd.Series:
+    """Return the document of each outcome, NA without one."""
+    if attempts is None:
+        return given["skill"].where(given["condition"].eq("skill"))
+    known = check(attempts, "attempts").set_index("attempt_id")["loaded_skill"]
+    loaded = known.reindex(given["attempt_id"]).to_numpy()
+    own = given["skill"].where(given["condition"].eq("skill"))
+    found = pd.Series(loaded, index=given.index, dtype="str").fillna(own)
+    return found.where(given["condition"].ne(reference))
+
+
+def against(
+    outcomes: pd.DataFrame,
+    skills: Mapping[str, Skill | str] | pd.DataFrame,
+    *,
+    attempts: pd.DataFrame | None = None,
+    by: Sequence[str] = (),
+    features: str | Sequence[str] = TOTAL,
+    outcome: Outcome = "rate",
+    value: Value = "passed",
+    reference: str = "baseline",
+    ci_level: float = 0.95,
+) -> pd.DataFrame:
+    """Say how much of the differences between documents their score explains.
+
+    Each document has one vote: its score, and its pass rate (or delta) over its cases. Documents of
+    one skill share its cases and are one cluster: the claim is about skills.
+
+    Parameters
+    ----------
+    outcomes, skills, attempts, by, features, outcome, value, reference
+        As in :func:`documents`.
+    ci_level : float, default 0.95
+        Level of the intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Six rows per ``by`` and feature: measure ``r_squared``, ``adjusted_r_squared``,
+        ``cross_validated_r_squared`` (leaving out one skill at a time; below 0 where the score
+        predicts worse than the mean), ``spearman`` (-1 to 1), ``detectable_r_squared`` (the
+        smallest that so many skills show with 80 % power) and ``ceiling_r_squared`` (what a score
+        that knew the true rates would have shown, since few cases measure them with error); n
+        documents, n_clusters skills, n_dropped documents without a score or an outcome,
+        ``p_adjusted`` over the features (Holm). NaN with a note where nothing can be said; with
+        fewer than ten skills no limits.
+
+    Raises
+    ------
+    FrameError
+        As :func:`documents`.
+
+    See Also
+    --------
+    factorial : What an experiment says and a correlation cannot.
+    skillcomp.plots.scores : Draws the documents behind it.
+
+    Notes
+    -----
+    :func:`skillcomp.stats.association.association`: a jackknife over skills, no permutation and no
+    seed. R squared of a small sample lies above the truth; the adjusted and the cross-validated one
+    do not. A ceiling of 0.5 means that no score can be expected to show more. A low R squared of
+    documents that hardly differ, or all pass, says little about documents that do.
+
+    References
+    ----------
+    Cohen 1992, doi:10.1037/0033-2909.112.1.155 (what so many units show).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"skill": list("abcd") * 2, "case_id": ["1"] * 4 + ["2"] * 4,
+    ...     "condition": "skill", "passed": [0, 0, 1, 1, 0, 1, 0, 1]})
+    >>> scores = pd.DataFrame({"document": list("abcd"), "value": [10, 20, 30, 40]})
+    >>> found = against(frame, scores).set_index("measure")
+    >>> round(float(found.loc["r_squared", "estimate"]), 2), found.loc["r_squared", "note"]
+    (0.9, '4 clusters are too few for limits (at least 10)')
+    """
+    check_settings("structure.against", ci_level)
+    names = [name for name in listed(by) if name not in ("skill", "condition")]
+    placed = documents(
+        outcomes,
+        skills,
+        attempts=attempts,
+        by=names,
+        features=features,
+        outcome=outcome,
+        value=value,
+        reference=reference,
+        ci_level=ci_level,
+    )
+    rows: list[dict[str, Any]] = []
+    for about, part in groups(placed, [*names, "feature"]):
+        rows += _explained(part, about, ci_level)
+    frame = estimates(rows, by=[*names, "feature"], extra=["n_dropped"])
+    for _, part in groups(frame, [*names, "measure"]):
+        frame.loc[part.index, "p_adjusted"] = holm(part["p_value"])
+    return frame
+
+
+def _explained(part: pd.DataFrame, about: dict[str, Any], ci_level: float) -> list[dict[str, Any]]:
+    known = part[part["score"].notna() & part["estimate"].notna()]
+    about = about | {"n_dropped": len(part) - len(known)}
+    x, y = known["score"].to_numpy(), known["estimate"].to_numpy()
+    found = association(x, y, known["skill"].to_numpy(), ci_level=ci_level)
+    n_skills = known["skill"].nunique()
+    base = {"ci_level": ci_level, "n": float(len(known)), "n_clusters": float(n_skills)}
+    shown = detectable_r_squared(n_skills)
+    detectable = Interval(
+        shown,
+        float("nan"),
+        float("nan"),
+        method="Fisher's z, 80 % power, 5 % level",
+        note="no property of these documents: what so many skills show" if n_skills > 3 else _FEW,
+        **base,
+    )
+    noise = float(known["se"].pow(2).fillna(0.0).mean()) if len(known) else float("nan")
+    spread = float(np.var(y, ddof=1)) if len(known) > 1 else 0.0
+    if spread > 0:
+        ceiling = Interval(
+            float(np.clip(1.0 - noise / spread, 0.0, 1.0)),
+            float("nan"),
+            float("nan"),
+            method="one minus error variance over variance",
+            note="no limits: an estimate of how well so few cases measure",
+            **base,
+        )
+    else:
+        ceiling = undefined("", found.r_squared.note or _SAME, ci_level=ci_level, n=base["n"])
+    return [
+        row("r_squared", found.r_squared, **about),
+        row("adjusted_r_squared", found.adjusted, **about),
+        row("cross_validated_r_squared", found.cross_validated, **about),
+        row("spearman", found.spearman, **about),
+        row("detectable_r_squared", detectable, **about),
+        row("ceiling_r_squared", ceiling, **about),
+    ]
+
+
+_FEW = "at least 4 skills are needed"
+_SAME = "all documents have the same rate"
+
+
+# An experiment: content and form
+
+
+def factorial(
+    outcomes: pd.DataFrame,
+    design: pd.DataFrame | Sequence[Mapping[str, Any]],
+    *,
+    by: Sequence[str] = (),
+    value: Value = "passed",
+    reference: str | None = "baseline",
+    cluster: Cluster = "case",
+    ci_level: float = 0.95,
+) -> pd.DataFrame:
+    """Say how much of what a document does is its content and how much its form.
+
+    Each case is its own comparison: all its conditions, repeats averaged. What a correlation over
+    skills cannot tell apart, an experiment that changes one factor at a time can.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame with the four conditions of the design and perhaps a baseline.
+    design : pandas.DataFrame or sequence of mappings
+        Four rows: condition and two further columns, the factors (such as ``content`` and
+        ``form``), of two levels each in every combination. The level of the first row is the one
+        whose effect is told.
+    by : sequence of str
+        Columns that keep rows apart, such as ``["skill"]``.
+    value : {"passed", "share_passed"}, default "passed"
+        Whole attempts passed, or the share of checks passed.
+    reference : str or None, default "baseline"
+        The condition without any document; None where there is none.
+    cluster : {"case", "skill"}, default "case"
+        Whether the intervals speak of cases like these of these skills, or of skills; as in
+        :func:`skillcomp.deltas.paired`.
+    ci_level : float, default 0.95
+        Level of the intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Per ``by`` nine rows (seven without ``reference``), named by ``effect`` and ``at`` (the
+        level of the other factor at which it is taken; empty for the mean over both): ``total``
+        (the first row's document against the reference), ``any document`` (the document with
+        neither against the reference), one row for each factor, their interaction ``content x
+        form`` (how much more form does with content than without), and each factor at each level
+        of the other. Measure ``delta_passed``, of the interaction ``difference_passed``; estimate
+        in rate units (0.1 is ten points) with the interval of a bounded mean over cases, p_value,
+        n cases, n_clusters; rate and reference_rate (the means compared, NaN of the interaction),
+        n_dropped (cases without all conditions of the row), n_missing (attempts without an
+        outcome). NaN with a note where no case has them all.
+
+    Raises
+    ------
+    FrameError
+        If the frame breaks its contract, several graders would be pooled, or the design is not
+        two factors of two levels, each once, with conditions that are there.
+
+    See Also
+    --------
+    skillcomp.deltas.paired : Any condition against the baseline.
+    skillcomp.plots.estimates : Draws the result.
+
+    Notes
+    -----
+    On the cases that have all five conditions ``total = any document + first factor + second
+    factor`` exactly. Main effects are the mean of the two simple ones. An interaction lies between
+    -2 and 2. ``1 - reference_rate`` of a simple effect is the room that it had: at a ceiling an
+    effect of form cannot show, whatever it is. Additive, in rate units.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> design = [{"condition": c + f, "content": c, "form": f} for c in "FG" for f in "sf"]
+    >>> passed = {"Fs": 1, "Ff": 1, "Gs": 1, "Gf": 0}
+    >>> frame = pd.DataFrame([{"skill": "s", "case_id": f"s/{i}", "condition": c, "passed": p}
+    ...     for i in range(6) for c, p in passed.items()])
+    >>> found = factorial(frame, design, reference=None)
+    >>> found[["effect", "at", "estimate"]].head(3)
+               effect at  estimate
+    0         content          0.5
+    1            form          0.5
+    2  content x form         -1.0
+    """
+    check_cluster(cluster)
+    require_one_of("value", value, get_args(Value))
+    names = listed(by)
+    what = "structure.factorial"
+    if {"condition", "effect", "at"} & set(names):
+        raise FrameError(f"{what}: by= names what the result tells apart; leave it out.")
+    given = check(outcomes, "outcomes")
+    require_columns(given, names, what)
+    refuse_pooling(given, names, what, agents=True)
+    asked = _design(design, what)
+    for condition in asked.conditions:
+        require_reference(given["condition"], condition)
+    require_reference(given["condition"], reference)
+    if reference in asked.conditions:
+        raise FrameError(f"{what}: the reference '{reference}' is a condition of the design.")
+    kept = given[given["condition"].isin([*asked.conditions, reference])]
+    table = case_table(kept, by=names)
+    passed = table["n_passed"] / table["n"].where(table["n"] > 0)
+    table["level"] = passed if value == "passed" else table["share"]
+    there = table["n"] if value == "passed" else table["n_shares"]
+    table["missing"] = table["size"] - there
+    effects = asked.effects(reference)
+    rows = []
+    for values, part in groups(table, names):
+        rows += _effects(part, effects, value, values, cluster, ci_level)
+    extra = ["rate", "reference_rate", "n_dropped", "n_missing"]
+    return estimates(rows, by=[*names, "effect", "at"], extra=extra)
+
+
+@dataclass(frozen=True)
+class _Effect:
+    """An effect, the level of the other factor at which it is taken, and what it weighs how."""
+
+    name: str
+    at: str
+    weights: Mapping[str, float]
+
+    @property
+    def crossed(self) -> bool:
+        """Whether it is a difference of differences, which lies between -2 and 2."""
+        return sum(map(abs, self.weights.values())) > 2
+
+
+@dataclass(frozen=True)
+class _Design:
+    """Two factors of two levels; ``cell[i][j]`` is the condition of level i and level j."""
+
+    factors: tuple[str, str]
+    levels: tuple[tuple[str, str], tuple[str, str]]
+    cell: tuple[tuple[str, str], tuple[str, str]]
+
+    @property
+    def conditions(self) -> list[str]:
+        return [*self.cell[0], *self.cell[1]]
+
+    def effects(self, reference: str | None) -> list[_Effect]:
+        (both, one), (other, neither) = self.cell
+        first, second = self.factors
+        against: list[_Effect] = []
+        if reference is not None:
+            against = [
+                _Effect("total", "", {both: 1.0, reference: -1.0}),
+                _Effect("any document", "", {neither: 1.0, reference: -1.0}),
+            ]
+        return [
+            *against,
+            _Effect(first, "", {both: 0.5, one: 0.5, other: -0.5, neither: -0.5}),
+            _Effect(second, "", {both: 0.5, one: -0.5, other: 0.5, neither: -0.5}),
+            _Effect(f"{first} x {second}", "", {both: 1.0, one: -1.0, other: -1.0, neither: 1.0}),
+            _Effect(first, self.levels[1][0], {both: 1.0, other: -1.0}),
+            _Effect(first, self.levels[1][1], {one: 1.0, neither: -1.0}),
+            _Effect(second, self.levels[0][0], {both: 1.0, one: -1.0}),
+            _Effect(second, self.levels[0][1], {other: 1.0, neither: -1.0}),
+        ]
+
+
+def _design(design: Any, what: str) -> _Design:
+    expected = (
+        "expected four rows of condition and two factors with two levels each, every combination "
+        "once"
+    )
+    try:
+        frame = pd.DataFrame(design if isinstance(design, pd.DataFrame) else list(design))
+    except (TypeError, ValueError, AttributeError):
+        raise FrameError(f"{what}: design: found {type(design).__name__}; {expected}.") from None
+    if "condition" not in frame.columns or len(frame.columns) != 3:
+        found = ", ".join(map(str, frame.columns)) or "no columns"
+        raise FrameError(f"{what}: design: found the columns {found}; {expected}.")
+    factors = [name for name in frame.columns if name != "condition"]
+    if frame.isna().any(axis=None) or not all(isinstance(name, str) for name in factors):
+        raise FrameError(f"{what}: design: a value is missing; {expected}.")
+    frame = frame.astype("str")
+    first, second = ([*frame[name].unique()] for name in factors)
+    cells = dict(
+        zip(zip(*(frame[n] for n in factors), strict=True), frame["condition"], strict=True)
+    )
+    crossed = set(cells) == set(product(first, second)) and len(first) == len(second) == 2
+    if not (crossed and len(frame) == 4 and frame["condition"].is_unique):
+        told = f"{factors[0]}: {'/'.join(first)}; {factors[1]}: {'/'.join(second)}"
+        raise FrameError(f"{what}: design: found {len(frame)} rows ({told}); {expected}.")
+    rows = [(cells[one, second[0]], cells[one, second[1]]) for one in first]
+    levels = ((first[0], first[1]), (second[0], second[1]))
+    return _Design((factors[0], factors[1]), levels, (rows[0], rows[1]))
+
+
+def _effects(
+    part: pd.DataFrame,
+    effects: Sequence[_Effect],
+    value: str,
+    about: dict[str, Any],
+    cluster: Cluster,
+    ci_level: float,
+) -> list[dict[str, Any]]:
+    """Return the rows of one group: a mean over cases for each effect."""
+    wide = part.pivot(index=[*CASE, "cluster"], columns="condition", values="level")
+    counts = part.groupby("condition")[["missing", "size"]].sum()
+    samples: list[Any] = []
+    notes: list[str] = []
+    sides: list[dict[str, float]] = []
+    for effect in effects:
+        cells = wide.reindex(columns=list(effect.weights))
+        whole = cells[cells.notna().all(axis=1)]
+        weight = pd.Series(effect.weights)
+        skill, label = (whole.index.get_level_values(name) for name in ("skill", "cluster"))
+        clusters, note = claim(skill, label, cluster, delta=True)
+        samples.append(((whole * weight).sum(axis=1).to_numpy(), clusters, None))
+        notes.append(note)
+        sides.append({} if effect.crossed else _sides(whole, weight))
+    found = _means(samples, [one.crossed for one in effects], ci_level)
+    rows = []
+    for effect, interval, note, rates in zip(effects, found, notes, sides, strict=True):
+        n_missing, loss = _loss(list(effect.weights), counts)
+        n_dropped = len(wide) - int(interval.n)
+        few = f"{n_dropped} cases dropped: not all conditions have an outcome"
+        if not interval.n:
+            interval = replace(interval, note="no case has outcomes in all conditions compared")
+        elif note == ONE_SKILL:
+            interval = undefined("", note, ci_level=ci_level, n=interval.n)
+        else:
+            told = join_notes(interval.note, note, few if n_dropped else "", loss)
+            interval = replace(interval, note=told)
+        columns = {**about, **rates, "effect": effect.name, "at": effect.at}
+        columns |= {"n_dropped": n_dropped, "n_missing": n_missing}
+        measure = f"{'difference' if effect.crossed else 'delta'}_{value}"
+        rows.append(row(measure, interval, **columns))
+    return rows
+
+
+def _sides(whole: pd.DataFrame, weight: pd.Series) -> dict[str, float]:
+    """Return the mean rate of what is compared and of what it is compared with."""
+    means = whole.mean()
+    return {
+        "rate": float(means[weight > 0].mean()),
+        "reference_rate": float(means[weight < 0].mean()),
+    }
+
+
+def _loss(conditions: list[str], counts: pd.DataFrame) -> tuple[int, str]:
+    """Count attempts without an outcome, and warn where conditions lost unlike shares of them."""
+    mine = counts.reindex(conditions)
+    share = mine["missing"] / mine["size"]
+    n_missing = int(mine["missing"].sum())
+    if not float(share.max() - share.min()) >= UNEQUAL_LOSS - 1e-9:
+        return n_missing, ""
+    return n_missing, (
+        f"attempts missing: {share.min():.0%} to {share.max():.0%} by condition: if they differ "
+        "from the others the effect is biased"
+    )
+
+
+def _means(samples: Sequence[Any], crossed: Sequence[bool], ci_level: float) -> list[Interval]:
+    """Return bounded means; an interaction has twice the bounds of a difference."""
+    wide = Quantity(2 * DELTAS.low, 2 * DELTAS.high, DELTAS.c)
+    found: dict[int, Interval] = {}
+    for quantity, wanted in ((DELTAS, False), (wide, True)):
+        at = [i for i, one in enumerate(crossed) if one is wanted]
+        given = [samples[i] for i in at]
+        solved = bounded_means(given, quantity=quantity, null=0.0, ci_level=ci_level)
+        found |= dict(zip(at, solved, strict=True))
+    return [found[i] for i in range(len(samples))]

@@ -1,0 +1,473 @@
+"""The form of a document: counted, held against pass rates, and changed in an experiment."""
+
+import itertools
+import math
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import skillcomp as sc
+from skillcomp.errors import FrameError, SkillError, StudyError
+from skillcomp.structure import FEATURES
+
+DESIGN = [
+    {"condition": f"{content}-{form}", "content": content, "form": form}
+    for content in ("full", "gutted")
+    for form in ("structured", "flat")
+]
+CELLS = [one["condition"] for one in DESIGN]
+TEXT = """\
+---
+name: tea
+description: How we brew.
+version: ''
+concept:
+  definition: |
+    Hot water on leaves.
+  purpose: To wake up.
+metadata:
+  tags: [drink, "", hot]
+---
+# Tea
+
+## Brewing
+
+Use **hot** water, see [the pot](pot.md) and `kettle --on`.
+
+1. Wait.
+2. Pour __gently__.
+   - not beside
+
+| leaf | time |
+|---|---|
+| green | 2 |
+
+```sh
+# no heading
+boil **water**
+```
+
+## Empty
+
+## Last
+
+![leaf](leaf.png) Done.
+"""
+
+
+def values(text: str) -> dict[str, float]:
+    found = sc.structure.score({"tea": text}).set_index("feature")
+    return found["value"].to_dict()
+
+
+# Score
+
+
+def test_every_feature_is_counted_as_it_says() -> None:
+    found = values(TEXT)
+    assert found["sections"] == 2  # Brewing and Last; Tea and Empty have nothing of their own
+    assert found["headings"] == 4  # not the comment in the code
+    assert found["list_items"] == 3
+    assert found["tables"] == 1
+    assert found["code"] == 2  # one block, one span
+    assert found["links"] == 2  # a link and a picture
+    assert found["bold"] == 2  # not the stars in the code
+    assert found["front_matter_fields"] == 5  # name, description, definition, purpose, tags
+    # headings 4, sentence 9, items 1 + 2 + 2, table 4, code 5, last 2, front 3 + 4 + 3 + 1 + 2 + 1
+    front = [len(t.split()) for t in ("tea", "How we brew.", "Hot water on leaves.", "To wake up.")]
+    body = 4 + 9 + 5 + 4 + 5 + 2
+    assert found["words"] == sum(front) + len(["drink", "hot"]) + body
+
+
+def test_readability_is_the_published_index() -> None:
+    # 36 letters, 9 words, 2 sentences
+    found = values("---\nname: ''\n---\nThe quick brown fox jumps. The lazy dog slept.\n")
+    assert found["readability"] == pytest.approx(4.71 * 36 / 9 + 0.5 * 9 / 2 - 21.43)
+    assert math.isnan(values("---\nname: ''\n---\n")["readability"])
+
+
+def test_the_total_is_the_mean_of_the_points() -> None:
+    found = sc.structure.score({"tea": TEXT}).set_index("feature")
+    assert list(found.index) == [*FEATURES, "total"]
+    assert found["points"].between(0, 1).all()
+    mean = found.loc[list(FEATURES), "points"].mean()
+    assert found.loc["total", "value"] == pytest.approx(100 * mean)
+    assert found.loc["total", "points"] == pytest.approx(mean)
+
+
+def test_points_grow_up_to_their_mark_and_fall_with_hard_reading() -> None:
+    by = sc.structure.score({"a": "# A\n\nx\n", "b": "# A\n\nx\n\n" + "## B\n\ny y\n\n" * 9})
+    points = by.pivot(index="feature", columns="document", values="points")
+    assert points.loc["headings", "a"] == pytest.approx(1 / 6)
+    assert points.loc["headings", "b"] == 1.0
+    hard = "Incomprehensibilities characteristically institutionalised " * 20
+    read = values(hard)["readability"]
+    assert read > 20
+    assert sc.structure.score({"a": hard}).query("feature == 'readability'")["points"].item() == 0
+
+
+def test_a_skill_a_mapping_and_a_list_give_the_same() -> None:
+    skills = sc.datasets.load("pilot").skills
+    slug, skill = next(iter(skills.items()))
+    one = sc.structure.score(skill)
+    pd.testing.assert_frame_equal(one, sc.structure.score({slug: skill.text}))
+    whole = sc.structure.score(skills)
+    pd.testing.assert_frame_equal(whole, sc.structure.score(list(skills.values())))
+    assert whole["document"].nunique() == len(skills) == 6
+
+
+@pytest.mark.parametrize("skills", [3, None, [3], {"a": 3}, {3: "text"}, "text", pd.DataFrame()])
+def test_what_is_no_skill_is_told(skills: object) -> None:
+    with pytest.raises(FrameError, match=r"structure\.score: found"):
+        sc.structure.score(skills)
+
+
+def test_two_documents_of_one_name_and_a_broken_front_matter_are_told() -> None:
+    skill = next(iter(sc.datasets.load("pilot").skills.values()))
+    with pytest.raises(FrameError, match="two documents are called"):
+        sc.structure.score([skill, skill])
+    with pytest.raises(SkillError, match="not YAML"):
+        sc.structure.score({"a": "---\nname: [\n---\n"})
+    with pytest.raises(FrameError, match="characters; allowed"):
+        sc.structure.score({"a": "x" * (3 << 20)})
+
+
+@pytest.mark.parametrize(
+    "part", ["[", "*a ", "> ", "`", "|a|\n|-|\n", "- ", "![](", "<a ", "# a\n"]
+)
+def test_a_hostile_document_takes_seconds_at_most(part: str) -> None:
+    start = time.perf_counter()
+    found = sc.structure.score({"a": part * (100_000 // len(part))})
+    assert time.perf_counter() - start < 20
+    assert found["points"].between(0, 1).all()
+
+
+# Against the pass rates
+
+
+def study(n: int, **options: float) -> sc.simulate.ScoredDocuments:
+    return sc.simulate.scored_documents(n, **{"r_squared": 0.3, "seed": 2, **options})
+
+
+def test_r_squared_is_that_of_the_rates_of_documents() -> None:
+    made = study(40)
+    found = sc.structure.against(made.outcomes, made.scores).set_index("measure")
+    rate = made.outcomes.groupby("skill")["passed"].mean().astype(float)
+    score = made.scores.set_index("document")["value"].reindex(rate.index)
+    r = np.corrcoef(score, rate)[0, 1]
+    assert found.loc["r_squared", "estimate"] == pytest.approx(r**2)
+    assert found["n"].eq(40).all() and found["n_clusters"].eq(40).all()
+    assert found.loc["adjusted_r_squared", "estimate"] < r**2
+    assert found.loc["cross_validated_r_squared", "estimate"] < r**2
+    assert found["unit"].eq("coefficient").all()
+
+
+def test_six_skills_are_too_few_and_the_note_says_so() -> None:
+    made = study(6)
+    found = sc.structure.against(made.outcomes, made.scores).set_index("measure")
+    limits = found.loc[["r_squared", "spearman"], ["ci_low", "ci_high", "p_value"]]
+    assert limits.isna().all(axis=None)
+    assert found.loc["r_squared", "note"] == "6 clusters are too few for limits (at least 10)"
+    assert found.loc["detectable_r_squared", "estimate"] > 0.8
+
+
+def test_a_delta_is_held_against_the_score_too() -> None:
+    made = study(12)
+    base = made.outcomes.assign(
+        condition="baseline", passed=False, attempt_id="b" + made.outcomes["attempt_id"]
+    )
+    both = pd.concat([made.outcomes, base], ignore_index=True)
+    rate = sc.structure.against(both, made.scores).set_index("measure")
+    delta = sc.structure.against(both, made.scores, outcome="delta").set_index("measure")
+    same = ["r_squared", "spearman"]
+    pd.testing.assert_series_equal(rate.loc[same, "estimate"], delta.loc[same, "estimate"])
+
+
+def test_documents_loaded_under_other_conditions_are_known_by_their_attempts() -> None:
+    made = study(12)
+    other = made.outcomes.assign(
+        condition="flat", attempt_id="f" + made.outcomes["attempt_id"], passed=True
+    )
+    both = pd.concat([made.outcomes, other], ignore_index=True)
+    keys = ["attempt_id", "skill", "case_id", "condition"]
+    flat = both["condition"].eq("flat")
+    attempts = both[keys].assign(loaded_skill=both["skill"].where(~flat, both["skill"] + "-flat"))
+    scores = pd.concat(
+        [made.scores, made.scores.assign(document=made.scores["document"] + "-flat")]
+    )
+    found = sc.structure.documents(both, scores, attempts=attempts)
+    assert len(found) == 24 and found["document"].nunique() == 24
+    explained = sc.structure.against(both, scores, attempts=attempts)
+    assert explained["n"].eq(24).all() and explained["n_clusters"].eq(12).all()
+    alone = sc.structure.documents(both, scores)
+    assert alone["condition"].eq("skill").all()
+
+
+def test_documents_without_a_score_are_dropped_and_counted() -> None:
+    made = study(20)
+    found = sc.structure.against(made.outcomes, made.scores.iloc[5:])
+    assert found["n"].eq(15).all() and found["n_dropped"].eq(5).all()
+
+
+def test_features_are_adjusted_for_each_other() -> None:
+    made = study(30)
+    rng = np.random.default_rng(0)
+    noise = made.scores.assign(feature="noise", value=rng.normal(size=30))
+    scores = pd.concat([made.scores.assign(feature="signal"), noise])
+    found = sc.structure.against(made.outcomes, scores, features=["signal", "noise"])
+    plain = found[found["measure"].eq("r_squared")].set_index("feature")
+    lower = plain["p_value"].idxmin()
+    assert plain.loc[lower, "p_adjusted"] == pytest.approx(2 * plain.loc[lower, "p_value"])
+
+
+def test_hostile_input_of_against_is_told() -> None:
+    made = study(12)
+    with pytest.raises(FrameError, match=r"there is no 'totl'.*Did you mean 'total'"):
+        sc.structure.against(made.outcomes, made.scores, features="totl")
+    with pytest.raises(FrameError, match="no document of the outcomes is among the skills"):
+        sc.structure.against(
+            made.outcomes, made.scores.assign(document="x-" + made.scores["document"])
+        )
+    with pytest.raises(FrameError, match="two values of one feature"):
+        sc.structure.against(made.outcomes, pd.concat([made.scores, made.scores]))
+    with pytest.raises(FrameError, match="holds what is no number"):
+        sc.structure.against(made.outcomes, made.scores.assign(value="many"))
+    with pytest.raises(FrameError, match="there is no column 'value'"):
+        sc.structure.against(made.outcomes, made.scores[["document"]])
+    with pytest.raises(FrameError, match="'score', a column of the result"):
+        sc.structure.against(made.outcomes.assign(score=1), made.scores, by=["score"])
+    with pytest.raises(FrameError, match="outcome: found 'gain'"):
+        sc.structure.against(made.outcomes, made.scores, outcome="gain")
+
+
+def test_documents_all_alike_explain_nothing_and_say_why() -> None:
+    made = study(12)
+    flat = sc.structure.against(made.outcomes, made.scores.assign(value=50.0))
+    assert flat.loc[flat["measure"].eq("r_squared"), "note"].item() == "x is the same in all units"
+    passed = sc.structure.against(made.outcomes.assign(passed=True), made.scores)
+    rows = passed[passed["measure"].ne("detectable_r_squared")]
+    assert rows["estimate"].isna().all()
+    assert rows["note"].eq("y is the same in all units").all()
+
+
+def test_simulated_documents_are_what_they_say() -> None:
+    made = study(4000, r_squared=0.3)
+    rate, score = made.rates["rate"], made.scores["value"]
+    assert np.corrcoef(rate, score)[0, 1] ** 2 == pytest.approx(0.3, abs=0.03)
+    assert rate.between(0, 1).all() and score.between(0, 100).all()
+    observed = made.outcomes.groupby("skill")["passed"].mean().astype(float)
+    shown = np.corrcoef(observed, score)[0, 1] ** 2
+    assert shown == pytest.approx(made.r_squared_observed, abs=0.03)
+    assert made.r_squared_observed < 0.3
+    pd.testing.assert_frame_equal(made.outcomes, study(4000, r_squared=0.3).outcomes)
+    with pytest.raises(StudyError, match="r_squared: found 2"):
+        study(5, r_squared=2)
+    with pytest.raises(StudyError, match="n_skills: found 0"):
+        study(0)
+
+
+def test_the_ceiling_is_what_perfect_knowledge_would_show() -> None:
+    made = study(2000, r_squared=1.0)
+    found = sc.structure.against(made.outcomes, made.scores).set_index("measure")["estimate"]
+    assert found["ceiling_r_squared"] == pytest.approx(made.r_squared_observed, abs=0.03)
+    assert found["r_squared"] == pytest.approx(found["ceiling_r_squared"], abs=0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize("n", [10, 40])
+def test_the_interval_of_against_covers(n: int, share: float) -> None:
+    held = 0
+    for seed in range(100):
+        made = study(n, r_squared=share, seed=seed)
+        found = sc.structure.against(made.outcomes, made.scores).iloc[0]
+        held += found["ci_low"] <= made.r_squared_observed <= found["ci_high"]
+    assert held >= 90
+
+
+# The experiment
+
+
+def experiment(
+    n_cases: int = 12, *, n_skills: int = 2, repeats: int = 2, seed: int = 0
+) -> pd.DataFrame:
+    """Return outcomes of a baseline and four documents, content +50 points and form +10."""
+    rng = np.random.default_rng(seed)
+    rates = dict(zip(["baseline", *CELLS], [0.3, 0.9, 0.8, 0.4, 0.3], strict=True))
+    rows = [
+        {"skill": f"s{s}", "case_id": f"s{s}/{c}", "condition": name, "repeat": r}
+        | {"passed": bool(rng.random() < rate)}
+        for s, c, r in itertools.product(range(n_skills), range(n_cases), range(1, repeats + 1))
+        for name, rate in rates.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def by_effect(found: pd.DataFrame) -> pd.DataFrame:
+    return found.set_index(["effect", "at"])
+
+
+def test_effects_worked_by_hand() -> None:
+    # of a first and a second case
+    rates = {"baseline": (0, 1), CELLS[0]: (1, 1), CELLS[1]: (1, 0), CELLS[2]: (1, 0)}
+    rates[CELLS[3]] = (0, 0)
+    rows = [
+        {"skill": "s", "case_id": str(i), "condition": name, "passed": bool(passed)}
+        for name, pair in rates.items()
+        for i, passed in enumerate(pair)
+    ]
+    found = by_effect(sc.structure.factorial(pd.DataFrame(rows), DESIGN))["estimate"].to_dict()
+    assert found == {
+        ("total", ""): 0.5,  # (1 - 0 + 1 - 1) / 2
+        ("any document", ""): -0.5,  # (0 - 0 + 0 - 1) / 2
+        ("content", ""): 0.5,  # case 1: (1 + 1 - 1 - 0) / 2, case 2: (1 + 0 - 0 - 0) / 2
+        ("form", ""): 0.5,  # case 1: (1 - 1 + 1 - 0) / 2, case 2: (1 - 0 + 0 - 0) / 2
+        ("content x form", ""): 0.0,  # case 1: (1 - 1) - (1 - 0), case 2: (1 - 0) - (0 - 0)
+        ("content", "structured"): 0.5,
+        ("content", "flat"): 0.5,
+        ("form", "full"): 0.5,
+        ("form", "gutted"): 0.5,
+    }
+
+
+def test_simple_effects_are_paired_deltas() -> None:
+    outcomes = experiment()
+    found = by_effect(sc.structure.factorial(outcomes, DESIGN))
+    pairs = {
+        ("content", "structured"): (CELLS[0], CELLS[2]),
+        ("form", "gutted"): (CELLS[2], CELLS[3]),
+        ("total", ""): (CELLS[0], "baseline"),
+    }
+    for key, pair in pairs.items():
+        kept = outcomes[outcomes["condition"].isin(pair)]
+        delta = sc.deltas.paired(kept, reference=pair[1]).iloc[0]
+        same = ["measure", "unit", "estimate", "ci_low", "ci_high", "n", "p_value", "rate", "note"]
+        pd.testing.assert_series_equal(found.loc[key, same], delta[same], check_names=False)
+
+
+def test_effects_are_the_coefficients_of_a_regression_with_cases_held() -> None:
+    outcomes = experiment()
+    cells = outcomes[outcomes["condition"].ne("baseline")].merge(pd.DataFrame(DESIGN))
+    cells["y"] = cells["passed"].astype(float)
+    # effects coded -1/2 and 1/2: coefficients are main effects and the interaction
+    cells["c"] = cells["content"].eq("full") - 0.5
+    cells["f"] = cells["form"].eq("structured") - 0.5
+    fit = smf.ols("y ~ c * f + C(case_id)", cells).fit().params
+    found = by_effect(sc.structure.factorial(outcomes, DESIGN, reference=None))["estimate"]
+    assert found["content", ""] == pytest.approx(fit["c"])
+    assert found["form", ""] == pytest.approx(fit["f"])
+    assert found["content x form", ""] == pytest.approx(fit["c:f"])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 9))
+def test_the_total_is_the_sum_of_its_parts_and_levels_flip_signs(seed: int, n: int) -> None:
+    outcomes = experiment(n, seed=seed)
+    found = by_effect(sc.structure.factorial(outcomes, DESIGN))
+    parts = found["estimate"]
+    whole = parts["any document", ""] + parts["content", ""] + parts["form", ""]
+    assert parts["total", ""] == pytest.approx(whole)
+    assert found["ci_low"].lt(found["ci_high"]).all()
+    turned = by_effect(sc.structure.factorial(outcomes, DESIGN[::-1], reference=None))
+    for name in ("content", "form"):
+        assert turned.loc[(name, ""), "estimate"] == pytest.approx(-parts[name, ""])
+        assert turned.loc[(name, ""), "ci_low"] == pytest.approx(-found.loc[(name, ""), "ci_high"])
+    crossed = ("content x form", "")
+    assert turned.loc[crossed, "estimate"] == pytest.approx(parts[crossed])
+
+
+def test_repeating_every_attempt_changes_nothing() -> None:
+    outcomes = experiment()
+    twice = pd.concat([outcomes, outcomes.assign(repeat=outcomes["repeat"] + 2)])
+    one = sc.structure.factorial(outcomes, DESIGN)
+    pd.testing.assert_frame_equal(one, sc.structure.factorial(twice, DESIGN))
+
+
+def test_a_case_without_all_conditions_is_dropped_and_counted() -> None:
+    outcomes = experiment()
+    gone = outcomes["case_id"].eq("s0/0") & outcomes["condition"].eq(CELLS[1])
+    found = by_effect(sc.structure.factorial(outcomes[~gone], DESIGN))
+    assert found.loc[("content", ""), ["n", "n_dropped"]].tolist() == [23, 1]
+    assert found.loc[("content", "structured"), ["n", "n_dropped"]].tolist() == [24, 0]
+    assert "1 cases dropped" in found.loc[("form", ""), "note"]
+
+
+def test_attempts_without_an_outcome_are_counted_and_unequal_loss_is_told() -> None:
+    outcomes = experiment()
+    outcomes["passed"] = outcomes["passed"].astype("boolean")
+    lost = outcomes["condition"].eq(CELLS[3]) & outcomes["repeat"].eq(1)
+    outcomes.loc[lost, "passed"] = pd.NA
+    found = by_effect(sc.structure.factorial(outcomes, DESIGN))
+    assert found.loc[("content", ""), "n_missing"] == 24
+    assert "attempts missing: 0% to 50% by condition" in found.loc[("content", ""), "note"]
+    assert found.loc[("content", "structured"), "n_missing"] == 0
+
+
+def test_few_skills_say_nothing_of_skills_and_a_claim_is_made_of_them_only_when_asked() -> None:
+    outcomes = experiment(n_skills=1)
+    found = sc.structure.factorial(outcomes, DESIGN, cluster="skill")
+    assert found["estimate"].isna().all()
+    assert found["note"].str.contains("one skill says nothing").all()
+    six = sc.structure.factorial(experiment(n_skills=6), DESIGN, cluster="skill")
+    assert six["n_clusters"].eq(6).all()
+    assert six["note"].str.contains("6 skills: hardly any delta").all()
+
+
+def test_by_skill_and_an_interaction_with_its_own_bounds() -> None:
+    found = sc.structure.factorial(experiment(3), DESIGN, by=["skill"], reference=None)
+    assert found.groupby("skill").size().eq(7).all()
+    crossed = found[found["effect"].eq("content x form")]
+    assert crossed["ci_high"].gt(1).any()  # three cases leave open more than a whole difference
+    assert crossed["ci_low"].ge(-2).all() and crossed["ci_high"].le(2).all()
+    assert crossed["measure"].eq("difference_passed").all() and crossed["unit"].eq("points").all()
+
+
+@pytest.mark.parametrize(
+    "design",
+    [
+        *(None, 3, "text", [], [{"condition": "a"}], DESIGN[:3], [*DESIGN, DESIGN[0]]),
+        [one | {"size": 1} for one in DESIGN],
+        [one | {"form": "flat"} for one in DESIGN],
+        [one | {"form": None} for one in DESIGN],
+        [{**one, "condition": "full-flat"} for one in DESIGN],
+    ],
+)
+def test_a_design_that_is_none_is_told(design: object) -> None:
+    with pytest.raises(FrameError, match=r"structure\.factorial: design: .*expected four rows"):
+        sc.structure.factorial(experiment(), design)
+
+
+def test_hostile_input_of_factorial_is_told() -> None:
+    outcomes = experiment()
+    other = [one | {"condition": one["condition"].upper()} for one in DESIGN]
+    with pytest.raises(FrameError, match="there is no condition 'FULL-STRUCTURED'"):
+        sc.structure.factorial(outcomes, other)
+    with pytest.raises(FrameError, match="there is no condition 'none'"):
+        sc.structure.factorial(outcomes, DESIGN, reference="none")
+    with pytest.raises(FrameError, match="is a condition of the design"):
+        sc.structure.factorial(outcomes, DESIGN, reference=CELLS[0])
+    with pytest.raises(FrameError, match="more than one grader"):
+        two = pd.concat([outcomes.assign(grader="a"), outcomes.assign(grader="b")])
+        sc.structure.factorial(two, DESIGN)
+    with pytest.raises(FrameError, match="by= names what the result tells apart"):
+        sc.structure.factorial(outcomes, DESIGN, by=["condition"])
+    with pytest.raises(FrameError, match="value: found 'score'"):
+        sc.structure.factorial(outcomes, DESIGN, value="score")
+
+
+@pytest.mark.slow
+def test_the_intervals_of_an_experiment_cover() -> None:
+    # case by case: hard and easy ones, deterministic attempts half of the time
+    truth = {"content": 0.5, "form": 0.1, "content x form": 0.0, "total": 0.6, "any document": 0.0}
+    held = dict.fromkeys(truth, 0)
+    for seed in range(150):
+        found = sc.structure.factorial(experiment(16, n_skills=3, seed=seed), DESIGN)
+        rows = found[found["at"].eq("")].set_index("effect")
+        for name, value in truth.items():
+            held[name] += rows.loc[name, "ci_low"] <= value <= rows.loc[name, "ci_high"]
+    assert min(held.values()) / 150 >= 0.93, held
