@@ -382,7 +382,7 @@ STRAY_BEFORE = {file.name for file in (ROOT / "notebooks").iterdir()}
 # The page that `make report` writes
 
 SCREENS, SCREEN = 25, 900  # at most so many, each so many pixels high
-CHAPTERS = [path for path in NOTEBOOKS[1:] if parameters(path)["DATA"] == "../data/pilot"]
+CHAPTERS = [path for path in NOTEBOOKS[1:] if parameters(path).get("DATA") == "../data/pilot"]
 
 
 @pytest.fixture(scope="module")
@@ -413,13 +413,15 @@ def test_the_report_of_the_pilot_is_at_most_25_screens_long(
         heads = "[...document.querySelectorAll('.table table')].filter(t => t.offsetParent)"
         cut = f"{heads}.filter(t => t.offsetWidth > t.parentElement.clientWidth + 1)"
         assert opened.evaluate(f"{cut}.map(t => t.innerText.slice(0, 80))") == []
+        rows = "[...document.querySelectorAll('.table tr')].map(r => r.clientHeight)"
+        assert max(opened.evaluate(rows)) < 100
 
 
 def test_the_report_shows_the_explorers_as_they_open(report_page: Path, tmp_path: Path) -> None:
     with chromium(tmp_path) as browser:
         opened = browser.page(report_page, width=1280)
         stills = opened.evaluate(
-            "[...document.querySelectorAll('.scx-still')].map(e => [e.closest('section.chapter').id,"
+            "[...document.querySelectorAll('.scx-still')].map(e => [e.closest('.chapter').id,"
             " e.closest('details').querySelector('summary').innerText, e.textContent])"
         )
     used = [p.stem for p in CHAPTERS if any("sc.explore." in c.source for c in code_cells(p))]
