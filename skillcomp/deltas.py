@@ -35,7 +35,7 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
-from skillcomp.records import DIMENSIONS
+from skillcomp.records import dimension_family
 from skillcomp.stats.bounded import RATES, SHARES, bounded_means
 from skillcomp.stats.clusters import cr2_mean, log_ratio
 from skillcomp.stats.multiplicity import holm
@@ -350,7 +350,7 @@ def by_dimension(
     weight: str | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Say on which rubric dimensions the skill helps, adjusted for asking nine times.
+    """Say on which dimensions the skill helps, adjusted for asking of each of them.
 
     Parameters
     ----------
@@ -363,28 +363,30 @@ def by_dimension(
     -------
     pandas.DataFrame
         As :func:`paired`, one row per ``by``, dimension and condition, with ``p_adjusted`` by
-        Holm over the nine dimensions of each ``by`` and condition. A dimension without a pair has
+        Holm over the dimensions of each ``by`` and condition. A dimension without a pair has
         NaN and still counts in the family.
 
     Notes
     -----
-    The family is C1 to C9 per ``by`` and condition, declared here and not chosen by the data.
+    The family is C1 to C9 per ``by`` and condition, declared here and not chosen by the data; of a
+    study with dimensions of its own it is all that its cases name.
     """
     names = listed(by)
     given = _prepared(outcomes, names, value, "deltas.by_dimension")
     given = given[given["comprehension_dimension"].notna()]
     keys = [*names, "comprehension_dimension"]
+    asked = list(dimension_family(given["comprehension_dimension"]))
     result = paired(
         given, by=keys, value=value, reference=reference, weight=weight, ci_level=ci_level
     )
     parts = []
     for _, part in groups(result, [*names, "condition"]):
-        family = part.set_index("comprehension_dimension")["p_value"].reindex(list(DIMENSIONS))
-        adjusted = pd.Series(holm(family.to_numpy(dtype=float)), index=list(DIMENSIONS))
+        family = part.set_index("comprehension_dimension")["p_value"].reindex(asked)
+        adjusted = pd.Series(holm(family.to_numpy(dtype=float)), index=asked)
         parts.append(
             part.assign(
                 p_adjusted=adjusted.reindex(part["comprehension_dimension"]).to_numpy(),
-                method=part["method"] + f"; Holm over {len(DIMENSIONS)} dimensions",
+                method=part["method"] + f"; Holm over {len(asked)} dimensions",
             ).sort_values("comprehension_dimension", kind="stable")
         )
     return pd.concat(parts, ignore_index=True) if parts else result

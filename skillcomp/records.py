@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Literal
 
@@ -32,10 +34,34 @@ __all__ = [
     "TaskJudge",
     "Verdict",
     "VerdictStatus",
+    "dimension_family",
 ]
 
 CONDITIONS = ("baseline", "skill", "placebo", "previous")
-DIMENSIONS = tuple(f"C{i}" for i in range(1, 10))
+DIMENSIONS = tuple(f"C{i}" for i in range(1, 10))  # of the source's rubric
+
+
+def dimension_family(found: Iterable[object]) -> tuple[str, ...]:
+    """Return the dimensions that are asked about: C1 to C9, or names of one's own.
+
+    Who names none of C1 to C9 has dimensions of one's own, which then are all that there are;
+    beside one of C1 to C9 another name is a slip of the pen, and so is C10 or c1.
+
+    Parameters
+    ----------
+    found : iterable
+        Names of dimensions as they stand in cases; what is no text is left out.
+
+    Returns
+    -------
+    tuple of str
+        C1 to C9, or the names found, sorted.
+    """
+    names = {name for name in found if isinstance(name, str)}
+    rubric = not names or any(re.fullmatch(r"[Cc] ?\d+", name) for name in names)
+    return DIMENSIONS if rubric else tuple(sorted(names))
+
+
 CONCEPT_FIELDS = (
     "definition",
     "mental_model",

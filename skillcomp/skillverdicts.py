@@ -6,7 +6,8 @@ the whole interval lies inside the margin. The lack of a significant difference 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -26,7 +27,7 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
-from skillcomp.records import DIMENSIONS, SCHEMA_WEIGHTS
+from skillcomp.records import SCHEMA_WEIGHTS, dimension_family
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import is_number, join_notes
 
@@ -271,7 +272,7 @@ def cases(
 def dimensions(
     outcomes: pd.DataFrame, *, by: Sequence[str] = ("skill",), ci_level: float = 0.95
 ) -> pd.DataFrame:
-    """Say which rubric dimensions each skill passes under each condition.
+    """Say which dimensions each skill passes under each condition.
 
     Parameters
     ----------
@@ -369,17 +370,14 @@ def together(
     FrameError
         For an unknown dimension, or the same one twice.
     """
-    for name, value in (("first", first), ("second", second)):
-        if value not in DIMENSIONS:
-            raise FrameError(
-                f"{name}: found '{value}'; allowed: C1 to C9." + suggest(str(value), DIMENSIONS)
-            )
     if first == second:
         raise FrameError(f"second: found '{second}' twice; give two different dimensions.")
     names = [name for name in listed(by) if name != "condition"]
     keys = list(dict.fromkeys([*names, "condition", "skill"]))
     what = "skillverdicts.together"
     require_columns(judged, [*keys, "comprehension_dimension", "passed"], what)
+    family = dimension_family(judged["comprehension_dimension"])
+    _require_dimensions(family, first=[first], second=[second])
     judged = settle(judged, CONTRACTS["outcomes"].columns, f"{what}: judged")
     if judged.duplicated([*keys, "comprehension_dimension"]).any():
         raise FrameError(
@@ -412,7 +410,7 @@ def aggregate(
     weights: Mapping[str, float] | None = None,
     threshold: float | None = None,
 ) -> pd.DataFrame:
-    """Combine the nine dimension verdicts into one of the skill, by one of three policies.
+    """Combine the dimension verdicts into one of the skill, by one of three policies.
 
     Parameters
     ----------
@@ -423,11 +421,12 @@ def aggregate(
     policy : {"strict", "weighted", "pass_count"}, default "strict"
         ``strict``: every dimension passes, but for the named ``exceptions``, which are listed.
         ``weighted``: the weighted share of passed dimensions reaches ``threshold`` (default 0.8).
-        ``pass_count``: at least ``threshold`` dimensions pass (default 6 of 9).
+        ``pass_count``: at least ``threshold`` dimensions pass (default two thirds: 6 of 9).
     exceptions : sequence of str
         Dimensions documented as known deficient; only for ``strict``.
     weights : mapping of str to float, optional
-        Weight by dimension; by default the source schema's (C1 to C6; C7 to C9 carry none).
+        Weight by dimension; by default the source schema's (C1 to C6; C7 to C9 carry none), and
+        of dimensions of one's own the same for each.
     threshold : float, optional
         See ``policy``.
 
@@ -447,21 +446,14 @@ def aggregate(
         For an unknown policy or exception.
     """
     require_one_of("policy", policy, ["strict", "weighted", "pass_count"])
-    for name in exceptions:
-        if name not in DIMENSIONS:
-            raise FrameError(
-                f"exceptions: found '{name}'; allowed: C1 to C9." + suggest(name, DIMENSIONS)
-            )
-    weigh = dict(SCHEMA_WEIGHTS if weights is None else weights)
-    for name in weigh:
-        if name not in DIMENSIONS:
-            raise FrameError(
-                f"weights: found '{name}'; allowed: C1 to C9." + suggest(name, DIMENSIONS)
-            )
-    if policy == "weighted" and not sum(weigh.values()) > 0:
-        raise FrameError("weights: they add up to nothing; give at least one above 0.")
     keys = [*listed(by), "condition"]
     require_columns(judged, [*keys, "comprehension_dimension", "passed"], "skillverdicts.aggregate")
+    family = dimension_family(judged["comprehension_dimension"])
+    default = SCHEMA_WEIGHTS if "C1" in family else dict.fromkeys(family, 1.0)
+    weigh = dict(default if weights is None else weights)
+    _require_dimensions(family, exceptions=exceptions, weights=weigh)
+    if policy == "weighted" and not sum(weigh.values()) > 0:
+        raise FrameError("weights: they add up to nothing; give at least one above 0.")
     judged = settle(judged, CONTRACTS["outcomes"].columns, "skillverdicts.aggregate: judged")
     if judged.duplicated([*keys, "comprehension_dimension"]).any():
         raise FrameError(
@@ -470,7 +462,7 @@ def aggregate(
         )
     rows = []
     for values, part in groups(judged, keys):
-        passed = part.set_index("comprehension_dimension")["passed"].reindex(list(DIMENSIONS))
+        passed = part.set_index("comprehension_dimension")["passed"].reindex(list(family))
         rows.append(
             {**values, "policy": policy, **_combine(passed, policy, exceptions, weigh, threshold)}
         )
@@ -487,6 +479,16 @@ def aggregate(
     ]
     frame = pd.DataFrame(rows, columns=[*shape, "excepted", "note"])
     return frame.astype({"passed": "boolean", "verdict": "str"})
+
+
+def _require_dimensions(family: tuple[str, ...], **given: Iterable[str]) -> None:
+    allowed = "C1 to C9" if "C1" in family else ", ".join(family)
+    for argument, names in given.items():
+        for name in names:
+            if name not in family:
+                raise FrameError(
+                    f"{argument}: found '{name}'; allowed: {allowed}." + suggest(str(name), family)
+                )
 
 
 def _combine(
@@ -506,10 +508,11 @@ def _combine(
         score = len(won) / len(passed)
     else:
         each = {
-            name: weights.get(name, 0.0) if policy == "weighted" else 1.0 for name in DIMENSIONS
+            name: weights.get(name, 0.0) if policy == "weighted" else 1.0 for name in passed.index
         }
         scale = sum(each.values()) if policy == "weighted" else 1.0
-        bound = threshold if threshold is not None else (0.8 if policy == "weighted" else 6)
+        enough = math.ceil(2 * len(passed) / 3)
+        bound = threshold if threshold is not None else (0.8 if policy == "weighted" else enough)
         score = sum(each[name] for name in won) / scale
         best = score + sum(each[name] for name in missing) / scale
         verdict = True if score >= bound else (False if best < bound else pd.NA)

@@ -21,7 +21,14 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, literal, suggest
 from skillcomp.frames.columns import Columns, missing_values
-from skillcomp.records import CONCEPT_FIELDS, CONDITIONS, DIMENSIONS, JUDGES, PromptKind
+from skillcomp.records import (
+    CONCEPT_FIELDS,
+    CONDITIONS,
+    DIMENSIONS,
+    JUDGES,
+    PromptKind,
+    dimension_family,
+)
 
 TIME: Any = "datetime64[us, UTC]"
 
@@ -44,6 +51,8 @@ class Contract:
         Closed vocabularies; NA is allowed beside them unless the column is required.
     ranges : dict of str to (float, float)
         Closed ranges of numeric columns.
+    own : tuple of str
+        Of ``allowed`` the columns of dimensions, which may hold names of one's own instead.
     """
 
     columns: Mapping[str, str]
@@ -52,6 +61,7 @@ class Contract:
     otherwise: tuple[str, ...] = ()
     allowed: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    own: tuple[str, ...] = ()
 
 
 _KINDS = ("positive", "negative")
@@ -99,6 +109,7 @@ CONTRACTS: Mapping[str, Contract] = {
             "prompt_kind": get_args(PromptKind),
         },
         ranges={"n_checks": _COUNT, "schema_weight": _POSITIVE},
+        own=("comprehension_dimension",),
     ),
     "checks": Contract(
         columns={
@@ -221,6 +232,7 @@ CONTRACTS: Mapping[str, Contract] = {
             *("grader", "grader_version", "round"),
         ),
         allowed={"comprehension_dimension": DIMENSIONS, "transfer": _TRANSFER},
+        own=("comprehension_dimension",),
         ranges={
             "repeat": (1, float("inf")),
             "round": (1, float("inf")),
@@ -603,10 +615,19 @@ def _keeps(columns: Columns, frame: pd.DataFrame, given: list[str], contract: Co
     return (
         not any(frame[name].hasnans for name in given if name in contract.required)
         and not any(columns.equals(name, "").any() for name in _names(contract, given))
-        and all(columns.within(k, v) for k, v in contract.allowed.items() if k in given)
+        and all(
+            columns.within(k, v) or (k in contract.own and _own_names(frame[k]))
+            for k, v in contract.allowed.items()
+            if k in given
+        )
         and all(columns.between(k, *v) for k, v in contract.ranges.items() if k in given)
         and (not unique or not set(unique) <= set(frame.columns) or columns.distinct(unique))
     )
+
+
+def _own_names(values: pd.Series) -> bool:
+    """Tell whether a column of dimensions holds names of one's own."""
+    return dimension_family(values.unique()) is not DIMENSIONS
 
 
 def _contract(kind: str) -> Contract:
@@ -650,7 +671,8 @@ def _schema(kind: str) -> Any:
     for name in contract.columns:
         checks = []
         if name in contract.allowed:
-            checks.append(pa.Check.isin(contract.allowed[name]))
+            words = contract.allowed[name]
+            checks.append(_own_or_allowed(words) if name in contract.own else pa.Check.isin(words))
         if name in contract.ranges:
             checks.append(pa.Check.in_range(*contract.ranges[name]))
         # dtypes were settled by convert, so pandera is left the values
@@ -658,6 +680,12 @@ def _schema(kind: str) -> Any:
             None, checks=checks, nullable=name not in contract.required, required=False
         )
     return pa.DataFrameSchema(columns)
+
+
+def _own_or_allowed(words: tuple[Any, ...]) -> Any:
+    import pandera.pandas as pa
+
+    return pa.Check(lambda values: values.isin(words) | _own_names(values))
 
 
 def _names(contract: Contract, given: Iterable[str]) -> list[str]:

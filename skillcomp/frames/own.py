@@ -15,7 +15,7 @@ from skillcomp.frames import readers
 from skillcomp.frames.contract import CASE, CONTRACTS, empty, plain_values, require_frame, show
 from skillcomp.frames.contract import check as check_frame
 from skillcomp.frames.labels import ITEM
-from skillcomp.records import DIMENSIONS
+from skillcomp.records import DIMENSIONS, dimension_family
 
 _WHAT = "from_frame"
 # Words of tables in the wild, by what they mean here; compared without case, blanks, "_" and "-".
@@ -138,9 +138,9 @@ def from_frame(
     attempt : hashable, optional
         Ids of the answers. Made of skill, case, condition, agent and repeat when not given.
     dimension, transfer, contrast_of, prompt : hashable, optional
-        What is known of the case, the same in each of its rows: a rubric dimension (C1 to C9 are
-        taken as ``comprehension_dimension``, other names stay in ``dimension``), near or far, the
-        case it is the twin of, its text.
+        What is known of the case, the same in each of its rows: a dimension (C1 to C9, or names
+        of one's own, are taken as ``comprehension_dimension``; where both are there, all stay in
+        ``dimension``), near or far, the case it is the twin of, its text.
     answer, seconds, cost_usd : hashable, optional
         Of the answer, the same in each of its rows.
     gold : hashable or pandas.DataFrame, optional
@@ -447,6 +447,8 @@ class _Reading:
         if role != "dimension":
             return texts
         upper = texts.str.strip().str.upper()
+        if not upper.isin(DIMENSIONS).any():
+            return texts.str.strip()
         if not upper.dropna().isin(DIMENSIONS).all():
             self.told.append(
                 f"{self.place(role)}: not all are C1 to C9; the names stand in 'dimension', and "
@@ -460,7 +462,8 @@ class _Reading:
 
 def _cases(rows: pd.DataFrame, facts: dict[str, pd.Series], read: _Reading) -> pd.DataFrame:
     cases = _one_each(rows, facts, CASE, CASE, read, "case")
-    if "dimension" in facts and facts["dimension"].dropna().isin(DIMENSIONS).all():
+    named = set(facts["dimension"].dropna()) if "dimension" in facts else set()
+    if named and named <= set(dimension_family(named)):
         cases = cases.rename(columns={"dimension": "comprehension_dimension"})
     counted = rows.groupby(CASE)["check_id"].nunique().rename("n_checks").reset_index()
     return cases.merge(counted, on=CASE, how="left")

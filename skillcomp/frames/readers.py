@@ -22,7 +22,7 @@ from skillcomp.frames.labels import ADJUDICATED, ITEM, one_label
 from skillcomp.io.prompts import kind_of_prompt
 from skillcomp.io.store import RunStore
 from skillcomp.io.tables import read_table
-from skillcomp.records import BLOOM, SCHEMA_WEIGHTS, Suite
+from skillcomp.records import BLOOM, SCHEMA_WEIGHTS, Suite, dimension_family
 
 if TYPE_CHECKING:
     from skillcomp.records import Case
@@ -50,18 +50,21 @@ def cases(store: RunStore) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row per case in suite order: skill, suite, case_id (``suite/id``), prompt, dimension,
-        comprehension_dimension (C1 to C9), concept_field, transfer (near, far or NA), criticality,
-        bloom, schema_weight (NaN for C7 to C9, which the source schema does not weight),
+        comprehension_dimension (C1 to C9, or the names that a study has in their place),
+        concept_field, transfer (near, far or NA), criticality, bloom, schema_weight (NaN where
+        the source schema has no weight, as for C7 to C9),
         contrast_of (case_id of the twin), should_trigger, prompt_kind (explicit, implicit or
         negative; NA where the suite asks no trigger), n_checks. Words outside the vocabulary
         are NA here; they stand in ``store.suites[slug].problems``.
     """
-    rows = [_case_row(suite, case) for suite in store.suites.values() for case in suite.cases]
+    suites = store.suites.values()
+    family = dimension_family(c.comprehension_dimension for one in suites for c in one.cases)
+    rows = [_case_row(suite, case, family) for suite in suites for case in suite.cases]
     return check(pd.DataFrame(rows), "cases") if rows else empty("cases")
 
 
-def _case_row(suite: Suite, case: Case) -> dict[str, object]:
-    allowed = CONTRACTS["cases"].allowed
+def _case_row(suite: Suite, case: Case, family: tuple[str, ...]) -> dict[str, object]:
+    allowed = {**CONTRACTS["cases"].allowed, "comprehension_dimension": family}
     known = {
         name: value if (value := getattr(case, name)) in words else None
         for name, words in allowed.items()

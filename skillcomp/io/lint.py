@@ -32,7 +32,16 @@ from skillcomp.io.skills import read_skill
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
 from skillcomp.io.tasks import is_task_suite
-from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, RUBRIC, Case, Section, Skill, Suite
+from skillcomp.records import (
+    CONCEPT_FIELDS,
+    DIMENSIONS,
+    RUBRIC,
+    Case,
+    Section,
+    Skill,
+    Suite,
+    dimension_family,
+)
 
 __all__ = ["RULES", "Finding", "Found", "inspect", "inspect_evals", "lint_skill", "lint_suite"]
 
@@ -94,6 +103,8 @@ def lint_suite(
     -----
     Of a task suite it says how many tasks it has, where that is not five to ten, and whether more
     than half are scored by a model; all else concerns comprehension.
+
+    A suite may name dimensions of its own in place of C1 to C9; none is then expected beside them.
 
     Errors spoil what is measured: a case with no or several dimensions; a case without behaviours;
     behaviour ids that stand twice; no negative behaviour or no anti-quote behaviour in the whole
@@ -221,7 +232,7 @@ def _covered(suite: Suite, one: CaseLint) -> Said:
     if len(cases) < FEWEST:
         yield "cases_few", f"{len(cases)} cases; expected at least {FEWEST}."
     covered = {case.comprehension_dimension for case in cases}
-    missing = [name for name in DIMENSIONS if name not in covered]
+    missing = [name for name in dimension_family(covered) if name not in covered]
     expected = "expected one or more for each of C1 to C9."
     if cases and covered == {None}:
         message = f"none of the {len(cases)} cases names a comprehension_dimension; {expected}"

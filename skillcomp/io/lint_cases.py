@@ -15,7 +15,16 @@ from skillcomp.errors import SuiteError, suggest
 from skillcomp.io.files import decode, read_bytes
 from skillcomp.io.skills import sections_of
 from skillcomp.ngrams import match, shared_ngrams, tokenize
-from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Case, Check, Record, Section, Skill
+from skillcomp.records import (
+    CONCEPT_FIELDS,
+    DIMENSIONS,
+    Case,
+    Check,
+    Record,
+    Section,
+    Skill,
+    dimension_family,
+)
 
 FAR_N = 4  # content tokens; the report's R4 (7.4)
 LEAK_N = 4  # content tokens; on the pilot's 84 prompts 4 marks none and 3 marks shared entities
@@ -323,12 +332,13 @@ class CaseLint:
         found = case.comprehension_dimension
         if found is None and all(c.comprehension_dimension is None for c in self.cases.values()):
             return  # said once for the whole suite
-        if found not in DIMENSIONS:
-            hint = suggest(found.upper(), DIMENSIONS) if found else ""
+        family = dimension_family(c.comprehension_dimension for c in self.cases.values())
+        if found not in family:
+            hint = suggest(found.upper(), family) if found else ""
             yield (
                 "dimension_single",
                 f"comprehension_dimension: found {_named(found, 'none')}; allowed: exactly one of "
-                f"{', '.join(DIMENSIONS)}.{hint}",
+                f"{', '.join(family)}.{hint}",
             )
         elif case.transfer not in ("near", "far"):
             shown = _named(case.transfer, "nothing")

@@ -21,7 +21,7 @@ from skillcomp.io.files import checked_slug, decode, digest, read_bytes, shown
 from skillcomp.io.journal import replace
 from skillcomp.io.prompts import FILE, KINDS, read_prompts
 from skillcomp.io.tasks import FILE_NAME, read_tasks
-from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Case, Check, Suite
+from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Case, Check, Suite, dimension_family
 
 __all__ = ["VOCABULARY", "read_suite", "write_suite"]
 
@@ -65,6 +65,7 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "skill_type": ("procedure", "router", "overlay"),
     "criticality": ("low", "medium"),
 }
+_OWN = ("dimension", "comprehension_dimension")  # a suite may have words of its own throughout
 _KINDS = ("positive", "negative")
 _GOALS = ("outcome", "process", "style", "efficiency")
 # "required, de facto" in the report; the extensions are optional there
@@ -219,6 +220,7 @@ class _Reader:
     def __init__(self, slug: str, problems: list[str]) -> None:
         self.slug = slug
         self.problems = problems
+        self.own: set[str] = set()
 
     def note(self, place: str, sentence: str) -> None:
         self.problems.append(f"{place}: {sentence}" if place else sentence)
@@ -233,6 +235,11 @@ class _Reader:
             self.note(key, "these cases ask a router, not an agent; they are read without checks.")
         elif not rows:
             self.note(key, "the list is empty.")
+        for name in _OWN:
+            given = [row.get(name) for row in rows if isinstance(row, dict)]
+            known = {*VOCABULARY[name], *ELSEWHERE.get(name, ())}
+            if dimension_family(given) is not DIMENSIONS and not any(w in known for w in given):
+                self.own.add(name)
         cases = [self.case(row, f"{key}[{i}]", i, key == _ROUTING) for i, row in enumerate(rows)]
         self.references(cases, key)
         skill = self.text(content, "skill_name", "")
@@ -323,7 +330,7 @@ class _Reader:
 
     def word(self, row: dict[str, Any], key: str, place: str) -> str | None:
         value = self.text(row, key, place)
-        if value is None or value in VOCABULARY[key]:
+        if value is None or key in self.own or value in VOCABULARY[key]:
             return value
         hint = suggest(value, VOCABULARY[key])
         if value in ELSEWHERE.get(key, ()):

@@ -1,0 +1,107 @@
+"""A study that names dimensions of its own, from its suite files to the page."""
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+from written_study import written
+
+import skillcomp as sc
+from skillcomp.cli import app
+from skillcomp.errors import FrameError, SuiteError
+from skillcomp.io import lint_suite, read_suite
+
+NAMES = ["recall", "refusal", "use"]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> sc.RunStore:
+    """Two skills whose cases ask for recall, use and refusal in turn."""
+    study = sc.simulate.study(n_skills=2, n_cases=12, delta=0.4, between_skill_sd=0.0, seed=5)
+    turns = (study.cases.groupby("skill").cumcount() % 3).map(dict(enumerate(NAMES)))
+    own = study.cases.assign(comprehension_dimension=turns.astype("str"), concept_field=None)
+    made = dataclasses.replace(study, cases=own)
+    return sc.RunStore(written(tmp_path_factory.mktemp("own"), made))
+
+
+@pytest.fixture(scope="module")
+def outcomes(store: sc.RunStore):
+    return sc.frames.outcomes(sc.frames.verdicts(store), sc.frames.cases(store))
+
+
+def test_check_takes_the_names_and_expects_none_of_the_rubric(store: sc.RunStore) -> None:
+    for suite in store.suites.values():
+        assert not [one for one in suite.problems if "comprehension_dimension" in one]
+        rules = {found.rule for found in lint_suite(suite)}
+        assert not rules & {"dimension_single", "dimensions_missing", "far_missing"}
+    told = CliRunner().invoke(app, ["check", str(store.path), "--advice"])
+    assert told.output and not re.search(
+        r"comprehension_dimension: found|for each of C1", told.output
+    )
+
+
+def test_beside_one_of_the_rubric_another_name_is_a_slip(
+    store: sc.RunStore, tmp_path: Path
+) -> None:
+    file = next((store.path / "suites").glob("*.json"))
+    suite = json.loads(file.read_text(encoding="utf-8"))
+    suite["evals"][0]["comprehension_dimension"] = "C1"
+    suite["evals"][0]["dimension"] = "boundary"
+    mixed = tmp_path / file.name
+    mixed.write_text(json.dumps(suite), encoding="utf-8")
+    with pytest.raises(SuiteError, match="comprehension_dimension: found 'refusal'; allowed: C1"):
+        read_suite(mixed, strict=True)
+    assert "dimension_single" in {found.rule for found in lint_suite(read_suite(mixed))}
+
+
+def test_frames_deltas_and_verdicts_are_of_these_dimensions(store: sc.RunStore, outcomes) -> None:
+    assert sorted(sc.frames.cases(store)["comprehension_dimension"].unique()) == NAMES
+    delta = sc.deltas.by_dimension(outcomes)
+    assert delta["comprehension_dimension"].tolist() == NAMES
+    assert delta["method"].str.endswith("; Holm over 3 dimensions").all()
+    assert delta["p_adjusted"].between(delta["p_value"], 3 * delta["p_value"] + 1e-12).all()
+    judged = sc.skillverdicts.dimensions(outcomes)
+    assert set(judged["comprehension_dimension"]) == set(NAMES)
+    for policy in ("strict", "weighted", "pass_count"):
+        whole = sc.skillverdicts.aggregate(judged, policy=policy)
+        assert (whole["n_passed"] + whole["n_failed"]).eq(3).all() and whole["n_missing"].eq(
+            0
+        ).all()
+    counted = sc.skillverdicts.aggregate(judged, policy="pass_count")
+    assert (counted["passed"] == counted["n_passed"].ge(2)).all()  # two thirds
+    with pytest.raises(FrameError, match=r"exceptions: found 'usw'; allowed: recall, refusal, use"):
+        sc.skillverdicts.aggregate(judged, exceptions=["usw"])
+    both = sc.skillverdicts.together(judged, first="recall", second="use")
+    assert both["estimate"].notna().all()
+
+
+def test_figure_table_and_page_show_the_names(store: sc.RunStore, outcomes, tmp_path: Path) -> None:
+    rates = sc.deltas.rates(outcomes, by=["comprehension_dimension"])
+    ax = sc.plots.dimensions(rates, x="condition")
+    rows = [label.get_text().partition("\n")[0] for label in ax.get_yticklabels()]
+    assert sorted(rows) == NAMES
+    assert "| recall |" in sc.table(sc.deltas.by_dimension(outcomes)).markdown()
+    said = sc.report.answer(store)
+    assert said.findings["sentence"].str.contains("Compared within").any()
+    near = said.findings.loc[said.findings["topic"].eq("transfer"), "sentence"].str.cat()
+    assert any(name in near for name in NAMES) and "C1" not in near
+    page = sc.report.build(store.path, tmp_path / "out", notebooks=[], progress=False)
+    assert "Compared within" in page.read_text(encoding="utf-8")
+
+
+def test_a_table_of_ones_own_names_them_too() -> None:
+    study = sc.simulate.study(n_skills=1, n_cases=9, delta=0.4, seed=5)
+    table = sc.frames.outcomes(study.verdicts, study.cases)
+    turns = table["case_id"].astype("category").cat.codes % 3
+    table = table.assign(
+        asks=turns.map(dict(enumerate(NAMES))), passed=table["passed"].astype(bool)
+    )
+    own = sc.from_frame(
+        table, skill="skill", case="case_id", condition="condition", passed="passed",
+        repeat="repeat", dimension="asks",
+    )  # fmt: skip
+    delta = sc.deltas.by_dimension(own.outcomes)
+    assert delta["comprehension_dimension"].tolist() == NAMES
