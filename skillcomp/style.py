@@ -15,8 +15,10 @@ from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
+from textwrap import shorten
 from types import TracebackType
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -80,6 +82,8 @@ _CALLED = {
     "cohen_kappa": "Cohen's kappa",
     "krippendorff_alpha": "Krippendorff's alpha",
 }
+_TOLD: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
+_METHOD = 90  # characters of a method in a caption; the frame has it in full
 _PACKAGES = ("skillcomp", "matplotlib", "numpy", "pandas")
 # matplotlib types each parameter's name, which a table of them cannot follow
 _RC: Any = {
@@ -369,6 +373,21 @@ def interval(row: Mapping[str, Any] | pd.Series, *, digits: int = 1) -> str:
     return shown if "n/a" in (shown, limits[0]) else f"{shown} [{inside}]"
 
 
+def tell(ax: Any, what: str, numbers: str = "") -> None:
+    """Say what axes show, for caption and alternative text.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        The axes.
+    what : str
+        What they show, without a full stop.
+    numbers : str
+        What is drawn there, for readers who do not see it, where no estimates say so.
+    """
+    _TOLD[ax] = (what, numbers)
+
+
 def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
     """Say of a figure's frames what they hold: rows, n, clusters, level and method.
 
@@ -384,9 +403,9 @@ def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
     str
         One paragraph; of a frame that holds no estimates, its number of rows.
     """
-    parts = [lead.strip()] if lead.strip() else []
+    alike: dict[str, list[str]] = {}
     for name, frame in data.items():
-        about = [f"{called(name)}: {len(frame):,} row{'s' * (len(frame) != 1)}"]
+        about: list[str] = []
         for column, noun in (("n", "n"), ("n_clusters", "clusters")):
             if column in frame.columns and "estimate" in frame.columns:
                 found = pd.to_numeric(frame[column]).dropna()
@@ -401,8 +420,14 @@ def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
         if "method" in frame.columns and "estimate" in frame.columns:
             methods = [str(one) for one in frame["method"].dropna().unique() if str(one).strip()]
             more = f" and {len(methods) - 2} more" if len(methods) > 2 else ""
-            about += [f"by {'; '.join(methods[:2])}{more}"] * bool(methods)
-        parts.append(", ".join(about) + ".")
+            short = [shorten(one, _METHOD, placeholder=" …") for one in methods[:2]]
+            about += [f"by {'; '.join(short)}{more}"] * bool(methods)
+        rows = f"{called(name)}: {len(frame):,} row{'s' * (len(frame) != 1)}"
+        alike.setdefault(", ".join(about), []).append(rows)
+    parts = [lead.strip()] if lead.strip() else []
+    parts += [
+        ", ".join([*rows, *([about] if about else [])]) + "." for about, rows in alike.items()
+    ]
     return " ".join(parts)
 
 
@@ -415,6 +440,11 @@ def alt_text(fig: Figure, data: Mapping[str, pd.DataFrame]) -> str:
     text = f"{start}: {_axes_text(fig)}."
     if entries:
         text += f" Key: {', '.join(entries)}."
+    numbers = [_TOLD[ax][1] for ax in panels if ax in _TOLD and _TOLD[ax][1]]
+    if numbers:
+        return " ".join(
+            f"{text} {' '.join(f'{one}.' for one in numbers)}".replace(r"\$", "$").split()
+        )
     for frame in data.values():
         if "estimate" in frame.columns and len(frame):
             rows = [(_row_names(row), interval(row)) for _, row in frame.head(12).iterrows()]
@@ -430,6 +460,22 @@ def alt_text(fig: Figure, data: Mapping[str, pd.DataFrame]) -> str:
 
 def _panels(fig: Figure) -> list[Any]:
     return [ax for ax in fig.axes if ax.get_label() != "<colorbar>"]
+
+
+def _what(fig: Figure) -> str:
+    """Return what the panels of a figure show, in words where they are known."""
+    panels = _panels(fig)
+    told = [_TOLD[ax][0] for ax in panels if ax in _TOLD]
+    if len(told) < len(panels) or not told:
+        return _axes_text(fig)
+    titles = list(dict.fromkeys(called(ax.get_title()) for ax in panels if ax.get_title()))
+    if len(set(told)) == 1:
+        return told[0] + (f" ({', '.join(titles)})" if titles else "")
+    if len(told) == 2:
+        return (
+            f"Left: {told[0][:1].lower()}{told[0][1:]}; right: {told[1][:1].lower()}{told[1][1:]}"
+        )
+    return "; ".join(dict.fromkeys(told))
 
 
 def _axes_text(fig: Figure) -> str:
@@ -530,7 +576,7 @@ def save(
             "columns": [str(column) for column in frame.columns],
             "sha256": sha256(text).hexdigest(),
         }
-    words = describe(data, lead=caption or f"{_axes_text(fig)}.")
+    words = describe(data, lead=caption or f"{_what(fig)}.")
     provenance = {
         "figure": stem,
         "caption": words,

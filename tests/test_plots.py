@@ -470,7 +470,9 @@ def test_curves_are_steps_and_can_be_shown_in_their_corner():
     assert gids(ax, "estimate")[0].get_drawstyle() == "steps-post"
     assert ax.get_xlim() == pytest.approx((-0.006, 0.306))
     assert ax.get_ylim() == pytest.approx((0.694, 1.006))
-    assert ax.get_legend().get_title().get_text() == "n" and legend_texts(ax) == ["4"]
+    assert ax.get_legend().get_title().get_text() == "length of n-gram"
+    assert legend_texts(ax) == ["4"]
+    assert gids(ax, "estimate")[0].get_markevery() == [0]  # 0.9 - 0.0 and 1.0 - 0.1 are alike
     with pytest.raises(FrameError, match=r"zoom: found 3; allowed: above 0"):
         plots.roc(frame, zoom=3)
 

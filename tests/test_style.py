@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 from PIL import Image
 
-from skillcomp import style
+from skillcomp import plots, style
 from skillcomp.errors import FrameError, SkillcompError
 
 mpl.use("agg")
@@ -330,3 +330,36 @@ def test_rows_that_share_their_names_are_told_apart_by_what_stands_behind():
     said = style.alt_text(fig, {"power": frame})
     assert "power, 1 repeat, gold only 10.0 % [0.0, 20.0]" in said
     assert "power, 2 repeats, prediction-powered (ppi) 20.0 %" in said
+
+
+def test_caption_and_alternative_text_say_what_a_figure_without_estimates_shows(tmp_path):
+    flips = pd.DataFrame(
+        {"grader": "g2", "reference": "g0", "old": [True, True, False], "new": [True, False, True],
+         "count": [638, 5, 2], "gold": True}
+    )  # fmt: skip
+    ax = plots.flips(flips)
+    paths = style.save(ax.figure, tmp_path / "flips", data={"flips": flips})
+    note = json.loads(paths[-1].read_text(encoding="utf-8"))
+    assert note["caption"].startswith(
+        "How many verdicts stayed and how many flipped from g0 to g2."
+    )
+    assert "PASS to PASS 638, PASS to FAIL 5, FAIL to PASS 2" in note["alt"]
+    chart = pd.DataFrame({"check": [1, 2, 3], "cusum": [0.0, 2.5, 4.5], "limit": 4.0})
+    chart["alarm"] = [False, False, True]
+    ax = plots.cusum(chart, change=2)
+    alt = style.alt_text(ax.figure, {"chart": chart})
+    assert "3 checks, highest value 4.5, limit (4), alarm (at 3), true change (at 2)." in alt
+    curve = pd.DataFrame(
+        {"n": [4, 4, 8, 8], "true_positive_rate": [0.9, 1.0, 0.6, 0.7],
+         "false_positive_rate": [0.0, 0.1, 0.0, 0.1]}
+    )  # fmt: skip
+    ax = plots.roc(curve, hue="n")
+    alt = style.alt_text(ax.figure, {"roc": curve})
+    assert "length of n-gram 4: true positive rate 90 % at no false positive" in alt
+
+
+def test_frames_that_are_alike_are_described_once() -> None:
+    one = pd.DataFrame({"estimate": [0.5], "n": 84, "method": "bounded mean " + "x" * 200})
+    said = style.describe({"delta": one, "gap": one}, lead="What it is.")
+    assert said.startswith("What it is. delta: 1 row, gap: 1 row, n = 84, by bounded mean")
+    assert len(said) < 200 and said.count("n = 84") == 1

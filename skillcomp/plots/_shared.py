@@ -21,6 +21,7 @@ from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.contract import ordered
 from skillcomp.records import CONDITIONS, DIMENSIONS, RUBRIC
 from skillcomp.style import INK, LABEL_SIZE, TICK_SIZE, Look, called, figure, looks, plain
+from skillcomp.style import tell as tell
 
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -135,6 +136,12 @@ def words(name: object) -> str:
     if text.startswith("n ") and len(text) > 2:
         text = f"number of {text[2:]}"
     return plain(text[:1].upper() + text[1:], width=48)
+
+
+def each(*names: str | Sequence[str] | None) -> str:
+    """Return columns as the words of a caption: for each skill and condition."""
+    flat = [one for name in names if name for one in ([name] if isinstance(name, str) else name)]
+    return f"for each {' and '.join(dict.fromkeys(called(one) for one in flat))}"
 
 
 def level_name(level: object, *, width: int = 36) -> str:
@@ -309,12 +316,14 @@ def points(
     hollow: Any = None,
     gid: str = "no interval",
     drawstyle: Any = "default",
+    markevery: list[int] | None = None,
 ) -> Line2D:
     """Draw the points of one level, joined by a line where one is given, some of them hollow."""
     how: dict[str, Any] = {"color": look.color, "marker": look.marker}
     (drawn,) = ax.plot(
-        x, y, linestyle=line, label=plain(label), zorder=3, drawstyle=drawstyle, **how
-    )
+        x, y, linestyle=line, label=plain(label), zorder=3, drawstyle=drawstyle,
+        markevery=markevery, **how,
+    )  # fmt: skip
     drawn.set_gid("estimate")
     if hollow is not None and np.any(hollow):
         ax.plot(

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 
 from skillcomp.errors import FrameError
 from skillcomp.plots import _shared as draw
-from skillcomp.style import CATEGORIES, INK, Look, looks
+from skillcomp.style import CATEGORIES, INK, Look, called, looks
 
 # a measure keeps its look from panel to panel, whichever of them are drawn
 _MEASURES: dict[Any, Look] = {
@@ -112,6 +112,8 @@ def overlap(
             (f"limit ({draw.number_text(limit, percent=percent)}{unit})", draw.dashed_mark())
         )
     draw.legend(ax, entries, legend)
+    rows = "; ".join(" ".join(t.get_text().split()) for t in ax.get_yticklabels())
+    draw.tell(ax, f"{text.removesuffix(' (%)')}, one mark a text, {draw.each(y)}", rows)
     return ax
 
 
@@ -192,6 +194,8 @@ def threshold(
     text = "Length of n-gram (content tokens)" if x == "n" else draw.words(x)
     draw.label_x(ax, label if label is not None else text)
     draw.legend(ax, entries, legend)
+    about = "Texts found and texts flagged wrongly at each threshold"
+    draw.tell(ax, f"{about}, {text[:1].lower()}{text[1:]}")
     return ax
 
 
@@ -281,7 +285,9 @@ def roc(
     _zoom(ax, zoom, "plots.roc", low=(0.0, 1.0 - zoom))
     ax.axline((0, 0), slope=1, color=INK, linestyle=draw.DASH, marker="", linewidth=0.8, zorder=1)
     chance: list[draw.Entry] = [("chance", draw.dashed_mark())] if zoom > 0.5 else []
-    draw.legend(ax, [*entries, *chance], legend, title=hue)
+    draw.legend(ax, [*entries, *chance], legend, title=_key(hue))
+    about = "True positives against false positives along the thresholds"
+    _tell(ax, frame, x, y, hue, about, ("no false positive", 0.0))
     return ax
 
 
@@ -324,8 +330,31 @@ def precision_recall(
         draw.reference(ax, share, upright=False, dashed=True)
         text = f"prevalence ({draw.number_text(share, percent=True, digits=3)}%)"
         entries.append((text, draw.dashed_mark()))
-    draw.legend(ax, entries, legend if len(entries) > 1 or hue else False, title=hue)
+    draw.legend(ax, entries, legend if len(entries) > 1 or hue else False, title=_key(hue))
+    about = "Precision against recall along the thresholds"
+    _tell(ax, frame, x, y, hue, about, ("full recall", 1.0))
     return ax
+
+
+def _key(hue: str | None) -> str | None:
+    """Return the title of the key of curves."""
+    return "length of n-gram" if hue == "n" else called(hue) if hue else None
+
+
+def _tell(
+    ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None, what: str, at: tuple[str, float]
+) -> None:
+    """Say what the curves show, and the height of each at one end."""
+    hues, _, order = draw.hue_looks(frame, hue)
+    across, up = (draw.numbers(frame, column, "plots.roc") for column in (x, y))
+    said = []
+    for level in order:
+        here = up[draw.where_equal(hues, level) & (across == at[1])]
+        if np.isfinite(here).any():
+            best = draw.number_text(float(np.nanmax(here)), percent=True, digits=3)
+            name = f"{_key(hue)} {level}: " if hue else ""
+            said.append(f"{name}{draw.words(y).lower()} {best} % at {at[0]}")
+    draw.tell(ax, f"{what}, a curve {draw.each(_key(hue))}" if hue else what, "; ".join(said))
 
 
 def _zoom(ax: Axes, zoom: float, where: str, *, low: tuple[float, float]) -> None:
@@ -358,6 +387,9 @@ def _curves(
         rows = draw.where_equal(hues, level)
         name = level if hue else "thresholds"
         how: Any = {"line": "-", "drawstyle": "steps-post"}
+        far = up[rows] - across[rows] if where == "plots.roc" else up[rows] + across[rows]
+        # one mark a curve, at its best corner: the steps say the rest
+        how["markevery"] = [int(np.nanargmax(far))] if np.isfinite(far).any() else []
         draw.points(ax, across[rows], up[rows], look_of[level], name, **how)
         draw.ring_chosen(ax, across[rows & chosen], up[rows & chosen])
         known = np.unique(areas[rows & np.isfinite(areas)])

@@ -96,6 +96,11 @@ def cusum(
     draw.label_x(ax, label if label is not None else draw.words(x))
     draw.label_y(ax, "CUSUM statistic")
     draw.legend(ax, entries, legend)
+    known = value[np.isfinite(value)]
+    about = [f"{len(frame):,} checks"]
+    about += [f"highest value {known.max():.3g}"] if len(known) else []
+    about += [name for name, _ in entries[1:]]
+    draw.tell(ax, "CUSUM statistic of the checks in their order, with its limit", ", ".join(about))
     return ax
 
 
@@ -176,6 +181,9 @@ def power(
     draw.label_x(ax, label if label is not None else draw.words(x))
     draw.label_y(ax, "Power (%)")
     draw.legend(ax, entries, legend)
+    size = ax.get_xlabel().replace("\n", " ")
+    about = f"Power to see the effect by {size[:1].lower()}{size[1:]}"
+    draw.tell(ax, about + (f", a curve {draw.each(hue)}" if hue else ""))
     return ax
 
 
@@ -235,6 +243,7 @@ def coverage(
     draw.scale(ax.xaxis, percent=True)
     draw.label_x(ax, label, taken=taken)
     draw.legend(ax, entries, legend)
+    draw.tell(ax, f"How often intervals held the truth, {draw.each(y)}")
     return ax
 
 

@@ -105,6 +105,9 @@ def dimensions(
     _name_grid(ax, columns, rows, _counts(frame, y, rows, where))
     hatched = bool((there & np.isnan(cells)).any())
     draw.legend(ax, [("undefined", Patch(**_HATCHED))] if hatched else [], legend)
+    draw.tell(
+        ax, f"{text.removesuffix(' (%)')} {draw.each(x, 'dimension' if 'dimension' in y else y)}"
+    )
     return ax
 
 
@@ -175,6 +178,14 @@ def flips(
     )
     ax.spines[:].set(visible=True, color=draw.LINE_GREY, linewidth=0.6)
     draw.legend(ax, [("flipped between the two", mark)] if flipped else [], legend)
+    pair = f"from {ax.get_ylabel()} to {ax.get_xlabel()}"
+    told = [
+        f"{old} to {new} {cells[i, j]:,.0f}"
+        for i, old in enumerate(order)
+        for j, new in enumerate(order)
+        if np.isfinite(cells[i, j])
+    ]
+    draw.tell(ax, f"How many verdicts stayed and how many flipped {pair}", ", ".join(told))
     return ax
 
 

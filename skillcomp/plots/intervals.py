@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -130,7 +131,13 @@ def estimates(
     if bare.any():
         entries.append(("hollow: no interval", draw.marker(Look(INK, "o"), hollow=True)))
     draw.legend(ax, entries, legend)
+    draw.tell(ax, f"{_without_level(text)} {draw.each(names, hue)}")
     return ax
+
+
+def _without_level(text: str) -> str:
+    """Return the label of an axis without the level of its intervals, which the frames say."""
+    return re.sub(r",? \d[\d.]*% CI", "", text).replace("\n", " ").strip()
 
 
 def severity(
@@ -165,7 +172,9 @@ def severity(
     text = label
     if text is None:
         text = f"Shift in severity (logits{draw.level_text(frame)})\n← more lenient · harder →"
-    return estimates(frame, y=y, hue=hue, percent=False, label=text, legend=legend, ax=ax)
+    ax = estimates(frame, y=y, hue=hue, percent=False, label=text, legend=legend, ax=ax)
+    draw.tell(ax, f"Shift in severity {draw.each(y, hue)}, in logits, above 0 where it is harder")
+    return ax
 
 
 def corrected(
@@ -224,6 +233,7 @@ def corrected(
     if filled is not None and filled.any():
         entries.append(("filled: recommended", draw.marker(Look(INK, "o"), line="-")))
     draw.legend(ax, entries if len(entries) > 1 else [], legend)
+    draw.tell(ax, f"{_without_level(text)} {draw.each(names, hue)}, the recommended one filled")
     return ax
 
 
@@ -510,6 +520,7 @@ def transfer(
         ink = Look(INK, "o")
         entries += [(scope, draw.marker(ink, hollow=scope != scopes[0])) for scope in scopes]
     draw.legend(ax, [*entries, *unknown], legend)
+    draw.tell(ax, f"{_without_level(ax.get_ylabel())} of near and far cases")
     return ax
 
 
