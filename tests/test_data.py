@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import skillcomp as sc
+from skillcomp.frames import references
 from skillcomp.io import RunStore, read_suite, read_table
 from skillcomp.records import CONCEPT_FIELDS
 
@@ -36,7 +38,7 @@ def listed_hashes() -> dict[str, str]:
 def test_every_file_has_the_hash_that_the_readme_gives():
     files = [
         path
-        for folder in ("pilot", "corpus")
+        for folder in ("pilot", "execution", "corpus", "triggers")
         for path in (DATA / folder).rglob("*")
         if path.is_file() and not path.name.startswith(".")
     ]
@@ -153,3 +155,138 @@ def test_the_second_corpus_is_about_other_topics_than_the_first():
     for key in ("passage_id", "document", "text"):
         assert {p[key] for p in first} & {p[key] for p in second} == set()
     assert {p["skill"] for p in first} == {p["skill"] for p in second}
+
+
+# The experiment on content and form
+
+
+@pytest.fixture(scope="module")
+def execution() -> RunStore:
+    return RunStore(DATA / "execution")
+
+
+@pytest.fixture(scope="module")
+def judged(execution):
+    """Verdicts by version of the suite's grader, attempt by attempt."""
+    found: dict[str, dict[str, dict]] = {}
+    for one in execution.table("verdicts").to_pylist():
+        found.setdefault(one["grader_version"].partition("@")[0], {})[one["attempt_id"]] = one
+    return found
+
+
+def test_the_experiment_asks_eight_tasks_of_six_skills_under_five_conditions(execution):
+    suites = execution.suites.values()
+    assert [len(suite.cases) for suite in suites] == [8] * 6
+    assert {(suite.kind, suite.skill == suite.slug, suite.problems) for suite in suites} == {
+        ("tasks", True, ())
+    }
+    judges = [case.checks[0].judge.type for suite in suites for case in suite.cases]
+    assert Counter(judges) == {"pytest": 24, "contains": 18, "llm-rubric": 6}
+    attempts = execution.table("attempts").to_pylist()
+    cells = Counter((a["skill"], a["condition"]) for a in attempts)
+    assert len(attempts) == 480 and set(cells.values()) == {16} and len(cells) == 30
+    design = execution.manifest["design"]
+    assert {a["condition"] for a in attempts} == {"baseline", *(d["condition"] for d in design)}
+
+
+def test_each_answer_of_the_experiment_names_its_document(execution, pilot):
+    attempts = execution.table("attempts").to_pylist()
+    loaded = {(a["condition"], a["loaded_skill"]) for a in attempts}
+    assert {skill for name, skill in loaded if name == "baseline"} == {None}
+    documents = {skill for _, skill in loaded if skill}
+    assert documents == set(execution.skills) and len(documents) == 24
+    for slug, skill in pilot.skills.items():  # the condition `skill` is the pilot's own document
+        assert execution.skills[slug].sha256 == skill.sha256
+        assert ("skill", slug) in loaded
+    # each of the others keeps the name of its skill in the front matter, and nothing else is noted
+    assert len(execution.problems) == 18
+    assert all("front matter: 'name' is" in one for one in execution.problems)
+
+
+def test_every_answer_has_one_verdict_by_each_version_of_the_suites_grader(execution, judged):
+    assert set(judged) == {"rubric-1", "rubric-2"}
+    assert [len(one) for one in judged.values()] == [480, 480]
+    first, second = judged["rubric-1"], judged["rubric-2"]
+    rubric = {key for key, one in first.items() if one["check_id"] == "llm-rubric"}
+    assert len(rubric) == 60
+    same = {key for key in rubric if first[key]["passed"] == second[key]["passed"]}
+    assert len(same) == 58
+    facts = ("check_id", "passed", "score")
+    for key in first.keys() - rubric:
+        assert [first[key][f] for f in facts] == [second[key][f] for f in facts]
+    for one in (first, second):
+        assert all(one[key]["passed"] == (one[key]["score"] >= 0.7) for key in rubric)
+
+
+def test_deterministic_judges_pass_what_the_record_counts(execution, judged):
+    condition = {a["attempt_id"]: a["condition"] for a in execution.table("attempts").to_pylist()}
+    rows = [one for one in judged["rubric-1"].values() if one["check_id"] != "llm-rubric"]
+    assert len(rows) == 420
+    passed = Counter(condition[one["attempt_id"]] for one in rows if one["passed"])
+    assert passed == {
+        "skill": 83,
+        "full-flat": 82,
+        "gutted-structured": 39,
+        "gutted-flat": 29,
+        "baseline": 32,
+    }
+
+
+# Triggers
+
+
+@pytest.fixture(scope="module")
+def triggers() -> RunStore:
+    return RunStore(DATA / "triggers")
+
+
+def test_the_study_of_triggering_has_84_prompts_of_three_kinds_and_no_problems(triggers):
+    assert triggers.problems == () and references.problems(triggers) == ()
+    cases = sc.frames.cases(triggers)
+    assert cases.groupby("skill").size().tolist() == [14] * 6
+    kinds = cases["case_id"].str.split("-").str[-2]
+    assert cases["prompt_kind"].tolist() == kinds.tolist()
+    assert Counter(kinds) == {"explicit": 18, "implicit": 36, "negative": 30}
+
+
+def test_756_decisions_in_nine_sittings_of_twelve_skills_on_offer(triggers):
+    found = sc.frames.invocations(triggers)
+    assert len(found) == 756 * 12 and found["invoked"].notna().all()
+    assert found["should_invoke"].notna().all()
+    attempts = sc.frames.attempts(triggers)
+    assert Counter(attempts["condition"]) == {"precise": 252, "vague": 252, "opaque": 252}
+    assert attempts.groupby("sitting").size().tolist() == [84] * 9
+    own = found[found["offered"].eq(found["skill"])]
+    assert own.set_index("attempt_id")["invoked"].equals(
+        attempts.set_index("attempt_id")["triggered"].rename("invoked")
+    )
+
+
+# counted independently of this package: invoked of asked by kind of prompt, exact sets of skills
+COUNTED = {
+    "precise": ((54, 54), (108, 108), (0, 90), (252, 252)),
+    "vague": ((54, 54), (108, 108), (5, 90), (247, 252)),
+    "opaque": ((54, 54), (96, 108), (14, 90), (224, 252)),
+}
+
+
+def test_the_counts_of_the_study_of_triggering_are_those_made_independently(triggers):
+    cases, every = sc.frames.cases(triggers), sc.frames.invocations(triggers)
+    own = sc.triggers.detection(every[every["offered"].eq(every["skill"])], cases)
+    found = own.set_index(["condition", "measure", "kind"])[["n_right", "n_asked"]]
+    exact = sc.triggers.detection(every, cases).set_index(["condition", "measure"])
+    for condition, (explicit, implicit, negative, sets) in COUNTED.items():
+        assert tuple(found.loc[(condition, "recall", "explicit")]) == explicit
+        assert tuple(found.loc[(condition, "recall", "implicit")]) == implicit
+        right, asked = found.loc[(condition, "specificity", "negative")]
+        assert (asked - right, asked) == negative
+        assert tuple(exact.loc[(condition, "exact"), ["n_right", "n_asked"]]) == sets
+
+
+def test_single_sittings_of_opaque_names_are_those_counted_independently(triggers):
+    found = sc.frames.invocations(triggers)
+    own = found[found["offered"].eq(found["skill"]) & found["condition"].eq("opaque")]
+    kinds = own["case_id"].str.split("-").str[-2]
+    counts = own.assign(kind=kinds).groupby(["kind", "repeat"])["invoked"].sum()
+    assert counts["implicit"].tolist() == [35, 31, 30]
+    assert counts["negative"].tolist() == [4, 5, 5]

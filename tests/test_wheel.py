@@ -64,7 +64,7 @@ def test_the_wheel_holds_the_recorded_data_and_stays_small(wheel: Path) -> None:
     assert wheel.stat().st_size < MOST_BYTES
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {f"skillcomp/shipped/{name}" for name in RECORDED} <= names
-    held = [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "data" / "pilot").rglob("*")]
+    held = [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "data").rglob("*")]
     wanted = {file.relative_to(ROOT).as_posix() for file in held if file.is_file()}
     visible = {name for name in wanted if "/." not in name}
     assert {f"skillcomp/shipped/{name}" for name in visible} <= names

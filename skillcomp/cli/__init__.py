@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skillcomp.cli import evaluating, starting, studies
+from skillcomp.cli import evaluating, starting, studies, triggers
 from skillcomp.cli.terminal import say
 from skillcomp.errors import SkillcompError, StudyError, suggest
 
@@ -57,23 +57,38 @@ def check(
     ],
     strict: Annotated[bool, typer.Option(help="Let warnings count as errors.")] = False,
     advice: Annotated[bool, typer.Option("--advice", help="Show the warnings as well.")] = False,
+    evals: Annotated[
+        bool, typer.Option("--evals", help="Lint all skills below a folder and their prompts.csv.")
+    ] = False,
+    form: Annotated[
+        str, typer.Option("--format", help="text, sarif (a file for code scanning) or github.")
+    ] = "text",
 ) -> None:
     """Validate and lint a skill, a suite or a whole study: what is wrong, where, and why."""
-    from skillcomp.io.lint import inspect
+    from skillcomp.cli.annotations import FORMATS, github, sarif
+    from skillcomp.frames.estimates import require_one_of
+    from skillcomp.io.lint import inspect, inspect_evals
 
+    require_one_of("check: --format", form, FORMATS, StudyError)
+    every: list[Finding] = []
     wrong = False
-    places, skills = _named_by(path)
+    places, skills = ([path], []) if evals else _named_by(path)
     for place in places:
-        found = inspect(place, skills=skills)
+        found = inspect_evals(place) if evals else inspect(place, skills=skills)
         if found.kind == "study":
             found = _with_references(found, place)
+        wrong |= bool(found.n_errors or (strict and found.n_warnings))
+        every += found.findings
+        if form != "text":
+            continue
         for line in _grouped(
             found.findings, ("error", "warning") if advice or strict else ("error",)
         ):
             say(line)
         hidden = found.n_warnings and not (advice or strict)
         say(f"{found.summary} (--advice shows them)" if hidden else found.summary)
-        wrong |= bool(found.n_errors or (strict and found.n_warnings))
+    for line in {"text": (), "sarif": (sarif(every),), "github": github(every)}[form]:
+        say(line)
     if wrong:
         raise typer.Exit(1)
 
@@ -321,6 +336,7 @@ def _weights(cases: pd.DataFrame, text: str) -> pd.DataFrame:
 
 starting.register(app)
 studies.register(app)
+triggers.register(app)
 evaluating.register(app)
 
 

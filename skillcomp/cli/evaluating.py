@@ -127,7 +127,7 @@ def evaluate(
     artefact = work.skipped(eval_threshold)
     if artefact is None:
         say(work.estimate(), err=True)
-        with told(work.store.path):
+        with told(work.store):
             artefact = work.evaluate()
     for note in artefact["notes"]:
         say(f"note: {note}", err=True)

@@ -26,6 +26,7 @@ from skillcomp.io.lint_cases import (
     forbids_copying,
     primitives,
 )
+from skillcomp.io.lint_evals import lint_evals
 from skillcomp.io.prompts import FILE as PROMPTS
 from skillcomp.io.skills import read_skill
 from skillcomp.io.store import RunStore
@@ -33,7 +34,7 @@ from skillcomp.io.suites import read_suite
 from skillcomp.io.tasks import is_task_suite
 from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, RUBRIC, Case, Section, Skill, Suite
 
-__all__ = ["RULES", "Finding", "Found", "inspect", "lint_skill", "lint_suite"]
+__all__ = ["RULES", "Finding", "Found", "inspect", "inspect_evals", "lint_skill", "lint_suite"]
 
 FEWEST = 7  # cases of a skill (report 6.3)
 TASKS = (5, 10)  # of a task suite, as its format asks for
@@ -343,7 +344,7 @@ class Found:
 
     Attributes
     ----------
-    kind : {"skill", "suite", "study"}
+    kind : {"skill", "suite", "study", "evals"}
         What stands at the path.
     what : str
         What was read, in one line.
@@ -424,6 +425,30 @@ def inspect(path: Path, *, skills: Sequence[Path] = ()) -> Found:
     )
 
 
+def inspect_evals(path: Path) -> Found:
+    """Read all skills below a folder and their trigger prompts and say what is wrong with them.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The folder, such as that of a repository.
+
+    Returns
+    -------
+    Found
+        What :func:`skillcomp.io.lint_evals.lint_evals` finds.
+
+    Raises
+    ------
+    StudyError
+        If there is no such folder, or nothing to lint below it.
+    """
+    if not path.is_dir():
+        raise StudyError(f"check --evals: there is no folder {path}.")
+    n_skills, n_cases, findings = lint_evals(path)
+    return Found("evals", f"'{path}': {n_skills} skills, {n_cases} prompts", findings)
+
+
 def _study(path: Path) -> Found:
     store = RunStore(path)
     n_cases = sum(len(suite.cases) for suite in store.suites.values())
@@ -467,7 +492,7 @@ def _beside(path: Path, suite: Suite, skills: Sequence[Path]) -> Skill | None:
 def _read(problems: Sequence[str], file: Path) -> list[Finding]:
     """Return what a reader noted as findings, but for what the lint says as well."""
     return [
-        finding(_rule_of(problem), str(file), problem)
+        finding(_rule_of(problem), str(file), problem, file=str(file))
         for problem in problems
         if not _SAID.search(problem)
     ]
@@ -482,4 +507,7 @@ def _rule_of(problem: str) -> str:
 
 def _at(findings: Iterable[Finding], file: Path) -> list[Finding]:
     """Return findings with the file before their place."""
-    return [one.model_copy(update={"place": f"{file}: {one.place}"}) for one in findings]
+    return [
+        one.model_copy(update={"place": f"{file}: {one.place}", "file": str(file)})
+        for one in findings
+    ]

@@ -66,6 +66,8 @@ class Finding(Record):
         Where: a case_id, with the behaviour after it where there is one, or the suite or skill.
     case_id : str or None
         The case; None for what concerns the suite or skill as a whole.
+    file : str or None
+        The file in which it was found, where one was read.
     rule : str
         Which rule, a key of `RULES`.
     severity : {"error", "warning"}
@@ -82,6 +84,7 @@ class Finding(Record):
     message: str
     reason: str
     case_id: str | None = None
+    file: str | None = None
 
     def __str__(self) -> str:
         """Return the finding as one line."""
@@ -190,17 +193,46 @@ RULES: Mapping[str, tuple[Severity, str]] = {
         "C8 is graded against Verification and C9 against Do NOT Use When (report 5.9, 5.10)",
     ),
     "verification_short": ("warning", "C8 asks for at least three items of the checklist"),
+    # skills and prompts that are to be tested by triggering (`check --evals`)
+    "evals_none": ("warning", "whether a skill fires when it should is known only by asking"),
+    "kind_none": (
+        "warning",
+        "naming the skill, meaning it and not meaning it are three questions",
+    ),
+    "skill_none": ("error", "prompts for a skill that is not there test nothing"),
+    "slug_twice": ("error", "an agent that is offered two skills of one name loads either"),
+    "description_twice": ("warning", "an agent chooses by the description"),
+    "prompt_twice": ("warning", "the same prompt asked twice is no second case"),
+    "done_none": (
+        "warning",
+        "without a definition of done a grader cannot tell when it is reached",
+    ),
+    "dry_run_none": ("warning", "a skill that can answer with its steps can be tested at no risk"),
+    "not_when_none": ("warning", "negative prompts need to be told from those that are meant"),
+    "unbounded": ("warning", "a workflow without an end runs into every limit"),
+    "download": ("warning", "a heavy download that a test cannot skip makes it slow and flaky"),
+    "machine_path": ("warning", "a path of one machine is not there on another"),
+    "link_missing": ("error", "an agent that follows the link finds nothing"),
+    "link_outside": ("error", "a skill is installed with its own folder and nothing else"),
 }
 
 
 Said = Iterator[tuple[str, str]]  # a rule and what was found, before its place is known
 
 
-def finding(rule: str, place: str, message: str, *, case_id: str | None = None) -> Finding:
+def finding(
+    rule: str, place: str, message: str, *, case_id: str | None = None, file: str | None = None
+) -> Finding:
     """Return a finding with the severity and reason of its rule."""
     severity, reason = RULES[rule]
     return Finding(
-        place=place, rule=rule, severity=severity, message=message, reason=reason, case_id=case_id
+        place=place,
+        rule=rule,
+        severity=severity,
+        message=message,
+        reason=reason,
+        case_id=case_id,
+        file=file,
     )
 
 
