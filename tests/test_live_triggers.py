@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -219,7 +220,11 @@ def test_a_run_leaves_every_artefact_and_resumes_without_asking_anything_twice(
     assert by_grader == {"rubric:claude": 1, "trace": 6}
     outcomes = sc.frames.outcomes(verdicts[verdicts["grader"].eq("trace")], sc.frames.cases(store))
     passed = outcomes.set_index("case_id")["passed"].to_dict()
-    assert passed["tides/hang-1"] is False or not passed["tides/hang-1"]
+    assert not passed["tides/hang-1"] and passed["tides/explicit-1"]
+    goals = sc.triggers.goals(verdicts[verdicts["grader"].eq("trace")]).set_index("goal")
+    assert goals.loc["outcome", "estimate"] == pytest.approx(4 / 6)  # one late, one with code 3
+    fired = sc.frames.invocations(store).query("offered == 'tides'")
+    assert fired.set_index("case_id")["invoked"].to_dict()["tides/explicit-1"]
     assert sc.frames.commands(store)["text"].isin(["ls", "cat given.txt"]).all()
 
     code, out, _ = call(monkeypatch, capsys, "status", "--run-id", "r1", "--json")
@@ -412,3 +417,23 @@ def test_a_run_is_not_begun_twice_under_one_name(repo, monkeypatch, capsys):
     assert code == 0 and "1 passed, 0 failed" in out, err
     code, _, err = call(monkeypatch, capsys, *args)
     assert code == 2 and "the run 'x' is there already; --resume goes on" in err
+
+
+def test_ctrl_c_ends_the_programs_and_says_how_to_go_on(repo, tmp_path):
+    (repo / "hold").touch()
+    command = [sys.executable, "-c", "from skillcomp.cli import main; main()", "trigger", "run"]
+    command += ["--suite", "negative", "--run-id", "i", "--quiet"]
+    with (tmp_path / "err").open("w") as err:
+        process = subprocess.Popen(command, stderr=err)
+    try:
+        until(lambda: len(asked(repo)) == 1)
+        process.send_signal(signal.SIGINT)
+        until(lambda: "under way" in (tmp_path / "err").read_text())
+        process.send_signal(signal.SIGINT)  # the second gives up what is under way
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+        process.wait(60)
+    assert "--resume --run-id i goes on." in (tmp_path / "err").read_text()
+    run = repo / "artifacts" / "skill-evals" / "i"
+    assert load(run / "summary.json")["unknown_count"] == 1

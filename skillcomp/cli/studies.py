@@ -222,7 +222,7 @@ def _batch(batch: bool | None, resend_lost: bool) -> Any:
 
 
 @contextmanager
-def told(store: RunStore) -> Iterator[None]:
+def told(store: RunStore, again: str = "The same command") -> Iterator[None]:
     """Show warnings at once as lines of their own, and say after Ctrl-C that nothing is lost."""
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
@@ -237,8 +237,7 @@ def told(store: RunStore) -> Iterator[None]:
             yield
         except KeyboardInterrupt:
             say(
-                f"skillcomp: interrupted; {store.path} holds what was answered. The same command "
-                "goes on.",
+                f"skillcomp: interrupted; {store.path} holds what was answered. {again} goes on.",
                 err=True,
             )
             raise typer.Exit(_INTERRUPTED) from None

@@ -117,7 +117,7 @@ def run(
         say(f"run {run_id} goes on in process {pid}; log: {folder / 'runner.log'}")
         say(f"skillcomp trigger status --run-id {run_id} --artifacts {artifacts}")
         return
-    with told(RunStore(folder / "store")):
+    with told(RunStore(folder / "store"), f"--resume --run-id {run_id}"):
         found = triggers.work_run(folder, progress=not quiet)
     say(
         f"run {run_id}: {found['pass_count']} passed, {found['fail_count']} failed, "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import regex
 
@@ -15,38 +15,14 @@ from skillcomp.io.commands import opens_skill, thrashing, unwrapped
 from skillcomp.io.prompts import PATTERN_FLAGS
 from skillcomp.io.traces import Trace, read_trace
 from skillcomp.live.agents.kept import left_in
-from skillcomp.live.agents.reply import TIME_LIMIT, short_hash
+from skillcomp.live.agents.reply import TIME_LIMIT, Reply, short_hash
 from skillcomp.live.graders.comprehension import Grading
 from skillcomp.records import Attempt, Case, Check, Skill, Verdict
 
 RULES = "1"  # of the checks below; another number makes another version
 SECONDS = 2.0  # that one pattern may take on one text
 _Found = tuple[bool | None, str]
-
-
-class Done(Protocol):
-    """What is known of an answer, from an `Attempt` or a `Reply`."""
-
-    @property
-    def status(self) -> str: ...  # noqa: D102
-    @property
-    def stop_reason(self) -> str | None: ...  # noqa: D102
-    @property
-    def answer(self) -> str | None: ...  # noqa: D102
-    @property
-    def error(self) -> str | None: ...  # noqa: D102
-    @property
-    def trace(self) -> str | None: ...  # noqa: D102
-    @property
-    def triggered(self) -> bool | None: ...  # noqa: D102
-    @property
-    def exit_code(self) -> int | None: ...  # noqa: D102
-    @property
-    def seconds(self) -> float | None: ...  # noqa: D102
-    @property
-    def input_tokens(self) -> int | None: ...  # noqa: D102
-    @property
-    def output_tokens(self) -> int | None: ...  # noqa: D102
+Done = Attempt | Reply
 
 
 @dataclass(frozen=True)
