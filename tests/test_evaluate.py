@@ -73,7 +73,7 @@ def text_of(body):
     )
 
 
-def arm(body):
+def whose(body):
     """Return whose question it is: of the candidate, its original, none, or the judge's."""
     text = text_of(body)
     if "<rubric>" in text:
@@ -82,7 +82,7 @@ def arm(body):
 
 
 def service(wrong=(), **more):
-    """Return a service that answers rightly but where (arm, prompt) stands in `wrong`."""
+    """Return a service that answers rightly but where (whose, prompt) stands in `wrong`."""
     wrong = list(wrong)
 
     def answer(body):
@@ -92,8 +92,8 @@ def service(wrong=(), **more):
             score = 0.9 if "because" in text.split("<agent-answer>")[1] else 0.1
             return json.dumps({"item": item, "rationale": "So it is.", "score": score})
         prompt = next(prompt for prompt in RIGHT if prompt in text)
-        if (arm(body), prompt) in wrong:
-            wrong.remove((arm(body), prompt))
+        if (whose(body), prompt) in wrong:
+            wrong.remove((whose(body), prompt))
             return "nothing of the kind"
         return RIGHT[prompt]
 
@@ -157,7 +157,7 @@ def test_a_better_candidate_passes_and_the_artefact_says_all(call, place):
     assert artefact["answers_trusted"] == (sandbox.why_no_sandbox() is not None)
     # the baseline goes first, answers and scores, then the candidate
     order = ["OLD", "OLD", "OLD", "judge", "GOOD", "GOOD", "GOOD", "judge"]
-    assert [arm(body) for body in server.bodies] == order
+    assert [whose(body) for body in server.bodies] == order
     store = sc.RunStore(artefact["store"])
     outcomes = sc.frames.outcomes(sc.frames.verdicts(store), sc.frames.cases(store))
     assert outcomes.groupby("condition")["passed"].sum().to_dict() == {"previous": 2, "skill": 3}
@@ -198,7 +198,7 @@ def test_a_broken_suite_costs_the_baseline_only(call):
     assert (code, line["verdict"]) == (2, "error")
     assert line["reason"] == "baseline pass rate 0.0 < 0.2"
     assert line["baseline_pass_rate"] == 0.0 and line["execution_pass_rate"] is None
-    assert {arm(body) for body in server.bodies} == {"OLD", "judge"}
+    assert {whose(body) for body in server.bodies} == {"OLD", "judge"}
     assert len(artefact["baseline_results"]) == 3 and artefact["candidate_results"] == []
 
 
@@ -221,9 +221,9 @@ def test_standalone_has_no_original_unless_one_is_given(call):
     assert (code, line["baseline_pass_rate"], line["delta"]) == (1, 1.0, -0.3333)
 
 
-def test_a_task_that_is_missing_in_one_arm_leaves_both_rates_and_is_listed(call):
+def test_a_task_that_is_missing_under_one_condition_leaves_both_rates_and_is_listed(call):
     def fault(_, body):
-        return "refusal" if (arm(body), "Say it." in text_of(body)) == ("GOOD", True) else "ok"
+        return "refusal" if (whose(body), "Say it." in text_of(body)) == ("GOOD", True) else "ok"
 
     with service([("OLD", "Say it.")], faults=fault) as server:
         code, line, artefact, _ = call(*PIPELINE, server=server)
@@ -249,7 +249,7 @@ def test_a_task_passes_if_any_of_k_attempts_does_and_the_other_sums_stand_beside
     assert "estimate: 12 answers, 4 scores by rubric" in err
 
 
-def test_the_arm_without_any_skill_is_ours(call):
+def test_asking_without_any_skill_is_ours(call):
     with service([("none", "Say it.")]) as server:
         _, line, artefact, _ = call(*PIPELINE, "--no-skill", server=server)
     assert line["delta"] == 0.0 and artefact["no_skill_pass_rate"] == 0.6667
@@ -260,7 +260,7 @@ def test_the_arm_without_any_skill_is_ours(call):
 
 
 def n_asked(server, who):
-    return sum(arm(body) == who for body in server.bodies)
+    return sum(whose(body) == who for body in server.bodies)
 
 
 def test_a_kept_baseline_is_used_for_less_than_seven_days(call, monkeypatch, place):
@@ -329,7 +329,7 @@ def test_a_baseline_is_kept_for_one_suite_one_skill_and_one_way_of_asking(call, 
 
 def test_a_baseline_with_a_missing_task_is_not_kept(call, place):
     def fault(_, body):
-        return "refusal" if arm(body) == "OLD" and "Say it." in text_of(body) else "ok"
+        return "refusal" if whose(body) == "OLD" and "Say it." in text_of(body) else "ok"
 
     with service(faults=fault) as server:
         call(*PIPELINE, "--baseline-cache-dir", "cache", server=server)

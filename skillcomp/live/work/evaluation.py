@@ -43,6 +43,7 @@ AGE = timedelta(days=7)  # from which a kept baseline is stale
 _MAX_JSON = 1 << 26  # bytes of a ranking artefact or a kept baseline
 _DIGITS = 4  # of rates, as in the source
 _MAIN = ("skill", "previous")  # conditions of the candidate and of its baseline
+Results = Mapping[str, Mapping[str, Any]]  # what each task came to
 _CONTENT = ("content", "skill_content", "body")  # names of a candidate's text
 
 
@@ -269,31 +270,33 @@ class Evaluation:
         """Ask and judge, the baseline first, and return the artefact."""
         self._prepare()
         tasks = [case.case_id.partition("/")[2] for case in self.suite.cases]
-        arms: dict[str, dict[str, dict[str, Any]]] = {}
+        under: dict[str, Results] = {}  # by condition
         told: dict[str, Any] = {"store": str(self.store.path)}
         if self.candidate.original is not None:
             kept = self._kept()
             if kept is None:
                 self._ask(["previous"])
-                arms["previous"] = self._results("previous")
-                self._keep(arms["previous"])
+                under["previous"] = self._results("previous")
+                self._keep(under["previous"])
             else:
-                arms["previous"] = {row["task_id"]: row for row in kept["results"]}
+                under["previous"] = {row["task_id"]: row for row in kept["results"]}
             if self.cache is not None:
                 age = (now() - datetime.fromisoformat(kept["created_at"])) if kept else None
                 seconds = None if age is None else age.total_seconds()
                 told["baseline_cache"] = {"reused": kept is not None, "age_seconds": seconds}
-            rate = _rate(arms["previous"], tasks)
+            rate = _rate(under["previous"], tasks)
             if rate is None or rate < FEWEST_PASSES:
                 reason = f"baseline pass rate {rate} < {FEWEST_PASSES}"
                 if rate is None:
                     reason = "no task of the baseline has a verdict"
-                return self._artefact("error", reason, arms, told)
+                return self._artefact("error", reason, under, told)
         self._ask(self.conditions)
-        arms |= {condition: self._results(condition) for condition in self.conditions}
-        if not _common(arms, [name for name in _MAIN if name in arms], tasks)[0]:
-            return self._artefact("error", "no task has a verdict in every arm", arms, told)
-        return self._artefact("", None, arms, told)
+        under |= {condition: self._results(condition) for condition in self.conditions}
+        if not _common(under, [name for name in _MAIN if name in under], tasks)[0]:
+            return self._artefact(
+                "error", "no task has a verdict under every condition", under, told
+            )
+        return self._artefact("", None, under, told)
 
     def _prepare(self) -> None:
         """Put suite and skill into the store, once."""
@@ -382,18 +385,18 @@ class Evaluation:
         self,
         verdict: str,
         reason: str | None,
-        arms: Mapping[str, Mapping[str, Mapping[str, Any]]],
+        under: Mapping[str, Results],
         told: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         tasks = [case.case_id.partition("/")[2] for case in self.suite.cases]
-        compared = [name for name in _MAIN if name in arms]
-        kept, missing = _common(arms, compared, tasks)
-        rates = {name: _rate(arms[name], kept) for name in compared}
+        compared = [name for name in _MAIN if name in under]
+        kept, missing = _common(under, compared, tasks)
+        rates = {name: _rate(under[name], kept) for name in compared}
         rate, before = rates.get("skill"), rates.get("previous")
         delta = None
         if rate is not None and before is not None:
             # of the counts, so that rounding cannot make a delta
-            passes = [sum(arms[name][task]["passed"] for task in kept) for name in compared]
+            passes = [sum(under[name][task]["passed"] for task in kept) for name in compared]
             delta = round((passes[0] - passes[1]) / len(kept), _DIGITS)
         if not verdict:
             good = delta >= 0 if delta is not None else (rate or 0.0) >= ENOUGH
@@ -405,7 +408,7 @@ class Evaluation:
             "verdict": verdict,
             **({"reason": reason} if reason else {}),
         }
-        rows = {name: [dict(arms[name][task]) for task in tasks] for name in arms}
+        rows = {name: [dict(under[name][task]) for task in tasks] for name in under}
         found: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
             "run_id": self.candidate.run_id,
@@ -427,23 +430,23 @@ class Evaluation:
             "answers_trusted": self.grader.trusted,
             "n_tasks": len(kept),
             "missing_tasks": missing,
-            "several_attempts": {name: _attempts(arms[name], kept, self.pass_k) for name in arms},
+            "several_attempts": {name: _attempts(under[name], kept, self.pass_k) for name in under},
             "notes": self.notes,
             **(told or {}),
         }
         if self.mock:
             return found  # there is nothing to be sure of
-        if kept and "skill" in arms:
-            values = [float(arms["skill"][task]["passed"]) for task in kept]
-            found["interval"] = _interval(values, compared[1:], arms, kept)
-        if "baseline" in arms:
-            common, left_out = _common(arms, ["skill", "baseline"], tasks)
+        if kept and "skill" in under:
+            values = [float(under["skill"][task]["passed"]) for task in kept]
+            found["interval"] = _interval(values, compared[1:], under, kept)
+        if "baseline" in under:
+            common, left_out = _common(under, ["skill", "baseline"], tasks)
             found["no_skill_results"] = rows["baseline"]
-            found["no_skill_pass_rate"] = _rate(arms["baseline"], common)
+            found["no_skill_pass_rate"] = _rate(under["baseline"], common)
             found["no_skill_missing_tasks"] = left_out
             if common:
-                values = [float(arms["skill"][task]["passed"]) for task in common]
-                found["no_skill_interval"] = _interval(values, ["baseline"], arms, common)
+                values = [float(under["skill"][task]["passed"]) for task in common]
+                found["no_skill_interval"] = _interval(values, ["baseline"], under, common)
         return found
 
     # -- kept baselines -----------------------------------------------------------------------
@@ -481,7 +484,7 @@ class Evaluation:
             self.notes.append(told)
         return None
 
-    def _keep(self, results: Mapping[str, Mapping[str, Any]]) -> None:
+    def _keep(self, results: Results) -> None:
         """Keep a baseline in which every task has its verdict."""
         if self.cache is None or any(row["passed"] is None for row in results.values()):
             return
@@ -517,22 +520,20 @@ def _packed(body: Mapping[str, Any]) -> bytes:
 
 
 def _common(
-    arms: Mapping[str, Mapping[str, Mapping[str, Any]]], names: Sequence[str], tasks: Sequence[str]
+    under: Mapping[str, Results], names: Sequence[str], tasks: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Return the tasks with a verdict in all of some arms, and the others."""
-    kept = [t for t in tasks if names and all(arms[n][t]["passed"] is not None for n in names)]
+    """Return the tasks with a verdict under all of some conditions, and the others."""
+    kept = [t for t in tasks if names and all(under[n][t]["passed"] is not None for n in names)]
     return kept, [task for task in tasks if names and task not in kept]
 
 
-def _rate(results: Mapping[str, Mapping[str, Any]], tasks: Sequence[str]) -> float | None:
+def _rate(results: Results, tasks: Sequence[str]) -> float | None:
     """Return the share of tasks that passed, of those with a verdict."""
     passed = [results[task]["passed"] for task in tasks if results[task]["passed"] is not None]
     return round(sum(passed) / len(passed), _DIGITS) if passed else None
 
 
-def _attempts(
-    results: Mapping[str, Mapping[str, Any]], tasks: Sequence[str], k: int
-) -> dict[str, float | None]:
+def _attempts(results: Results, tasks: Sequence[str], k: int) -> dict[str, float | None]:
     """Return the three ways to sum up k attempts, over tasks whose attempts all have verdicts."""
     rows = [results[task]["attempts"] for task in tasks]
     whole = [row for row in rows if len(row) == k and None not in row]
@@ -550,7 +551,7 @@ def _attempts(
 def _interval(
     values: Sequence[float],
     other: Sequence[str],
-    arms: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    under: Mapping[str, Results],
     tasks: Sequence[str],
 ) -> dict[str, Any]:
     """Return the interval of a delta over tasks, or of a rate where nothing is compared."""
@@ -560,7 +561,7 @@ def _interval(
         supports = f"a pass rate from {low:.2f} to {high:.2f}"
         return {"of": "execution_pass_rate", **_fields(found), "supports": supports}
     changes = [
-        value - float(arms[other[0]][task]["passed"])
+        value - float(under[other[0]][task]["passed"])
         for value, task in zip(values, tasks, strict=True)
     ]
     found = bounded_mean(changes, quantity=DELTAS, null=0.0)
