@@ -228,6 +228,7 @@ def export(
             "gold": frames.gold(store, labeller="all"),
             "pairwise": frames.pairwise(store),
             "invocations": frames.invocations(store, perturbation="all"),
+            "events": frames.events(store, perturbation="all"),
         },
         out,
     )

@@ -24,7 +24,7 @@ from skillcomp import (
 from skillcomp.errors import SkillcompError, StudyError, suggest
 from skillcomp.frames import Frames
 from skillcomp.io.store import RunStore
-from skillcomp.report.findings import findings
+from skillcomp.report.sentences import findings
 
 ON_FIRST_PAGE = 12  # skills; more are behind a fold
 GROUPS_FILE = "groups.json"
