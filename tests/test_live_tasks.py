@@ -16,6 +16,7 @@ from fake_anthropic import FakeAnthropic
 from live_study import only_the_fake_key
 
 import skillcomp as sc
+from skillcomp import cli
 from skillcomp.errors import GraderError
 from skillcomp.live.agents import AnthropicAgent
 from skillcomp.live.graders import sandbox
@@ -387,3 +388,31 @@ def test_a_store_is_graded_by_its_suite_and_no_family_is_warned_of(suite, tmp_pa
     passed = dict(zip(outcomes["case_id"], outcomes["passed"], strict=True))
     assert passed == {"tide/run": False, "tide/words": True}
     assert set(outcomes["grader"]) == {"suite"}
+
+
+def test_a_study_file_names_the_grader_of_its_task_suites(suite, tmp_path, monkeypatch, capfd):
+    (tmp_path / "tide").mkdir()
+    (tmp_path / "tide" / "SKILL.md").write_text("# Tide\n")
+    suite.write_text(SUITE[: SUITE.index("  - {id: why")])
+    recorded = sc.RunStore(tmp_path / "recorded")
+    places = {"agent": "a", "skill": "tide", "condition": "skill"}
+    recorded.append(
+        "attempts",
+        [
+            Attempt(attempt_id=task, case_id=f"tide/{task}", answer=answer, **places)
+            for task, answer in (("run", "x = 1"), ("words", "dry land"))
+        ],
+    )
+    (tmp_path / "study.yaml").write_text(
+        "store: study\nskills: [tide]\nsuites: [suite/task_suite.yaml]\nconditions: [skill]\n"
+        "agents: [{kind: replay, store: recorded}]\ngraders: [{kind: suite, trust: true}]\n"
+    )
+    for command in ("run", "grade"):
+        arguments = ["skillcomp", command, str(tmp_path / "study.yaml"), "--quiet"]
+        monkeypatch.setattr(sys, "argv", arguments)
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert not ended.value.code, capfd.readouterr().err
+    store = sc.RunStore(tmp_path / "study")
+    found = sc.frames.verdicts(store).set_index("case_id")["passed"].to_dict()
+    assert found == {"tide/run": True, "tide/words": False}
