@@ -399,6 +399,19 @@ def test_without_a_program_or_a_sandbox_nothing_is_asked(call, monkeypatch):
     assert code == 2 and "claude is not in PATH" in err
 
 
+def test_answers_that_nobody_trusts_are_not_run_and_nothing_is_asked(place, monkeypatch, capfd):
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(sandbox, "why_no_sandbox", lambda: "bubblewrap is not installed")
+    given = ["--task-suite", "suite/task_suite.yaml", "--state-root", "state", *STANDALONE]
+    with service() as server:
+        spec = json.dumps({"kind": "anthropic", "model": "m", "base_url": server.url})
+        monkeypatch.setattr(sys, "argv", ["skillcomp", "evaluate", *given, "--agent", spec])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert ended.value.code == 2 and server.bodies == []
+    assert "--trust-answers" in capfd.readouterr().err and not (place / "state").exists()
+
+
 def test_an_agent_is_a_model_or_a_mapping(monkeypatch):
     agent = read_agent("claude-haiku-5-5", key="--agent")
     assert agent.model == "claude-haiku-5-5"
