@@ -176,6 +176,19 @@ class _ReplayGrader(_Strict):
         return graders_of.ReplayGrader(store, self.grader, round=self.round, name=self.name)
 
 
+class _SuiteGrader(_Strict):
+    kind: Literal["suite"]
+    agent: _AgentSpec | None = None
+    trust: bool = False
+    timeout: PositiveFloat = 60.0
+    name: str = "suite"
+
+    def build(self, folder: Path, store: RunStore) -> graders_of.LiveGrader:
+        agent = None if self.agent is None else self.agent.build(folder)
+        options = self.model_dump(exclude={"kind", "agent"})
+        return graders_of.SuiteGrader(store, agent, **options)
+
+
 def _grader_kind(value: Any) -> str:
     if isinstance(value, dict):
         return str(value.get("kind", "comprehension"))
@@ -183,7 +196,9 @@ def _grader_kind(value: Any) -> str:
 
 
 _GraderSpec = Annotated[
-    Annotated[_Comprehension, Tag("comprehension")] | Annotated[_ReplayGrader, Tag("replay")],
+    Annotated[_Comprehension, Tag("comprehension")]
+    | Annotated[_ReplayGrader, Tag("replay")]
+    | Annotated[_SuiteGrader, Tag("suite")],
     Discriminator(_grader_kind),
 ]
 
@@ -213,7 +228,8 @@ class StudyFile(_Strict):
         `CliAgent.claude` and `CliAgent.codex`, with ``extra`` arguments), or a ``command``.
     graders : list
         Each with an ``agent``, ``style``, ``without``, ``reply``, ``template`` and the like (as
-        for `ComprehensionGrader`), or ``kind: replay``.
+        for `ComprehensionGrader`), or ``kind: replay``, or ``kind: suite`` for tasks, with an
+        ``agent`` where a rubric needs one, ``trust`` and ``timeout`` (as for `SuiteGrader`).
     comparators : list
         Each with an ``agent`` (as for `PairwiseGrader`), for ``skillcomp compare``.
     conditions, repeats, placebo, previous, seed, concurrency, budget_usd, batch
@@ -274,8 +290,13 @@ class StudyFile(_Strict):
         return [agent.build(self.folder) for agent in self.agents]
 
     def build_graders(self) -> list[graders_of.LiveGrader]:
-        """Return the graders."""
-        return [grader.build(self.folder) for grader in self.graders]
+        """Return the graders; those of task suites need the suites in the store already."""
+        return [
+            one.build(self.folder, RunStore(self.store_path))
+            if isinstance(one, _SuiteGrader)
+            else one.build(self.folder)
+            for one in self.graders
+        ]
 
     def build_comparators(self) -> list[graders_of.PairwiseGrader]:
         """Return the comparators."""
@@ -297,6 +318,35 @@ class StudyFile(_Strict):
         if path is not None and (path.exists() or " " not in text):
             return self._inside(path, key)
         return text
+
+
+def read_agent(text: str, *, key: str, timeout: float | None = None) -> Agent:
+    """Return the agent that a command names: a model's name, or a mapping as in a study file.
+
+    Raises
+    ------
+    StudyError
+        When it is neither; every fault as `read_study` tells it.
+    """
+    try:
+        given = yaml.safe_load(text)
+    except yaml.YAMLError:
+        given = None
+    if isinstance(given, str):
+        given = {"kind": "anthropic", "model": given}
+    if not isinstance(given, dict):
+        raise StudyError(
+            f"{key}: found {literal(text)}; expected the name of a model, or a mapping such as "
+            "'{kind: cli, program: claude}'."
+        )
+    if timeout is not None and given.get("kind") == "cli":
+        given = {"timeout": timeout, **given}
+    try:
+        file = StudyFile.model_validate({"store": ".", "agents": [given]})
+        return file.build_agents()[0]
+    except ValidationError as cause:
+        faults = (told.replace("line 1: agents[0]", key, 1) for told in _faults(cause, None))
+        raise StudyError("\n".join(dict.fromkeys(faults))) from None
 
 
 def _there(folder: Path, path: Path, key: str) -> Path:
@@ -351,7 +401,7 @@ def _faults(error: ValidationError, node: yaml.Node | None) -> Iterator[str]:
 
 
 _NOT_IN_FILE = {"folder", "outside"}
-_TAGS = ("anthropic", "openai", "cli", "replay", "comprehension", "str")
+_TAGS = ("anthropic", "openai", "cli", "replay", "comprehension", "suite", "str")
 
 
 def _is_tag(part: Any, loc: tuple[Any, ...]) -> bool:
@@ -409,6 +459,7 @@ def _keys(loc: tuple[Any, ...]) -> list[str]:
         "cli": _Cli,
         "replay": _Replay,
         "comprehension": _Comprehension,
+        "suite": _SuiteGrader,
         "grading": _Grading,
     }
     named = [part for part in loc[:-1] if part in models]
