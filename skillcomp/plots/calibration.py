@@ -390,7 +390,9 @@ def _curves(
         far = up[rows] - across[rows] if where == "plots.roc" else up[rows] + across[rows]
         # one mark a curve, at its best corner: the steps say the rest
         how["markevery"] = [int(np.nanargmax(far))] if np.isfinite(far).any() else []
-        draw.points(ax, across[rows], up[rows], look_of[level], name, **how)
+        drawn = draw.points(ax, across[rows], up[rows], look_of[level], name, **how)
+        under = len(order) - 1 - order.index(level)  # a curve shows beneath those that it meets
+        drawn.set(linewidth=1.0 + 0.7 * under, markersize=4.0 + 1.7 * under)
         draw.ring_chosen(ax, across[rows & chosen], up[rows & chosen])
         known = np.unique(areas[rows & np.isfinite(areas)])
         text = f"{name} ({area[1]} {known[0]:.2f})" if len(known) == 1 else name

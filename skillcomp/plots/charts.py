@@ -99,7 +99,7 @@ def cusum(
     known = value[np.isfinite(value)]
     about = [f"{len(frame):,} checks"]
     about += [f"highest value {known.max():.3g}"] if len(known) else []
-    about += [name for name, _ in entries[1:]]
+    about += [str(name) for name, _ in entries[1:]]
     draw.tell(ax, "CUSUM statistic of the checks in their order, with its limit", ", ".join(about))
     return ax
 
