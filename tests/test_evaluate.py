@@ -386,6 +386,29 @@ def test_what_cannot_be_evaluated_is_told_with_status_2(call, arguments, told):
     assert told in err and "Traceback" not in err
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"run_id": "../../out"}, "'../../out' cannot be a slug"),
+        ({"target": {"path": "a\x00b"}}, "a"),
+        ({"target": {"path": "/nowhere/at/all"}}, "/nowhere/at/all"),
+        ({"target": None}, "target: found None; expected the path of the original"),
+        ({"target": 3}, "target: found 3"),
+        ({"scored_candidates": {}}, "a list 'scored_candidates'"),
+        ({"scored_candidates": [1]}, "a list 'scored_candidates'"),
+        ({"scored_candidates": [{"id": "c1", "score": "7", "content": "x"}]}, "score: found '7'"),
+        ({"scored_candidates": [{"id": "c1", "score": 7, "content": 8}]}, "content: missing"),
+        ({"scored_candidates": []}, "there is no candidate 'c1'; there: none"),
+    ],
+)
+def test_a_ranking_of_strangers_is_told_and_leaves_nothing(call, place, change, told):
+    ranking = json.loads((place / "ranking.json").read_text())
+    (place / "ranking.json").write_text(json.dumps({**ranking, **change}))
+    code, line, artefact, err = call(*PIPELINE, "--mock")
+    assert (code, line, artefact) == (2, None, None)
+    assert told in err and "Traceback" not in err
+
+
 def test_a_suite_with_faults_lists_them_all(call, place):
     text = SUITE.replace("expected: [water]", "expected: []").replace('"1.0"', "2")
     (place / "suite" / "task_suite.yaml").write_text(text)
