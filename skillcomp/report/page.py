@@ -27,7 +27,7 @@ from PIL import Image
 from tqdm.auto import tqdm
 
 import skillcomp
-from skillcomp import style
+from skillcomp import frames, style
 from skillcomp.errors import SkillcompError, StudyError, suggest
 from skillcomp.frames import Frames
 from skillcomp.io.store import RunStore
@@ -43,7 +43,8 @@ from skillcomp.report.notebooks import (
 
 ARCHIVE = "figures.zip"
 _OWN_TABLE = "your table"  # what a study is called that has no folder
-_OWN_PARAMETERS = {"DATA", "OUT", "PILOT"}  # what build says itself
+# what build says itself; NEEDS is the frame without whose rows a chapter keeps to its own data
+_OWN_PARAMETERS = {"DATA", "OUT", "PILOT", "NEEDS"}
 _ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt")
 _FOLDED = {"Check the data": "Check of the data", "Claims": "Check of what the text claims"}
 _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
@@ -184,11 +185,15 @@ def build(
     chapters: list[Chapter] = []
     for path in tqdm(paths, desc="report", unit="notebook", disable=not progress):
         own = {name: value for name, value in wanted.items() if name in named[path]}
-        if said and named[path].get("PILOT", fingerprint) != fingerprint:
+        about = fingerprint
+        if "NEEDS" in named[path] and not _has_rows(study, str(named[path]["NEEDS"])):
+            own.pop("DATA", None)
+            about = str(named[path]["PILOT"])
+        if said and said.grader and named[path].get("PILOT", fingerprint) != fingerprint:
             # the grader that a notebook names is of the study that it was written about
             known = {"GRADER": said.grader.partition(" (")[0]}
             own = {name: known[name] for name in known if name in named[path]} | own
-        chapters.append(_executed(path, own, named[path], folder, out, fingerprint, said, progress))
+        chapters.append(_executed(path, own, named[path], folder, out, about, said, progress))
     _archive(out)
     page = out / "index.html"
     page.write_text(
@@ -201,6 +206,11 @@ def build(
             + " ".join(told)
         )
     return page
+
+
+def _has_rows(study: RunStore | Frames, kind: str) -> bool:
+    """Tell whether a study has rows of the frame that a chapter is about."""
+    return isinstance(study, RunStore) and not getattr(frames, kind)(study).empty
 
 
 def _margin(given: object) -> float:
