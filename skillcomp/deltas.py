@@ -42,7 +42,9 @@ from skillcomp.stats.multiplicity import holm
 from skillcomp.stats.passk import pooled_pass_at_k, pooled_pass_hat_k
 from skillcomp.stats.results import Interval, join_notes, undefined
 
-Amount = Literal["cost_usd", "seconds", "input_tokens", "output_tokens", "n_words", "n_commands"]
+Amount = Literal[
+    "cost_usd", "seconds", "input_tokens", "output_tokens", "n_words", "n_commands", "score"
+]
 AMOUNTS = get_args(Amount)
 NO_AMOUNTS = "no case has an amount in both conditions"
 
@@ -72,12 +74,13 @@ def paired(
     ----------
     outcomes : pandas.DataFrame
         An outcomes frame. Reads skill, case_id, condition, contrast_of, passed or share_passed.
-        For an amount an attempts frame.
+        For an amount an attempts frame, for ``"score"`` an outcomes frame.
     by : sequence of str
         Columns that keep rows apart, such as ``["skill"]`` or ``["grader", "skill"]``.
     value : {"passed", "share_passed"} or an amount, default "passed"
         Whole attempts passed, or the share of checks passed; of an attempts frame ``cost_usd``,
-        ``seconds``, ``input_tokens``, ``output_tokens``, ``n_words`` or ``n_commands``.
+        ``seconds``, ``input_tokens``, ``output_tokens``, ``n_words`` or ``n_commands``; of an
+        outcomes frame ``score``, whatever scale its grader has.
     reference : str, default "baseline"
         The condition that every other one is compared with.
     cluster : {"case", "skill"}, default "case"
@@ -137,7 +140,7 @@ def paired(
     ``delta_<amount>``, the mean difference of the case means with a t interval (CR2,
     :func:`skillcomp.stats.clusters.cr2_mean`), and ``ratio_<amount>``, the geometric mean of the
     case ratios (:func:`skillcomp.stats.clusters.log_ratio`; cases with an amount of 0 are left
-    out). Attempts that are not ``ok`` are left out.
+    out; a ``score`` has no ratio). Attempts that are not ``ok`` are left out.
 
     Examples
     --------
@@ -186,12 +189,14 @@ def _paired_amounts(
 ) -> pd.DataFrame:
     """Return differences and ratios of what attempts took, case by case."""
     check_cluster(cluster)
-    given = check(attempts, "attempts")
+    given = check(attempts, "outcomes" if value == "score" else "attempts")
     require_columns(given, names, "deltas.paired")
     refuse_pooling(given, names, "deltas.paired", agents=True)
     require_reference(given["condition"], reference)
-    usable = given["status"].isna() | given["status"].eq("ok")
-    given = given.assign(cluster=clusters_of(given), amount=given[value].where(usable))
+    amount = given[value]
+    if value != "score":
+        amount = amount.where(given["status"].isna() | given["status"].eq("ok"))
+    given = given.assign(cluster=clusters_of(given), amount=amount)
     keys = list(dict.fromkeys([*names, *CASE, "cluster"]))
     sides = given.groupby([*keys, "condition"], sort=False, dropna=False, observed=True)["amount"]
     # conditions may be called as keys are
@@ -221,7 +226,9 @@ def _amount_rows(
     ratio = log_ratio(one, base, label, ci_level=ci_level)
     both = (one > 0) & (base > 0)
     rows = []
-    for measure, found, used in (("delta", difference, known[known]), ("ratio", ratio, both)):
+    measures = [("delta", difference, known[known])]
+    measures += [("ratio", ratio, both)] if value != "score" else []
+    for measure, found, used in measures:
         if not len(pairs):
             found = undefined(found.method, NO_AMOUNTS, ci_level=ci_level, n=0.0)
         elif note == ONE_SKILL:
