@@ -1,4 +1,4 @@
-"""The recorded data that comes with skillcomp: two studies and labelled passages."""
+"""The recorded data that comes with skillcomp: three studies and labelled passages."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ __all__ = ["load", "path"]
 
 _PLACES = {
     "pilot": "pilot",
+    "execution": "execution",
     "triggers": "triggers",
     "copies": "corpus/copies.jsonl",
     "copies_second": "corpus/copies_second.jsonl",
@@ -27,7 +28,7 @@ def path(name: str) -> Path:
 
     Parameters
     ----------
-    name : {"pilot", "triggers", "copies", "copies_second"}
+    name : {"pilot", "execution", "triggers", "copies", "copies_second"}
         Which.
 
     Returns
@@ -53,7 +54,7 @@ def path(name: str) -> Path:
 
 
 @overload
-def load(name: Literal["pilot", "triggers"]) -> RunStore: ...
+def load(name: Literal["pilot", "execution", "triggers"]) -> RunStore: ...
 @overload
 def load(name: Literal["copies", "copies_second"]) -> pd.DataFrame: ...
 def load(name: str) -> RunStore | pd.DataFrame:
@@ -61,10 +62,13 @@ def load(name: str) -> RunStore | pd.DataFrame:
 
     Parameters
     ----------
-    name : {"pilot", "triggers", "copies", "copies_second"}
+    name : {"pilot", "execution", "triggers", "copies", "copies_second"}
         ``pilot``: 84 cases of six skills answered with the skill, without it and with another
-        one, three graders and gold labels. ``triggers``: which of twelve skills an agent invokes at
-        84 prompts, told names and descriptions in three variants. ``copies`` and
+        one, three graders and gold labels. ``execution``: 48 tasks of the same skills, each
+        answered without a document and with four (content full or gutted, form structured or
+        flat); the conditions with their factors stand in ``manifest["design"]``.
+        ``triggers``: which of twelve skills an agent invokes at 84 prompts, told names and
+        descriptions in three variants. ``copies`` and
         ``copies_second``: passages of five degrees of copying, labelled by construction.
 
     Returns

@@ -283,7 +283,7 @@ def check_n(n: Iterable[int] | int) -> Ints:
     [3, 6]
     """
     lengths = [n] if isinstance(n, int) else list(n)
-    wrong = [x for x in lengths if not isinstance(x, (int, np.integer)) or x < 1]
+    wrong = [x for x in lengths if not isinstance(x, (int, np.integer)) or not 1 <= x < 2**63]
     if wrong or not lengths:
         found = f"found {wrong[0]!r}" if wrong else "found none"
         raise ValueError(f"n: {found}; allowed are whole numbers of at least 1, as range(3, 13).")
@@ -417,10 +417,9 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
     texts = [job.texts[i] for i in rows]
     first = len(docs)  # the documents from here on are the texts
     tokens = intern(docs + texts, job.tokenizer)
-    top = int(job.n[-1])
-
     here = np.arange(tokens.bounds[first], tokens.bounds[-1])
     count = np.diff(tokens.bounds)[first:] - 1
+    top = min(int(job.n[-1]), int(count.max(initial=0)) + 1)  # no text has a longer n-gram
     text = np.repeat(np.arange(len(rows)), count + 1)
     shared = _match_lengths(tokens, range(len(used)), here, source[text], top)
     known = np.zeros_like(shared)
@@ -431,7 +430,10 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
     repeated = _repeat_lengths(tokens, here, text, top)
 
     low = np.minimum(np.maximum(known, repeated), shared)
-    at_least = [_at_least(text, x, len(rows), top)[:, job.n] for x in (repeated, shared, low)]
+    at_least = [
+        _at_least(text, x, len(rows), top)[:, np.minimum(job.n, top)]
+        for x in (repeated, shared, low)
+    ]
     sides = {"source": (source, used), "exclude": (exclude + len(used), banned)}
     shared = _lengthen(job, tokens, text, shared, known, sides)
     at = np.flatnonzero(shared > known)

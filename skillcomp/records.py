@@ -320,6 +320,7 @@ class Attempt(Record):
     offered: tuple[str, ...] | None = None
     invoked: tuple[str, ...] | None = None
     n_commands: int | None = None
+    exit_code: int | None = None
     started_at: datetime | None = None
     error: str | None = None
     request_id: str | None = None

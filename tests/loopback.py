@@ -1,8 +1,9 @@
 """A loopback endpoint that real `claude` and `codex` programs can be pointed at.
 
 It streams what a script says: a function of the conversation (all its text) and the turn (how many
-tool results it holds) that returns parts, each ``("text", words)``, ``("command", line)`` or
-``("skill", name)``. Only the last conversation counts; nothing here is a model.
+tool results it holds) that returns parts, each ``("text", words)``, ``("command", line)``,
+``("skill", name)`` or ``("shape", JSON)``, an answer in the shape asked for. Only the last
+conversation counts; nothing here is a model.
 """
 
 from __future__ import annotations
@@ -99,6 +100,9 @@ class Loopback:
 
     def _message(self, body: dict[str, Any]) -> tuple[str, bytes]:
         parts = self._parts(body, "messages") if body.get("tools") else [("text", "{}")]
+        shaped = any(tool["name"] == "StructuredOutput" for tool in body.get("tools") or ())
+        parts = [("text", said) if kind == "shape" and not shaped else (kind, said)
+                 for kind, said in parts]  # fmt: skip
         blocks = [_block(part, i) for i, part in enumerate(parts)]
         stop = "tool_use" if any(b["type"] == "tool_use" for b in blocks) else "end_turn"
         usage = {"input_tokens": 100, "output_tokens": 20, "cache_read_input_tokens": 40}
@@ -117,6 +121,8 @@ def _block(part: Part, number: int) -> dict[str, Any]:
     if kind == "text":
         return {"type": "text", "text": said}
     name, given = ("Skill", {"skill": said}) if kind == "skill" else ("Bash", {"command": said})
+    if kind == "shape":
+        name, given = "StructuredOutput", json.loads(said)
     return {"type": "tool_use", "id": f"toolu_{number}_{abs(hash(part))}", "name": name,
             "input": given}  # fmt: skip
 
@@ -147,7 +153,7 @@ def _responses(parts: list[Part], body: dict[str, Any]) -> list[dict[str, Any]]:
     tools = {tool.get("name"): tool for tool in body.get("tools") or []}
     items: list[dict[str, Any]] = []
     for i, (kind, said) in enumerate(parts):
-        if kind == "text":
+        if kind in ("text", "shape"):
             content = [{"type": "output_text", "text": said, "annotations": []}]
             items.append({"type": "message", "id": f"m{i}", "role": "assistant",
                           "status": "completed", "content": content})  # fmt: skip

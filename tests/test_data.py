@@ -38,7 +38,7 @@ def listed_hashes() -> dict[str, str]:
 def test_every_file_has_the_hash_that_the_readme_gives():
     files = [
         path
-        for folder in ("pilot", "corpus", "triggers")
+        for folder in ("pilot", "execution", "corpus", "triggers")
         for path in (DATA / folder).rglob("*")
         if path.is_file() and not path.name.startswith(".")
     ]
@@ -155,6 +155,84 @@ def test_the_second_corpus_is_about_other_topics_than_the_first():
     for key in ("passage_id", "document", "text"):
         assert {p[key] for p in first} & {p[key] for p in second} == set()
     assert {p["skill"] for p in first} == {p["skill"] for p in second}
+
+
+# The experiment on content and form
+
+
+@pytest.fixture(scope="module")
+def execution() -> RunStore:
+    return RunStore(DATA / "execution")
+
+
+@pytest.fixture(scope="module")
+def judged(execution):
+    """Verdicts by version of the suite's grader, attempt by attempt."""
+    found: dict[str, dict[str, dict]] = {}
+    for one in execution.table("verdicts").to_pylist():
+        found.setdefault(one["grader_version"].partition("@")[0], {})[one["attempt_id"]] = one
+    return found
+
+
+def test_the_experiment_asks_eight_tasks_of_six_skills_under_five_conditions(execution):
+    suites = execution.suites.values()
+    assert [len(suite.cases) for suite in suites] == [8] * 6
+    assert {(suite.kind, suite.skill == suite.slug, suite.problems) for suite in suites} == {
+        ("tasks", True, ())
+    }
+    judges = [case.checks[0].judge.type for suite in suites for case in suite.cases]
+    assert Counter(judges) == {"pytest": 24, "contains": 18, "llm-rubric": 6}
+    attempts = execution.table("attempts").to_pylist()
+    cells = Counter((a["skill"], a["condition"]) for a in attempts)
+    assert len(attempts) == 480 and set(cells.values()) == {16} and len(cells) == 30
+    design = execution.manifest["design"]
+    assert {a["condition"] for a in attempts} == {"baseline", *(d["condition"] for d in design)}
+
+
+def test_each_answer_of_the_experiment_names_its_document(execution, pilot):
+    attempts = execution.table("attempts").to_pylist()
+    loaded = {(a["condition"], a["loaded_skill"]) for a in attempts}
+    assert {skill for name, skill in loaded if name == "baseline"} == {None}
+    documents = {skill for _, skill in loaded if skill}
+    assert documents == set(execution.skills) and len(documents) == 24
+    for slug, skill in pilot.skills.items():  # the condition `skill` is the pilot's own document
+        assert execution.skills[slug].sha256 == skill.sha256
+        assert ("skill", slug) in loaded
+    # each of the others keeps the name of its skill in the front matter, and nothing else is noted
+    assert len(execution.problems) == 18
+    assert all("front matter: 'name' is" in one for one in execution.problems)
+
+
+def test_every_answer_has_one_verdict_by_each_version_of_the_suites_grader(execution, judged):
+    assert set(judged) == {"rubric-1", "rubric-2"}
+    assert [len(one) for one in judged.values()] == [480, 480]
+    first, second = judged["rubric-1"], judged["rubric-2"]
+    rubric = {key for key, one in first.items() if one["check_id"] == "llm-rubric"}
+    assert len(rubric) == 60
+    same = {key for key in rubric if first[key]["passed"] == second[key]["passed"]}
+    assert len(same) == 58
+    facts = ("check_id", "passed", "score")
+    for key in first.keys() - rubric:
+        assert [first[key][f] for f in facts] == [second[key][f] for f in facts]
+    for one in (first, second):
+        assert all(one[key]["passed"] == (one[key]["score"] >= 0.7) for key in rubric)
+
+
+def test_deterministic_judges_pass_what_the_record_counts(execution, judged):
+    condition = {a["attempt_id"]: a["condition"] for a in execution.table("attempts").to_pylist()}
+    rows = [one for one in judged["rubric-1"].values() if one["check_id"] != "llm-rubric"]
+    assert len(rows) == 420
+    passed = Counter(condition[one["attempt_id"]] for one in rows if one["passed"])
+    assert passed == {
+        "skill": 83,
+        "full-flat": 82,
+        "gutted-structured": 39,
+        "gutted-flat": 29,
+        "baseline": 32,
+    }
+
+
+# Triggers
 
 
 @pytest.fixture(scope="module")

@@ -86,3 +86,119 @@ def test_a_key_that_is_refused_is_an_error_and_no_answer(name, at_home, monkeypa
     assert KEY not in told
     attempts = sc.frames.attempts(sc.RunStore(at_home / "my-study"))
     assert attempts["status"].eq("error").all() and attempts["answer"].isna().all()
+
+
+SKILL = "---\nname: {0}\ndescription: How to read {0}, for high water.\n---\n# {0}\nMARK-{0}\n"
+HEAD = "id,should_trigger,prompt,max_commands,max_input_tokens,output_schema,judge,require_files"
+TABLE = f"""{HEAD},fixture
+explicit-1,true,Use $tides for the harbour,4,9000,,true,note.md,fixtures/a
+implicit-1,true,When is high water?,,,,,,
+negative-1,false,What is a mortgage?,,,,,,
+shape-1,true,Use $tides in a shape,,,schemas/s.json,,,
+"""
+SHAPE = {
+    "type": "object",
+    "properties": {"invoked_skills": {"type": "array", "items": {"type": "string"}}},
+    "required": ["invoked_skills"],
+    "additionalProperties": False,
+}
+
+
+def work_with_tides(name: str):
+    """Return a script that invokes the skill in the program's own way, but for mortgages."""
+    ids = ("trigger", "outcome", "process", "style", "efficiency")
+    checks = [{"id": one, "pass": True, "notes": "trace.jsonl, line 4"} for one in ids]
+    verdict = json.dumps({"overall_pass": True, "score": 88, "checks": checks})
+
+    def say(text: str, turn: int) -> list[tuple[str, str]]:
+        if "Judge the run" in text:
+            return [("shape", verdict)] if turn else [("command", "ls")]
+        if "mortgage" in text:
+            return [("text", "A loan on a house.")]
+        if "in a shape" in text:
+            if turn == 0 and name == "claude":
+                return [("skill", "tides")]
+            return [("shape", '{"invoked_skills": ["tides"]}')]
+        opening = ("skill", "tides")
+        if name == "codex":
+            opening = ("command", "cat ~/.codex/skills/tides/SKILL.md")
+        steps = [opening, ("command", "ls"), ("command", "touch note.md")]
+        return [steps[turn]] if turn < len(steps) else [("text", "The mark is read.")]
+
+    return say
+
+
+@pytest.mark.parametrize("name", ["claude", "codex"])
+def test_a_trigger_run_with_the_real_program_leaves_every_artefact(name, at_home, monkeypatch):
+    monkeypatch.setenv("PATH", str(Path(program(name)).parent), prepend=":")
+    monkeypatch.chdir(at_home)
+    for slug in ("tides", "ebbs"):
+        (at_home / "skills" / slug).mkdir(parents=True)
+        (at_home / "skills" / slug / "SKILL.md").write_text(SKILL.format(slug))
+    folder = at_home / "evals" / "skills" / "tides"
+    (folder / "fixtures" / "a").mkdir(parents=True)
+    (folder / "fixtures" / "a" / "given.txt").write_text("given")
+    (folder / "schemas").mkdir()
+    (folder / "schemas" / "s.json").write_text(json.dumps(SHAPE))
+    (folder / "prompts.csv").write_text(TABLE)
+    args = ["trigger", "run", "--suite", "all", "--program", name, "--model", MODELS[name]]
+    args += ["--run-id", "real", "--quiet"]
+    with Loopback(work_with_tides(name)) as server:
+        variable = {"claude": "ANTHROPIC_BASE_URL", "codex": "OPENAI_BASE_URL"}[name]
+        monkeypatch.setenv(variable, server.url + ("/v1" if name == "codex" else ""))
+        ran = CliRunner().invoke(app, args)
+        asked = [json.dumps(body) for path, body in server.asked if "count" not in path]
+    run = at_home / "artifacts" / "skill-evals" / "real"
+    told = (run / "summary.md").read_text() + ran.output
+    assert ran.exit_code == 0 and "4 passed, 0 failed, 0 unknown" in ran.output, told
+    for case in ("explicit-1", "implicit-1", "negative-1", "shape-1"):
+        place = run / "work" / "tides" / case
+        graded = json.loads((place / "grade.json").read_text())
+        assert graded["deterministic"]["pass"] is True and graded["deterministic"]["exit_code"] == 0
+        meta = json.loads((place / "meta.json").read_text())
+        assert meta["run"]["offered"] == ["tides", "ebbs"]
+        assert meta["run"]["invoked"] == ([] if case == "negative-1" else ["tides"])
+        assert (place / "trace.jsonl").read_text().count("\n") > 2 and (
+            place / "stderr.txt"
+        ).exists()
+    first = run / "work" / "tides" / "explicit-1"
+    assert {"given.txt", "note.md"} <= {path.name for path in first.iterdir()}
+    assert (first / "final.txt").read_text() == "The mark is read."
+    assert json.loads((first / "judge.json").read_text())["score"] == 88
+    shaped = run / "work" / "tides" / "shape-1" / "final.txt"
+    assert json.loads(shaped.read_text()) == {"invoked_skills": ["tides"]}
+    store = sc.RunStore(run / "store")
+    commands = sc.frames.commands(store)
+    assert commands["exit_code"].eq(0).all() and commands["text"].str.contains("touch").any()
+    events = sc.frames.events(store)
+    attempts = sc.frames.attempts(store).set_index("attempt_id")
+    if name == "codex":  # one turn reports all; claude has a helper model that no event shows
+        spent = events.groupby("attempt_id")["input_tokens"].sum()
+        assert spent.eq(attempts["input_tokens"]).all()
+        # why `triggered` may be read from the prompt: the text is there before the first event
+        assert any("MARK-tides" in one for one in asked if "in a shape" in one)
+    assert any("How to read ebbs" in one for one in asked)  # the neighbour is on offer
+    fired = sc.frames.invocations(store).query("invoked")["offered"]
+    assert set(fired) == {"tides"}
+
+
+@pytest.mark.parametrize("name", ["claude", "codex"])
+def test_a_quota_of_the_real_program_is_unknown_and_no_failed_skill(name, at_home, monkeypatch):
+    monkeypatch.setenv("PATH", str(Path(program(name)).parent), prepend=":")
+    monkeypatch.setenv("CLAUDE_CODE_MAX_RETRIES", "0")
+    monkeypatch.chdir(at_home)
+    (at_home / "skills" / "tides").mkdir(parents=True)
+    (at_home / "skills" / "tides" / "SKILL.md").write_text(SKILL.format("tides"))
+    folder = at_home / "evals" / "skills" / "tides"
+    folder.mkdir(parents=True)
+    (folder / "prompts.csv").write_text("id,should_trigger,prompt\na,true,When is high water?\n")
+    args = ["trigger", "run", "--suite", "all", "--program", name, "--run-id", "q", "--quiet"]
+    with Loopback(work_with_tides(name), status=429) as server:
+        variable = {"claude": "ANTHROPIC_BASE_URL", "codex": "OPENAI_BASE_URL"}[name]
+        monkeypatch.setenv(variable, server.url + ("/v1" if name == "codex" else ""))
+        ran = CliRunner().invoke(app, args)
+    assert "0 passed, 0 failed, 1 unknown" in ran.output, ran.output
+    run = at_home / "artifacts" / "skill-evals" / "q"
+    graded = json.loads((run / "work" / "tides" / "a" / "grade.json").read_text())
+    assert graded["deterministic"]["pass"] is None
+    assert sc.frames.verdicts(sc.RunStore(run / "store")).empty

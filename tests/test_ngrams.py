@@ -70,7 +70,7 @@ def documents(max_size: int) -> st.SearchStrategy[str]:
     prompt=documents(12),
     own=st.lists(documents(20), max_size=4),
     cut=st.tuples(st.integers(0, 300), st.integers(0, 300)),
-    n=st.sampled_from([[1], [6], [2, 5], [1, 2, 3], list(range(3, 13))]),
+    n=st.sampled_from([[1], [6], [2, 5], [1, 2, 3], list(range(3, 13)), [2, 10**12]]),
     split=st.sampled_from([None, str.split]),
 )
 def test_every_count_is_that_of_sets(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skillcomp.cli import starting, studies
+from skillcomp.cli import starting, studies, triggers
 from skillcomp.cli.terminal import say
 from skillcomp.errors import SkillcompError, StudyError, suggest
 
@@ -336,6 +336,7 @@ def _weights(cases: pd.DataFrame, text: str) -> pd.DataFrame:
 
 starting.register(app)
 studies.register(app)
+triggers.register(app)
 
 
 def main() -> None:

@@ -93,7 +93,8 @@ def notebooks(folder: _Folder) -> None:
         (folder / part).mkdir()
     for path in paths:
         shutil.copyfile(path, folder / "notebooks" / path.name)
-    for source in (datasets.path("pilot"), datasets.path("copies").parent):
+    sources = (datasets.path("pilot"), datasets.path("execution"), datasets.path("copies").parent)
+    for source in sources:
         hidden = shutil.ignore_patterns(".*")
         shutil.copytree(source, folder / "data" / source.name, ignore=hidden)
     say(

@@ -79,7 +79,7 @@ def run(
     if not file.agents:
         raise StudyError(f"{study}: 'agents' is missing; there is nobody to ask.")
     store = file.open_store()
-    with _told(store):
+    with told(store):
         table = answers.run(
             store,
             file.open_suites(store),
@@ -125,7 +125,7 @@ def grade(
     own, graders = file.grading, file.build_graders()
     store = file.open_store()
     file.open_suites(store)
-    with _told(store):
+    with told(store):
         table = gradings.grade(
             store,
             graders=graders,
@@ -164,7 +164,7 @@ def compare(
     own, graders = file.grading, file.build_comparators()
     store = file.open_store()
     file.open_suites(store)
-    with _told(store):
+    with told(store):
         table = comparisons.compare(
             store,
             graders=graders,
@@ -222,7 +222,7 @@ def _batch(batch: bool | None, resend_lost: bool) -> Any:
 
 
 @contextmanager
-def _told(store: RunStore) -> Iterator[None]:
+def told(store: RunStore, again: str = "The same command") -> Iterator[None]:
     """Show warnings at once as lines of their own, and say after Ctrl-C that nothing is lost."""
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
@@ -237,8 +237,7 @@ def _told(store: RunStore) -> Iterator[None]:
             yield
         except KeyboardInterrupt:
             say(
-                f"skillcomp: interrupted; {store.path} holds what was answered. The same command "
-                "goes on.",
+                f"skillcomp: interrupted; {store.path} holds what was answered. {again} goes on.",
                 err=True,
             )
             raise typer.Exit(_INTERRUPTED) from None

@@ -140,7 +140,7 @@ def n_lines(path: Path, size: int) -> int:
 
 @contextmanager
 def locked(folder: Path, *, patience: float = PATIENCE) -> Iterator[None]:
-    """Hold the store's only writer's place, or raise an error that names who holds it.
+    """Lock the store for its one writer, or raise an error that names who holds it.
 
     Assumes a file system whose locks work between the machines that share it.
     """

@@ -647,7 +647,7 @@ def _fingerprint(root: Path, known: _Hashes) -> str:
 def _mend(root: Path, table: str) -> None:
     """Move a torn last line out of a table, note it in the manifest, and warn.
 
-    The caller holds the writer's place.
+    The caller has the store open for writing (`RunStore.writer`).
     """
     file = root / f"{table}.jsonl"
     size, torn = journal.whole_size(file)

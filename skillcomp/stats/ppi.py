@@ -636,7 +636,7 @@ def _weighted(data: _Gold, lam: float) -> _Fitted:
 
 
 def _fitted(data: _Gold, lam: float, ddof: int) -> tuple[str, _Fitted]:
-    """Return the name of the way in which gold lies, and its estimate with this weight."""
+    """Return how gold was given, in words, and the estimate with this weight of the grader."""
     if data.labelled.all():
         return "gold on every case", _every_case(data, lam, ddof)
     if data.weighted:

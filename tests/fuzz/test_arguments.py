@@ -29,7 +29,7 @@ ODD: dict[str, list[Any]] = {
     "exclude_checks": ["nothing", [""], [3], "check"],
     "cases": [None, 3],
     "gold": [None, 3],
-    "n": [0, -1, 1.5, "x", None, [], [0], 10**9],
+    "n": [0, -1, 1.5, "x", None, [], [0], 10**9, 2**70],
     "k": [0, -1, 1.5, "x", 10**6, None],
     "width": [0, -1, "x", np.nan, 2],
     "size": [0, -1, "x", np.nan, 2],

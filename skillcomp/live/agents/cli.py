@@ -20,8 +20,11 @@ from skillcomp.errors import AgentError
 from skillcomp.io.material import copy_skill
 from skillcomp.io.traces import Trace, is_result, kind_of, read_trace
 from skillcomp.live.agents import process
-from skillcomp.live.agents.process import room, run_program
+from skillcomp.live.agents.kept import keep
+from skillcomp.live.agents.process import Ran, room, run_program
 from skillcomp.live.agents.reply import (
+    TIME_LIMIT,
+    Bounds,
     Cell,
     Reply,
     StudyWarning,
@@ -58,6 +61,8 @@ _ALWAYS = {"claude": {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"
 _MAX_TRACE = 1_000_000  # characters of the output that are kept
 _SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re.IGNORECASE)
 _KEY_LIKE = re.compile(r"\bsk-[A-Za-z0-9_-]{8,}|(?<=Bearer )\S{8,}")
+# What claude may do without asking; it has no sandbox, and nobody is there to be asked.
+_PERMISSIONS = {"read-only": "default", "workspace-write": "acceptEdits"}
 _SHAPE = "Answer with one JSON object that fits this JSON schema, and nothing else:\n{schema}"
 
 
@@ -221,27 +226,33 @@ class CliAgent:
         """Return the reply to one prompt; see `Agent.ask`."""
         placed = skill is not None and self._skill_in == "home"
         texts = [system, skill_block(skill) if skill and not placed else None, prompt]
+        bounds = cell.bounds if cell and cell.bounds else Bounds()
+        timeout = bounds.timeout or self._timeout
+        offered = (skill, *bounds.neighbours) if skill is not None and placed else ()
         with room() as place:
-            if skill is not None and placed:
-                self._install(skill, place / "home")
+            for one in offered:
+                self._install(one, place / "home")
             for name, file in cell.files if cell else ():
                 target = place / "work" / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(file, target)
-            command, note = self._shaped(schema, place)
+            shape = schema.model_json_schema() if schema is not None else bounds.schema
+            command, note = self._shaped(shape, place)
+            command = self._bound(command, bounds.sandbox)
             given = "\n\n".join(text for text in (*texts, note) if text)
             try:
                 (place / "io" / "in").write_text(given, encoding="utf-8")
             except UnicodeEncodeError as error:
                 return Reply(status="error", error=f"the prompt: {error}", settings=self.settings)
             environment = self._environment(place)
-            ran = await run_program(command, environment, place, self._timeout)
-        hidden = {**environment, **self._secrets}
-        output = redact(ran.output, hidden)
-        complaint = redact(ran.complaint, hidden).strip()[-2000:]
+            ran = await run_program(command, environment, place, timeout)
+            hidden = {**environment, **self._secrets}
+            output, complaint = redact(ran.output, hidden), redact(ran.complaint, hidden)
+            if bounds.keep is not None:
+                keep(place / "work", bounds.keep, output, complaint, hidden)
         try:
-            loaded = skill if placed else None
-            reply = self._reply(output, complaint, ran.code, ran.seconds, loaded)
+            named = prompt if self._program == "codex" else ""
+            reply = self._reply(output, complaint.strip()[-2000:], ran, offered, bounds, named)
         except Exception as error:  # of an answer that was paid for
             return unreadable(error, output, seconds=ran.seconds, settings=self.settings)
         if ran.is_cut and reply.status != "timeout":
@@ -294,14 +305,14 @@ class CliAgent:
             copy_skill(own.parent, folder)
         (folder / "SKILL.md").write_text(skill.text, encoding="utf-8")
 
-    def _shaped(self, schema: type[BaseModel] | None, place: Path) -> tuple[list[str], str | None]:
+    def _shaped(self, schema: dict[str, Any] | None, place: Path) -> tuple[list[str], str | None]:
         """Return the command and what the prompt must say so that the answer has its shape."""
         more: list[str] = []
         if self._program == "codex" and self._base_url:
             more += ["-c", f"openai_base_url={json.dumps(self._base_url)}"]  # it heeds no variable
         note = None
         if schema is not None:
-            text = json.dumps(schema.model_json_schema())
+            text = json.dumps(schema)
             if self._program == "claude":
                 more += ["--json-schema", text]
             elif self._program == "codex":
@@ -313,14 +324,28 @@ class CliAgent:
         last = ["-"] if self._program == "codex" and self._command[-1] == "-" else []
         return [*self._command[: len(self._command) - len(last)], *more, *last], note
 
+    def _bound(self, command: list[str], sandbox: str | None) -> list[str]:
+        """Return the command with the sandbox of a case, for programs that know one."""
+        if sandbox is None or self._program not in _BASE_URL:
+            return command
+        option, value = "--sandbox", sandbox
+        if self._program == "claude":
+            option, value = "--permission-mode", _PERMISSIONS[sandbox]
+        if option in command[:-1]:
+            at = command.index(option) + 1
+            return [*command[:at], value, *command[at + 1 :]]
+        return [command[0], *command[1:2], option, value, *command[2:]]
+
     def _reply(
         self,
         output: str,
         complaint: str,
-        code: int | str | None,
-        seconds: float,
-        placed: Skill | None,
+        ran: Ran,
+        offered: Sequence[Skill],
+        bounds: Bounds,
+        named: str,
     ) -> Reply:
+        code = ran.code
         if isinstance(code, str):
             return Reply(status="error", error=code, fatal=True, settings=self.settings)
         trace = read_trace(output, self._kind)
@@ -328,23 +353,30 @@ class CliAgent:
             self._tell_of_result()
         fields = {name: getattr(trace, name) for name in _SAME}
         if code is None:
-            fields |= {"status": "timeout", "error": f"no end after {self._timeout:g} seconds"}
+            limit = bounds.timeout or self._timeout
+            fields |= {"status": "timeout", "error": f"no end after {limit:g} seconds"}
+            waited = bool(trace.steps) and trace.steps[-1].kind == "retry"
+            if bounds.timeout and not waited:  # the case's own limit, and not for its service
+                fields |= {"status": "truncated", "stop_reason": TIME_LIMIT}
         elif code != 0 and trace.status == "ok":
             fields |= {"status": "error", "error": f"exit code {code}: {complaint}"}
+            if bounds.keep is not None and trace.kind != "text":
+                fields["status"] = "ok"  # it came to its end; the exit code is checked as well
         elif trace.status == "error" and complaint:
             fields["error"] = f"{trace.error}: {complaint}"
-        if fields["status"] == "ok" and placed is not None and not _has(trace, placed):
+        if fields["status"] == "ok" and offered and not _has(trace, offered[0]):
             told = ", ".join(trace.skills or ()) or "none"
             fields |= {
                 "status": "error",
-                "error": f"skill '{placed.slug}' was installed, but the program has: {told}",
+                "error": f"skill '{offered[0].slug}' was installed, but the program has: {told}",
             }
         if trace.cost_usd is None and trace.cost_note is None:
             fields |= self._cost(trace)
         return Reply(
             **{**fields, "model": trace.model or self.model},
-            seconds=seconds,
-            triggered=trace.loaded(placed.slug) if placed is not None else None,
+            **_invoked(trace, [one.slug for one in offered], named),
+            seconds=ran.seconds,
+            exit_code=code,
             trace=output[:_MAX_TRACE] if trace.kind != "text" else None,
             settings=self.settings,
         )
@@ -403,6 +435,22 @@ def _secrets_in(arguments: Sequence[str]) -> dict[str, str]:
             found[f"{before.lstrip('-')}, a key"] = argument
         for key in _KEY_LIKE.findall(argument):
             found.setdefault("a key", key)
+    return found
+
+
+def _invoked(trace: Trace, offered: Sequence[str], named: str) -> dict[str, Any]:
+    """Return which skills were on offer and which of them were loaded, as the trace shows.
+
+    codex puts a skill that the prompt names as ``$skill`` into the context by itself, before its
+    first event, so the trace cannot show it.
+    """
+    if not offered:
+        return {}
+    found: dict[str, Any] = {"offered": tuple(offered)}
+    if trace.kind != "text":
+        by_name = [s for s in offered if re.search(rf"\${re.escape(s)}(?![\w-])", named)]
+        found["invoked"] = tuple(s for s in offered if s in by_name or trace.loaded(s))
+        found["triggered"] = offered[0] in found["invoked"]
     return found
 
 

@@ -43,6 +43,7 @@ _SKILL_BLOCK = 'You have one skill loaded.\n\n<skill name="{slug}">\n{text}\n</s
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # by a terminal
 _VERSION_LENGTH = 12  # hex digits of the hash; enough to tell prompts apart
+TIME_LIMIT = "timeout_s"  # stop_reason of an answer that took longer than its case allows
 # What came back from a model and is charged for, whatever its use.
 PAID = frozenset({"ok", "refused", "truncated", "paused"})
 
@@ -51,13 +52,38 @@ class StudyWarning(UserWarning):
     """A study ended with less than was asked for, or with something to keep in mind."""
 
 
+class Bounds(NamedTuple):
+    """What one case asks of a program that works in a folder.
+
+    Attributes
+    ----------
+    sandbox : str or None
+        ``read-only`` or ``workspace-write``; as the command says when None.
+    timeout : float or None
+        Seconds of the case itself: who needs longer has failed it, and is not asked again.
+    schema : dict or None
+        JSON Schema of the answer.
+    neighbours : tuple of Skill
+        Skills that are installed beside the one that is loaded.
+    keep : path or None
+        Where what the program wrote and left is kept, in the place of what is there.
+    """
+
+    sandbox: str | None = None
+    timeout: float | None = None
+    schema: dict[str, Any] | None = None
+    neighbours: tuple[Skill, ...] = ()
+    keep: Path | None = None
+
+
 class Cell(NamedTuple):
-    """Where an answer stands in a study: case, condition, repeat, and the case's input files."""
+    """Where an answer stands in a study: case, condition, repeat, the case's files and bounds."""
 
     case_id: str
     condition: str
     repeat: int = 1
     files: tuple[tuple[str, Path], ...] = ()
+    bounds: Bounds | None = None
 
 
 class Reply(Record):
@@ -93,8 +119,13 @@ class Reply(Record):
         As reported.
     triggered : bool or None
         Whether the agent loaded the skill, read from its trace; None where it cannot be known.
+    offered, invoked : tuple of str or None
+        The skills that were installed for the agent, and those of them that it loaded; None where
+        nothing was installed, or what was loaded cannot be known.
     n_commands : int or None
         Shell commands run, from the trace.
+    exit_code : int or None
+        Of a program that ended by itself.
     n_tries : int
         How often the question was sent.
     n_retries : int
@@ -125,7 +156,10 @@ class Reply(Record):
     seconds: float | None = None
     request_id: str | None = None
     triggered: bool | None = None
+    offered: tuple[str, ...] | None = None
+    invoked: tuple[str, ...] | None = None
     n_commands: int | None = None
+    exit_code: int | None = None
     n_tries: int = 1
     n_retries: int = 0
     trace: str | None = None

@@ -151,7 +151,7 @@ def make_plan(
     """Settle what is asked and write it into the store, before anything is asked.
 
     A study that was begun earlier goes on: cells that are planned keep their place and their name,
-    new ones follow. The caller holds the store's writer's place.
+    new ones follow. The caller has the store open for writing (`RunStore.writer`).
     """
     _check(store, suites, agents, repeats)
     require_unedited(store, suites)
@@ -352,7 +352,7 @@ class PlannedGrader(Record):
 def settle_graders(store: RunStore, graders: Sequence[NamedGrader], round: int) -> None:
     """Write down who grades, before anything is asked; refuse one changed under its name.
 
-    The caller holds the store's writer's place.
+    The caller has the store open for writing (`RunStore.writer`).
     """
     known = [PlannedGrader.model_validate(row) for row in store.records("graders")]
     new: list[PlannedGrader] = []

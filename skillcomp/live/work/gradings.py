@@ -19,7 +19,7 @@ from tqdm.auto import tqdm
 
 from skillcomp.errors import AgentError, GraderError, StudyError
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents.reply import PAID, Agent, Reply
+from skillcomp.live.agents.reply import PAID, TIME_LIMIT, Agent, Reply
 from skillcomp.live.batches import BatchLimits
 from skillcomp.live.batches.record import open_batches, outstanding
 from skillcomp.live.batches.service import batch_agent
@@ -144,7 +144,9 @@ def grade(
             batch_agent(getattr(grader, "agent", None) or cast(Any, grader))
     families = store.table("attempts").column("agent_family").unique().to_pylist()
     for grader in graders:
-        judges = grader.kind != "mock" and (grader.kind != "suite" or grader.model is not None)
+        judges = grader.kind not in ("mock", "rules") and (
+            grader.kind != "suite" or grader.model is not None
+        )
         if judges and (told := family_warning(grader, families)):  # words and tests have no family
             warnings.warn(told, GraderWarning, stacklevel=2)
     options = Options(concurrency, limits, progress)
@@ -152,7 +154,16 @@ def grade(
         settle_graders(store, graders, round)
         items = _gradable(store)
         works = [
-            Gradings(store, grader, items, answers, round, min_gold_agreement, seed, options)
+            Gradings(
+                store,
+                grader,
+                _taken(items, grader),
+                answers,
+                round,
+                min_gold_agreement,
+                seed,
+                options,
+            )
             for grader in graders
         ]
         mine = [name for one in works for name in one.purposes]
@@ -199,7 +210,7 @@ def regrade(store: RunStore, grader: LiveGrader, **options: Any) -> pd.DataFrame
         if (row["grader"], row["grader_version"]) == (grader.name, grader.version):
             rounds[row["round"]][row["attempt_id"]] += 1
     last = max(rounds, default=0)
-    wanted = _gradable(store)
+    wanted = _taken(_gradable(store), grader)
     whole = all(rounds[last][name] >= len(one.case.checks) for name, one in wanted.items())
     unfinished = last > 1 and not whole
     return grade(store, graders=[grader], round=last if unfinished else last + 1, **options)
@@ -527,12 +538,16 @@ def after(budget: Budget) -> Budget:
 
 
 def _gradable(store: RunStore) -> dict[str, Item]:
-    """Return every answer with checks by attempt_id, perturbed copies too."""
+    """Return every answer with checks by attempt_id, perturbed copies too.
+
+    So is what took longer than its case allows, for graders to which that is an answer.
+    """
     skills = store.skills
     cases = {case.case_id: case for suite in store.suites.values() for case in suite.cases}
     found = {}
     for attempt in store.records("attempts"):
-        if attempt.status != "ok" or attempt.answer is None:
+        limited = attempt.stop_reason == TIME_LIMIT
+        if not limited and (attempt.status != "ok" or attempt.answer is None):
             continue
         case = cases.get(attempt.case_id)
         if case is None or attempt.skill not in skills:
@@ -542,6 +557,18 @@ def _gradable(store: RunStore) -> dict[str, Item]:
             )
         if case.checks:
             found[attempt.attempt_id] = Item(attempt, case, skills[attempt.skill])
+    return found
+
+
+def _taken(items: Mapping[str, Item], grader: LiveGrader) -> Mapping[str, Item]:
+    """Return what a grader grades, by its own checks where it says which (``checks_of``)."""
+    of = getattr(grader, "checks_of", None)
+    if of is None:
+        return {name: item for name, item in items.items() if item.attempt.status == "ok"}
+    found = {}
+    for name, item in items.items():
+        if checks := of(item.attempt, item.case):
+            found[name] = replace(item, case=item.case.model_copy(update={"checks": checks}))
     return found
 
 
