@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ import pandas as pd
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+from browser import chromium
 from fake_anthropic import KEY, FakeAnthropic
 from live_study import only_the_fake_key
 from written_study import written
@@ -23,7 +25,8 @@ from written_study import written
 import skillcomp as sc
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.live.agents.reply import StudyWarning
-from skillcomp.report import execute, find_notebooks
+from skillcomp.report import build, execute, find_notebooks
+from skillcomp.report import page as page_module
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = find_notebooks(ROOT / "notebooks", every=True)
@@ -81,7 +84,8 @@ def executed(tmp_path_factory: pytest.TempPathFactory):
     def once(path: Path) -> tuple[nbformat.NotebookNode, Path] | StudyError:
         out = tmp_path_factory.mktemp(path.stem)
         try:
-            return execute(path, parameters={"OUT": str(out)}, progress=False), out
+            # tables are set as on the page of the report, which changes no text of an output
+            return execute(path, parameters={"OUT": str(out)}, progress=False, for_page=True), out
         except StudyError as error:
             return error
 
@@ -208,6 +212,80 @@ def test_what_is_asked_live_stays_in_a_folder_of_its_own_and_within_a_budget(pat
     assert LIVE_GUARD in claims.source
 
 
+# Prose
+
+# what may hold a number: names, places in the report, a date, a level of significance, the zero
+NO_RESULTS = (
+    *(r"`[^`]*`", r"\]\([^)]*\)", r"\b[A-Za-z]\w*\d\w*", r"[Cc]hapters? \d(?: to \d)?"),
+    *(r"\b\d-grams?\b", r"\d{4}-\d\d-\d\d", r"\b(?:above|below|of) 0\b", r"\.05\b"),
+    *(r"\b95 %", r"\bten minutes\b", r"\bfour times in five\b"),
+)
+SMALL = "two|three|four|five|six|seven|eight|nine|ten"  # counts of what was designed may stay
+LARGE = "eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|hundreds?|thousands?|dozens?"
+LARGE += "|(?:twen|thir|for|fif|six|seven|eigh|nine)ty"
+RESULT_WORDS = (
+    rf"\b(?:{LARGE})(?:-\w+)?\b",
+    rf"\b(?:{SMALL}) (?:points|per cent|times as)\b",
+    rf"\b\w+ in (?:{SMALL})\b",
+    r"\b(?:about|almost|nearly|less than|more than) (?:half|twice|a third|a quarter)\b",
+)
+
+
+def numbers_set(path: Path) -> set[float]:
+    """The numbers that a chapter's code sets itself, as they are, in percent and to a hundred."""
+    found: set[float] = set()
+    for cell in code_cells(path):
+        if "claims" in cell.metadata.get("tags", []) or "FIRST_RELEASE = " in cell.source:
+            continue
+        values = (getattr(node, "value", None) for node in ast.walk(ast.parse(cell.source)))
+        for one in values:
+            if isinstance(one, int | float) and not isinstance(one, bool):
+                found |= {float(one), round(100 * one, 6), round(100 - 100 * one, 6)}
+    return found
+
+
+def results_in(prose: str, known: set[float]) -> list[str]:
+    """The numbers of a text that nothing but a result can have given."""
+    left = re.sub("|".join(NO_RESULTS), " ", prose)
+    digits = re.findall(r"(?<![\w.])(?:\d[\d,]*(?:\.\d+)?|\.\d+)", left)
+    typed = [one for one in digits if float(one.replace(",", "")) not in known]
+    return typed + [one for words in RESULT_WORDS for one in re.findall(words, left, flags=re.I)]
+
+
+@each_notebook
+def test_no_result_is_typed_into_the_prose(path: Path) -> None:
+    known = numbers_set(path)
+    typed = {
+        cell.source.partition("\n")[0]: found
+        for cell in read(path).cells
+        if cell.cell_type == "markdown" and (found := results_in(cell.source, known))
+    }
+    assert not typed, f"{path.name}: say it without, or print it from the frame: {typed}"
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "some 240 cases", "Fourteen cases a skill", "thirty points", "52 points more", "10 of 37",
+        "60 % of twenty against 24 % of 155", "(-0.1 to 8.8)", "p of .041", "within two points",
+        "three failures in four", "some 1,100 labels", "nearly half of the answers", "fifty-three",
+    ],
+)  # fmt: skip
+def test_a_typed_result_is_found(typed: str) -> None:
+    assert results_in(f"The study says {typed}, as the table shows.", {10.0, 95.0})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "a delta of 10 points", "95 % intervals", "`g0` and C1 to C9", "chapter 7", "six skills",
+        "4-grams", "none below .05", "asked twice", "two members of a pair",
+    ],
+)  # fmt: skip
+def test_what_a_chapter_sets_or_names_is_no_result(said: str) -> None:
+    assert results_in(f"Here {said}.", {10.0, 95.0}) == []
+
+
 LIVE_GUARD = "not LIVE and recorded.fingerprint == PILOT"
 GUARDS = ("store.fingerprint == PILOT", "recorded.fingerprint == PILOT", LIVE_GUARD)
 
@@ -236,7 +314,7 @@ def test_claims_are_asserted_only_for_the_fingerprint_of_the_pilot(path: Path) -
 def test_pilot_names_the_fingerprint_of_the_recorded_study(path: Path) -> None:
     given = parameters(path)
     # what a chapter needs that the pilot does not have it reads of a study of its own
-    study = {"invocations": "triggers"}.get(str(given.get("NEEDS")), "pilot")
+    study = {"invocations": "triggers", "design": "execution"}.get(str(given.get("NEEDS")), "pilot")
     recorded = sc.datasets.load(study)
     assert given["PILOT"] == recorded.fingerprint, f"{path.name}: PILOT should be this fingerprint"
     assert given["DATA"] == f"../data/{study}"
@@ -300,8 +378,62 @@ def test_a_run_saves_every_figure_with_its_data_and_leaves_nothing_else(
     assert [name for name in stray if name not in STRAY_BEFORE] == []
 
 
-MADE_UP = "00-your-table"  # a figure of a table that stands for a researcher's own
+# figures of a table that stands for a researcher's own, and of simulated studies
+MADE_UP = ("00-your-table", "09-what-skills-show")
 STRAY_BEFORE = {file.name for file in (ROOT / "notebooks").iterdir()}
+
+
+# The page that `make report` writes
+
+SCREENS, SCREEN = 25, 900  # at most so many, each so many pixels high
+CHAPTERS = [path for path in NOTEBOOKS[1:] if parameters(path).get("DATA") == "../data/pilot"]
+
+
+@pytest.fixture(scope="module")
+def report_page(executed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the chapters of the pilot, from the runs that the other tests look at."""
+    out = tmp_path_factory.mktemp("report")
+
+    def already(path: Path, **_: object) -> nbformat.NotebookNode:
+        book, folder = executed(path)
+        for file in folder.iterdir():
+            shutil.copy(file, out)
+        return book
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page_module, "execute", already)
+        return build(ROOT / "data" / "pilot", out, notebooks=CHAPTERS, progress=False)
+
+
+def test_the_report_of_the_pilot_is_at_most_25_screens_long(
+    report_page: Path, tmp_path: Path
+) -> None:
+    with chromium(tmp_path) as browser:
+        opened = browser.page(report_page, width=1280, height=SCREEN)
+        assert opened.evaluate("document.querySelectorAll('.code[open], .fold[open]').length") == 0
+        height = opened.evaluate("document.documentElement.scrollHeight")
+        assert height <= SCREENS * SCREEN, f"{height / SCREEN:.1f} screens of {SCREEN} pixels"
+        # nothing lies over a table and no table is cut off by its column
+        heads = "[...document.querySelectorAll('.table table')].filter(t => t.offsetParent)"
+        cut = f"{heads}.filter(t => t.offsetWidth > t.parentElement.clientWidth + 1)"
+        assert opened.evaluate(f"{cut}.map(t => t.innerText.slice(0, 80))") == []
+        rows = "[...document.querySelectorAll('.table tr')].map(r => r.clientHeight)"
+        assert max(opened.evaluate(rows)) < 100
+
+
+def test_the_report_shows_the_explorers_as_they_open(report_page: Path, tmp_path: Path) -> None:
+    with chromium(tmp_path) as browser:
+        opened = browser.page(report_page, width=1280)
+        stills = opened.evaluate(
+            "[...document.querySelectorAll('.scx-still')].map(e => [e.closest('.chapter').id,"
+            " e.closest('details').querySelector('summary').innerText, e.textContent])"
+        )
+    used = [p.stem for p in CHAPTERS if any("sc.explore." in c.source for c in code_cells(p))]
+    assert [chapter for chapter, _, _ in stills] == used
+    assert {fold for _, fold, _ in stills} == {"The explorer as it opens"}
+    names = ("Threshold: n = 4", "Deltas: 12 deltas", "Drift: g0 to g2", "Verdicts: Check 1 of")
+    for (_, _, text), name in zip(stills, names, strict=True):
+        assert text.strip().startswith(name) and len(text) > 500
 
 
 # A reader's own data

@@ -53,6 +53,13 @@ def test_import_loads_none_of_the_heavy_parts() -> None:
     assert [name for name in loaded if name.startswith("skillcomp.")] == []
 
 
+def test_a_table_loads_no_part_of_the_page() -> None:
+    code = "import sys, skillcomp as sc; sc.table, sc.report, dir(sc.report); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    loaded = {name.split(".")[0] for name in done.stdout.split()}
+    assert "pandas" in loaded and not loaded & {"nbconvert", "nbclient", "nh3", "jinja2"}
+
+
 @pytest.mark.parametrize("name", sc.__all__)
 def test_every_name_of_the_package_resolves(name: str) -> None:
     assert getattr(sc, name) is not None
@@ -87,7 +94,7 @@ def test_tab_on_the_package_shows_the_api_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["bias", "frames", "io", "overlap", "reliability", "simulate", "stats"]
+    "name", ["bias", "frames", "io", "overlap", "reliability", "report", "simulate", "stats"]
 )
 def test_every_name_of_a_lazy_package_resolves_in_any_order(name: str) -> None:
     module = getattr(sc, name)

@@ -256,7 +256,7 @@ def test_gold_on_every_case_that_is_not_enough_says_so():
     found = planning.gold_needed(width=0.05, n_cases=84, **about)
     assert found["estimate"].isna().all()
     # 2 * t(83) * sqrt(0.1 / 84) = 2 * 1.98896 * 0.034503 = 0.137 without pseudo-case and errors
-    assert "gold on all 84 cases gives a length of 0.160" in found["note"].iloc[0]
+    assert "gold on all 84 cases gives an interval 16.0 points long" in found["note"].iloc[0]
 
 
 def test_a_condition_without_gold_is_unknown_not_zero():

@@ -815,6 +815,15 @@ def test_scores_draw_every_document_with_its_interval():
         plots.scores(frame.drop(columns="score"))
 
 
+def test_documents_of_the_same_score_stand_side_by_side():
+    frame = pd.DataFrame({"score": [20.0, 20.0, 20.0, 80.0], "estimate": [0.4, 0.4, 0.5, 0.6]})
+    (drawn,) = drawn_points(plots.scores(frame)).values()
+    assert drawn[:, 0].tolist() == pytest.approx([18.2, 20.0, 21.8, 80.0])
+    apart = frame.assign(score=[20.0, 30.0, NAN, 80.0])
+    (drawn,) = drawn_points(plots.scores(apart)).values()
+    np.testing.assert_array_equal(drawn[:, 0], apart["score"])
+
+
 # facets -----------------------------------------------------------------------------------------
 
 

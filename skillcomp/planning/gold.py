@@ -307,7 +307,8 @@ def _fewest(
     length, lam = expected_length(pilot, n, n_cases, ci_level)
     place = int(_first(length, width))
     if place == len(n):
-        note = f"gold on all {n_cases} cases gives a length of {length[-1]:.3f}: ask more cases"
+        long = f"an interval {100 * length[-1]:.1f} points long"
+        note = f"gold on all {n_cases} cases gives {long}: ask more cases"
         nothing = undefined(method, note, ci_level=ci_level, n=float(n_cases))
         return nothing, {"expected_width": length[-1], "lam": lam[-1]}
     low, high, caveat = _limits(resampled, n, n_cases, width, ci_level)

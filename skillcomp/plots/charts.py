@@ -281,6 +281,11 @@ def scores(
     See Also
     --------
     skillcomp.structure.documents
+
+    Notes
+    -----
+    Documents of the same score stand side by side, by at most 3 % of the axis; the place in the
+    row carries no meaning.
     """
     where = "plots.scores"
     draw.require(frame, [x, y, hue], where)
@@ -288,6 +293,7 @@ def scores(
     hues, look_of, order = draw.hue_looks(frame, hue)
     at, value, low, high = (draw.numbers(frame, c, where) for c in (x, y, "ci_low", "ci_high"))
     ax = draw.axes(ax, height=3.0)
+    at = _side_by_side(at)
     if null is not None:
         draw.reference(ax, null, upright=False)
     entries: list[draw.Entry] = []
@@ -303,3 +309,13 @@ def scores(
     draw.label_y(ax, name)
     draw.legend(ax, entries if hue else [], legend)
     return ax
+
+
+def _side_by_side(at: draw.Floats) -> draw.Floats:
+    """Return places at which equal ones stand beside each other."""
+    same = pd.Series(at).groupby(at)
+    turn, size = same.cumcount(), same.transform("size")
+    if not size.gt(1).any():
+        return at
+    reach = 0.06 * float(np.nanmax(at) - np.nanmin(at)) / float(size.max() - 1)
+    return np.asarray(at + reach * (turn - (size - 1) / 2).to_numpy(), dtype=np.float64)

@@ -18,6 +18,7 @@ from skillcomp import (
     plots,
     reliability,
     skillverdicts,
+    structure,
     style,
     transfer,
     triggers,
@@ -25,7 +26,7 @@ from skillcomp import (
 from skillcomp.errors import SkillcompError, StudyError, suggest
 from skillcomp.frames import Frames
 from skillcomp.io.store import RunStore
-from skillcomp.report.findings import findings
+from skillcomp.report.sentences import findings
 
 ON_FIRST_PAGE = 12  # skills; more are behind a fold
 GROUPS_FILE = "groups.json"
@@ -40,8 +41,8 @@ class Answer:
     findings : pandas.DataFrame
         The sentences, as of :func:`skillcomp.report.findings`.
     frames : dict of str to pandas.DataFrame
-        The estimates behind them: decided, overall, placebo, gap, triggers, goals, agreement,
-        drift, corrected, needed, as far as the study allows them.
+        The estimates behind them: decided, overall, placebo, gap, effects, explained, triggers,
+        goals, agreement, drift, corrected, needed, as far as the study allows them.
     groups : dict of str to str
         The group of each skill, where the study names groups.
     grader : str
@@ -169,6 +170,9 @@ def answer(
         raise StudyError(f"report: {parts.missing['decided']}")
     parts.found["decided"] = _ordered(parts.found["decided"], order)
     _about_skills(parts, mine)
+    if not isinstance(study, Frames) and (design := study.manifest.get("design")):
+        parts.take("effects", lambda: structure.factorial(mine, design))
+        parts.take("explained", lambda: structure.against(mine, study.skills, attempts=attempts))
     _about_graders(parts, verdicts, gold, cases, chosen, graders)
     _what_would_settle(parts, mine, margin)
     facts = {

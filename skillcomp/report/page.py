@@ -21,7 +21,7 @@ import matplotlib.pyplot as plt
 import nbformat
 import nh3
 from jinja2 import Environment, PackageLoader, select_autoescape
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from PIL import Image
 from tqdm.auto import tqdm
@@ -48,9 +48,11 @@ _OWN_PARAMETERS = {"DATA", "OUT", "PILOT", "NEEDS"}
 _ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt")
 _FOLDED = {"Check the data": "Check of the data", "Claims": "Check of what the text claims"}
 _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
+_LINE, _LETTERS, _HALF, _SHEET = 22, 75, 584, 1500  # px, letters a line, px of half a page, px
 _MARKS = {"teaching": "▲", "harmful": "▼", "redundant": "●", "ineffective": "="}
 # the findings that open a chapter when its own text is about another study
 _TOPICS = {"02": ("summary", "skill"), "03": ("transfer",), "04": ("limits",)}
+_TOPICS |= {"09": ("structure",)}
 _TOPICS |= {"05": ("grader", "drift"), "07": ("correction",)}
 # what rendered Markdown and tables are made of; any other element is dropped
 _TAGS = {
@@ -69,13 +71,37 @@ _ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure on the page: its panels with their widths, what it shows, its files by kind."""
+    """A figure on the page: its panels with their widths, what it shows, its files by kind.
+
+    ``high`` is its height in pixels where it fills half a page at most.
+    """
 
     stem: str
     pictures: tuple[tuple[str, int], ...]
+    high: float
     alt: str
     caption: str
     files: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Code:
+    """The source of a cell."""
+
+    source: str
+
+    def __html__(self) -> str:
+        """Return it behind a fold, as markupsafe asks."""
+        return str(_code([self]))
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, the code of all its cells behind one fold, and what they show."""
+
+    heading: Markup
+    code: Markup
+    parts: tuple[Markup | Figure, ...]
 
 
 @dataclass(frozen=True)
@@ -86,8 +112,9 @@ class Chapter:
     ----------
     stem, title : str
         File stem of the notebook and its first heading.
-    sections : tuple of (markupsafe.Markup, tuple of markupsafe.Markup or Figure)
-        Headings with what stands below them, in order; the HTML is sanitised.
+    sheets : tuple of tuple of Section
+        Headings with what stands below them, in order; the HTML is sanitised. What is in one sheet
+        is set in two columns, about as long as a screen is high.
     said : tuple of str
         Computed sentences that open it, where its own text is about another study.
     files : tuple of str
@@ -101,7 +128,7 @@ class Chapter:
 
     stem: str
     title: str
-    sections: tuple[tuple[Markup, tuple[Markup | Figure, ...]], ...]
+    sheets: tuple[tuple[Section, ...], ...]
     said: tuple[str, ...]
     files: tuple[str, ...]
     stopped: str = ""
@@ -209,8 +236,14 @@ def build(
 
 
 def _has_rows(study: RunStore | Frames, kind: str) -> bool:
-    """Tell whether a study has rows of the frame that a chapter is about."""
-    return isinstance(study, RunStore) and not getattr(frames, kind)(study).empty
+    """Tell whether a study has rows of the frame that a chapter is about, or the design."""
+    if not isinstance(study, RunStore):
+        return False
+    return (
+        bool(study.manifest.get(kind))
+        if kind == "design"
+        else not getattr(frames, kind)(study).empty
+    )
 
 
 def _margin(given: object) -> float:
@@ -298,9 +331,9 @@ def _executed(
     kinds = set(_ENDINGS) - {"txt"}
     files = {f.name for f in out.glob(f"{number}-*") if f.suffix[1:] in kinds}
     rest = tuple(sorted(files - shown))
-    return Chapter(
-        path.stem, title(notebook, path), _sections(parts), tuple(told), rest, stopped, elsewhere
-    )
+    shown_as = _sheets(_sections(parts))
+    name = title(notebook, path)
+    return Chapter(path.stem, name, shown_as, tuple(told), rest, stopped, elsewhere)
 
 
 # Cells
@@ -308,7 +341,7 @@ def _executed(
 
 def _folded(
     cells: Sequence[nbformat.NotebookNode], stem: str, out: Path, *, prose: bool
-) -> Iterator[Markup | Figure]:
+) -> Iterator[Markup | Figure | Code]:
     """Yield what the cells show; what only checks data or claims stands behind a fold."""
     fold, held = "", Markup("")
     for cell in cells:
@@ -323,31 +356,65 @@ def _folded(
             held = Markup(_clean(_markdown(rest))) if prose and rest.strip() else Markup("")
             continue
         for part in _cell(cell, stem, out, prose=prose):
-            if fold and isinstance(part, Markup):
-                held += part
+            if fold and not isinstance(part, Figure):
+                held += escape(part)
             else:
                 yield part
     if fold:
         yield _fold(fold, held)
 
 
-def _sections(
-    parts: Sequence[Markup | Figure],
-) -> tuple[tuple[Markup, tuple[Markup | Figure, ...]], ...]:
-    """Put what stands below a heading together."""
-    found: list[tuple[Markup, list[Markup | Figure]]] = []
+def _sections(parts: Sequence[Markup | Figure | Code]) -> tuple[Section, ...]:
+    """Put what stands below a heading together, its code behind one fold."""
+    found: list[tuple[Markup, list[Code], list[Markup | Figure]]] = []
     for part in parts:
-        rest: Markup | Figure = part
+        rest: Markup | Figure | Code = part
         if isinstance(part, Markup):
             head = re.match(r"\s*(<h[12][ >].*?</h[12]>)(.*)", part, flags=re.DOTALL)
             if head:
-                found.append((Markup(head.group(1)), []))
+                found.append((Markup(head.group(1)), [], []))
                 rest = Markup(head.group(2))
         if not found:
-            found.append((Markup(""), []))
-        if isinstance(rest, Figure) or rest.strip():
+            found.append((Markup(""), [], []))
+        if isinstance(rest, Code):
             found[-1][1].append(rest)
-    return tuple((heading, tuple(below)) for heading, below in found)
+        elif isinstance(rest, Figure) or rest.strip():
+            found[-1][2].append(rest)
+    return tuple(Section(heading, _code(cells), tuple(below)) for heading, cells, below in found)
+
+
+def _sheets(sections: Sequence[Section]) -> tuple[tuple[Section, ...], ...]:
+    """Put sections together until they fill two columns of about a screen."""
+    sheets: list[list[Section]] = []
+    room = 0.0
+    for section in sections:
+        if room <= 0:
+            sheets.append([])
+            room = _SHEET
+        sheets[-1].append(section)
+        room -= 2 * _LINE + sum(_height(part) for part in section.parts)
+    return tuple(map(tuple, sheets))
+
+
+def _height(part: Markup | Figure) -> float:
+    """Return about how many pixels a part takes in half a page, with all folds closed."""
+    if isinstance(part, Figure):
+        return part.high + _LINE * len(part.caption) / _LETTERS
+    seen, folds = str(part), 1
+    while folds:  # the innermost first
+        inner = r"<details(?:(?!<details).)*?</details>"
+        seen, folds = re.subn(inner, "", seen, flags=re.DOTALL)
+    text = Markup(re.sub(r"<table.*?</table>", "", seen, flags=re.DOTALL)).striptags()
+    return _LINE * (seen.count("<tr") + len(text) / _LETTERS)
+
+
+def _code(cells: Sequence[Code]) -> Markup:
+    """Return the code of some cells behind one fold."""
+    if not cells:
+        return Markup("")
+    held = Markup("").join(Markup("<pre><code>{}</code></pre>").format(c.source) for c in cells)
+    fold = "<details class='code'><summary>Code</summary>{}</details>"
+    return Markup(fold).format(held)
 
 
 def _fold(name: str, held: Markup) -> Markup:
@@ -358,8 +425,8 @@ def _fold(name: str, held: Markup) -> Markup:
 
 def _cell(
     cell: nbformat.NotebookNode, stem: str, out: Path, *, prose: bool
-) -> Iterable[Markup | Figure]:
-    """Yield what a cell shows: its text, or its code folded and its outputs."""
+) -> Iterable[Markup | Figure | Code]:
+    """Yield what a cell shows: its text, or its code and its outputs."""
     if cell.cell_type == "markdown":
         source = cell.source if prose else _headings(cell.source)
         if source.strip():
@@ -367,9 +434,7 @@ def _cell(
         return
     if cell.cell_type != "code" or not cell.source.strip() or "md.version(" in cell.source:
         return  # versions stand in the provenance of the page
-    yield Markup(
-        "<details class='code'><summary>Code</summary><pre><code>{}</code></pre></details>"
-    ).format(cell.source)
+    yield Code(cell.source)
     stems = _saved(cell.source, out)
     for output in cell.get("outputs", []):
         shown = output.get("data", {})
@@ -454,6 +519,7 @@ def _figure(png: str, stem: str, out: Path) -> Figure:
     return Figure(
         stem=stem,
         pictures=_panels(data, note.get("cut"), float(sides[0])),
+        high=min(96 * float(sides[0]), _HALF) * float(sides[1]) / float(sides[0]),
         alt=str(note.get("alt", "")) or "A figure of this chapter.",
         caption=str(note.get("caption", "")),
         files=tuple(files),

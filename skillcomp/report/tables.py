@@ -17,7 +17,8 @@ from skillcomp.style import called, interval, quantity
 
 _ESTIMATE = ("estimate", "ci_low", "ci_high")
 _NOTES = ("method", "note")
-_WIDE = 80  # characters of a row that fill half of a page
+_WIDE = 88  # characters of a row that fill half of a page
+_TEXT = 28  # characters that a column of words needs: heads and words wrap, numbers do not
 # said once above the table where all rows agree
 _ABOUT = ("measure", "unit", "ci_level", "value", "effect", "cluster", "reference", "margin")
 _HEADS = {
@@ -84,11 +85,16 @@ class Table:
         )
         text = Markup("<caption>{}</caption>").format(self.about) if about and self.about else ""
         body = Markup("").join(Markup(f"{row}</tr>") for row in rows)
-        texts = [[str(head), *self.cells.iloc[:, k]] for k, head in enumerate(self.cells.columns)]
-        wide = sum(min(max(map(len, column)), 60) + 2 for column in texts) > _WIDE
+        wide = sum(self._width(k) + 2 for k in range(len(self.numeric))) > _WIDE
         kind = "set wide" if wide else "set"
         return Markup("<table class='{}'>{}<thead><tr>{}</tr></thead><tbody>{}</tbody></table>")\
             .format(kind, text, heads, body)  # fmt: skip
+
+    def _width(self, place: int) -> int:
+        """Return how many characters a column needs at least."""
+        words = str(self.cells.columns[place]).split()
+        cells = max(map(len, self.cells.iloc[:, place]), default=0)
+        return max(cells if self.numeric[place] else min(cells, _TEXT), *map(len, words), 0)
 
     @staticmethod
     def _cell(text: str, right: bool) -> str:

@@ -39,6 +39,8 @@ def findings(
     drift: pd.DataFrame | None = None,
     corrected: pd.DataFrame | None = None,
     needed: pd.DataFrame | None = None,
+    effects: pd.DataFrame | None = None,
+    explained: pd.DataFrame | None = None,
     triggers: pd.DataFrame | None = None,
     goals: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
@@ -63,6 +65,10 @@ def findings(
         :func:`skillcomp.correction.delta` by grader.
     needed : pandas.DataFrame, optional
         :func:`skillcomp.planning.cases_needed` by skill.
+    effects : pandas.DataFrame, optional
+        :func:`skillcomp.structure.factorial` over all skills.
+    explained : pandas.DataFrame, optional
+        :func:`skillcomp.structure.against` over all skills.
     triggers : pandas.DataFrame, optional
         :func:`skillcomp.triggers.detection` over all skills on offer.
     goals : pandas.DataFrame, optional
@@ -71,7 +77,8 @@ def findings(
     Returns
     -------
     pandas.DataFrame
-        One row per sentence: topic (summary, skill, transfer, trigger, grader, drift, correction
+        One row per sentence: topic (summary, skill, transfer, structure, trigger, grader, drift,
+        correction
         or limits), about (the skill, grader or condition that it is about, NaN where it is about
         all), verdict (of a skill, else NaN), sentence.
 
@@ -97,9 +104,9 @@ def findings(
     tea harms: with the skill 20 % of the answers pass and without it 60 %, 40 points fewer [60 to
     10 fewer] on 14 cases.
     """
-    fired = [*_triggers(triggers), *_goals(goals)]
+    formed = [*_structure(effects), *_explained(explained), *_triggers(triggers), *_goals(goals)]
     if decided is None:
-        return _framed(fired)
+        return _framed(formed)
     names = ["skill", "condition", "rate", "reference_rate", "estimate", "ci_low", "ci_high"]
     require_columns(decided, [*names, "n", "margin", "verdict", "note"], "report.findings")
     for frame, extra in ((placebo, ["skill", "condition"]), (gap, ["measure", "scope"])):
@@ -110,11 +117,12 @@ def findings(
         *_summary(main, overall),
         *(_skill(row, _of(placebo, row)) for _, row in main.iterrows()),
         *_transfer(gap, set(main["condition"])),
-        *fired,
+        *formed,
         *_graders(agreement),
         *_drift(drift),
         *_correction(corrected),
-        *_limits(main, placebo, agreement, needed),
+        # a document without the content is what a placebo would be
+        *_limits(main, effects if placebo is None else placebo, agreement, needed),
     ]
     return _framed(rows)
 
@@ -322,6 +330,76 @@ def _transfer(gap: pd.DataFrame | None, conditions: set[Any]) -> Iterator[dict[s
     about = f" Compared within {found['dimensions']}" if found.get("dimensions") else ""
     cases = f" on {found['n_near']:.0f} near and {found['n_far']:.0f} far cases." if about else ""
     yield _said("transfer", f"{text}; {end}.{about}{cases}")
+
+
+# Content and form
+
+
+def _structure(effects: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
+    """Say how much of what a document does is one factor and how much the other."""
+    if effects is None:
+        return
+    need = ["effect", "at", "estimate", "ci_low", "ci_high", "reference_rate"]
+    require_columns(effects, need, "report.findings")
+    of = {(one["effect"], one["at"]): one for _, one in effects.iterrows()}
+    factors = [name for name, at in of if not at and any(a for n, a in of if n == name)]
+    total = of.get(("total", ""))
+    if len(factors) != 2 or pd.isna(of[factors[0], ""]["estimate"]):
+        why = _why(next(iter(of.values()))) if of else "no effects were given"
+        yield _said("structure", f"What is content and what is form is not known: {why}.")
+        return
+    first, second = factors
+    parts = [f"its {name} by {_changed(of[name, ''])}" for name in factors]
+    if total is not None and pd.notna(total["estimate"]):
+        parts.append(f"any document by {_changed(of['any document', ''])}")
+        start = f"The document changes the share of answers that pass by {_changed(total)} points: "
+    else:
+        start = "The document changes the share of answers that pass, in points: "
+    yield _said("structure", f"{start}{_list(parts)}{_cases(of[first, ''])}.")
+    told = [
+        f"where {first} is {at}, {second} changes it by {_changed(row)} points of a room of "
+        f"{_points(1.0 - row['reference_rate'])}"
+        for (name, at), row in of.items()
+        if name == second and at and pd.notna(row["estimate"])
+    ]
+    if told:
+        said = "; ".join(told)
+        yield _said("structure", f"{said[:1].upper()}{said[1:]}.")
+
+
+def _changed(row: Row) -> str:
+    limits = f"[{_signed(row['ci_low'])}, {_signed(row['ci_high'])}]"
+    return f"{_signed(row['estimate'])} {limits}"
+
+
+def _share(row: Row) -> str:
+    limits = [quantity(row[name], "rate") for name in ("ci_low", "ci_high")]
+    told = "" if pd.isna(row["ci_low"]) else f" [{limits[0]} to {limits[1]}]"
+    return quantity(row["estimate"], "rate") + told
+
+
+def _explained(explained: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
+    """Say how much a score explains, and how much it would have to explain to be seen."""
+    if explained is None:
+        return
+    require_columns(explained, ["feature", "measure", "estimate", "ci_low"], "report.findings")
+    for name, part in explained.groupby("feature", sort=False):
+        row = {one["measure"]: one for _, one in part.iterrows()}
+        found = row["r_squared"]
+        what = "The structure score" if name == "total" else f"The score {name}"
+        if pd.isna(found["estimate"]):
+            yield _said("structure", f"{what} cannot be held against results: {_why(found)}.", name)
+            continue
+        n, n_skills = f"{found['n']:,.0f} documents", f"{found['n_clusters']:,.0f} skills"
+        crossed = row["cross_validated_r_squared"]["estimate"]
+        text = (
+            f"{what} explains {_share(found)} of the differences between {n} of {n_skills} in what "
+            f"passes (R squared; {quantity(crossed, 'rate')} cross-validated)."
+        )
+        least = row["detectable_r_squared"]["estimate"]
+        if pd.notna(least):
+            text += f" {n_skills} show {_rate(least)} or more, four times in five."
+        yield _said("structure", text, name)
 
 
 # Triggers
