@@ -438,7 +438,7 @@ def against(
 
     Notes
     -----
-    :func:`skillcomp.stats.association.association`: a jackknife over skills, no permutation and no
+    ``sc.stats.association``: a jackknife over skills, no permutation and no
     seed. R squared of a small sample lies above the truth; the adjusted and the cross-validated one
     do not. A ceiling of 0.5 means that no score can be expected to show more. A low R squared of
     documents that hardly differ, or all pass, says little about documents that do.

@@ -225,6 +225,7 @@ def test_export_writes_every_frame_twice_and_they_read_back(run, small, tmp_path
         "attempts",
         "cases",
         "checks",
+        "events",
         "gold",
         "invocations",
         "outcomes",
@@ -234,7 +235,7 @@ def test_export_writes_every_frame_twice_and_they_read_back(run, small, tmp_path
     assert sorted(p.name for p in out.iterdir()) == sorted(
         f"{name}.{form}" for name in names for form in ("csv", "parquet")
     )
-    assert said == f"export: 16 files in {out}\n"
+    assert said == f"export: 18 files in {out}\n"
     cases = pd.read_parquet(out / "cases.parquet")
     assert len(cases) == len(pd.read_csv(out / "cases.csv")) == 14
 
@@ -438,6 +439,6 @@ def test_notebooks_and_their_data_are_copied_as_they_stand(run, tmp_path):
 
 @pytest.mark.parametrize("name", ["pilto", "corpus"])
 def test_a_data_set_that_is_not_there_is_named_with_those_that_are(name):
-    with pytest.raises(StudyError, match="there: pilot, triggers, copies, copies_second") as caught:
+    with pytest.raises(StudyError, match="there: pilot, execution, triggers, copies") as caught:
         sc.datasets.load(name)
     assert ("Did you mean 'pilot'?" in str(caught.value)) == (name == "pilto")

@@ -180,7 +180,7 @@ def test_the_judge_reads_the_folder_and_its_verdicts_carry_goal_score_and_eviden
     assert json.loads((tmp_path / "judge.json").read_text()) == json.loads(rubric())
     (_, first), (again, _), (third, _) = agent.asked
     assert first["cell"].bounds.sandbox == "read-only"
-    assert [name for name, _ in first["cell"].files] == ["trace.jsonl"]
+    assert [name for name, _ in first["cell"].files] == ["run/trace.jsonl"]
     assert "could not be used: the whole:" in again and "missing" in third
 
 

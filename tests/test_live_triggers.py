@@ -28,6 +28,7 @@ ROWS = (
     "implicit-1,true,When is high water?,,,,,,,,,,",
     "negative-1,false,What is a mortgage?,,,,,,,,,,",
     "hang-1,true,Please hang now,1,,,,,,,,,",
+    "wait-1,true,Wait for the service,1,,,,,,,,,",
     "quota-1,true,Run into the quota,,,,,,,,,,",
     "garbage-1,true,Say garbage,,,,,,,,,,",
     "kill-1,true,Be killed,,,,,,,,,,",
@@ -60,7 +61,7 @@ def result(text, **more):
     tell(type="result", subtype="success", stop_reason="end_turn", result=text, modelUsage=used,
          total_cost_usd=0.01, **more)
 if "Judge the run" in prompt:
-    assert pathlib.Path("trace.jsonl").is_file() and pathlib.Path("final.txt").is_file()
+    assert pathlib.Path("run/trace.jsonl").is_file() and pathlib.Path("run/final.txt").is_file()
     ids = ("trigger", "outcome", "process", "style", "efficiency")
     checks = [{{"id": i, "pass": True, "notes": "trace.jsonl line 2"}} for i in ids]
     shape = {{"overall_pass": True, "score": 90, "checks": checks}}
@@ -72,6 +73,9 @@ if "garbage" in prompt:
     sys.exit()
 tell(type="system", subtype="init", session_id="s", model="m", skills=skills)
 if "hang" in prompt:
+    time.sleep(60)
+if "Wait for" in prompt:
+    tell(type="system", subtype="api_retry", error="overloaded")
     time.sleep(60)
 if "quota" in prompt:
     tell(type="result", subtype="success", is_error=True, result="You've hit your usage limit.")
@@ -145,7 +149,7 @@ def test_a_run_leaves_every_artefact_and_resumes_without_asking_anything_twice(
     args = ("run", "--suite", "all", "--run-id", "r1", "--quiet", "--write-progress")
     code, out, err = call(monkeypatch, capsys, *args)
     assert code == 1, err
-    assert "run r1: 4 passed, 2 failed, 3 unknown, of 9 cases" in out
+    assert "run r1: 4 passed, 2 failed, 4 unknown, of 10 cases" in out
     run = repo / "artifacts" / "skill-evals" / "r1"
     assert (run.parent / ".gitignore").read_text() == "*\n"
     case = run / "work" / "tides" / "explicit-1"
@@ -188,6 +192,7 @@ def test_a_run_leaves_every_artefact_and_resumes_without_asking_anything_twice(
         "implicit-1": True,
         "negative-1": True,
         "hang-1": False,
+        "wait-1": None,  # it waited for its service, not for itself
         "quota-1": None,
         "garbage-1": None,
         "kill-1": None,
@@ -196,7 +201,7 @@ def test_a_run_leaves_every_artefact_and_resumes_without_asking_anything_twice(
     }
     assert "usage limit" in rows["quota-1"]["notes"]
     assert "| tides | hang-1 | FAIL | exit_code |" in (run / "summary.md").read_text()
-    assert len((run / "progress.jsonl").read_text().splitlines()) == 9
+    assert len((run / "progress.jsonl").read_text().splitlines()) == 10
     assert load(run / "current.json")["status"] == "completed"
     assert KEY.encode() not in b"".join(f.read_bytes() for f in run.rglob("*") if f.is_file())
 
@@ -207,12 +212,15 @@ def test_a_run_leaves_every_artefact_and_resumes_without_asking_anything_twice(
     assert "acceptEdits" in by_prompt["When is high water?"]["args"]
     assert "--json-schema" in by_prompt["Use $tides in a shape"]["args"]
     judging = next(one for one in first if "Judge the run" in one["prompt"])
-    assert "default" in judging["args"] and "out/note.md" in judging["work"]
+    assert "default" in judging["args"] and "run/out/note.md" in judging["work"]
 
     # what the infrastructure lost is asked again, nothing else; the judging is not repeated
     call(monkeypatch, capsys, "run", "--resume", "--run-id", "r1", "--quiet")
     again = [one["prompt"] for one in asked(repo)[len(first) :]]
-    assert sorted(again) == ["Be killed", "Run into the quota", "Say garbage"]
+    assert sorted(again) == [
+        *("Be killed", "Run into the quota"),
+        *("Say garbage", "Wait for the service"),
+    ]
 
     store = RunStore(run / "store")
     verdicts = sc.frames.verdicts(store)
@@ -363,7 +371,7 @@ def test_the_flags_choose_cases_and_judgings(repo, monkeypatch, capsys):
         only = [given["--case"]] if "--case" in given else []
         found = triggers.chosen_cases(suite, given["--suite"], only, most)
         assert [case.case_id for case in found] == [f"tides/{name}" for name in wanted]
-    for number, (judge, n_judged) in enumerate(((None, 1), (True, 9), (False, 0))):
+    for number, (judge, n_judged) in enumerate(((None, 1), (True, 10), (False, 0))):
         plan = triggers.prepare_run(
             repo / "runs" / f"j{number}", repo / "skills", repo / "evals" / "skills",
             which="all", judge=judge,

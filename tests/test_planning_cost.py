@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 import skillcomp as sc
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.live.agents.reply import skill_block
-from skillcomp.live.graders.prompts import STYLES, grader_prompt, reply_schema
+from skillcomp.live.graders.prompts import (
+    STYLES,
+    RubricReply,
+    grader_prompt,
+    reply_schema,
+    rubric_prompt,
+)
 from skillcomp.planning import cost_estimate, cost_total
 from skillcomp.planning.calls import (
     SKILL_FRAME,
@@ -22,7 +28,7 @@ from skillcomp.planning.calls import (
     minimum_prefix,
 )
 from skillcomp.pricing import Price
-from skillcomp.records import Case, Check, Skill, Suite
+from skillcomp.records import Case, Check, Skill, Suite, TaskJudge
 
 DAY = date(2026, 11, 21)
 OPUS = "claude-opus-5-5"  # 4 in, 20 out, 5 write, 0.20 read, batch half
@@ -283,6 +289,26 @@ def test_the_frames_of_graders_agree_with_their_templates(pilot, style):
         # the schema goes over the wire beside the prompt
         real += len(suite.cases) * len(str(reply_schema(style).model_json_schema()))
         assert planned == pytest.approx(real, rel=0.03)
+
+
+def test_only_tasks_with_a_rubric_are_planned_for_and_their_frame_agrees_with_the_template():
+    judge = TaskJudge(type="llm-rubric", rubric="Names a reason. " * 20, pass_threshold=0.7)
+    tasks = [Check(check_id="llm-rubric", judge=judge), Check(check_id="contains")]
+    cases = tuple(
+        Case(case_id=f"tea/{i}", prompt="Why? " * 50, checks=(check,))
+        for i, check in enumerate(tasks)
+    )
+    grader = SimpleNamespace(name="suite", model=OPUS, style="rubric")
+    found = estimate(Suite(slug="tea", skill="tea", cases=cases), SKILL, OPUS, grader, ["skill"])
+    calls = found[found["mode"].eq("plain")].set_index("role")["n_calls"].to_dict()
+    assert calls == {"agent": 2, "grader": 1}
+    frame = frame_of_grader(grader)
+    answer = "word " * 180
+    told = {"question": cases[0].prompt, "rubric": judge.rubric, "answer": answer}
+    prompt = rubric_prompt(**told, item="abcdef12")
+    real = len(prompt.system) + len(prompt.user) + len(str(RubricReply.model_json_schema()))
+    planned = frame.system + frame.case + len(case_data(cases[0], SKILL, frame)) + len(answer)
+    assert planned == pytest.approx(real, rel=0.03)
 
 
 def test_the_frame_of_a_loaded_skill_agrees_with_the_agents(pilot):

@@ -15,7 +15,13 @@ from scipy.stats import binom
 from scipy.stats import t as student_t
 
 from skillcomp.stats.bounded import bounded_mean
-from skillcomp.stats.passk import pass_at_k, pass_hat_k, pooled_pass_at_k, pooled_pass_hat_k
+from skillcomp.stats.passk import (
+    any_of_k,
+    pass_at_k,
+    pass_hat_k,
+    pooled_pass_at_k,
+    pooled_pass_hat_k,
+)
 
 REFERENCE = {
     entry["name"]: entry
@@ -30,6 +36,35 @@ POOLED = {"at": pooled_pass_at_k, "hat": pooled_pass_hat_k}
 def attempts(draw, fewest=1):
     n = draw(st.lists(st.integers(fewest, 12), min_size=1, max_size=12))
     return np.array(n), np.array([draw(st.integers(0, m)) for m in n])
+
+
+def test_any_of_the_first_k_is_a_rule_and_the_chance_of_it_over_all_choices_is_pass_at_k():
+    table = [[0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 0, 0], [0, np.nan, 1], [1, np.nan, 0]]
+    np.testing.assert_array_equal(any_of_k(table, 2), [1, 0, 1, 0, np.nan, 1])
+    np.testing.assert_array_equal(any_of_k(table, 1), [0, 0, 1, 0, 0, 1])
+    # every order of two passes in five attempts is as likely as any other
+    orders = [[i in pair for i in range(5)] for pair in combinations(range(5), 2)]
+    for k in range(1, 6):
+        assert any_of_k(orders, k).mean() == pytest.approx(float(pass_at_k(5, 2, k)))
+
+
+@given(
+    st.integers(1, 6).flatmap(
+        lambda n: st.lists(st.lists(st.booleans(), min_size=n, max_size=n), min_size=1, max_size=6)
+    )
+)
+def test_with_k_attempts_any_of_k_is_pass_at_k_and_it_never_falls_with_k(table):
+    k = len(table[0])
+    passes = [sum(row) for row in table]
+    np.testing.assert_array_equal(any_of_k(table, k), pass_at_k(k, passes, k))
+    rates = np.array([any_of_k(table, i).mean() for i in range(1, k + 1)])
+    assert np.all(np.diff(rates) >= 0)
+
+
+@pytest.mark.parametrize(("table", "k"), [([1, 0], 1), ([[2]], 1), ([[1, 0]], 3), ([[1]], 0)])
+def test_what_any_of_k_cannot_use_is_told(table, k):
+    with pytest.raises(ValueError, match=r"must be"):
+        any_of_k(table, k)
 
 
 def test_two_of_five_attempts_by_hand():

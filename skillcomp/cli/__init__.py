@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skillcomp.cli import starting, studies, triggers
+from skillcomp.cli import evaluating, starting, studies, triggers
 from skillcomp.cli.terminal import say
 from skillcomp.errors import SkillcompError, StudyError, suggest
 
@@ -228,6 +228,7 @@ def export(
             "gold": frames.gold(store, labeller="all"),
             "pairwise": frames.pairwise(store),
             "invocations": frames.invocations(store, perturbation="all"),
+            "events": frames.events(store, perturbation="all"),
         },
         out,
     )
@@ -337,6 +338,7 @@ def _weights(cases: pd.DataFrame, text: str) -> pd.DataFrame:
 starting.register(app)
 studies.register(app)
 triggers.register(app)
+evaluating.register(app)
 
 
 def main() -> None:

@@ -140,12 +140,22 @@ def attempts(
     Raises
     ------
     FrameError
-        If ``perturbation`` names a perturbation that the store does not hold.
+        If ``perturbation`` names a perturbation that the store does not hold, or the store holds a
+        trial of the wiring (``skillcomp evaluate --mock``) and nothing that was measured.
     """
+    _require_measured(store)
     frame = _frame(store.table("attempts"), "attempts")
     frame["n_words"] = _n_words(frame["answer"])
     frame = frame[_wanted(frame["perturbation"], perturbation)]
     return check(frame, "attempts")
+
+
+def _require_measured(store: RunStore) -> None:
+    if store.manifest.get("mock"):
+        raise FrameError(
+            f"{store.path} is a trial of the wiring (--mock): nothing was asked and nothing "
+            "judged, so there is nothing to analyse."
+        )
 
 
 def _n_words(answers: pd.Series) -> pd.Series:
@@ -197,6 +207,7 @@ def verdicts(
         If a verdict belongs to an attempt that the store does not hold, or if ``perturbation`` or
         ``round`` names what is not there.
     """
+    _require_measured(store)
     frame = _last_words(_frame(store.table("verdicts"), "verdicts"))
     every = _frame(store.table("attempts"), "attempts")
     index = pd.Index(every["attempt_id"])

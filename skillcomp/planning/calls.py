@@ -67,6 +67,8 @@ class GraderFrame:
 _FRAMES = {
     "forced": GraderFrame(3183 + 915, 631, 53, 60, 225),
     "evidence": GraderFrame(1235 + 915, 631, 53, 60, 225),
+    # of rubric.j2 and rubric-case.j2; only tasks that have a rubric are asked about
+    "rubric": GraderFrame(753 + 388, 247, 0, 60, 150, sees_skill=False),
     "impression": GraderFrame(555 + 627, 368, 44, 40, 60, sees_skill=False),
 }
 
@@ -136,7 +138,9 @@ def loaded_text(skill: Skill | str) -> str:
 def case_data(case: Case, skill: Skill, frame: GraderFrame) -> str:
     """Return the data of a case that a grader is shown beside the answer."""
     parts = [case.prompt]
-    parts += [f"{check.check_id} {check.description}" for check in case.checks]
+    for check in case.checks:
+        parts.append(f"{check.check_id} {check.description}")
+        parts.append((check.judge.rubric or "") if check.judge else "")
     if frame.sees_skill:
         parts += [case.expected_reasoning or "", skill.concept.get(case.concept_field or "", "")]
     return "\n".join(parts)
@@ -265,6 +269,10 @@ class CostedStudy:
             calls[condition] = []
             for case, skill in self.cases():
                 n = len(case.checks)
+                if getattr(grader, "style", None) == "rubric":
+                    n = sum(
+                        c.judge is not None and c.judge.type == "llm-rubric" for c in case.checks
+                    )
                 shown = (skill.body or skill.text) if frame.sees_skill else ""
                 rest = self.count(model, case_data(case, skill, frame))
                 rest += self.answer(model, case, condition) + MESSAGE_TOKENS

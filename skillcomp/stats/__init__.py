@@ -33,6 +33,7 @@ Cases in clusters
 
 Several attempts a case
     ``pass_at_k``, ``pass_hat_k``: chance that one, or all, of k attempts pass.
+    ``any_of_k``: whether one of the first k passed, the rule of task suites.
     ``pooled_pass_at_k``, ``pooled_pass_hat_k``: their means over cases, with intervals.
 
 Agreement of graders

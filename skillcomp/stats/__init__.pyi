@@ -54,6 +54,7 @@ from .intervals import wilson as wilson
 from .multiplicity import adjust as adjust
 from .multiplicity import benjamini_hochberg as benjamini_hochberg
 from .multiplicity import holm as holm
+from .passk import any_of_k as any_of_k
 from .passk import pass_at_k as pass_at_k
 from .passk import pass_hat_k as pass_hat_k
 from .passk import pooled_pass_at_k as pooled_pass_at_k

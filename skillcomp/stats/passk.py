@@ -1,4 +1,4 @@
-"""Chances that one of k attempts passes (pass@k) and that all k pass (pass^k)."""
+"""Chances that one of k attempts passes (pass@k) and that all k pass (pass^k), and any-of-k."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skillcomp.errors import FrameError
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import Interval, is_number
 
-__all__ = ["pass_at_k", "pass_hat_k", "pooled_pass_at_k", "pooled_pass_hat_k"]
+__all__ = ["any_of_k", "pass_at_k", "pass_hat_k", "pooled_pass_at_k", "pooled_pass_hat_k"]
 
 Floats = NDArray[np.float64]
 
@@ -40,6 +40,57 @@ def _all_drawn(marked: Floats, attempts: Floats, k: int) -> Floats:
     factors = np.maximum(marked[..., None] - drawn, 0.0) / (attempts[..., None] - drawn)
     product: Floats = np.prod(factors, axis=-1)
     return product
+
+
+def any_of_k(passed: ArrayLike, k: int) -> Floats:
+    """Whether, case by case, one of the first k attempts passed: a rule, and no chance.
+
+    Parameters
+    ----------
+    passed : array_like, shape (cases, attempts)
+        1 or True where an attempt passed, 0 or False where it failed, NaN without a verdict; in the
+        order of asking.
+    k : int
+        Number of attempts that one is allowed, at most those of a case.
+
+    Returns
+    -------
+    ndarray of float, shape (cases,)
+        1 where one of the first k passed, 0 where all k failed, NaN where none passed and one has
+        no verdict.
+
+    Raises
+    ------
+    ValueError
+        When `passed` is no table of 0, 1 and NaN, or has fewer than k attempts a case.
+
+    See Also
+    --------
+    pass_at_k : the chance of this over all choices of k of the attempts.
+
+    Notes
+    -----
+    The rule of task suites, where it is called pass@k. With k attempts a case it equals
+    :func:`pass_at_k`; with more it looks at the first k and :func:`pass_at_k` at all. It rises with
+    k whatever is tested, so rates under different k do not compare.
+
+    Examples
+    --------
+    >>> any_of_k([[0, 1, 0], [0, 0, 1], [0, float("nan"), 1]], 2).tolist()
+    [1.0, 0.0, nan]
+    """
+    table = np.asarray(passed, dtype=float)
+    if table.ndim != 2 or not np.all(np.isnan(table) | np.isin(table, (0.0, 1.0))):
+        raise ValueError("passed must be a table, cases by attempts, of 0, 1 and NaN.")
+    if isinstance(k, bool) or not is_number(k) or k % 1 or not 1 <= k <= max(table.shape[1], 1):
+        raise FrameError(
+            f"k must be a whole number from 1 to the attempts of a case ({table.shape[1]}), found "
+            f"{k!r}."
+        )
+    first = table[:, : int(k)]
+    missing = np.isnan(first).any(axis=1)
+    found: Floats = np.where((first == 1).any(axis=1), 1.0, np.where(missing, np.nan, 0.0))
+    return found
 
 
 def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Mapping
@@ -36,11 +37,12 @@ def keep(work: Path, folder: Path, output: str, complaint: str, hidden: Mapping[
             if len(left) == MAX_FILES or n_bytes > MAX_BYTES:
                 break
             inside = file.relative_to(work)
-            left.append(os.fsencode(inside).decode("utf-8", "replace"))
-            (folder / inside).parent.mkdir(parents=True, exist_ok=True)
             # Latin-1 gives every byte a sign and back
-            text = file.read_bytes().decode("latin-1")
-            (folder / inside).write_bytes(redact(text, hidden).encode("latin-1"))
+            with contextlib.suppress(OSError):  # a file that cannot be read
+                text = file.read_bytes().decode("latin-1")
+                (folder / inside).parent.mkdir(parents=True, exist_ok=True)
+                (folder / inside).write_bytes(redact(text, hidden).encode("latin-1"))
+            left.append(os.fsencode(inside).decode("utf-8", "replace"))
     for name, text in ((TRACE, output), (STDERR, complaint)):
         put(folder, name, text.encode("utf-8"))
     put(folder, LEFT, orjson.dumps(left))

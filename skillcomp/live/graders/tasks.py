@@ -354,6 +354,8 @@ class SuiteGrader(_TaskGrader):
     version : str
         Hash of every judge of the suites, of their fixtures and reference answers and, where a
         task has a rubric, of the prompt; then ``-trusted`` where answers run without a sandbox.
+    judges : str
+        The same hash without what the version adds, for a mock as well.
     errors : dict of str to str
         Why an attempt has no verdict, by attempt_id.
 
@@ -381,6 +383,8 @@ class SuiteGrader(_TaskGrader):
         self.name, self.kind = name, "mock" if mock else "suite"
         self.errors: dict[str, str] = {}
         self.agent = agent if "llm-rubric" in kinds and not mock else None
+        self.style = "rubric"  # how a plan counts what it asks
+        self.judges = _version(suites, sorted(kinds))
         if "llm-rubric" in kinds and self.agent is None and not mock:
             raise GraderError("SuiteGrader: tasks are scored by a rubric; give agent=, a model.")
         if mock:
@@ -390,7 +394,7 @@ class SuiteGrader(_TaskGrader):
         self.family = self.agent.family if self.agent else None
         self._pytest = Pytest(source, trust=trust, timeout=timeout) if "pytest" in kinds else None
         trusted = self._pytest is not None and self._pytest.trusted
-        self.version = _version(suites, sorted(kinds)) + "-trusted" * trusted
+        self.version = self.judges + "-trusted" * trusted
 
     @property
     def trusted(self) -> bool:

@@ -31,7 +31,7 @@ RUBRIC_CHECKS = (
     Check(check_id=OVERALL, goal="outcome", description="all in all, by the rubric"),
 )
 _PROMPT = """\
-Judge the run of an agent that this folder holds. You may read the files here; write nothing.
+Judge the run of an agent that the folder run/ holds. You may read the files there; write nothing.
 
 - trace.jsonl: the events of the run, one JSON object a line
 - final.txt: its final message
@@ -133,7 +133,8 @@ class TraceJudge:
         """Return one verdict a check of the rubric; the score stands with the overall one."""
         folder = self._folder(attempt.skill, attempt.case_id)
         files = [(f.relative_to(folder).as_posix(), f) for f in folder.rglob("*") if f.is_file()]
-        shown = [one for one in files if one[0] not in ("judge.json", "left.json")]
+        # one folder below: programs take some files of their own folder (AGENTS.md) for orders
+        shown = [(f"run/{n}", f) for n, f in files if n not in ("judge.json", "left.json")]
         bounds = Bounds(sandbox="read-only", timeout=self._timeout)
         cell = Cell(attempt.case_id, "judge", files=tuple(shown), bounds=bounds)
         asked, replies = trace_prompt(case, skill), list[Reply]()

@@ -37,7 +37,7 @@ class Checked:
 def is_gradable(done: Done) -> bool:
     """Return whether there is something to grade: an answer, or a case that took too long.
 
-    All else is a failure of the infrastructure and says nothing of a skill.
+    All else (a quota, a broken line, a refusal, another limit) says nothing of a skill.
     """
     return done.status == "ok" or done.stop_reason == TIME_LIMIT
 
@@ -65,7 +65,7 @@ def grade_trace(
         that took longer than it may, ``exit_code`` fails and what needs an answer is None.
     """
     if not is_gradable(done):
-        why = f"the infrastructure failed ({done.status}): {done.error}"
+        why = f"no answer to grade ({done.status}): {done.error}"
         return tuple(Checked(check, None, why) for check in case.checks)
     about = _About(done, case, skill, files)
     return tuple(Checked(check, *about.found(check)) for check in case.checks)

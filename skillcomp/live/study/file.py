@@ -299,6 +299,35 @@ class StudyFile(_Strict):
         return text
 
 
+def read_agent(text: str, *, key: str, timeout: float | None = None) -> Agent:
+    """Return the agent that a command names: a model's name, or a mapping as in a study file.
+
+    Raises
+    ------
+    StudyError
+        When it is neither; every fault as `read_study` tells it.
+    """
+    try:
+        given = yaml.safe_load(text)
+    except yaml.YAMLError:
+        given = None
+    if isinstance(given, str):
+        given = {"kind": "anthropic", "model": given}
+    if not isinstance(given, dict):
+        raise StudyError(
+            f"{key}: found {literal(text)}; expected the name of a model, or a mapping such as "
+            "'{kind: cli, program: claude}'."
+        )
+    if timeout is not None and given.get("kind") == "cli":
+        given = {"timeout": timeout, **given}
+    try:
+        file = StudyFile.model_validate({"store": ".", "agents": [given]})
+        return file.build_agents()[0]
+    except ValidationError as cause:
+        faults = (told.replace("line 1: agents[0]", key, 1) for told in _faults(cause, None))
+        raise StudyError("\n".join(dict.fromkeys(faults))) from None
+
+
 def _there(folder: Path, path: Path, key: str) -> Path:
     found = folder / path
     if not found.exists():

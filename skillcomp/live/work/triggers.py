@@ -511,7 +511,8 @@ def start_in_background(folder: Path) -> int:
     read_run(folder)
     if who := _background(folder):
         raise StudyError(f"trigger: the run '{folder.name}' is at work already: {who}.")
-    command = [sys.executable, "-c", "from skillcomp.cli import main; main()"]
+    # -P: no module is taken from the working folder, which may be a stranger's
+    command = [sys.executable, "-P", "-c", "from skillcomp.cli import main; main()"]
     command += ["trigger", "run", "--resume", "--run-id", folder.name, "--quiet"]
     command += ["--artifacts", str(folder.parent.resolve())]
     with (folder / "runner.log").open("ab") as log:

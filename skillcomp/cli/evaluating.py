@@ -1,0 +1,154 @@
+"""The command ``skillcomp evaluate``: a skill against a task suite, and against its original.
+
+Exit status: 0 when the verdict is pass, 1 fail, 2 error, 3 skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skillcomp.cli.studies import told
+from skillcomp.cli.terminal import say
+from skillcomp.errors import StudyError
+
+if TYPE_CHECKING:
+    from skillcomp.live.agents.reply import Agent
+    from skillcomp.records import Suite
+
+__all__ = ["register"]
+
+_CODES = {"pass": 0, "fail": 1, "error": 2, "skipped": 3}
+_CLAUDE = "{kind: cli, program: claude}"
+_LINE = ("execution_pass_rate", "baseline_pass_rate", "delta", "verdict", "reason")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command()(evaluate)
+
+
+def evaluate(
+    task_suite: Annotated[Path, typer.Option(help="The task_suite.yaml.")],
+    state_root: Annotated[Path, typer.Option(help="Folder of the state and the artefacts.")],
+    input: Annotated[
+        Path | None, typer.Option(help="Pipeline mode: the ranking artefact (JSON).")
+    ] = None,
+    candidate_id: Annotated[
+        str | None, typer.Option(help="Pipeline mode: which of its candidates.")
+    ] = None,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", help="Evaluate a skill without a ranking artefact.")
+    ] = False,
+    skill_path: Annotated[
+        Path | None, typer.Option(help="Standalone mode: the SKILL.md or its folder.")
+    ] = None,
+    original: Annotated[
+        Path | None,
+        typer.Option(help="Standalone mode: the SKILL.md as it was, to compare with."),
+    ] = None,
+    pass_k: Annotated[
+        int, typer.Option(min=1, help="Attempts of each task; it passes if one of them does.")
+    ] = 1,
+    baseline_cache_dir: Annotated[
+        Path | None, typer.Option(help="Keep baselines here for seven days.")
+    ] = None,
+    eval_threshold: Annotated[
+        float, typer.Option(help="Smallest score of a candidate that is evaluated.")
+    ] = 6.0,
+    mock: Annotated[
+        bool, typer.Option("--mock", help="Ask and judge nothing: only try the wiring out.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Where the artefact goes; evaluations/<run_id>.json when not given."),
+    ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(help=f"Who is asked: a model, or as in a study file. Default: {_CLAUDE}"),
+    ] = None,
+    judge: Annotated[
+        str | None, typer.Option(help="Who scores by rubric; the agent when not given.")
+    ] = None,
+    no_skill: Annotated[
+        bool, typer.Option("--no-skill", help="Ask without any skill, too.")
+    ] = False,
+    trust_answers: Annotated[
+        bool,
+        typer.Option("--trust-answers", help="Run answers where there is no sandbox for them."),
+    ] = False,
+    budget_usd: Annotated[
+        float | None, typer.Option(help="Dollars for the answers, and once more for the scores.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Questions under way at once.")] = 4,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bars.")] = False,
+) -> None:
+    """Measure whether a skill makes an agent pass the tasks of a suite, and more than before."""
+    from skillcomp.live.work import evaluation as of
+
+    suite = of.read_tasks_of(task_suite)
+    if standalone:
+        for name, given in (("--input", input), ("--candidate-id", candidate_id)):
+            if given is not None:
+                raise StudyError(f"evaluate: {name} belongs to pipeline mode, not --standalone.")
+        if skill_path is None:
+            raise StudyError("evaluate: --standalone needs --skill-path.")
+        candidate = of.standalone(suite, skill_path, original)
+    else:
+        if input is None or candidate_id is None:
+            raise StudyError(
+                "evaluate: --input and --candidate-id are needed in pipeline mode; "
+                "--standalone evaluates a skill without them."
+            )
+        for name, given in (("--skill-path", skill_path), ("--original", original)):
+            if given is not None:
+                raise StudyError(f"evaluate: {name} belongs to --standalone, not pipeline mode.")
+        candidate = of.read_ranking(input, candidate_id, suite.skill)
+    asked = of.MockAgent() if mock else _agent(agent, suite, "--agent")
+    work = of.Evaluation(
+        task_suite,
+        candidate,
+        agent=asked,
+        judge=asked if mock or judge is None else _agent(judge, suite, "--judge"),
+        state_root=state_root,
+        pass_k=pass_k,
+        cache=baseline_cache_dir,
+        mock=mock,
+        trust=trust_answers,
+        without_skill=no_skill,
+        budget_usd=budget_usd,
+        concurrency=concurrency,
+        progress=not quiet,
+    )
+    artefact = work.skipped(eval_threshold)
+    if artefact is None:
+        say(work.estimate(), err=True)
+        with told(work.store):
+            artefact = work.evaluate()
+    for note in artefact["notes"]:
+        say(f"note: {note}", err=True)
+    if mock:
+        say("mock: nothing was asked, nothing was judged, and every task passes", err=True)
+    if interval := artefact.get("interval"):
+        say(f"with {interval['n']} tasks this supports: {interval['supports']}", err=True)
+    of.write_artefact(artefact, output or state_root / "evaluations" / f"{candidate.run_id}.json")
+    say(json.dumps({name: artefact[name] for name in _LINE if name in artefact}))
+    if code := _CODES[artefact["verdict"]]:
+        raise typer.Exit(code)
+
+
+def _agent(text: str | None, suite: Suite, key: str) -> Agent:
+    """Return who is asked; a program has the time that the tasks allow."""
+    from skillcomp.live.study.file import read_agent
+
+    if text is None and shutil.which("claude") is None:
+        raise StudyError(
+            "evaluate: the program claude is not in PATH. Install it, name who is asked by --agent "
+            "(a model, or '{kind: openai, model: ...}'), or try the wiring out with --mock."
+        )
+    limits = [case.timeout_seconds for case in suite.cases if case.timeout_seconds]
+    return read_agent(text or _CLAUDE, key=key, timeout=max(limits, default=None))
