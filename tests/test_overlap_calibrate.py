@@ -259,7 +259,7 @@ def test_few_documents_give_the_choice_no_limits(documents: int, known: bool) ->
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_resamples": 0}, r"n_resamples: found 0; allowed: whole numbers of at least 1"),
+        ({"n_resamples": 0}, r"n_resamples: found 0; allowed: a whole number of 1 or more"),
         ({"n_resamples": 10.5}, r"n_resamples: found 10.5; allowed"),
         ({"ci_level": 95}, r"ci_level: found 95; allowed: above 0 and below 1, as 0.95"),
         ({"ci_level": "0.95"}, r"ci_level: found '0.95'"),

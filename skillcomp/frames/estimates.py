@@ -165,7 +165,7 @@ def require_reference(conditions: Iterable[str], reference: str | None) -> None:
         )
 
 
-def check_settings(what: str, ci_level: float, n_resamples: int = 1) -> None:
+def check_settings(what: str, ci_level: float, n_resamples: int = 1, seed: int = 0) -> None:
     """Refuse a level or a number of resamples that no interval can be made with.
 
     Parameters
@@ -176,6 +176,8 @@ def check_settings(what: str, ci_level: float, n_resamples: int = 1) -> None:
         Confidence level, strictly between 0 and 1.
     n_resamples : int, default 1
         Resamples, at least 1.
+    seed : int, default 0
+        Of the resamples, at least 0.
 
     Raises
     ------
@@ -190,11 +192,12 @@ def check_settings(what: str, ci_level: float, n_resamples: int = 1) -> None:
             f"{what}: ci_level: found {ci_level!r}; allowed: a number strictly between 0 and 1."
             + hint
         ) from None
-    whole = isinstance(n_resamples, int) and not isinstance(n_resamples, bool)
-    if not (whole and n_resamples >= 1):
-        raise FrameError(
-            f"{what}: n_resamples: found {n_resamples!r}; allowed: a whole number of 1 or more."
-        )
+    for name, number, least in (("n_resamples", n_resamples, 1), ("seed", seed, 0)):
+        whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+        if not (whole and number >= least):
+            raise FrameError(
+                f"{what}: {name}: found {number!r}; allowed: a whole number of {least} or more."
+            )
 
 
 def groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:

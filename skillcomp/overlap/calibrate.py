@@ -19,7 +19,7 @@ from sklearn.model_selection import KFold
 
 from skillcomp.errors import FrameError
 from skillcomp.frames.contract import check
-from skillcomp.frames.estimates import unit_of
+from skillcomp.frames.estimates import check_settings, unit_of
 from skillcomp.ngrams import Tokenizer
 from skillcomp.overlap.sample import Chooser, Group, Sample, Settings, make_sample
 from skillcomp.overlap.score import as_names, need, once, score
@@ -188,12 +188,9 @@ def settings_of(
     for what, found in (("positive", positive), ("nulls", nulls)):
         if not as_names(found):
             raise FrameError(f"overlap.calibrate: {what}: found none; allowed: at least one name.")
-    for what, number, least in (("n_resamples", n_resamples, 1), ("seed", seed, 0)):
-        if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or number < least:
-            raise FrameError(
-                f"overlap.calibrate: {what}: found {number!r}; "
-                f"allowed: whole numbers of at least {least}."
-            )
+    check_settings("overlap.calibrate", 0.95, n_resamples, seed)
+    if seed >= 2**31:  # the folds are dealt by a generator that takes no larger one
+        raise FrameError(f"overlap.calibrate: seed: found {seed}; allowed: below 2**31.")
     limit = _in_range(max_false_flags, "max_false_flags", low=0.0, allowed="0 to below 1")
     level = _in_range(ci_level, "ci_level", low=1e-9, allowed="above 0 and below 1, as 0.95")
     return Settings(as_names(positive), as_names(nulls), limit, level, n_resamples, seed)

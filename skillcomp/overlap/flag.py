@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -135,7 +136,10 @@ def roc(
             )
     kept = passages[passages["level"].isin([*copying, *clean])]
     scored = sorted(kept["n"].unique())
-    wanted = scored if n is None else [n] if isinstance(n, (int, str)) else list(n)
+    given: Any = scored if n is None else n
+    wanted = list(given) if isinstance(given, Iterable) and given != str(given) else [given]
+    if not wanted:
+        raise FrameError("overlap.roc: n: found none; allowed: at least one length.")
     for length in wanted:
         if length not in scored:
             raise FrameError(

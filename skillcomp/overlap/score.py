@@ -198,6 +198,11 @@ def _lengths(n: Iterable[int] | int) -> Ints:
 
 def _sources(named: pd.Series, skills: Mapping[str, Skill | str]) -> tuple[list[str], Ints]:
     """Return the skills that the texts name, and for each text which of them is its own."""
+    if not isinstance(skills, Mapping):
+        raise FrameError(
+            f"skills: found {type(skills).__name__}; allowed: a mapping of slug to Skill or text, "
+            "as store.skills."
+        )
     codes, slugs = pd.factorize(named)
     for slug in slugs:
         if slug not in skills:

@@ -474,7 +474,7 @@ def case_differences(
         columns = {"gold": "gold", "verdict": "grader", "seen": "on_gold"}
         table = part.set_index([*CASE, "condition"])[list(columns)].rename(columns=columns)
         conditions = list(table.index.unique("condition"))
-        require_reference(conditions, reference)
+        require_reference(conditions, str(reference))
         base = table.xs(reference, level="condition")
         for condition in conditions:
             if condition == reference:

@@ -140,7 +140,7 @@ def agreement(
     >>> found[["raw_agreement", "sensitivity", "specificity"]].tolist()
     [0.9, 1.0, 0.75]
     """
-    check_settings("reliability.agreement", ci_level, n_resamples)
+    check_settings("reliability.agreement", ci_level, n_resamples, seed)
     names = listed(by)
     given = check(verdicts, "verdicts")
     require_columns(given, names, "reliability.agreement")
@@ -327,7 +327,7 @@ def consistency(
     Rates, raw agreement among them, and the change: :func:`skillcomp.stats.bounded.bounded_mean`
     with cases as clusters. A steady grader need not be right: see :func:`agreement`.
     """
-    check_settings("reliability.consistency", ci_level, n_resamples)
+    check_settings("reliability.consistency", ci_level, n_resamples, seed)
     names, known = _checked_rounds(verdicts, by, cases, "reliability.consistency")
     settings: dict[str, Any] = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     rows: list[dict[str, Any]] = []

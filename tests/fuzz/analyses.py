@@ -119,7 +119,7 @@ def invoked(attempts: pd.DataFrame, prompts: pd.DataFrame) -> pd.DataFrame:
 
 def two_judges(pairwise: pd.DataFrame) -> pd.DataFrame:
     """The comparisons of one judge, and the same by another."""
-    one = pairwise[pairwise["grader"].eq(pairwise["grader"].min())]
+    one = pairwise[pairwise["grader"].eq(min(pairwise["grader"].dropna().unique(), key=str))]
     return pd.concat([one, one.assign(grader="other")], ignore_index=True)
 
 
