@@ -1,5 +1,6 @@
 """The recorded data is what data/README.md says it is."""
 
+import asyncio
 import re
 from collections import Counter
 from hashlib import sha256
@@ -10,6 +11,7 @@ import pytest
 import skillcomp as sc
 from skillcomp.frames import references
 from skillcomp.io import RunStore, read_suite, read_table
+from skillcomp.live.graders import Contains, Pytest
 from skillcomp.records import CONCEPT_FIELDS
 
 DATA = Path(__file__).parents[1] / "data"
@@ -230,6 +232,44 @@ def test_deterministic_judges_pass_what_the_record_counts(execution, judged):
         "gutted-flat": 29,
         "baseline": 32,
     }
+
+
+def again(execution: RunStore, judged: dict, kind: str, some: slice = slice(None)) -> list[tuple]:
+    """Judge recorded answers again; return those whose verdict is another one now."""
+    # the recorded answers are our own, so that a machine without a sandbox may run the tests
+    judge = {"contains": Contains, "pytest": lambda: Pytest(execution, trust=True)}[kind]()
+    cases = {case.case_id: case for s in execution.suites.values() for case in s.cases}
+    rows = [
+        (one, cases[one["case_id"]])
+        for one in execution.table("attempts").to_pylist()
+        if cases[one["case_id"]].checks[0].check_id == kind
+    ][some]
+
+    async def all_of_them() -> list[tuple]:
+        asked = (judge.judge(case, case.checks[0], one["answer"]) for one, case in rows)
+        found = await asyncio.gather(*asked)
+        recorded = [judged["rubric-1"][one["attempt_id"]] for one, _ in rows]
+        return [
+            (old["attempt_id"], new.status, new.said)
+            for old, new in zip(recorded, found, strict=True)
+            if (new.status, new.passed) != ("ok", old["passed"])
+        ]
+
+    assert rows
+    return asyncio.run(all_of_them())
+
+
+def test_contained_words_give_the_recorded_verdicts_again(execution, judged):
+    assert again(execution, judged, "contains") == []
+
+
+def test_tests_give_the_recorded_verdicts_of_some_answers_again(execution, judged):
+    assert again(execution, judged, "pytest", slice(3, None, 29)) == []
+
+
+@pytest.mark.slow
+def test_tests_give_all_recorded_verdicts_again(execution, judged):
+    assert again(execution, judged, "pytest") == []
 
 
 # Triggers

@@ -386,6 +386,29 @@ def test_what_cannot_be_evaluated_is_told_with_status_2(call, arguments, told):
     assert told in err and "Traceback" not in err
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"run_id": "../../out"}, "'../../out' cannot be a slug"),
+        ({"target": {"path": "a\x00b"}}, "a"),
+        ({"target": {"path": "/nowhere/at/all"}}, "/nowhere/at/all"),
+        ({"target": None}, "target: found None; expected the path of the original"),
+        ({"target": 3}, "target: found 3"),
+        ({"scored_candidates": {}}, "a list 'scored_candidates'"),
+        ({"scored_candidates": [1]}, "a list 'scored_candidates'"),
+        ({"scored_candidates": [{"id": "c1", "score": "7", "content": "x"}]}, "score: found '7'"),
+        ({"scored_candidates": [{"id": "c1", "score": 7, "content": 8}]}, "content: missing"),
+        ({"scored_candidates": []}, "there is no candidate 'c1'; there: none"),
+    ],
+)
+def test_a_ranking_of_strangers_is_told_and_leaves_nothing(call, place, change, told):
+    ranking = json.loads((place / "ranking.json").read_text())
+    (place / "ranking.json").write_text(json.dumps({**ranking, **change}))
+    code, line, artefact, err = call(*PIPELINE, "--mock")
+    assert (code, line, artefact) == (2, None, None)
+    assert told in err and "Traceback" not in err
+
+
 def test_a_suite_with_faults_lists_them_all(call, place):
     text = SUITE.replace("expected: [water]", "expected: []").replace('"1.0"', "2")
     (place / "suite" / "task_suite.yaml").write_text(text)
@@ -397,6 +420,19 @@ def test_without_a_program_or_a_sandbox_nothing_is_asked(call, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     code, _, _, err = call(*STANDALONE)
     assert code == 2 and "claude is not in PATH" in err
+
+
+def test_answers_that_nobody_trusts_are_not_run_and_nothing_is_asked(place, monkeypatch, capfd):
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(sandbox, "why_no_sandbox", lambda: "bubblewrap is not installed")
+    given = ["--task-suite", "suite/task_suite.yaml", "--state-root", "state", *STANDALONE]
+    with service() as server:
+        spec = json.dumps({"kind": "anthropic", "model": "m", "base_url": server.url})
+        monkeypatch.setattr(sys, "argv", ["skillcomp", "evaluate", *given, "--agent", spec])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert ended.value.code == 2 and server.bodies == []
+    assert "--trust-answers" in capfd.readouterr().err and not (place / "state").exists()
 
 
 def test_an_agent_is_a_model_or_a_mapping(monkeypatch):

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import skillcomp as sc
 from skillcomp.errors import SuiteError
 from skillcomp.io import RunStore, read_suite
-from skillcomp.io.prompts import split_patterns
+from skillcomp.io.prompts import COLUMNS, split_patterns
 from skillcomp.live.study.plan import input_files
 
 HEAD = "id,should_trigger,prompt"
@@ -162,6 +162,8 @@ def test_the_kind_of_a_prompt_is_worked_out_or_given(tmp_path, prompt, trigger, 
         ("fixture", "a,true,Ask,none", "column fixture: there is nothing at 'none' in 'tides/'"),
         ("fixture", "a,true,Ask,../other", "column fixture: there is nothing at '../other'"),
         ("fixture", "a,true,Ask,out", "column fixture: there is nothing at 'out'"),
+        ("fixture", f"a,true,Ask,{'n' * 5000}", "column fixture: there is nothing at 'nnn"),
+        ("fixture", "a,true,Ask,round", "column fixture: 'round/link' leads out of its folder"),
         ("fixture", "a,true,Ask,leaky", "column fixture: 'leaky/link' leads out of its folder"),
         ("output_schema", "a,true,Ask,none.json", "column output_schema: there is no file 'none"),
         ("output_schema", "a,true,Ask,bad.json", "'bad.json' is no JSON Schema"),
@@ -176,6 +178,8 @@ def test_what_deviates_is_told_by_row_and_column(tmp_path, head, row, message):
     (tmp_path / "secret").write_text("s")
     (folder / "out").symlink_to(tmp_path)
     (folder / "leaky").mkdir()
+    (folder / "round").mkdir()
+    (folder / "round" / "link").symlink_to(folder / "round" / "link")
     (folder / "leaky" / "link").symlink_to(tmp_path / "secret")
     with pytest.raises(SuiteError, match=message):
         read_suite(folder, strict=True)
@@ -206,6 +210,21 @@ def test_ids_that_stand_twice_and_empty_tables_are_problems(tmp_path):
 def test_patterns_without_a_bar_or_backslash_at_their_end_survive(patterns):
     kept = [p.strip() for p in patterns if p.strip() and not p.rstrip().endswith("\\")]
     assert split_patterns("|".join(kept)) == kept
+
+
+_CELLS = st.text(alphabet='tru,;|"\n\r\0()[]{}*+?^$./~0129é\\\\', max_size=12)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@given(st.lists(st.lists(_CELLS, max_size=18), max_size=4), st.booleans())
+def test_no_table_whatever_it_holds_raises_anything_else(tmp_path, rows, quoted):
+    lines = [",".join(f'"{c}"' if quoted else c for c in row) for row in rows]
+    folder = write(tmp_path, *lines, head=",".join(COLUMNS))
+    try:
+        suite = read_suite(folder)
+    except SuiteError:
+        return
+    assert len(suite.cases) <= sum(map(len, rows)) + len(rows)
 
 
 def test_a_trigger_suite_can_be_checked_on_the_command_line(tmp_path, capsys, monkeypatch):

@@ -16,6 +16,7 @@ from fake_anthropic import FakeAnthropic
 from live_study import only_the_fake_key
 
 import skillcomp as sc
+from skillcomp import cli
 from skillcomp.errors import GraderError
 from skillcomp.live.agents import AnthropicAgent
 from skillcomp.live.graders import sandbox
@@ -143,10 +144,9 @@ HOSTILE = {
     "import os\nos._exit(0)": "ended by itself with exit code 0",
     "import os\nwhile True:\n    os.fork()": "",
     "import time\ntime.sleep(600)": "not done within",
-    "open('/etc/hurt', 'w')": "Permission denied",
+    "open('/etc/hurt', 'w')": "",
     "import os\nassert not any('SECRET' in v for v in os.environ.values())\n"
-    "assert not os.environ.get('ANTHROPIC_API_KEY')\n"
-    "open(f'/proc/{os.environ.get(\"PARENT\", 1)}/environ').read()": "Permission denied",
+    "assert not os.environ.get('ANTHROPIC_API_KEY')\nraise OSError('nothing here')": "nothing here",
     "import socket\nsocket.create_connection(('192.0.2.1', 80), 1)": "has no network",
     "import sys\nwhile True:\n    sys.stdout.write('x' * 1_000_000)": "File too large",
     "open('big', 'wb').truncate(1_000_000_000)": "File too large",
@@ -179,17 +179,29 @@ def test_answers_that_mean_harm_do_none_and_are_recorded(suite, mode, monkeypatc
     assert verdict(grader, suite, "run", gone).passed is True
 
 
-def test_the_sandbox_holds_nothing_but_python_the_test_and_the_answer(suite):
+def test_the_sandbox_holds_nothing_but_python_the_test_and_the_answer(suite, monkeypatch):
+    monkeypatch.setenv("MY_SECRET", "SECRET-value")
     if sandbox.why_no_sandbox():
         with pytest.raises(GraderError, match="Install bubblewrap"):
             sc.Pytest(suite)
         return
     looks = f"""
-import os, socket, subprocess, sys
+import os, subprocess, sys
 assert not os.path.exists({str(Path(__file__))!r})
 assert not os.path.exists({str(suite)!r})
 assert len([name for name in os.listdir('/proc') if name.isdigit()]) < 5
-sys.stdout.flush()
+for name in os.listdir('/proc'):
+    if name.isdigit():
+        try:
+            assert 'SECRET' not in open(f'/proc/{{name}}/environ').read()
+        except PermissionError:
+            pass
+for folder in ('/', '/etc', '/dev', '/usr', '/room', '/room/judge', sys.prefix):
+    try:
+        open(folder + '/hurt', 'w')
+    except OSError:
+        continue
+    raise AssertionError(folder)
 code = "import socket; socket.create_connection(('127.0.0.1', 1), 1)"
 ran = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
 assert 'ConnectionRefusedError' in ran.stderr or 'unreachable' in ran.stderr
@@ -376,3 +388,31 @@ def test_a_store_is_graded_by_its_suite_and_no_family_is_warned_of(suite, tmp_pa
     passed = dict(zip(outcomes["case_id"], outcomes["passed"], strict=True))
     assert passed == {"tide/run": False, "tide/words": True}
     assert set(outcomes["grader"]) == {"suite"}
+
+
+def test_a_study_file_names_the_grader_of_its_task_suites(suite, tmp_path, monkeypatch, capfd):
+    (tmp_path / "tide").mkdir()
+    (tmp_path / "tide" / "SKILL.md").write_text("# Tide\n")
+    suite.write_text(SUITE[: SUITE.index("  - {id: why")])
+    recorded = sc.RunStore(tmp_path / "recorded")
+    places = {"agent": "a", "skill": "tide", "condition": "skill"}
+    recorded.append(
+        "attempts",
+        [
+            Attempt(attempt_id=task, case_id=f"tide/{task}", answer=answer, **places)
+            for task, answer in (("run", "x = 1"), ("words", "dry land"))
+        ],
+    )
+    (tmp_path / "study.yaml").write_text(
+        "store: study\nskills: [tide]\nsuites: [suite/task_suite.yaml]\nconditions: [skill]\n"
+        "agents: [{kind: replay, store: recorded}]\ngraders: [{kind: suite, trust: true}]\n"
+    )
+    for command in ("run", "grade"):
+        arguments = ["skillcomp", command, str(tmp_path / "study.yaml"), "--quiet"]
+        monkeypatch.setattr(sys, "argv", arguments)
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert not ended.value.code, capfd.readouterr().err
+    store = sc.RunStore(tmp_path / "study")
+    found = sc.frames.verdicts(store).set_index("case_id")["passed"].to_dict()
+    assert found == {"tide/run": True, "tide/words": False}

@@ -123,6 +123,18 @@ def test_a_case_that_took_too_long_has_failed_and_what_needs_an_answer_is_not_kn
     }
 
 
+def test_a_schema_asks_no_network_and_its_patterns_have_a_time_limit(monkeypatch):
+    monkeypatch.setattr(traces, "SECONDS", 0.05)
+    slow = {"properties": {"a": {"pattern": "(a|aa)+$"}}}
+    about = case(schema=slow, output_schema="x")
+    done = reply("ls", answer=json.dumps({"a": "a" * 60 + "b"}))
+    assert found(done, about)["output_schema"] is None
+    assert found(reply("ls", answer='{"a": "b"}'), about)["output_schema"] is False
+    assert found(reply("ls", answer='{"a": "aa"}'), about)["output_schema"] is True
+    away = case(schema={"$ref": "http://127.0.0.1:9/s.json"}, output_schema="x")
+    assert found(reply("ls", answer="{}"), away)["output_schema"] is None
+
+
 def test_a_pattern_has_a_time_limit(monkeypatch):
     monkeypatch.setattr(traces, "SECONDS", 0.05)
     slow = "(a|aa)+$"

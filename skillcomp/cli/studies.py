@@ -122,9 +122,9 @@ def grade(
     file = read_study(study, outside=allow_outside)
     if not file.graders:
         raise StudyError(f"{study}: 'graders' is missing; there is nobody to grade.")
-    own, graders = file.grading, file.build_graders()
-    store = file.open_store()
+    own, store = file.grading, file.open_store()
     file.open_suites(store)
+    graders = file.build_graders()
     with told(store):
         table = gradings.grade(
             store,

@@ -42,7 +42,7 @@ def read_bytes(
     """
     try:
         real = path.resolve(strict=True)
-    except (OSError, RuntimeError) as cause:
+    except (OSError, RuntimeError, ValueError) as cause:  # of a name that no file can have, too
         raise error(f"{path}: there is no {what} here ({_reason(cause)}).") from cause
     if not real.is_relative_to(root.resolve()):
         raise error(f"{path}: the link leads out of its folder {root}; nothing was read.")

@@ -163,9 +163,15 @@ def inside(name: str, bases: list[Path]) -> Path | None:
     The last base is the widest; a link may lead to any place in it.
     """
     places = [] if _leaves(name) else [base / name for base in bases]
-    there = (place for place in places if place.exists())
-    widest = bases[-1].resolve()
-    return next((place for place in there if place.resolve().is_relative_to(widest)), None)
+    return next((place for place in places if is_below(place, bases[-1])), None)
+
+
+def is_below(place: Path, base: Path) -> bool:
+    """Return whether there is something at a place and no link leads it out of a folder."""
+    try:
+        return place.exists() and place.resolve().is_relative_to(base.resolve())
+    except (OSError, RuntimeError, ValueError):  # a name too long, a link that leads in a circle
+        return False
 
 
 def _leaves(name: str) -> bool:

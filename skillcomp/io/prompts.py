@@ -20,7 +20,7 @@ import regex
 
 from skillcomp.errors import SkillcompError, SuiteError, suggest
 from skillcomp.io.files import read_bytes
-from skillcomp.io.material import INPUTS, MAX_FILES, bases_of, inside
+from skillcomp.io.material import INPUTS, MAX_FILES, bases_of, inside, is_below
 from skillcomp.records import Case, Check, CheckKind, Goal, PromptKind, Suite
 
 FILE = "prompts.csv"
@@ -241,9 +241,9 @@ class _Row:
         if place is None:
             self.note("fixture", f"there is nothing at '{name}' in {_named(self.bases[:1])}.")
             return {}
-        base, files = self.bases[0].resolve(), []
+        files = []
         for file in [place] if place.is_file() else sorted(place.rglob("*")):
-            if not file.resolve().is_relative_to(base):
+            if not is_below(file, self.bases[0]):
                 self.note(
                     "fixture", f"'{file.relative_to(self.bases[0])}' leads out of its folder."
                 )

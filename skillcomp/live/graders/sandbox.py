@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -164,10 +165,10 @@ def _environment(inside: Path) -> dict[str, str]:
 
 def _walls(place: Path, is_root: bool) -> list[str]:
     """Return the command that puts what follows into a sandbox."""
-    import pytest
-
+    found = find_spec("pytest")
     python = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parents[1]}
-    python |= {Path(pytest.__file__).resolve().parents[1]}
+    if found is not None and found.origin is not None:
+        python.add(Path(found.origin).resolve().parents[1])
     kept = [path for path in python if not str(path).startswith("/usr/") and path != Path("/usr")]
     command = ["bwrap", "--die-with-parent", "--new-session"]
     command += [f"--unshare-{name}" for name in ("ipc", "pid", "net", "uts", "cgroup-try")]
@@ -188,10 +189,12 @@ def _walls(place: Path, is_root: bool) -> list[str]:
         command += ["--perms", "0755", "--dir", str(path)]
     for path in sorted(kept):
         command += ["--ro-bind", str(path), str(path)]
-    for name in ("home", "work", "tmp"):
-        command += ["--perms", "1777", "--size", str(DISK), "--tmpfs", f"/room/{name}"]
+    for name in ("/room/home", "/room/work", "/room/tmp", "/dev/shm"):
+        command += ["--perms", "1777", "--size", str(DISK), "--tmpfs", name]
     command += ["--ro-bind", str(place / "judge"), "/room/judge"]
     command += ["--bind", str(place / "io" / "report"), "/room/io/report"]
+    # all else is in memory and would grow without an end
+    command += ["--remount-ro", "/dev", "--remount-ro", "/"]
     return [*command, "--chdir", "/room/work"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -153,21 +153,16 @@ class _About:
         return found == wanted, pattern
 
     def output_schema(self) -> _Found:
-        import jsonschema
-
         if not self.ended:
             return None, "no answer"
         content = _json(self.done.answer)
         if content is None:
             return False, "the final message is no JSON"
-        schema = self.case.extra["schema"]
         try:
-            jsonschema.validators.validator_for(schema)(schema).validate(content)
-        except jsonschema.ValidationError as error:
-            return False, f"{error.json_path}: {error.message:.300}"
-        except Exception as error:  # a reference that leads nowhere, for one
+            wrong = misfit(content, self.case.extra["schema"])
+        except Exception as error:  # a reference that leads elsewhere, for one
             return None, f"the schema cannot be used: {error!r:.300}"
-        return True, ""
+        return wrong is None, wrong or ""
 
     def invoked_skills(self) -> _Found:
         if not self.ended:
@@ -195,6 +190,26 @@ def matches(pattern: str, text: str) -> bool | None:
         return regex.search(pattern, text, PATTERN_FLAGS, timeout=SECONDS) is not None
     except TimeoutError:
         return None
+
+
+def misfit(content: Any, schema: Mapping[str, Any]) -> str | None:
+    """Return where content does not fit a JSON Schema, or None.
+
+    No reference leads to a network, and patterns are searched as all others are.
+    """
+    import jsonschema
+    from referencing import Registry
+
+    def pattern(_: Any, wanted: str, text: Any, __: Any) -> Iterator[jsonschema.ValidationError]:
+        if isinstance(text, str):
+            found = regex.search(wanted, text, timeout=SECONDS)
+            if found is None:
+                yield jsonschema.ValidationError(f"{text!r} does not match {wanted!r}")
+
+    kind = jsonschema.validators.validator_for(schema)
+    bounded = jsonschema.validators.extend(kind, {"pattern": pattern})
+    error = next(bounded(schema, registry=Registry()).iter_errors(content), None)
+    return None if error is None else f"{error.json_path}: {error.message:.300}"
 
 
 def commands_of(trace: Trace) -> list[str] | None:

@@ -176,6 +176,19 @@ class _ReplayGrader(_Strict):
         return graders_of.ReplayGrader(store, self.grader, round=self.round, name=self.name)
 
 
+class _SuiteGrader(_Strict):
+    kind: Literal["suite"]
+    agent: _AgentSpec | None = None
+    trust: bool = False
+    timeout: PositiveFloat = 60.0
+    name: str = "suite"
+
+    def build(self, folder: Path, store: RunStore) -> graders_of.LiveGrader:
+        agent = None if self.agent is None else self.agent.build(folder)
+        options = self.model_dump(exclude={"kind", "agent"})
+        return graders_of.SuiteGrader(store, agent, **options)
+
+
 def _grader_kind(value: Any) -> str:
     if isinstance(value, dict):
         return str(value.get("kind", "comprehension"))
@@ -183,7 +196,9 @@ def _grader_kind(value: Any) -> str:
 
 
 _GraderSpec = Annotated[
-    Annotated[_Comprehension, Tag("comprehension")] | Annotated[_ReplayGrader, Tag("replay")],
+    Annotated[_Comprehension, Tag("comprehension")]
+    | Annotated[_ReplayGrader, Tag("replay")]
+    | Annotated[_SuiteGrader, Tag("suite")],
     Discriminator(_grader_kind),
 ]
 
@@ -213,7 +228,8 @@ class StudyFile(_Strict):
         `CliAgent.claude` and `CliAgent.codex`, with ``extra`` arguments), or a ``command``.
     graders : list
         Each with an ``agent``, ``style``, ``without``, ``reply``, ``template`` and the like (as
-        for `ComprehensionGrader`), or ``kind: replay``.
+        for `ComprehensionGrader`), or ``kind: replay``, or ``kind: suite`` for tasks, with an
+        ``agent`` where a rubric needs one, ``trust`` and ``timeout`` (as for `SuiteGrader`).
     comparators : list
         Each with an ``agent`` (as for `PairwiseGrader`), for ``skillcomp compare``.
     conditions, repeats, placebo, previous, seed, concurrency, budget_usd, batch
@@ -274,8 +290,13 @@ class StudyFile(_Strict):
         return [agent.build(self.folder) for agent in self.agents]
 
     def build_graders(self) -> list[graders_of.LiveGrader]:
-        """Return the graders."""
-        return [grader.build(self.folder) for grader in self.graders]
+        """Return the graders; those of task suites need the suites in the store already."""
+        return [
+            one.build(self.folder, RunStore(self.store_path))
+            if isinstance(one, _SuiteGrader)
+            else one.build(self.folder)
+            for one in self.graders
+        ]
 
     def build_comparators(self) -> list[graders_of.PairwiseGrader]:
         """Return the comparators."""
@@ -380,7 +401,7 @@ def _faults(error: ValidationError, node: yaml.Node | None) -> Iterator[str]:
 
 
 _NOT_IN_FILE = {"folder", "outside"}
-_TAGS = ("anthropic", "openai", "cli", "replay", "comprehension", "str")
+_TAGS = ("anthropic", "openai", "cli", "replay", "comprehension", "suite", "str")
 
 
 def _is_tag(part: Any, loc: tuple[Any, ...]) -> bool:
@@ -438,6 +459,7 @@ def _keys(loc: tuple[Any, ...]) -> list[str]:
         "cli": _Cli,
         "replay": _Replay,
         "comprehension": _Comprehension,
+        "suite": _SuiteGrader,
         "grading": _Grading,
     }
     named = [part for part in loc[:-1] if part in models]
