@@ -217,7 +217,7 @@ def build(
         if "NEEDS" in named[path] and not _has_rows(study, str(named[path]["NEEDS"])):
             own.pop("DATA", None)
             about = str(named[path]["PILOT"])
-        if said and named[path].get("PILOT", fingerprint) != fingerprint:
+        if said and said.grader and named[path].get("PILOT", fingerprint) != fingerprint:
             # the grader that a notebook names is of the study that it was written about
             known = {"GRADER": said.grader.partition(" (")[0]}
             own = {name: known[name] for name in known if name in named[path]} | own
