@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import pandas as pd
@@ -25,7 +26,7 @@ from skillcomp.frames.casetable import (
     delta_rows,
     with_weights,
 )
-from skillcomp.frames.contract import CASE, check, ordered
+from skillcomp.frames.contract import CASE, CONTRACTS, check, ordered
 from skillcomp.frames.estimates import (
     estimates,
     groups,
@@ -42,11 +43,13 @@ from skillcomp.stats.multiplicity import holm
 from skillcomp.stats.passk import pooled_pass_at_k, pooled_pass_hat_k
 from skillcomp.stats.results import Interval, join_notes, undefined
 
-Amount = Literal["cost_usd", "seconds", "input_tokens", "output_tokens", "n_words", "n_commands"]
+Amount = Literal[
+    "cost_usd", "seconds", "input_tokens", "output_tokens", "n_words", "n_commands", "score"
+]
 AMOUNTS = get_args(Amount)
 NO_AMOUNTS = "no case has an amount in both conditions"
 
-__all__ = ["by_dimension", "paired", "pass_at_k", "pass_hat_k", "rates"]
+__all__ = ["by_dimension", "over_time", "paired", "pass_at_k", "pass_hat_k", "rates"]
 
 
 def __dir__() -> list[str]:
@@ -72,12 +75,13 @@ def paired(
     ----------
     outcomes : pandas.DataFrame
         An outcomes frame. Reads skill, case_id, condition, contrast_of, passed or share_passed.
-        For an amount an attempts frame.
+        For an amount an attempts frame, for ``"score"`` an outcomes frame.
     by : sequence of str
         Columns that keep rows apart, such as ``["skill"]`` or ``["grader", "skill"]``.
     value : {"passed", "share_passed"} or an amount, default "passed"
         Whole attempts passed, or the share of checks passed; of an attempts frame ``cost_usd``,
-        ``seconds``, ``input_tokens``, ``output_tokens``, ``n_words`` or ``n_commands``.
+        ``seconds``, ``input_tokens``, ``output_tokens``, ``n_words`` or ``n_commands``; of an
+        outcomes frame ``score``, whatever scale its grader has.
     reference : str, default "baseline"
         The condition that every other one is compared with.
     cluster : {"case", "skill"}, default "case"
@@ -137,7 +141,7 @@ def paired(
     ``delta_<amount>``, the mean difference of the case means with a t interval (CR2,
     :func:`skillcomp.stats.clusters.cr2_mean`), and ``ratio_<amount>``, the geometric mean of the
     case ratios (:func:`skillcomp.stats.clusters.log_ratio`; cases with an amount of 0 are left
-    out). Attempts that are not ``ok`` are left out.
+    out; a ``score`` has no ratio). Attempts that are not ``ok`` are left out.
 
     Examples
     --------
@@ -186,12 +190,14 @@ def _paired_amounts(
 ) -> pd.DataFrame:
     """Return differences and ratios of what attempts took, case by case."""
     check_cluster(cluster)
-    given = check(attempts, "attempts")
+    given = check(attempts, "outcomes" if value == "score" else "attempts")
     require_columns(given, names, "deltas.paired")
     refuse_pooling(given, names, "deltas.paired", agents=True)
     require_reference(given["condition"], reference)
-    usable = given["status"].isna() | given["status"].eq("ok")
-    given = given.assign(cluster=clusters_of(given), amount=given[value].where(usable))
+    amount = given[value]
+    if value != "score":
+        amount = amount.where(given["status"].isna() | given["status"].eq("ok"))
+    given = given.assign(cluster=clusters_of(given), amount=amount)
     keys = list(dict.fromkeys([*names, *CASE, "cluster"]))
     sides = given.groupby([*keys, "condition"], sort=False, dropna=False, observed=True)["amount"]
     # conditions may be called as keys are
@@ -221,7 +227,9 @@ def _amount_rows(
     ratio = log_ratio(one, base, label, ci_level=ci_level)
     both = (one > 0) & (base > 0)
     rows = []
-    for measure, found, used in (("delta", difference, known[known]), ("ratio", ratio, both)):
+    measures = [("delta", difference, known[known])]
+    measures += [("ratio", ratio, both)] if value != "score" else []
+    for measure, found, used in measures:
         if not len(pairs):
             found = undefined(found.method, NO_AMOUNTS, ci_level=ci_level, n=0.0)
         elif note == ONE_SKILL:
@@ -319,6 +327,107 @@ def rates(
         found = _claimed(interval, note)
         rows.append(row(f"rate_{value}", found, **about, n_missing=int(missing.get(key, 0))))
     return estimates(rows, by=[*names, "condition"], extra=["n_missing"])
+
+
+def over_time(
+    outcomes: pd.DataFrame,
+    changes: pd.DataFrame | None = None,
+    *,
+    by: Sequence[str] = (),
+    value: Value = "passed",
+    ci_level: float = 0.95,
+) -> pd.DataFrame:
+    """Say how runs of the same cases scored one after another, and what changed between them.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        Outcomes of one condition with a column ``run``: the oldest run first, as
+        ``pd.concat`` of the runs gives them.
+    changes : pandas.DataFrame, optional
+        What :func:`skillcomp.frames.runs` returns of the same runs.
+    by : sequence of str
+        Columns that keep rows apart, such as ``["skill"]``.
+    value : {"passed", "share_passed"}, default "passed"
+        As in :func:`paired`.
+    ci_level : float, default 0.95
+        Level of the interval.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by``, run and measure, runs in order: ``rate_passed`` (or
+        ``rate_share_passed``) of every run, and from the second on ``delta_passed`` against the run
+        before, on the cases that both asked, with its p-value; then reference (the run before),
+        n_dropped (cases that one of the two lacks) and changed (what is not as it was, joined by a
+        comma; empty without ``changes`` and where nothing that is recorded changed).
+
+    Raises
+    ------
+    FrameError
+        If there is no column ``run``, there are several conditions, or graders would be pooled.
+
+    See Also
+    --------
+    skillcomp.plots.estimates : Draws the result with ``y="run"``, one measure at a time.
+
+    Notes
+    -----
+    Each delta is that of :func:`paired`. A run of the same again (A/A) says how much of a
+    difference is noise: where nothing changed and the interval leaves out 0, attempts of a run
+    are related in ways that an interval by case does not see. Deltas are not adjusted for how many
+    runs were compared.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> runs = {"monday": [True] * 4 + [False] * 8, "again": [True] * 5 + [False] * 7}
+    >>> frame = pd.concat([pd.DataFrame({
+    ...     "run": name, "skill": "s", "case_id": [f"s/{i}" for i in range(12)],
+    ...     "condition": "skill", "passed": passed}) for name, passed in runs.items()])
+    >>> over_time(frame)[["run", "measure", "estimate", "p_value"]].round(2)
+          run       measure  estimate  p_value
+    0  monday   rate_passed      0.33      NaN
+    1   again   rate_passed      0.42      NaN
+    2   again  delta_passed      0.08     0.81
+    """
+    names = listed(by)
+    require_columns(outcomes, ["run"], "deltas.over_time")
+    if outcomes["run"].isna().any():
+        raise FrameError("deltas.over_time: column 'run': missing in some rows; it is required.")
+    if "attempt_id" in outcomes.columns:  # runs may number their attempts alike
+        ids = outcomes["run"].astype("str") + "/" + outcomes["attempt_id"].astype("str")
+        outcomes = outcomes.assign(attempt_id=ids)
+    given = _prepared(outcomes, [*names, "run"], value, "deltas.over_time")
+    conditions = ordered(given["condition"].unique())
+    if len(conditions) > 1:
+        raise FrameError(
+            f"deltas.over_time: the frame holds the conditions {', '.join(conditions)}; select one."
+        )
+    order = [str(name) for name in given["run"].unique()]
+    # runs are compared as conditions are
+    given = given.drop(columns="run").assign(condition=given["run"].astype("str"))
+    how: dict[str, Any] = {"by": names, "value": value, "ci_level": ci_level}
+    found = [rates(given, **how)]
+    for before, run in pairwise(order):
+        two = given[given["condition"].isin([before, run])]
+        found.append(paired(two, reference=before, **how))
+    rows = pd.concat(found, ignore_index=True).rename(columns={"condition": "run"})
+    place = {name: at for at, name in enumerate(order)}
+    rows = rows.sort_values("run", key=lambda runs: runs.map(place), kind="stable")
+    new = _changed(changes)
+    told = pd.Series([new.get(run, "") for run in rows["run"]], index=rows.index, dtype="str")
+    columns = [*names, "run", *CONTRACTS["estimates"].columns, "reference", "n_dropped"]
+    return rows.reindex(columns=columns).assign(changed=told).reset_index(drop=True)
+
+
+def _changed(changes: pd.DataFrame | None) -> dict[str, str]:
+    """Return what changed in each run."""
+    if changes is None:
+        return {}
+    require_columns(changes, ["run", "what", "changed"], "deltas.over_time: changes")
+    new = changes[changes["changed"].fillna(False).astype(bool)]
+    return {str(run): ", ".join(part["what"]) for run, part in new.groupby("run", sort=False)}
 
 
 def _claimed(found: Interval, note: str) -> Interval:

@@ -184,7 +184,9 @@ def confusion(
     rows, samples = [], []
     for values, group in groups(given[given["invoked"].notna()], names):
         asked = _expected(group)
-        for expected, part in asked.groupby("expected", sort=True):
+        words = sorted(asked["expected"].unique(), key=lambda word: (word == NOTHING, word))
+        for expected in words:
+            part = asked[asked["expected"].eq(expected)]
             ids = part["attempt_id"]
             hits = group[group["attempt_id"].isin(ids) & group["invoked"].astype(bool)]
             fired = {name: set(one["attempt_id"]) for name, one in hits.groupby("offered")}

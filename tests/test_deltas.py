@@ -387,6 +387,36 @@ def test_amounts_have_a_difference_and_a_ratio_with_t_intervals() -> None:
     assert "geometric mean of ratios" in ratio["method"]
 
 
+def test_scores_of_a_grader_are_read_from_outcomes_and_have_no_ratio() -> None:
+    scores = {"baseline": [40.0, 60.0, 50.0, None], "skill": [70.0, 80.0, 90.0, 10.0]}
+    verdicts = pd.DataFrame(
+        [
+            {"attempt_id": f"{c}{i}", "skill": "s", "case_id": f"s/{i}", "condition": c,
+             "check_id": k, "grader": "g", "passed": True, "score": None if k else score}
+            for c, values in scores.items() for i, score in enumerate(values) for k in (0, 1)
+        ]
+    ).astype({"check_id": "str", "score": "float64"})  # fmt: skip
+    outcomes = sc.frames.outcomes(verdicts)
+    assert outcomes["score"].tolist()[:3] == [40, 60, 50] and outcomes["score"].isna().sum() == 1
+    row = one(sc.deltas.paired(outcomes, value="score"))
+    # differences 30, 20, 40
+    assert (row["measure"], row["unit"]) == ("delta_score", "score")
+    assert row["estimate"] == pytest.approx(30) and row["n_dropped"] == 1
+    se = 10 / np.sqrt(3)
+    assert row["ci_high"] == pytest.approx(30 + student_t.isf(0.025, 2) * se)
+    assert sc.table(pd.DataFrame([row])) is not None
+
+
+def test_an_amount_is_shown_in_its_own_unit_and_not_in_points() -> None:
+    units = {"cost_usd": "dollars", "seconds": "seconds", "output_tokens": "tokens"}
+    units |= {"n_commands": "commands", "n_words": "words"}
+    for value, unit in units.items():
+        frame = amounts(over_skills(2)).assign(**{value: 2})
+        frame.loc[frame["condition"].eq("skill"), value] = 3
+        found = sc.deltas.paired(frame, value=value).set_index("measure")["unit"]
+        assert found.to_dict() == {f"delta_{value}": unit, f"ratio_{value}": "ratio"}
+
+
 def test_cases_weigh_by_their_criticality_and_intervals_stay_inside_their_bounds() -> None:
     baseline = [[True]] * 3 + [[False]] * 9
     skill = [[True]] * 10 + [[False]] * 2

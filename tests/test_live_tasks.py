@@ -162,9 +162,10 @@ HOSTILE = {
 
 def test_answers_that_mean_harm_do_none_and_are_recorded(suite, mode, monkeypatch, tmp_path):
     monkeypatch.setenv("MY_SECRET", "SECRET-value")
-    grader = sc.Pytest(suite, trust=True, timeout=6)
+    grader, hasty = (sc.Pytest(suite, trust=True, timeout=seconds) for seconds in (60, 4))
     for code, said in HOSTILE.items():
-        found = verdict(grader, suite, "run", code)
+        endless = "fork" in code or "sleep" in code
+        found = verdict(hasty if endless else grader, suite, "run", code)
         assert found.status == "ok", (code, found)
         assert found.passed is (said is None), (code, found)
         assert (said or "") in (found.rationale or ""), (code, found)

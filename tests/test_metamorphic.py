@@ -171,6 +171,12 @@ ANALYSES: dict[str, Callable[[Data], pd.DataFrame]] = {
     "deltas.paired by skill": lambda d: sc.deltas.paired(d.outcomes, by=[*BY, "skill"]),
     "deltas.paired over skills": lambda d: sc.deltas.paired(d.outcomes, by=BY, cluster="skill"),
     "deltas.by_dimension": lambda d: sc.deltas.by_dimension(d.outcomes, by=BY),
+    "deltas.over_time": lambda d: sc.deltas.over_time(
+        d.outcomes[d.outcomes["condition"].eq("skill")]
+        .assign(run="run " + d.outcomes["repeat"].astype("str"))
+        .sort_values("run", kind="stable"),
+        by=BY,
+    ),
     "deltas.rates": lambda d: sc.deltas.rates(d.outcomes, by=BY),
     "deltas.rates of shares": lambda d: sc.deltas.rates(d.outcomes, by=BY, value="share_passed"),
     "deltas.pass_at_k": lambda d: sc.deltas.pass_at_k(known(d), k=2, by=BY),

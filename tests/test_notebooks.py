@@ -314,7 +314,7 @@ def test_claims_are_asserted_only_for_the_fingerprint_of_the_pilot(path: Path) -
 def test_pilot_names_the_fingerprint_of_the_recorded_study(path: Path) -> None:
     given = parameters(path)
     # what a chapter needs that the pilot does not have it reads of a study of its own
-    study = {"design": "execution"}.get(str(given.get("NEEDS")), "pilot")
+    study = {"invocations": "triggers", "design": "execution"}.get(str(given.get("NEEDS")), "pilot")
     recorded = sc.datasets.load(study)
     assert given["PILOT"] == recorded.fingerprint, f"{path.name}: PILOT should be this fingerprint"
     assert given["DATA"] == f"../data/{study}"

@@ -437,3 +437,26 @@ def test_a_live_chapter_may_take_its_time_and_names_the_store_that_its_numbers_a
 
 def test_the_report_of_the_recorded_study_needs_no_notice(page: Path) -> None:
     assert 'class="notice"' not in page.read_text(encoding="utf-8")
+
+
+# A chapter that needs what not every study has
+
+
+@pytest.mark.parametrize(("data", "own"), [("pilot", True), ("execution", False)])
+def test_a_chapter_about_a_design_keeps_its_own_study_where_there_is_none(
+    data: str, own: bool, tmp_path: Path
+) -> None:
+    other = f"PILOT = {'0' * 64!r}"
+    cell = f"DATA = '../data/elsewhere'\nOUT = '../report'\nNEEDS = 'design'\n{other}"
+    path = write(
+        tmp_path / "01-design.ipynb",
+        new_markdown_cell("# Is it the form?\n\nNo, said of the study of its own."),
+        new_code_cell(cell, metadata={"tags": ["parameters"]}),
+        new_code_cell("print('reads', DATA)"),
+    )
+    page = report.build(
+        ROOT / "data" / data, tmp_path / "out", notebooks=[path], progress=False
+    ).read_text("utf-8")
+    assert ("reads ../data/elsewhere" in page) is own
+    assert ("said of the study of its own" in page) is own
+    assert ("its content by +" in page) is not own  # the first page says what the design shows

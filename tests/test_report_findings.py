@@ -337,3 +337,42 @@ def test_the_recorded_experiment_says_it_on_its_first_page(tmp_path: Path) -> No
 def test_a_study_without_a_design_says_nothing_of_it() -> None:
     found = answer(sc.datasets.load("pilot"))
     assert not found.findings["topic"].eq("structure").any()
+
+
+# A study that asks whether skills fire
+
+
+def test_a_study_of_triggering_is_answered_without_a_verdict_or_a_baseline() -> None:
+    found = answer(sc.datasets.load("triggers"))
+    sentences = list(found.findings["sentence"])
+    assert set(found.findings["topic"]) == {"trigger"} and len(sentences) == 3
+    assert sentences[0].startswith(
+        "Triggering (precise): just the right skills are invoked at 100 % [96 % to 100 %] of the "
+        "prompts; a skill that should fire does at 100 % "
+    )
+    assert ["a ceiling" in one for one in sentences] == [True, False, False]
+    assert "the skill tested fires at 16 % [6 % to 32 %] of its negative prompts" in sentences[2]
+    assert "(named 100 %, only meant 89 %)" in sentences[2]
+    assert found.facts == {"skills": 6, "cases": 84, "attempts": 756}
+    assert found.headline().empty and found.grader == ""
+
+
+def test_the_goals_that_a_grader_gave_are_told_beside_what_fired(tmp_path: Path) -> None:
+    store = sc.RunStore(tmp_path / "run")
+    suite = tmp_path / "tea" / "prompts.csv"
+    suite.parent.mkdir()
+    suite.write_text("id,should_trigger,prompt\na,true,Use $tea\nb,false,Coffee\n")
+    store.add_suite(suite)
+    about = {"skill": "tea", "condition": "skill", "offered": ["tea", "milk"], "agent": "x"}
+    rows = [{"attempt_id": n, "case_id": f"tea/{n}", "invoked": ["tea"]} | about for n in "ab"]
+    store.append("attempts", rows)
+    told = {"grader": "rules", "status": "ok"}
+    checks = [("exit_code", True), ("thrashing", False)]
+    store.append(
+        "verdicts",
+        [{"attempt_id": n, "check_id": c, "passed": p} | told for n in "ab" for c, p in checks],
+    )
+    sentences = list(answer(store).findings["sentence"])
+    assert "fires at 100 % [" in sentences[0] and "a ceiling" not in sentences[0]
+    assert sentences[1].startswith("Goals met (rules, skill): outcome 100 % [")
+    assert "efficiency 0 % [" in sentences[1]

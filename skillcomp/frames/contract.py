@@ -223,6 +223,7 @@ CONTRACTS: Mapping[str, Contract] = {
             "n_passed": "Int64",
             "n_missing": "Int64",
             "share_passed": "float64",
+            "score": "float64",
             "passed": "boolean",
         },
         required=("skill", "case_id", "condition"),

@@ -483,9 +483,10 @@ def outcomes(
         One row per attempt and grader version and round. ``passed`` is True iff every check of the
         attempt passed, False as soon as one failed, NA when none failed but one is missing.
         ``share_passed`` is over the checks with a verdict, NA when fewer than half have one.
-        ``n_checks``, ``n_passed``, ``n_missing`` count checks. ``perturbation`` is that of the
-        verdicts: outcomes of answers and of altered copies stay apart, and analyses refuse to take
-        the one for a repeat of the other unless ``by`` names the column.
+        ``score`` is the mean score of the checks that have one, on the grader's own scale, NaN
+        without. ``n_checks``, ``n_passed``, ``n_missing`` count checks. ``perturbation`` is that
+        of the verdicts: outcomes of answers and of altered copies stay apart, and analyses refuse
+        to take the one for a repeat of the other unless ``by`` names the column.
 
     Raises
     ------
@@ -529,11 +530,14 @@ def outcomes(
     of_verdict, first_verdict = columns.groups(CASE)
     case = of_verdict[first]
     asked = pd.MultiIndex.from_arrays([columns.pick(n, first_verdict) for n in CASE], names=CASE)
+    scored = usable & given["score"].notna().to_numpy()
+    n_scores = np.bincount(code, weights=scored)
     facts = _case_facts(asked, known, lambda: _checks_seen(of_verdict, columns.codes("check_id")))
     # a suite may have lost checks since the grading: never fewer than were seen
     n_checks = np.maximum(facts["n_checks"].to_numpy(dtype=float)[case], np.bincount(code))
     result |= {name: facts[name].array.take(case) for name in _CASE_FACTS}
     with np.errstate(invalid="ignore", divide="ignore"):
+        score = np.bincount(code, weights=np.where(scored, given["score"], 0.0)) / n_scores
         share = np.where(2 * n_seen >= n_checks, n_passed / n_seen, np.nan)
     failed, complete = n_passed < n_seen, n_seen == n_checks
     result |= {
@@ -541,6 +545,7 @@ def outcomes(
         "n_passed": _whole(n_passed),
         "n_missing": _whole(n_checks - n_seen),
         "share_passed": share,
+        "score": score,
         "passed": pd.arrays.BooleanArray(complete & ~failed, ~complete & ~failed),
     }
     # what checked frames give keeps its own contract by construction: not checked again

@@ -178,7 +178,7 @@ def _times(frame: pd.DataFrame, name: str | None) -> pd.Series | None:
 
 
 def _truth(values: pd.Series, name: str) -> pd.Series:
-    odd = [v for v in values.dropna().unique() if isinstance(v, str) or v not in (0, 1)]
+    odd = [v for v in values.dropna() if not (np.isscalar(v) and v in (0, 1))]  # a list too
     if odd:
         raise FrameError(
             f"gold_checks: column '{name}': found {odd[0]!r}; allowed: True, False or missing."

@@ -21,6 +21,7 @@ from skillcomp import (
     structure,
     style,
     transfer,
+    triggers,
 )
 from skillcomp.errors import SkillcompError, StudyError, suggest
 from skillcomp.frames import Frames
@@ -40,8 +41,8 @@ class Answer:
     findings : pandas.DataFrame
         The sentences, as of :func:`skillcomp.report.findings`.
     frames : dict of str to pandas.DataFrame
-        The estimates behind them: decided, overall, placebo, gap, effects, explained, agreement,
-        drift, corrected, needed, as far as the study allows them.
+        The estimates behind them: decided, overall, placebo, gap, effects, explained, triggers,
+        goals, agreement, drift, corrected, needed, as far as the study allows them.
     groups : dict of str to str
         The group of each skill, where the study names groups.
     grader : str
@@ -58,6 +59,8 @@ class Answer:
 
     def headline(self) -> pd.DataFrame:
         """Return the rows of the headline figure: skills in order, group beside group."""
+        if "decided" not in self.frames:
+            return pd.DataFrame(columns=["skill", "condition", "group"])
         decided = self.frames["decided"]
         rows = decided.assign(group=[self.groups.get(name, "") for name in decided["skill"]])
         places = {name: place for place, name in enumerate(dict.fromkeys(rows["group"]))}
@@ -125,7 +128,8 @@ def answer(
     Raises
     ------
     StudyError
-        If there are no verdicts, no baseline to compare with, or no such grader.
+        If there are no verdicts, no baseline to compare with (unless the study says which skills
+        fired: then the answer is about that alone), or no such grader.
     """
     if order not in ("effect", "name"):
         raise StudyError(f"report: order '{order}'; allowed: effect, name.")
@@ -135,10 +139,22 @@ def answer(
         cases, attempts = frames.cases(study), frames.attempts(study)
         verdicts, gold = frames.verdicts(study, round=round), frames.gold(study)
     verdicts = _named_by_what_they_do(verdicts)
+    parts = _Parts()
+    if not isinstance(study, Frames):
+        _about_triggers(parts, frames.invocations(study), verdicts, cases)
+    asked_once = "baseline" not in set(verdicts["condition"])
+    if asked_once and "triggers" in parts.found and grader is None:
+        facts = {
+            "skills": cases["skill"].nunique(),
+            "cases": len(cases),
+            "attempts": len(attempts),
+            "verdicts": len(verdicts),
+        }
+        facts = {name: count for name, count in facts.items() if count}
+        return Answer(findings(None, **parts.found), parts.found, {}, "", facts)
     if verdicts.empty:
         raise StudyError("report: the study holds no verdicts yet; run and grade it first.")
     outcomes = _one_row_an_agent(frames.outcomes(verdicts, cases))
-    parts = _Parts()
     graders = list(dict.fromkeys(verdicts["grader"]))
     parts.take(
         "agreement",
@@ -171,6 +187,20 @@ def answer(
         groups = {} if isinstance(study, Frames) else _groups(study.path)
     told = findings(**parts.found)
     return Answer(told, parts.found, dict(groups), chosen, facts)
+
+
+def _about_triggers(
+    parts: _Parts, invocations: pd.DataFrame, verdicts: pd.DataFrame, cases: pd.DataFrame
+) -> None:
+    agents = ["agent"] if invocations["agent"].nunique(dropna=False) > 1 else []
+    there = not invocations.empty
+    parts.take("triggers", lambda: triggers.detection(invocations, cases, by=agents), needs=there)
+    with_goals = verdicts["goal"].notna().any()
+    parts.take(
+        "goals",
+        lambda: triggers.goals(verdicts, cases, by=["grader", "agent"] if agents else ["grader"]),
+        needs=there and bool(with_goals),
+    )
 
 
 def _about_skills(parts: _Parts, mine: pd.DataFrame) -> None:

@@ -96,7 +96,7 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Section:
+class _Section:
     """A heading, the code of all its cells behind one fold, and what they show."""
 
     heading: Markup
@@ -112,7 +112,7 @@ class Chapter:
     ----------
     stem, title : str
         File stem of the notebook and its first heading.
-    sheets : tuple of tuple of Section
+    sheets : tuple of tuple of _Section
         Headings with what stands below them, in order; the HTML is sanitised. What is in one sheet
         is set in two columns, about as long as a screen is high.
     said : tuple of str
@@ -128,7 +128,7 @@ class Chapter:
 
     stem: str
     title: str
-    sheets: tuple[tuple[Section, ...], ...]
+    sheets: tuple[tuple[_Section, ...], ...]
     said: tuple[str, ...]
     files: tuple[str, ...]
     stopped: str = ""
@@ -172,7 +172,8 @@ def build(
         The page. Beside it stand pdf, png, svg, csv and json of every figure, and all of them in
         ``figures.zip``. Of a chapter whose text was written about another study the headings,
         tables and figures are shown, and computed sentences in place of the text; where it needs
-        what this study lacks it ends early and says so.
+        what this study lacks it ends early and says so, unless its parameter ``NEEDS`` names that
+        (a frame of its store, or ``design``): then it keeps to the recorded study it is about.
 
     Raises
     ------
@@ -216,7 +217,7 @@ def build(
         if "NEEDS" in named[path] and not _has_rows(study, str(named[path]["NEEDS"])):
             own.pop("DATA", None)
             about = str(named[path]["PILOT"])
-        if said and named[path].get("PILOT", fingerprint) != fingerprint:
+        if said and said.grader and named[path].get("PILOT", fingerprint) != fingerprint:
             # the grader that a notebook names is of the study that it was written about
             known = {"GRADER": said.grader.partition(" (")[0]}
             own = {name: known[name] for name in known if name in named[path]} | own
@@ -364,7 +365,7 @@ def _folded(
         yield _fold(fold, held)
 
 
-def _sections(parts: Sequence[Markup | Figure | Code]) -> tuple[Section, ...]:
+def _sections(parts: Sequence[Markup | Figure | Code]) -> tuple[_Section, ...]:
     """Put what stands below a heading together, its code behind one fold."""
     found: list[tuple[Markup, list[Code], list[Markup | Figure]]] = []
     for part in parts:
@@ -380,12 +381,12 @@ def _sections(parts: Sequence[Markup | Figure | Code]) -> tuple[Section, ...]:
             found[-1][1].append(rest)
         elif isinstance(rest, Figure) or rest.strip():
             found[-1][2].append(rest)
-    return tuple(Section(heading, _code(cells), tuple(below)) for heading, cells, below in found)
+    return tuple(_Section(heading, _code(cells), tuple(below)) for heading, cells, below in found)
 
 
-def _sheets(sections: Sequence[Section]) -> tuple[tuple[Section, ...], ...]:
+def _sheets(sections: Sequence[_Section]) -> tuple[tuple[_Section, ...], ...]:
     """Put sections together until they fill two columns of about a screen."""
-    sheets: list[list[Section]] = []
+    sheets: list[list[_Section]] = []
     room = 0.0
     for section in sections:
         if room <= 0:

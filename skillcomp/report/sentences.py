@@ -41,14 +41,16 @@ def findings(
     needed: pd.DataFrame | None = None,
     effects: pd.DataFrame | None = None,
     explained: pd.DataFrame | None = None,
+    triggers: pd.DataFrame | None = None,
+    goals: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Say in sentences what a study found, skill by skill, and how far its grader can be trusted.
 
     Parameters
     ----------
     decided : pandas.DataFrame or None
-        What :func:`skillcomp.skillverdicts.decide` returns, by skill: gives each verdict. None
-        where no skill is to be judged.
+        What :func:`skillcomp.skillverdicts.decide` returns, by skill: gives each verdict. None of
+        a study that asked only whether skills fire.
     overall : pandas.DataFrame, optional
         :func:`skillcomp.deltas.paired` over all skills.
     placebo : pandas.DataFrame, optional
@@ -67,11 +69,16 @@ def findings(
         :func:`skillcomp.structure.factorial` over all skills.
     explained : pandas.DataFrame, optional
         :func:`skillcomp.structure.against` over all skills.
+    triggers : pandas.DataFrame, optional
+        :func:`skillcomp.triggers.detection` over all skills on offer.
+    goals : pandas.DataFrame, optional
+        :func:`skillcomp.triggers.goals` by grader.
 
     Returns
     -------
     pandas.DataFrame
-        One row per sentence: topic (summary, skill, transfer, structure, grader, drift, correction
+        One row per sentence: topic (summary, skill, transfer, structure, trigger, grader, drift,
+        correction
         or limits), about (the skill, grader or condition that it is about, NaN where it is about
         all), verdict (of a skill, else NaN), sentence.
 
@@ -97,7 +104,7 @@ def findings(
     tea harms: with the skill 20 % of the answers pass and without it 60 %, 40 points fewer [60 to
     10 fewer] on 14 cases.
     """
-    formed = [*_structure(effects), *_explained(explained)]
+    formed = [*_structure(effects), *_explained(explained), *_triggers(triggers), *_goals(goals)]
     if decided is None:
         return _framed(formed)
     names = ["skill", "condition", "rate", "reference_rate", "estimate", "ci_low", "ci_high"]
@@ -393,6 +400,62 @@ def _explained(explained: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
         if pd.notna(least):
             text += f" {n_skills} show {_rate(least)} or more, four times in five."
         yield _said("structure", text, name)
+
+
+# Triggers
+
+
+def _with_limits(row: Row) -> str:
+    limits = (
+        "" if pd.isna(row["ci_low"]) else f" [{_rate(row['ci_low'])} to {_rate(row['ci_high'])}]"
+    )
+    return f"{_rate(row['estimate'])}{limits}"
+
+
+def _triggers(found: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
+    """Say of each condition how often the right skills fired, and how often a wrong one did."""
+    if found is None:
+        return
+    by = [name for name in ("agent", "condition") if name in found.columns]
+    for key, part in found[found["estimate"].notna()].groupby(by, sort=False):
+        name = ", ".join(map(str, key))
+        row = {(one["measure"], one["kind"]): one for _, one in part.iterrows()}
+        said = []
+        if (exact := row.get(("exact", "all"))) is not None:
+            said.append(
+                f"just the right skills are invoked at {_with_limits(exact)} of the prompts"
+            )
+        if (recall := row.get(("recall", "all"))) is not None:
+            kinds = [
+                f"{word} {_rate(row['recall', kind]['estimate'])}"
+                for kind, word in (("explicit", "named"), ("implicit", "only meant"))
+                if ("recall", kind) in row
+            ]
+            told = f" ({', '.join(kinds)})" if kinds else ""
+            said.append(f"a skill that should fire does at {_with_limits(recall)}{told}")
+        negative = row.get(("specificity", "negative"))
+        if negative is not None:
+            rate, low, high = (1 - negative[name] for name in ("estimate", "ci_high", "ci_low"))
+            wrong = pd.Series({"estimate": rate, "ci_low": low, "ci_high": high})
+            said.append(f"the skill tested fires at {_with_limits(wrong)} of its negative prompts")
+        ceiling = all(one["estimate"] == 1 for one in (exact, recall, negative) if one is not None)
+        end = (
+            " All are right: a ceiling, which shows no more than the intervals." if ceiling else ""
+        )
+        n = max(one["n_clusters"] for one in row.values())
+        if said:
+            text = f"Triggering ({name}): {'; '.join(said)}; {n:,.0f} prompt{_s(n)}.{end}"
+            yield _said("trigger", text, key[-1])
+
+
+def _goals(found: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
+    if found is None:
+        return
+    by = [name for name in ("grader", "condition") if name in found.columns]
+    for key, part in found[found["estimate"].notna()].groupby(by, sort=False):
+        told = [f"{one['goal']} {_with_limits(one)}" for _, one in part.iterrows()]
+        text = f"Goals met ({', '.join(map(str, key))}): {', '.join(told)} of the attempts."
+        yield _said("trigger", text, key[-1])
 
 
 # Graders

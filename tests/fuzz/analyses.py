@@ -72,6 +72,8 @@ def frames() -> dict[str, pd.DataFrame]:
     stream = sc.simulate.gold_stream(n=120, rise_at=60)
     forced = outcomes[outcomes["grader"].eq("judge")].reset_index(drop=True)
     scores = sc.structure.score(made.skills)
+    forced = outcomes[outcomes["grader"].eq("judge")].reset_index(drop=True)
+    skilled = forced[forced["condition"].eq("skill")].reset_index(drop=True)
     prompts = made.cases.assign(should_trigger=made.cases.index % 3 > 0)
     return {
         "cases": made.cases,
@@ -97,6 +99,7 @@ def frames() -> dict[str, pd.DataFrame]:
         "marks": marks,
         "stream": stream,
         "prompts": prompts,
+        "runs": skilled.assign(run="run " + skilled["repeat"].astype("str")),
         "invocations": invoked(made.attempts, prompts),
         "judged": sc.skillverdicts.dimensions(outcomes, by=["skill", "grader"]),
         "estimate": sc.deltas.paired(outcomes, by=["grader", "skill"]),
@@ -145,6 +148,7 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "deltas.paired share": lambda f: sc.deltas.paired(
         f["forced"], value="share_passed", cluster="skill"
     ),
+    "deltas.over_time": lambda f: sc.deltas.over_time(f["runs"]),
     "deltas.rates": lambda f: sc.deltas.rates(f["outcomes"], by=["grader", "skill"]),
     "deltas.by_dimension": lambda f: sc.deltas.by_dimension(f["outcomes"], by=GRADER),
     "deltas.pass_at_k": lambda f: sc.deltas.pass_at_k(f["outcomes"], k=1, by=GRADER),
