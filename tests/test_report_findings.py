@@ -376,3 +376,21 @@ def test_the_goals_that_a_grader_gave_are_told_beside_what_fired(tmp_path: Path)
     assert "fires at 100 % [" in sentences[0] and "a ceiling" not in sentences[0]
     assert sentences[1].startswith("Goals met (rules, skill): outcome 100 % [")
     assert "efficiency 0 % [" in sentences[1]
+
+
+def test_the_page_of_a_study_of_triggering_opens_with_what_fired(tmp_path: Path) -> None:
+    page = sc.report.build(sc.datasets.path("triggers"), tmp_path, notebooks=[], progress=False)
+    text = page.read_text("utf-8")
+    assert "Triggering (opaque): just the right skills" in text
+    assert "gives no answer yet" not in text and "Skill by skill" not in text
+    assert "Verdicts of" not in text
+
+
+def test_a_chapter_keeps_its_own_data_where_the_study_lacks_the_frame(tmp_path: Path) -> None:
+    chapter = sc.datasets.path("pilot").parents[1] / "notebooks" / "10-triggers-and-process.ipynb"
+    pilot = sc.datasets.path("pilot")
+    page = sc.report.build(pilot, tmp_path, notebooks=[chapter], progress=False)
+    text = page.read_text("utf-8")
+    assert "Opaque names with vague descriptions cost exact sets" in text  # its prose stays
+    recorded = sc.datasets.load("triggers").fingerprint
+    assert recorded in (tmp_path / "10-detection.json").read_text("utf-8")

@@ -12,7 +12,7 @@ import pandas as pd
 from skillcomp.bias.effects import in_points
 from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.casetable import clusters_of
-from skillcomp.frames.contract import CASE, check
+from skillcomp.frames.contract import CASE, check, require_frame
 from skillcomp.frames.estimates import (
     GRADER,
     check_settings,
@@ -305,6 +305,7 @@ def first_wins(
     cases: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Return one row per pair: ``by``, case and, for each order, whether the first shown won."""
+    require_frame(pairwise, "pairwise")
     words = [_word(one) for one in ([ties] if isinstance(ties, str) else ties)]
     ours = {"first", "second"} <= set(pairwise.columns)
     long = (

@@ -110,7 +110,11 @@ def chart(
         )
     require_columns(gold_checks, names, "reliability.chart")
     refuse_pooling(gold_checks, names, "reliability.chart")
-    if "stream" in gold_checks and "stream" not in names and gold_checks["stream"].nunique() > 1:
+    if (
+        "stream" in gold_checks
+        and "stream" not in names
+        and gold_checks["stream"].astype("str").nunique() > 1
+    ):
         raise FrameError("reliability.chart: the frame holds several streams. Add 'stream' to by=.")
     limit = _limit(p0, p1, arl)
     times = _times(gold_checks, time)

@@ -121,8 +121,12 @@ def invoked(attempts: pd.DataFrame, prompts: pd.DataFrame) -> pd.DataFrame:
 
 
 def two_judges(pairwise: pd.DataFrame) -> pd.DataFrame:
-    """The comparisons of one judge, and the same by another."""
-    one = pairwise[pairwise["grader"].eq(min(pairwise["grader"].dropna().unique(), key=str))]
+    """The comparisons of one judge, and the same by another; what is broken stays as it is."""
+    if not isinstance(pairwise, pd.DataFrame) or "grader" not in pairwise:
+        return pairwise
+    one = pairwise[
+        pairwise["grader"].eq(min(pairwise["grader"].dropna().unique(), key=str, default=""))
+    ]
     return pd.concat([one, one.assign(grader="other")], ignore_index=True)
 
 
