@@ -475,6 +475,8 @@ def case_differences(
         table = part.set_index([*CASE, "condition"])[list(columns)].rename(columns=columns)
         conditions = list(table.index.unique("condition"))
         require_reference(conditions, str(reference))
+        if not conditions:  # no case of this group has what is measured
+            continue
         base = table.xs(reference, level="condition")
         for condition in conditions:
             if condition == reference:
