@@ -1,4 +1,4 @@
-"""The recorded data that comes with skillcomp: three studies and labelled passages."""
+"""The recorded data of skillcomp: three studies, scripted traces and labelled passages."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _PLACES = {
     "pilot": "pilot",
     "execution": "execution",
     "triggers": "triggers",
+    "process": "process",
     "copies": "corpus/copies.jsonl",
     "copies_second": "corpus/copies_second.jsonl",
 }
@@ -28,7 +29,7 @@ def path(name: str) -> Path:
 
     Parameters
     ----------
-    name : {"pilot", "execution", "triggers", "copies", "copies_second"}
+    name : {"pilot", "execution", "triggers", "process", "copies", "copies_second"}
         Which.
 
     Returns
@@ -54,7 +55,7 @@ def path(name: str) -> Path:
 
 
 @overload
-def load(name: Literal["pilot", "execution", "triggers"]) -> RunStore: ...
+def load(name: Literal["pilot", "execution", "triggers", "process"]) -> RunStore: ...
 @overload
 def load(name: Literal["copies", "copies_second"]) -> pd.DataFrame: ...
 def load(name: str) -> RunStore | pd.DataFrame:
@@ -62,13 +63,14 @@ def load(name: str) -> RunStore | pd.DataFrame:
 
     Parameters
     ----------
-    name : {"pilot", "execution", "triggers", "copies", "copies_second"}
+    name : {"pilot", "execution", "triggers", "process", "copies", "copies_second"}
         ``pilot``: 84 cases of six skills answered with the skill, without it and with another
         one, three graders and gold labels. ``execution``: 48 tasks of the same skills, each
         answered without a document and with four (content full or gutted, form structured or
         flat); the conditions with their factors stand in ``manifest["design"]``.
         ``triggers``: which of twelve skills an agent invokes at 84 prompts, told names and
-        descriptions in three variants. ``copies`` and
+        descriptions in three variants. ``process``: traces of eight runs of claude and codex on a
+        server that answered from a script, which say nothing about models. ``copies`` and
         ``copies_second``: passages of five degrees of copying, labelled by construction.
 
     Returns

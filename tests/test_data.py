@@ -40,7 +40,7 @@ def listed_hashes() -> dict[str, str]:
 def test_every_file_has_the_hash_that_the_readme_gives():
     files = [
         path
-        for folder in ("pilot", "execution", "corpus", "triggers")
+        for folder in ("pilot", "execution", "corpus", "triggers", "process")
         for path in (DATA / folder).rglob("*")
         if path.is_file() and not path.name.startswith(".")
     ]
@@ -330,3 +330,21 @@ def test_single_sittings_of_opaque_names_are_those_counted_independently(trigger
     counts = own.assign(kind=kinds).groupby(["kind", "repeat"])["invoked"].sum()
     assert counts["implicit"].tolist() == [35, 31, 30]
     assert counts["negative"].tolist() == [4, 5, 5]
+
+
+def test_the_scripted_traces_are_of_both_programs_and_name_no_place_of_a_machine():
+    store = sc.datasets.load("process")
+    assert store.problems == () and references.problems(store) == ()
+    attempts = sc.frames.attempts(store)
+    assert attempts["agent"].value_counts().tolist() == [4, 4]
+    assert attempts["status"].eq("ok").all()
+    steps = sc.frames.events(store)
+    assert set(steps["agent"]) == {"claude:claude-opus-5-5", "codex:gpt-6"}
+    assert sc.frames.commands(store)["exit_code"].eq(0).all()
+    fired = sc.frames.invocations(store).groupby("case_id")["invoked"].sum()
+    assert fired.to_dict() == {
+        f"tides/{kind}-1": n for kind, n in zip(("explicit", "implicit", "negative", "shape"),
+                                                (2, 2, 0, 2), strict=True)
+    }  # fmt: skip
+    text = "".join(f.read_text() for f in store.path.rglob("*.jsonl"))
+    assert not re.search(r"/tmp/|/home/[a-z]|/root|127\.0\.0\.1:\d|sk-", text)
