@@ -72,7 +72,6 @@ def frames() -> dict[str, pd.DataFrame]:
     stream = sc.simulate.gold_stream(n=120, rise_at=60)
     forced = outcomes[outcomes["grader"].eq("judge")].reset_index(drop=True)
     scores = sc.structure.score(made.skills)
-    forced = outcomes[outcomes["grader"].eq("judge")].reset_index(drop=True)
     skilled = forced[forced["condition"].eq("skill")].reset_index(drop=True)
     prompts = made.cases.assign(should_trigger=made.cases.index % 3 > 0)
     return {
