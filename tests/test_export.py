@@ -21,6 +21,7 @@ def every_frame(pilot: sc.RunStore, pilot_cases: pd.DataFrame) -> dict[str, pd.D
     verdicts = sc.frames.verdicts(pilot, perturbation="all", round="all")
     outcomes = sc.frames.outcomes(verdicts, pilot_cases)
     forced = outcomes["grader"].eq("g2") & outcomes["round"].eq(1)
+    triggers, process = sc.datasets.load("triggers"), sc.datasets.load("process")
     return {
         "cases": pilot_cases,
         "checks": sc.frames.checks(pilot),
@@ -30,6 +31,8 @@ def every_frame(pilot: sc.RunStore, pilot_cases: pd.DataFrame) -> dict[str, pd.D
         "gold": sc.frames.gold(pilot, labeller="all"),
         "pairwise": sc.frames.pairwise(pilot),
         "passages": sc.frames.passages(ROOT / "data" / "corpus" / "copies.jsonl"),
+        "invocations": sc.frames.invocations(triggers),
+        "events": sc.frames.events(process),
         "estimates": sc.deltas.paired(
             outcomes[forced & outcomes["perturbation"].isna()], by=["skill"]
         ),

@@ -66,7 +66,7 @@ def check(
 ) -> None:
     """Validate and lint a skill, a suite or a whole study: what is wrong, where, and why."""
     from skillcomp.cli.annotations import FORMATS, github, sarif
-    from skillcomp.frames.estimates import require_one_of
+    from skillcomp.errors import require_one_of
     from skillcomp.io.lint import inspect, inspect_evals
 
     require_one_of("check: --format", form, FORMATS, StudyError)
