@@ -252,7 +252,7 @@ def test_report_builds_the_page_from_the_study_that_was_named(run, monkeypatch, 
     monkeypatch.setattr(report, "build", build)
     status, out, _ = run("report", "--data", PILOT, "--out", tmp_path, "--quiet")
     assert (status, out) == (0, f"report: {tmp_path / 'index.html'}\n")
-    every = [f"{number:02d}" for number in range(1, 9)]
+    every = [f"{number:02d}" for number in range(1, 11)]
     assert called == [(PILOT, tmp_path, every, {}, False)]
     run("report", "--data", PILOT, "--out", tmp_path, "--answer-only")
     assert called[-1][2] == []

@@ -237,6 +237,7 @@ class _Reader:
             self.note(key, "the list is empty.")
         for name in _OWN:
             given = [row.get(name) for row in rows if isinstance(row, dict)]
+            given = [one for one in given if isinstance(one, str)]
             known = {*VOCABULARY[name], *ELSEWHERE.get(name, ())}
             if dimension_family(given) is not DIMENSIONS and not any(w in known for w in given):
                 self.own.add(name)

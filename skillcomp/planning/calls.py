@@ -140,7 +140,8 @@ def case_data(case: Case, skill: Skill, frame: GraderFrame) -> str:
     parts = [case.prompt]
     for check in case.checks:
         parts.append(f"{check.check_id} {check.description}")
-        parts.append((check.judge.rubric or "") if check.judge else "")
+        if check.judge and check.judge.rubric:
+            parts.append(check.judge.rubric)
     if frame.sees_skill:
         parts += [case.expected_reasoning or "", skill.concept.get(case.concept_field or "", "")]
     return "\n".join(parts)

@@ -121,11 +121,11 @@ async def run_program(
     place: Path,
     timeout: float,
     *,
-    max_file: int = MAX_FILE,
+    max_file: int | None = None,
 ) -> Ran:
     """Run a command in a room on what stands in its ``io/in``, and end all that it began."""
     begun = time.monotonic()
-    code = await _code(command, environment, place, begun + timeout, max_file)
+    code = await _code(command, environment, place, begun + timeout, max_file or MAX_FILE)
     seconds = time.monotonic() - begun
     cut = _is_full(place)
     return Ran(_read(place / "io" / "out"), _read(place / "io" / "err"), code, seconds, cut)
