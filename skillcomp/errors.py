@@ -93,18 +93,6 @@ def literal(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def require_one_of(
-    name: str, found: object, allowed: Iterable[str], error: type[SkillcompError] | None = None
-) -> None:
-    """Raise an error (FrameError if none is given) unless an argument is an allowed word."""
-    words = list(allowed)
-    if found not in words:
-        listed = ", ".join(f"'{word}'" for word in words)
-        raise (error or FrameError)(
-            f"{name}: found {literal(found)}; allowed: {listed}.{suggest(str(found), words)}"
-        )
-
-
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun, such as ``1 label`` or ``3 labels``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

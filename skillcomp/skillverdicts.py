@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.deltas import paired, rates
-from skillcomp.errors import FrameError, require_one_of, suggest
+from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.contract import CASE, CONTRACTS, check, settle
 from skillcomp.frames.estimates import (
     estimates,
@@ -23,6 +23,7 @@ from skillcomp.frames.estimates import (
     listed,
     refuse_pooling,
     require_columns,
+    require_one_of,
     require_reference,
     row,
 )

@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from skillcomp import deltas
-from skillcomp.errors import FrameError, require_one_of, suggest
+from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.casetable import (
     ONE_SKILL,
     UNEQUAL_LOSS,
@@ -33,6 +33,7 @@ from skillcomp.frames.estimates import (
     listed,
     refuse_pooling,
     require_columns,
+    require_one_of,
     require_reference,
     row,
 )

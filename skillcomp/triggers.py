@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from skillcomp import deltas
-from skillcomp.errors import FrameError, require_one_of
+from skillcomp.errors import FrameError
 from skillcomp.frames.casetable import clusters_of
 from skillcomp.frames.contract import CASE, check, ordered
 from skillcomp.frames.estimates import (
@@ -24,6 +24,7 @@ from skillcomp.frames.estimates import (
     listed,
     refuse_pooling,
     require_columns,
+    require_one_of,
     row,
 )
 from skillcomp.frames.readers import outcomes

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.bias.effects import in_points
-from skillcomp.errors import FrameError, require_one_of, suggest
+from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.casetable import clusters_of
 from skillcomp.frames.contract import CASE, check, require_frame
 from skillcomp.frames.estimates import (
@@ -20,6 +20,7 @@ from skillcomp.frames.estimates import (
     groups,
     listed,
     require_columns,
+    require_one_of,
     row,
 )
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean

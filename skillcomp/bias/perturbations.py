@@ -13,9 +13,16 @@ import pandas as pd
 
 from skillcomp.bias.answers import Part, parts
 from skillcomp.bias.effects import checked_verdicts, in_points, known_attempts
-from skillcomp.errors import FrameError, require_one_of
+from skillcomp.errors import FrameError
 from skillcomp.frames.contract import CASE, check
-from skillcomp.frames.estimates import check_settings, estimates, groups, listed, row
+from skillcomp.frames.estimates import (
+    check_settings,
+    estimates,
+    groups,
+    listed,
+    require_one_of,
+    row,
+)
 from skillcomp.stats.bounded import DELTAS, bounded_mean
 from skillcomp.stats.intervals import mcnemar_midp
 from skillcomp.stats.results import undefined

@@ -66,10 +66,13 @@ def check(
 ) -> None:
     """Validate and lint a skill, a suite or a whole study: what is wrong, where, and why."""
     from skillcomp.cli.annotations import FORMATS, github, sarif
-    from skillcomp.errors import require_one_of
     from skillcomp.io.lint import inspect, inspect_evals
 
-    require_one_of("check: --format", form, FORMATS, StudyError)
+    if form not in FORMATS:
+        allowed = ", ".join(f"'{one}'" for one in FORMATS)
+        raise StudyError(
+            f"check: --format: found {form!r}; allowed: {allowed}.{suggest(form, FORMATS)}"
+        )
     every: list[Finding] = []
     wrong = False
     places, skills = ([path], []) if evals else _named_by(path)

@@ -35,13 +35,14 @@ from skillcomp.correction.estimators import (
     tables,
     unrecorded,
 )
-from skillcomp.errors import FrameError, require_one_of
+from skillcomp.errors import FrameError
 from skillcomp.frames.contract import ordered
 from skillcomp.frames.estimates import (
     check_settings,
     estimates,
     groups,
     listed,
+    require_one_of,
     require_reference,
     row,
 )

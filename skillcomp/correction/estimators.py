@@ -13,10 +13,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from skillcomp.errors import require_one_of
 from skillcomp.frames.casetable import clusters_of
 from skillcomp.frames.contract import CASE, check
-from skillcomp.frames.estimates import groups, refuse_pooling, require_columns
+from skillcomp.frames.estimates import groups, refuse_pooling, require_columns, require_one_of
 from skillcomp.frames.labels import (
     join_gold,
     known_verdict,

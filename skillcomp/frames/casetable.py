@@ -13,10 +13,10 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import beta
 
-from skillcomp.errors import FrameError, require_one_of, suggest
+from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.columns import Columns
 from skillcomp.frames.contract import CASE, check
-from skillcomp.frames.estimates import row
+from skillcomp.frames.estimates import require_one_of, row
 from skillcomp.stats.bounded import DELTAS, bounded_means
 from skillcomp.stats.results import Interval, undefined
 

@@ -11,8 +11,9 @@ from typing import Any, Literal, TypedDict, TypeVar
 
 import numpy as np
 
-from skillcomp.errors import StudyError, require_one_of, suggest
+from skillcomp.errors import StudyError, suggest
 from skillcomp.frames.casetable import few_skills
+from skillcomp.frames.estimates import require_one_of
 
 Value = Literal["passed", "share_passed"]
 Effect = Literal["delta", "gap"]

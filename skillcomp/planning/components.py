@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 from scipy.stats import f as f_distribution
 
-from skillcomp.errors import FrameError, StudyError, require_one_of
+from skillcomp.errors import FrameError, StudyError
 from skillcomp.frames.contract import CASE, check, require_frame
 from skillcomp.frames.estimates import (
     estimates,
@@ -21,6 +21,7 @@ from skillcomp.frames.estimates import (
     listed,
     refuse_pooling,
     require_columns,
+    require_one_of,
     require_reference,
     row,
 )

@@ -16,7 +16,8 @@ import anthropic
 from anthropic.types import Message
 from pydantic import BaseModel
 
-from skillcomp.errors import AgentError, require_one_of
+from skillcomp.errors import AgentError
+from skillcomp.frames.estimates import require_one_of
 from skillcomp.io.traces import whole_number
 from skillcomp.live.agents.asking import CacheGate, RetryPolicy
 from skillcomp.live.agents.reply import (

@@ -13,7 +13,8 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import StudyError, require_one_of, suggest
+from skillcomp.errors import StudyError, suggest
+from skillcomp.frames.estimates import require_one_of
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.reply import PAID, Agent, Cell, Reply, StudyWarning, agent_version
 from skillcomp.live.batches import BatchLimits
