@@ -60,12 +60,17 @@ class Page:
     def wait(self, expression: str, *, seconds: float = PATIENCE) -> Any:
         """Return an expression's value as soon as it is true; fail with the page's text if not."""
         end = time.monotonic() + seconds
+        asked = (
+            f"(async () => {{ try {{ const found = await ({expression});"
+            " return found instanceof Node ? true : found } catch {} })()"
+        )
         while time.monotonic() < end:
-            if found := self.evaluate(
-                f"(async () => {{ try {{ const found = await ({expression});"
-                " return found instanceof Node ? true : found } catch {} })()"
-            ):
-                return found
+            try:
+                if found := self.evaluate(asked):
+                    return found
+            except AssertionError as error:
+                if "navigated or closed" not in str(error):  # a reload came in between
+                    raise
             time.sleep(0.05)
         text = self.evaluate("document.body?.innerText.slice(0, 3000)")
         raise AssertionError(f"not so in time: {expression}\n{text}\n{self.complaints[-5:]}")
