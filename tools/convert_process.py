@@ -17,8 +17,8 @@ from typing import Any
 from skillcomp.io import RunStore
 
 RECORDED = "2026-11-22"
-_PLACE = re.compile(r"/tmp/skillcomp-[^/\"\s]+/[^/\"\s]+")
-_FOLDED = re.compile(r"-tmp-skillcomp-[A-Za-z0-9_-]+?-work")
+_PLACE = re.compile(r"(?:/[\w.-]+)*/skillcomp-[^/\"\s]+/[^/\"\s]+")
+_FOLDED = re.compile(r"-[\w-]*?skillcomp-[\w-]+?-work")
 _PORT = re.compile(r"(127\.0\.0\.1|localhost):\d+")
 
 

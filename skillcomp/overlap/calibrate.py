@@ -185,6 +185,7 @@ def settings_of(
     n_resamples: int,
     seed: int,
 ) -> Settings:
+    """Return the settings of a calibration; raise FrameError where one makes no sense."""
     for what, found in (("positive", positive), ("nulls", nulls)):
         if not as_names(found):
             raise FrameError(f"overlap.calibrate: {what}: found none; allowed: at least one name.")
