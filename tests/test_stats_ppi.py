@@ -15,7 +15,8 @@ from scipy.stats import t as student_t
 
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean
 from skillcomp.stats.clusters import cr2_mean
-from skillcomp.stats.ppi import ppi_limits, ppi_mean, ppi_paired, within_range
+from skillcomp.stats.ppi import ppi_limits, ppi_mean, ppi_paired
+from skillcomp.stats.results import within_range
 
 REFERENCE = {
     entry["name"]: entry

@@ -24,8 +24,7 @@ from skillcomp.frames.labels import join_gold, known_verdict, without_checks
 from skillcomp.stats.bounded import RATES
 from skillcomp.stats.clusters import cr2
 from skillcomp.stats.gaps import independent_difference
-from skillcomp.stats.ppi import within_range
-from skillcomp.stats.results import Interval, join_notes, undefined
+from skillcomp.stats.results import Interval, join_notes, undefined, within_range
 
 # Words by which a writer takes back certainty. "may" only in small letters: May is a month.
 _WORDS = (

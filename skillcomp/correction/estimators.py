@@ -29,8 +29,8 @@ from skillcomp.stats.grader_errors import (
     differential_misclassification,
     youden,
 )
-from skillcomp.stats.ppi import ppi_mean, ppi_paired, within_range
-from skillcomp.stats.results import Interval, undefined
+from skillcomp.stats.ppi import ppi_mean, ppi_paired
+from skillcomp.stats.results import Interval, undefined, within_range
 
 Unit = Literal["behaviour", "attempt"]
 Floats = NDArray[np.float64]

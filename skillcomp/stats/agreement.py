@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import krippendorff
 import numpy as np
@@ -71,22 +72,31 @@ class _Parts:
     n_categories: int
 
 
-def _table(table: ArrayLike) -> Floats:
-    cells = np.asarray(table, dtype=float)
+def _of_table(
+    name: str,
+    table: ArrayLike,
+    ci_level: float,
+    compute: Callable[[Floats, float], tuple[float, float, float]],
+    rare: bool,
+) -> Interval:
+    """Return a coefficient of a table of counts: its estimate, standard error, chance agreement.
+
+    ``rare`` says whether it rests on the rarest category too.
+    """
+    level, cells = check_level(ci_level), np.asarray(table, dtype=float)
     if cells.ndim != 2 or cells.shape[0] != cells.shape[1] or cells.shape[0] < 2:
         raise ValueError(f"table must be square, at least 2 x 2, found shape {cells.shape}.")
     if not np.all(np.isfinite(cells) & (cells >= 0)):
         raise ValueError("table must hold counts: finite and not negative.")
-    return cells
-
-
-def _from_table(
-    name: str, cells: Floats, estimate: float, se: float, expected: float, level: float, rare: bool
-) -> Interval:
     total = float(cells.sum())
-    observed = float(np.trace(cells)) / total
-    disagreements = total - float(np.trace(cells))
-    if disagreements < _FEWEST_EVENTS:
+    if total == 0.0:
+        return undefined(name, "no units", ci_level=level, n=0.0)
+    estimate, se, expected = compute(cells, total)
+    if math.isnan(estimate):
+        return undefined(name, _ONE_CATEGORY, ci_level=level, n=total)
+    agreed = float(np.trace(cells))
+    base = Interval(estimate, NAN, NAN, level, n=total, se=se)
+    if total - agreed < _FEWEST_EVENTS:
         rule = f"fewer than {_FEWEST_EVENTS} disagreements"
     elif rare and float(np.min(np.diag(cells))) < _FEWEST_EVENTS:
         rule = f"a category with fewer than {_FEWEST_EVENTS} agreements"
@@ -94,32 +104,17 @@ def _from_table(
         rule = "standard error is zero"
     else:
         half = quantile(level, total - 1.0) * se
-        return Interval(
-            estimate,
-            max(-1.0, estimate - half),
-            min(1.0, estimate + half),
-            level,
-            f"{name}, t with the analytic standard error",
-            "",
-            total,
-            NAN,
-            se,
-            total - 1.0,
-        )
-    wilson_low, wilson_high = wilson_limits(observed, total, quantile(level))
+        method = f"{name}, t with the analytic standard error"
+        low, high = max(-1.0, estimate - half), min(1.0, estimate + half)
+        return replace(base, low=low, high=high, method=method, df=total - 1.0)
+    wilson_low, wilson_high = wilson_limits(agreed / total, total, quantile(level))
     low, high = _score_limits(estimate, expected, float(wilson_low), float(wilson_high))
-    return Interval(
-        estimate,
-        low,
-        high,
-        level,
-        f"{name}, Wilson limits of the raw agreement rescaled",
+    note = (
         f"{rule}, so the analytic interval can collapse: score interval instead, chance "
-        "agreement held fixed",
-        total,
-        NAN,
-        se,
+        "agreement held fixed"
     )
+    method = f"{name}, Wilson limits of the raw agreement rescaled"
+    return replace(base, low=low, high=high, method=method, note=note)
 
 
 def cohen_kappa(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
@@ -162,20 +157,17 @@ def cohen_kappa(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
     >>> round(cohen_kappa([[40, 9], [6, 45]]).estimate, 4)
     0.6995
     """
-    level = check_level(ci_level)
-    cells = _table(table)
-    total = float(cells.sum())
-    if total == 0.0:
-        return undefined("Cohen's kappa", "no units", ci_level=level, n=0.0)
+    return _of_table("Cohen's kappa", table, ci_level, _kappa, rare=True)
+
+
+def _kappa(cells: Floats, total: float) -> tuple[float, float, float]:
     shares = cells / total
     expected = float(shares.sum(axis=0) @ shares.sum(axis=1))
     if 1.0 - expected < 1e-12:
-        return undefined("Cohen's kappa", _ONE_CATEGORY, ci_level=level, n=total)
+        return NAN, NAN, expected
     with np.errstate(invalid="ignore", divide="ignore"):
         found = cohens_kappa(cells)
-        se = float(found.std_kappa)
-    estimate = float(found.kappa)
-    return _from_table("Cohen's kappa", cells, estimate, se, expected, level, rare=True)
+        return float(found.kappa), float(found.std_kappa), expected
 
 
 def gwet_ac1(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
@@ -216,13 +208,14 @@ def gwet_ac1(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
     >>> round(found.estimate, 4), round(found.se, 4)
     (0.9408, 0.023)
     """
-    level = check_level(ci_level)
-    cells = _table(table)
-    total = float(cells.sum())
-    if total == 0.0:
-        return undefined("Gwet's AC1", "no units", ci_level=level, n=0.0)
-    q = cells.shape[0]
-    p = cells / total
+    found = _of_table("Gwet's AC1", table, ci_level, _ac1, rare=False)
+    if found.n and np.any(np.diag(table) == found.n):
+        found = replace(found, note=f"{_CONSTANT_AC1}; {found.note}")
+    return found
+
+
+def _ac1(cells: Floats, total: float) -> tuple[float, float, float]:
+    q, p = cells.shape[0], cells / total
     share = (p.sum(axis=0) + p.sum(axis=1)) / 2.0
     observed, expected = float(np.trace(p)), float((share * (1.0 - share)).sum() / (q - 1))
     estimate = 1.0 - (1.0 - observed) / (1.0 - expected)
@@ -230,11 +223,7 @@ def gwet_ac1(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
     terms = np.eye(q) - 2.0 * (1.0 - estimate) * (1.0 - pair) / (q - 1)
     centre = observed - 2.0 * (1.0 - estimate) * expected
     variance = (float((p * terms**2).sum()) - centre**2) / (total * (1.0 - expected) ** 2)
-    se = math.sqrt(max(variance, 0.0))
-    found = _from_table("Gwet's AC1", cells, estimate, se, expected, level, rare=False)
-    if expected == 0.0:
-        found = replace(found, note=f"{_CONSTANT_AC1}; {found.note}")
-    return found
+    return estimate, math.sqrt(max(variance, 0.0)), expected
 
 
 def bootstrap_agreement(
@@ -302,9 +291,8 @@ def bootstrap_agreement(
     units = float(usable.sum())
     if not units:
         return undefined(coefficient_name, "no unit has two ratings", ci_level=level, n=0.0)
+    raw = bounded_mean(parts.agreeing[usable], group[usable], quantity=RATES, ci_level=level)
     if coefficient_name == "raw_agreement":
-        shares = parts.agreeing[usable]
-        raw = bounded_mean(shares, group[usable], quantity=RATES, ci_level=level)
         return replace(raw, method=f"raw_agreement, {raw.method}")
     sums = _sums(parts, group)
     groups = sums.shape[0]
@@ -312,27 +300,19 @@ def bootstrap_agreement(
     estimate = float(_coefficient(observed, expected))
     if math.isnan(estimate):
         return undefined(coefficient_name, _ONE_CATEGORY, ci_level=level, n=units)
-    base = Interval(
-        estimate,
-        NAN,
-        NAN,
-        level,
-        f"{coefficient_name}, bootstrap of {groups} cases, expanded percentile, "
-        f"n_resamples={n_resamples}, seed={seed}",
-        "",
-        units,
-        float(groups),
-        _linearised_se(parts, sums),
-    )
+    method = f"{coefficient_name}, bootstrap of {groups} cases, expanded percentile, "
+    method += f"n_resamples={n_resamples}, seed={seed}"
+    se = _linearised_se(parts, sums)
+    base = Interval(estimate, NAN, NAN, level, method, "", units, float(groups), se)
     rule = _why_too_few(coefficient_name, parts, group)
     if rule:
-        return _handed_over(base, rule, coefficient_name, parts, group, float(expected))
+        return _handed_over(base, rule, coefficient_name, raw, float(expected))
     values = _resampled(sums, parts, n_resamples, seed)
     kept = values[np.isfinite(values)]
     lost = values.size - kept.size
     if lost > _MOST_UNDEFINED * values.size or np.ptp(kept) == 0.0:
         rule = f"{lost} of {values.size} resamples are undefined, or all are equal"
-        return _handed_over(base, rule, coefficient_name, parts, group, float(expected))
+        return _handed_over(base, rule, coefficient_name, raw, float(expected))
     tail = norm.cdf(-math.sqrt(groups / (groups - 1)) * quantile(level, groups - 1))
     low, high = np.quantile(kept, [tail, 1.0 - tail])
     note = f"{lost} undefined resamples left out" if lost else ""
@@ -371,29 +351,14 @@ def _why_too_few(name: str, parts: _Parts, group: NDArray[np.intp]) -> str:
     return ""
 
 
-def _handed_over(
-    base: Interval,
-    rule: str,
-    name: str,
-    parts: _Parts,
-    group: NDArray[np.intp],
-    expected: float,
-) -> Interval:
-    usable = np.isfinite(parts.agreeing)
-    agreeing = parts.agreeing[usable]
-    raw = bounded_mean(agreeing, group[usable], quantity=RATES, ci_level=base.ci_level)
+def _handed_over(base: Interval, rule: str, name: str, raw: Interval, expected: float) -> Interval:
     low, high = _score_limits(base.estimate, expected, raw.low, raw.high)
-    return replace(
-        base,
-        low=low,
-        high=high,
-        method=f"{name}, rescaled limits of the raw agreement: {raw.method}",
-        note=join_notes(
-            f"{rule}, so resampling can collapse: limits of the raw agreement instead, chance "
-            "agreement held fixed",
-            raw.note,
-        ),
+    why = (
+        f"{rule}, so resampling can collapse: limits of the raw agreement instead, chance "
+        "agreement held fixed"
     )
+    method = f"{name}, rescaled limits of the raw agreement: {raw.method}"
+    return replace(base, low=low, high=high, method=method, note=join_notes(why, raw.note))
 
 
 def _score_limits(estimate: float, expected: float, low: float, high: float) -> tuple[float, float]:
@@ -473,14 +438,8 @@ def krippendorff_alpha(
     >>> round(krippendorff_alpha([[1, 1], [0, 0], [1, 0], [1, 1]]).estimate, 4)
     0.5333
     """
-    found = bootstrap_agreement(
-        ratings,
-        "krippendorff_alpha",
-        clusters=clusters,
-        ci_level=ci_level,
-        n_resamples=n_resamples,
-        seed=seed,
-    )
+    how: dict[str, Any] = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
+    found = bootstrap_agreement(ratings, "krippendorff_alpha", clusters=clusters, **how)
     if math.isnan(found.estimate):
         return found
     matrix = _rating_matrix(ratings)

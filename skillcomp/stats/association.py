@@ -7,7 +7,7 @@ cluster at a time; and what so many units could have shown at all.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,7 @@ from scipy.stats import norm, rankdata
 from scipy.stats import t as student_t
 
 from skillcomp.stats.clusters import Clusters
-from skillcomp.stats.results import Interval, check_level, join_notes, quantile, undefined
+from skillcomp.stats.results import Interval, check_level, quantile, undefined
 
 Floats = NDArray[np.float64]
 
@@ -106,19 +106,9 @@ def association(
     a, b = (a - a.mean()) / a.std(), (b - b.mean()) / b.std()
     plain = _limited(a, b, groups, ci_level)
     n, share = len(a), plain.estimate**2
-    low, high = plain.low, plain.high
-    ends = (low**2, high**2)
-    squared = Interval(
-        share,
-        0.0 if low < 0 < high else min(ends),
-        max(ends),
-        ci_level,
-        plain.method,
-        plain.note,
-        n=plain.n,
-        n_clusters=plain.n_clusters,
-        p_value=plain.p_value,
-    )
+    ends = (plain.low**2, plain.high**2)
+    lower = 0.0 if plain.low < 0 < plain.high else min(ends)
+    squared = replace(plain, estimate=share, low=lower, high=max(ends))
     return Association(
         squared,
         _bare(1.0 - (1.0 - share) * (n - 1) / (n - 2), "adjusted R squared", plain),
@@ -138,7 +128,8 @@ def _why_not(a: Floats, b: Floats) -> str:
 
 def _bare(value: float, method: str, like: Interval) -> Interval:
     note = "no limits of its own: see those of R squared"
-    return Interval(value, math.nan, math.nan, like.ci_level, method, note, like.n, like.n_clusters)
+    bare = Interval(value, math.nan, math.nan, like.ci_level, method, note)
+    return replace(bare, n=like.n, n_clusters=like.n_clusters)
 
 
 def _sums(a: Floats, b: Floats, groups: Clusters) -> Floats:
@@ -163,41 +154,19 @@ def _limited(a: Floats, b: Floats, groups: Clusters, ci_level: float) -> Interva
     )
     if count < MIN_CLUSTERS:
         few = f"{count} clusters are too few for limits (at least {MIN_CLUSTERS})"
-        return _noted(found, few)
+        return replace(found, note=few)
     xx, xy, yy = _moments(_sums(a, b, groups))
     with np.errstate(divide="ignore", invalid="ignore"):
         left = xy / np.sqrt(xx * yy)
     if not (np.isfinite(left).all() and np.abs(left).max() < _PERFECT and abs(r) < _PERFECT):
-        return _noted(found, "no limits: the fit is perfect or rests on one cluster")
+        return replace(found, note="no limits: the fit is perfect or rests on one cluster")
     z, rest = math.atanh(r), np.arctanh(left)
     se = math.sqrt((count - 1) / count * float(((rest - rest.mean()) ** 2).sum()))
     if se <= _FLAT:
-        return _noted(found, "no limits: leaving out a cluster changes nothing")
+        return replace(found, note="no limits: leaving out a cluster changes nothing")
     reach = quantile(ci_level, count - 1.0) * se
     p_value = 2.0 * float(student_t.sf(abs(z) / se, count - 1.0))
-    return Interval(
-        r,
-        math.tanh(z - reach),
-        math.tanh(z + reach),
-        ci_level,
-        _JACKKNIFE,
-        n=float(len(a)),
-        n_clusters=float(count),
-        p_value=p_value,
-    )
-
-
-def _noted(found: Interval, note: str) -> Interval:
-    return Interval(
-        found.estimate,
-        found.low,
-        found.high,
-        found.ci_level,
-        found.method,
-        join_notes(found.note, note),
-        found.n,
-        found.n_clusters,
-    )
+    return replace(found, low=math.tanh(z - reach), high=math.tanh(z + reach), p_value=p_value)
 
 
 def _cross_validated(a: Floats, b: Floats, groups: Clusters) -> float:

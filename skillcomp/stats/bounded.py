@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, ndtri
 from scipy.stats import beta as beta_distribution
 
-from skillcomp.stats.clusters import ZERO_VARIANCE, Clusters, complete_values
+from skillcomp.stats.clusters import ZERO_VARIANCE, Clusters, complete_values, satterthwaite
 from skillcomp.stats.results import Interval, check_level, join_notes, undefined
 
 Floats = NDArray[np.float64]
@@ -85,6 +85,14 @@ class BoundedMeans:
     p_value: Floats
     ci_level: float
 
+    @classmethod
+    def around(cls, estimate: Floats, solved: Floats, ci_level: float) -> BoundedMeans:
+        """Put limits and p-values with their estimates, which rounding must not leave outside."""
+        low, high, p_value = solved
+        return cls(
+            estimate, np.minimum(low, estimate), np.maximum(high, estimate), p_value, ci_level
+        )
+
 
 @dataclass(frozen=True)
 class _Samples:
@@ -96,6 +104,10 @@ class _Samples:
     value: Floats
     weight: Floats
     count: Floats
+
+    @property
+    def top(self) -> Floats:
+        return np.asarray(np.where(self.count > 0, self.value, -np.inf).max(1))
 
     def rows(self, keep: Any) -> _Samples:
         return _Samples(self.value[keep], self.weight[keep], self.count[keep])
@@ -133,9 +145,8 @@ def _chance_below(samples: _Samples, at: Floats, *, slope: bool = False) -> tupl
         k = open_[start : start + rows]
         over = (samples.count[k] * reach[k]).sum(1) > 0
         scale = np.where(over, least[k], most[k])[:, None]  # negative where turned over
-        found, change = _contour(
-            reach[k] / scale, samples.count[k], samples.weight[k] / scale, slope
-        )
+        lam, change = reach[k] / scale, samples.weight[k] / scale
+        found, change = _contour(lam, samples.count[k], change, slope)
         chance[k] = np.where(over, 1.0 - found, found)
         density[k] = np.where(over, -change, change)
     return chance, density
@@ -205,7 +216,7 @@ def _lower_limits(samples: _Samples, quantity: Quantity, tail: float) -> Floats:
     mean and variance, kept inside a bracket.
     """
     whole = samples.with_pseudo_case(quantity.low, quantity)
-    top = np.where(samples.count > 0, samples.value, -np.inf).max(1)
+    top = samples.top
     limits = np.full(len(top), float(quantity.low))
     live = np.flatnonzero(top > quantity.low)
     whole, low, high = whole.rows(live), limits[live], top[live]
@@ -239,22 +250,37 @@ def _beta_start(whole: _Samples, low: Floats, top: Floats, tail: float) -> Float
     m = np.clip(m, 1e-9, 1 - 1e-9)
     size = np.maximum(m * (1 - m) / v - 1.0, 1e-3)
     start = low + width * beta_distribution.ppf(tail, m * size, (1 - m) * size)
-    inside: Floats = np.clip(start, low + 1e-12 * width, top - 1e-12 * width)
-    return inside
+    return np.asarray(np.clip(start, low + 1e-12 * width, top - 1e-12 * width))
 
 
-def _check_null(null: float | None, quantity: Quantity) -> None:
+def _check(null: float | None, quantity: Quantity, ci_level: float) -> None:
+    check_level(ci_level)
     if null is not None and (null < quantity.low or null > quantity.high):
         raise ValueError(
             f"null must lie between {quantity.low:g} and {quantity.high:g}, found {null:g}."
         )
 
 
-def _relative(weights: Floats) -> Floats:
-    """Return weights with the largest 1, whatever their scale; raise where one is not above 0."""
-    if not (np.isfinite(weights) & (weights > 0)).all():
+def _inside(values: Floats, quantity: Quantity) -> Floats:
+    """Return values cut to the bounds; raise where one lies outside by more than rounding."""
+    slack = 1e-9 * (quantity.high - quantity.low)
+    if not ((values >= quantity.low - slack) & (values <= quantity.high + slack)).all():
+        raise ValueError(
+            f"values must lie between {quantity.low:g} and {quantity.high:g}, found "
+            f"{values.min():g} to {values.max():g}."
+        )
+    return np.clip(values, quantity.low, quantity.high)
+
+
+def _weights(weights: ArrayLike | None, values: Floats) -> Floats:
+    """Return the weight of each value, the largest 1; those of missing values may be anything."""
+    given = np.ones(values.shape) if weights is None else np.asarray(weights, dtype=np.float64)
+    if given.shape != values.shape:
+        raise ValueError(f"weights: found shape {given.shape}; there are {values.shape} values.")
+    known = given[np.isfinite(values)]
+    if not (np.isfinite(known) & (known > 0)).all():
         raise ValueError("weights must be above 0.")
-    return np.asarray(weights / weights.max(initial=0.0), dtype=np.float64)
+    return np.asarray(given / known.max(initial=0.0), dtype=np.float64)
 
 
 def _solve(
@@ -263,7 +289,7 @@ def _solve(
     null: float | None,
     ci_level: float,
     limits: bool = True,
-) -> tuple[Floats, Floats, Floats]:
+) -> Floats:
     """Limits of both sides unless not wanted, and the p-value of ``null`` by inverting them."""
     tail = 0.5 * (1.0 - ci_level)
     turned = replace(quantity, low=-quantity.high, high=-quantity.low)
@@ -274,23 +300,14 @@ def _solve(
     p_value = np.full(len(low), np.nan)
     if null is not None and not math.isnan(null):
         sides = []
-        for one, bounds, at in (
-            (samples, quantity, null),
-            (samples.mirrored(), turned, -null),
-        ):
+        for one, bounds, at in ((samples, quantity, null), (samples.mirrored(), turned, -null)):
             whole = one.with_pseudo_case(bounds.low, bounds)
             chance, _ = _chance_below(whole, np.full(len(low), at))
             # all values at the bound: the mean cannot lie below, whatever the weights
-            sides.append(np.where(_degenerate(one, bounds.low) & (at >= bounds.low), 1.0, chance))
+            sure = (one.top <= bounds.low) & (at >= bounds.low)
+            sides.append(np.where(sure, 1.0, chance))
         p_value = np.minimum(1.0, 2.0 * np.minimum(*sides))
-    return low, high, p_value
-
-
-def _degenerate(samples: _Samples, bound: float) -> NDArray[np.bool_]:
-    at_bound: NDArray[np.bool_] = (
-        np.where(samples.count > 0, samples.value, -np.inf).max(1) <= bound
-    )
-    return at_bound
+    return np.stack([low, high, p_value])
 
 
 def bounded_mean(
@@ -353,8 +370,7 @@ def bounded_mean(
     integrating along a contour through the saddlepoint. Invariant to the order of cases, mirrored
     when the sign is turned, continuous in the data.
     Fewer than five clusters, or weighted cases, by Kish's count (``(sum m)^2 / sum m^2``) get a
-    note. Coverage and
-    the choice of c: ``make validate``.
+    note. Coverage and the choice of c: ``make validate``.
 
     References
     ----------
@@ -367,10 +383,8 @@ def bounded_mean(
     >>> round(ci.estimate, 3), round(ci.low, 3), round(ci.high, 3)
     (0.9, 0.578, 0.997)
     """
-    found = bounded_means(
-        [(values, clusters, weights)], quantity=quantity, null=null, ci_level=ci_level
-    )
-    return found[0]
+    sample = (values, clusters, weights)
+    return bounded_means([sample], quantity=quantity, null=null, ci_level=ci_level)[0]
 
 
 def bounded_means(
@@ -397,85 +411,51 @@ def bounded_means(
     list of Interval
         In the order of the samples.
     """
-    check_level(ci_level)
-    _check_null(null, quantity)
-    read = [_read(*sample, quantity, recentred) for sample in samples]
-    compact = [one.compact for one in read]
+    _check(null, quantity, ci_level)
+    read = [_read(*sample, quantity, recentred, ci_level) for sample in samples]
+    compact = [one for one, _ in read]
     limits = np.full((3, len(read)), np.nan)
     # samples of about the same number of distinct values are solved together
-    sizes = np.array([0 if c is None else c.value.shape[1] for c in compact])
-    for size in np.unique(np.ceil(np.log2(np.maximum(sizes[sizes > 0], 1)))):
-        place = np.flatnonzero((sizes > 0) & (np.ceil(np.log2(np.maximum(sizes, 1))) == size))
-        stacked = _stack([compact[i] for i in place])
+    sizes = np.array([-1 if c is None else (c.value.shape[1] - 1).bit_length() for c in compact])
+    for size in np.unique(sizes[sizes >= 0]):
+        place = np.flatnonzero(sizes == size)
+        stacked = _stack([one for one in (compact[i] for i in place) if one is not None])
         limits[:, place] = _solve(stacked, quantity, null, ci_level)
-    return [one.interval(limits[:, i], quantity, ci_level) for i, one in enumerate(read)]
-
-
-@dataclass(frozen=True)
-class _Read:
-    """One sample, read: what its interval says beside the limits."""
-
-    compact: _Samples | None
-    estimate: float
-    n: int
-    clusters: int
-    effective: float
-    se: float
-    df: float
-    note: str
-
-    def interval(self, found: Floats, quantity: Quantity, ci_level: float) -> Interval:
-        low, high, p_value = found
-        label = f"bounded mean, c = {quantity.c:g}"
-        if self.compact is None:
-            return undefined(label, self.note or "no cases", ci_level=ci_level, n=0.0)
-        note = self.note
-        unequal = self.effective < self.clusters - 1e-9
-        if self.effective < _EFFECTIVE - 1e-9 and (unequal or self.clusters < self.n):
-            units = "clusters" if self.clusters < self.n else "cases"
-            few = f"only {self.effective:.1f} effective {units}: read with care"
-            note = join_notes(note, few)
-        return Interval(
-            self.estimate,
-            # rounding: the estimate lies inside
-            min(float(low), self.estimate),
-            max(float(high), self.estimate),
-            ci_level,
-            label,
-            note,
-            n=float(self.n),
-            n_clusters=float(self.clusters),
-            se=self.se,
-            df=self.df,
-            p_value=float(p_value),
-        )
+    # rounding: the estimate lies inside
+    return [
+        replace(one, low=min(low, one.estimate), high=max(high, one.estimate), p_value=p_value)
+        for (_, one), (low, high, p_value) in zip(read, limits.T.tolist(), strict=True)
+    ]
 
 
 def _read(
-    values: ArrayLike, clusters: Any, weights: ArrayLike | None, quantity: Quantity, free: bool
-) -> _Read:
+    values: ArrayLike,
+    clusters: Any,
+    weights: ArrayLike | None,
+    quantity: Quantity,
+    free: bool,
+    ci_level: float,
+) -> tuple[_Samples | None, Interval]:
+    """Return one sample, None without a case, and all of its interval but the limits."""
+    label = f"bounded mean, c = {quantity.c:g}"
     numbers = np.asarray(values, dtype=np.float64)
-    heavy = np.ones(numbers.shape) if weights is None else np.asarray(weights, dtype=np.float64)
-    if heavy.shape != numbers.shape:
-        raise ValueError(f"weights: found shape {heavy.shape}; there are {numbers.shape} values.")
     known, groups, note = complete_values(numbers, clusters)
-    heavy = _relative(heavy[np.isfinite(numbers)])
-    slack = 1e-9 * (quantity.high - quantity.low)
-    out = known.size and (known.min() < quantity.low - slack or known.max() > quantity.high + slack)
-    if out and not free:
-        raise ValueError(
-            f"values must lie between {quantity.low:g} and {quantity.high:g}, found "
-            f"{known.min():g} to {known.max():g}."
-        )
     if not known.size:
-        return _Read(None, math.nan, 0, 0, 0.0, math.nan, math.nan, note)
+        return None, undefined(label, note or "no cases", ci_level=ci_level, n=0.0)
+    if not free:
+        _inside(known, quantity)
+    heavy = _weights(weights, numbers)[np.isfinite(numbers)]
     sizes, sums = groups.totals(heavy), groups.totals(heavy * known)
     estimate = float(sums.sum() / sizes.sum())
     se, df = _cr2(sizes, sums - estimate * sizes)
     means = sums / sizes
     compact = _compact(means if free else np.clip(means, quantity.low, quantity.high), sizes)
-    effective = float(sizes.sum() ** 2 / (sizes**2).sum())
-    return _Read(compact, estimate, len(known), groups.count, effective, se, df, note)
+    n, count, effective = groups.n, groups.count, float(sizes.sum() ** 2 / (sizes**2).sum())
+    if effective < _EFFECTIVE - 1e-9 and (effective < count - 1e-9 or count < n):
+        units = "clusters" if count < n else "cases"
+        note = join_notes(note, f"only {effective:.1f} effective {units}: read with care")
+    ends, counts = (math.nan, math.nan), (float(n), float(count))
+    return compact, Interval(estimate, *ends, ci_level, label, note, *counts, se, df)
 
 
 def _cr2(sizes: Floats, residuals: Floats) -> tuple[float, float]:
@@ -483,13 +463,10 @@ def _cr2(sizes: Floats, residuals: Floats) -> tuple[float, float]:
     if len(sizes) < 2:
         return math.nan, math.nan
     share = sizes / sizes.sum()
-    weight = 1.0 / (1.0 - share)
-    variance = float((residuals**2 * weight).sum() / sizes.sum() ** 2)
-    own = (share**2).sum()
-    crossed = (weight * share**2).sum() ** 2 - (weight**2 * share**4).sum()
+    variance = float((residuals**2 / (1.0 - share)).sum() / sizes.sum() ** 2)
     if variance <= ZERO_VARIANCE:
         return math.nan, math.nan
-    return math.sqrt(variance), float(1.0 / (own + crossed))
+    return math.sqrt(variance), satterthwaite(share)
 
 
 def _rounded(value: Floats, weight: Floats) -> Floats:
@@ -503,11 +480,10 @@ def _compact(value: Floats, weight: Floats) -> _Samples:
     return _Samples(distinct[None, :, 0], distinct[None, :, 1], count[None, :].astype(np.float64))
 
 
-def _stack(samples: Sequence[_Samples | None]) -> _Samples:
-    known = [one for one in samples if one is not None]
-    width = max(one.value.shape[1] for one in known)
-    parts = [np.zeros((len(known), width)) for _ in range(3)]
-    for i, one in enumerate(known):
+def _stack(samples: Sequence[_Samples]) -> _Samples:
+    width = max(one.value.shape[1] for one in samples)
+    parts = [np.zeros((len(samples), width)) for _ in range(3)]
+    for i, one in enumerate(samples):
         for part, row in zip(parts, (one.value, one.weight, one.count), strict=True):
             part[i, : row.shape[1]] = row[0]
     return _Samples(*parts)
@@ -550,23 +526,17 @@ def bounded_mean_many(
     >>> bounded_mean_many([[1, 0, 1, 1], [0, 0, 0, 0]]).high.round(3)
     array([0.993, 0.554])
     """
-    check_level(ci_level)
-    _check_null(null, quantity)
+    _check(null, quantity, ci_level)
     matrix = np.asarray(values, dtype=np.float64)
     if matrix.ndim != 2 or not matrix.size:
         raise ValueError(f"values must be studies by cases, found shape {matrix.shape}.")
-    slack = 1e-9 * (quantity.high - quantity.low)
-    if not (matrix.min() >= quantity.low - slack and matrix.max() <= quantity.high + slack):
-        raise ValueError(f"values must lie between {quantity.low:g} and {quantity.high:g}.")
+    _inside(matrix, quantity)
     groups = Clusters.of(clusters, matrix.shape[1])
     sizes = np.broadcast_to(groups.sizes, (len(matrix), groups.count))
     means = np.clip(groups.totals(matrix) / sizes, quantity.low, quantity.high)
     compact, back = _compact_many(means, sizes)
-    low, high, p_value = (part[back] for part in _solve(compact, quantity, null, ci_level, limits))
-    estimate = matrix.mean(axis=1)
-    return BoundedMeans(
-        estimate, np.minimum(low, estimate), np.maximum(high, estimate), p_value, ci_level
-    )
+    found = _solve(compact, quantity, null, ci_level, limits)[:, back]
+    return BoundedMeans.around(matrix.mean(axis=1), found, ci_level)
 
 
 def _compact_many(value: Floats, weight: Floats) -> tuple[_Samples, NDArray[np.intp]]:
@@ -627,8 +597,7 @@ def bounded_mean_counts(
     >>> bounded_mean_counts([0, 1], [[1, 3], [4, 0]]).high.round(3)
     array([0.993, 0.554])
     """
-    check_level(ci_level)
-    _check_null(null, quantity)
+    _check(null, quantity, ci_level)
     count = np.asarray(counts, dtype=np.float64)
     if count.ndim != 2 or not count.size:
         raise ValueError(f"counts must be studies by values, found shape {count.shape}.")
@@ -637,25 +606,13 @@ def bounded_mean_counts(
     found = np.asarray(values, dtype=np.float64)
     if found.shape not in (count.shape, count.shape[1:]):
         raise ValueError(f"values: found shape {found.shape}; there are {count.shape} counts.")
-    slack = 1e-9 * (quantity.high - quantity.low)
-    inside = (found >= quantity.low - slack) & (found <= quantity.high + slack)
-    if not (np.isfinite(found) if recentred else inside).all():
-        raise ValueError(f"values must lie between {quantity.low:g} and {quantity.high:g}.")
-    value = np.broadcast_to(
-        found if recentred else np.clip(found, quantity.low, quantity.high), count.shape
-    )
-    heavy = np.ones(count.shape[1]) if weights is None else np.asarray(weights, dtype=np.float64)
-    if heavy.shape != count.shape[1:]:
-        raise ValueError(f"weights: found shape {heavy.shape}; there are {count.shape[1]} values.")
-    heavy = _relative(heavy)
+    if recentred and not np.isfinite(found).all():
+        raise ValueError("values must be numbers; none may be missing.")
+    value = np.broadcast_to(found if recentred else _inside(found, quantity), count.shape)
+    heavy = _weights(weights, np.zeros(count.shape[1]))
     _, first, back = np.unique(
         np.hstack([count, value]), axis=0, return_index=True, return_inverse=True
     )
     samples = _Samples(value[first], np.tile(heavy, (len(first), 1)), count[first])
-    low, high, p_value = (
-        part[back.ravel()] for part in _solve(samples, quantity, null, ci_level, limits)
-    )
-    estimate = (count * value) @ heavy / (count @ heavy)
-    return BoundedMeans(
-        estimate, np.minimum(low, estimate), np.maximum(high, estimate), p_value, ci_level
-    )
+    solved = _solve(samples, quantity, null, ci_level, limits)[:, back.ravel()]
+    return BoundedMeans.around((count * value) @ heavy / (count @ heavy), solved, ci_level)

@@ -50,6 +50,13 @@ def cluster_codes(labels: Any) -> tuple[NDArray[np.intp], int]:
     return codes, len(found)
 
 
+def satterthwaite(share: Floats) -> float:
+    """Return the degrees of freedom of the CR2 variance of a mean, from the clusters' shares."""
+    weight = 1.0 / (1.0 - share)
+    crossed = (weight * share**2).sum() ** 2 - (weight**2 * share**4).sum()
+    return float(1.0 / ((share**2).sum() + crossed))
+
+
 @dataclass(frozen=True)
 class Clusters:
     """Cases sorted by cluster, ready for sums over clusters.
@@ -121,11 +128,7 @@ class Clusters:
         """
         if self.count < 2:
             return 1.0 if self.n == 1 else float("nan")
-        share = self.sizes / self.n
-        weight = 1.0 / (1.0 - share)
-        own = (share**2).sum()
-        crossed = (weight * share**2).sum() ** 2 - (weight**2 * share**4).sum()
-        return float(1.0 / (own + crossed))
+        return satterthwaite(self.sizes / self.n)
 
 
 def complete_values(
@@ -195,26 +198,12 @@ class ClusteredFit:
         Interval
             Coefficient with its limits, standard error, degrees of freedom and p-value.
         """
-        values = (self.coefficients, self.low, self.high, self.se, self.df, self.p_values)
-        estimate, low, high, se, df, p_value = (float(v[column]) for v in values)
-        return Interval(
-            estimate,
-            low,
-            high,
-            self.ci_level,
-            self.method,
-            self.note,
-            n=float(self.n),
-            n_clusters=float(self.n_clusters),
-            se=se,
-            df=df,
-            p_value=p_value,
+        estimate, low, high, *rest = (
+            float(values[column])
+            for values in (self.coefficients, self.low, self.high, self.se, self.df, self.p_values)
         )
-
-
-def _check_kind(kind: str) -> None:
-    if kind not in _POWERS:
-        raise ValueError(f"kind must be one of {sorted(_POWERS)}, found {kind!r}.")
+        told = self.ci_level, self.method, self.note, float(self.n), float(self.n_clusters)
+        return Interval(estimate, low, high, *told, *rest)
 
 
 def _complete(
@@ -310,7 +299,8 @@ def cr2(
     >>> fit.coefficients.round(3), fit.n_clusters
     (array([3.]), 3)
     """
-    _check_kind(kind)
+    if kind not in _POWERS:
+        raise ValueError(f"kind must be one of {sorted(_POWERS)}, found {kind!r}.")
     check_level(ci_level)
     response, design, codes, n_clusters, dropped = _complete(y, X, clusters)
     n, k = design.shape
@@ -342,46 +332,21 @@ def cr2(
     label = f"{kind} with Satterthwaite t"
     # what a coefficient could be, in the units of the response over those of its column
     scale = np.abs(response).max() / np.abs(design).max(axis=0)
-    sizes = (n, n_clusters, dropped)
-    return _finish(coefficients, covariance, df, sizes, ci_level, label, scale)
-
-
-def _finish(
-    coefficients: Floats,
-    covariance: Floats,
-    df: Floats,
-    sizes: tuple[int, int, int],
-    ci_level: float,
-    label: str,
-    scale: Floats,
-) -> ClusteredFit:
-    n, n_clusters, dropped = sizes
-    notes = [f"{dropped} rows with a missing value left out"] if dropped else []
+    note = f"{dropped} rows with a missing value left out" if dropped else ""
     se = np.sqrt(np.diag(covariance))
     flat = se <= 1e-12 * scale
     if n_clusters < 2:
-        notes.append("one cluster has no standard error")
-        se = df = np.full(len(coefficients), np.nan)
+        note = join_notes(note, "one cluster has no standard error")
+        se = df = np.full(k, np.nan)
     elif flat.any():
-        notes.append(_COLLAPSED)
+        note = join_notes(note, _COLLAPSED)
     safe: Floats = np.where(flat, np.nan, se)
     with np.errstate(invalid="ignore"):
         reach = student_t.isf((1 - ci_level) / 2, df) * safe
         p_values = np.asarray(2 * student_t.sf(np.abs(coefficients) / safe, df))
-    return ClusteredFit(
-        coefficients,
-        se,
-        df,
-        p_values,
-        coefficients - reach,
-        coefficients + reach,
-        covariance,
-        n,
-        n_clusters,
-        ci_level,
-        label,
-        "; ".join(notes),
-    )
+    low, high = coefficients - reach, coefficients + reach
+    sizes = (n, n_clusters, ci_level)
+    return ClusteredFit(coefficients, se, df, p_values, low, high, covariance, *sizes, label, note)
 
 
 def cr2_mean(

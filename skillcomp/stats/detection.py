@@ -18,7 +18,7 @@ from scipy import sparse, stats
 from scipy.optimize import brentq
 
 from skillcomp.stats.bounded import RATES
-from skillcomp.stats.results import NAN, Interval, check_level, join_notes, undefined
+from skillcomp.stats.results import NAN, Interval, check_level, join_notes, quantile, undefined
 
 Floats = NDArray[np.float64]
 
@@ -48,6 +48,16 @@ class _Labelled:
     def documents_of(self, positive: bool) -> int:
         """Return the number of documents that hold a row of one class."""
         return int(np.unique(self.documents[self.positive == positive]).size)
+
+    @property
+    def name(self) -> str:
+        """Return the name of the method that counts these units."""
+        return "Obuchowski (DeLong by document)" if self.grouped else "DeLong"
+
+    @property
+    def counts(self) -> tuple[float, float]:
+        """Return the rows, and the documents where there are any."""
+        return float(self.positive.size), float(self.n_documents) if self.grouped else NAN
 
     def lacking(self) -> str:
         """Return why no curve exists, or an empty string."""
@@ -109,16 +119,11 @@ def _over_documents(
     tail = (1.0 - ci_level) / 2.0
     right = estimate * n_documents
     wrong = n_documents - right
-    return Interval(
-        estimate,
-        float(stats.beta.ppf(tail, right, wrong + 1.0)) if right > 0 else 0.0,
-        float(stats.beta.ppf(1.0 - tail, right + 1.0, wrong)) if wrong > 0 else 1.0,
-        ci_level=ci_level,
-        method=f"Clopper-Pearson over {n_documents} {data.unit}s",
-        note=join_notes(why, data.note),
-        n=float(data.positive.size),
-        n_clusters=n_documents,
-    )
+    low = float(stats.beta.ppf(tail, right, wrong + 1.0)) if right > 0 else 0.0
+    high = float(stats.beta.ppf(1.0 - tail, right + 1.0, wrong)) if wrong > 0 else 1.0
+    method, note = f"Clopper-Pearson over {n_documents} {data.unit}s", join_notes(why, data.note)
+    n = float(data.positive.size)
+    return Interval(estimate, low, high, ci_level, method, note, n, n_documents)
 
 
 def _placements(data: _Labelled) -> tuple[Floats, Floats, Floats]:
@@ -152,16 +157,14 @@ def _covariance(data: _Labelled, above: Floats, below: Floats) -> Floats:
 
 def _quantile(data: _Labelled, ci_level: float) -> tuple[float, float]:
     """Return the two-sided quantile and its degrees of freedom; normal without documents."""
-    upper = (1.0 + ci_level) / 2.0
     if not data.grouped:
-        return float(stats.norm.ppf(upper)), NAN
+        return quantile(ci_level), NAN
     df = float(min(data.documents_of(True), data.documents_of(False)) - 1)
-    return float(stats.t.ppf(upper, df)), df
+    return quantile(ci_level, df), df
 
 
 def _single(data: _Labelled, auc: float, variance: float, scale: str, ci_level: float) -> Interval:
     n_documents = min(data.documents_of(True), data.documents_of(False))
-    n = float(data.positive.size)
     if data.grouped and n_documents < _FEW_DOCUMENTS:
         few = f"fewer than {_FEW_DOCUMENTS} documents with one class: counted by document"
         return _over_documents(data, auc, n_documents, ci_level, few)
@@ -178,19 +181,8 @@ def _single(data: _Labelled, auc: float, variance: float, scale: str, ci_level: 
         low, high = (1.0 / (1.0 + math.exp(-(centre + s * spread))) for s in (-1.0, 1.0))
     else:
         low, high = max(0.0, auc - q * se), min(1.0, auc + q * se)
-    name = "Obuchowski (DeLong by document)" if data.grouped else "DeLong"
-    return Interval(
-        auc,
-        low,
-        high,
-        ci_level=ci_level,
-        method=f"{name}, {'logit' if logit else 'plain'} scale, {'t' if data.grouped else 'z'}",
-        note=data.note,
-        n=n,
-        n_clusters=float(data.n_documents) if data.grouped else NAN,
-        se=se,
-        df=df,
-    )
+    method = f"{data.name}, {'logit' if logit else 'plain'} scale, {'t' if data.grouped else 'z'}"
+    return Interval(auc, low, high, ci_level, method, data.note, *data.counts, se, df)
 
 
 def delong(
@@ -309,41 +301,23 @@ def delong_paired(
     covariance = _covariance(data, above, below)
     delta = float(auc[0] - auc[1])
     variance = float(covariance[0, 0] + covariance[1, 1] - 2.0 * covariance[0, 1])
-    n, clusters = float(data.positive.size), float(data.n_documents) if data.grouped else NAN
     few = data.grouped and min(data.documents_of(c) for c in (True, False)) < _FEW_DOCUMENTS
     if few or not variance > _TIE**2:
         a, b = (
             _single(data, float(auc[k]), float(covariance[k, k]), "auto", ci_level) for k in (0, 1)
         )
         why = f"fewer than {_FEW_DOCUMENTS} documents with one class" if few else "no variance"
-        return Interval(
-            delta,
-            delta - math.hypot(a.estimate - a.low, b.high - b.estimate),
-            delta + math.hypot(a.high - a.estimate, b.estimate - b.low),
-            ci_level=ci_level,
-            method="MOVER of the single intervals",
-            note=join_notes(f"{why}: no credit for the pairing", data.note),
-            n=n,
-            n_clusters=clusters,
-            p_value=1.0 if abs(delta) < _TIE else NAN,
-        )
+        note = join_notes(f"{why}: no credit for the pairing", data.note)
+        method, p_value = "MOVER of the single intervals", 1.0 if abs(delta) < _TIE else NAN
+        found = a.minus(b)
+        ends = delta, found.low, found.high
+        return Interval(*ends, ci_level, method, note, *data.counts, p_value=p_value)
     se = math.sqrt(variance)
     q, df = _quantile(data, ci_level)
     tail = stats.t.sf(abs(delta) / se, df) if data.grouped else stats.norm.sf(abs(delta) / se)
-    name = "Obuchowski (DeLong by document)" if data.grouped else "DeLong"
-    return Interval(
-        delta,
-        max(-1.0, delta - q * se),
-        min(1.0, delta + q * se),
-        ci_level=ci_level,
-        method=f"{name}, paired, {'t' if data.grouped else 'z'}",
-        note=data.note,
-        n=n,
-        n_clusters=clusters,
-        se=se,
-        df=df,
-        p_value=float(2.0 * tail),
-    )
+    low, high = max(-1.0, delta - q * se), min(1.0, delta + q * se)
+    method, p_value = f"{data.name}, paired, {'t' if data.grouped else 'z'}", float(2.0 * tail)
+    return Interval(delta, low, high, ci_level, method, data.note, *data.counts, se, df, p_value)
 
 
 def bootstrap_auc(
@@ -410,17 +384,8 @@ def bootstrap_auc(
         return _over_documents(data, estimate, n_documents, ci_level, why)
     left_out = n_resamples - draws.size
     skipped = f"{left_out} draws without both classes left out" if left_out else ""
-    return Interval(
-        estimate,
-        float(low),
-        float(high),
-        ci_level=ci_level,
-        method=method,
-        note=join_notes(skipped, data.note),
-        n=float(data.positive.size),
-        n_clusters=float(data.n_documents) if data.grouped else NAN,
-        se=float(draws.std(ddof=1)),
-    )
+    note, se = join_notes(skipped, data.note), float(draws.std(ddof=1))
+    return Interval(estimate, float(low), float(high), ci_level, method, note, *data.counts, se)
 
 
 def _counts(data: _Labelled) -> tuple[sparse.csr_array, sparse.csr_array]:

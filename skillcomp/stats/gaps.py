@@ -6,7 +6,7 @@ A level is what both groups have cases of, such as a rubric dimension with far a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -89,28 +89,10 @@ def independent_difference(
     note = join_notes(*dict.fromkeys((one.note, two.note)))
     if math.isnan(one.estimate) or math.isnan(two.estimate):
         return undefined(label, note, ci_level=ci_level, n=n)
-    low, high = _square_and_add(one, two)
-    se, df = _combined(one, two)
-    return Interval(
-        two.estimate - one.estimate,
-        low,
-        high,
-        ci_level,
-        label,
-        note,
-        n=n,
-        n_clusters=one.n_clusters + two.n_clusters,
-        se=se,
-        df=df,
-        p_value=_p_value(first, second, quantity, null, two.estimate - one.estimate),
-    )
-
-
-def _square_and_add(one: Interval, two: Interval) -> tuple[float, float]:
-    difference = two.estimate - one.estimate
-    low = difference - math.hypot(two.estimate - two.low, one.high - one.estimate)
-    high = difference + math.hypot(two.high - two.estimate, one.estimate - one.low)
-    return low, high
+    found, (se, df) = two.minus(one), _combined(one, two)
+    p_value = _p_value(first, second, quantity, null, found.estimate)
+    found = replace(found, method=label, note=note, n_clusters=one.n_clusters + two.n_clusters)
+    return replace(found, se=se, df=df, p_value=p_value)
 
 
 def _combined(one: Interval, two: Interval) -> tuple[float, float]:
@@ -130,10 +112,9 @@ def _p_value(
 
     def margin(log_p: float) -> float:
         level = -math.expm1(log_p)
-        low, high = _square_and_add(
-            *bounded_means([first, second], quantity=quantity, ci_level=level)
-        )
-        return low - null if difference > null else null - high
+        one, two = bounded_means([first, second], quantity=quantity, ci_level=level)
+        found = two.minus(one)
+        return found.low - null if difference > null else null - found.high
 
     largest, smallest = math.log1p(-1e-9), math.log(_SMALLEST_P)
     if margin(largest) <= 0:

@@ -11,7 +11,6 @@ from scipy.stats import hypergeom
 
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.clusters import cr2, sign_flip
-from skillcomp.stats.ppi import within_range
 from skillcomp.stats.results import (
     NAN,
     HypothesisTest,
@@ -20,6 +19,7 @@ from skillcomp.stats.results import (
     join_notes,
     quantile,
     undefined,
+    within_range,
 )
 
 Floats = NDArray[np.float64]
@@ -134,9 +134,7 @@ def _against_gold(
     right = (given[used] == truth).astype(float)
     groups = None if clusters is None else np.asarray(clusters)[used]
     found = bounded_mean(right, groups, quantity=RATES, ci_level=level)
-    return replace(
-        found, method=f"{label}, {found.method}", note="; ".join(filter(None, (found.note, note)))
-    )
+    return replace(found, method=f"{label}, {found.method}", note=join_notes(found.note, note))
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,15 +313,9 @@ def _either(tests: list[HypothesisTest]) -> HypothesisTest:
     return HypothesisTest(NAN, min(1.0, len(defined) * min(defined)), label, note)
 
 
-def _check_rate(**rates: float) -> None:
-    for name, value in rates.items():
-        if not 0.0 <= value <= 1.0:
-            raise ValueError(f"{name} must lie between 0 and 1, found {value!r}.")
-
-
 def _lang_reiczigel(
-    rate: float, n: float, sens: float, n_sens: Floats, spec: float, n_spec: Floats, z: float
-) -> tuple[Floats, Floats]:
+    rate: float, n: float, sens: float, n_sens: float, spec: float, n_spec: float, z: float
+) -> tuple[float, float]:
     # Centre and half-width. Every rate is shrunk first: the pass rate as in the Agresti-Coull
     # interval, sensitivity and specificity by one imagined label of each kind.
     n_prime = n + z * z
@@ -331,12 +323,14 @@ def _lang_reiczigel(
     se = (n_sens * sens + 1.0) / (n_sens + 2.0)
     sp = (n_spec * spec + 1.0) / (n_spec + 2.0)
     j = se + sp - 1.0
+    if j == 0.0:
+        return math.nan, math.inf
     theta = (p + sp - 1.0) / j
     var_se = se * (1.0 - se) / (n_sens + 2.0)
     var_sp = sp * (1.0 - sp) / (n_spec + 2.0)
     shift = 2.0 * z * z * (theta * var_se - (1.0 - theta) * var_sp)
     variance = p * (1.0 - p) / n_prime + theta**2 * var_se + (1.0 - theta) ** 2 * var_sp
-    return theta + shift, z * np.sqrt(variance) / np.abs(j)
+    return theta + shift, z * math.sqrt(variance) / abs(j)
 
 
 def rogan_gladen(
@@ -399,62 +393,40 @@ def rogan_gladen(
     >>> round(found.estimate, 4), round(found.low, 4), round(found.high, 4)
     (0.2857, 0.1139, 0.4492)
     """
-    level = check_level(ci_level)
-    _check_rate(positive_rate=positive_rate, sensitivity=sensitivity, specificity=specificity)
+    level, label = check_level(ci_level), "Rogan-Gladen, Lang-Reiczigel"
+    nothing = undefined(label, "", ci_level=level, n=float(n))
+    rates = {
+        "positive_rate": positive_rate, "sensitivity": sensitivity, "specificity": specificity
+    }  # fmt: skip
+    for name, value in rates.items():
+        if not 0.0 <= value <= 1.0:
+            raise ValueError(f"{name} must lie between 0 and 1, found {value!r}.")
     counts = {"n": n, "n_sensitivity": n_sensitivity, "n_specificity": n_specificity}
     for name, value in counts.items():
         if not value >= 0.0:
             raise ValueError(f"{name} must not be negative, found {value!r}.")
         if value == 0.0:
-            return undefined(
-                "Rogan-Gladen, Lang-Reiczigel", f"{name} is 0", ci_level=level, n=float(n)
-            )
-    label = "Rogan-Gladen, Lang-Reiczigel"
+            return replace(nothing, note=f"{name} is 0")
     j = sensitivity + specificity - 1.0
     if j <= 1e-12:
-        return undefined(
-            label,
-            "sensitivity + specificity do not exceed 1: the grader is no better than chance",
-            ci_level=level,
-            n=float(n),
-        )
+        why = "sensitivity + specificity do not exceed 1: the grader is no better than chance"
+        return replace(nothing, note=why)
     estimate = (positive_rate + specificity - 1.0) / j
-    centre, half = _lang_reiczigel(
-        positive_rate,
-        n,
-        sensitivity,
-        np.asarray(n_sensitivity, float),
-        specificity,
-        np.asarray(n_specificity, float),
-        quantile(level),
-    )
-    if not math.isfinite(float(half)):
-        return replace(
-            undefined(
-                label,
-                "shrunk sensitivity + specificity equal 1: no interval",
-                ci_level=level,
-                n=float(n),
-            ),
-            estimate=min(max(estimate, 0.0), 1.0),
-        )
-    low, high, cut = max(float(centre - half), 0.0), min(float(centre + half), 1.0), ""
     inside = min(max(estimate, 0.0), 1.0)
+    centre, half = _lang_reiczigel(
+        positive_rate, n, sensitivity, n_sensitivity, specificity, n_specificity, quantile(level)
+    )
+    if not math.isfinite(half):
+        why = "shrunk sensitivity + specificity equal 1: no interval"
+        return replace(nothing, note=why, estimate=inside)
+    low, high, cut = max(centre - half, 0.0), min(centre + half, 1.0), ""
     if inside != estimate or not low < high:
         _, shifted_low, shifted_high, cut = within_range(
-            estimate, estimate - float(half), estimate + float(half), (0.0, 1.0)
+            estimate, estimate - half, estimate + half, (0.0, 1.0)
         )
         low, high = min(low, shifted_low), max(high, shifted_high)
-    return Interval(
-        inside,
-        min(low, inside),
-        max(high, inside),
-        level,
-        label,
-        cut,
-        float(n),
-        se=float(half) / quantile(level),
-    )
+    low, high, se = min(low, inside), max(high, inside), half / quantile(level)
+    return replace(nothing, estimate=inside, low=low, high=high, note=cut, se=se)
 
 
 def youden(sensitivity: Estimate, specificity: Estimate) -> Interval:
@@ -490,9 +462,9 @@ def youden(sensitivity: Estimate, specificity: Estimate) -> Interval:
     >>> round(youden((0.9, 0.8, 0.95), (0.8, 0.7, 0.9)).estimate, 3)
     0.7
     """
-    estimate, low, high, level = _unpacked(specificity)
-    note = specificity.note if isinstance(specificity, Interval) else ""
-    wrong = Interval(1.0 - estimate, 1.0 - high, 1.0 - low, level, note=note)
+    right = _interval(specificity)
+    ends = 1.0 - right.estimate, 1.0 - right.high, 1.0 - right.low
+    wrong = Interval(*ends, right.ci_level, note=right.note)
     return _difference("Youden's J", sensitivity, wrong)
 
 
@@ -526,22 +498,18 @@ def youden_difference(skill: Estimate, baseline: Estimate) -> Interval:
     return _difference("difference of Youden's J", skill, baseline)
 
 
-def _unpacked(value: Estimate) -> tuple[float, float, float, float]:
-    if isinstance(value, Interval):
-        return value.estimate, value.low, value.high, value.ci_level
-    return (*value, 0.95)
+def _interval(value: Estimate) -> Interval:
+    return value if isinstance(value, Interval) else Interval(*value)
 
 
 def _difference(label: str, first: Estimate, second: Estimate) -> Interval:
-    estimate, low, high, level = _unpacked(first)
-    other, _, _, other_level = _unpacked(second)
-    if level != other_level:
-        raise ValueError(f"both intervals must have one level, found {level} and {other_level}.")
-    if math.isnan(estimate) or math.isnan(other):
-        notes = (v.note for v in (first, second) if isinstance(v, Interval))
-        reason = "; ".join(filter(None, notes)) or "one of the two rates is not defined"
+    one, two = _interval(first), _interval(second)
+    level, other = one.ci_level, two.ci_level
+    if level != other:
+        raise ValueError(f"both intervals must have one level, found {level} and {other}.")
+    if math.isnan(one.estimate) or math.isnan(two.estimate):
+        reason = join_notes(one.note, two.note) or "one of the two rates is not defined"
         return undefined(label, reason, ci_level=level)
-    found = Interval(estimate, low, high, level).minus(
-        Interval(*_unpacked(second)[:3], other_level)
-    )
+    ends = ((v.estimate, v.low, v.high, level) for v in (one, two))
+    found = Interval(*next(ends)).minus(Interval(*next(ends)))
     return replace(found, method=f"{label}, {found.method}")

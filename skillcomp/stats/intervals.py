@@ -336,9 +336,14 @@ def newcombe_paired(
         label, method = "Newcombe 10", 10
     low, high = _newcombe(a, b, c, d, method, quantile(ci_level))
     p_value = _newcombe_p(a, b, c, d, method)
-    return Interval(
-        (b - c) / n, low, high, ci_level, label, note, n=n, n_clusters=n, p_value=p_value
-    )
+    return Interval((b - c) / n, low, high, ci_level, label, note, n, n, p_value=p_value)
+
+
+def _without_cases(label: str, b: float, c: float, n: float, ci_level: float) -> Interval | None:
+    """Check level and counts; return what is said of no cases, None where there are some."""
+    check_level(ci_level)
+    check_pairs(b, c, n)
+    return None if n else undefined(label, _NO_CASES, ci_level=ci_level, n=0.0)
 
 
 def _tango_low(b: float, c: float, n: float, z: float) -> float:
@@ -399,37 +404,22 @@ def tango(b: float, c: float, n: float, *, ci_level: float = 0.95) -> Interval:
     >>> round(ci.low, 3), round(ci.high, 3)
     (-0.027, 0.39)
     """
-    check_level(ci_level)
-    check_pairs(b, c, n)
-    if n == 0:
-        return undefined("Tango score", _NO_CASES, ci_level=ci_level, n=0.0)
+    if nothing := _without_cases("Tango score", b, c, n, ci_level):
+        return nothing
     z = quantile(ci_level)
     low, high = _tango_low(b, c, n, z), -_tango_low(c, b, n, z)
     p_value = 1.0 if b + c == 0 else 2 * float(norm.sf(abs(b - c) / math.sqrt(b + c)))
-    return Interval(
-        (b - c) / n, low, high, ci_level, "Tango score", n=n, n_clusters=n, p_value=p_value
-    )
+    return Interval((b - c) / n, low, high, ci_level, "Tango score", "", n, n, p_value=p_value)
 
 
 def _wald_like(
-    b: float,
-    c: float,
-    n: float,
-    ci_level: float,
-    label: str,
-    centre_and_se: Callable[[float, float, float], tuple[float, float]],
+    label: str, b: float, c: float, n: float, centre: float, se: float, ci_level: float
 ) -> Interval:
-    check_level(ci_level)
-    check_pairs(b, c, n)
-    if n == 0:
-        return undefined(label, _NO_CASES, ci_level=ci_level, n=0.0)
-    centre, se = centre_and_se(b, c, n)
+    """Return the difference of two pass rates with limits around a shrunken centre."""
     reach = quantile(ci_level) * se
-    low, high = (float(np.clip(v, -1.0, 1.0)) for v in (centre - reach, centre + reach))
+    low, high = max(centre - reach, -1.0), min(centre + reach, 1.0)
     p_value = 1.0 if centre == 0 else float(2 * norm.sf(abs(centre) / se)) if se > 0 else 0.0
-    return Interval(
-        (b - c) / n, low, high, ci_level, label, n=n, n_clusters=n, se=se, p_value=p_value
-    )
+    return Interval((b - c) / n, low, high, ci_level, label, "", n, n, se, p_value=p_value)
 
 
 def bonett_price(b: float, c: float, n: float, *, ci_level: float = 0.95) -> Interval:
@@ -471,13 +461,12 @@ def bonett_price(b: float, c: float, n: float, *, ci_level: float = 0.95) -> Int
     >>> round(ci.low, 4), round(ci.high, 4)
     (-0.0309, 0.3838)
     """
-
-    def centre_and_se(b: float, c: float, n: float) -> tuple[float, float]:
-        only_skill, only_baseline = (b + 1) / (n + 2), (c + 1) / (n + 2)
-        centre = only_skill - only_baseline
-        return centre, math.sqrt((only_skill + only_baseline - centre**2) / (n + 2))
-
-    return _wald_like(b, c, n, ci_level, "Bonett-Price", centre_and_se)
+    if nothing := _without_cases("Bonett-Price", b, c, n, ci_level):
+        return nothing
+    only_skill, only_baseline = (b + 1) / (n + 2), (c + 1) / (n + 2)
+    centre = only_skill - only_baseline
+    se = math.sqrt((only_skill + only_baseline - centre**2) / (n + 2))
+    return _wald_like("Bonett-Price", b, c, n, centre, se, ci_level)
 
 
 def agresti_min(b: float, c: float, n: float, *, ci_level: float = 0.95) -> Interval:
@@ -518,11 +507,10 @@ def agresti_min(b: float, c: float, n: float, *, ci_level: float = 0.95) -> Inte
     >>> round(ci.low, 4), round(ci.high, 4)
     (-0.0227, 0.3757)
     """
-
-    def centre_and_se(b: float, c: float, n: float) -> tuple[float, float]:
-        return (b - c) / (n + 2), math.sqrt(b + c + 1 - (b - c) ** 2 / (n + 2)) / (n + 2)
-
-    return _wald_like(b, c, n, ci_level, "Agresti-Min", centre_and_se)
+    if nothing := _without_cases("Agresti-Min", b, c, n, ci_level):
+        return nothing
+    se = math.sqrt(b + c + 1 - (b - c) ** 2 / (n + 2)) / (n + 2)
+    return _wald_like("Agresti-Min", b, c, n, (b - c) / (n + 2), se, ci_level)
 
 
 def mover_difference(
@@ -569,36 +557,17 @@ def mover_difference(
     >>> round(ci.estimate, 3), round(ci.low, 3), round(ci.high, 3)
     (0.4, -0.1, 0.761)
     """
-    level = _common_level(first, second, ci_level)
-    label = "difference of two intervals (MOVER)"
-    parts = [
-        (v.estimate, v.low, v.high) if isinstance(v, Interval) else tuple(map(float, v))
-        for v in (first, second)
-    ]
-    if not all(math.isfinite(v) for part in parts for v in part):
-        return undefined(label, "an estimate or a limit is not defined", ci_level=level)
-    for name, (estimate, low, high) in zip(("first", "second"), parts, strict=True):
-        if not low <= estimate <= high:
-            raise ValueError(
-                f"{name}: the estimate {estimate:g} must lie between its limits, "
-                f"found {low:g} and {high:g}."
-            )
-    sizes = [v.n if isinstance(v, Interval) else math.nan for v in (first, second)]
-    one, two = (
-        Interval(part[0], part[1], part[2], level, n=n)
-        for part, n in zip(parts, sizes, strict=True)
-    )
-    return one.minus(two)
-
-
-def _common_level(
-    first: Interval | tuple[float, float, float],
-    second: Interval | tuple[float, float, float],
-    ci_level: float | None,
-) -> float:
+    one, two = (v if isinstance(v, Interval) else Interval(*v) for v in (first, second))
     levels = {v.ci_level for v in (first, second) if isinstance(v, Interval)}
-    if ci_level is not None:
-        levels.add(ci_level)
+    levels |= set() if ci_level is None else {ci_level}
     if len(levels) > 1:
         raise ValueError(f"the intervals must have one level, found {sorted(levels)}.")
-    return check_level(levels.pop() if levels else 0.95)
+    level = check_level(levels.pop() if levels else 0.95)
+    found = replace(one, ci_level=level, note="").minus(replace(two, note=""))
+    for name, v in (("first", one), ("second", two)):
+        if not math.isnan(found.low) and not v.low <= v.estimate <= v.high:
+            raise ValueError(
+                f"{name}: the estimate {v.estimate:g} must lie between its limits, "
+                f"found {v.low:g} and {v.high:g}."
+            )
+    return found

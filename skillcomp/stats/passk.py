@@ -185,7 +185,8 @@ def pass_hat_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 def _pooled(
     label: str, values: Floats, clusters: ArrayLike | None, null: float | None, ci_level: float
 ) -> Interval:
-    found = bounded_mean(values, clusters, quantity=RATES, null=null, ci_level=ci_level)
+    rates = np.atleast_1d(values).ravel()
+    found = bounded_mean(rates, clusters, quantity=RATES, null=null, ci_level=ci_level)
     return replace(found, method=f"{label}, {found.method}")
 
 
@@ -241,8 +242,7 @@ def pooled_pass_at_k(
     >>> found.estimate, found.low < 0.7, found.high
     (1.0, True, 1.0)
     """
-    values = np.atleast_1d(pass_at_k(n, c, k)).ravel()
-    return _pooled(f"pass@{k}", values, clusters, null, ci_level)
+    return _pooled(f"pass@{k}", pass_at_k(n, c, k), clusters, null, ci_level)
 
 
 def pooled_pass_hat_k(
@@ -292,5 +292,4 @@ def pooled_pass_hat_k(
     >>> round(found.estimate, 4), round(found.low, 4), round(found.high, 4)
     (0.3854, 0.1267, 0.718)
     """
-    values = np.atleast_1d(pass_hat_k(n, c, k)).ravel()
-    return _pooled(f"pass^{k}", values, clusters, null, ci_level)
+    return _pooled(f"pass^{k}", pass_hat_k(n, c, k), clusters, null, ci_level)

@@ -176,15 +176,19 @@ def connor(p_improve: float, p_regress: float, *, power: float = 0.8, alpha: flo
     return float(reach**2 / delta**2)
 
 
-def _miller_variance(
-    omega2: float, sigma2_skill: float, sigma2_baseline: float, attempts: tuple[int, int]
+def _miller(
+    variances: tuple[float, float, float], attempts: tuple[int, int], power: float, alpha: float
 ) -> float:
-    if min(omega2, sigma2_skill, sigma2_baseline) < 0 or min(attempts) < 1:
+    """Return Miller's variance of a case times the squared sum of both quantiles."""
+    _check_shares(alpha, power)
+    omega2, skill, baseline = variances
+    if min(variances) < 0 or min(attempts) < 1:
         raise ValueError(
             "variances must not be negative and attempts at least 1, found "
-            f"{omega2!r}, {sigma2_skill!r}, {sigma2_baseline!r} and {attempts!r}."
+            f"{omega2!r}, {skill!r}, {baseline!r} and {attempts!r}."
         )
-    return omega2 + sigma2_skill / attempts[0] + sigma2_baseline / attempts[1]
+    variance = omega2 + skill / attempts[0] + baseline / attempts[1]
+    return float((norm.isf(alpha / 2.0) + norm.ppf(power)) ** 2 * variance)
 
 
 def miller_cases(
@@ -227,12 +231,10 @@ def miller_cases(
     >>> round(miller_cases(0.03, omega2=1 / 9), 2)
     969.0
     """
-    _check_shares(alpha, power)
     if delta == 0.0:
         raise ValueError("delta must not be 0.")
-    attempts = (attempts_skill, attempts_baseline)
-    variance = _miller_variance(omega2, sigma2_skill, sigma2_baseline, attempts)
-    return float((norm.isf(alpha / 2.0) + norm.ppf(power)) ** 2 * variance / delta**2)
+    variances = (omega2, sigma2_skill, sigma2_baseline)
+    return _miller(variances, (attempts_skill, attempts_baseline), power, alpha) / delta**2
 
 
 def miller_mde(
@@ -269,9 +271,7 @@ def miller_mde(
     >>> round(miller_mde(198, omega2=1 / 9, sigma2_skill=1 / 6, sigma2_baseline=1 / 6), 4)
     0.1327
     """
-    _check_shares(alpha, power)
     if n <= 0:
         raise ValueError(f"n must be above 0, found {n!r}.")
-    attempts = (attempts_skill, attempts_baseline)
-    variance = _miller_variance(omega2, sigma2_skill, sigma2_baseline, attempts)
-    return float((norm.isf(alpha / 2.0) + norm.ppf(power)) * math.sqrt(variance / n))
+    variances = (omega2, sigma2_skill, sigma2_baseline)
+    return math.sqrt(_miller(variances, (attempts_skill, attempts_baseline), power, alpha) / n)

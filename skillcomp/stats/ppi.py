@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,7 @@ from scipy.stats import t as student_t
 
 from skillcomp.stats.bounded import DELTAS, RATES
 from skillcomp.stats.clusters import cr2, cr2_mean
-from skillcomp.stats.results import NAN, Interval, check_level, undefined
+from skillcomp.stats.results import NAN, Interval, check_level, join_notes, undefined, within_range
 
 Floats = NDArray[np.float64]
 
@@ -31,46 +31,9 @@ UNSEEN = "cases of a small chance may have no gold"
 SHORT = 3.0  # standard deviations by which weights may fall short of all cases without a note
 
 
-def within_range(
-    estimate: float, low: float, high: float, bounds: tuple[float, float]
-) -> tuple[float, float, float, str]:
-    """Cut an interval to the possible range without letting it lose its width.
-
-    Parameters
-    ----------
-    estimate, low, high : float
-        Estimate and limits, possibly outside ``bounds``.
-    bounds : tuple of float
-        Smallest and largest possible value.
-
-    Returns
-    -------
-    tuple
-        Estimate, low and high inside ``bounds``, and a note that is empty unless the estimate
-        itself lay outside. An interval wholly outside keeps its length on that side, counted from
-        the bound.
-
-    Examples
-    --------
-    >>> within_range(1.5, 1.25, 1.75, (0.0, 1.0))[:3]
-    (1.0, 0.75, 1.0)
-    """
-    smallest, largest = bounds
-    inside = min(max(estimate, smallest), largest)
-    if inside == estimate:
-        return estimate, max(low, smallest), min(high, largest), ""
-    note = f"estimate {estimate:.3g} lies outside {smallest:g} to {largest:g} and is cut to it"
-    if estimate > largest:
-        low, high = min(low, largest - (estimate - low)), largest
-    else:
-        low, high = smallest, max(high, smallest + (high - estimate))
-    return inside, max(low, smallest), min(high, largest), note
-
-
 def _collapse_rule(data: _Gold, found: _Fitted) -> str:
     size = data.relative_weights
-    error = data.gold[data.labelled] - data.on_gold[data.labelled]
-    fewest = min(float(size[one > 1e-9].sum()) for one in (error, -error))
+    fewest = min(float(size[one > 1e-9].sum()) for one in data.errors)
     _, alike = np.unique(np.round(found.error, 9), return_inverse=True)
     differing = float(size.sum() - np.bincount(alike.ravel(), weights=size).max())
     if min(fewest, differing) < FEWEST_ERRORS - 1e-9:
@@ -89,10 +52,8 @@ def _imagined(data: _Gold) -> float:
     otherwise a whole case: a grader that fools itself on a whole answer now and then is exactly
     what few gold cases do not show.
     """
-    size = data.relative_weights
-    error = data.gold[data.labelled] - data.on_gold[data.labelled]
-    squares = 0.0
-    for one in (error, -error):
+    size, squares = data.relative_weights, 0.0
+    for one in data.errors:
         enough = float(size[one > 1e-9].sum()) >= FEWEST_ERRORS - 1e-9
         squares += min(float(one.max()), 1.0) ** 2 if enough else 1.0
     n = data.effective
@@ -157,7 +118,7 @@ def ppi_limits(
     is a quantile of the beta distribution with the mean and variance that this gives, the spread
     of t against the normal distribution included in the variance.
     """
-    sides = _sides(estimate, error, variance, lam, n, df, bounds, ci_level)
+    sides = _sides((estimate, error, variance, lam, n, df), bounds, ci_level)
     tails = ((1.0 - ci_level) / 2.0, (1.0 + ci_level) / 2.0)
     smallest, largest = bounds
     inside = np.clip(np.asarray(estimate, dtype=np.float64), smallest, largest)
@@ -173,25 +134,18 @@ def _pseudo_weight(bounds: tuple[float, float]) -> float:
 
 
 def _sides(
-    estimate: ArrayLike,
-    error: ArrayLike,
-    variance: ArrayLike,
-    lam: ArrayLike,
-    n: ArrayLike,
-    df: ArrayLike,
-    bounds: tuple[float, float],
-    ci_level: float,
+    moments: tuple[ArrayLike, ...], bounds: tuple[float, float], ci_level: float
 ) -> list[tuple[Floats, Floats]]:
     """Return both shapes of the beta distribution behind the lower and the upper limit."""
-    where, off, count = (np.asarray(one, dtype=np.float64) for one in (estimate, error, n))
+    where, off, variance, lam, count, df = (np.asarray(v, dtype=np.float64) for v in moments)
     span, c = bounds[1] - bounds[0], _pseudo_weight(bounds)
     tail = (1.0 - ci_level) / 2.0
-    heavy = student_t.isf(tail, np.asarray(df, dtype=np.float64)) / norm.isf(tail)
-    spread = np.asarray(variance, dtype=np.float64) * heavy**2 * count / (count + c)
+    heavy = student_t.isf(tail, df) / norm.isf(tail)
+    spread = variance * heavy**2 * count / (count + c)
     share = c / (count + c)
     shapes = []
     for bound, furthest in zip(bounds, (np.minimum, np.maximum), strict=True):
-        pseudo = furthest((1.0 - np.asarray(lam, dtype=np.float64)) * bound, off) - off
+        pseudo = furthest((1.0 - lam) * bound, off) - off
         mean = np.clip((where + share * pseudo - bounds[0]) / span, _NEAR, 1.0 - _NEAR)
         total = (spread + share * (1.0 - share) / (count + c + 1.0) * pseudo**2) / span**2
         size = np.maximum(mean * (1.0 - mean) / np.maximum(total, _NEAR**2) - 1.0, _NEAR)
@@ -201,15 +155,21 @@ def _sides(
 
 def _estimate(
     label: str,
-    data: _Gold,
+    given: tuple[Any, ...],
     lam: float | None,
     reference: str,
     ci_level: float,
     bounds: tuple[float, float],
 ) -> Interval:
-    has, groups, notes = data.labelled, data.gold_clusters, list(data.notes)
+    if lam is not None and not 0.0 <= lam <= 1.0:
+        raise ValueError(f"lam must lie between 0 and 1, found {lam!r}.")
+    if reference not in ("t", "normal"):
+        raise ValueError(f"reference must be 't' or 'normal', found {reference!r}.")
+    check_level(ci_level)
+    data = _collect(bounds, *given)
+    has, groups, notes = data.labelled, data.gold_clusters, [data.note]
     if not has.any():
-        reason = "; ".join((*notes, "no case with gold"))
+        reason = join_notes(*notes, "no case with gold")
         return undefined(label, reason, ci_level=ci_level, n=0.0)
     notes += _about_weights(data)
     weight = _tuned(data) if lam is None else lam
@@ -240,39 +200,17 @@ def _estimate(
         inside, _, _, cut = within_range(estimate, low, high, bounds)
         # only a delta has a zero worth testing
         p_value = _p_of_zero(moments, bounds, ci_level) if bounds[0] < 0.0 else NAN
-    return Interval(
-        inside,
-        low,
-        high,
-        ci_level,
-        method,
-        "; ".join(filter(None, (*notes, cut))),
-        float(has.sum()),
-        float(groups) if data.clustered else NAN,
-        math.sqrt(variance),
-        NAN if normal else df,
-        p_value,
-    )
+    counts = float(has.sum()), float(groups) if data.clustered else NAN
+    rest = math.sqrt(variance), NAN if normal else df, p_value
+    return Interval(inside, low, high, ci_level, method, join_notes(*notes, cut), *counts, *rest)
 
 
-def _p_of_zero(
-    moments: tuple[float, float, float, float, float, float],
-    bounds: tuple[float, float],
-    ci_level: float,
-) -> float:
+def _p_of_zero(moments: tuple[float, ...], bounds: tuple[float, float], ci_level: float) -> float:
     """Return the level at which the interval just holds no difference."""
     middle = -bounds[0] / (bounds[1] - bounds[0])
-    below, above = _sides(*moments, bounds, ci_level)
+    below, above = _sides(moments, bounds, ci_level)
     tails = float(beta.cdf(middle, *below)), float(beta.sf(middle, *above))
     return min(1.0, 2.0 * min(tails))
-
-
-def _checked(lam: float | None, reference: str, ci_level: float) -> float:
-    if lam is not None and not 0.0 <= lam <= 1.0:
-        raise ValueError(f"lam must lie between 0 and 1, found {lam!r}.")
-    if reference not in ("t", "normal"):
-        raise ValueError(f"reference must be 't' or 'normal', found {reference!r}.")
-    return check_level(ci_level)
 
 
 def ppi_mean(
@@ -353,9 +291,8 @@ def ppi_mean(
     cases, nearly deterministic agents, rare flips, rates near 0 and 1) all but one covered what
     their test asks, 93 to 94 %; a rate near .9 with rare flips and gold on 30 of 100 cases was
     covered in 93.8 % of 1,000 studies, with c = .75 in 98.9 %. t and Wilson's interval fell to
-    86 %. Tuning ``lam`` on few gold cases near the ceiling
-    biases by up to 0.01; a ``lam`` fixed beforehand does not. The estimate is checked against
-    ppi-python 0.2.3.
+    86 %. Tuning ``lam`` on few gold cases near the ceiling biases by up to 0.01; a ``lam`` fixed
+    beforehand does not. The estimate is checked against ppi-python 0.2.3.
 
     References
     ----------
@@ -368,10 +305,8 @@ def ppi_mean(
     >>> ppi_mean(gold, grader).estimate  # the grader equals gold: the mean of all
     0.75
     """
-    level = _checked(lam, reference, ci_level)
-    bounds = (0.0, 1.0)
-    data = _collect(gold, predicted, predicted_on_gold, clusters, inclusion_probability, bounds)
-    return _estimate("PPI++ mean", data, lam, reference, level, bounds)
+    given = (gold, predicted, predicted_on_gold, clusters, inclusion_probability)
+    return _estimate("PPI++ mean", given, lam, reference, ci_level, (0.0, 1.0))
 
 
 def ppi_paired(
@@ -438,10 +373,8 @@ def ppi_paired(
     >>> ppi_paired(gold, grader, predicted_on_gold=seen, lam=1.0).estimate
     0.25
     """
-    level = _checked(lam, reference, ci_level)
-    bounds = (-1.0, 1.0)
-    data = _collect(gold, predicted, predicted_on_gold, clusters, inclusion_probability, bounds)
-    return _estimate("PPI++ paired difference", data, lam, reference, level, bounds)
+    given = (gold, predicted, predicted_on_gold, clusters, inclusion_probability)
+    return _estimate("PPI++ paired difference", given, lam, reference, ci_level, (-1.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -459,12 +392,18 @@ class _Gold:
     told: bool
     clusters: NDArray[np.intp]
     clustered: bool
-    notes: tuple[str, ...]
+    note: str
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
         """Whether each case carries gold."""
         return np.isfinite(self.gold)
+
+    @property
+    def errors(self) -> tuple[Floats, Floats]:
+        """By how much gold lies above, and below, the grader in each case with gold."""
+        above = self.gold[self.labelled] - self.on_gold[self.labelled]
+        return above, -above
 
     @property
     def gold_clusters(self) -> int:
@@ -512,12 +451,12 @@ def _vector(name: str, values: ArrayLike, size: int | None = None) -> Floats:
 
 
 def _collect(
+    bounds: tuple[float, float],
     gold: ArrayLike,
     predicted: ArrayLike,
     predicted_on_gold: ArrayLike | None,
     clusters: ArrayLike | None,
     inclusion_probability: ArrayLike | None,
-    bounds: tuple[float, float],
 ) -> _Gold:
     """Return the cases with a usable prediction; raise ValueError for what lies out of bounds."""
     y = _vector("gold", gold)
@@ -536,9 +475,7 @@ def _collect(
     labelled = np.isfinite(y)
     usable = np.isfinite(f) & (np.isfinite(g) | ~labelled)
     lost, lost_gold = int((~usable).sum()), int((labelled & ~usable).sum())
-    notes = []
-    if lost:
-        notes.append(f"{lost} cases without a prediction left out, {lost_gold} of them with gold")
+    note = f"{lost} cases without a prediction left out, {lost_gold} of them with gold"
     weights, weighted = np.ones(int(usable.sum())), False
     if inclusion_probability is not None:
         chance = _vector("inclusion_probability", inclusion_probability, y.size)
@@ -548,17 +485,9 @@ def _collect(
         weights = 1.0 / np.where(labelled, chance, 1.0)[usable]
         weighted = known.size > 0 and bool(np.ptp(known) > 1e-9)
     codes = np.unique(labels[usable], return_inverse=True)[1]
-    return _Gold(
-        y[usable],
-        f[usable],
-        g[usable],
-        weights,
-        weighted,
-        inclusion_probability is not None,
-        codes,
-        clusters is not None,
-        tuple(notes),
-    )
+    told, clustered = inclusion_probability is not None, clusters is not None
+    shown = y[usable], f[usable], g[usable]
+    return _Gold(*shown, weights, weighted, told, codes, clustered, note if lost else "")
 
 
 def _share(covariance: float, variance: float) -> float:
@@ -592,9 +521,12 @@ def _every_case(data: _Gold, lam: float, ddof: int) -> _Fitted:
         found = cr2_mean(values, data.clusters)
         df = found.df if math.isfinite(found.df) else data.gold_clusters - 1.0
         return _Fitted(estimate, found.se**2, df, values, estimate, 0.0)
-    n = values.size
-    variance = float(values.var(ddof=ddof)) / n if n > ddof else 0.0
-    return _Fitted(estimate, variance, n - 1.0, values, estimate, 0.0)
+    return _Fitted(estimate, _of_mean(values, ddof), values.size - 1.0, values, estimate, 0.0)
+
+
+def _of_mean(values: Floats, ddof: int) -> float:
+    """Return the variance of a mean, 0 where one value tells none."""
+    return float(values.var(ddof=ddof)) / values.size if values.size > ddof else 0.0
 
 
 def _subset(data: _Gold, lam: float, ddof: int) -> _Fitted:
@@ -606,17 +538,13 @@ def _subset(data: _Gold, lam: float, ddof: int) -> _Fitted:
     if data.clustered and groups > 1:
         # Response = theta - beta in the unlabelled rows and beta in the labelled ones: the first
         # coefficient is the sum of the two means, so CR2 covers what they share in a cluster.
-        response = np.concatenate([rest, error])
-        design = np.zeros((response.size, 2))
-        design[: rest.size] = (1.0, -1.0)
-        design[rest.size :, 1] = 1.0
+        design = np.repeat([[1.0, -1.0], [0.0, 1.0]], [rest.size, error.size], axis=0)
         order = np.concatenate([data.clusters[~has], data.clusters[has]])
-        fit = cr2(response, design, order)
+        fit = cr2(np.concatenate([rest, error]), design, order)
         df = min(float(np.nan_to_num(fit.df[0], nan=1.0)), groups - 1.0)
         return _Fitted(estimate, float(fit.covariance[0, 0]), df, error, float(error.mean()), lam)
-    spread = float(error.var(ddof=ddof)) / error.size if error.size > ddof else 0.0
-    variance = float(rest.var(ddof=ddof)) / rest.size if rest.size > ddof else 0.0
-    return _Fitted(estimate, spread + variance, groups - 1.0, error, float(error.mean()), lam)
+    variance = _of_mean(error, ddof) + _of_mean(rest, ddof)
+    return _Fitted(estimate, variance, groups - 1.0, error, float(error.mean()), lam)
 
 
 def _weighted(data: _Gold, lam: float) -> _Fitted:

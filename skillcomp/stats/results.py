@@ -55,7 +55,8 @@ class Interval:
         NaN with the notes of both where one has no limits.
         """
         label = "difference of two intervals (MOVER)"
-        if not math.isfinite(self.low + self.high + other.low + other.high):
+        ends = (self.estimate, self.low, self.high, other.estimate, other.low, other.high)
+        if not math.isfinite(sum(ends)):
             note = "; ".join(dict.fromkeys(filter(None, (self.note, other.note))))
             said = note or "an estimate or a limit is not defined"
             return undefined(label, said, ci_level=self.ci_level)
@@ -115,3 +116,39 @@ def quantile(ci_level: float, df: float = math.inf) -> float:
 def join_notes(*notes: str) -> str:
     """Join the notes that say something, separated by semicolons."""
     return "; ".join(filter(None, notes))
+
+
+def within_range(
+    estimate: float, low: float, high: float, bounds: tuple[float, float]
+) -> tuple[float, float, float, str]:
+    """Cut an interval to the possible range without letting it lose its width.
+
+    Parameters
+    ----------
+    estimate, low, high : float
+        Estimate and limits, possibly outside ``bounds``.
+    bounds : tuple of float
+        Smallest and largest possible value.
+
+    Returns
+    -------
+    tuple
+        Estimate, low and high inside ``bounds``, and a note that is empty unless the estimate
+        itself lay outside. An interval wholly outside keeps its length on that side, counted from
+        the bound.
+
+    Examples
+    --------
+    >>> within_range(1.5, 1.25, 1.75, (0.0, 1.0))[:3]
+    (1.0, 0.75, 1.0)
+    """
+    smallest, largest = bounds
+    inside = min(max(estimate, smallest), largest)
+    if inside == estimate:
+        return estimate, max(low, smallest), min(high, largest), ""
+    note = f"estimate {estimate:.3g} lies outside {smallest:g} to {largest:g} and is cut to it"
+    if estimate > largest:
+        low, high = min(low, largest - (estimate - low)), largest
+    else:
+        low, high = smallest, max(high, smallest + (high - estimate))
+    return inside, max(low, smallest), min(high, largest), note

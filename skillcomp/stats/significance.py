@@ -20,13 +20,7 @@ from statsmodels.stats.multitest import multipletests
 from skillcomp.errors import suggest
 from skillcomp.stats.clusters import Clusters, cluster_codes
 from skillcomp.stats.intervals import check_counts
-from skillcomp.stats.results import (
-    HypothesisTest,
-    Interval,
-    check_level,
-    join_notes,
-    undefined,
-)
+from skillcomp.stats.results import HypothesisTest, Interval, check_level, join_notes, undefined
 
 Floats = NDArray[np.float64]
 
@@ -202,9 +196,8 @@ def obuchowski(b: ArrayLike, c: ArrayLike) -> HypothesisTest:
     1.2
     """
     only_skill, only_baseline = _cluster_counts("b and c", b, c)
-    difference = only_skill - only_baseline
-    factor = (len(difference) - 1) / len(difference) if len(difference) else 0.0
-    return _one_df(difference, factor, "Obuchowski")
+    factor = 1 - 1 / max(len(only_skill), 1)
+    return _one_df(only_skill - only_baseline, factor, "Obuchowski")
 
 
 def durkalski(b: ArrayLike, c: ArrayLike, n: ArrayLike) -> HypothesisTest:
@@ -330,15 +323,14 @@ def severity_shift(
     up, down = float(gained.sum()), float(lost.sum())
     label = "log odds of the discordant items"
     groups = Clusters.of(labels, len(lost))
-    if down + up == 0:
-        note = "the versions never disagree: no shift can be told"
-        return undefined(label, note, ci_level=ci_level, n=float(len(lost)))
     told = groups.totals((lost | gained).astype(float))
-    told = told[told > 0]
-    if labels is not None and len(told) < 2:
+    told, note, size = told[told > 0], "", 1.0
+    if not len(told):
+        note = "the versions never disagree: no shift can be told"
+    elif labels is not None and len(told) < 2:
         note = "the disagreements come from one cluster"
+    if note:
         return undefined(label, note, ci_level=ci_level, n=float(len(lost)))
-    note, size = "", 1.0
     if down == 0 or up == 0:
         # Flips of a case go together, so half a case stands for what was not seen.
         size = float(told.mean()) if labels is not None else 1.0
@@ -357,19 +349,9 @@ def severity_shift(
         label += f", {len(told)} clusters with one, t with {df:.0f} df"
     reference = student_t(df) if labels is not None else norm
     reach = float(reference.isf((1 - ci_level) / 2)) * se
-    return Interval(
-        estimate,
-        estimate - reach,
-        estimate + reach,
-        ci_level,
-        label,
-        note,
-        n=float(len(lost)),
-        n_clusters=float(groups.count),
-        se=se,
-        df=df,
-        p_value=float(2 * reference.sf(abs(estimate) / se)),
-    )
+    ends, counts = (estimate - reach, estimate + reach), (float(len(lost)), float(groups.count))
+    p_value = float(2 * reference.sf(abs(estimate) / se))
+    return Interval(estimate, *ends, ci_level, label, note, *counts, se, df, p_value)
 
 
 def cochran_q(verdicts: ArrayLike) -> HypothesisTest:
