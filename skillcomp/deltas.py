@@ -26,12 +26,12 @@ from skillcomp.frames.casetable import (
     delta_rows,
     with_weights,
 )
-from skillcomp.frames.contract import CASE, CONTRACTS, check, ordered
+from skillcomp.frames.contract import CASE, CONTRACTS, ordered
 from skillcomp.frames.estimates import (
     estimates,
     groups,
     listed,
-    refuse_pooling,
+    prepared,
     require_columns,
     require_reference,
     row,
@@ -190,9 +190,8 @@ def _paired_amounts(
 ) -> pd.DataFrame:
     """Return differences and ratios of what attempts took, case by case."""
     check_cluster(cluster)
-    given = check(attempts, "outcomes" if value == "score" else "attempts")
-    require_columns(given, names, "deltas.paired")
-    refuse_pooling(given, names, "deltas.paired", agents=True)
+    kind = "outcomes" if value == "score" else "attempts"
+    given = prepared(attempts, kind, names, "deltas.paired", agents=True)
     require_reference(given["condition"], reference)
     amount = given[value]
     if value != "score":
@@ -236,14 +235,9 @@ def _amount_rows(
             found = undefined(found.method, note, ci_level=ci_level, n=found.n)
         else:
             found = replace(found, note=join_notes(found.note, note))
-        rows.append(
-            row(f"{measure}_{value}", found, **about)
-            | {
-                "rate": one[used].mean(),
-                "reference_rate": base[used].mean(),
-                "n_dropped": len(group) - len(pairs),
-            }
-        )
+        about |= {"rate": one[used].mean(), "reference_rate": base[used].mean()}
+        about["n_dropped"] = len(group) - len(pairs)
+        rows.append(row(f"{measure}_{value}", found, **about))
     return rows
 
 
@@ -253,12 +247,7 @@ def _prepared(outcomes: pd.DataFrame, names: list[str], value: str, what: str) -
             f"value: found '{value}'; allowed: 'passed', 'share_passed' or, of an attempts frame, "
             f"{', '.join(AMOUNTS)}." + suggest(str(value), ["passed", "share_passed", *AMOUNTS])
         )
-    if "condition" in names:
-        raise FrameError(f"{what}: by= names 'condition', which is what is compared. Leave it out.")
-    given = check(outcomes, "outcomes")
-    require_columns(given, names, what)
-    refuse_pooling(given, names, what, agents=True)
-    return given
+    return prepared(outcomes, "outcomes", names, what, compared=["condition"], agents=True)
 
 
 def rates(
@@ -303,24 +292,17 @@ def rates(
     check_cluster(cluster)
     given = _prepared(outcomes, names, value, "deltas.rates")
     table = with_weights(case_table(given, by=names), given, weight)
-    lost = (
-        given[value]
-        .isna()
-        .groupby([given[n] for n in [*names, "condition"]], sort=False, dropna=False)
-        .sum()
-    )
-    missing = dict(zip(lost.index, lost, strict=True))
+    keys = [given[name] for name in [*names, "condition"]]
+    missing = given[value].isna().groupby(keys, sort=False, dropna=False).sum().to_dict()
     asked = [
         (values | {"condition": condition}, group[group["condition"].eq(condition)])
         for values, group in groups(table, names)
         for condition in ordered(group["condition"])
     ]
     known = [_levels(part, value, cluster) for _, part in asked]
-    intervals = bounded_means(
-        [sample for sample, _ in known],
-        quantity=RATES if value == "passed" else SHARES,
-        ci_level=ci_level,
-    )
+    quantity = RATES if value == "passed" else SHARES
+    samples = [sample for sample, _ in known]
+    intervals = bounded_means(samples, quantity=quantity, ci_level=ci_level)
     rows = []
     for (about, _), (_, note), interval in zip(asked, known, intervals, strict=True):
         key = tuple(about.values()) if names else about["condition"]
@@ -485,9 +467,8 @@ def by_dimension(
     given = given[given["comprehension_dimension"].notna()]
     keys = [*names, "comprehension_dimension"]
     asked = list(dimension_family(given["comprehension_dimension"]))
-    result = paired(
-        given, by=keys, value=value, reference=reference, weight=weight, ci_level=ci_level
-    )
+    how: dict[str, Any] = {"value": value, "reference": reference, "weight": weight}
+    result = paired(given, by=keys, **how, ci_level=ci_level)
     parts = []
     for _, part in groups(result, [*names, "condition"]):
         family = part.set_index("comprehension_dimension")["p_value"].reindex(asked)
@@ -546,12 +527,7 @@ def _pass_k(
     for values, group in groups(table, names):
         for condition in ordered(group["condition"]):
             part = group[group["condition"].eq(condition) & group["n"].gt(0)]
-            result = compute(
-                part["n"].to_numpy(),
-                part["n_passed"].to_numpy(dtype=int),
-                k,
-                clusters=pd.factorize(part["cluster"])[0],
-                ci_level=ci_level,
-            )
+            passed, cluster = part["n_passed"].to_numpy(dtype=int), part["cluster"].to_numpy()
+            result = compute(part["n"], passed, k, clusters=cluster, ci_level=ci_level)
             rows.append(row(measure, result, **values, condition=condition, k=k))
     return estimates(rows, by=[*names, "condition"], extra=["k"])

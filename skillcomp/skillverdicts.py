@@ -21,6 +21,7 @@ from skillcomp.frames.estimates import (
     estimates,
     groups,
     listed,
+    prepared,
     refuse_pooling,
     require_columns,
     require_one_of,
@@ -122,18 +123,19 @@ def decide(
     deltas["margin"] = margin
     deltas = deltas.merge(base, on=names or None, how="left" if names else "cross")
     low, high = deltas["ci_low"], deltas["ci_high"]
-    deltas["verdict"] = np.select(
-        [
-            (deltas["reference_low"] >= 1.0 - margin) & (low > -margin),
-            (low > -margin) & (high < margin),
-            low > margin,
-            high < -margin,
-        ],
-        ["redundant", "ineffective", "teaching", "harmful"],
-        default="undetermined",
-    )
+    verdicts = {
+        "redundant": (deltas["reference_low"] >= 1.0 - margin) & (low > -margin),
+        "ineffective": (low > -margin) & (high < margin),
+        "teaching": low > margin,
+        "harmful": high < -margin,
+    }
+    deltas["verdict"] = _first_that_holds(verdicts, "undetermined")
     deltas = _over_placebo(deltas, outcomes, names, reference, how)
     return _with_reasons(deltas)
+
+
+def _first_that_holds(words: Mapping[str, Any], otherwise: str) -> Any:
+    return np.select(list(words.values()), list(words), default=otherwise)
 
 
 def _over_placebo(
@@ -185,21 +187,14 @@ def _other_cases(
 def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
     """Say in the note what the verdict alone would hide."""
     verdict, low, high = (deltas[name] for name in ("verdict", "ci_low", "ci_high"))
-    reasons = np.select(
-        [
-            verdict.eq("undetermined") & (low > 0),
-            verdict.eq("undetermined") & (high < 0),
-            verdict.eq("teaching")
-            & ~(deltas["over_placebo_low"] > 0)
-            & deltas["over_placebo"].notna(),
-        ],
-        [
-            "helps, but perhaps by no more than the margin",
-            "harms, but perhaps by no more than the margin",
-            "does not clearly beat its placebo",
-        ],
-        default="",
-    )
+    unsure = verdict.eq("undetermined")
+    beaten = deltas["over_placebo"].notna() & ~(deltas["over_placebo_low"] > 0)
+    words = {
+        "helps, but perhaps by no more than the margin": unsure & (low > 0),
+        "harms, but perhaps by no more than the margin": unsure & (high < 0),
+        "does not clearly beat its placebo": verdict.eq("teaching") & beaten,
+    }
+    reasons = _first_that_holds(words, "")
     notes = [join_notes(*both) for both in zip(deltas["note"], reasons, strict=True)]
     return deltas.assign(note=notes)
 
@@ -233,9 +228,7 @@ def cases(
     names = list(dict.fromkeys([*listed(by), *CASE, "comprehension_dimension", "transfer"]))
     if "condition" in names:
         raise FrameError("skillverdicts.cases: by= names 'condition'; a row has one already.")
-    given = check(outcomes, "outcomes")
-    require_columns(given, names, "skillverdicts.cases")
-    refuse_pooling(given, listed(by), "skillverdicts.cases", agents=True)
+    given = prepared(outcomes, "outcomes", listed(by), "skillverdicts.cases", agents=True)
     require_reference(given["condition"], reference)
     scored = given.assign(passed=given["passed"].astype("float64"))
     table = (
@@ -255,16 +248,13 @@ def cases(
     after, before = np.sign(joined["rate"] - 0.5), np.sign(joined["reference_rate"] - 0.5)
     known = after.abs().eq(1) & before.abs().eq(1)
     joined["discriminates"] = after.ne(before).astype("boolean").where(known)
-    joined["verdict"] = np.select(
-        [
-            (after > 0) & (before < 0),
-            (after > 0) & (before > 0),
-            (after < 0) & (before < 0),
-            (after < 0) & (before > 0),
-        ],
-        ["taught", "already_passes", "not_taught", "harmed"],
-        default="undetermined",
-    )
+    verdicts = {
+        "taught": (after > 0) & (before < 0),
+        "already_passes": (after > 0) & (before > 0),
+        "not_taught": (after < 0) & (before < 0),
+        "harmed": (after < 0) & (before > 0),
+    }
+    joined["verdict"] = _first_that_holds(verdicts, "undetermined")
     order = [*names, "condition", "n", "rate", "n_reference", "reference_rate"]
     return joined[[*order, "discriminates", "verdict"]]
 
@@ -307,9 +297,9 @@ def dimensions(
     given = given[given["comprehension_dimension"].notna()]
     level = rates(given, by=keys, ci_level=ci_level)
     marks = ((5 * given["share_passed"] - 1) / 4).clip(lower=0.0)
-    marked = rates(
-        given.assign(share_passed=marks), by=keys, value="share_passed", ci_level=ci_level
-    ).set_index([*keys, "condition"])[["estimate", "ci_low", "ci_high"]]
+    given_marks = given.assign(share_passed=marks)
+    marked = rates(given_marks, by=keys, value="share_passed", ci_level=ci_level)
+    marked = marked.set_index([*keys, "condition"])[["estimate", "ci_low", "ci_high"]]
     marked = 1 + 4 * marked.set_axis(["score", "score_low", "score_high"], axis=1)
     scored = given.assign(passed=given["passed"].astype("float64"))
     per_case = scored.groupby(
@@ -318,19 +308,11 @@ def dimensions(
     rows = []
     for values, part in groups(per_case.reset_index(), [*keys, "condition"]):
         share = part["passed"]
-        failed = bool((share <= 0.5).any())
-        rows.append(
-            {
-                **values,
-                "n_cases": len(share),
-                "n_cases_passed": int((share > 0.5).sum()),
-                "passed": False if failed else (pd.NA if share.isna().any() else True),
-            }
-        )
-    verdict = pd.DataFrame(
-        rows, columns=[*keys, "condition", "n_cases", "n_cases_passed", "passed"]
-    )
-    verdict["passed"] = verdict["passed"].astype("boolean")
+        failed, open_ = bool((share <= 0.5).any()), bool(share.isna().any())
+        passed = False if failed else (pd.NA if open_ else True)
+        rows.append([*values.values(), len(share), int((share > 0.5).sum()), passed])
+    columns = [*keys, "condition", "n_cases", "n_cases_passed", "passed"]
+    verdict = pd.DataFrame(rows, columns=columns).astype({"passed": "boolean"})
     verdict = verdict.merge(marked.reset_index(), on=[*keys, "condition"], how="left")
     return level.merge(verdict, on=[*keys, "condition"], how="left")
 
@@ -378,12 +360,7 @@ def together(
     require_columns(judged, [*keys, "comprehension_dimension", "passed"], what)
     family = dimension_family(judged["comprehension_dimension"])
     _require_dimensions(family, first=[first], second=[second])
-    judged = settle(judged, CONTRACTS["outcomes"].columns, f"{what}: judged")
-    if judged.duplicated([*keys, "comprehension_dimension"]).any():
-        raise FrameError(
-            f"{what}: a dimension has several verdicts for one {' and '.join(keys)}; name in by= "
-            "what tells them apart."
-        )
+    judged = _settled(judged, keys, what, "name in by= what tells them apart")
     chosen = judged[judged["comprehension_dimension"].isin([first, second])]
     passed = chosen.set_index([*keys, "comprehension_dimension"])["passed"].astype("float64")
     table = passed.unstack("comprehension_dimension")
@@ -454,31 +431,26 @@ def aggregate(
     _require_dimensions(family, exceptions=exceptions, weights=weigh)
     if policy == "weighted" and not sum(weigh.values()) > 0:
         raise FrameError("weights: they add up to nothing; give at least one above 0.")
-    judged = settle(judged, CONTRACTS["outcomes"].columns, "skillverdicts.aggregate: judged")
-    if judged.duplicated([*keys, "comprehension_dimension"]).any():
-        raise FrameError(
-            "skillverdicts.aggregate: a dimension has several verdicts for one "
-            f"{' and '.join(keys)}; give by= as in skillverdicts.dimensions."
-        )
+    advice = "give by= as in skillverdicts.dimensions"
+    judged = _settled(judged, keys, "skillverdicts.aggregate", advice)
     rows = []
     for values, part in groups(judged, keys):
         passed = part.set_index("comprehension_dimension")["passed"].reindex(list(family))
-        rows.append(
-            {**values, "policy": policy, **_combine(passed, policy, exceptions, weigh, threshold)}
-        )
-    shape = [
-        *keys,
-        "policy",
-        "passed",
-        "verdict",
-        "score",
-        "n_passed",
-        "n_failed",
-        "n_missing",
-        "failed",
-    ]
-    frame = pd.DataFrame(rows, columns=[*shape, "excepted", "note"])
+        combined = _combine(passed, policy, exceptions, weigh, threshold)
+        rows.append({**values, "policy": policy, **combined})
+    shape = [*keys, "policy", "passed", "verdict", "score", "n_passed", "n_failed", "n_missing"]
+    frame = pd.DataFrame(rows, columns=[*shape, "failed", "excepted", "note"])
     return frame.astype({"passed": "boolean", "verdict": "str"})
+
+
+def _settled(judged: pd.DataFrame, keys: list[str], what: str, advice: str) -> pd.DataFrame:
+    """Return verdicts at their dtypes; raise FrameError where a dimension has several."""
+    judged = settle(judged, CONTRACTS["outcomes"].columns, f"{what}: judged")
+    if judged.duplicated([*keys, "comprehension_dimension"]).any():
+        raise FrameError(
+            f"{what}: a dimension has several verdicts for one {' and '.join(keys)}; {advice}."
+        )
+    return judged
 
 
 def _require_dimensions(family: tuple[str, ...], **given: Iterable[str]) -> None:

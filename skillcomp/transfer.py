@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,16 +12,12 @@ import pandas as pd
 from skillcomp import deltas
 from skillcomp.bias.effects import features
 from skillcomp.errors import FrameError
-from skillcomp.frames.casetable import Value, case_table, clusters_of
+from skillcomp.frames.casetable import Value, case_table, clusters_of, compared_outcomes
 from skillcomp.frames.contract import CASE, check, ordered
 from skillcomp.frames.estimates import (
     estimates,
     groups,
     listed,
-    refuse_pooling,
-    require_columns,
-    require_one_of,
-    require_reference,
     row,
 )
 from skillcomp.stats.bounded import RATES, bounded_mean
@@ -101,7 +97,7 @@ def gap(
     in rate units and may look different on a log-odds scale near the ceiling.
     """
     names = listed(by)
-    given = _checked(outcomes, names, value, reference)
+    given = compared_outcomes(outcomes, names, "transfer", value=value, reference=reference)
     pairs = _case_pairs(given, names, value, reference)
     rows = []
     for values, group in groups(pairs, names):
@@ -111,24 +107,8 @@ def gap(
             dropped = len(part) - len(known)
             about = values | {"condition": condition, "n_dropped": dropped}
             known = known[known["transfer"].notna()]
-            rows += _within(known, value, ci_level, about)
-            rows += _pooled(known, value, ci_level, about)
+            rows += _within(known, ci_level, about) + _pooled(known, ci_level, about)
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
-
-
-def _checked(
-    outcomes: pd.DataFrame, names: list[str], value: str, reference: str | None
-) -> pd.DataFrame:
-    require_one_of("value", value, get_args(Value))
-    if "condition" in names:
-        raise FrameError(
-            "transfer: by= names 'condition', which is what is compared. Leave it out."
-        )
-    given = check(outcomes, "outcomes")
-    require_columns(given, names, "transfer")
-    refuse_pooling(given, names, "transfer", agents=True)
-    require_reference(given["condition"], reference)
-    return given
 
 
 def _case_pairs(given: pd.DataFrame, names: list[str], value: str, reference: str) -> pd.DataFrame:
@@ -137,10 +117,8 @@ def _case_pairs(given: pd.DataFrame, names: list[str], value: str, reference: st
     facts = ["transfer", "comprehension_dimension"]
     about = given.assign(cluster=clusters_of(given)).drop_duplicates(CASE)
     about = about[[*CASE, "cluster", *facts]]
-    if value == "passed":
-        table["rate"] = table["n_passed"] / table["n"].where(table["n"] > 0)
-    else:
-        table["rate"] = table["share"]
+    passed = table["n_passed"] / table["n"].where(table["n"] > 0)
+    table["rate"] = passed if value == "passed" else table["share"]
     keys = list(dict.fromkeys([*names, *CASE]))
     rates = table[[*keys, "condition", "n", "rate"]]
     base = rates[rates["condition"].eq(reference)].drop(columns="condition")
@@ -163,9 +141,7 @@ def _case_pairs(given: pd.DataFrame, names: list[str], value: str, reference: st
     return pairs.merge(about[new], on=CASE, validate="m:1")
 
 
-def _within(
-    pairs: pd.DataFrame, value: str, ci_level: float, about: dict[str, Any]
-) -> list[dict[str, Any]]:
+def _within(pairs: pd.DataFrame, ci_level: float, about: dict[str, Any]) -> list[dict[str, Any]]:
     known = pairs[pairs["comprehension_dimension"].notna()]
     level = known.groupby(["skill", "comprehension_dimension"], sort=False)
     kept = known[level["transfer"].transform("nunique").eq(2)]
@@ -179,25 +155,22 @@ def _within(
         "weights near x far / (near + far) cases"
     )
     few = "too few cases in dimensions of a skill that have both near and far"
-    return _rows(kept, codes, value, ci_level, about, note, few)
+    return _rows(kept, codes, ci_level, about, note, few)
 
 
-def _pooled(
-    pairs: pd.DataFrame, value: str, ci_level: float, about: dict[str, Any]
-) -> list[dict[str, Any]]:
+def _pooled(pairs: pd.DataFrame, ci_level: float, about: dict[str, Any]) -> list[dict[str, Any]]:
     names = ", ".join(sorted(pairs["comprehension_dimension"].dropna().unique()))
     about = about | {"scope": "pooled", "dimensions": names}
     note = (
         "distance is confounded with the rubric dimension: near and far cases ask different things"
     )
     codes = np.zeros(len(pairs), dtype=np.intp)
-    return _rows(pairs, codes, value, ci_level, about, note, "too few near or far cases")
+    return _rows(pairs, codes, ci_level, about, note, "too few near or far cases")
 
 
 def _rows(
     pairs: pd.DataFrame,
     levels: np.ndarray[Any, Any],
-    value: str,
     ci_level: float,
     about: dict[str, Any],
     note: str,
@@ -207,9 +180,10 @@ def _rows(
     about = about | {"n_near": n_near, "n_far": n_far}
     if min(n_near, n_far) < MIN_CASES:
         note = f"{few}: {n_near} near and {n_far} far, at least {MIN_CASES} of each are needed"
-        nothing = undefined("", note, ci_level=ci_level)
-        sizes = {"near_delta": n_near, "far_delta": n_far, "gap": n_near + n_far}
-        return [row(m, replace(nothing, n=float(sizes[m])), **about) for m in _MEASURES]
+        sizes = zip(_MEASURES, (n_near, n_far, n_near + n_far), strict=True)
+        return [
+            row(m, undefined("", note, ci_level=ci_level, n=float(n)), **about) for m, n in sizes
+        ]
     far = pairs["transfer"].eq("far").to_numpy()
     found = standardised_gap(pairs["delta"], far, levels, pairs["cluster"], ci_level=ci_level)
     intervals = zip(_MEASURES, (found.first, found.second, found.gap), strict=True)
@@ -281,7 +255,7 @@ def contrast(
         If the frame breaks its contract or several graders would be pooled.
     """
     names = listed(by)
-    given = _checked(outcomes, names, "passed", None)
+    given = compared_outcomes(outcomes, names, "transfer")
     pairs = _twin_attempts(given, names)
     known = pairs["passed"].notna() & pairs["passed_of"].notna()
     right = pairs[["passed", "passed_of"]].fillna(False).astype(int).sum(axis=1)
@@ -330,16 +304,11 @@ def _twin_attempts(given: pd.DataFrame, names: list[str]) -> pd.DataFrame:
 
 def _share(pairs: pd.DataFrame, measure: str, ci_level: float) -> Interval:
     if pairs.empty:
-        return undefined(
-            "", "no contrast pair with outcomes of both members", ci_level=ci_level, n=0
-        )
-    per_pair = pairs.groupby([*CASE, "cluster"], sort=False)[measure].agg(["mean", "count"])
-    return bounded_mean(
-        per_pair["mean"].to_numpy(),
-        per_pair.index.get_level_values("cluster").to_numpy(),
-        quantity=RATES,
-        ci_level=ci_level,
-    )
+        why = "no contrast pair with outcomes of both members"
+        return undefined("", why, ci_level=ci_level, n=0)
+    share = pairs.groupby([*CASE, "cluster"], sort=False)[measure].mean()
+    cluster = share.index.get_level_values("cluster")
+    return bounded_mean(share, cluster, quantity=RATES, ci_level=ci_level)
 
 
 def hedging(
@@ -387,14 +356,14 @@ def hedging(
     ----------
     Liang et al. 2022, arXiv:2211.09110 (calibration as a metric of its own).
     """
-    names, what = listed(by), "transfer.hedging"
-    given = _checked(outcomes, names, "passed", None)
+    names = listed(by)
+    given = compared_outcomes(outcomes, names, "transfer")
     about = features(attempts).set_index("attempt_id")["hedges_per_100"]
     lost = given.loc[~given["attempt_id"].isin(about.index), "attempt_id"]
     if len(lost):
         raise FrameError(
-            f"{what}: {len(lost)} outcomes belong to attempts that are not in the attempts frame; "
-            f"the first is '{lost.iloc[0]}'."
+            f"transfer.hedging: {len(lost)} outcomes belong to attempts that are not in the "
+            f"attempts frame; the first is '{lost.iloc[0]}'."
         )
     given = given.assign(
         cluster=clusters_of(given), hedges=given["attempt_id"].map(about).astype("float64")
@@ -411,17 +380,12 @@ def hedging(
             mine = part[part["condition"].eq(condition)]
             both = mine.groupby("skill")["wrong"].transform("nunique").eq(2)
             mine, key = mine[both], values | {"condition": condition}
-            if mine.empty:
-                why = "no skill has both right and wrong answers"
-                nothing = undefined("", why, ci_level=ci_level, n=0)
-                rows += [row(one, nothing, **key) for one in measures]
-                continue
-            wrong = mine["wrong"].to_numpy(dtype=bool)
-            skill = pd.factorize(mine["skill"])[0]
-            found = standardised_gap(
-                mine["hedged"], wrong, skill, mine["cluster"], quantity=RATES, ci_level=ci_level
-            )
-            three = (found.first, found.second, found.gap)
+            why = "no skill has both right and wrong answers"
+            three = [undefined("", why, ci_level=ci_level, n=0)] * 3
+            if len(mine):
+                given_groups = mine["hedged"], mine["wrong"], mine["skill"], mine["cluster"]
+                found = standardised_gap(*given_groups, quantity=RATES, ci_level=ci_level)
+                three = [found.first, found.second, found.gap]
             rows += [
                 row(one, interval, **key) for one, interval in zip(measures, three, strict=True)
             ]

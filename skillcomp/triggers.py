@@ -22,8 +22,7 @@ from skillcomp.frames.estimates import (
     estimates,
     groups,
     listed,
-    refuse_pooling,
-    require_columns,
+    prepared,
     require_one_of,
     row,
 )
@@ -346,12 +345,10 @@ def _prepared(
     known: bool = True,
 ) -> pd.DataFrame:
     """Return checked invocations with kind, should (float, NaN unknown), did and cluster."""
-    given = check(invocations, "invocations")
-    require_columns(given, names, what)
+    given = prepared(invocations, "invocations", names, what, agents=True)
     for name in names:
         if name in _MADE:
             raise FrameError(f"{what}: by= names '{name}', which is a column of the result.")
-    refuse_pooling(given, names, what, agents=True)
     facts = ["prompt_kind", "should_trigger", "contrast_of"]
     given = given.drop(columns=[name for name in facts if name in given.columns])
     if cases is None:

@@ -16,7 +16,7 @@ from scipy.stats import beta
 from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.columns import Columns
 from skillcomp.frames.contract import CASE, check
-from skillcomp.frames.estimates import require_one_of, row
+from skillcomp.frames.estimates import prepared, require_one_of, require_reference, row
 from skillcomp.stats.bounded import DELTAS, bounded_means
 from skillcomp.stats.results import Interval, undefined
 
@@ -75,6 +75,25 @@ def _linked(frame: pd.DataFrame) -> pd.DataFrame:
     if "contrast_of" in frame.columns:
         return frame[[*CASE, "contrast_of"]].astype("str")
     return frame[CASE].astype("str").assign(contrast_of=pd.Series(pd.NA, frame.index, dtype="str"))
+
+
+def compared_outcomes(
+    outcomes: pd.DataFrame,
+    by: Sequence[str],
+    what: str,
+    *,
+    value: str = "passed",
+    reference: str | None = None,
+) -> pd.DataFrame:
+    """Return outcomes of which conditions are compared, or raise FrameError where they cannot be.
+
+    The value is a rate, ``by`` does not name the condition, graders and agents are not pooled, and
+    the reference is there.
+    """
+    require_one_of("value", value, get_args(Value))
+    given = prepared(outcomes, "outcomes", by, what, compared=["condition"], agents=True)
+    require_reference(given["condition"], reference)
+    return given
 
 
 def case_table(outcomes: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFrame:

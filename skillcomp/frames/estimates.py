@@ -143,6 +143,31 @@ def _refuse_graders(frame: pd.DataFrame, by: Sequence[str], what: str) -> None:
             )
 
 
+def prepared(
+    frame: pd.DataFrame,
+    kind: str,
+    by: Sequence[str],
+    what: str,
+    *,
+    compared: Sequence[str] = (),
+    **pooled: bool,
+) -> pd.DataFrame:
+    """Return a frame under its contract, after what every analysis refuses of it and of ``by``.
+
+    ``compared`` are the columns whose values are compared, which ``by`` cannot name; ``pooled`` is
+    what :func:`refuse_pooling` is told.
+    """
+    for name in by:
+        if name in compared:
+            raise FrameError(
+                f"{what}: by= names '{name}', which is what is compared. Leave it out."
+            )
+    given = check(frame, kind)
+    require_columns(given, by, what)
+    refuse_pooling(given, by, what, **pooled)
+    return given
+
+
 def require_one_of(
     name: str, found: object, allowed: Iterable[str], error: type[SkillcompError] | None = None
 ) -> None:

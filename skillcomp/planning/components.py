@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,19 +14,16 @@ from scipy.stats import chi2
 from scipy.stats import f as f_distribution
 
 from skillcomp.errors import FrameError, StudyError
-from skillcomp.frames.contract import CASE, check, require_frame
+from skillcomp.frames.casetable import compared_outcomes
+from skillcomp.frames.contract import CASE, require_frame
 from skillcomp.frames.estimates import (
     estimates,
     groups,
     listed,
-    refuse_pooling,
-    require_columns,
-    require_one_of,
-    require_reference,
     row,
 )
 from skillcomp.planning.assumptions import Assumptions, StudyPlan, Value, level
-from skillcomp.stats.bounded import DELTAS, RATES, Quantity, bounded_mean
+from skillcomp.stats.bounded import DELTAS, RATES, Quantity, bounded_mean, bounded_means
 from skillcomp.stats.results import Interval, undefined
 
 Floats = NDArray[np.float64]
@@ -121,7 +118,7 @@ def variance_components(
     """
     level(ci_level)
     names = listed(by)
-    given = _given(outcomes, names, value, reference)
+    given = compared_outcomes(outcomes, names, "planning", value=value, reference=reference)
     rows: list[dict[str, Any]] = []
     for values, part in groups(given, names):
         for condition in part["condition"].unique():
@@ -130,19 +127,6 @@ def variance_components(
                 about = {**values, "condition": condition}
                 rows += _rows(pairs, ci_level, about)
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
-
-
-def _given(outcomes: pd.DataFrame, names: list[str], value: str, reference: str) -> pd.DataFrame:
-    require_one_of("value", value, get_args(Value))
-    if "condition" in names:
-        raise FrameError(
-            "planning: by= names 'condition', which is what is compared. Leave it out."
-        )
-    given = check(outcomes, "outcomes")
-    require_columns(given, names, "planning")
-    refuse_pooling(given, names, "planning", agents=True)
-    require_reference(given["condition"], reference)
-    return given
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,18 +161,14 @@ def pilot_pairs(part: pd.DataFrame, condition: str, reference: str, value: str) 
     """Return the cases with an outcome under both conditions."""
     numbers = part.assign(_value=part[value].astype("float64"))
     keys = [*CASE, "transfer"]
-    both_conditions = [
+    sides = [
         numbers[numbers["condition"].eq(name)]
         .groupby(keys, sort=False, dropna=False)["_value"]
         .agg(["mean", "count", "var"])
-        for name in (condition, reference)
+        .add_suffix(end)
+        for name, end in ((condition, "1"), (reference, "0"))
     ]
-    both = (
-        both_conditions[0]
-        .add_suffix("1")
-        .join(both_conditions[1].add_suffix("0"), how="inner")
-        .reset_index()
-    )
+    both = sides[0].join(sides[1], how="inner").reset_index()
     both = both[both["count1"].gt(0) & both["count0"].gt(0)]
     both["far"] = both["transfer"].map({"far": 1.0, "near": 0.0})
     names = ["far", "mean1", "mean0", "count1", "count0", "var1", "var0"]
@@ -199,14 +179,10 @@ def pilot_pairs(part: pd.DataFrame, condition: str, reference: str, value: str) 
 def _rows(pairs: PilotCases, ci_level: float, about: dict[str, Any]) -> list[dict[str, Any]]:
     found = components(pairs, ci_level)
     n = len(pairs.skill)
-    about = about | {
-        "n_skills": pairs.n_skills,
-        "n_repeats": float((pairs.n1 + pairs.n0).mean() / 2) if n else np.nan,
-    }
-    return [
-        row(measure, found[measure], **about) | {"n": float(n), "n_clusters": float(pairs.n_skills)}
-        for measure in MEASURES
-    ]
+    repeats = float((pairs.n1 + pairs.n0).mean() / 2) if n else np.nan
+    about = about | {"n_skills": pairs.n_skills, "n_repeats": repeats}
+    sizes = {"n": float(n), "n_clusters": float(pairs.n_skills)}
+    return [row(measure, found[measure], **about) | sizes for measure in MEASURES]
 
 
 def components(pairs: PilotCases, ci_level: float) -> dict[str, Interval]:
@@ -326,15 +302,11 @@ def _gap(pairs: PilotCases, ci_level: float) -> Interval:
     if min(n_far, len(pairs.far) - n_far) < 2:
         note = "needs at least two near and two far cases"
         return undefined("", note, ci_level=ci_level, n=float(len(pairs.far)))
-    near, far = (
-        bounded_mean(
-            pairs.delta[kept],
-            pairs.skill[kept] if pairs.n_skills > 1 else None,
-            quantity=DELTAS,
-            ci_level=ci_level,
-        )
+    samples = [
+        (pairs.delta[kept], pairs.skill[kept] if pairs.n_skills > 1 else None, None)
         for kept in (pairs.far == 0, pairs.far == 1)
-    )
+    ]
+    near, far = bounded_means(samples, quantity=DELTAS, ci_level=ci_level)
     return replace(far.minus(near), n=float(len(pairs.far)))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, plural
+from skillcomp.errors import plural
 from skillcomp.frames.casetable import clusters_of
 from skillcomp.frames.contract import CASE, check
 from skillcomp.frames.estimates import (
@@ -19,8 +19,8 @@ from skillcomp.frames.estimates import (
     estimates,
     groups,
     listed,
+    prepared,
     refuse_pooling,
-    require_columns,
     row,
 )
 from skillcomp.frames.labels import (
@@ -142,9 +142,7 @@ def agreement(
     """
     check_settings("reliability.agreement", ci_level, n_resamples, seed)
     names = listed(by)
-    given = check(verdicts, "verdicts")
-    require_columns(given, names, "reliability.agreement")
-    refuse_pooling(given, names, "reliability.agreement")
+    given = prepared(verdicts, "verdicts", names, "reliability.agreement")
     labels, raters = reference_labels(gold, "reliability"), _labellers(gold)
     known = given.assign(verdict=known_verdict(given), cluster=clusters_of(given, cases))
     # a label without a row among the verdicts has no skill or condition to count it under
@@ -190,9 +188,7 @@ def _against_gold(items: pd.DataFrame, settings: dict[str, Any]) -> dict[str, In
     cluster = items["cluster"].to_numpy()
     verdict, gold = (items[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
     found = coefficients(np.column_stack([verdict, gold]), cluster, **settings)
-    level = {"clusters": cluster, "ci_level": settings["ci_level"]}
-    if not len(items):
-        level["clusters"] = None
+    level = {"clusters": cluster if len(items) else None, "ci_level": settings["ci_level"]}
     found["sensitivity"] = sensitivity(verdict, gold, **level)
     found["specificity"] = specificity(verdict, gold, **level)
     return found
@@ -206,12 +202,13 @@ def coefficients(
     ratings, clusters = ratings[both], np.asarray(clusters)[both]
     settings: dict[str, Any] = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     found: dict[str, Interval] = {}
+    n = float(len(ratings))
     for name in COEFFICIENTS:
-        if not len(ratings):
-            found[name] = undefined(name, "no item has both ratings", ci_level=ci_level, n=0.0)
+        if not n:
+            found[name] = undefined(name, "no item has both ratings", ci_level=ci_level, n=n)
         elif name == "cohen_kappa" and ratings.shape[1] > 2:
             note = "kappa compares two raters; use krippendorff_alpha"
-            found[name] = undefined(name, note, ci_level=ci_level, n=float(len(ratings)))
+            found[name] = undefined(name, note, ci_level=ci_level, n=n)
         elif name == "krippendorff_alpha":
             found[name] = krippendorff_alpha(ratings, clusters=clusters, **settings)
         else:
@@ -229,11 +226,8 @@ def _ceiling(
 ) -> dict[str, Interval]:
     """Return how far the labellers agree on the items that this grader is held against."""
     if raters.shape[1] < 2:
-        note = _FEW_LABELLERS.format(lone)
-        return {
-            name: undefined(name, note, ci_level=settings["ci_level"], n=0.0)
-            for name in COEFFICIENTS
-        }
+        note, level = _FEW_LABELLERS.format(lone), settings["ci_level"]
+        return {name: undefined(name, note, ci_level=level, n=0.0) for name in COEFFICIENTS}
     wanted = raters.reindex(pd.MultiIndex.from_frame(items[ITEM]))
     found = coefficients(wanted.to_numpy(dtype=float), items["cluster"].to_numpy(), **settings)
     who = " and ".join(map(str, raters.columns))
@@ -347,10 +341,7 @@ def _checked_rounds(
     verdicts: pd.DataFrame, by: Sequence[str], cases: pd.DataFrame | None, what: str
 ) -> tuple[list[str], pd.DataFrame]:
     names = listed(by)
-    if "round" in names:
-        raise FrameError(f"{what}: by= names 'round', which is what is compared. Leave it out.")
-    given = check(verdicts, "verdicts")
-    require_columns(given, names, what)
+    given = prepared(verdicts, "verdicts", names, what, compared=["round"], graders=False)
     refuse_pooling(given, [*names, "round"], what)
     return names, given.assign(verdict=known_verdict(given), cluster=clusters_of(given, cases))
 
@@ -369,12 +360,13 @@ def _flip_measures(wide: pd.DataFrame, level: float) -> dict[str, Interval]:
     flips = wide.min(axis=1).ne(wide.max(axis=1)).to_numpy(dtype=float)
     by_case = keys.assign(flips=flips).groupby(["cluster", *CASE], sort=False)["flips"]
     shares = by_case.mean()
-    return {
-        "flip_rate": _rate(flips, keys["cluster"], level),
-        "case_flip_rate": _rate(shares, shares.index.get_level_values("cluster"), level),
-        "attempt_flip_rate": _attempt_flips(wide, level),
-        "pass_rate_change": _last_less_first(wide, keys["cluster"], level),
-    }
+    found = (
+        _rate(flips, keys["cluster"], level),
+        _rate(shares, shares.index.get_level_values("cluster"), level),
+        _attempt_flips(wide, level),
+        _last_less_first(wide, keys["cluster"], level),
+    )
+    return dict(zip(_MEASURES, found, strict=True))
 
 
 def _attempt_flips(wide: pd.DataFrame, level: float) -> Interval:
@@ -436,9 +428,8 @@ def flip_rates(
     cases = list(groups(items, [*names, *keys]))
     samples = [(part["flipped"].to_numpy(), None, None) for _, part in cases]
     rows = []
-    for (values, part), found in zip(
-        cases, bounded_means(samples, quantity=RATES, ci_level=ci_level), strict=True
-    ):
+    shares = bounded_means(samples, quantity=RATES, ci_level=ci_level)
+    for (values, part), found in zip(cases, shares, strict=True):
         one = row("flip_rate", found, n_flipped=int(part["flipped"].sum()), **values)
         note = f"{plural(len(part), 'check')} of one case taken as independent"
         rows.append(one | {"n_clusters": 1.0, "note": note})

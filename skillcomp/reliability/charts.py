@@ -16,22 +16,8 @@ _TIMES = ("time", "graded_at")
 # what pandas infers of values that have an order in time; text has not
 _MOMENTS = ("datetime64", "datetime", "date", "timedelta64", "timedelta")
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
-_COLUMNS = [
-    "check",
-    "time",
-    "error",
-    "cusum",
-    "limit",
-    "alarm",
-    "alarm_at",
-    "alarm_time",
-    "change_at",
-    "arl_p0",
-    "arl_p1",
-    "p_false_alarm",
-    "method",
-    "note",
-]
+_COLUMNS = ["check", "time", "error", "cusum", "limit", "alarm", "alarm_at", "alarm_time"]
+_COLUMNS += ["change_at", "arl_p0", "arl_p1", "p_false_alarm", "method", "note"]
 
 
 def chart(
@@ -110,11 +96,8 @@ def chart(
         )
     require_columns(gold_checks, names, "reliability.chart")
     refuse_pooling(gold_checks, names, "reliability.chart")
-    if (
-        "stream" in gold_checks
-        and "stream" not in names
-        and gold_checks["stream"].astype("str").nunique() > 1
-    ):
+    streams = gold_checks["stream"].astype("str") if "stream" in gold_checks else pd.Series("")
+    if "stream" not in names and streams.nunique() > 1:
         raise FrameError("reliability.chart: the frame holds several streams. Add 'stream' to by=.")
     limit = _limit(p0, p1, arl)
     times = _times(gold_checks, time)
@@ -193,6 +176,7 @@ def _truth(values: pd.Series, name: str) -> pd.Series:
 def _drawn(found: BernoulliCusum, errors: pd.Series, times: pd.Series | None) -> pd.DataFrame:
     number = np.arange(1, len(errors) + 1)
     at = None if found.alarm is None else found.alarm + 1
+    change = None if found.change is None else found.change + 1
     never: Any = pd.NaT
     if times is None:
         times = pd.Series(pd.NaT, index=range(len(errors)))
@@ -212,9 +196,7 @@ def _drawn(found: BernoulliCusum, errors: pd.Series, times: pd.Series | None) ->
             "alarm": number == (at or 0),
             "alarm_at": pd.array([at] * len(number), dtype="Int64"),
             "alarm_time": never if at is None else times.iloc[at - 1],
-            "change_at": pd.array(
-                [None if found.change is None else found.change + 1] * len(number), dtype="Int64"
-            ),
+            "change_at": pd.array([change] * len(number), dtype="Int64"),
             "arl_p0": found.arl_p0,
             "arl_p1": found.arl_p1,
             "p_false_alarm": found.p_false_alarm,

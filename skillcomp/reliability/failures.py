@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.errors import FrameError, suggest
-from skillcomp.frames.casetable import clusters_of
-from skillcomp.frames.contract import CASE, CONTRACTS, check, settle
+from skillcomp.frames.contract import CASE, check, settle
 from skillcomp.frames.estimates import (
     GRADER,
     check_settings,
@@ -24,7 +23,7 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.frames.labels import known_verdict
-from skillcomp.reliability.rules import own_words
+from skillcomp.reliability.rules import marked, own_words
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import Interval, undefined
 
@@ -46,12 +45,7 @@ _NEEDS: Mapping[str, str] = {
     "body_only_retrieval": "check_kind and bloom, and the overlap of the answer",
     "paraphrastic_regurgitation": "check_kind, and answers without the skill to compare with",
 }
-_NEEDS_SKILL = (
-    "verbatim_copying",
-    "near_far_failure",
-    "body_only_retrieval",
-    "paraphrastic_regurgitation",
-)
+_NEEDS_SKILL = {*MODES} - {"leading_prompt_capitulation", "scope_reduction_softening"}
 _BOUNDARY = ("C4", "C9")
 SHARED = {
     **{"attempt_id": "str", "skill": "str", "n": "Int64"},
@@ -219,19 +213,15 @@ def failure_modes(
     near = _near_share(failed, known)
     passes_near = near.gt(0.5).astype("boolean").where(near.notna())
     data = _by_data(failed, passes_near, verbatim)
-    label: list[str | None] = []
-    basis: list[str | None] = []
-    why: list[str | None] = []
+    told: list[tuple[str | None, str | None, str | None]] = []
     for said, words in zip(data.fillna(False).to_numpy(dtype=bool), _by_words(failed), strict=True):
-        first = MODES[int(np.argmax(said))] if said.any() else None
-        label.append(first or (words[0] if words else None))
-        basis.append("data" if first else "rationale" if words else None)
-        why.append(_REASONS[first] if first else words[1] if words else None)
-    told = {"mode": label, "basis": basis, "why": why}
-    texts = {
-        name: pd.Series(values, index=failed.index, dtype="str") for name, values in told.items()
-    }
-    return pd.concat([failed[_KEYS].assign(**texts), data], axis=1).reset_index(drop=True)
+        if said.any():
+            first = MODES[int(np.argmax(said))]
+            told.append((first, "data", _REASONS[first]))
+        else:
+            told.append((words[0], "rationale", words[1]) if words else (None, None, None))
+    texts = pd.DataFrame(told, index=failed.index, columns=["mode", "basis", "why"], dtype="str")
+    return pd.concat([failed[_KEYS], texts, data], axis=1).reset_index(drop=True)
 
 
 _REASONS = {
@@ -335,26 +325,21 @@ def _by_data(failed: pd.DataFrame, passes_near: pd.Series, verbatim: str) -> pd.
     negative, loaded = kind.eq("negative"), failed["loaded"].astype(bool)
     against_copying = failed["check_id"].str.contains(verbatim, regex=False)
     other = negative & ~against_copying
+    copied, far = failed["copied"], failed["transfer"].eq("far")
+    retrieved = ~negative & _asks_more(failed) & loaded & copied
+    reworded = ~negative & loaded & ~copied & failed["close"]
+    of_dimension = ["check_kind", "comprehension_dimension"]
     rules = {
-        "verbatim_copying": (negative & against_copying & loaded & failed["copied"], [kind]),
-        "leading_prompt_capitulation": (other & _states_misconception(failed), [kind, dimension]),
-        "scope_reduction_softening": (other & dimension.isin(_BOUNDARY), [kind, dimension]),
-        "near_far_failure": (
-            failed["transfer"].eq("far") & loaded & passes_near,
-            [failed["transfer"]],
-        ),
-        "body_only_retrieval": (
-            ~negative & _asks_more(failed) & loaded & failed["copied"],
-            [kind, failed["bloom"]],
-        ),
-        "paraphrastic_regurgitation": (
-            ~negative & loaded & ~failed["copied"] & failed["close"],
-            [kind],
-        ),
+        "verbatim_copying": (negative & against_copying & loaded & copied, ["check_kind"]),
+        "leading_prompt_capitulation": (other & _states_misconception(failed), of_dimension),
+        "scope_reduction_softening": (other & dimension.isin(_BOUNDARY), of_dimension),
+        "near_far_failure": (far & loaded & passes_near, ["transfer"]),
+        "body_only_retrieval": (retrieved, ["check_kind", "bloom"]),
+        "paraphrastic_regurgitation": (reworded, ["check_kind"]),
     }
     told = {}
     for mode, (found, needed) in rules.items():
-        recorded = pd.concat([one.notna() for one in needed], axis=1).all(axis=1)
+        recorded = failed[needed].notna().all(axis=1)
         # an answer without the skill cannot have failed in a way that needs it
         known = recorded | ~loaded if mode in _NEEDS_SKILL else recorded
         told[mode] = found.astype("boolean").where(known)
@@ -427,15 +412,10 @@ def failure_mode_rates(
     FrameError
         If columns are missing or several graders, versions or rounds would be pooled.
     """
-    check_settings("reliability.failure_mode_rates", ci_level)
-    names = listed(by)
-    needed = [*names, *_KEYS, "mode", "basis", *MODES]
-    require_columns(modes, needed, "reliability.failure_mode_rates")
-    told = dict.fromkeys(["mode", "basis"], "str") | dict.fromkeys(MODES, "boolean")
-    columns = {**CONTRACTS["verdicts"].columns, **told}
-    modes = settle(modes, columns, "reliability.failure_mode_rates: modes")
-    refuse_pooling(modes, names, "reliability.failure_mode_rates")
-    given = modes.assign(cluster=clusters_of(modes, cases))
+    names, what = listed(by), "reliability.failure_mode_rates"
+    check_settings(what, ci_level)
+    made = dict.fromkeys(["mode", "basis"], "str") | dict.fromkeys(MODES, "boolean")
+    given = marked(modes, "modes", [*names, *_KEYS], made, by=names, cases=cases, what=what)
     rows: list[dict[str, Any]] = []
     for values, part in groups(given, names):
         cluster = part["cluster"].to_numpy()

@@ -263,9 +263,7 @@ def _sheet(
     sheet = rows.assign(
         behaviour=rows["description"].fillna(rows["check_id"]),
         kind=rows["check_kind"].map(kinds).fillna(""),
-        label="",
-        borderline="",
-        note="",
+        **dict.fromkeys(("label", "borderline", "note"), ""),
     )
     return sheet[COLUMNS], rows[KEY_COLUMNS]
 
@@ -335,16 +333,12 @@ def read_labels(
     secret = _read(key_path, KEY_COLUMNS)
     chance = pd.to_numeric(secret["inclusion_probability"].replace("", "nan"), errors="coerce")
     odd = secret[chance.isna() & ~secret["inclusion_probability"].str.lower().isin(["", "nan"])]
-    if len(odd) or secret["row"].duplicated().any():
-        raise FrameError(
-            f"{key_path.name}: not a key that label_sheet wrote: "
-            + (
-                f"inclusion_probability of row '{odd['row'].iloc[0]}' is "
-                f"'{odd['inclusion_probability'].iloc[0]}'; allowed: a number."
-                if len(odd)
-                else "a row stands more than once."
-            )
-        )
+    wrong = "a row stands more than once." if secret["row"].duplicated().any() else ""
+    if len(odd):
+        row, found = odd[["row", "inclusion_probability"]].iloc[0]
+        wrong = f"inclusion_probability of row '{row}' is '{found}'; allowed: a number."
+    if wrong:
+        raise FrameError(f"{key_path.name}: not a key that label_sheet wrote: {wrong}")
     filled = _read(sheet_path, ["row", "label"])
     filled = filled[filled[["row", "label"]].apply("".join, axis=1).ne("")]
     problems = _problems(filled, secret)

@@ -238,8 +238,7 @@ def _quotes(known: pd.DataFrame, attempts: pd.DataFrame, asked: Mapping[str, boo
     answer = answer.astype("str")
     # an empty answer has nothing to quote
     applies = wanted & known["usable"] & _has_text(answer)
-    missing = pd.Series(pd.NA, index=known.index, dtype="boolean")
-    missing[applies.to_numpy(dtype=bool)] = ~has_quote[applies]
+    missing = (~has_quote).astype("boolean").where(applies.astype(bool))
     lost = pd.Series(pd.NA, index=known.index, dtype="boolean")
     rows = (applies & has_quote).to_numpy(dtype=bool)
     plain = {text: normalise_quote(text) for text in answer[rows].unique()}
@@ -329,30 +328,40 @@ def integrity_rates(
     FrameError
         If columns are missing or several graders, versions or rounds would be pooled.
     """
-    check_settings("reliability.integrity_rates", ci_level)
-    names = listed(by)
-    require_columns(marks, [*names, *_KEYS, *RULES], "reliability.integrity_rates")
-    columns = {**CONTRACTS["verdicts"].columns, **dict.fromkeys(RULES, "boolean")}
-    marks = settle(marks, columns, "reliability.integrity_rates: marks")
-    refuse_pooling(marks, names, "reliability.integrity_rates")
-    given = marks.assign(cluster=clusters_of(marks, cases))
+    names, what = listed(by), "reliability.integrity_rates"
+    check_settings(what, ci_level)
+    made = dict.fromkeys(RULES, "boolean")
+    given = marked(marks, "marks", [*names, *_KEYS], made, by=names, cases=cases, what=what)
     rows: list[dict[str, Any]] = []
     for values, part in groups(given, names):
         replies = part.drop_duplicates(_REPLY)
         for rule, counted in RULES.items():
             units = replies if rule in _BY_ATTEMPT else part
             known = units[units[rule].notna()]
-            broken = known[rule].astype("float64").to_numpy()
+            broken = known[rule].astype("float64")
+            found = bounded_mean(broken, known["cluster"], quantity=RATES, ci_level=ci_level)
             if known.empty:
-                why = _WHY_NOT.get(rule, _NO_USE)
-                found = undefined("", why, ci_level=ci_level, n=0.0)
-            else:
-                cluster = known["cluster"].to_numpy()
-                found = bounded_mean(broken, cluster, quantity=RATES, ci_level=ci_level)
-            rows.append(
-                row(rule, found, unit="rate", counted=counted, n_broken=int(broken.sum()), **values)
-            )
+                found = undefined("", _WHY_NOT.get(rule, _NO_USE), ci_level=ci_level, n=0.0)
+            about = {"counted": counted, "n_broken": int(broken.sum())}
+            rows.append(row(rule, found, unit="rate", **about, **values))
     return estimates(rows, by=names, extra=["counted", "n_broken"])
+
+
+def marked(
+    frame: pd.DataFrame,
+    argument: str,
+    needed: Sequence[str],
+    made: Mapping[str, str],
+    *,
+    by: Sequence[str],
+    cases: pd.DataFrame | None,
+    what: str,
+) -> pd.DataFrame:
+    """Return verdicts with what was ``made`` of them (column: dtype), and the cluster of each."""
+    require_columns(frame, [*needed, *made], what)
+    known = settle(frame, {**CONTRACTS["verdicts"].columns, **made}, f"{what}: {argument}")
+    refuse_pooling(known, by, what)
+    return known.assign(cluster=clusters_of(known, cases))
 
 
 def own_words(rationale: str) -> str:

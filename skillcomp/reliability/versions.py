@@ -12,15 +12,13 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, plural, suggest
 from skillcomp.frames.casetable import clusters_of
-from skillcomp.frames.contract import check
 from skillcomp.frames.estimates import (
     GRADER,
     check_settings,
     estimates,
     groups,
     listed,
-    refuse_pooling,
-    require_columns,
+    prepared,
     row,
 )
 from skillcomp.frames.labels import ITEM, join_gold, known_verdict, reference_labels, without_checks
@@ -37,18 +35,10 @@ from skillcomp.stats.significance import (
 VERSION = ["grader", "grader_version"]
 Version = tuple[str, str]
 Reference = str | tuple[str, str]
-EXTRA = [
-    "reference",
-    "reference_version",
-    "rate",
-    "reference_rate",
-    "n_gained",
-    "n_lost",
-    "n_dropped",
-    "p_interval",
-    "p_items",
-]
 _REFERENCE = ["reference", "reference_version"]
+EXTRA = [*_REFERENCE, "rate", "reference_rate", "n_gained", "n_lost", "n_dropped"]
+EXTRA += ["p_interval", "p_items"]
+_NO_RATES = dict.fromkeys(("rate", "reference_rate", "p_interval", "p_items"), NAN)
 
 
 def drift(
@@ -183,7 +173,7 @@ def _comparison(pair: Pair, level: float, *, with_gold: bool) -> list[dict[str, 
     else:
         why = "no item has both verdicts"
         found = undefined("log odds of the discordant items", why, ci_level=level, n=0.0)
-    plain = {"rate": NAN, "reference_rate": NAN, "p_interval": found.p_value, "p_items": NAN}
+    plain = _NO_RATES | {"p_interval": found.p_value}
     return [*rows, _row("severity_shift", found, pair, items, n_dropped) | plain]
 
 
@@ -196,8 +186,7 @@ def _change(
     right, before = (1.0 - new, 1.0 - old) if label == 0.0 else (new, old)
     if not len(items):
         found = undefined("paired difference", why, ci_level=level, n=0.0)
-        none = {"rate": NAN, "reference_rate": NAN, "p_interval": NAN, "p_items": NAN}
-        return _row(measure, found, pair, items, n_dropped) | none
+        return _row(measure, found, pair, items, n_dropped) | _NO_RATES
     cluster = items["cluster"].to_numpy()
     found = bounded_mean(right - before, cluster, quantity=DELTAS, null=0.0, ci_level=level)
     about = {"rate": float(right.mean()), "reference_rate": float(before.mean())}
@@ -237,17 +226,9 @@ def _all_versions(part: pd.DataFrame, level: float, n_resamples: int, seed: int)
         return row("cochran_q", found, **about)
     cluster = full.index.get_level_values("cluster").to_numpy()
     test, plain = clustered_cochran(full.to_numpy(), cluster, n_resamples=n_resamples, seed=seed)
-    found = Interval(
-        test.statistic,
-        NAN,
-        NAN,
-        ci_level=level,
-        method=test.method,
-        note=join_notes(test.note, note),
-        n=float(len(full)),
-        n_clusters=float(len(np.unique(cluster))),
-        p_value=test.p_value,
-    )
+    found = undefined(test.method, join_notes(test.note, note), ci_level=level, n=float(len(full)))
+    n_clusters, p_value = float(len(np.unique(cluster))), test.p_value
+    found = replace(found, estimate=test.statistic, n_clusters=n_clusters, p_value=p_value)
     return row("cochran_q", found, **about | {"p_items": plain.p_value})
 
 
@@ -277,10 +258,8 @@ def flipped(
     --------
     flip_counts : How many flipped and how many stayed.
     """
-    given = given_versions(verdicts, [], exclude_checks, None, "reliability.flipped")
-    first = reference_version(given, reference)
-    labels = None if gold is None else reference_labels(gold, "reliability")
-    parts = [pair.among()[0] for pair in beside_reference(given, first, labels)]
+    first, pairs = _pairs(verdicts, gold, reference, exclude_checks, "reliability.flipped")
+    parts = [pair.among()[0] for pair in pairs]
     every = pd.concat(parts, ignore_index=True)
     found = every[every["new"].ne(every["old"])].reset_index(drop=True)
     found = found.assign(
@@ -318,11 +297,9 @@ def flip_counts(
     --------
     skillcomp.plots.flips : Draws the matrix of one version and gold label.
     """
-    given = given_versions(verdicts, [], exclude_checks, None, "reliability.flip_counts")
-    first = reference_version(given, reference)
-    labels = None if gold is None else reference_labels(gold, "reliability")
+    first, pairs = _pairs(verdicts, gold, reference, exclude_checks, "reliability.flip_counts")
     rows = []
-    for pair in beside_reference(given, first, labels):
+    for pair in pairs:
         decided = pair.among()[0]
         for label, name in ((1.0, "PASS"), (0.0, "FAIL"), (NAN, None)):
             items = decided[decided["gold"].isna() if name is None else decided["gold"].eq(label)]
@@ -330,6 +307,20 @@ def flip_counts(
                 count = int((items["old"].eq(old) & items["new"].eq(new)).sum())
                 rows.append([pair.grader, pair.version, *first, name, old, new, count])
     return pd.DataFrame(rows, columns=[*VERSION, *_REFERENCE, "gold", "old", "new", "count"])
+
+
+def _pairs(
+    verdicts: pd.DataFrame,
+    gold: pd.DataFrame | None,
+    reference: Reference,
+    exclude: str | Sequence[str] | None,
+    what: str,
+) -> tuple[Version, Iterator[Pair]]:
+    """Return the reference, and the items of each other version beside it."""
+    given = given_versions(verdicts, [], exclude, None, what)
+    first = reference_version(given, reference)
+    labels = None if gold is None else reference_labels(gold, "reliability")
+    return first, beside_reference(given, first, labels)
 
 
 @dataclass(frozen=True)
@@ -354,14 +345,7 @@ def given_versions(
     what: str,
 ) -> pd.DataFrame:
     """Return checked verdicts of one round a version, with ``verdict`` and ``cluster``."""
-    given = check(verdicts, "verdicts")
-    require_columns(given, names, what)
-    refuse_pooling(given, names, what, graders=False)
-    for name in names:
-        if name in GRADER:
-            raise FrameError(
-                f"{what}: by= names '{name}', which is what is compared. Leave it out."
-            )
+    given = prepared(verdicts, "verdicts", names, what, compared=GRADER, graders=False)
     rounds = given.groupby(VERSION, dropna=False, observed=True)["round"].nunique()
     if (rounds > 1).any():
         who = rounds.index[rounds.to_numpy() > 1][0]

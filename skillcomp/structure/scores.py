@@ -1,11 +1,10 @@
-"""Does the form of a SKILL.md predict what it does? Its score, its worth, and an experiment."""
+"""What graders of documents count in a SKILL.md, and how much of its worth that explains."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -17,39 +16,23 @@ from markdown_it.token import Token
 from skillcomp import deltas
 from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.casetable import (
-    ONE_SKILL,
-    UNEQUAL_LOSS,
-    Cluster,
     Value,
-    case_table,
-    check_cluster,
-    claim,
 )
-from skillcomp.frames.contract import CASE, check
+from skillcomp.frames.contract import check
 from skillcomp.frames.estimates import (
     check_settings,
     estimates,
     groups,
     listed,
-    refuse_pooling,
     require_columns,
     require_one_of,
-    require_reference,
     row,
 )
 from skillcomp.io.skills import skill_of
 from skillcomp.records import Skill
 from skillcomp.stats.association import association, detectable_r_squared
-from skillcomp.stats.bounded import DELTAS, Quantity, bounded_means
-from skillcomp.stats.results import Interval, join_notes, undefined
+from skillcomp.stats.results import undefined
 from skillcomp.stats.significance import holm
-
-__all__ = ["against", "documents", "factorial", "score"]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
 
 TOTAL = "total"
 Outcome = Literal["rate", "delta"]
@@ -459,20 +442,12 @@ def against(
     """
     check_settings("structure.against", ci_level)
     names = [name for name in listed(by) if name not in ("skill", "condition")]
-    placed = documents(
-        outcomes,
-        skills,
-        attempts=attempts,
-        by=names,
-        features=features,
-        outcome=outcome,
-        value=value,
-        reference=reference,
-        ci_level=ci_level,
-    )
+    how: dict[str, Any] = {"value": value, "reference": reference, "ci_level": ci_level}
+    how |= {"attempts": attempts, "by": names, "features": features, "outcome": outcome}
+    placed = documents(outcomes, skills, **how)
     rows: list[dict[str, Any]] = []
-    for about, part in groups(placed, [*names, "feature"]):
-        rows += _explained(part, about, ci_level)
+    for values, part in groups(placed, [*names, "feature"]):
+        rows += _explained(part, values, ci_level)
     frame = estimates(rows, by=[*names, "feature"], extra=["n_dropped"])
     for _, part in groups(frame, [*names, "measure"]):
         frame.loc[part.index, "p_adjusted"] = holm(part["p_value"])
@@ -484,305 +459,30 @@ def _explained(part: pd.DataFrame, about: dict[str, Any], ci_level: float) -> li
     about = about | {"n_dropped": len(part) - len(known)}
     x, y = known["score"].to_numpy(), known["estimate"].to_numpy()
     found = association(x, y, known["skill"].to_numpy(), ci_level=ci_level)
-    n_skills = known["skill"].nunique()
-    base = {"ci_level": ci_level, "n": float(len(known)), "n_clusters": float(n_skills)}
-    shown = detectable_r_squared(n_skills)
-    detectable = Interval(
-        shown,
-        float("nan"),
-        float("nan"),
-        method="Fisher's z, 80 % power, 5 % level",
-        note="no property of these documents: what so many skills show" if n_skills > 3 else _FEW,
-        **base,
-    )
-    noise = float(known["se"].pow(2).fillna(0.0).mean()) if len(known) else float("nan")
+    n_skills, n = known["skill"].nunique(), float(len(known))
+    bare = replace(undefined("", "", ci_level=ci_level, n=n), n_clusters=float(n_skills))
+    told = "no property of these documents: what so many skills show" if n_skills > 3 else _FEW
+    method = "Fisher's z, 80 % power, 5 % level"
+    detectable = replace(bare, estimate=detectable_r_squared(n_skills), method=method, note=told)
     spread = float(np.var(y, ddof=1)) if len(known) > 1 else 0.0
     if spread > 0:
-        ceiling = Interval(
-            float(np.clip(1.0 - noise / spread, 0.0, 1.0)),
-            float("nan"),
-            float("nan"),
-            method="one minus error variance over variance",
-            note="no limits: an estimate of how well so few cases measure",
-            **base,
-        )
+        noise = float(known["se"].pow(2).fillna(0.0).mean())
+        share = float(np.clip(1.0 - noise / spread, 0.0, 1.0))
+        method = "one minus error variance over variance"
+        told = "no limits: an estimate of how well so few cases measure"
+        ceiling = replace(bare, estimate=share, method=method, note=told)
     else:
-        ceiling = undefined("", found.r_squared.note or _SAME, ci_level=ci_level, n=base["n"])
-    return [
-        row("r_squared", found.r_squared, **about),
-        row("adjusted_r_squared", found.adjusted, **about),
-        row("cross_validated_r_squared", found.cross_validated, **about),
-        row("spearman", found.spearman, **about),
-        row("detectable_r_squared", detectable, **about),
-        row("ceiling_r_squared", ceiling, **about),
-    ]
+        ceiling = undefined("", found.r_squared.note or _SAME, ci_level=ci_level, n=n)
+    measures = {
+        "r_squared": found.r_squared,
+        "adjusted_r_squared": found.adjusted,
+        "cross_validated_r_squared": found.cross_validated,
+        "spearman": found.spearman,
+        "detectable_r_squared": detectable,
+        "ceiling_r_squared": ceiling,
+    }
+    return [row(measure, one, **about) for measure, one in measures.items()]
 
 
 _FEW = "at least 4 skills are needed"
 _SAME = "all documents have the same rate"
-
-
-# An experiment: content and form
-
-
-def factorial(
-    outcomes: pd.DataFrame,
-    design: pd.DataFrame | Sequence[Mapping[str, Any]],
-    *,
-    by: Sequence[str] = (),
-    value: Value = "passed",
-    reference: str | None = "baseline",
-    cluster: Cluster = "case",
-    ci_level: float = 0.95,
-) -> pd.DataFrame:
-    """Say how much of what a document does is its content and how much its form.
-
-    Each case is its own comparison: all its conditions, repeats averaged. What a correlation over
-    skills cannot tell apart, an experiment that changes one factor at a time can.
-
-    Parameters
-    ----------
-    outcomes : pandas.DataFrame
-        An outcomes frame with the four conditions of the design and perhaps a baseline.
-    design : pandas.DataFrame or sequence of mappings
-        Four rows: condition and two further columns, the factors (such as ``content`` and
-        ``form``), of two levels each in every combination. The level of the first row is the one
-        whose effect is told.
-    by : sequence of str
-        Columns that keep rows apart, such as ``["skill"]``.
-    value : {"passed", "share_passed"}, default "passed"
-        Whole attempts passed, or the share of checks passed.
-    reference : str or None, default "baseline"
-        The condition without any document; None where there is none.
-    cluster : {"case", "skill"}, default "case"
-        Whether the intervals speak of cases like these of these skills, or of skills; as in
-        :func:`skillcomp.deltas.paired`.
-    ci_level : float, default 0.95
-        Level of the intervals.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Per ``by`` nine rows (seven without ``reference``), named by ``effect`` and ``at`` (the
-        level of the other factor at which it is taken; empty for the mean over both): ``total``
-        (the first row's document against the reference), ``any document`` (the document with
-        neither against the reference), one row for each factor, their interaction ``content x
-        form`` (how much more form does with content than without), and each factor at each level
-        of the other. Measure ``delta_passed``, of the interaction ``difference_passed``; estimate
-        in rate units (0.1 is ten points) with the interval of a bounded mean over cases, p_value,
-        n cases, n_clusters; rate and reference_rate (the means compared, NaN of the interaction),
-        n_dropped (cases without all conditions of the row), n_missing (attempts without an
-        outcome). NaN with a note where no case has them all.
-
-    Raises
-    ------
-    FrameError
-        If the frame breaks its contract, several graders would be pooled, or the design is not
-        two factors of two levels, each once, with conditions that are there.
-
-    See Also
-    --------
-    skillcomp.deltas.paired : Any condition against the baseline.
-    skillcomp.plots.estimates : Draws the result.
-
-    Notes
-    -----
-    On the cases that have all five conditions ``total = any document + first factor + second
-    factor`` exactly. Main effects are the mean of the two simple ones. An interaction lies between
-    -2 and 2. ``1 - reference_rate`` of a simple effect is the room that it had: at a ceiling an
-    effect of form cannot show, whatever it is. Additive, in rate units.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> design = [{"condition": c + f, "content": c, "form": f} for c in "FG" for f in "sf"]
-    >>> passed = {"Fs": 1, "Ff": 1, "Gs": 1, "Gf": 0}
-    >>> frame = pd.DataFrame([{"skill": "s", "case_id": f"s/{i}", "condition": c, "passed": p}
-    ...     for i in range(6) for c, p in passed.items()])
-    >>> found = factorial(frame, design, reference=None)
-    >>> found[["effect", "at", "estimate"]].head(3)
-               effect at  estimate
-    0         content          0.5
-    1            form          0.5
-    2  content x form         -1.0
-    """
-    check_cluster(cluster)
-    require_one_of("value", value, get_args(Value))
-    names = listed(by)
-    what = "structure.factorial"
-    if {"condition", "effect", "at"} & set(names):
-        raise FrameError(f"{what}: by= names what the result tells apart; leave it out.")
-    given = check(outcomes, "outcomes")
-    require_columns(given, names, what)
-    refuse_pooling(given, names, what, agents=True)
-    asked = _design(design, what)
-    for condition in asked.conditions:
-        require_reference(given["condition"], condition)
-    require_reference(given["condition"], reference)
-    if reference in asked.conditions:
-        raise FrameError(f"{what}: the reference '{reference}' is a condition of the design.")
-    kept = given[given["condition"].isin([*asked.conditions, reference])]
-    table = case_table(kept, by=names)
-    passed = table["n_passed"] / table["n"].where(table["n"] > 0)
-    table["level"] = passed if value == "passed" else table["share"]
-    there = table["n"] if value == "passed" else table["n_shares"]
-    table["missing"] = table["size"] - there
-    effects = asked.effects(reference)
-    rows = []
-    for values, part in groups(table, names):
-        rows += _effects(part, effects, value, values, cluster, ci_level)
-    extra = ["rate", "reference_rate", "n_dropped", "n_missing"]
-    return estimates(rows, by=[*names, "effect", "at"], extra=extra)
-
-
-@dataclass(frozen=True)
-class _Effect:
-    """An effect, the level of the other factor at which it is taken, and what it weighs how."""
-
-    name: str
-    at: str
-    weights: Mapping[str, float]
-
-    @property
-    def crossed(self) -> bool:
-        """Whether it is a difference of differences, which lies between -2 and 2."""
-        return sum(map(abs, self.weights.values())) > 2
-
-
-@dataclass(frozen=True)
-class _Design:
-    """Two factors of two levels; ``cell[i][j]`` is the condition of level i and level j."""
-
-    factors: tuple[str, str]
-    levels: tuple[tuple[str, str], tuple[str, str]]
-    cell: tuple[tuple[str, str], tuple[str, str]]
-
-    @property
-    def conditions(self) -> list[str]:
-        return [*self.cell[0], *self.cell[1]]
-
-    def effects(self, reference: str | None) -> list[_Effect]:
-        (both, one), (other, neither) = self.cell
-        first, second = self.factors
-        against: list[_Effect] = []
-        if reference is not None:
-            against = [
-                _Effect("total", "", {both: 1.0, reference: -1.0}),
-                _Effect("any document", "", {neither: 1.0, reference: -1.0}),
-            ]
-        return [
-            *against,
-            _Effect(first, "", {both: 0.5, one: 0.5, other: -0.5, neither: -0.5}),
-            _Effect(second, "", {both: 0.5, one: -0.5, other: 0.5, neither: -0.5}),
-            _Effect(f"{first} x {second}", "", {both: 1.0, one: -1.0, other: -1.0, neither: 1.0}),
-            _Effect(first, self.levels[1][0], {both: 1.0, other: -1.0}),
-            _Effect(first, self.levels[1][1], {one: 1.0, neither: -1.0}),
-            _Effect(second, self.levels[0][0], {both: 1.0, one: -1.0}),
-            _Effect(second, self.levels[0][1], {other: 1.0, neither: -1.0}),
-        ]
-
-
-def _design(design: Any, what: str) -> _Design:
-    expected = (
-        "expected four rows of condition and two factors with two levels each, every combination "
-        "once"
-    )
-    try:
-        frame = pd.DataFrame(design if isinstance(design, pd.DataFrame) else list(design))
-    except (TypeError, ValueError, AttributeError):
-        raise FrameError(f"{what}: design: found {type(design).__name__}; {expected}.") from None
-    if "condition" not in frame.columns or len(frame.columns) != 3:
-        found = ", ".join(map(str, frame.columns)) or "no columns"
-        raise FrameError(f"{what}: design: found the columns {found}; {expected}.")
-    factors = [name for name in frame.columns if name != "condition"]
-    if frame.isna().any(axis=None) or not all(isinstance(name, str) for name in factors):
-        raise FrameError(f"{what}: design: a value is missing; {expected}.")
-    frame = frame.astype("str")
-    first, second = ([*frame[name].unique()] for name in factors)
-    cells = dict(
-        zip(zip(*(frame[n] for n in factors), strict=True), frame["condition"], strict=True)
-    )
-    crossed = set(cells) == set(product(first, second)) and len(first) == len(second) == 2
-    if not (crossed and len(frame) == 4 and frame["condition"].is_unique):
-        told = f"{factors[0]}: {'/'.join(first)}; {factors[1]}: {'/'.join(second)}"
-        raise FrameError(f"{what}: design: found {len(frame)} rows ({told}); {expected}.")
-    rows = [(cells[one, second[0]], cells[one, second[1]]) for one in first]
-    levels = ((first[0], first[1]), (second[0], second[1]))
-    return _Design((factors[0], factors[1]), levels, (rows[0], rows[1]))
-
-
-def _effects(
-    part: pd.DataFrame,
-    effects: Sequence[_Effect],
-    value: str,
-    about: dict[str, Any],
-    cluster: Cluster,
-    ci_level: float,
-) -> list[dict[str, Any]]:
-    """Return the rows of one group: a mean over cases for each effect."""
-    wide = part.pivot(index=[*CASE, "cluster"], columns="condition", values="level")
-    counts = part.groupby("condition")[["missing", "size"]].sum()
-    samples: list[Any] = []
-    notes: list[str] = []
-    sides: list[dict[str, float]] = []
-    for effect in effects:
-        cells = wide.reindex(columns=list(effect.weights))
-        whole = cells[cells.notna().all(axis=1)]
-        weight = pd.Series(effect.weights)
-        skill, label = (whole.index.get_level_values(name) for name in ("skill", "cluster"))
-        clusters, note = claim(skill, label, cluster, delta=True)
-        samples.append(((whole * weight).sum(axis=1).to_numpy(), clusters, None))
-        notes.append(note)
-        sides.append({} if effect.crossed else _sides(whole, weight))
-    found = _means(samples, [one.crossed for one in effects], ci_level)
-    rows = []
-    for effect, interval, note, rates in zip(effects, found, notes, sides, strict=True):
-        n_missing, loss = _loss(list(effect.weights), counts)
-        n_dropped = len(wide) - int(interval.n)
-        few = f"{n_dropped} cases dropped: not all conditions have an outcome"
-        if not interval.n:
-            interval = replace(interval, note="no case has outcomes in all conditions compared")
-        elif note == ONE_SKILL:
-            interval = undefined("", note, ci_level=ci_level, n=interval.n)
-        else:
-            told = join_notes(interval.note, note, few if n_dropped else "", loss)
-            interval = replace(interval, note=told)
-        columns = {**about, **rates, "effect": effect.name, "at": effect.at}
-        columns |= {"n_dropped": n_dropped, "n_missing": n_missing}
-        measure = f"{'difference' if effect.crossed else 'delta'}_{value}"
-        rows.append(row(measure, interval, **columns))
-    return rows
-
-
-def _sides(whole: pd.DataFrame, weight: pd.Series) -> dict[str, float]:
-    """Return the mean rate of what is compared and of what it is compared with."""
-    means = whole.mean()
-    return {
-        "rate": float(means[weight > 0].mean()),
-        "reference_rate": float(means[weight < 0].mean()),
-    }
-
-
-def _loss(conditions: list[str], counts: pd.DataFrame) -> tuple[int, str]:
-    """Count attempts without an outcome, and warn where conditions lost unlike shares of them."""
-    mine = counts.reindex(conditions)
-    share = mine["missing"] / mine["size"]
-    n_missing = int(mine["missing"].sum())
-    if not float(share.max() - share.min()) >= UNEQUAL_LOSS - 1e-9:
-        return n_missing, ""
-    return n_missing, (
-        f"attempts missing: {share.min():.0%} to {share.max():.0%} by condition: if they differ "
-        "from the others the effect is biased"
-    )
-
-
-def _means(samples: Sequence[Any], crossed: Sequence[bool], ci_level: float) -> list[Interval]:
-    """Return bounded means; an interaction has twice the bounds of a difference."""
-    wide = Quantity(2 * DELTAS.low, 2 * DELTAS.high, DELTAS.c)
-    found: dict[int, Interval] = {}
-    for quantity, wanted in ((DELTAS, False), (wide, True)):
-        at = [i for i, one in enumerate(crossed) if one is wanted]
-        given = [samples[i] for i in at]
-        solved = bounded_means(given, quantity=quantity, null=0.0, ci_level=ci_level)
-        found |= dict(zip(at, solved, strict=True))
-    return [found[i] for i in range(len(samples))]

@@ -1,0 +1,5 @@
+"""Does the form of a SKILL.md predict what it does? Its score, its worth, and an experiment."""
+
+import lazy_loader as lazy
+
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
