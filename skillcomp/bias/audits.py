@@ -292,12 +292,8 @@ class _Shown:
     def row(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the position row of one group."""
         pairs = _same(self.pairs, values)
-        if pairs.empty:
-            found, dropped = (
-                not_identified("no pairwise judgements of this group", self.ci_level),
-                {},
-            )
-        else:
+        found, dropped = not_identified("no pairwise judgements of this group", self.ci_level), {}
+        if len(pairs):
             _, found, counts = of_pairs(pairs, self.ci_level)[2]
             dropped = {"n_dropped": counts["n_dropped"]}
         one = row("position_points", found, **dropped) | _named(*_POSITION)

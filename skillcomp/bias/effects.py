@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from skillcomp.errors import FrameError
 from skillcomp.frames.casetable import clusters_of
 from skillcomp.frames.contract import check
-from skillcomp.frames.estimates import refuse_pooling, require_columns
+from skillcomp.frames.estimates import prepared
 from skillcomp.frames.labels import join_gold, known_verdict, without_checks
 from skillcomp.stats.bounded import RATES
 from skillcomp.stats.clusters import cr2
@@ -195,9 +195,7 @@ def checked_verdicts(
     what: str,
 ) -> pd.DataFrame:
     """Return the verdicts under their contract, without the excluded checks."""
-    given = check(verdicts, "verdicts")
-    require_columns(given, by, what)
-    refuse_pooling(given, by, what, copies=False)
+    given = prepared(verdicts, "verdicts", by, what, copies=False)
     if len(given):
         given = without_checks(given, exclude_checks, what).reset_index(drop=True)
     usable = given["status"].isna() | given["status"].eq("ok")
@@ -258,13 +256,8 @@ def _strata(frame: pd.DataFrame, names: Sequence[str]) -> NDArray[Any]:
 
 def in_points(found: Interval) -> Interval:
     """Return an interval on rates in percentage points."""
-    return replace(
-        found,
-        estimate=found.estimate * POINTS,
-        low=found.low * POINTS,
-        high=found.high * POINTS,
-        se=found.se * POINTS,
-    )
+    names = ("estimate", "low", "high", "se")
+    return replace(found, **{name: getattr(found, name) * POINTS for name in names})
 
 
 def not_identified(reason: str, ci_level: float, n: float = 0.0) -> Interval:
@@ -304,23 +297,17 @@ def feature_effect(frame: pd.DataFrame, name: str, others: list[str], ci_level: 
     known = whole
     codes = _strata(known, ["skill", "condition", "gold"])
     given = known[name].to_numpy(dtype=float)
-    value = _centred(given, codes)
+    value, span, reason = _centred(given, codes), float(np.ptp(given)), ""
     total = float(value @ value)
+    names, columns = _varying(known, held, codes)
     if total <= _FLAT * len(known):
         reason = f"{name} does not vary between answers of one skill, condition and gold label"
-        return not_identified(reason, ci_level, float(len(known)))
-    span = float(np.ptp(given))
-    if span < _REACH:
+    elif span < _REACH:
         reason = f"{name} spans {span:.2g}, less than the unit of the effect"
+    elif columns and _rest(value, columns) <= _FLAT * total:
+        reason = f"{name} cannot be told apart from {', '.join(others)}"
+    if reason:
         return not_identified(reason, ci_level, float(len(known)))
-    names, columns = _varying(known, held, codes)
-    if columns:
-        basis = np.column_stack(columns)
-        rest = value - basis @ np.linalg.lstsq(basis, value, rcond=None)[0]
-        if float(rest @ rest) <= _FLAT * total:
-            return not_identified(
-                f"{name} cannot be told apart from {', '.join(others)}", ci_level, float(len(known))
-            )
     found = _fitted(known, np.column_stack([value, *columns]), codes, ci_level)
     if math.isnan(found.low):
         return found
@@ -356,14 +343,20 @@ def _varying(
     names: list[str] = []
     columns: list[Floats] = []
     for other in held:
-        rest = column = _centred(known[other].to_numpy(dtype=float), codes)
-        if columns:
-            basis = np.column_stack(columns)
-            rest = column - basis @ np.linalg.lstsq(basis, column, rcond=None)[0]
-        if float(rest @ rest) > _FLAT * len(known):
+        column = _centred(known[other].to_numpy(dtype=float), codes)
+        if _rest(column, columns) > _FLAT * len(known):
             names.append(other)
             columns.append(column)
     return names, columns
+
+
+def _rest(column: Floats, others: list[Floats]) -> float:
+    """Return the sum of squares that the other columns leave of one."""
+    rest = column
+    if others:
+        basis = np.column_stack(others)
+        rest = column - basis @ np.linalg.lstsq(basis, column, rcond=None)[0]
+    return float(rest @ rest)
 
 
 def _fitted(
@@ -384,10 +377,9 @@ def _fitted(
     fit = cr2(verdict, design, clusters, ci_level=ci_level)
     found = fit.interval(0)
     method = f"{_METHOD}{how}, {found.method} over {n_clusters} cases"
-    if math.isnan(found.low):
-        return in_points(replace(found, method=method))
-    # the fit's note is about the intercepts of strata where all verdicts agree
-    return in_points(replace(found, method=method, note=""))
+    # of a slope with limits the fit's note is about intercepts of strata where all verdicts agree
+    note = found.note if math.isnan(found.low) else ""
+    return in_points(replace(found, method=method, note=note))
 
 
 def _cut(found: Interval) -> Interval:
@@ -461,10 +453,7 @@ def _by_condition(kept: pd.DataFrame, flat: bool, ci_level: float) -> Interval:
         return not_identified(
             "all labels of a condition are of one case", ci_level, float(len(kept))
         )
-    found = independent_difference(*parts, quantity=RATES, ci_level=ci_level)
+    found = in_points(independent_difference(*parts, quantity=RATES, ci_level=ci_level))
     note = "no verdict varies within a skill and gold label" if flat else ""
-    return replace(
-        in_points(found),
-        note=join_notes(found.note, note),
-        n_clusters=float(len(np.unique(cluster))),
-    )
+    n_clusters = float(len(np.unique(cluster)))
+    return replace(found, note=join_notes(found.note, note), n_clusters=n_clusters)

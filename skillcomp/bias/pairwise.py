@@ -129,18 +129,13 @@ def position(
     return estimates(rows, by=names, extra=list(_EXTRA))
 
 
-def of_pairs(pairs: pd.DataFrame, ci_level: float) -> list[tuple[str, Interval, dict[str, float]]]:
+def of_pairs(pairs: pd.DataFrame, ci_level: float) -> list[tuple[str, Interval, dict[str, int]]]:
     """Return the three measures of one group of pairs."""
     known = pairs[pairs["first_1"].notna() & pairs["first_2"].notna()]
     wins = known["first_1"] + known["first_2"]
     twice, never = int(wins.eq(2).sum()), int(wins.eq(0).sum())
     n = len(known)
-    counts: dict[str, float] = {
-        "n_consistent": n - twice - never,
-        "n_first_twice": twice,
-        "n_second_twice": never,
-        "n_dropped": len(pairs) - n,
-    }
+    counts = dict(zip(_EXTRA, (n - twice - never, twice, never, len(pairs) - n), strict=True))
     if n == 0:
         nothing = undefined("", "no pair has a winner in both orders", ci_level=ci_level, n=0.0)
         return [(measure, nothing, counts) for measure in _MEASURES]
@@ -153,13 +148,8 @@ def of_pairs(pairs: pd.DataFrame, ci_level: float) -> list[tuple[str, Interval, 
         biased = replace(biased, note="every pair is consistent")
     # what was shown first in order 1 loses order 2 exactly when the first shown wins there
     by_case = known.assign(points=wins - 1).groupby("case", sort=False)
-    points = bounded_mean(
-        by_case["points"].mean().to_numpy(),
-        by_case["cluster"].first().to_numpy(),
-        quantity=DELTAS,
-        null=0.0,
-        ci_level=ci_level,
-    )
+    values, clusters = by_case["points"].mean(), by_case["cluster"].first()
+    points = bounded_mean(values, clusters, quantity=DELTAS, null=0.0, ci_level=ci_level)
     found = zip(_MEASURES, (consistent, biased, in_points(points)), strict=True)
     return [(measure, interval, counts) for measure, interval in found]
 

@@ -331,25 +331,14 @@ def compared(pairs: pd.DataFrame, ci_level: float) -> dict[str, Any]:
     n_dropped = len(pairs) - len(known)
     to_pass = int((known["after"] > known["before"]).sum())
     to_fail = int((known["after"] < known["before"]).sum())
-    counts: dict[str, Any] = {
-        "n_pairs": len(known),
-        "n_to_pass": to_pass,
-        "n_to_fail": to_fail,
-        "n_dropped": n_dropped,
-        "p_mcnemar": mcnemar_midp(to_pass, to_fail).p_value if len(known) else np.nan,
-    }
-    measure = "perturbation_points"
+    p_mcnemar = mcnemar_midp(to_pass, to_fail).p_value if len(known) else np.nan
+    found_counts = (len(known), to_pass, to_fail, p_mcnemar, n_dropped)
+    counts, measure = dict(zip(EXTRA, found_counts, strict=True)), "perturbation_points"
     if known.empty:
-        nothing = undefined("", "no copy has a verdict beside that of its original",
-                            ci_level=ci_level, n=0.0)  # fmt: skip
-        return row(measure, nothing, **counts)
+        why = "no copy has a verdict beside that of its original"
+        return row(measure, undefined("", why, ci_level=ci_level, n=0.0), **counts)
     grouped = known.groupby(CASE, sort=False)
-    by_case = grouped[["after", "before"]].mean()
-    found = bounded_mean(
-        (by_case["after"] - by_case["before"]).to_numpy(),
-        grouped["cluster"].first().to_numpy(),
-        quantity=DELTAS,
-        null=0.0,
-        ci_level=ci_level,
-    )
+    by_case, clusters = grouped[["after", "before"]].mean(), grouped["cluster"].first()
+    moved = by_case["after"] - by_case["before"]
+    found = bounded_mean(moved, clusters, quantity=DELTAS, null=0.0, ci_level=ci_level)
     return row(measure, in_points(found), **counts)

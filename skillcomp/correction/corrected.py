@@ -48,7 +48,7 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.stats.grader_errors import DifferentialTests, youden_difference
 from skillcomp.stats.ppi import UNSEEN
-from skillcomp.stats.results import HypothesisTest, Interval
+from skillcomp.stats.results import HypothesisTest, Interval, join_notes
 from skillcomp.stats.significance import holm
 
 Method = Literal["auto", "naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi"]
@@ -128,18 +128,9 @@ def rate(
             "rogan_gladen_by_arm": corrected_rate(naive, side, error, ci_level),
             "ppi": ppi_rate(side, ci_level),
         }
-        choice = choose(
-            {condition: side},
-            found,
-            side.n_gold,
-            gold_drawn,
-            strays=made.strays,
-            settled=made.settled(values, [condition]),
-        )
-        about = error_columns(error) | {
-            "youden": error.youden.estimate,
-            "n_gold": side.n_gold,
-        }
+        one, n_gold, settled = {condition: side}, side.n_gold, made.settled(values, [condition])
+        choice = choose(one, found, n_gold, gold_drawn, strays=made.strays, settled=settled)
+        about = error_columns(error) | {"youden": error.j, "n_gold": n_gold}
         rows += rows_of(f"rate_{VALUES[unit]}", found, wanted, choice, key | about)
     extra = [*LEADING, "sensitivity", "specificity", "youden"]
     return estimates(rows, by=[*names, "condition"], extra=extra)
@@ -162,15 +153,8 @@ def _groups(made: Tables, ci_level: float) -> Iterator[tuple[dict[str, Any], _Gr
         every = labelled.get(key_of(values, made.by), no_units())
         units = by_condition(every, names)
         found = errors_of([*units.values(), every], ci_level)
-        yield (
-            values,
-            _Group(
-                {c: Condition(part[part["condition"].eq(c)].reset_index(drop=True)) for c in names},
-                units,
-                dict(zip(names, found[:-1], strict=True)),
-                found[-1],
-            ),
-        )
+        sides = {c: Condition(part[part["condition"].eq(c)].reset_index(drop=True)) for c in names}
+        yield values, _Group(sides, units, dict(zip(names, found[:-1], strict=True)), found[-1])
 
 
 def delta(
@@ -312,7 +296,7 @@ def delta(
         about = {
             **error_columns(own[condition]),
             **error_columns(own[reference], "reference_"),
-            "delta_youden": own[condition].youden.estimate - own[reference].youden.estimate,
+            "delta_youden": own[condition].j - own[reference].j,
             "p_differential": tests.either.p_value,
             "reference": reference,
             "n_gold": n_gold,
@@ -381,8 +365,7 @@ def choose(
     name, why = _without_a_draw(sides, found, n_gold, gold_drawn) or _by_a_draw(
         sides, found, n_gold
     )
-    parts = (why, _partly(sides), settled, "" if name else strays)
-    return name, "; ".join(filter(None, parts))
+    return name, join_notes(why, _partly(sides), settled, "" if name else strays)
 
 
 def _without_a_draw(
@@ -427,7 +410,7 @@ def _by_a_draw(
     imagined = name == "ppi" and SAFEGUARD in found["ppi"].note
     rests = FEW_ERRORS if imagined else "nothing assumed of the grader's errors"
     unseen = f"by their chances {UNSEEN}" if UNSEEN in found["ppi"].note else ""
-    return name, "; ".join(filter(None, (given, rests, why, unseen, doubts(sides))))
+    return name, join_notes(given, rests, why, unseen, doubts(sides))
 
 
 def _partly(sides: Mapping[str, Condition]) -> str:
@@ -435,12 +418,8 @@ def _partly(sides: Mapping[str, Condition]) -> str:
     tables = [side.cases for side in sides.values()]
     sparse = int(sum(table["n_sparse"].sum() for table in tables))
     part = int(sum((table["n_gold"] - table["n_whole"]).sum() for table in tables))
-    said = []
-    if sparse:
-        said.append(f"gold on too few checks of {sparse} attempts, left out")
-    if part:
-        said.append(f"gold on a part of the checks of {part} attempts")
-    return "; ".join(said)
+    few = f"gold on too few checks of {sparse} attempts, left out" if sparse else ""
+    return join_notes(few, f"gold on a part of the checks of {part} attempts" if part else "")
 
 
 def rows_of(
@@ -453,8 +432,7 @@ def rows_of(
     """Return one row per wanted estimator with the recommendation."""
     name, reason = choice
     return [
-        row(measure, found[one], **columns)
-        | {"estimator": one, "recommended": one == name, "reason": reason}
+        row(measure, found[one], **columns, estimator=one, recommended=one == name, reason=reason)
         for one in wanted
     ]
 
@@ -477,7 +455,7 @@ def doubts(sides: Mapping[str, Condition]) -> str:
     """
     reach = float(norm.isf(0.5 * DOUBTED / max(len(sides), 1)))
     told = (_doubt(name, side, reach) for name, side in sides.items() if side.equal_chances)
-    return "; ".join(filter(None, told))
+    return join_notes(*told)
 
 
 def _doubt(name: str, side: Condition, reach: float) -> str:
@@ -601,7 +579,7 @@ def _differences(own: Errors, reference: Errors, tests: DifferentialTests) -> li
         found = replace(
             found,
             method=f"{found.method}; p by {test.method}; Holm over two",
-            note="; ".join(filter(None, (found.note, test.note, NO_POWER))),
+            note=join_notes(found.note, test.note, NO_POWER),
             p_value=test.p_value,
         )
         rows.append(row(measure, found) | {"p_adjusted": float(p_adjusted)})

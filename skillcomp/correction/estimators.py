@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from skillcomp.frames.casetable import clusters_of
-from skillcomp.frames.contract import CASE, check
-from skillcomp.frames.estimates import groups, refuse_pooling, require_columns, require_one_of
+from skillcomp.frames.contract import CASE
+from skillcomp.frames.estimates import groups, prepared, require_one_of
 from skillcomp.frames.labels import (
     join_gold,
     known_verdict,
@@ -30,7 +30,7 @@ from skillcomp.stats.grader_errors import (
     youden,
 )
 from skillcomp.stats.ppi import ppi_mean, ppi_paired
-from skillcomp.stats.results import Interval, undefined, within_range
+from skillcomp.stats.results import Interval, join_notes, undefined, within_range
 
 Unit = Literal["behaviour", "attempt"]
 Floats = NDArray[np.float64]
@@ -111,15 +111,12 @@ def tables(
     unknown.
     """
     require_one_of("unit", unit, VALUES)
-    given = check(verdicts, "verdicts")
-    require_columns(given, by, what)
-    refuse_pooling(given, by, what, agents=True)
+    given = prepared(verdicts, "verdicts", by, what, agents=True)
     labels = reference_labels(gold, what)
     joined = join_gold(given.assign(verdict=known_verdict(given)), labels)
     joined = joined.rename(columns={"inclusion_probability": "chance"})
     joined["cluster"] = clusters_of(joined, cases)
-    keys = [*by, *_PLACE, "cluster", "check_id", "verdict", "gold", "chance"]
-    keys.append("settled_by")
+    keys = [*by, *_PLACE, "cluster", "check_id", "verdict", "gold", "chance", "settled_by"]
     items = joined[list(dict.fromkeys(keys))]
     attempts = _attempts(items, list(by), unit)
     strays = strays_of(given, labels)
@@ -128,18 +125,11 @@ def tables(
 
 def _attempts(items: pd.DataFrame, by: list[str], unit: Unit) -> pd.DataFrame:
     has, seen = items["gold"].notna(), items["verdict"].notna()
-    counted = items.assign(
-        _seen=seen,
-        _met=items["verdict"].eq(1),
-        _gold=has,
-        _gold_met=items["gold"].eq(1),
-        _both=has & seen,
-        _both_met=has & items["verdict"].eq(1),
-    )
-    keys = list(dict.fromkeys([*by, *_PLACE]))
-    sums = ["_seen", "_met", "_gold", "_gold_met", "_both", "_both_met"]
-    grouped = counted.groupby(keys, sort=False, dropna=False, observed=True)
-    frame = grouped[sums].sum().join(grouped[["cluster", "chance"]].first())
+    met, keys = items["verdict"].eq(1), list(dict.fromkeys([*by, *_PLACE]))
+    counted = {"_seen": seen, "_met": met, "_gold": has, "_gold_met": items["gold"].eq(1)}
+    counted |= {"_both": has & seen, "_both_met": has & met}
+    grouped = items.assign(**counted).groupby(keys, sort=False, dropna=False, observed=True)
+    frame = grouped[list(counted)].sum().join(grouped[["cluster", "chance"]].first())
     frame = frame.reset_index()
     of_case = list(dict.fromkeys([*by, *CASE]))
     size = items.groupby(of_case, sort=False, dropna=False, observed=True)["check_id"].nunique()
@@ -274,9 +264,9 @@ class Errors:
         return youden(self.sensitivity, self.specificity)
 
     @property
-    def known(self) -> bool:
-        """Whether both rates are defined."""
-        return not math.isnan(self.sensitivity.estimate + self.specificity.estimate)
+    def j(self) -> float:
+        """Youden's J, NaN where one of the rates is not defined."""
+        return self.sensitivity.estimate + self.specificity.estimate - 1.0
 
 
 def errors_of(groups: Sequence[pd.DataFrame], ci_level: float) -> list[Errors]:
@@ -300,7 +290,7 @@ def errors_of(groups: Sequence[pd.DataFrame], ci_level: float) -> list[Errors]:
         if not one.n:
             found.append(undefined(label, note, ci_level=ci_level, n=0.0))
         else:
-            said = "; ".join(filter(None, (one.note, note)))
+            said = join_notes(one.note, note)
             found.append(replace(one, method=f"{label}, {one.method}", note=said))
     return [Errors(*found[i : i + 2]) for i in range(0, len(found), 2)]
 
@@ -387,8 +377,8 @@ def _bounded(
             said = "no outcome by gold" if source == "gold" else "no outcome by grader"
             named.append(undefined(LABELS[source], said, ci_level=ci_level, n=0.0))
         else:
-            note = "; ".join(filter(None, [one.note, note]))
-            named.append(replace(one, method=f"{LABELS[source]}, {one.method}", note=note))
+            method, said = f"{LABELS[source]}, {one.method}", join_notes(one.note, note)
+            named.append(replace(one, method=method, note=said))
     return [dict(zip(LABELS, named[i : i + 2], strict=True)) for i in range(0, len(named), 2)]
 
 
@@ -423,21 +413,19 @@ def ppi_delta(side: Condition, base: Condition, pairs: pd.DataFrame, ci_level: f
     if math.isnan(found.estimate):
         return found
     note = "no case carries gold in both conditions: each corrected apart, interval too wide"
-    return replace(found, note="; ".join(filter(None, (note, found.note))))
+    return replace(found, note=join_notes(note, found.note))
 
 
 def corrected_rate(naive: Interval, side: Condition, errors: Errors, ci_level: float) -> Interval:
     """Rogan-Gladen pass rate: the limits of the naive one over J, and the uncertainty of J."""
     label, gold = "Rogan-Gladen", float(side.n_gold)
-    if math.isnan(naive.low) or not errors.known:
+    if math.isnan(naive.low) or math.isnan(errors.j):
         reasons = (errors.sensitivity.note, errors.specificity.note, "no verdict")
         reason = next(filter(None, reasons))
         return undefined(label, reason, ci_level=ci_level, n=0.0)
-    sensitivity, specificity = (one.estimate for one in (errors.sensitivity, errors.specificity))
-    j = sensitivity + specificity - 1.0
-    if j <= _NO_BETTER_THAN:
+    if errors.j <= _NO_BETTER_THAN:
         return undefined(label, NO_BETTER, ci_level=ci_level, n=gold)
-    estimate = (naive.estimate + specificity - 1.0) / j
+    estimate = (naive.estimate + errors.specificity.estimate - 1.0) / errors.j
     true = min(max(estimate, 0.0), 1.0)
     return _over_j(label, naive, estimate, errors, (true, 1.0 - true), (0.0, 1.0), gold)
 
@@ -457,8 +445,7 @@ def _over_j(
     much J times the estimate moves with the sensitivity and with the specificity; both are shrunk
     as Lang and Reiczigel do, so that neither counts as certain.
     """
-    j = errors.sensitivity.estimate + errors.specificity.estimate - 1.0
-    variance = 0.0
+    j, variance = errors.j, 0.0
     for one, by in zip((errors.sensitivity, errors.specificity), moved, strict=True):
         labels = _labels(one)
         rate = (labels * one.estimate + 1.0) / (labels + 2.0)
@@ -475,7 +462,7 @@ def pooled_rate(naive: Interval, side: Condition, pooled: Errors, ci_level: floa
     found = corrected_rate(naive, side, pooled, ci_level)
     if math.isnan(found.estimate):
         return found
-    return replace(found, note="; ".join(filter(None, (POOLED_NOTE, found.note))))
+    return replace(found, note=join_notes(POOLED_NOTE, found.note))
 
 
 def _labels(found: Interval) -> float:
@@ -511,13 +498,12 @@ def _minus(first: Interval, second: Interval, label: str) -> Interval:
 def pooled_delta(naive: Interval, errors: Errors, n_gold: int, ci_level: float) -> Interval:
     """Return the naive delta over a pooled Youden's J, for comparison only."""
     label = "Rogan-Gladen pooled"
-    if not errors.known or math.isnan(naive.low):
+    if math.isnan(errors.j) or math.isnan(naive.low):
         reason = errors.sensitivity.note or errors.specificity.note or naive.note
         return undefined(label, reason, ci_level=ci_level, n=0.0)
-    j = errors.sensitivity.estimate + errors.specificity.estimate - 1.0
-    if j <= _NO_BETTER_THAN:
+    if errors.j <= _NO_BETTER_THAN:
         return undefined(label, NO_BETTER, ci_level=ci_level, n=float(n_gold))
-    estimate = naive.estimate / j
+    estimate = naive.estimate / errors.j
     moved = (abs(estimate), abs(estimate))
     found = _over_j(label, naive, estimate, errors, moved, (-1.0, 1.0), float(n_gold))
-    return replace(found, note="; ".join(filter(None, (POOLED_NOTE, found.note))))
+    return replace(found, note=join_notes(POOLED_NOTE, found.note))

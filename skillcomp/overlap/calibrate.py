@@ -8,6 +8,7 @@ under each null: texts of which we know that they do not copy.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -19,14 +20,14 @@ from sklearn.model_selection import KFold
 
 from skillcomp.errors import FrameError
 from skillcomp.frames.contract import check
-from skillcomp.frames.estimates import check_settings, unit_of
+from skillcomp.frames.estimates import check_settings, row
 from skillcomp.ngrams import Tokenizer
 from skillcomp.overlap.sample import Chooser, Group, Sample, Settings, make_sample
 from skillcomp.overlap.score import as_names, need, once, score
 from skillcomp.records import Skill
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.detection import bootstrap_auc, clean_needed
-from skillcomp.stats.results import NAN, Interval, undefined
+from skillcomp.stats.results import NAN, Interval, join_notes, undefined
 
 NEEDED = ["kind", "attempt_id", "passage_id", "skill", "case_id", "condition", "document"]
 NEEDED += ["level", "n", "any_shared", "share", "n_tokens"]
@@ -235,8 +236,9 @@ def _rows(sample: Sample, settings: Settings) -> list[dict[str, Any]]:
         rows.append(_area(sample, settings, column, n))
     rows += _optimism(sample, settings, chooser, chosen)
     rows += _by_null(sample, settings, ones)
-    rows.append(_chosen(sample, settings, chooser, chosen))
-    return rows
+    said = f"under {' and '.join(settings.nulls)} together"
+    answer = _answer(sample, settings, chooser, chosen, "chosen_n", said)
+    return [*rows, answer | {"chosen": True}]
 
 
 def _shown(sample: Sample, chooser: Chooser, ones: Any) -> list[int]:
@@ -258,29 +260,14 @@ def _row(
     value: Interval,
     *,
     limit: float = NAN,
-    chosen: bool = False,
     note: str = "",
 ) -> dict[str, Any]:
-    about: dict[Any, Any] = {"rule": None, "n": None, "cut": NAN}
+    about: dict[Any, Any] = {}
     if candidate is not None and candidate >= 0:
         about = sample.candidates.iloc[candidate].to_dict()
-    return {
-        **about,
-        "measure": measure,
-        "unit": unit_of(measure),
-        "estimate": value.estimate,
-        "ci_low": value.low,
-        "ci_high": value.high,
-        "ci_level": value.ci_level,
-        "se": value.se,
-        "df": value.df,
-        "n_texts": value.n,
-        "n_clusters": value.n_clusters,
-        "limit": limit,
-        "chosen": chosen,
-        "method": value.method,
-        "note": "; ".join(filter(None, [note, value.note])),
-    }
+    # n is that of the n-gram
+    told = row(measure, replace(value, note=join_notes(note, value.note)))
+    return told | {"n_texts": value.n, "n": None, "limit": limit, "chosen": False} | about
 
 
 def performance(sample: Sample, settings: Settings, candidate: int) -> list[dict[str, Any]]:
@@ -305,11 +292,9 @@ def performance(sample: Sample, settings: Settings, candidate: int) -> list[dict
     rows = [_row(sample, candidate, "sensitivity", copies)]
     clean = [group for group in sample.nulls if group.passages]
     if clean:
-        joined = Group(
-            "negative", True, *(np.concatenate([getattr(g, name) for g in clean])
-                                for name in ("flags", "share", "units", "tokens"))
-        )  # fmt: skip
-        kept = _rate(settings, joined, ~joined.flags[:, candidate])
+        passed = ~np.concatenate([group.flags[:, candidate] for group in clean])
+        units = np.concatenate([group.units for group in clean])
+        kept = bounded_mean(passed, units, quantity=RATES, ci_level=settings.ci_level)
         rows.append(_row(sample, candidate, "specificity", kept))
     for group in sample.nulls:
         rows += _false_flags(sample, settings, candidate, group)
@@ -359,20 +344,13 @@ def _at_length(sample: Sample, group: Group, candidate: int, flagged: Interval) 
     places = np.maximum(group.tokens - n + 1, 0.0)
     target = max(sample.answer_tokens - n + 1, 0.0)
     method = f"constant chance a place, to {sample.answer_tokens:.0f} tokens; {flagged.method}"
+    why = ""
     if not np.isfinite(target) or not (places > 0).any():
-        return undefined(
-            method,
-            "no answers whose length could be matched",
-            ci_level=flagged.ci_level,
-            n=flagged.n,
-        )
-    if places.max() <= 0 or flagged.high >= np.mean(places > 0):
-        return undefined(
-            method,
-            "passages too short to carry the rate over",
-            ci_level=flagged.ci_level,
-            n=flagged.n,
-        )
+        why = "no answers whose length could be matched"
+    elif flagged.high >= np.mean(places > 0):
+        why = "passages too short to carry the rate over"
+    if why:
+        return undefined(method, why, ci_level=flagged.ci_level, n=flagged.n)
 
     def carried(rate: float) -> float:
         if rate <= 0:
@@ -381,16 +359,9 @@ def _at_length(sample: Sample, group: Group, candidate: int, flagged: Interval) 
         chance = brentq(lambda c: np.mean(-np.expm1(-c * places)) - rate, 0.0, top)
         return float(-np.expm1(-chance * target))
 
-    return Interval(
-        carried(flagged.estimate),
-        carried(flagged.low),
-        carried(flagged.high),
-        ci_level=flagged.ci_level,
-        method=method,
-        note="modelled: longer texts share more",
-        n=flagged.n,
-        n_clusters=flagged.n_clusters,
-    )
+    estimate, low, high = map(carried, (flagged.estimate, flagged.low, flagged.high))
+    note, counts = "modelled: longer texts share more", (flagged.n, flagged.n_clusters)
+    return Interval(estimate, low, high, flagged.ci_level, method, note, *counts)
 
 
 def _area(sample: Sample, settings: Settings, column: int, n: int) -> dict[str, Any]:
@@ -425,12 +396,8 @@ def _optimism(
     rows = []
     for name, found, times, group in zip(names, flagged, judged, chooser.groups, strict=True):
         some = times > 0
-        value = bounded_mean(
-            found[some] / times[some],
-            group.units[some],
-            quantity=RATES,
-            ci_level=settings.ci_level,
-        )
+        shares, units = found[some] / times[some], group.units[some]
+        value = bounded_mean(shares, units, quantity=RATES, ci_level=settings.ci_level)
         words = f"{method}; {note}" if left_out else method
         rows.append(_row(sample, chosen, f"nested_{name}", value, note=words))
     return rows
@@ -476,23 +443,9 @@ def _by_null(sample: Sample, settings: Settings, ones: Any) -> list[dict[str, An
     rows = []
     for group in sample.nulls:
         alone = Chooser(sample, [group], settings.max_false_flags)
-        rows.append(
-            _answer(
-                sample,
-                settings,
-                alone,
-                int(alone.choose(*ones)[0]),
-                f"chosen_n_{group.name}",
-                f"under the null '{group.name}' alone",
-            )
-        )
+        chosen, said = int(alone.choose(*ones)[0]), f"under the null '{group.name}' alone"
+        rows.append(_answer(sample, settings, alone, chosen, f"chosen_n_{group.name}", said))
     return rows
-
-
-def _chosen(sample: Sample, settings: Settings, chooser: Chooser, chosen: int) -> dict[str, Any]:
-    names = " and ".join(settings.nulls)
-    row = _answer(sample, settings, chooser, chosen, "chosen_n", f"under {names} together")
-    return row | {"chosen": True}
 
 
 def _answer(
@@ -525,7 +478,7 @@ def _answer(
         method=method, n=float(sum(len(g.units) for g in chooser.groups)),
         n_clusters=float(sample.n_documents + sample.n_cases),
     )  # fmt: skip
-    return _row(sample, chosen, measure, value, note="; ".join(filter(None, [*words, few])))
+    return _row(sample, chosen, measure, value, note=join_notes(*words, few))
 
 
 def _again(sample: Sample, settings: Settings, chooser: Chooser) -> NDArray[np.intp]:

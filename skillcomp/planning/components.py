@@ -24,7 +24,7 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.planning.assumptions import Assumptions, StudyPlan, Value, level
 from skillcomp.stats.bounded import DELTAS, RATES, Quantity, bounded_mean, bounded_means
-from skillcomp.stats.results import Interval, undefined
+from skillcomp.stats.results import Interval, join_notes, undefined
 
 Floats = NDArray[np.float64]
 
@@ -254,7 +254,7 @@ def _omega2(square: _Square, noise: _Square, ci_level: float) -> Interval:
     if np.isnan(noise.value):
         found = _difference(square, _Square(0.0, np.inf), 1.0, ci_level)
         note = "one repeat a case: holds the variance between repeats of both conditions as well"
-        return replace(found, note="; ".join(filter(None, [note, found.note])))
+        return replace(found, note=join_notes(note, found.note))
     return _difference(square, noise, 1.0, ci_level)
 
 

@@ -19,6 +19,7 @@ from skillcomp.errors import FrameError, StudyError, suggest
 from skillcomp.records import CONDITIONS, Case, Skill, Suite
 
 MODES = ("plain", "cached", "batched", "both")
+_TOKENS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
 ANSWER_TOKENS = 300.0  # an answer of 180 words, the mean of the pilot's 420
 _COLUMNS = {
     "role": "str",
@@ -147,7 +148,7 @@ def cost_estimate(
     who += [study.grader(grader, len(named)) for grader in listed_agents(graders)]
     if not any(calls.n for one in who for some in one.calls.values() for calls in some):
         raise StudyError("cost_estimate: nothing would be asked: no agent, no grader or no case.")
-    planned = _mode(caching, batch)
+    planned = MODES[caching + 2 * batch]
     rows = [
         {**row, "planned": mode == planned}
         for one in who
@@ -208,20 +209,15 @@ def _rows(
     written: set[str] = set()
     least = minimum_prefix(who.model)
     for condition, calls in who.calls.items():
-        sums = dict.fromkeys(("input", "output", "cached", "write", "usd"), 0.0)
+        sums = dict.fromkeys((*_TOKENS, "cost_usd"), 0.0)
         notes = [who.notes[condition]] if condition in who.notes else []
         for call in calls:
             for usage, n in _usages(call, mode, least, written):
                 cost = _cost(usage, who.model, mode, on, prices)
-                sums["usd"] += cost.usd * n
                 notes += [cost.note] if cost.note else []
-                for name, value in (
-                    ("input", usage.input_tokens),
-                    ("output", usage.output_tokens),
-                    ("cached", usage.cached_tokens),
-                    ("write", usage.cache_write_tokens),
-                ):
-                    sums[name] += value * n
+                sums["cost_usd"] += cost.usd * n
+                for name in _TOKENS:
+                    sums[name] += getattr(usage, name) * n
             if _caches(mode) and 0 < call.prefix < least:
                 notes.append(f"prefixes below {least:,} tokens are not cached")
         if not who.counted:
@@ -233,11 +229,7 @@ def _rows(
             "condition": condition,
             "mode": mode,
             "n_calls": sum(call.n for call in calls),
-            "input_tokens": sums["input"],
-            "cached_tokens": sums["cached"],
-            "cache_write_tokens": sums["write"],
-            "output_tokens": sums["output"],
-            "cost_usd": sums["usd"],
+            **sums,
             "counted": who.counted,
             "note": "; ".join(dict.fromkeys(notes)) or None,
         }
@@ -275,10 +267,6 @@ def _cost(
 
 def _caches(mode: str) -> bool:
     return mode in ("cached", "both")
-
-
-def _mode(caching: bool, batch: bool) -> str:
-    return MODES[caching + 2 * batch]
 
 
 Loaded = Mapping[str, Mapping[str, Skill | str] | Skill | str]
@@ -516,15 +504,9 @@ class CostedStudy:
                     text = loaded_text(skill)
                 prefix = self.count(model, text)
                 prefix += self.count.letters(SKILL_FRAME) if text else 0.0
-                calls[condition].append(
-                    Calls(
-                        key,
-                        prefix,
-                        self.count(model, case.prompt) + MESSAGE_TOKENS,
-                        self.answer(model, case, condition) + self.thinking,
-                        self.times(condition),
-                    )
-                )
+                prompt = self.count(model, case.prompt) + MESSAGE_TOKENS
+                reply = self.answer(case, condition) + self.thinking
+                calls[condition].append(Calls(key, prefix, prompt, reply, self.times(condition)))
         return Caller("agent", _name(agent), model, calls, self.count.counts(model), notes)
 
     def grader(self, grader: Any, n_agents: int) -> Caller:
@@ -542,20 +524,16 @@ class CostedStudy:
                     )
                 shown = (skill.body or skill.text) if frame.sees_skill else ""
                 rest = self.count(model, case_data(case, skill, frame))
-                rest += self.answer(model, case, condition) + MESSAGE_TOKENS
+                rest += self.answer(case, condition) + MESSAGE_TOKENS
                 rest += letters(frame.case + n * frame.check)
-                calls[condition].append(
-                    Calls(
-                        skill.slug if frame.sees_skill else "all",
-                        self.count(model, shown) + letters(frame.system),
-                        rest,
-                        letters(frame.reply + n * frame.verdict) + self.thinking,
-                        self.times(condition) * n_agents if n else 0,
-                    )
-                )
+                key = skill.slug if frame.sees_skill else "all"
+                prefix = self.count(model, shown) + letters(frame.system)
+                reply = letters(frame.reply + n * frame.verdict) + self.thinking
+                times = self.times(condition) * n_agents if n else 0
+                calls[condition].append(Calls(key, prefix, rest, reply, times))
         return Caller("grader", _name(grader), model, calls, self.count.counts(model), {})
 
-    def answer(self, model: str | None, case: Case, condition: str) -> float:
+    def answer(self, case: Case, condition: str) -> float:
         """Return the length of an answer in tokens, from a pilot where there is one."""
         for key in ((case.case_id, condition), ("", condition), ("", "")):
             if key in self.lengths:

@@ -18,7 +18,7 @@ from skillcomp.frames.contract import CASE
 from skillcomp.frames.estimates import estimates, groups, listed, require_reference, row
 from skillcomp.planning.assumptions import effects, level, number, whole
 from skillcomp.stats.ppi import FEWEST_ERRORS, ppi_limits
-from skillcomp.stats.results import Interval, undefined
+from skillcomp.stats.results import Interval, join_notes, undefined
 
 Floats = NDArray[np.float64]
 Rate = float | Mapping[str, float]
@@ -236,7 +236,7 @@ def gold_needed(
         for wanted in widths:
             rows += _rows(pilot, resampled, wanted, total, ci_level, part.about)
     for one in rows:
-        one["note"] = "; ".join(filter(None, [one["note"], strays]))
+        one["note"] = join_notes(one["note"], strays)
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
 
 
@@ -313,7 +313,7 @@ def _fewest(
         return nothing, {"expected_width": length[-1], "lam": lam[-1]}
     low, high, caveat = _limits(resampled, n, n_cases, width, ci_level)
     least = f"no fewer than {FEWEST} are offered" if place == 0 else ""
-    note = "; ".join(filter(None, [least, caveat]))
+    note = join_notes(least, caveat)
     found = Interval(float(n[place]), low, high, ci_level, method, note, n=float(n_cases))
     return found, {"expected_width": length[place], "lam": lam[place]}
 
@@ -348,11 +348,8 @@ def _limits(
     low, high = np.quantile(counts, [(1 - ci_level) / 2, (1 + ci_level) / 2], method="nearest")
     if math.isfinite(high):
         return float(low), float(high), ""
-    share = float(np.isinf(counts).mean())
-    note = (
-        f"in {share:.0%} of the bootstrap pilots gold on every case is not enough: no upper limit"
-    )
-    return float(low), math.nan, note
+    pilots = f"in {np.isinf(counts).mean():.0%} of the bootstrap pilots"
+    return float(low), math.nan, f"{pilots} gold on every case is not enough: no upper limit"
 
 
 def _measured(values: Floats, checks: float) -> Differences:
@@ -387,14 +384,9 @@ def _assumed(
     gold_variance: float | None,
     n_checks: int,
 ) -> Differences:
-    given = {
-        "n_cases": n_cases,
-        "sensitivity": sensitivity,
-        "specificity": specificity,
-        "baseline_rate": baseline_rate,
-        "delta": delta,
-        "gold_variance": gold_variance,
-    }
+    names = ("n_cases", "sensitivity", "specificity", "baseline_rate", "delta", "gold_variance")
+    values = (n_cases, sensitivity, specificity, baseline_rate, delta, gold_variance)
+    given = dict(zip(names, values, strict=True))
     absent = [name for name, value in given.items() if value is None]
     if absent:
         raise StudyError(
@@ -420,9 +412,8 @@ def _assumed(
     # where they differ the covariance depends on how Var(gold) splits: halves are assumed
     middle = (youden["baseline"] + youden["skill"]) / 2
     cross, grader = middle * gold_variance, middle**2 * gold_variance + error
-    joint = np.array(
-        [[gold_variance, cross, cross], [cross, grader, grader], [cross, grader, grader]]
-    )
+    seen_twice = [cross, grader, grader]
+    joint = np.array([[gold_variance, cross, cross], seen_twice, seen_twice])
     shown = seen["skill"] - seen["baseline"]
     # errors of a case add up to a normal sum, in steps of one check
     off, spread = change - shown, math.sqrt(error)

@@ -40,7 +40,7 @@ from skillcomp.stats.bounded import (
     bounded_mean_counts,
     bounded_mean_many,
 )
-from skillcomp.stats.results import Interval, undefined
+from skillcomp.stats.results import Interval, join_notes, undefined
 
 Floats = NDArray[np.float64]
 Counted = NDArray[np.int64]
@@ -142,11 +142,9 @@ def power_curve(
     for study in _studies(pilot, asked, plans(asked, n_skills, n_cases, n_repeats)):
         for size in wanted:
             problem = study.problem or study.impossible(size)
-            found = (
-                undefined(simulation.method, problem, ci_level=asked.ci_level)
-                if problem
-                else simulation.power(study.plan, study.known, size)
-            )
+            found = simulation.nothing(problem)
+            if not problem:
+                found = simulation.power(study.plan, study.known, size)
             rows.append(study.row("power", found, size=size))
     by = [*listed(asked.by), "condition", *PLAN]
     return estimates(rows, by=by, extra=["size", *_LABELS])
@@ -337,10 +335,8 @@ class _PlannedStudy:
 
     def row(self, measure: str, found: Interval, **extra: Any) -> dict[str, Any]:
         """Return a row of the estimates frame, with the notes of the plan."""
-        notes = [found.note]
-        if self.known.one_repeat and self.plan.n_repeats > 1:
-            notes.append(ONE_REPEAT)
-        shown = replace(found, note="; ".join(filter(None, notes)))
+        repeats = ONE_REPEAT if self.known.one_repeat and self.plan.n_repeats > 1 else ""
+        shown = replace(found, note=join_notes(found.note, repeats))
         return {
             **self.about,
             **self.plan.columns(),
@@ -362,18 +358,16 @@ def _studies(
 def _smallest_effect(study: _PlannedStudy, simulation: _Simulation, power: float) -> Interval:
     """Return the smallest effect that a planned study shows with the wanted power."""
     if study.problem:
-        return undefined(simulation.method, study.problem, ci_level=simulation.ci_level)
+        return simulation.nothing(study.problem)
     sign = -1.0 if study.plan.effect == "gap" else 1.0
     most = study.room(sign)
     best = simulation.power(study.plan, study.known, sign * most) if most > 0 else None
-    if best is None or best.estimate < power:
-        note = f"no {study.plan.effect} is possible at these rates"
-        if best is not None:
-            note = (
-                f"even the largest possible {study.plan.effect}, {most:.3f}, has a power of "
-                f"{best.estimate:.2f}"
-            )
-        return undefined(simulation.method, note, ci_level=simulation.ci_level)
+    effect = study.plan.effect
+    if best is None:
+        return simulation.nothing(f"no {effect} is possible at these rates")
+    if best.estimate < power:
+        far = f"even the largest possible {effect}, {most:.3f}"
+        return simulation.nothing(f"{far}, has a power of {best.estimate:.2f}")
     low, high, reached = 0.0, most, best
     while high - low > _STEP:
         middle = (low + high) / 2
@@ -385,8 +379,7 @@ def _smallest_effect(study: _PlannedStudy, simulation: _Simulation, power: float
 
 def _answer(value: float, reached: Interval, simulation: _Simulation) -> Interval:
     """Return the answer of a search with the notes of the power at its end."""
-    note = "; ".join(filter(None, [KNOWN, reached.note]))
-    return Interval(value, math.nan, math.nan, simulation.ci_level, simulation.method, note)
+    return replace(simulation.nothing(join_notes(KNOWN, reached.note)), estimate=value)
 
 
 def _fewest_cases(
@@ -395,7 +388,7 @@ def _fewest_cases(
     """Return the fewest cases per skill that show an effect with the wanted power."""
     nothing = study.problem or study.impossible(size) or ("" if size else "a size of 0")
     if nothing:
-        return undefined(simulation.method, nothing, ci_level=simulation.ci_level)
+        return simulation.nothing(nothing)
 
     def reached(n: int) -> bool:
         plan = study.with_cases(n).plan
@@ -412,7 +405,7 @@ def _fewest_cases(
                 f"no number of cases is enough: {study.plan.n_skills} skills {why} "
                 f"(tried {MOST_CASES} cases each)"
             )
-        return undefined(simulation.method, note, ci_level=simulation.ci_level)
+        return simulation.nothing(note)
     at = simulation.power(study.with_cases(found).plan, study.known, size)
     return _answer(float(found), at, simulation)
 
@@ -464,6 +457,10 @@ class _Simulation:
             f"simulation of {self.n_studies} studies, seed {self.seed}, judged by the bounded mean "
             f"(c = {DELTAS.c:g}) at {self.ci_level:g}"
         )
+
+    def nothing(self, why: str) -> Interval:
+        """Return an answer that is unknown, with the reason."""
+        return undefined(self.method, why, ci_level=self.ci_level)
 
     def power(self, plan: StudyPlan, known: Components, size: float) -> Interval:
         """Return the share of studies that show an effect of this size, with its error."""

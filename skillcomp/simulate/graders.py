@@ -30,6 +30,7 @@ BIASES = {  # bias of a grader: what one unit of its feature is
     "list": "answer in the form of a bullet list",
     "order": "way from the first to the last verdict of a batch",
 }
+_IDENTITY = ("kind", "model", "family", "version")
 _RATES = ("sensitivity", "specificity", "failure_rate", "quote_error_rate", "dimension_error_rate")
 
 
@@ -273,22 +274,12 @@ def _verdicts(
     names = [f"{grader.name}/{k + 1}{suffix}" for k in range(int(when.batch.max(initial=-1)) + 1)]
     numbers = [f"{k:02d}" for k in range(BATCH_ATTEMPTS + 1)]
     quote, found, rationale = _evidence(grader, items, passed, failed, rng)
-    keys = {
-        name: items.attempts[name].array.take(row)
-        for name in (
-            "attempt_id",
-            "skill",
-            "case_id",
-            "condition",
-            "repeat",
-            "agent",
-            "perturbation",
-        )
-    }
+    of_attempt = ["attempt_id", "skill", "case_id", "condition", "repeat", "agent", "perturbation"]
     columns: dict[str, Any] = {
-        **keys,
+        **{name: items.attempts[name].array.take(row) for name in of_attempt},
         **{name: items.check[name].array for name in ("check_id", "check_kind", "goal")},
-        **{name: constant(value, n) for name, value in _identity(grader).items()},
+        "grader": constant(grader.name, n),
+        **{f"grader_{of}": constant(getattr(grader, of), n) for of in _IDENTITY},
         "round": pd.array(np.full(n, number), dtype="Int64"),
         "batch": pd.array(names, dtype="str").take(when.batch),
         "item": pd.array(numbers, dtype="str").take(when.item),
@@ -322,16 +313,6 @@ def _dimension(
     if grader.dimension_error_rate:  # the only draws: other studies stay as they were
         whole ^= rng.random(n) < grader.dimension_error_rate
     return pd.arrays.BooleanArray(whole[items.row], failed.copy())
-
-
-def _identity(grader: Grader) -> dict[str, str]:
-    return {
-        "grader": grader.name,
-        "grader_kind": grader.kind,
-        "grader_model": grader.model,
-        "grader_family": grader.family,
-        "grader_version": grader.version,
-    }
 
 
 def constant(value: str | None, n: int) -> Any:

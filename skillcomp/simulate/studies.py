@@ -463,31 +463,21 @@ def _grader_rows(grader: Grader, items: Items, odds: Floats, when: Schedule) -> 
             for condition, value in zip(items.conditions, values, strict=True):
                 about_rate = {"target": "population", "condition": condition, "period": period}
                 rows.append({"measure": measure, "value": value, **about_rate, **about})
-    return (
-        rows + _realised(grader, items, odds, about) + _bias_rows(grader, items, odds, when, about)
-    )
+    return [*rows, *_realised(items, odds, about), *_bias_rows(grader, items, odds, when, about)]
 
 
-def _realised(grader: Grader, items: Items, odds: Floats, about: dict[str, str]) -> Rows:
+def _realised(items: Items, odds: Floats, about: dict[str, str]) -> Rows:
     chance = expit(odds)
     condition = items.attempts["condition"].to_numpy()[items.row]
     rows = []
     for name in items.conditions:
-        here = condition == name
+        here, base = condition == name, {"target": "these_cases", "condition": name, **about}
         for measure, which, value in (
             ("sensitivity", here & items.truth, chance),
             ("specificity", here & ~items.truth, 1 - chance),
         ):
             mean = float(value[which].mean()) if which.any() else np.nan
-            rows.append(
-                {
-                    "measure": measure,
-                    "target": "these_cases",
-                    "condition": name,
-                    "value": mean,
-                    **about,
-                }
-            )
+            rows.append({"measure": measure, "value": mean, **base})
     return rows
 
 
@@ -504,14 +494,8 @@ def _bias_rows(
         else:
             chance = expit(odds)
             effect = float((slope * chance * (1 - chance)).mean())
-        rows.append(
-            {
-                "measure": f"{bias}_effect",
-                "target": "these_cases",
-                "value": effect,
-                **about,
-            }
-        )
+        here = {"target": "these_cases", "value": effect}
+        rows.append({"measure": f"{bias}_effect", **here, **about})
     rows.append({"measure": "position_bias", "value": grader.position_bias, **about})
     return rows
 
