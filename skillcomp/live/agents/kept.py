@@ -50,9 +50,15 @@ def keep(work: Path, folder: Path, output: str, complaint: str, hidden: Mapping[
 
 def put(folder: Path, name: str, data: bytes) -> None:
     """Write one of our files into a folder where a program may have left one of this name."""
+    drop(folder, name)
+    (folder / name).write_bytes(data)
+
+
+def drop(folder: Path, name: str) -> None:
+    """Remove what stands in a folder under a name of ours."""
     if (folder / name).is_dir():
         shutil.rmtree(folder / name)
-    (folder / name).write_bytes(data)
+    (folder / name).unlink(missing_ok=True)
 
 
 def left_in(folder: Path) -> list[str] | None:

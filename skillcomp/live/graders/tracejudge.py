@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from skillcomp.live.agents.kept import put
+from skillcomp.live.agents.kept import LEFT, put
 from skillcomp.live.agents.reply import Agent, Bounds, Cell, Reply, escape, short_hash
 from skillcomp.live.graders.comprehension import ASKED_AGAIN, Grading, verdicts_of
 from skillcomp.live.graders.rules import Judged
@@ -26,6 +26,9 @@ _ASKED: tuple[tuple[str, Goal, str], ...] = (
     ("efficiency", "efficiency", "no needless commands, no loops"),
 )  # fmt: skip
 OVERALL = "rubric-overall"
+JUDGEMENT = "judge.json"  # in the folder of a run
+# what we wrote there and a judge is not shown: it is to judge the run, not to repeat other grades
+HIDDEN = (JUDGEMENT, LEFT, "grade.json", "meta.json")
 RUBRIC_CHECKS = (
     *(Check(check_id=f"rubric-{n}", goal=goal, description=told) for n, goal, told in _ASKED),
     Check(check_id=OVERALL, goal="outcome", description="all in all, by the rubric"),
@@ -108,7 +111,7 @@ class TraceJudge:
         self.name = f"rubric:{agent.name}"
         self.model, self.family = agent.model, agent.family
         shape = json.dumps(TraceReply.model_json_schema(), sort_keys=True)
-        self.version: str | None = short_hash(_PROMPT, repr(_ASKED), shape)
+        self.version: str | None = short_hash(_PROMPT, repr(_ASKED), shape, *HIDDEN)
 
     def checks_of(self, attempt: Attempt, case: Case) -> tuple[Check, ...]:
         """Return the checks of the rubric where a case is to be judged."""
@@ -134,7 +137,7 @@ class TraceJudge:
         folder = self._folder(attempt.skill, attempt.case_id)
         files = [(f.relative_to(folder).as_posix(), f) for f in folder.rglob("*") if f.is_file()]
         # one folder below: programs take some files of their own folder (AGENTS.md) for orders
-        shown = [(f"run/{n}", f) for n, f in files if n not in ("judge.json", "left.json")]
+        shown = [(f"run/{n}", f) for n, f in files if n not in HIDDEN]
         bounds = Bounds(sandbox="read-only", timeout=self._timeout)
         cell = Cell(attempt.case_id, "judge", files=tuple(shown), bounds=bounds)
         asked, replies = trace_prompt(case, skill), list[Reply]()
@@ -154,7 +157,7 @@ class TraceJudge:
         verdicts = verdicts_of(case, replies, judged, common, order)
         if found is not None:
             text = found.model_dump_json(by_alias=True).encode()
-            put(folder, "judge.json", orjson.dumps(orjson.loads(text), option=orjson.OPT_INDENT_2))
+            put(folder, JUDGEMENT, orjson.dumps(orjson.loads(text), option=orjson.OPT_INDENT_2))
             score = {"score": float(found.score)}
             verdicts = tuple(
                 v.model_copy(update=score) if v.check_id == OVERALL else v for v in verdicts
