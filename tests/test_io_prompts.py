@@ -201,6 +201,12 @@ def test_a_file_that_is_no_table_of_prompts_is_refused(tmp_path, text, message):
         read_suite(folder)
 
 
+def test_a_row_below_a_cell_of_several_lines_is_told_with_its_line(tmp_path):
+    folder = write(tmp_path, 'a,true,"one', "two", 'three"', "b,maybe,Ask", "c,true")
+    assert read_suite(folder).problems[0].startswith("row 3, line 5 (id b), column should_trigger")
+    assert "row 4, line 6: 2 cells" in read_suite(folder).problems[1]
+
+
 def test_ids_that_stand_twice_and_empty_tables_are_problems(tmp_path):
     assert "'a' stands 2 times" in read_suite(write(tmp_path, "a,true,x", "a,true,y")).problems[0]
     assert "there are no cases" in read_suite(write(tmp_path)).problems[0]
