@@ -191,6 +191,7 @@ def test_what_deviates_is_told_by_row_and_column(tmp_path, head, row, message):
     [
         ("id,prompt\na,b\n", "no column should_trigger; expected at least id, should_trigger"),
         ("", "the first row has no column id"),
+        ("id;should_trigger;prompt\na;true;x\n", "Write commas between the columns, not ';'"),
         ('id,should_trigger,prompt\na,true,"open\n', "not CSV"),
     ],
 )

@@ -157,9 +157,10 @@ def shows_skill(text: str, slug: str) -> bool:
     for program, *rest in _parts(line) or [["", line]]:
         if program == "cd":
             folder = f"{rest[0]}/" if rest else ""
-        elif program.rpartition("/")[2] not in _NAMING:
-            if any(file.search(f"{folder}{word}") for word in (program, *rest)):
-                return True
+        elif program.rpartition("/")[2] not in _NAMING and any(
+            file.search(f"{folder}{word}") for word in (program, *rest)
+        ):
+            return True
     return False
 
 

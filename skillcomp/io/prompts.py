@@ -64,9 +64,11 @@ def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
         raise SuiteError(f"{file}, line {reader.line_num}: not CSV ({cause}).") from cause
     header = [name.strip() for name in rows[0]] if rows else []
     if lacking := [name for name in _NEEDED if name not in header]:
+        other = [sign for sign in ";\t" if len(header) == 1 and sign in header[0]]
+        hint = f" Write commas between the columns, not {other[0]!r}." if other else ""
         raise SuiteError(
             f"{file}: the first row has no column {', '.join(lacking)}; expected at least "
-            f"{', '.join(_NEEDED)}.{suggest(lacking[0], header)}"
+            f"{', '.join(_NEEDED)}.{hint or suggest(lacking[0], header)}"
         )
     problems = [
         f"row 1, column {name}: is not a known column.{suggest(name, COLUMNS)}"
