@@ -114,7 +114,7 @@ def _grouped(findings: Iterable[Finding], severities: Sequence[str]) -> Iterator
 
 def _with_references(found: Found, place: Path) -> Found:
     """Add what the analyses would refuse in a study."""
-    from skillcomp.frames.references import problems
+    from skillcomp.frames.stores import problems
     from skillcomp.io.lint_cases import finding
     from skillcomp.io.store import RunStore
 

@@ -8,12 +8,12 @@ where nothing can be lost, and reports everything that is wrong at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from typing import Any, get_args
 
 import numpy as np
@@ -21,7 +21,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, literal, suggest
+from skillcomp.errors import FrameError, literal, problem_list, suggest
 from skillcomp.records import (
     CONCEPT_FIELDS,
     CONDITIONS,
@@ -73,46 +73,26 @@ class Contract:
 CASE = ["skill", "case_id"]  # what names a case: two suites may number theirs alike
 # the least number above 0: the low end of a range that leaves 0 out
 ABOVE_ZERO = math.ulp(0.0)
-# the dtype of every column that is no text, the same in every frame
-_DTYPES: Mapping[str, str] = {
-    **dict.fromkeys(
-        (
-            *("repeat", "round", "order", "ordinal", "turn", "winner_position", "exit_code"),
-            *("n_checks", "n_passed", "n_missing", "n_words", "n_commands"),
-            *("input_tokens", "cached_tokens", "output_tokens"),
-        ),
-        "Int64",
-    ),
-    **dict.fromkeys(
-        (
-            *("passed", "evidence_found", "borderline", "dimension_passed", "should_trigger"),
-            *("triggered", "invoked", "should_invoke", "read_only", "in_subagent"),
-        ),
-        "boolean",
-    ),
-    **dict.fromkeys(
-        (
-            *("schema_weight", "cost_usd", "seconds", "score", "share_passed"),
-            *("inclusion_probability", "estimate", "ci_low", "ci_high", "ci_level", "se", "df"),
-            *("n", "n_clusters", "p_value", "p_adjusted"),
-        ),
-        "float64",
-    ),
-    **dict.fromkeys(("started_at", "graded_at"), TIME),
+# columns that are no text, the same in every frame
+_TYPED: Mapping[str, str] = {
+    "Int64": "repeat round order ordinal turn winner_position exit_code n_checks n_passed n_missing"
+    " n_words n_commands input_tokens cached_tokens output_tokens",
+    "boolean": "passed evidence_found borderline dimension_passed should_trigger triggered invoked"
+    " should_invoke read_only in_subagent",
+    "float64": "schema_weight cost_usd seconds score share_passed inclusion_probability estimate"
+    " ci_low ci_high ci_level se df n n_clusters p_value p_adjusted",
+    TIME: "started_at graded_at",
 }
+_DTYPES = {name: dtype for dtype, names in _TYPED.items() for name in names.split()}
 # the closed ranges of numbers; a frame of `unranged` columns takes any there
-_RANGES: Mapping[str, tuple[float, float]] = {
-    **dict.fromkeys(("repeat", "round", "order", "ordinal", "turn"), (1, math.inf)),
-    **dict.fromkeys(
-        (
-            *("n_checks", "n_passed", "n_missing", "n_words", "n_commands", "schema_weight"),
-            *("input_tokens", "cached_tokens", "output_tokens", "cost_usd", "seconds"),
-        ),
-        (0.0, math.inf),
-    ),
-    **dict.fromkeys(("share_passed", "ci_level", "p_value", "p_adjusted"), (0.0, 1.0)),
-    "inclusion_probability": (ABOVE_ZERO, 1.0),
+_RANGED: Mapping[tuple[float, float], str] = {
+    (1, math.inf): "repeat round order ordinal turn",
+    (0.0, math.inf): "n_checks n_passed n_missing n_words n_commands schema_weight input_tokens"
+    " cached_tokens output_tokens cost_usd seconds",
+    (0.0, 1.0): "share_passed ci_level p_value p_adjusted",
+    (ABOVE_ZERO, 1.0): "inclusion_probability",
 }
+_RANGES = {name: limits for limits, names in _RANGED.items() for name in names.split()}
 # the closed vocabularies of columns, but for a status, which has its own in each frame
 _WORDS: Mapping[str, tuple[Any, ...]] = {
     "comprehension_dimension": DIMENSIONS,
@@ -128,16 +108,15 @@ _OF_CASES = ("comprehension_dimension",)  # what may hold names of one's own ins
 
 
 def _contract_of(
-    columns: str,
-    *,
+    *columns: str,
     required: str = "",
     unique: str = "",
     otherwise: str = "",
     status: tuple[str, ...] = (),
     unranged: tuple[str, ...] = (),
 ) -> Contract:
-    """Return a contract of columns named in a text; dtypes, words and ranges go by the name."""
-    names = columns.split()
+    """Return a contract of columns named in texts; dtypes, words and ranges go by the name."""
+    names = " ".join(columns).split()
     words = {**_WORDS, **({"status": status} if status else {})}
     return Contract(
         columns={name: _DTYPES.get(name, "str") for name in names},
@@ -150,8 +129,11 @@ def _contract_of(
     )
 
 
-_ATTEMPT = "attempt_id skill case_id condition repeat agent perturbation"
-_GRADER = "grader grader_kind grader_model grader_family grader_version round"
+# what names an attempt and a grading of it, the same in every frame that has them
+ATTEMPT_KEYS = ["attempt_id", *CASE, "condition", "repeat", "agent", "perturbation"]
+GRADER_KEYS = [
+    *("grader", "grader_kind", "grader_model", "grader_family", "grader_version", "round"),
+]
 _TOKENS = "input_tokens cached_tokens output_tokens"
 
 CONTRACTS: Mapping[str, Contract] = {
@@ -175,16 +157,21 @@ CONTRACTS: Mapping[str, Contract] = {
         status=get_args(AttemptStatus),
     ),
     "verdicts": _contract_of(
-        f"{_ATTEMPT} check_id check_kind goal {_GRADER} batch item order status passed score"
-        " evidence_quote evidence_found rationale borderline dimension_passed cost_usd graded_at",
+        *ATTEMPT_KEYS,
+        "check_id check_kind goal",
+        *GRADER_KEYS,
+        "batch item order status passed score evidence_quote evidence_found rationale borderline"
+        " dimension_passed cost_usd graded_at",
         required="attempt_id skill case_id condition check_id grader",
         unique="attempt_id check_id grader grader_version round",
         status=get_args(VerdictStatus),
         unranged=("order",),
     ),
     "outcomes": _contract_of(
-        f"{_ATTEMPT} {_GRADER} comprehension_dimension transfer contrast_of n_checks n_passed"
-        " n_missing share_passed score passed",
+        *ATTEMPT_KEYS,
+        *GRADER_KEYS,
+        "comprehension_dimension transfer contrast_of n_checks n_passed n_missing share_passed"
+        " score passed",
         required="skill case_id condition",
         unique="attempt_id grader grader_version round",
         otherwise="skill case_id condition repeat agent perturbation grader grader_version round",
@@ -201,12 +188,14 @@ CONTRACTS: Mapping[str, Contract] = {
         unique="case_id skill grader grader_version order first second",
     ),
     "invocations": _contract_of(
-        f"{_ATTEMPT} offered invoked should_invoke",
+        *ATTEMPT_KEYS,
+        "offered invoked should_invoke",
         required="attempt_id skill case_id condition offered",
         unique="attempt_id offered",
     ),
     "events": _contract_of(
-        f"{_ATTEMPT} ordinal turn kind tool text status exit_code read_only in_subagent {_TOKENS}",
+        *ATTEMPT_KEYS,
+        f"ordinal turn kind tool text status exit_code read_only in_subagent {_TOKENS}",
         required="attempt_id skill case_id condition ordinal kind",
         unique="attempt_id ordinal",
     ),
@@ -449,10 +438,9 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
                 columns[name] = convert(source[name], dtype)
             except Unfit as unfit:
                 problems.append(f"column '{name}': {unfit}")
-        elif name in contract.required:
-            problems.append(_missing(name, source, contract))
-        else:
-            problems += _misspelt(name, source, contract)
+            continue
+        problems += _absent(name, source, contract)
+        if name not in contract.required:
             columns[name] = missing_values(dtype, len(source))
     # pandas copies a column of either frame before it changes
     whole = pd.DataFrame(columns, index=source.index, copy=False)
@@ -460,17 +448,14 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     if not _keeps(whole, given, contract):
         problems += _violations(whole, kind)
     if problems:
-        raise FrameError(_message(kind, problems), problems)
+        raise FrameError(problem_list(f"{kind} frame", problems), problems)
     extras = source.columns.difference(list(contract.columns), sort=False)
     if len(extras):
         # a column that only stores its gaps in another way cannot be grouped by
-        others = {name: plain_values(source[name]) for name in extras if _is_sparse(source[name])}
+        sparse = [name for name in extras if isinstance(source[name].dtype, pd.SparseDtype)]
+        others = {name: plain_values(source[name]) for name in sparse}
         whole = pd.concat([whole, source[extras].assign(**others)], axis=1)
     return whole
-
-
-def _is_sparse(values: pd.Series) -> bool:
-    return isinstance(values.dtype, pd.SparseDtype)
 
 
 def _keeps(frame: pd.DataFrame, given: list[str], contract: Contract) -> bool:
@@ -480,10 +465,7 @@ def _keeps(frame: pd.DataFrame, given: list[str], contract: Contract) -> bool:
         not any(frame[name].hasnans for name in given if name in contract.required)
         and not any(frame[name].eq("").any() for name in _names(contract, given))
         and all(
-            bool((frame[k].isin(v) | frame[k].isna()).all())
-            or (k in contract.own and _own_names(frame[k]))
-            for k, v in contract.allowed.items()
-            if k in given
+            _allowed(contract, k, frame[k].dropna()).all() for k in contract.allowed if k in given
         )
         and all(_between(frame[k], *v) for k, v in contract.ranges.items() if k in given)
         and (not unique or not set(unique) <= set(frame) or not frame.duplicated(unique).any())
@@ -495,9 +477,12 @@ def _between(values: pd.Series, low: float, high: float) -> bool:
     return bool(pd.isna(smallest) or (low <= smallest and largest <= high))
 
 
-def _own_names(values: pd.Series) -> bool:
-    """Tell whether a column of dimensions holds names of one's own."""
-    return dimension_family(values.unique()) is not DIMENSIONS
+def _allowed(contract: Contract, name: str, values: pd.Series) -> pd.Series:
+    """Tell which values a column may hold: its words, or all where it has names of its own."""
+    fits = values.isin(contract.allowed[name]) | values.isna()
+    if name in contract.own and not fits.all():
+        fits |= dimension_family(values.unique()) is not DIMENSIONS
+    return fits
 
 
 def _contract(kind: str) -> Contract:
@@ -509,53 +494,38 @@ def _contract(kind: str) -> Contract:
     return CONTRACTS[kind]
 
 
-def _message(kind: str, problems: list[str]) -> str:
-    many = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    return f"{kind} frame, {many}:\n" + "\n".join(f"- {problem}" for problem in problems)
-
-
-def _misspelt(name: str, frame: pd.DataFrame, contract: Contract) -> list[str]:
-    """Tell a column that is there under another spelling from one that is not there."""
-    plain = name.replace("_", "")
+def _absent(name: str, frame: pd.DataFrame, contract: Contract) -> list[str]:
+    """Say what is wrong where a column is not there: it is required, or spelt in another way."""
     others = [str(c) for c in frame.columns if c not in contract.columns]
+    if name in contract.required:
+        near = get_close_matches(name, others, n=1)
+        hint = f" Is it '{near[0]}'?" if near else ""
+        return [f"column '{name}' is missing; required: {', '.join(contract.required)}.{hint}"]
+    plain = name.replace("_", "")
     same = [c for c in others if "".join(x for x in c.casefold() if x.isalnum()) == plain]
     return (
         [f"column '{same[0]}' looks like '{name}': rename it, or it is not read."] if same else []
     )
 
 
-def _missing(name: str, frame: pd.DataFrame, contract: Contract) -> str:
-    others = [str(c) for c in frame.columns if c not in contract.columns]
-    near = get_close_matches(name, others, n=1)
-    hint = f" Is it '{near[0]}'?" if near else ""
-    return f"column '{name}' is missing; required: {', '.join(contract.required)}.{hint}"
-
-
 @cache
 def _schema(kind: str) -> Any:
     # loaded where a frame breaks its contract, which most do not
-    import pandera.pandas as pandera
+    from pandera.pandas import Check, Column, DataFrameSchema
 
     contract = CONTRACTS[kind]
     columns = {}
     for name in contract.columns:
         checks = []
         if name in contract.allowed:
-            words = contract.allowed[name]
-            checks.append(_own_or_allowed(words) if name in contract.own else pandera.Check.isin(words))
+            checks.append(Check(partial(_allowed, contract, name), name="allowed"))
         if name in contract.ranges:
-            checks.append(pandera.Check.in_range(*contract.ranges[name]))
+            checks.append(Check.in_range(*contract.ranges[name]))
         # dtypes were settled by convert, so pandera is left the values
-        columns[name] = pandera.Column(
+        columns[name] = Column(
             None, checks=checks, nullable=name not in contract.required, required=False
         )
-    return pandera.DataFrameSchema(columns)
-
-
-def _own_or_allowed(words: tuple[Any, ...]) -> Any:
-    import pandera.pandas as pandera
-
-    return pandera.Check(lambda values: values.isin(words) | _own_names(values))
+    return DataFrameSchema(columns)
 
 
 def _names(contract: Contract, given: Iterable[str]) -> list[str]:
@@ -578,33 +548,24 @@ def _violations(frame: pd.DataFrame, kind: str) -> list[str]:
             ["column", "check"], sort=False, dropna=False
         ):
             problems.append(_sentence(str(name), str(rule), frame, rows, contract))
-    unique = [name for name in contract.unique if name in frame.columns]
-    if unique and len(unique) == len(contract.unique):
-        # rows without an id (a researcher's own outcomes) cannot share one
-        doubled = frame.duplicated(unique, keep=False) & frame[unique[0]].notna()
-        if doubled.any():
-            first = frame.loc[doubled, unique].iloc[0].dropna().astype(str).to_dict()
-            problems.append(
-                f"key ({', '.join(contract.unique)}): {int(doubled.sum())} rows share a key; "
-                f"the first: {first}."
-            )
-        problems += _repeated(frame, contract)
-    return problems
+    return problems + list(_repeated(frame, contract))
 
 
-def _repeated(frame: pd.DataFrame, contract: Contract) -> list[str]:
-    """Rows without an id must differ in the columns that stand in for it."""
-    if not contract.otherwise or not set(contract.otherwise) <= set(frame.columns):
-        return []
-    nameless = frame[contract.unique[0]].isna() & frame["repeat"].notna()
-    twice = frame.loc[nameless].duplicated(list(contract.otherwise), keep=False)
-    if not twice.any():
-        return []
-    first = frame.loc[nameless].loc[twice, list(contract.otherwise)].iloc[0].dropna()
-    return [
-        f"rows without {contract.unique[0]}: {int(twice.sum())} are alike in "
-        f"({', '.join(contract.otherwise)}); the first: {first.astype(str).to_dict()}."
-    ]
+def _repeated(frame: pd.DataFrame, contract: Contract) -> Iterator[str]:
+    """Rows must differ in their key; those without an id in the columns that stand in for it."""
+    if not contract.unique or not set(contract.unique) <= set(frame.columns):
+        return
+    nameless = frame[contract.unique[0]].isna()
+    # rows without an id (a researcher's own outcomes) cannot share one
+    ways = [(contract.unique, frame[~nameless], "key ({}): {} rows share a key")]
+    if contract.otherwise and set(contract.otherwise) <= set(frame.columns):
+        words = f"rows without {contract.unique[0]}: {{1}} are alike in ({{0}})"
+        ways.append((contract.otherwise, frame[nameless & frame["repeat"].notna()], words))
+    for names, rows, words in ways:
+        twice = rows.loc[rows.duplicated(list(names), keep=False), list(names)]
+        if len(twice):
+            first = twice.iloc[0].dropna().astype(str).to_dict()
+            yield f"{words.format(', '.join(names), len(twice))}; the first: {first}."
 
 
 def _sentence(

@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.contract import (
+    ATTEMPT_KEYS,
     CASE,
     CONTRACTS,
+    GRADER_KEYS,
     Ints,
     check,
     empty,
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from skillcomp.records import Case
 PLAIN = "none"
 _QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
-_ATTEMPT_KEYS = [*CASE, "condition", "repeat", "agent", "perturbation"]
 
 
 def cases(store: RunStore) -> pd.DataFrame:
@@ -223,7 +224,7 @@ def verdicts(
     keep = _wanted(every["perturbation"], perturbation).to_numpy()[position]
     keep &= _rounds(frame["round"], round).to_numpy()
     frame, position = frame[keep].reset_index(drop=True), position[keep]
-    for name in _ATTEMPT_KEYS:
+    for name in ATTEMPT_KEYS[1:]:
         frame[name] = every[name].array.take(position)
     frame["passed"] = frame["passed"].where(frame["status"].eq("ok"))
     frame = _with_check_columns(frame, store)
@@ -373,9 +374,7 @@ def invocations(
         is ``should_trigger`` for the case's own skill and NA for others. An attempt that names no
         skill on offer has no row.
     """
-    names = ["attempt_id", *_ATTEMPT_KEYS, "status", "offered", "invoked"]
-    table = store.table("attempts").select(names).to_pandas(types_mapper=_TYPES.get)
-    table = table[_wanted(table["perturbation"], perturbation)]
+    table = attempt_rows(store, perturbation, "status", "offered", "invoked")
     table = table[table["offered"].notna() | table["invoked"].notna()]
     known = {
         case.case_id: (suite.skill, case.should_trigger, case.right_skills)
@@ -387,7 +386,7 @@ def invocations(
         fired = None if one["invoked"] is None else list(one["invoked"])
         on_offer = [] if one["offered"] is None else list(one["offered"])
         own, should, right = known.get(one["case_id"], (None, None, None))
-        keys = {name: one[name] for name in ("attempt_id", *_ATTEMPT_KEYS)}
+        keys = {name: one[name] for name in ATTEMPT_KEYS}
         for name in dict.fromkeys([*on_offer, *(fired or ())]):
             did = None if fired is None else name in fired
             ought = (should if name == own else None) if right is None else name in right
@@ -422,6 +421,15 @@ _TYPES = {
 }
 
 
+def attempt_rows(
+    store: RunStore, perturbation: str | Sequence[str] | None, *columns: str
+) -> pd.DataFrame:
+    """Return what names each attempt that is wanted, and further columns, unchecked."""
+    table = store.table("attempts").select([*ATTEMPT_KEYS, *columns])
+    frame: pd.DataFrame = table.to_pandas(types_mapper=_TYPES.get)
+    return frame[_wanted(frame["perturbation"], perturbation)]
+
+
 def _frame(table: pa.Table, kind: str) -> pd.DataFrame:
     """Bring a stored table to the columns and dtypes of its contract, unchecked as yet."""
     columns = CONTRACTS[kind].columns
@@ -448,14 +456,6 @@ def _known(names: Sequence[str], present: Iterable[str], what: str) -> None:
             )
 
 
-_GRADER_KEYS = [
-    "grader",
-    "grader_kind",
-    "grader_model",
-    "grader_family",
-    "grader_version",
-    "round",
-]
 _CASE_FACTS = ("comprehension_dimension", "transfer", "contrast_of")
 
 
@@ -520,7 +520,7 @@ def outcomes(
     known = check(cases, "cases") if cases is not None else None
     # the key columns are constant in a group: the first row of a group carries them
     code, first = group_codes(given, ["attempt_id", "grader", "grader_version", "round"])
-    names = ("attempt_id", *_ATTEMPT_KEYS, *_GRADER_KEYS)
+    names = (*ATTEMPT_KEYS, *GRADER_KEYS)
     result: dict[str, Any] = {name: given[name].array.take(first) for name in names}
     answered = given["status"].eq("ok") | given["status"].isna()
     usable = (answered & given["passed"].notna()).to_numpy(dtype=bool)

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 from frontmatter.default_handlers import YAMLHandler
 
-from skillcomp.errors import SkillError, suggest
+from skillcomp.errors import SkillError, problem_list, suggest
 from skillcomp.io.files import decode, digest, read_bytes, shown
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 
@@ -91,7 +91,7 @@ def read_skill(path: str | PathLike[str], *, strict: bool = False) -> Skill:
         update={"sha256": digest(data), "path": shown(file)}
     )
     if strict and skill.problems:
-        raise SkillError(_listed(shown(file), skill.problems))
+        raise SkillError(problem_list(shown(file), skill.problems))
     return skill
 
 
@@ -115,11 +115,6 @@ def sections_of(text: str) -> tuple[Section, ...]:
     """
     _, body = _split(text, [])
     return tuple(_sections(body, text.count("\n", 0, len(text) - len(body)) + 1))
-
-
-def _listed(place: str, problems: tuple[str, ...]) -> str:
-    many = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    return f"{place}, {many}:\n" + "\n".join(f"- {problem}" for problem in problems)
 
 
 def skill_of(text: str, slug: str, file: Path) -> Skill:

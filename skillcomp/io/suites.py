@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from skillcomp.errors import SuiteError, literal, suggest
+from skillcomp.errors import SuiteError, literal, problem_list, suggest
 from skillcomp.io.files import checked_slug, decode, digest, read_bytes, shown
 from skillcomp.io.journal import replace
 from skillcomp.io.prompts import FILE, KINDS, read_prompts
@@ -186,9 +186,7 @@ def read_suite(
             suite = _Reader(slug, problems).suite(_load(text, file, problems), file)
     suite = suite.model_copy(update={"sha256": digest(data), "path": shown(file)})
     if strict and suite.problems:
-        many = "1 problem" if len(suite.problems) == 1 else f"{len(suite.problems)} problems"
-        listed = "\n".join(f"- {problem}" for problem in suite.problems)
-        raise SuiteError(f"{shown(file)}, {many}:\n{listed}")
+        raise SuiteError(problem_list(shown(file), suite.problems))
     return suite
 
 

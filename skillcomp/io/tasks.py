@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from skillcomp.errors import SuiteError, literal, suggest
+from skillcomp.errors import SuiteError, literal, problem_list, suggest
 from skillcomp.io.files import shown
 from skillcomp.io.nodes import MAX_BYTES, line_of, read_yaml
 from skillcomp.records import JUDGES, Case, Check, Suite, TaskJudge
@@ -51,9 +51,7 @@ def read_tasks(data: bytes, path: Path, slug: str | None) -> Suite:
     reader = _Reader(path, node)
     suite = reader.suite(content, slug)
     if reader.faults:
-        many = "1 problem" if len(reader.faults) == 1 else f"{len(reader.faults)} problems"
-        listed = "\n".join(f"- {one}" for one in reader.faults)
-        raise SuiteError(f"{shown(path)}, {many}:\n{listed}")
+        raise SuiteError(problem_list(shown(path), reader.faults))
     return suite.model_copy(update={"problems": tuple(reader.notes)})
 
 
