@@ -11,8 +11,7 @@ from typing import Any
 import yaml
 
 from skillcomp.errors import SuiteError, literal, problem_list, suggest
-from skillcomp.io.files import shown
-from skillcomp.io.nodes import MAX_BYTES, line_of, read_yaml
+from skillcomp.io.files import MAX_YAML, line_of, read_yaml, shown
 from skillcomp.records import JUDGES, Case, Check, Suite, TaskJudge
 
 FILE_NAME = "task_suite.yaml"
@@ -35,7 +34,7 @@ def is_task_suite(path: Path) -> bool:
     if path.suffix not in (".yaml", ".yml") or not path.is_file():
         return False
     with path.open("rb") as stream:
-        text = stream.read(MAX_BYTES).decode("utf-8", "replace")
+        text = stream.read(MAX_YAML).decode("utf-8", "replace")
     return path.name == FILE_NAME or bool(_IS_ONE.search(text))
 
 
