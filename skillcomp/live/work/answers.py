@@ -128,9 +128,7 @@ def run(
     found = _suites(store, suites)
     wanted_again = _again(again)
     _check_width(concurrency)
-    limits = BatchLimits() if batch is True else batch or None
-    for agent in agents if limits else ():
-        batch_agent(agent)
+    options = Options.of(concurrency, batch, progress, agents)
     with store.writer():
         plan = make_plan(
             store,
@@ -143,7 +141,6 @@ def run(
             seed=seed,
         )
         settings = {"conditions": list(conditions), "repeats": repeats, "seed": seed}
-        options = Options(concurrency, limits, progress)
         work = AnswerWork(store, plan, agents, wanted_again, settings, options)
         work.warn_of_files()
         run_sync(partial(work.main, budget_usd))
