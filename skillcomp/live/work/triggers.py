@@ -31,11 +31,11 @@ from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
 from skillcomp.io.traces import Trace, read_trace
 from skillcomp.live.agents import CliAgent
-from skillcomp.live.agents.kept import left_in, put
+from skillcomp.live.agents.process import left_in, put
 from skillcomp.live.agents.reply import PAID, Bounds, Cell, Reply, settings_json
-from skillcomp.live.graders.tracejudge import TraceJudge
 from skillcomp.live.graders.traces import (
     TraceGrader,
+    TraceJudge,
     all_of,
     commands_of,
     effective,
