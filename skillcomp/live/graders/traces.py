@@ -445,11 +445,7 @@ class TraceJudge:
         about = verdict_of(self, attempt, place, replies)
         verdicts = verdicts_of(case, replies, judged, about)
         if found is not None:
-            put(
-                folder,
-                "judge.json",
-                orjson.dumps(found.model_dump(by_alias=True), option=orjson.OPT_INDENT_2),
-            )
+            put(folder, "judge.json", found.model_dump_json(by_alias=True, indent=2).encode())
             score = {"score": float(found.score)}
             verdicts = tuple(
                 v.model_copy(update=score) if v.check_id == OVERALL else v for v in verdicts

@@ -19,8 +19,7 @@ from skillcomp.io.store import RunStore
 from skillcomp.live.agents.reply import PAID, Agent, Cell, Reply, StudyWarning, agent_version
 from skillcomp.live.batches import BatchLimits
 from skillcomp.live.batches.record import outstanding
-from skillcomp.live.batches.service import batch_agent
-from skillcomp.live.batches.transport import Batches
+from skillcomp.live.batches.transport import Batches, batch_agent
 from skillcomp.live.stopping import Stop, run_sync
 from skillcomp.live.study.conditions import Text
 from skillcomp.live.study.plan import Plan, PlannedCell, Tried, input_files, make_plan, tries

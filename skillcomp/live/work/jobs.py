@@ -22,8 +22,7 @@ from skillcomp.io.store import RunStore
 from skillcomp.live.agents.reply import PAID, Agent, Cell, Reply, skill_block
 from skillcomp.live.batches import BatchLimits
 from skillcomp.live.batches.record import open_batches, outstanding
-from skillcomp.live.batches.service import batch_agent
-from skillcomp.live.batches.transport import Batches, tell_of
+from skillcomp.live.batches.transport import Batches, batch_agent, tell_of
 from skillcomp.live.batches.transport import Book as BatchBook
 from skillcomp.live.graders.comprehension import GraderWarning
 from skillcomp.live.stopping import Stop, fan_out, interruption, run_sync
