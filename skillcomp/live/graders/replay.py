@@ -6,8 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Unpack
 
-from skillcomp.errors import GraderError, suggest
+from skillcomp.errors import GraderError
 from skillcomp.io.store import RunStore
+from skillcomp.live.agents.replay import one_of_recorded
 from skillcomp.live.agents.reply import Reply, settings_json
 from skillcomp.live.graders.comprehension import (
     Grading,
@@ -63,20 +64,10 @@ class ReplayGrader:
         name: str | None = None,
     ) -> None:
         rows = [row for row in store.table("verdicts").to_pylist() if row["round"] == round]
-        recorded = sorted({str(row["grader"]) for row in rows})
         if not rows:
             raise GraderError(f"ReplayGrader: {store!r} holds no verdicts of round {round}.")
-        if grader is None and len(recorded) > 1:
-            raise GraderError(
-                f"ReplayGrader: {store!r} holds verdicts of {', '.join(recorded)}; name one by "
-                "grader=."
-            )
-        chosen = grader or recorded[0]
-        if chosen not in recorded:
-            raise GraderError(
-                f"ReplayGrader: {store!r} holds no verdicts of '{chosen}'; there are "
-                f"{', '.join(recorded)}." + suggest(chosen, recorded)
-            )
+        place, recorded = f"ReplayGrader: {store!r}", (str(row["grader"]) for row in rows)
+        chosen = one_of_recorded(place, "verdicts", "grader", grader, recorded, GraderError)
         rows = [row for row in rows if row["grader"] == chosen]
         versions = {row["grader_version"] for row in rows}
         if len(versions) > 1:

@@ -12,14 +12,13 @@ from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar, Unpack
 
-from pydantic import BaseModel
 from tqdm.auto import tqdm
 
 from skillcomp.errors import AgentError
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents.reply import PAID, Agent, Cell, Reply, skill_block
+from skillcomp.live.agents.reply import PAID, Agent, Asked, Reply, skill_block
 from skillcomp.live.batches import BatchLimits
 from skillcomp.live.batches.record import open_batches, outstanding
 from skillcomp.live.batches.transport import Batches, batch_agent, tell_of
@@ -29,7 +28,6 @@ from skillcomp.live.stopping import Stop, fan_out, interruption, run_sync
 from skillcomp.live.work.budget import Budget, at_most, batch_cost, charged, shape_text, upper_cost
 from skillcomp.live.work.ledger import Ledger, RunRecord, Tally, begun, ended
 from skillcomp.live.work.status import clear_waiting, most_frequent, write_waiting
-from skillcomp.records import Skill
 
 _TOLD_FROM = 1.0  # seconds; shorter waits are not shown
 _LONG = 120.0  # seconds; a study does not sleep for longer than this before every question
@@ -83,32 +81,26 @@ class Recorder:
         self._agent, self._kept, self._book = agent, list(kept), book
         self._budget, self._stop = budget, stop
 
-    async def ask(
-        self,
-        prompt: str,
-        *,
-        skill: Skill | None = None,
-        system: str | None = None,
-        schema: type[BaseModel] | None = None,
-        cell: Cell | None = None,
-    ) -> Reply:
+    async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
         """Return the next kept reply, or ask; see `Agent.ask`."""
         if self._kept:
             return self._kept.pop(0)
+        skill, schema = about.get("skill"), about.get("schema")
         if self._book is None:
-            parts = {"prompt": prompt, "skill": skill, "system": system, "schema": schema}
+            parts = {"prompt": prompt, "skill": skill, "schema": schema}
+            parts["system"] = about.get("system")
             raise NeedsReply({name: part for name, part in parts.items() if part is not None})
-        if getattr(self._agent, "is_recording", False):
-            started = datetime.now(UTC)
-            reply = await self._agent.ask(prompt, skill=skill, cell=cell)
-            await self._book(reply, started)
-            return reply
 
         def estimate() -> float:
             shape = shape_text(schema) if schema is not None else None
             block = skill_block(skill) if skill else None
-            return upper_cost(self._agent, prompt, system, block, shape)
+            return upper_cost(self._agent, prompt, about.get("system"), block, shape)
 
+        if getattr(self._agent, "is_recording", False):
+            started = datetime.now(UTC)
+            reply = await self._agent.ask(prompt, **about)
+            await self._book(reply, started)
+            return reply
         aside = await self._budget.take(estimate() if self._budget.limit is not None else 0.0)
         if aside is None:
             raise NoMoney(self._budget.exhausted or "budget_usd")
@@ -117,10 +109,7 @@ class Recorder:
             if self._stop is not None:
                 self._stop.check()  # the money may have been waited for
             started = datetime.now(UTC)
-            reply = await self._agent.ask(
-                prompt, skill=skill, system=system, schema=schema, cell=cell
-            )
-            answered = at_most(reply, estimate)
+            answered = at_most(await self._agent.ask(prompt, **about), estimate)
             await self._book(answered, started)
         finally:
             await self._budget.settle(aside, answered)
