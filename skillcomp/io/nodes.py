@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.constructor import SafeConstructor
 
 from skillcomp.errors import SkillcompError
 from skillcomp.io.files import decode
@@ -29,7 +30,7 @@ def read_yaml(
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         _require_plain(node, path, error)
-        content = yaml.safe_load(text)
+        content = None if node is None else SafeConstructor().construct_document(node)
     except yaml.MarkedYAMLError as cause:
         mark = cause.problem_mark or cause.context_mark
         line = f", line {mark.line + 1}" if mark else ""
