@@ -39,9 +39,9 @@ from skillcomp.frames.estimates import (
 from skillcomp.records import dimension_family
 from skillcomp.stats.bounded import RATES, SHARES, bounded_means
 from skillcomp.stats.clusters import cr2_mean, log_ratio
-from skillcomp.stats.multiplicity import holm
 from skillcomp.stats.passk import pooled_pass_at_k, pooled_pass_hat_k
 from skillcomp.stats.results import Interval, join_notes, undefined
+from skillcomp.stats.significance import holm
 
 Amount = Literal[
     "cost_usd", "seconds", "input_tokens", "output_tokens", "n_words", "n_commands", "score"

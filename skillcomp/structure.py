@@ -41,8 +41,8 @@ from skillcomp.io.skills import skill_of
 from skillcomp.records import Skill
 from skillcomp.stats.association import association, detectable_r_squared
 from skillcomp.stats.bounded import DELTAS, Quantity, bounded_means
-from skillcomp.stats.multiplicity import holm
 from skillcomp.stats.results import Interval, join_notes, undefined
+from skillcomp.stats.significance import holm
 
 __all__ = ["against", "documents", "factorial", "score"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp import deltas
-from skillcomp.bias.answers import features
+from skillcomp.bias.effects import features
 from skillcomp.errors import FrameError
 from skillcomp.frames.casetable import Value, case_table, clusters_of
 from skillcomp.frames.contract import CASE, check, ordered

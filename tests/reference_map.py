@@ -25,11 +25,10 @@ from skillcomp.stats import (
     detection,
     grader_errors,
     intervals,
-    multiplicity,
     passk,
     power,
     ppi,
-    versions,
+    significance,
 )
 from skillcomp.stats.results import Interval
 
@@ -101,10 +100,10 @@ PAIRED = {
 def _mcnemar(i: Inputs) -> Values:
     _, b, c, _ = i["abcd"]
     return {
-        "exact": intervals.mcnemar_exact(b, c).p_value,
-        "midp": intervals.mcnemar_midp(b, c).p_value,
-        "asymptotic": intervals.mcnemar_asymptotic(b, c).p_value,
-        "asymptotic_cc": intervals.mcnemar_asymptotic(b, c, continuity=True).p_value,
+        "exact": significance.mcnemar_exact(b, c).p_value,
+        "midp": significance.mcnemar_midp(b, c).p_value,
+        "asymptotic": significance.mcnemar_asymptotic(b, c).p_value,
+        "asymptotic_cc": significance.mcnemar_asymptotic(b, c, continuity=True).p_value,
     }
 
 
@@ -152,9 +151,9 @@ def _mover(i: Inputs) -> Values:
 def _clustered_tests(i: Inputs) -> Values:
     b, c = np.array(i["b"]), np.array(i["c"])
     pairs = np.array(i["a"]) + b + c + np.array(i["d"])
-    obuchowski, durkalski = clusters.obuchowski(b, c), clusters.durkalski(b, c, pairs)
+    obuchowski, durkalski = significance.obuchowski(b, c), significance.durkalski(b, c, pairs)
     return {
-        "mcnemar": intervals.mcnemar_asymptotic(b.sum(), c.sum()).statistic,
+        "mcnemar": significance.mcnemar_asymptotic(b.sum(), c.sum()).statistic,
         "obuchowski": obuchowski.statistic,
         "durkalski": durkalski.statistic,
         "p_obuchowski": obuchowski.p_value,
@@ -299,14 +298,14 @@ def _bernoulli_cusum(i: Inputs) -> Values:
 def _severity_of_two(i: Inputs) -> Values:
     both, second, first, neither = i["abcd"]
     rows = [[1, 1]] * both + [[0, 1]] * second + [[1, 0]] * first + [[0, 0]] * neither
-    found = versions.severity_shift(rows)
+    found = significance.severity_shift(rows)
     # clogit speaks of the logit of a PASS, from which severity is taken away
     return {"logit_shift": -found.estimate, "se": found.se, "p_wald": found.p_value}
 
 
 def _versions_of_three(i: Inputs) -> Values:
     rows = [[int(v) for v in p] for p, count in i["pattern_counts"].items() for _ in range(count)]
-    q = versions.cochran_q(rows)
+    q = significance.cochran_q(rows)
     return {"cochran_q": q.statistic, "cochran_p": q.p_value}
 
 
@@ -329,16 +328,16 @@ def _pass_hat_k_ci(i: Inputs) -> Values:
 
 def _nine_dimensions(i: Inputs) -> Values:
     p = i["p"]
-    others = {key: multiplicity.adjust(p, method=key) for key in ("by", "hochberg", "hommel")}
-    return {"holm": multiplicity.holm(p), "bh": multiplicity.benjamini_hochberg(p), **others}
+    others = {key: significance.adjust(p, method=key) for key in ("by", "hochberg", "hommel")}
+    return {"holm": significance.holm(p), "bh": significance.benjamini_hochberg(p), **others}
 
 
 def _fifteen_p_values(i: Inputs) -> Values:
-    bh = multiplicity.benjamini_hochberg(i["p"])
-    bonferroni = multiplicity.adjust(i["p"], method="bonferroni")
+    bh = significance.benjamini_hochberg(i["p"])
+    bonferroni = significance.adjust(i["p"], method="bonferroni")
     return {
         "bh": bh,
-        "holm_first4": multiplicity.holm(i["p"])[:4],
+        "holm_first4": significance.holm(i["p"])[:4],
         "bh_rejections_at_05": int((bh <= 0.05).sum()),
         "bonferroni_rejections_at_05": int((bonferroni <= 0.05).sum()),
     }
@@ -389,12 +388,13 @@ def _miller_cases(i: Inputs) -> Values:
 
 
 _CLUSTERED = Source(
-    ("clusters.obuchowski", "clusters.durkalski", "intervals.mcnemar_asymptotic"),
+    ("significance.obuchowski", "significance.durkalski", "significance.mcnemar_asymptotic"),
     _clustered_tests,
 )
 _CR2_MEAN = Source(("clusters.cr2_mean", "clusters.cr2"), _cr2_mean)
 _MCNEMAR = Source(
-    ("intervals.mcnemar_exact", "intervals.mcnemar_midp", "intervals.mcnemar_asymptotic"), _mcnemar
+    ("significance.mcnemar_exact", "significance.mcnemar_midp", "significance.mcnemar_asymptotic"),
+    _mcnemar,
 )
 _ONE_RATE = Source(
     ("intervals.wilson", "intervals.clopper_pearson", "intervals.jeffreys"), _one_rate
@@ -428,17 +428,17 @@ NAMED = {
     "ppi_plusplus_mean": Source(("ppi.ppi_mean",), _ppi(None)),
     "delong_aSAH": Source(("detection.delong", "detection.delong_paired"), _delong),
     "bernoulli_cusum_arl": Source(("charts.cusum_run_length",), _bernoulli_cusum),
-    "severity_drift_2versions": Source(("versions.severity_shift",), _severity_of_two),
-    "severity_drift_3graders": Source(("versions.cochran_q",), _versions_of_three),
+    "severity_drift_2versions": Source(("significance.severity_shift",), _severity_of_two),
+    "severity_drift_3graders": Source(("significance.cochran_q",), _versions_of_three),
     "pass_hat_k_ci": Source(("passk.pooled_pass_hat_k",), _pass_hat_k_ci),
     "miller_mde": Source(("power.miller_mde",), _miller_mde),
     "miller_n": Source(("power.miller_cases",), _miller_cases),
     "holm_bh_9dims": Source(
-        ("multiplicity.holm", "multiplicity.benjamini_hochberg", "multiplicity.adjust"),
+        ("significance.holm", "significance.benjamini_hochberg", "significance.adjust"),
         _nine_dimensions,
     ),
     "bh_1995_thrombolysis": Source(
-        ("multiplicity.holm", "multiplicity.benjamini_hochberg", "multiplicity.adjust"),
+        ("significance.holm", "significance.benjamini_hochberg", "significance.adjust"),
         _fifteen_p_values,
     ),
 }

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import skillcomp as sc
-from skillcomp.bias.answers import parts
+from skillcomp.bias.effects import parts
 from skillcomp.errors import FrameError
 
 KINDS = ["pad", "hedge", "reorder", "confident"]

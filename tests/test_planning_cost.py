@@ -20,7 +20,7 @@ from skillcomp.live.graders.prompts import (
     rubric_prompt,
 )
 from skillcomp.planning import cost_estimate, cost_total
-from skillcomp.planning.calls import (
+from skillcomp.planning.cost import (
     SKILL_FRAME,
     Counter,
     case_data,

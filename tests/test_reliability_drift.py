@@ -12,8 +12,7 @@ from skillcomp.errors import FrameError
 from skillcomp.reliability import drift, flip_counts, flipped
 from skillcomp.simulate import Grader
 from skillcomp.stats.bounded import DELTAS, bounded_mean
-from skillcomp.stats.intervals import mcnemar_midp
-from skillcomp.stats.versions import clustered_cochran, clustered_midp
+from skillcomp.stats.significance import clustered_cochran, clustered_midp, mcnemar_midp
 
 Versions = dict[str, list[bool | None]]
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control
 
-from skillcomp.stats.multiplicity import adjust, benjamini_hochberg, holm
+from skillcomp.stats.significance import adjust, benjamini_hochberg, holm
 
 REFERENCE = Path(__file__).parent / "reference" / "stats_reference.json"
 

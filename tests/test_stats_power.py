@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, multinomial
 
-from skillcomp.stats.intervals import mcnemar_exact, mcnemar_midp
 from skillcomp.stats.power import (
     connor,
     mcnemar_cases,
@@ -15,6 +14,7 @@ from skillcomp.stats.power import (
     miller_cases,
     miller_mde,
 )
+from skillcomp.stats.significance import mcnemar_exact, mcnemar_midp
 
 REFERENCE = Path(__file__).parent / "reference" / "stats_reference.json"
 

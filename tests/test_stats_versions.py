@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from statsmodels.discrete.conditional_models import ConditionalLogit
 
-from skillcomp.stats.versions import cochran_q, severity_shift
+from skillcomp.stats.significance import cochran_q, severity_shift
 
 
 def _rows(both, only_new, only_old, neither):

@@ -1,5 +1,5 @@
-from .answers import features as features
 from .audits import audit as audit
+from .effects import features as features
 from .pairwise import consistency_change as consistency_change
 from .pairwise import position as position
 from .perturbations import perturb as perturb

@@ -32,10 +32,8 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.frames.labels import ITEM, join_gold, labellers_said, reference_labels, strays_of
-from skillcomp.stats.multiplicity import holm
 from skillcomp.stats.results import join_notes
-
-__all__ = ["audit"]
+from skillcomp.stats.significance import holm
 
 # bias: the feature it is read from, and one unit of that
 _FEATURES = {

@@ -24,11 +24,8 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean
-from skillcomp.stats.intervals import mcnemar_midp
 from skillcomp.stats.results import Interval, undefined
-from skillcomp.stats.versions import clustered_midp
-
-__all__ = ["consistency_change", "position"]
+from skillcomp.stats.significance import clustered_midp, mcnemar_midp
 
 WHAT = "bias.position"
 TIES = ("tie", "tied", "draw", "equal", "both", "neither", "none", "c",

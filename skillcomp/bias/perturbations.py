@@ -11,8 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from skillcomp.bias.answers import Part, parts
-from skillcomp.bias.effects import checked_verdicts, in_points, known_attempts
+from skillcomp.bias.effects import Part, checked_verdicts, in_points, known_attempts, parts
 from skillcomp.errors import FrameError
 from skillcomp.frames.contract import CASE, check
 from skillcomp.frames.estimates import (
@@ -24,10 +23,8 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.stats.bounded import DELTAS, bounded_mean
-from skillcomp.stats.intervals import mcnemar_midp
 from skillcomp.stats.results import undefined
-
-__all__ = ["perturb", "perturbed"]
+from skillcomp.stats.significance import mcnemar_midp
 
 Kind = Literal["pad", "hedge", "reorder", "confident"]
 

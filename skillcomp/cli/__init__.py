@@ -117,7 +117,7 @@ def _grouped(findings: Iterable[Finding], severities: Sequence[str]) -> Iterator
 
 def _with_references(found: Found, store: RunStore) -> Found:
     """Add what the analyses would refuse in a study."""
-    from skillcomp.frames.references import problems
+    from skillcomp.frames.stores import problems
     from skillcomp.io.lint_cases import finding
 
     more = tuple(finding("store", str(store.path), one) for one in problems(store))
@@ -165,12 +165,12 @@ def report(
     from skillcomp import datasets
     from skillcomp.report import build, find_notebooks
 
-    paths = [] if answer_only else _chosen(find_notebooks(), notebook or [])
+    named = _chosen(find_notebooks(), notebook) if notebook else None
     rounds = [] if round is None else [f"ROUND={round}"]
     page = build(
         datasets.path("pilot") if data is None else data,
         out,
-        notebooks=paths,
+        notebooks=[] if answer_only else named,
         parameters=_parameters([*(given or []), *rounds]),
         order=order,
         progress=not quiet,
@@ -179,7 +179,7 @@ def report(
 
 
 def _chosen(paths: list[Path], wanted: list[str]) -> list[Path]:
-    """Return the notebooks that are named by their number or their stem; all when none is."""
+    """Return the notebooks that are named by their number or their stem."""
     for name in wanted:
         if not any(name in (path.stem, path.stem[:2]) for path in paths):
             stems = [path.stem for path in paths]
@@ -187,7 +187,7 @@ def _chosen(paths: list[Path], wanted: list[str]) -> list[Path]:
                 f"report: there is no notebook '{name}'; there: {', '.join(stems)}."
                 + suggest(name, stems)
             )
-    return [p for p in paths if not wanted or p.stem in wanted or p.stem[:2] in wanted]
+    return [p for p in paths if p.stem in wanted or p.stem[:2] in wanted]
 
 
 def _parameters(given: list[str]) -> dict[str, object]:

@@ -4,13 +4,6 @@ Several estimators side by side, one of them recommended, and whether the grader
 between conditions. Gold decides; without it nothing is corrected and nothing is recommended.
 """
 
-from __future__ import annotations
+import lazy_loader as lazy
 
-from skillcomp.correction.corrected import delta, rate
-from skillcomp.correction.differential import differential
-
-__all__ = ["delta", "differential", "rate"]
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -17,9 +17,8 @@ from skillcomp.explore.texts import absent, pieces, render, text
 from skillcomp.explore.texts import shared as shared_places
 from skillcomp.frames.contract import CASE, check
 from skillcomp.overlap.calibrate import NEEDED, performance, settings_of
-from skillcomp.overlap.flag import roc
 from skillcomp.overlap.sample import make_sample
-from skillcomp.overlap.score import as_names, need, once, score
+from skillcomp.overlap.score import as_names, need, once, roc, score
 from skillcomp.records import Skill
 from skillcomp.report.tables import Table, table
 

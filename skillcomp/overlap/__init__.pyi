@@ -1,4 +1,4 @@
 from .calibrate import calibrate as calibrate
-from .flag import flag as flag
-from .flag import roc as roc
+from .score import flag as flag
+from .score import roc as roc
 from .score import score as score

@@ -28,8 +28,6 @@ from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.detection import bootstrap_auc, clean_needed
 from skillcomp.stats.results import NAN, Interval, undefined
 
-__all__ = ["calibrate"]
-
 NEEDED = ["kind", "attempt_id", "passage_id", "skill", "case_id", "condition", "document"]
 NEEDED += ["level", "n", "any_shared", "share", "n_tokens"]
 COLUMNS = {

@@ -13,8 +13,6 @@ from skillcomp.errors import FrameError, suggest
 from skillcomp.frames.casetable import clusters_of
 from skillcomp.stats.results import NAN
 
-__all__ = ["Chooser", "Group", "Sample", "Settings", "make_sample"]
-
 Floats = NDArray[np.float64]
 MAX_CUTS = 200  # cuts of the share tried for each n
 TIE = 1e-12  # rates that differ by less are equal

@@ -1,31 +1,22 @@
-"""What a study will cost before it is run: tokens and dollars, with and without the discounts."""
+"""What a study will cost before it is run: its calls in tokens and dollars, and the discounts.
+
+Tokens are counted by the service where a client is given, and estimated from letters elsewhere.
+"""
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
 from skillcomp import pricing
-from skillcomp.errors import FrameError, StudyError
-from skillcomp.planning.calls import (
-    CHARS_PER_TOKEN,
-    Caller,
-    Calls,
-    CostedStudy,
-    Counter,
-    Loaded,
-    answer_lengths,
-    by_slug,
-    listed_agents,
-    minimum_prefix,
-)
-from skillcomp.records import Skill, Suite
-
-__all__ = ["MODES", "cost_estimate", "cost_total"]
+from skillcomp.errors import FrameError, StudyError, suggest
+from skillcomp.records import CONDITIONS, Case, Skill, Suite
 
 MODES = ("plain", "cached", "batched", "both")
 ANSWER_TOKENS = 300.0  # an answer of 180 words, the mean of the pilot's 420
@@ -288,3 +279,332 @@ def _caches(mode: str) -> bool:
 
 def _mode(caching: bool, batch: bool) -> str:
     return MODES[caching + 2 * batch]
+
+
+Loaded = Mapping[str, Mapping[str, Skill | str] | Skill | str]
+_R = TypeVar("_R", Suite, Skill)
+
+CHARS_PER_TOKEN = 3.5  # of English text; the glossary of platform.claude.com
+MESSAGE_TOKENS = 8  # the envelope of one message: role and delimiters
+SKILL_FRAME = 64  # characters around a skill in the system prompt of an agent
+# Shortest prompt prefix that the service caches, in tokens (its page on prompt caching, read
+# 2026-11-21); for models that are not listed 1,024 is assumed.
+_MINIMUM = {
+    "claude-opus-5": 512,
+    "claude-fable-5": 512,
+    "claude-fable-5-1": 512,
+    "claude-haiku-5-5": 512,
+    "claude-opus-4-7": 2048,
+    "claude-opus-4-6": 4096,
+    "claude-opus-4-5": 4096,
+    "claude-haiku-4-5": 4096,
+}
+_ASSUMED_MINIMUM = 1024
+
+
+def minimum_prefix(model: str | None) -> int:
+    """Return the tokens below which a prefix of a prompt is not cached."""
+    name = model or ""
+    dated = name.rpartition("-")
+    name = dated[0] if dated[2].isdigit() and len(dated[2]) == 8 else name
+    return _MINIMUM.get(name, _ASSUMED_MINIMUM)
+
+
+@dataclass(frozen=True)
+class GraderFrame:
+    """Characters of a grader's prompt and reply around the data: measured on its templates.
+
+    Instructions before the skill with the schema of the reply; tags of a case and of each check;
+    what a reply holds once and for each check; whether skill, concept field and expected reasoning
+    are shown.
+    """
+
+    system: int
+    case: int
+    check: int
+    reply: int
+    verdict: int
+    sees_skill: bool = True
+
+
+# Of skillcomp.live.graders.prompts by least squares over the pilot's 84 cases; a quote and a
+# rationale of the pilot's g2 have 66 and 75 characters on average. A test holds them against the
+# templates.
+_FRAMES = {
+    "forced": GraderFrame(3183 + 915, 631, 53, 60, 225),
+    "evidence": GraderFrame(1235 + 915, 631, 53, 60, 225),
+    # of rubric.j2 and rubric-case.j2; only tasks that have a rubric are asked about
+    "rubric": GraderFrame(753 + 388, 247, 0, 60, 150, sees_skill=False),
+    "impression": GraderFrame(555 + 627, 368, 44, 40, 60, sees_skill=False),
+}
+
+
+def frame_of_grader(grader: Any) -> GraderFrame:
+    """Return the frame of a grader's style; ``forced`` where it tells none."""
+    style = getattr(grader, "style", "forced")
+    return _FRAMES.get(style, _FRAMES["forced"])
+
+
+@dataclass
+class Counter:
+    """Counts tokens: by a client where one is given, by letters where not.
+
+    A client has ``messages.count_tokens(model=, messages=)`` as the anthropic one, or is a function
+    of model and text. It is asked about models whose name begins with ``claude`` only, and once for
+    each text.
+    """
+
+    client: Any = None
+    _known: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def counts(self, model: str | None) -> bool:
+        """Return whether texts for a model are counted and not estimated."""
+        if self.client is None or model is None:
+            return False
+        return not hasattr(self.client, "messages") or model.startswith("claude")
+
+    def __call__(self, model: str | None, text: str) -> float:
+        """Return the tokens of a text, without the envelope of a message when estimated."""
+        if not text:
+            return 0.0
+        if model is None or not self.counts(model):
+            return self.letters(len(text))
+        key = (model, text)
+        if key not in self._known:
+            self._known[key] = float(self._ask(model, text))
+        return self._known[key]
+
+    @staticmethod
+    def letters(n: float) -> float:
+        """Return the tokens of so many characters of English text."""
+        return n / CHARS_PER_TOKEN
+
+    def _ask(self, model: str, text: str) -> float:
+        if hasattr(self.client, "messages"):
+            found = self.client.messages.count_tokens(
+                model=model, messages=[{"role": "user", "content": text}]
+            )
+        else:
+            found = self.client(model, text)
+        if inspect.isawaitable(found):
+            if inspect.iscoroutine(found):
+                found.close()
+            raise StudyError(
+                "cost_estimate: client= is asynchronous; give the synchronous one, or a function "
+                "of model and text."
+            )
+        return float(getattr(found, "input_tokens", found))
+
+
+def loaded_text(skill: Skill | str) -> str:
+    """Return the text that is loaded for a skill, or the text itself."""
+    return skill if isinstance(skill, str) else skill.text or skill.body
+
+
+def case_data(case: Case, skill: Skill, frame: GraderFrame) -> str:
+    """Return the data of a case that a grader is shown beside the answer."""
+    parts = [case.prompt]
+    for check in case.checks:
+        parts.append(f"{check.check_id} {check.description}")
+        if check.judge and check.judge.rubric:
+            parts.append(check.judge.rubric)
+    if frame.sees_skill:
+        parts += [case.expected_reasoning or "", skill.concept.get(case.concept_field or "", "")]
+    return "\n".join(parts)
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls of one kind: the same prefix, prompt and reply, ``n`` times.
+
+    ``key`` names the prefix: equal ones are written into the cache once. ``prefix``, ``rest`` and
+    ``output`` are the tokens that may be cached, of the rest of the prompt, and of the reply.
+    """
+
+    key: str
+    prefix: float
+    rest: float
+    output: float
+    n: int
+
+
+@dataclass(frozen=True)
+class Caller:
+    """An agent or a grader, and the calls it makes under each condition.
+
+    ``counted`` says whether its tokens were counted and not estimated.
+    """
+
+    role: str
+    name: str
+    model: str | None
+    calls: Mapping[str, Sequence[Calls]]
+    counted: bool
+    notes: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class CostedStudy:
+    """What was asked of `cost_estimate`."""
+
+    suites: Mapping[str, Suite]
+    skills: Mapping[str, Skill]
+    conditions: list[str]
+    repeats: int | Mapping[str, int]
+    loaded: Loaded
+    count: Counter
+    answer_tokens: float
+    thinking: float
+    lengths: Mapping[tuple[str, str], float]
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be planned."""
+        for suite in self.suites.values():
+            if suite.skill not in self.skills:
+                raise StudyError(
+                    f"cost_estimate: suite '{suite.slug}' is about the skill '{suite.skill}', "
+                    f"which is not given.{suggest(suite.skill, self.skills)}"
+                )
+        known = {*CONDITIONS, *self.loaded}
+        for condition in self.conditions:
+            if condition not in known:
+                raise StudyError(
+                    f"cost_estimate: condition '{condition}': found no text; allowed: "
+                    f"{', '.join(CONDITIONS)}, or what loaded= names." + suggest(condition, known)
+                )
+            if self.times(condition) < 1:
+                raise StudyError(
+                    f"repeats: found {self.repeats!r}; allowed: whole numbers of at least 1, for "
+                    "every condition."
+                )
+
+    def times(self, condition: str) -> int:
+        """Return the attempts of a case under a condition."""
+        if isinstance(self.repeats, Mapping):
+            return int(self.repeats.get(condition, 0))
+        return int(self.repeats)
+
+    def cases(self) -> Iterator[tuple[Case, Skill]]:
+        """Yield every case with its skill."""
+        for suite in self.suites.values():
+            for case in suite.cases:
+                yield case, self.skills[suite.skill]
+
+    def text(self, condition: str, skill: Skill) -> str | None:
+        """Return what is loaded; None where it is not known and taken to be like the skill."""
+        if condition == "baseline":
+            return ""
+        if condition == "skill":
+            return loaded_text(skill)
+        found = self.loaded.get(condition)
+        if isinstance(found, Mapping):
+            found = found.get(skill.slug)
+        return None if found is None else loaded_text(found)
+
+    def agent(self, agent: Any) -> Caller:
+        """Return what an agent is asked: every case under every condition."""
+        model = _model(agent)
+        calls: dict[str, list[Calls]] = {}
+        notes: dict[str, str] = {}
+        for condition in self.conditions:
+            calls[condition] = []
+            for case, skill in self.cases():
+                key = text = self.text(condition, skill)
+                if text is None or key is None:
+                    key = f"{condition}/{skill.slug}"
+                    notes[condition] = f"{condition}: taken to be as long as the skill"
+                    text = loaded_text(skill)
+                prefix = self.count(model, text)
+                prefix += self.count.letters(SKILL_FRAME) if text else 0.0
+                calls[condition].append(
+                    Calls(
+                        key,
+                        prefix,
+                        self.count(model, case.prompt) + MESSAGE_TOKENS,
+                        self.answer(model, case, condition) + self.thinking,
+                        self.times(condition),
+                    )
+                )
+        return Caller("agent", _name(agent), model, calls, self.count.counts(model), notes)
+
+    def grader(self, grader: Any, n_agents: int) -> Caller:
+        """Return what a grader is asked: every answer of so many agents."""
+        model, frame = _model(grader), frame_of_grader(grader)
+        letters = self.count.letters
+        calls: dict[str, list[Calls]] = {}
+        for condition in self.conditions:
+            calls[condition] = []
+            for case, skill in self.cases():
+                n = len(case.checks)
+                if getattr(grader, "style", None) == "rubric":
+                    n = sum(
+                        c.judge is not None and c.judge.type == "llm-rubric" for c in case.checks
+                    )
+                shown = (skill.body or skill.text) if frame.sees_skill else ""
+                rest = self.count(model, case_data(case, skill, frame))
+                rest += self.answer(model, case, condition) + MESSAGE_TOKENS
+                rest += letters(frame.case + n * frame.check)
+                calls[condition].append(
+                    Calls(
+                        skill.slug if frame.sees_skill else "all",
+                        self.count(model, shown) + letters(frame.system),
+                        rest,
+                        letters(frame.reply + n * frame.verdict) + self.thinking,
+                        self.times(condition) * n_agents if n else 0,
+                    )
+                )
+        return Caller("grader", _name(grader), model, calls, self.count.counts(model), {})
+
+    def answer(self, model: str | None, case: Case, condition: str) -> float:
+        """Return the length of an answer in tokens, from a pilot where there is one."""
+        for key in ((case.case_id, condition), ("", condition), ("", "")):
+            if key in self.lengths:
+                return self.count.letters(self.lengths[key])
+        return self.answer_tokens
+
+
+def by_slug(given: _R | Iterable[_R] | Mapping[str, _R], what: str) -> dict[str, _R]:
+    """Return records by slug, from one, several or a mapping."""
+    if isinstance(given, Suite | Skill):
+        return {given.slug: given}
+    found = list(given.values() if isinstance(given, Mapping) else given)
+    if wrong := [one for one in found if not isinstance(one, Suite | Skill)]:
+        raise StudyError(
+            f"{what}: found {wrong[0]!r}; expected records, as read_suite and read_skill give."
+        )
+    return {one.slug: one for one in found}
+
+
+def listed_agents(given: Any) -> list[Any]:
+    """Return one or several agents or graders as a list."""
+    if given is None:
+        return []
+    return list(given) if isinstance(given, list | tuple | set) else [given]
+
+
+def _model(one: Any) -> str | None:
+    return one if isinstance(one, str) else getattr(one, "model", None)
+
+
+def _name(one: Any) -> str:
+    return one if isinstance(one, str) else str(getattr(one, "name", None) or _model(one))
+
+
+def answer_lengths(attempts: pd.DataFrame | None) -> dict[tuple[str, str], float]:
+    """Return mean characters of answers by case and condition, by condition, and over all."""
+    if attempts is None:
+        return {}
+    absent = [c for c in ("case_id", "condition", "answer") if c not in attempts.columns]
+    if absent:
+        raise FrameError(f"attempts: there is no column '{absent[0]}'.")
+    answered = attempts.dropna(subset=["answer"])
+    letters = answered["answer"].str.len()
+    if answered.empty:
+        return {}
+    fine = letters.groupby([answered["case_id"], answered["condition"]]).mean().reset_index()
+    coarse = letters.groupby(answered["condition"]).mean()
+    found = {
+        (str(case), str(condition)): float(n) for case, condition, n in fine.itertuples(index=False)
+    }
+    found |= {("", str(condition)): float(n) for condition, n in coarse.items()}
+    return found | {("", ""): float(letters.mean())}

@@ -42,8 +42,6 @@ from skillcomp.stats.bounded import (
 )
 from skillcomp.stats.results import Interval, undefined
 
-__all__ = ["cases_needed", "minimum_detectable_delta", "power_curve"]
-
 Floats = NDArray[np.float64]
 Counted = NDArray[np.int64]
 

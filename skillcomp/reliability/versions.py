@@ -25,10 +25,14 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.frames.labels import ITEM, join_gold, known_verdict, reference_labels, without_checks
 from skillcomp.stats.bounded import DELTAS, bounded_mean
-from skillcomp.stats.intervals import mcnemar_midp
-from skillcomp.stats.multiplicity import holm
 from skillcomp.stats.results import NAN, Interval, join_notes, undefined
-from skillcomp.stats.versions import clustered_cochran, clustered_midp, severity_shift
+from skillcomp.stats.significance import (
+    clustered_cochran,
+    clustered_midp,
+    holm,
+    mcnemar_midp,
+    severity_shift,
+)
 
 VERSION = ["grader", "grader_version"]
 Version = tuple[str, str]

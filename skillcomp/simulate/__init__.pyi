@@ -1,7 +1,7 @@
-from .documents import ScoredDocuments as ScoredDocuments
-from .documents import scored_documents as scored_documents
 from .effects import Counts as Counts
+from .effects import ScoredDocuments as ScoredDocuments
 from .effects import counts as counts
+from .effects import scored_documents as scored_documents
 from .graders import Grader as Grader
 from .graders import gold_stream as gold_stream
 from .studies import Study as Study

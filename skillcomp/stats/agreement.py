@@ -23,13 +23,6 @@ from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.intervals import wilson_limits
 from skillcomp.stats.results import NAN, Interval, check_level, join_notes, quantile, undefined
 
-__all__ = [
-    "bootstrap_agreement",
-    "cohen_kappa",
-    "gwet_ac1",
-    "krippendorff_alpha",
-]
-
 Floats = NDArray[np.float64]
 Solve = Callable[[Floats], tuple[Floats, Floats]]
 

@@ -18,8 +18,6 @@ from scipy.stats import t as student_t
 from skillcomp.stats.clusters import Clusters
 from skillcomp.stats.results import Interval, check_level, join_notes, quantile, undefined
 
-__all__ = ["Association", "association", "detectable_r_squared"]
-
 Floats = NDArray[np.float64]
 
 # Fewer clusters than this give an estimate and no limits: leaving one of them out says too little.

@@ -21,18 +21,6 @@ from scipy.stats import beta as beta_distribution
 from skillcomp.stats.clusters import ZERO_VARIANCE, Clusters, complete_values
 from skillcomp.stats.results import Interval, check_level, join_notes, undefined
 
-__all__ = [
-    "DELTAS",
-    "RATES",
-    "SHARES",
-    "BoundedMeans",
-    "Quantity",
-    "bounded_mean",
-    "bounded_mean_counts",
-    "bounded_mean_many",
-    "bounded_means",
-]
-
 Floats = NDArray[np.float64]
 
 

@@ -12,15 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_banded
 
-__all__ = [
-    "BernoulliCusum",
-    "bernoulli_cusum",
-    "cusum_limit",
-    "cusum_run_length",
-    "cusum_steps",
-    "false_alarm_probability",
-]
-
 Floats = NDArray[np.float64]
 
 LATTICE_TOLERANCE = 0.02  # relative error allowed in the ratio of the two log-likelihood steps

@@ -17,7 +17,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import chi2
 from scipy.stats import t as student_t
 
 from skillcomp.stats.results import (
@@ -28,19 +27,6 @@ from skillcomp.stats.results import (
     quantile,
     undefined,
 )
-
-__all__ = [
-    "ClusteredFit",
-    "Clusters",
-    "cluster_codes",
-    "complete_values",
-    "cr2",
-    "cr2_mean",
-    "durkalski",
-    "log_ratio",
-    "obuchowski",
-    "sign_flip",
-]
 
 Floats = NDArray[np.float64]
 Kind = Literal["CR0", "CR1", "CR2", "CR3"]
@@ -525,104 +511,6 @@ def log_ratio(
     estimate, low, high = np.exp([found.estimate, found.low, found.high]).tolist()
     method = f"geometric mean of ratios, {found.method} of logs"
     return replace(found, estimate=estimate, low=low, high=high, method=method)
-
-
-def _cluster_counts(name: str, *columns: ArrayLike) -> list[Floats]:
-    arrays = [np.asarray(v, float) for v in columns]
-    if any(v.ndim != 1 or v.shape != arrays[0].shape for v in arrays):
-        raise ValueError(f"{name} must have one count per cluster in every argument.")
-    if any((~np.isfinite(v) | (v < 0)).any() for v in arrays):
-        raise ValueError(f"{name} must be counts of at least 0 without gaps.")
-    return arrays
-
-
-def obuchowski(b: ArrayLike, c: ArrayLike) -> HypothesisTest:
-    """Whether two paired pass rates differ, by Obuchowski's test for pairs in clusters.
-
-    Parameters
-    ----------
-    b, c : array_like, shape (K,)
-        Pairs of each cluster passed only with the skill, only in the baseline; clusters without
-        discordant pairs belong in the arrays, because their number enters.
-
-    Returns
-    -------
-    HypothesisTest
-        ``statistic`` on one degree of freedom; 0 with p = 1 and a note without discordant pairs.
-
-    Raises
-    ------
-    ValueError
-        When the arrays differ in shape or hold a gap or a negative count.
-
-    Notes
-    -----
-    ``((K - 1) / K) (sum(b - c))^2 / sum((b - c)^2)``. Checked against clust.bin.pair 0.1.2; the
-    paper prints 2.88 for its example where the formula gives 2.857.
-
-    References
-    ----------
-    Obuchowski 1998, Statistics in Medicine 17:1495-1507.
-
-    Examples
-    --------
-    >>> round(obuchowski([2, 1, 0, 3], [0, 0, 1, 1]).statistic, 3)
-    1.2
-    """
-    only_skill, only_baseline = _cluster_counts("b and c", b, c)
-    difference = only_skill - only_baseline
-    factor = (len(difference) - 1) / len(difference) if len(difference) else 0.0
-    return _one_df(difference, factor, "Obuchowski")
-
-
-def durkalski(b: ArrayLike, c: ArrayLike, n: ArrayLike) -> HypothesisTest:
-    """Whether two paired pass rates differ, by Durkalski's test with every cluster alike.
-
-    Parameters
-    ----------
-    b, c : array_like, shape (K,)
-        Pairs of each cluster passed only with the skill, only in the baseline.
-    n : array_like, shape (K,)
-        All pairs of each cluster, at least one.
-
-    Returns
-    -------
-    HypothesisTest
-        ``statistic`` on one degree of freedom; 0 with p = 1 and a note without discordant pairs.
-
-    Raises
-    ------
-    ValueError
-        When the arrays differ in shape, hold a gap or a negative count, or a cluster is empty.
-
-    Notes
-    -----
-    ``(sum((b - c) / n))^2 / sum(((b - c) / n)^2)``: clusters count alike, whatever their size.
-    Checked against clust.bin.pair 0.1.2.
-
-    References
-    ----------
-    Durkalski, Palesch, Lipsitz and Rust 2003, Statistics in Medicine 22:2417-2428,
-    doi:10.1002/sim.1438.
-
-    Examples
-    --------
-    >>> round(durkalski([2, 1, 0, 3], [0, 0, 1, 1], [4, 2, 4, 8]).statistic, 3)
-    1.6
-    """
-    only_skill, only_baseline, pairs = _cluster_counts("b, c and n", b, c, n)
-    if (pairs <= 0).any():
-        raise ValueError("n must be at least one pair in every cluster.")
-    return _one_df((only_skill - only_baseline) / pairs, 1.0, "Durkalski")
-
-
-def _one_df(difference: Floats, factor: float, label: str) -> HypothesisTest:
-    squares = float((difference**2).sum())
-    if squares == 0:
-        note = "no cluster with a difference: nothing speaks against equality, p = 1"
-        return HypothesisTest(0.0, 1.0, label, note, df=1.0)
-    statistic = factor * float(difference.sum()) ** 2 / squares
-    return HypothesisTest(statistic, float(chi2.sf(statistic, 1)), label, df=1.0)
 
 
 def _signed_sums(totals: Floats, sizes: Floats) -> tuple[Floats, Floats]:

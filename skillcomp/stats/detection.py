@@ -20,8 +20,6 @@ from scipy.optimize import brentq
 from skillcomp.stats.bounded import RATES
 from skillcomp.stats.results import NAN, Interval, check_level, join_notes, undefined
 
-__all__ = ["bootstrap_auc", "clean_needed", "delong", "delong_paired"]
-
 Floats = NDArray[np.float64]
 
 _SMALL_CLASS = 30  # rows or documents; below, DeLong limits are made on the logit scale

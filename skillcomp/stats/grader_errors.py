@@ -22,17 +22,6 @@ from skillcomp.stats.results import (
     undefined,
 )
 
-__all__ = [
-    "DifferentialTests",
-    "differential_misclassification",
-    "fisher_midp",
-    "rogan_gladen",
-    "sensitivity",
-    "specificity",
-    "youden",
-    "youden_difference",
-]
-
 Floats = NDArray[np.float64]
 Estimate = Interval | tuple[float, float, float]
 

@@ -11,8 +11,6 @@ from skillcomp.errors import FrameError
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import Interval, is_number
 
-__all__ = ["any_of_k", "pass_at_k", "pass_hat_k", "pooled_pass_at_k", "pooled_pass_hat_k"]
-
 Floats = NDArray[np.float64]
 
 

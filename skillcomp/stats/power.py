@@ -13,14 +13,6 @@ import math
 import numpy as np
 from scipy.stats import binom, norm
 
-__all__ = [
-    "connor",
-    "mcnemar_cases",
-    "mcnemar_power",
-    "miller_cases",
-    "miller_mde",
-]
-
 LARGEST_STUDY = 1_000_000  # cases; a search beyond this has no practical answer
 SLACK = 1e-12  # rounding allowed in a p-value that equals alpha
 

@@ -19,8 +19,6 @@ from skillcomp.stats.bounded import DELTAS, RATES
 from skillcomp.stats.clusters import cr2, cr2_mean
 from skillcomp.stats.results import NAN, Interval, check_level, undefined
 
-__all__ = ["ppi_limits", "ppi_mean", "ppi_paired", "within_range"]
-
 Floats = NDArray[np.float64]
 
 _NEAR = 1e-9  # a mean this near to a bound stands at it
