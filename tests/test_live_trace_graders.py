@@ -10,8 +10,14 @@ import pytest
 from skillcomp.io.prompts import checks_of
 from skillcomp.live.agents.reply import TIME_LIMIT, Reply
 from skillcomp.live.graders import traces
-from skillcomp.live.graders.tracejudge import RUBRIC_CHECKS, TraceJudge, trace_prompt
-from skillcomp.live.graders.traces import TraceGrader, grade_trace, matches
+from skillcomp.live.graders.traces import (
+    RUBRIC_CHECKS,
+    TraceGrader,
+    TraceJudge,
+    grade_trace,
+    matches,
+    trace_prompt,
+)
 from skillcomp.records import Attempt, Case, Skill
 
 START = {"type": "thread.started", "thread_id": "t"}

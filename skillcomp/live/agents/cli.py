@@ -20,8 +20,7 @@ from skillcomp.errors import AgentError
 from skillcomp.io.skills import copy_skill
 from skillcomp.io.traces import Trace, is_result, kind_of, read_trace
 from skillcomp.live.agents import process
-from skillcomp.live.agents.kept import keep
-from skillcomp.live.agents.process import Ran, room, run_program
+from skillcomp.live.agents.process import Ran, keep, room, run_program
 from skillcomp.live.agents.reply import (
     TIME_LIMIT,
     Bounds,

@@ -17,10 +17,9 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import orjson
-from pydantic import BaseModel
 
 from skillcomp.errors import StoreError, StudyError, SuiteError, suggest
 from skillcomp.io.files import checked_slug
@@ -31,11 +30,11 @@ from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
 from skillcomp.io.traces import Trace, read_trace
 from skillcomp.live.agents import CliAgent
-from skillcomp.live.agents.kept import left_in, put
-from skillcomp.live.agents.reply import PAID, Bounds, Cell, Reply, settings_json
-from skillcomp.live.graders.tracejudge import TraceJudge
+from skillcomp.live.agents.process import left_in, put
+from skillcomp.live.agents.reply import PAID, Asked, Bounds, Reply, settings_json
 from skillcomp.live.graders.traces import (
     TraceGrader,
+    TraceJudge,
     all_of,
     commands_of,
     effective,
@@ -313,16 +312,9 @@ class _CaseAgent:
         path = (self._store.path / skill.path).resolve()
         return skill.model_copy(update={"path": str(path)})
 
-    async def ask(
-        self,
-        prompt: str,
-        *,
-        skill: Skill | None = None,
-        system: str | None = None,
-        schema: type[BaseModel] | None = None,
-        cell: Cell | None = None,
-    ) -> Reply:
+    async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
         """Ask one case, grade what came by its checks, and keep all of it; see `Agent.ask`."""
+        cell, skill = about.get("cell"), about.get("skill")
         assert cell is not None and skill is not None
         case = self._cases[cell.case_id]
         folder = case_folder(self._run, skill.slug, case.case_id)
