@@ -32,6 +32,7 @@ from skillcomp.frames.estimates import (
     groups,
     listed,
     prepared,
+    refuse_pooling,
     require_columns,
     require_reference,
     row,
