@@ -23,7 +23,7 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.frames.labels import known_verdict
-from skillcomp.reliability.rules import marked, own_words
+from skillcomp.reliability.rules import own_words, verdicts_with
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import Interval, undefined
 
@@ -415,7 +415,7 @@ def failure_mode_rates(
     names, what = listed(by), "reliability.failure_mode_rates"
     check_settings(what, ci_level)
     made = dict.fromkeys(["mode", "basis"], "str") | dict.fromkeys(MODES, "boolean")
-    given = marked(modes, "modes", [*names, *_KEYS], made, by=names, cases=cases, what=what)
+    given = verdicts_with(modes, "modes", [*names, *_KEYS], made, by=names, cases=cases, what=what)
     rows: list[dict[str, Any]] = []
     for values, part in groups(given, names):
         cluster = part["cluster"].to_numpy()

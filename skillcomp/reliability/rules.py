@@ -331,7 +331,7 @@ def integrity_rates(
     names, what = listed(by), "reliability.integrity_rates"
     check_settings(what, ci_level)
     made = dict.fromkeys(RULES, "boolean")
-    given = marked(marks, "marks", [*names, *_KEYS], made, by=names, cases=cases, what=what)
+    given = verdicts_with(marks, "marks", [*names, *_KEYS], made, by=names, cases=cases, what=what)
     rows: list[dict[str, Any]] = []
     for values, part in groups(given, names):
         replies = part.drop_duplicates(_REPLY)
@@ -347,7 +347,7 @@ def integrity_rates(
     return estimates(rows, by=names, extra=["counted", "n_broken"])
 
 
-def marked(
+def verdicts_with(
     frame: pd.DataFrame,
     argument: str,
     needed: Sequence[str],
