@@ -1,7 +1,7 @@
 """SKILL.md in, Skill out: front matter, concept block, sections and the text as an agent loads it.
 
 Files are read leniently: what deviates is listed in ``Skill.problems``; only a file that cannot be
-read at all raises. The front matter is plain YAML read with ``safe_load``.
+read at all raises. The front matter is plain YAML, as ``safe_load`` reads it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import orjson
 import yaml
 from frontmatter.default_handlers import YAMLHandler
+from yaml.constructor import SafeConstructor
 
 from skillcomp.errors import SkillError, problem_list, suggest
 from skillcomp.io.files import MAX_FILES, MAX_TREE, decode, digest, read_bytes, shown
@@ -169,7 +170,7 @@ def _load(front: str, file: Path, problems: list[str]) -> dict[str, Any]:
         root = yaml.compose(front, Loader=yaml.SafeLoader)
         _guard_size(root)
         problems += _repeated_keys(root)
-        loaded = yaml.safe_load(front)
+        loaded = None if root is None else SafeConstructor().construct_document(root)
     except yaml.reader.ReaderError as cause:
         line = front.count("\n", 0, int(cause.position)) + 1
         raise SkillError(
