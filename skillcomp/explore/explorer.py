@@ -24,7 +24,7 @@ from matplotlib.axes import Axes
 
 from skillcomp.errors import SkillcompError, StudyError, suggest
 from skillcomp.frames.readers import normalise_quote
-from skillcomp.ngrams import intern
+from skillcomp.ngrams import grams, intern
 from skillcomp.records import Skill
 
 _FILES = files("skillcomp") / "templates"
@@ -415,16 +415,12 @@ def shared(
     """
     whole = source.text or source.body if isinstance(source, Skill) else source
     tokens = intern([answer, whole or "", "" if absent(prompt) else str(prompt)])
-    mine, theirs, asked = (_grams(tokens.of(doc).tolist(), n) for doc in range(3))
+    mine, theirs, asked = (grams(tokens.of(doc).tolist(), n) for doc in range(3))
     copied = set(theirs) - set(asked)
     assert tokens.start is not None and tokens.end is not None
     first = int(tokens.bounds[0])
     places = [at for at, gram in enumerate(mine) if gram in copied]
     return [(int(tokens.start[first + at]), int(tokens.end[first + at + n - 1])) for at in places]
-
-
-def _grams(ids: list[int], n: int) -> list[tuple[int, ...]]:
-    return [tuple(ids[i : i + n]) for i in range(len(ids) - n + 1)]
 
 
 def pieces(
