@@ -217,7 +217,7 @@ def locked(folder: Path, *, patience: float = PATIENCE) -> Iterator[None]:
 _ADVICE = "one writer at a time. Wait for it or stop it; reading works meanwhile."
 
 
-def now() -> str:
+def time_now() -> str:
     """Return the time in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -226,7 +226,7 @@ def _me() -> dict[str, Any]:
     return {
         "pid": os.getpid(),
         "host": socket.gethostname(),
-        "since": now(),
+        "since": time_now(),
         "command": " ".join([*(Path(one).name for one in sys.argv[:1]), *sys.argv[1:]]),
     }
 

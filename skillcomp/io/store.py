@@ -286,7 +286,7 @@ class RunStore:
 
     def _prepare(self) -> None:
         if not journal.has_manifest(self.path):
-            journal.write_manifest(self.path, created=journal.now())
+            journal.write_manifest(self.path, created=journal.time_now())
         for table in self.tables:
             _mend(self.path, table)
 
@@ -595,7 +595,7 @@ def _mend(root: Path, table: str) -> None:
             "table": table,
             "line": journal.n_lines(file, size) + 1,
             "n_bytes": len(torn),
-            "at": journal.now(),
+            "at": journal.time_now(),
         }
         # in this order a second crash in between can tell it twice, but never lose it
         journal.keep_torn(file, torn)
