@@ -174,6 +174,8 @@ def prose(answer: str) -> str:
     return "\n".join(one.text for one in parts(answer) if one.kind not in ("fixed", "blank"))
 
 
+# How far verdicts depend on it, given gold
+
 Floats = NDArray[np.float64]
 
 POINTS = 100.0  # percentage points of a rate

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from itertools import product
 from numbers import Integral
 from typing import Any, Literal, TypedDict, TypeVar
@@ -272,19 +273,18 @@ def whole(name: str, value: Any, *, least: int = 1) -> int:
 
 def wholes(name: str, values: Any) -> list[int]:
     """Return one or several whole numbers of at least 1 as a list."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        return [whole(name, values)]
-    return _some(name, [whole(name, one) for one in values])
+    return _several(name, values, whole)
 
 
 def effects(name: str, values: Any) -> list[float]:
     """Return one or several effects in rate units as a list."""
+    return _several(name, values, partial(number, least=-2, most=2))
+
+
+def _several(name: str, values: Any, read: Callable[[str, Any], _T]) -> list[_T]:
     if isinstance(values, str) or not isinstance(values, Iterable):
-        return [number(name, values, least=-2, most=2)]
-    return _some(name, [number(name, one, least=-2, most=2) for one in values])
-
-
-def _some(name: str, found: list[_T]) -> list[_T]:
+        return [read(name, values)]
+    found = [read(name, one) for one in values]
     if not found:
         raise StudyError(f"{name}: found nothing; allowed: at least one number.")
     return found

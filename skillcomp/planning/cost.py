@@ -269,6 +269,8 @@ def _caches(mode: str) -> bool:
     return mode in ("cached", "both")
 
 
+# The calls that a study makes: prompts and replies in tokens, not yet priced
+
 Loaded = Mapping[str, Mapping[str, Skill | str] | Skill | str]
 _R = TypeVar("_R", Suite, Skill)
 

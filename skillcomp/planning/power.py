@@ -137,7 +137,7 @@ def power_curve(
     [0.43, 0.98]
     """
     asked = stated(assumptions, words)
-    simulation, rows = _Simulation.of(asked), []
+    simulation, rows = _Simulation(asked), []
     wanted = effects("sizes", sizes)
     for study in _studies(pilot, asked, plans(asked, n_skills, n_cases, n_repeats)):
         for size in wanted:
@@ -199,7 +199,7 @@ def minimum_detectable_delta(
     """
     asked = stated(assumptions, words)
     _check_power(power, asked.ci_level)
-    simulation = _Simulation.of(asked)
+    simulation = _Simulation(asked)
     rows = [
         study.row(
             f"minimum_detectable_{asked.effect}",
@@ -263,7 +263,7 @@ def cases_needed(
     """
     asked = stated(assumptions, words)
     _check_power(power, asked.ci_level)
-    simulation, rows = _Simulation.of(asked), []
+    simulation, rows = _Simulation(asked), []
     wanted = effects("size", size)
     fewest = 2 if asked.effect == "delta" else 4
     for study in _studies(pilot, asked, plans(asked, n_skills, fewest, n_repeats)):
@@ -412,7 +412,7 @@ def _fewest_cases(
 
 def _guess(study: _PlannedStudy, simulation: _Simulation, size: float, power: float) -> int:
     """Return about how many cases are enough, by normal quantiles: where the search begins."""
-    reach = norm.ppf((1 + simulation.ci_level) / 2) + norm.ppf(power)
+    reach = norm.ppf((1 + simulation.asked.ci_level) / 2) + norm.ppf(power)
     sides = len(study.plan.sides) ** 2
     each = sides * study.known.of_a_case(study.plan) / study.plan.n_skills
     return math.ceil(min(reach**2 * each / size**2, MOST_CASES))
@@ -439,33 +439,24 @@ def _smallest(enough: Callable[[int], bool], guess: int) -> int | None:
 class _Simulation:
     """Draws studies with known components and counts those that show their effect."""
 
-    n_studies: int
-    seed: int
-    ci_level: float
-    shares: bool
-
-    @classmethod
-    def of(cls, asked: Assumptions) -> _Simulation:
-        """Return the simulation that was asked for."""
-        shares = asked.value == "share_passed"
-        return cls(asked.n_studies, asked.seed, asked.ci_level, shares)
+    asked: Assumptions
 
     @property
     def method(self) -> str:
         """Return the method in words."""
         return (
-            f"simulation of {self.n_studies} studies, seed {self.seed}, judged by the bounded mean "
-            f"(c = {DELTAS.c:g}) at {self.ci_level:g}"
+            f"simulation of {self.asked.n_studies} studies, seed {self.asked.seed}, judged by the "
+            f"bounded mean (c = {DELTAS.c:g}) at {self.asked.ci_level:g}"
         )
 
     def nothing(self, why: str) -> Interval:
         """Return an answer that is unknown, with the reason."""
-        return undefined(self.method, why, ci_level=self.ci_level)
+        return undefined(self.method, why, ci_level=self.asked.ci_level)
 
     def power(self, plan: StudyPlan, known: Components, size: float) -> Interval:
         """Return the share of studies that show an effect of this size, with its error."""
-        rng = np.random.default_rng(self.seed)
-        steps = STEPS_OF_SHARES if self.shares else plan.n_repeats
+        rng = np.random.default_rng(self.asked.seed)
+        steps = STEPS_OF_SHARES if self.asked.value == "share_passed" else plan.n_repeats
         values = np.arange(-steps, steps + 1) / steps
         drawn, possible = [], True
         for n_cases, delta in zip(plan.sides, _deltas(plan, known, size), strict=True):
@@ -478,14 +469,15 @@ class _Simulation:
             found = bounded_mean_counts(values, drawn[0], **self._how(DELTAS))
         else:
             found = self._gap(drawn, values)
-        right = (found.p_value < 1 - self.ci_level) & (np.copysign(1.0, size) * found.estimate > 0)
+        right = found.p_value < 1 - self.asked.ci_level
+        right &= np.copysign(1.0, size) * found.estimate > 0
         share = bounded_mean(right.astype(np.float64))
         note = "" if possible else OTHER_VARIANCE
         return Interval(share.estimate, share.low, share.high, 0.95, self.method, note)
 
     def _how(self, quantity: Quantity) -> dict[str, Any]:
         """Return what a study is judged by: whether its interval holds 0."""
-        return {"quantity": quantity, "null": 0.0, "ci_level": self.ci_level, "limits": False}
+        return {"quantity": quantity, "null": 0.0, "ci_level": self.asked.ci_level, "limits": False}
 
     def _counts(
         self,
@@ -503,9 +495,9 @@ class _Simulation:
         variance = known.of_a_case(plan)
         if plan.cluster == "case":
             chance, fits = _case_deltas(delta, variance, steps)
-            return rng.multinomial(plan.n_skills * n_cases, chance, self.n_studies), fits
+            return rng.multinomial(plan.n_skills * n_cases, chance, self.asked.n_studies), fits
         tables, fits = _skill_deltas(delta, known.between_skills(plan), variance, steps)
-        skill = rng.choice(len(_SKILLS), size=(self.n_studies, plan.n_skills), p=_CHANCE)
+        skill = rng.choice(len(_SKILLS), size=(self.asked.n_studies, plan.n_skills), p=_CHANCE)
         return rng.multinomial(n_cases, tables[skill]), fits
 
     def _over_skills(self, drawn: list[Counted], plan: StudyPlan, values: Floats) -> BoundedMeans:
