@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from skillcomp.errors import SuiteError, suggest
+from skillcomp.errors import SuiteError, plural, suggest
 from skillcomp.io.files import decode, read_bytes
 from skillcomp.io.skills import sections_of
 from skillcomp.ngrams import match, shared_ngrams, tokenize
@@ -326,11 +326,11 @@ class CaseLint:
             return
         grams = shared_ngrams(case.prompt, self.text, n=FAR_N)
         if grams:
-            many = "1 run" if len(grams) == 1 else f"{len(grams)} runs"
+            runs, longest = plural(len(grams), "run"), _longest(case.prompt, self.text)
             yield (
                 "far_overlap",
-                f"transfer: tagged far, but the prompt shares '{_longest(case.prompt, self.text)}' "
-                f"with the skill ({many} of {FAR_N} content words); allowed: none.",
+                f"transfer: tagged far, but the prompt shares '{longest}' with the skill ({runs} "
+                f"of {FAR_N} content words); allowed: none.",
             )
 
     def _behaviours(self, case: Case) -> Said:
