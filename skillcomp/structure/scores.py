@@ -31,7 +31,7 @@ from skillcomp.frames.estimates import (
 from skillcomp.io.skills import skill_of
 from skillcomp.records import Skill
 from skillcomp.stats.association import association, detectable_r_squared
-from skillcomp.stats.results import undefined
+from skillcomp.stats.results import join_notes, undefined
 from skillcomp.stats.significance import holm
 
 TOTAL = "total"
@@ -464,12 +464,18 @@ def _explained(part: pd.DataFrame, about: dict[str, Any], ci_level: float) -> li
     told = "no property of these documents: what so many skills show" if n_skills > 3 else _FEW
     method = "Fisher's z, 80 % power, 5 % level"
     detectable = replace(bare, estimate=detectable_r_squared(n_skills), method=method, note=told)
+    error = known["se"].fillna(0.0)  # 0 where cases are all alike, or one: then it is not known
+    n_unknown = int(error.eq(0).sum())
     spread = float(np.var(y, ddof=1)) if len(known) > 1 else 0.0
-    if spread > 0:
-        noise = float(known["se"].pow(2).fillna(0.0).mean())
-        share = float(np.clip(1.0 - noise / spread, 0.0, 1.0))
+    if spread > 0 and n_unknown == len(known):
+        told = "cases of a document are all alike: how well they measure is not known"
+        ceiling = undefined("", told, ci_level=ci_level, n=n)
+    elif spread > 0:
+        high = f"rather too high: {n_unknown} of {len(known)} documents, whose cases are all alike,"
+        high = f"{high} count as measured without error" if n_unknown else ""
+        told = join_notes("no limits: an estimate of how well so few cases measure", high)
+        share = float(np.clip(1.0 - float(error.pow(2).mean()) / spread, 0.0, 1.0))
         method = "one minus error variance over variance"
-        told = "no limits: an estimate of how well so few cases measure"
         ceiling = replace(bare, estimate=share, method=method, note=told)
     else:
         ceiling = undefined("", found.r_squared.note or _SAME, ci_level=ci_level, n=n)
