@@ -474,7 +474,7 @@ def test_planned_gaps_are_judged_as_transfer_gap_judges_them():
         rng.multinomial(12, [0.05, 0.1, 0.5, 0.2, 0.15], 20),
         rng.multinomial(9, [0.2, 0.2, 0.5, 0.05, 0.05], 20),
     ]
-    found = planning.power._Simulation(20, 0, 0.95, False)._gap(drawn, values)
+    found = planning.power._Simulation(planning.Assumptions())._gap(drawn, values)
     far = np.repeat([0, 1], [12, 9])
     for i, (near_counts, far_counts) in enumerate(zip(*drawn, strict=True)):
         deltas = np.r_[np.repeat(values, near_counts), np.repeat(values, far_counts)]
