@@ -93,7 +93,9 @@ def check(
             say(line)
         hidden = found.n_warnings and not (advice or strict)
         say(f"{found.summary} (--advice shows them)" if hidden else found.summary)
-    for line in {"text": (), "sarif": (sarif(every),), "github": github(every)}[form]:
+    if form == "sarif":
+        say(sarif(every))
+    for line in github(every) if form == "github" else ():
         say(line)
     if wrong:
         raise typer.Exit(1)
@@ -354,6 +356,6 @@ def main() -> None:
     except SkillcompError as error:
         say(f"skillcomp: {error}", err=True)
         sys.exit(2)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeError) as error:
         say(f"skillcomp: {error}", err=True)
         sys.exit(2)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-
-import orjson
+from urllib.parse import quote
 
 from skillcomp.io.lint_cases import RULES, Finding
 
@@ -30,7 +31,7 @@ def sarif(findings: Sequence[Finding]) -> str:
     results = [_result(one, used.index(one.rule)) for one in findings]
     run = {"tool": {"driver": {"name": "skillcomp", "rules": rules}}, "results": results}
     log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
-    return orjson.dumps(log, option=orjson.OPT_INDENT_2).decode()
+    return json.dumps(log, indent=2, ensure_ascii=False)
 
 
 def _result(one: Finding, index: int) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def _result(one: Finding, index: int) -> dict[str, Any]:
         "message": {"text": f"{one.message} ({one.reason})"},
     }
     if one.file is not None:
-        place: dict[str, Any] = {"artifactLocation": {"uri": _named(one.file)}}
+        place: dict[str, Any] = {"artifactLocation": {"uri": quote(os.fsencode(_named(one.file)))}}
         if line := _line(one):
             place["region"] = {"startLine": line}
         found["locations"] = [{"physicalLocation": place}]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from skillcomp.cli.terminal import say
-from skillcomp.errors import StudyError
+from skillcomp.errors import StoreError, StudyError
 
 __all__ = ["register"]
 
@@ -50,23 +52,23 @@ def init(folder: _Folder) -> None:
     from skillcomp import datasets
     from skillcomp.io.store import RunStore
 
-    _new(folder, "init")
     pilot = datasets.load("pilot")
-    shutil.copytree(pilot.path / "skills" / SLUG, folder / "skills" / SLUG)
-    (folder / "suites").mkdir()
-    shutil.copyfile(pilot.path / "suites" / f"{SLUG}.json", folder / "suites" / f"{SLUG}.json")
-    attempts = [row for row in _rows(pilot, "attempts") if _is_wanted(row)]
-    ids = {row["attempt_id"] for row in attempts}
-    verdicts = [
-        row
-        for row in _rows(pilot, "verdicts")
-        if row["attempt_id"] in ids and row["grader"] == _GRADER and row["round"] == 1
-    ]
-    recorded = RunStore(folder / "recorded")
-    with recorded.writer(sync=False):
-        recorded.append("attempts", attempts)
-        recorded.append("verdicts", verdicts)
-    (folder / "study.yaml").write_text(_STUDY, encoding="utf-8")
+    with _new(folder, "init"):
+        shutil.copytree(pilot.path / "skills" / SLUG, folder / "skills" / SLUG)
+        (folder / "suites").mkdir()
+        shutil.copyfile(pilot.path / "suites" / f"{SLUG}.json", folder / "suites" / f"{SLUG}.json")
+        attempts = [row for row in _rows(pilot, "attempts") if _is_wanted(row)]
+        ids = {row["attempt_id"] for row in attempts}
+        verdicts = [
+            row
+            for row in _rows(pilot, "verdicts")
+            if row["attempt_id"] in ids and row["grader"] == _GRADER and row["round"] == 1
+        ]
+        recorded = RunStore(folder / "recorded")
+        with recorded.writer(sync=False):
+            recorded.append("attempts", attempts)
+            recorded.append("verdicts", verdicts)
+        (folder / "study.yaml").write_text(_STUDY, encoding="utf-8")
     say(f"init: {folder} holds a skill, its suite and a study that runs offline. Next:")
     for step in (f"cd {folder}", *STEPS):
         say(f"  {step}")
@@ -88,22 +90,34 @@ def notebooks(folder: _Folder) -> None:
     from skillcomp.report import find_notebooks
 
     paths = find_notebooks(every=True)
-    _new(folder, "notebooks")
-    for part in ("notebooks", "data"):
-        (folder / part).mkdir()
-    for path in paths:
-        shutil.copyfile(path, folder / "notebooks" / path.name)
     sources = (datasets.path("pilot"), datasets.path("execution"), datasets.path("copies").parent)
-    for source in sources:
-        hidden = shutil.ignore_patterns(".*")
-        shutil.copytree(source, folder / "data" / source.name, ignore=hidden)
+    with _new(folder, "notebooks"):
+        for part in ("notebooks", "data"):
+            (folder / part).mkdir()
+        for path in paths:
+            shutil.copyfile(path, folder / "notebooks" / path.name)
+        for source in sources:
+            hidden = shutil.ignore_patterns(".*")
+            shutil.copytree(source, folder / "data" / source.name, ignore=hidden)
     say(
         f"notebooks: {len(paths)} in {folder / 'notebooks'}, their data in {folder / 'data'}. Next:"
     )
     say(f"  jupyter lab {folder / 'notebooks'}")
 
 
-def _new(folder: Path, command: str) -> None:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise StudyError(f"{command}: {folder} is there already; name a folder that is not.")
-    folder.mkdir(parents=True, exist_ok=True)
+@contextmanager
+def _new(folder: Path, command: str) -> Iterator[None]:
+    """Make a folder to be filled; one that could not be is taken away again."""
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise StudyError(f"{command}: {folder} is there already; name a folder that is not.")
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as cause:
+        raise StudyError(f"{command}: {folder} cannot be made ({cause.strerror}).") from cause
+    try:
+        yield
+    except (OSError, StoreError) as cause:
+        shutil.rmtree(folder, ignore_errors=True)
+        # what copytree raises lists every file, with the reason last
+        why = cause.args[0][0][-1] if isinstance(cause, shutil.Error) else cause
+        raise StudyError(f"{command}: {folder} could not be filled ({why}).") from cause

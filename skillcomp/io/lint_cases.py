@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cached_property
+from os.path import exists
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -556,7 +557,7 @@ class Sources:
 
     def _read(self, path: str) -> _File | str | None:
         own = self._own.get(path)
-        if self.root is None or (own is not None and not (self.root / path).exists()):
+        if self.root is None or (own is not None and not exists(self.root / path)):
             return _File(own) if own is not None else None
         file = self.root / path
         try:

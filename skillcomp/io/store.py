@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import threading
 import warnings
@@ -11,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from hashlib import file_digest, sha256
 from os import PathLike
+from os.path import exists, isdir
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,7 @@ MANIFEST = "manifest.json"
 _OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
 _REPAIR = {"table", "line", "n_bytes", "at"}
 _MAX_MANIFEST = 1 << 26  # bytes; a manifest has a line or so for each skill and suite
+_TABLE = re.compile("[a-z_][a-z0-9_]{0,99}")
 _SKILL_FILES = (f"skills/*/{FILE_NAME}",)
 _SUITE_FILES = ("suites/*.csv", "suites/*.json", f"suites/*/{TASKS}")
 
@@ -97,7 +100,11 @@ class RunStore:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
-        if self.path.exists() and not self.path.is_dir():
+        try:
+            is_file = self.path.exists() and not self.path.is_dir()
+        except OSError as cause:
+            raise StoreError(f"{self.path}: no store can be here ({cause.strerror}).") from cause
+        if is_file:
             raise StoreError(f"{self.path} is a file; a store is a folder.")
         self._mutex = threading.RLock()
         self._held = 0  # writer blocks open in this process, by any of its threads
@@ -214,7 +221,7 @@ class RunStore:
         Edited, missing or unlisted skills and suites; deviations inside them; torn lines, those
         repaired earlier too; unknown keys in the tables read so far.
         """
-        if not self.path.exists():
+        if not exists(self.path):
             return (f"{self.path}: there is no store here yet; the first write makes it.",)
         manifest = self.manifest
         found = [] if _has_manifest(self.path) else [f"{MANIFEST} is missing."]
@@ -354,7 +361,7 @@ class RunStore:
         skill = read_skill(path)
         slug = checked_slug(slug or skill.slug, StoreError)
         given = Path(path)
-        file = given / FILE_NAME if given.is_dir() else given
+        file = given / FILE_NAME if isdir(given) else given
         more = {}
         if file.name == FILE_NAME and self._may_grow("skills", slug):
             tree = tree_of(file.parent)
@@ -393,7 +400,7 @@ class RunStore:
             If the file cannot be read.
         """
         given = Path(path)
-        if given.is_dir():
+        if isdir(given):
             given = given / (TASKS if (given / TASKS).is_file() else PROMPTS)
         suite = read_suite(given)
         slug = checked_slug(slug or suite.slug, StoreError)
@@ -457,9 +464,10 @@ class RunStore:
     # Torn lines
 
     def _file(self, table: str) -> Path:
-        if not (table.isascii() and table.isidentifier() and table == table.lower()):
+        if not _TABLE.fullmatch(table):
             raise StoreError(
-                f"'{table}' cannot name a table; allowed: lower-case letters, digits and '_'."
+                f"{literal(table)} cannot name a table; allowed: up to 100 lower-case letters, "
+                "digits and '_', no digit first."
             )
         file = self.path / f"{table}.jsonl"
         if file.is_symlink():
@@ -497,7 +505,7 @@ class RunStore:
 
 def _make(root: Path) -> None:
     """Make the folder of a store; refuse one that holds other things."""
-    if root.exists() and not _has_manifest(root):
+    if exists(root) and not _has_manifest(root):
         names = {file.name for file in root.iterdir() if not file.name.startswith(".")}
         strange = sorted(names - {"skills", "suites"})
         if strange and not names & {f"{table}.jsonl" for table in RECORDS}:
@@ -510,7 +518,7 @@ def _make(root: Path) -> None:
 
 def _has_manifest(root: Path) -> bool:
     """Return whether the folder has a manifest."""
-    return (root / MANIFEST).exists()
+    return exists(root / MANIFEST)
 
 
 def _read_manifest(root: Path) -> dict[str, Any]:

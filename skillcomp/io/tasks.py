@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from os.path import isdir, isfile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -30,8 +31,8 @@ _IS_ONE = re.compile(r"^[\"']?(?:skill_id|tasks)[\"']?\s*:", re.MULTILINE)
 
 def is_task_suite(path: Path) -> bool:
     """Tell whether a YAML file, or the one in a folder, holds tasks (and no study)."""
-    path = path / FILE_NAME if path.is_dir() else path
-    if path.suffix not in (".yaml", ".yml") or not path.is_file():
+    path = path / FILE_NAME if isdir(path) else path
+    if path.suffix not in (".yaml", ".yml") or not isfile(path):
         return False
     with path.open("rb") as stream:
         text = stream.read(MAX_YAML).decode("utf-8", "replace")
@@ -177,7 +178,7 @@ class _Reader:
         pure = PurePosixPath(name)
         if ".." in pure.parts or "\\" in name or "\0" in name or pure.suffix != ".py":
             self.fault(where, name, f"a .py file below {FIXTURES}/, without '..'")
-        elif not (file := self.path.parent / pure).is_file():
+        elif not isfile(file := self.path.parent / pure):
             near = suggest(pure.name, [p.name for p in folder.glob("*.py")])
             self.fault(where, name, f"a file that is there; {shown(file)} is not", near)
         elif not file.resolve().is_relative_to(folder.resolve()) or folder.is_symlink():
