@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, cast
 
-from skillcomp.io.commands import is_read_only
+from skillcomp.io.commands import is_read_only, shows_skill
 from skillcomp.records import AttemptStatus
 
 Event = Mapping[str, Any]
@@ -103,9 +103,10 @@ class Trace:
         Shell commands that were run, those that were denied not among them; None for text.
     n_retries : int
         How often the program asked its service again.
+    called : tuple of str
+        Skills that were called by name without error.
     opened : tuple of str
-        What was loaded or read without error, each as the text that names it: skills, files read,
-        commands run.
+        What was read without error, each as the text that names it: files read, commands run.
     skills : tuple of str or None
         The skills that the program says it has; None when it does not say.
     steps : tuple of Step
@@ -128,6 +129,7 @@ class Trace:
     cost_note: str | None = None
     n_commands: int | None = None
     n_retries: int = 0
+    called: tuple[str, ...] = ()
     opened: tuple[str, ...] = ()
     skills: tuple[str, ...] | None = None
     steps: tuple[Step, ...] = ()
@@ -136,12 +138,13 @@ class Trace:
         """Return whether a skill was really loaded; None when the output is plain text.
 
         True when the skill was called by its name, with or without that of a plugin before it, or
-        when its SKILL.md was read or printed, and nothing said that this failed.
+        when its SKILL.md was read or printed, and nothing said that this failed. A command that
+        only names the file (``ls``, ``rm``) has not read it.
         """
         if self.kind == "text":
             return None
-        file = f"{slug}/SKILL.md"
-        return any(file in text or text.split(":")[-1] == slug for text in self.opened)
+        by_name = any(name.split(":")[-1] == slug for name in self.called)
+        return by_name or any(shows_skill(text, slug) for text in self.opened)
 
 
 def whole_number(value: Any) -> int | None:
@@ -271,7 +274,8 @@ def _claude(events: list[Event]) -> Trace:
         "model": _text(init.get("model")),
         "request_id": _text(init.get("session_id")),
         **_counted(steps),
-        "opened": tuple(s.text.lstrip("/") for s in opened if s.text and _opens(s)),
+        "called": tuple(s.text.lstrip("/") for s in opened if s.text and s.tool == "Skill"),
+        "opened": tuple(s.text for s in opened if s.text and s.tool in ("Read", "Bash")),
         "skills": tuple(_named(s) for s in skills) if isinstance(skills, list) else None,
     }
     if result is None:
@@ -318,22 +322,11 @@ def _claude_usage(result: Event) -> dict[str, Any]:
     if any(used.get("costBasis") == "unknown" for used in models.values()):
         out = {"cost_usd": None, "cost_note": "the program knows no price for a model it used"}
     if not models:
-        return out | _counts(**_snake_usage(_map(result.get("usage"))))
-    read = sum(_int(used.get("cacheReadInputTokens")) for used in models.values())
-    write = sum(_int(used.get("cacheCreationInputTokens")) for used in models.values())
-    plain = sum(_int(used.get("inputTokens")) for used in models.values())
+        return out | _counts(**_usage(_map(result.get("usage"))))
     main = max(models, key=lambda name: _int(models[name].get("outputTokens")))
-    written = sum(_int(used.get("outputTokens")) for used in models.values())
-    return {
-        **out,
-        "model": str(models[main].get("canonicalModel") or main),
-        **_counts(
-            input_tokens=plain + read + write,
-            cached_tokens=read,
-            cache_write_tokens=write,
-            output_tokens=written,
-        ),
-    }
+    name = str(models[main].get("canonicalModel") or main)
+    rows = (_usage({"inputTokens": 0, **used}, _OF_MODEL) for used in models.values())
+    return {**out, "model": name, **_summed(rows)}
 
 
 def _claude_cost(told: Any) -> dict[str, Any]:
@@ -344,23 +337,29 @@ def _claude_cost(told: Any) -> dict[str, Any]:
     return {"cost_usd": float(told)}
 
 
-def _snake_usage(used: Event) -> dict[str, Any]:
+# tokens neither read from nor written to a cache, those read, those written, and the answer
+_OF_MESSAGE = (
+    *("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"),
+)
+_OF_MODEL = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
+
+
+def _usage(used: Event, names: Sequence[str] = _OF_MESSAGE) -> dict[str, Any]:
     if not used:
         return {}
-    read = _int(used.get("cache_read_input_tokens"))
-    write = _int(used.get("cache_creation_input_tokens"))
+    plain, read, write, written = (_int(used.get(name)) for name in names)
     return {
-        "input_tokens": _int(used.get("input_tokens")) + read + write,
+        "input_tokens": plain + read + write,
         "cached_tokens": read,
         "cache_write_tokens": write,
-        "output_tokens": _int(used.get("output_tokens")),
+        "output_tokens": written,
     }
 
 
 def _usage_of_messages(events: list[Event]) -> dict[str, Any]:
     """Tokens of a run without a result; several lines can belong to one message."""
     by_message = {
-        str(message.get("id")): _snake_usage(_map(message.get("usage")))
+        str(message.get("id")): _usage(_map(message.get("usage")))
         for message in (_map(e.get("message")) for e in events if e.get("type") == "assistant")
     }
     return _summed(used for used in by_message.values() if used)
@@ -399,7 +398,7 @@ def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, .
                 if block.get("type") == "tool_use":
                     at[str(block.get("id"))] = len(steps)
                 steps.append(_claude_block(block, turn, below, denied))
-            if usage := _snake_usage(_map(message.get("usage"))):
+            if usage := _usage(_map(message.get("usage"))):
                 name = str(message.get("id"))
                 # lines of one message repeat its usage; the last counts
                 spent[name] = (spent[name][0] if name in spent else first, usage)
@@ -412,7 +411,7 @@ def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, .
             steps.append(Step("result", turn, tool=_text(event.get("subtype"))))
             turn += 1
             if not spent:
-                spent["result"] = (len(steps) - 1, _snake_usage(_map(event.get("usage"))))
+                spent["result"] = (len(steps) - 1, _usage(_map(event.get("usage"))))
         elif kind != "stream_event":  # parts of what comes whole
             steps.append(_claude_other(event, turn))
     for where, used in spent.values():
@@ -463,10 +462,6 @@ def _claude_other(event: Event, turn: int) -> Step:
     if sub == "api_retry" or kind == "rate_limit_event":
         return Step("retry", turn, sub or kind, _text(event.get("error")))
     return Step("other", turn, sub or kind)
-
-
-def _opens(step: Step) -> bool:
-    return step.tool in ("Skill", "Read", "Bash")
 
 
 def _spent(usage: Mapping[str, float]) -> dict[str, Any]:
@@ -526,16 +521,19 @@ _ITEMS = {
 
 def _codex_steps(events: list[Event]) -> tuple[Step, ...]:
     steps: list[Step] = []
-    at: dict[str, int] = {}  # of an item
+    at: dict[str, int] = {}  # of an item that has not ended; another turn may number anew
     turn = 0
     for event in events:
         kind, item = str(event.get("type")), _map(event.get("item"))
         turn += kind == "turn.started"
         now = max(turn, 1)
         if item:
-            place = at.setdefault(str(item.get("id")), len(steps))
+            ident = _text(item.get("id")) or f"none, {len(steps)}"
+            place = at.setdefault(ident, len(steps))
             began = steps[place].turn if place < len(steps) else now
             steps[place : place + 1] = [_codex_item(item, began)]
+            if kind == "item.completed":
+                del at[ident]
         elif kind == "thread.started":
             steps.append(Step("session", now, text=_text(event.get("thread_id"))))
         elif kind == "turn.completed":
@@ -578,14 +576,10 @@ def _is_retry(event: Event) -> bool:
 
 def _codex_error(events: list[Event]) -> str:
     # an "error" event can be a passing one (a reconnection), so it counts only without an end
-    told = [_map(e.get("error")).get("message") or e.get("message") for e in events]
-    kinds = [e.get("type") for e in events]
-    found = [
-        str(m) for m, k in zip(told, kinds, strict=True) if m and k in ("turn.failed", "error")
-    ]
-    if found:
-        return found[-1]
-    return "the event stream ends without a completed turn"
+    ended = [e for e in events if e.get("type") in ("turn.failed", "error")]
+    told = [_map(e.get("error")).get("message") or e.get("message") for e in ended]
+    found = [str(message) for message in told if message]
+    return found[-1] if found else "the event stream ends without a completed turn"
 
 
 def _codex_usage(used: Event) -> dict[str, float]:
