@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from os import PathLike
 from os.path import isfile
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -58,8 +59,9 @@ def write(
     In csv a text that begins with ``=``, ``+``, ``-`` or ``@`` is written as it is: open files
     with model output in a spreadsheet as text.
     """
-    if not isinstance(frames, Mapping):
-        found = type(frames).__name__
+    given: Any = frames
+    if not isinstance(given, Mapping):
+        found = type(given).__name__
         raise FrameError(f"export: expected a mapping of names to DataFrames, found {found}.")
     if strange := [str(one) for one in formats if one not in _WAYS]:
         raise FrameError(f"formats: found {', '.join(strange)}; allowed: parquet, csv.")
@@ -69,7 +71,7 @@ def write(
     except (OSError, ValueError) as cause:
         raise StoreError(f"{target}: no folder can be made here ({cause}).") from cause
     written: list[Path] = []
-    for name, frame in frames.items():
+    for name, frame in given.items():
         if not name or not all(letter.isalnum() or letter in "-_" for letter in str(name)):
             raise FrameError(f"frame name {name!r}: letters, digits, '-' and '_' only.")
         if not isinstance(frame, pd.DataFrame):

@@ -434,8 +434,7 @@ def _frame(table: pa.Table, kind: str) -> pd.DataFrame:
 
 
 def _listed(asked: str | Iterable[str], what: str) -> list[str]:
-    many = isinstance(asked, Iterable) and not isinstance(asked, str)
-    names = list(asked) if many else [asked]
+    names = [asked] if isinstance(asked, str) or not isinstance(asked, Iterable) else list(asked)
     if not all(isinstance(name, str) for name in names):
         raise FrameError(f"{what}: found {asked!r}; allowed: a name, several names or 'all'.")
     return names
