@@ -6,7 +6,7 @@ import json
 import random
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -155,15 +155,14 @@ def make_plan(
     """
     _check(store, suites, agents, repeats)
     require_unedited(store, suites)
-    recorded = {
-        (one.skill, one.condition): one for one in map(_as(ConditionText), store.records("arms"))
-    }
+    texts_before = map(ConditionText.model_validate, store.records("arms"))
+    recorded = {(one.skill, one.condition): one for one in texts_before}
     skills = list(dict.fromkeys(suite.skill for suite in suites))
     texts = settle_texts(
         store, skills, conditions, placebo=placebo, previous=previous, recorded=recorded
     )
     settled = settled_agents(store, agents)
-    planned = {cell.place: cell for cell in map(_as(PlannedCell), store.records("plan"))}
+    planned = {cell.place: cell for cell in map(PlannedCell.model_validate, store.records("plan"))}
     order = interleaved(
         [(suite.skill, case.case_id) for suite in suites for case in suite.cases],
         [agent.name for agent in agents],
@@ -171,8 +170,7 @@ def make_plan(
         repeats,
         seed=seed,
     )
-    wanted = list(order)
-    new = [cell for cell in wanted if Key(*cell[1:]) not in planned]
+    wanted = {Key(*cell[1:]): cell[0] for cell in order}
     names = _names(planned.values(), [agent.name for agent in agents], store)
     fresh = [
         PlannedCell(
@@ -181,19 +179,15 @@ def make_plan(
             loaded_skill=texts[skill, key.condition].loaded_skill,
             **key._asdict(),
         )
-        for skill, key in ((cell[0], Key(*cell[1:])) for cell in new)
+        for key, skill in wanted.items()
+        if key not in planned
     ]
     store.append("arms", [one for at, one in texts.items() if at not in recorded])
     store.append("agents", settled)
     store.append("plan", fresh)
-    keys = {Key(*cell[1:]) for cell in wanted}
-    cells = [cell for key, cell in planned.items() if key in keys] + fresh
+    cells = [cell for key, cell in planned.items() if key in wanted] + fresh
     cases = {case.case_id: case for suite in suites for case in suite.cases}
     return Plan(tuple(cells), cases, texts)
-
-
-def _as(model: type[Any]) -> Any:
-    return model.model_validate
 
 
 def _check(store: RunStore, suites: Sequence[Suite], agents: Sequence[Agent], repeats: int) -> None:
@@ -228,7 +222,7 @@ def settled_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgen
 
     A line of an earlier release is followed by one that tells the endpoint, which counts from then.
     """
-    known = {one.agent: one for one in map(_as(PlannedAgent), store.records("agents"))}
+    known = {one.agent: one for one in map(PlannedAgent.model_validate, store.records("agents"))}
     new = []
     for agent in agents:
         given = PlannedAgent(
@@ -247,10 +241,7 @@ def settled_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgen
         for name in ("model", "settings", "prompt_version"):
             was, now = getattr(before, name), getattr(given, name)
             if was != now and not (name == "settings" and before.is_still(now)):
-                raise StudyError(
-                    f"agent '{agent.name}': {name} is now {now}, the study was begun with {was}. "
-                    "Answers of two settings are two agents: give this one another name=."
-                )
+                raise _changed("agent", agent.name, name, was, now)
     return new
 
 
@@ -349,6 +340,16 @@ class PlannedGrader(Record):
         return None in (self.round, other.round) or self.round == other.round
 
 
+def require_graders(graders: Sequence[Any], ident: Callable[[Any], object]) -> None:
+    """Raise when there is no grader, or verdicts of two could not be told apart."""
+    if not graders:
+        raise StudyError("graders is empty; give at least one.")
+    several = Counter(map(ident, graders))
+    for grader in graders:
+        if several[ident(grader)] > 1:
+            raise StudyError(f"Two graders are named '{grader.name}'; give one another name=.")
+
+
 def settle_graders(store: RunStore, graders: Sequence[NamedGrader], round: int) -> None:
     """Write down who grades, before anything is asked; refuse one changed under its name.
 
@@ -360,7 +361,9 @@ def settle_graders(store: RunStore, graders: Sequence[NamedGrader], round: int) 
         given = _planned(grader, round)
         before = [one for one in (*known, *new) if one.is_same(given)]
         for one in before:
-            _compare(one, given)
+            for name in ("model", "family", "settings"):
+                if (was := getattr(one, name)) != (now := getattr(given, name)):
+                    raise _changed("grader", given.grader, name, was, now)
         if not before:
             _compare_receipts(store, given, round)
         if given not in before:
@@ -381,13 +384,6 @@ def _planned(grader: NamedGrader, round: int) -> PlannedGrader:
     )
 
 
-def _compare(before: PlannedGrader, given: PlannedGrader) -> None:
-    for name in ("model", "family", "settings"):
-        was, now = getattr(before, name), getattr(given, name)
-        if was != now:
-            raise _changed(given.grader, name, was, now)
-
-
 def _compare_receipts(store: RunStore, given: PlannedGrader, round: int) -> None:
     """Compare with the last grading of a store that has no line about this grader."""
     mine = ("grade", given.grader, given.version)
@@ -397,9 +393,9 @@ def _compare_receipts(store: RunStore, given: PlannedGrader, round: int) -> None
         if (row["stage"], row["name"], row.get("prompt_version")) == mine and same_round:
             last = row
     if (was := last.get("model")) is not None and was != given.model:
-        raise _changed(given.grader, "model", was, given.model)
+        raise _changed("grader", given.grader, "model", was, given.model)
     if (was := last.get("settings")) is not None and not _holds(given.settings, was):
-        raise _changed(given.grader, "settings", was, given.settings)
+        raise _changed("grader", given.grader, "settings", was, given.settings)
 
 
 def _holds(now: str | None, was: str) -> bool:
@@ -411,10 +407,11 @@ def _holds(now: str | None, was: str) -> bool:
         return was == now
 
 
-def _changed(grader: str, name: str, was: str | None, now: str | None) -> StudyError:
+def _changed(kind: str, who: str, name: str, was: str | None, now: str | None) -> StudyError:
+    what = "Answers" if kind == "agent" else "Verdicts"
     return StudyError(
-        f"grader '{grader}': {name} is now {now}, the study was begun with {was}. Verdicts of two "
-        "settings are two graders: give this one another name=."
+        f"{kind} '{who}': {name} is now {now}, the study was begun with {was}. {what} of two "
+        f"settings are two {kind}s: give this one another name=."
     )
 
 
