@@ -27,8 +27,7 @@ from skillcomp.errors import AgentError
 from skillcomp.live.agents import AnthropicAgent
 from skillcomp.live.agents import service as retry
 from skillcomp.live.agents.reply import StudyWarning
-from skillcomp.live.batches import BatchLimits
-from skillcomp.live.batches.record import open_batches
+from skillcomp.live.batches import BatchLimits, open_batches
 from skillcomp.live.batches.transport import BatchService
 from skillcomp.live.graders.comprehension import GraderWarning
 from skillcomp.live.stopping import StoppedError

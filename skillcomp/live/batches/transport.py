@@ -40,8 +40,7 @@ from skillcomp.live.agents.service import (
     from_service,
     is_transient,
 )
-from skillcomp.live.batches import BatchLimits
-from skillcomp.live.batches.record import Before, Notes, Sent
+from skillcomp.live.batches import BatchLimits, Before, Notes, Sent
 from skillcomp.live.stopping import Stop, StoppedError
 from skillcomp.live.work.budget import Budget, at_most
 from skillcomp.live.work.ledger import Ledger

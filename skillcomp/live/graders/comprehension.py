@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 
@@ -18,6 +19,7 @@ from skillcomp.live.graders.prompts import (
     GraderPrompt,
     ReplyForm,
     Style,
+    dimension_of,
     grader_prompt,
     grader_version,
     read_template,
@@ -248,36 +250,24 @@ class ComprehensionGrader:
         place = blindly(attempt, place)
         if not case.checks:
             return Grading(())
-        item, shared = place["item"] or "", self.overlap(answer, case, skill)
-
-        def prompt(problems: Sequence[str]) -> GraderPrompt:
-            return grader_prompt(
-                self.style,
-                case=case,
-                skill=skill,
-                answer=answer,
-                item=item,
-                overlap=shared,
-                overlap_n=self._n,
-                problems=problems,
-                without=self._without,
-                reply=self._reply,
-                template=self._template,
-            )
-
-        def read(text: str) -> tuple[Mapping[str, Judged], list[str]]:
-            return judge(
-                text,
-                style=self.style,
-                item=item,
-                checks=case.checks,
-                answer=answer,
-                overlap=shared,
-                reply=self._reply,
-                dimension=case.comprehension_dimension or case.dimension or "none",
-                without=self._without,
-            )
-
+        shared = self.overlap(answer, case, skill)
+        same: dict[str, Any] = {
+            "style": self.style,
+            "item": place["item"],
+            "answer": answer,
+            "overlap": shared,
+            "without": self._without,
+            "reply": self._reply,
+        }
+        prompt = partial(
+            grader_prompt,
+            case=case,
+            skill=skill,
+            overlap_n=self._n,
+            template=self._template,
+            **same,
+        )
+        read = partial(judge, checks=case.checks, dimension=dimension_of(case), **same)
         schema = reply_schema(self.style, self._reply)
         judged, replies, problems = await ask_until_read(self.agent, prompt, schema, read)
         more = {}
@@ -291,7 +281,7 @@ class ComprehensionGrader:
 
 async def ask_until_read(
     agent: Agent,
-    prompt: Callable[[Sequence[str]], GraderPrompt],
+    prompt: Callable[..., GraderPrompt],
     schema: type[BaseModel],
     read: Callable[[str], tuple[_T | None, list[str]]],
     usable: Collection[str] = ("ok", "truncated"),
@@ -304,12 +294,12 @@ async def ask_until_read(
     replies: list[Reply] = []
     found, problems = None, list[str]()
     while len(replies) <= ASKED_AGAIN and (problems or not replies):
-        told = prompt(problems)
-        asked = agent.ask(told.user, system=told.system, schema=schema, cell=cell)
-        replies.append(await asked)
-        if replies[-1].status not in usable:
+        told = prompt(problems=problems)
+        reply = await agent.ask(told.user, system=told.system, schema=schema, cell=cell)
+        replies.append(reply)
+        if reply.status not in usable:
             return None, replies, []
-        found, problems = read(replies[-1].answer or "")
+        found, problems = read(reply.answer or "")
     return found, replies, problems
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from skillcomp.errors import GraderError
 from skillcomp.live.agents.reply import Agent, Reply
 from skillcomp.live.graders.comprehension import ask_until_read
 from skillcomp.live.graders.prompts import (
     ComparisonReply,
-    GraderPrompt,
     comparator_prompt,
     comparator_version,
 )
@@ -122,15 +121,16 @@ class PairwiseGrader:
         """
         texts = [_answer(one, case) for one in (first, second)]
         given = next(filter(None, map(gives_condition_away, texts)), None)
-
-        def prompt(problems: Sequence[str]) -> GraderPrompt:
-            first, second = texts
-            return comparator_prompt(
-                question=case.prompt, first=first, second=second, item=item, problems=problems
-            )
-
+        first_text, second_text = texts
+        prompt = partial(
+            comparator_prompt,
+            question=case.prompt,
+            first=first_text,
+            second=second_text,
+            item=item,
+        )
         found, replies, problems = await ask_until_read(
-            self.agent, prompt, ComparisonReply, lambda text: read_comparison(text, item)
+            self.agent, prompt, ComparisonReply, partial(read_comparison, item=item)
         )
         if found is None:
             return Comparison(None, tuple(replies), tuple(problems), given)

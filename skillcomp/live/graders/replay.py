@@ -18,6 +18,7 @@ from skillcomp.live.graders.comprehension import (
     verdict_of,
     verdicts_of,
 )
+from skillcomp.live.graders.prompts import dimension_of
 from skillcomp.live.graders.rules import gives_condition_away, judge
 from skillcomp.records import Attempt, Case, Skill, Verdict
 
@@ -161,7 +162,6 @@ def read_reply(
     except (OSError, UnicodeDecodeError) as cause:
         raise GraderError(f"{reply}: cannot be read as UTF-8 ({cause}).") from None
     answer = answer_of(attempt, case, skill)
-    dimension = case.comprehension_dimension or case.dimension or "none"
     for name in (case.case_id.partition("/")[2], case.case_id):
         judged, problems = judge(
             text,
@@ -170,7 +170,7 @@ def read_reply(
             checks=case.checks,
             answer=answer,
             reply="report",
-            dimension=dimension,
+            dimension=dimension_of(case),
         )
         if judged:
             break

@@ -272,10 +272,7 @@ class LlmRubric(_TaskGrader):
             rubric_prompt, question=case.prompt, rubric=judge.rubric, answer=answer, item=item
         )
         found, replies, problems = await ask_until_read(
-            self.agent,
-            lambda problems: prompt(problems=problems),
-            RubricReply,
-            lambda text: _scored(text, item),
+            self.agent, prompt, RubricReply, partial(_scored, item=item)
         )
         about: dict[str, Any] = {"replies": tuple(replies), "problems": tuple(problems)}
         if found is not None:

@@ -434,7 +434,7 @@ class TraceJudge:
         cell = Cell(attempt.case_id, "judge", files=tuple(shown), bounds=bounds)
         asked = trace_prompt(case, skill)
 
-        def prompt(problems: Sequence[str]) -> GraderPrompt:
+        def prompt(*, problems: Sequence[str]) -> GraderPrompt:
             wrong = (f"\nYour last answer could not be used: {one}" for one in problems)
             return GraderPrompt(None, "".join((asked, *wrong)))
 

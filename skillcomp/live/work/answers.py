@@ -17,8 +17,7 @@ from skillcomp.errors import StudyError, suggest
 from skillcomp.frames.estimates import require_one_of
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.reply import PAID, Agent, Cell, Reply, StudyWarning, agent_version
-from skillcomp.live.batches import BatchLimits
-from skillcomp.live.batches.record import outstanding
+from skillcomp.live.batches import BatchLimits, outstanding
 from skillcomp.live.batches.transport import Batches, batch_agent
 from skillcomp.live.stopping import Stop, run_sync
 from skillcomp.live.study.conditions import Text
