@@ -120,7 +120,39 @@ class LiveGrader(Protocol):
         ...
 
 
-class ComprehensionGrader:
+class BaseGrader:
+    """What graders share: who they are in a verdict, and the connections of whom they ask."""
+
+    name: str
+    kind: str = "llm"
+    model: str | None = None
+    family: str | None = None
+    version: str | None = None
+    agent: Agent | None = None
+
+    async def aclose(self) -> None:
+        """Close the connections of whom it asks, if it asks anybody."""
+        if self.agent is not None:
+            await self.agent.aclose()
+
+    def about(
+        self, attempt: Attempt, place: Place, replies: Sequence[Reply] = ()
+    ) -> dict[str, Any]:
+        """Return what all verdicts on one answer have in common."""
+        return {
+            "attempt_id": attempt.attempt_id,
+            "grader": self.name,
+            "grader_kind": self.kind,
+            "grader_model": (replies[-1].model if replies else None) or self.model,
+            "grader_family": self.family,
+            "grader_version": self.version,
+            "graded_at": datetime.now(UTC),
+            "order": 1,
+            **place,
+        }
+
+
+class ComprehensionGrader(BaseGrader):
     """A model that grades one answer at a time by the source report's prompt.
 
     Parameters
@@ -174,7 +206,7 @@ class ComprehensionGrader:
     failed agent.
     """
 
-    kind = "llm"
+    agent: Agent
 
     def __init__(
         self,
@@ -205,14 +237,10 @@ class ComprehensionGrader:
                 "version= out to grade anew, or install the release that the study was begun with."
             )
         self.agent, self.style = agent, style
-        self.version: str | None = present
+        self.version = present
         self.name = name or f"{style}:{agent.name}"
         self.model, self.family = agent.model, agent.family
         self._n, self._without, self._reply, self._template = overlap_n, off, reply, own
-
-    async def aclose(self) -> None:
-        """Close the agent's connections."""
-        await self.agent.aclose()
 
     def overlap(self, answer: str, case: Case, skill: Skill) -> list[str]:
         """Return the n-grams that an answer shares with its skill, as its grader is told."""
@@ -247,13 +275,13 @@ class ComprehensionGrader:
             When there is no answer to grade, or case or skill are not the attempt's.
         """
         answer = answer_of(attempt, case, skill)
-        place = blindly(attempt, place)
+        item = place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item
         if not case.checks:
             return Grading(())
         shared = self.overlap(answer, case, skill)
         same: dict[str, Any] = {
             "style": self.style,
-            "item": place["item"],
+            "item": item,
             "answer": answer,
             "overlap": shared,
             "without": self._without,
@@ -270,11 +298,10 @@ class ComprehensionGrader:
         read = partial(judge, checks=case.checks, dimension=dimension_of(case), **same)
         schema = reply_schema(self.style, self._reply)
         judged, replies, problems = await ask_until_read(self.agent, prompt, schema, read)
-        more = {}
+        about = {**self.about(attempt, place, replies), "item": item}
         if self.style != "impression":
             found = {"rule": RULE, "n": self._n, "shared": shared}
-            more["overlap"] = json.dumps(found, ensure_ascii=False)
-        about = verdict_of(self, attempt, place, replies, **more)
+            about["overlap"] = json.dumps(found, ensure_ascii=False)
         verdicts = verdicts_of(case, replies, judged or {}, about)
         return Grading(verdicts, tuple(replies), tuple(problems), gives_condition_away(answer))
 
@@ -301,29 +328,6 @@ async def ask_until_read(
             return None, replies, []
         found, problems = read(reply.answer or "")
     return found, replies, problems
-
-
-def blindly(attempt: Attempt, place: Place) -> Place:
-    """Return a place whose item is named."""
-    return {**place, "item": place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item}
-
-
-def verdict_of(
-    grader: Any, attempt: Attempt, place: Place, replies: Sequence[Reply] = (), **more: Any
-) -> dict[str, Any]:
-    """Return what all verdicts of one grader on one answer have in common."""
-    return {
-        "attempt_id": attempt.attempt_id,
-        "grader": grader.name,
-        "grader_kind": grader.kind,
-        "grader_model": (replies[-1].model if replies else None) or grader.model,
-        "grader_family": grader.family,
-        "grader_version": grader.version,
-        "graded_at": datetime.now(UTC),
-        "order": 1,
-        **place,
-        **more,
-    }
 
 
 def on_check(check: Check, position: int, about: Mapping[str, Any], **said: Any) -> Verdict:

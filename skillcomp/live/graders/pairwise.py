@@ -7,7 +7,7 @@ from functools import partial
 
 from skillcomp.errors import GraderError
 from skillcomp.live.agents.reply import Agent, Reply
-from skillcomp.live.graders.comprehension import ask_until_read
+from skillcomp.live.graders.comprehension import BaseGrader, ask_until_read
 from skillcomp.live.graders.prompts import (
     ComparisonReply,
     comparator_prompt,
@@ -39,7 +39,7 @@ class Comparison:
     gives_away: str | None = None
 
 
-class PairwiseGrader:
+class PairwiseGrader(BaseGrader):
     """A model that says which of two answers of one case is better, or that neither is.
 
     It is shown the question and both answers, each delimited and escaped, and neither skill,
@@ -72,7 +72,7 @@ class PairwiseGrader:
     arXiv:2306.05685).
     """
 
-    kind = "llm"
+    agent: Agent
 
     def __init__(
         self, agent: Agent, *, version: str | None = None, name: str | None = None
@@ -85,13 +85,9 @@ class PairwiseGrader:
                 "compare anew, or install the release that the study was begun with."
             )
         self.agent = agent
-        self.version: str | None = present
+        self.version = present
         self.name = name or f"pairwise:{agent.name}"
         self.model, self.family = agent.model, agent.family
-
-    async def aclose(self) -> None:
-        """Close the agent's connections."""
-        await self.agent.aclose()
 
     async def compare(
         self, first: Attempt, second: Attempt, case: Case, *, item: str, order: int = 1
@@ -121,14 +117,8 @@ class PairwiseGrader:
         """
         texts = [_answer(one, case) for one in (first, second)]
         given = next(filter(None, map(gives_condition_away, texts)), None)
-        first_text, second_text = texts
-        prompt = partial(
-            comparator_prompt,
-            question=case.prompt,
-            first=first_text,
-            second=second_text,
-            item=item,
-        )
+        shown = {"first": texts[0], "second": texts[1]}
+        prompt = partial(comparator_prompt, question=case.prompt, item=item, **shown)
         found, replies, problems = await ask_until_read(
             self.agent, prompt, ComparisonReply, partial(read_comparison, item=item)
         )
