@@ -13,7 +13,7 @@ import skillcomp as sc
 from skillcomp import cli, frames, skillverdicts
 from skillcomp.cli.starting import STEPS
 from skillcomp.errors import StudyError
-from skillcomp.io import RunStore
+from skillcomp.io import RunStore, store
 from skillcomp.report.notebooks import named_parameters
 
 PILOT = Path(__file__).resolve().parent.parent / "data" / "pilot"
@@ -85,6 +85,24 @@ def test_check_of_the_pilot_prints_advice_when_asked_and_ends_well(run):
     assert lines[at + 1].endswith(
         "braid-provenance.json: braid-provenance/11: expected_behaviors: none of the 5 is negative."
     )
+
+
+def test_check_reads_each_table_and_suite_of_a_study_once(run, monkeypatch):
+    read = []
+
+    def watch(name):
+        whole = getattr(store, name)
+
+        def watched(file, *rest, **more):
+            read.append(file)
+            return whole(file, *rest, **more)
+
+        monkeypatch.setattr(store, name, watched)
+
+    for name in ("read_lines", "read_suite", "read_skill"):
+        watch(name)
+    assert run("check", PILOT)[0] == 0
+    assert len(read) == len(set(read)) == 4 + 6 + 6
 
 
 def test_check_tells_errors_first_and_the_same_thing_once(run, tmp_path):
@@ -246,14 +264,14 @@ def test_report_builds_the_page_from_the_study_that_was_named(run, monkeypatch, 
     called = []
 
     def build(data, out, *, notebooks, parameters, order, progress):
-        called.append((data, out, [path.stem[:2] for path in notebooks], parameters, progress))
+        numbers = None if notebooks is None else [path.stem[:2] for path in notebooks]
+        called.append((data, out, numbers, parameters, progress))
         return out / "index.html"
 
     monkeypatch.setattr(report, "build", build)
     status, out, _ = run("report", "--data", PILOT, "--out", tmp_path, "--quiet")
     assert (status, out) == (0, f"report: {tmp_path / 'index.html'}\n")
-    every = [f"{number:02d}" for number in range(1, 11)]
-    assert called == [(PILOT, tmp_path, every, {}, False)]
+    assert called == [(PILOT, tmp_path, None, {}, False)]
     run("report", "--data", PILOT, "--out", tmp_path, "--answer-only")
     assert called[-1][2] == []
     status, _, _ = run(

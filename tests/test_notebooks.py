@@ -391,7 +391,7 @@ CHAPTERS = [path for path in NOTEBOOKS[1:] if parameters(path).get("DATA") == ".
 
 @pytest.fixture(scope="module")
 def report_page(executed, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of the chapters of the pilot, from the runs that the other tests look at."""
+    """The page as `make report` builds it, from the runs that the other tests look at."""
     out = tmp_path_factory.mktemp("report")
 
     def already(path: Path, **_: object) -> nbformat.NotebookNode:
@@ -402,7 +402,7 @@ def report_page(executed, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page_module, "execute", already)
-        return build(ROOT / "data" / "pilot", out, notebooks=CHAPTERS, progress=False)
+        return build(ROOT / "data" / "pilot", out, progress=False)
 
 
 def test_the_report_of_the_pilot_is_at_most_25_screens_long(

@@ -468,11 +468,16 @@ def test_curves_are_steps_and_can_be_shown_in_their_corner():
     )
     ax = plots.roc(frame, hue="n", zoom=0.3)
     assert gids(ax, "estimate")[0].get_drawstyle() == "steps-post"
-    assert ax.get_xlim() == pytest.approx((-0.006, 0.306))
-    assert ax.get_ylim() == pytest.approx((0.694, 1.006))
+    assert ax.get_xlim() == pytest.approx((-0.012, 0.312))
+    assert ax.get_ylim() == pytest.approx((0.688, 1.012))
     assert ax.get_legend().get_title().get_text() == "length of n-gram"
     assert legend_texts(ax) == ["4"]
-    assert gids(ax, "estimate")[0].get_markevery() == [0]  # 0.9 - 0.0 and 1.0 - 0.1 are alike
+    (corner,) = gids(ax, "corner")  # 0.9 - 0.0 and 1.0 - 0.1 are alike
+    assert (corner.get_xdata()[0], corner.get_ydata()[0]) == (0.0, 0.9)
+    two = plots.roc(pd.concat([frame, frame.assign(n=6)]), hue="n")
+    upper, lower = gids(two, "corner")  # of marks that lie upon each other every one is seen
+    assert lower.get_markersize() >= 2 * upper.get_markersize()
+    assert lower.get_zorder() < upper.get_zorder() and legend_texts(two)[:2] == ["4", "6"]
     with pytest.raises(FrameError, match=r"zoom: found 3; allowed: above 0"):
         plots.roc(frame, zoom=3)
 

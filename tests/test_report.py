@@ -20,6 +20,9 @@ from skillcomp.report import page as page_module
 ROOT = Path(__file__).resolve().parent.parent
 PILOT = ROOT / "data" / "pilot"
 NOTEBOOKS = report.find_notebooks(ROOT / "notebooks")
+# what the pilot has no data for stands on pages of its own
+APART = [path for path in NOTEBOOKS if "NEEDS" in notebooks_module.named_parameters(path)]
+HERE = [path for path in NOTEBOOKS if path not in APART]
 # what a hostile answer may bring: markup that would run, load or disguise something
 HOSTILE = [
     "<script>window.pwned = 1</script>",
@@ -113,17 +116,38 @@ def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_page_lists_every_notebook_in_order_with_its_question(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert page.name == "index.html"
-    entries = re.findall(r'<li><a href="#([^"]+)">([^<]+)</a></li>', text)
-    sections = re.findall(r'<section class="chapter" id="([^"]+)">', text)
+    entries = re.findall(r'<li value="(\d+)"><a href="([^"]+)">([^<]+)</a>', text)
+    sections = re.findall(r'<section class="chapter" id="([^"]+)" data-number="(\d+)">', text)
     titles = [nbformat.read(path, 4).cells[0].source.splitlines()[0][2:] for path in NOTEBOOKS]
-    assert [stem for stem, _ in entries] == sections == [path.stem for path in NOTEBOOKS]
-    assert [title.replace("&#39;", "'") for _, title in entries] == titles
+    assert [int(number) for number, _, _ in entries] == [int(path.stem[:2]) for path in NOTEBOOKS]
+    places = [f"#{path.stem}" for path in HERE] + [f"{path.stem}.html" for path in APART]
+    assert [place for _, place, _ in entries] == places
+    assert [stem for stem, _ in sections] == [path.stem for path in HERE]
+    assert [title.replace("&#39;", "'") for _, _, title in entries] == titles
     assert "Study <strong>pilot</strong>" in text
 
 
+def test_a_chapter_that_the_study_has_no_data_for_stands_on_a_page_of_its_own(
+    page: Path, browser: Browser
+) -> None:
+    assert [path.stem[:2] for path in APART] == ["09", "10"]
+    for path in APART:
+        opened = browser.page(page.parent / f"{path.stem}.html", width=1280)
+        assert measured(opened, "all('section.chapter').map(s => s.id)") == [path.stem]
+        assert measured(opened, "all('a[href=\"index.html\"]').length") == 1
+        before = "getComputedStyle(document.querySelector('.head > h1'), '::before').content"
+        assert measured(opened, before) == 'counter(chapter) ". "'
+        counted = "getComputedStyle(document.querySelector('section.chapter')).counterReset"
+        assert measured(opened, counted) == f"chapter {int(path.stem[:2])}"
+        text = opened.evaluate("document.body.innerText")
+        assert "which has no data for this chapter" in text and "Figure 1." in text
+        assert opened.complaints == []
+
+
 def test_every_chapter_links_its_figure_files_which_stand_beside_the_page(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
     for path in NOTEBOOKS:
+        place = page if path in HERE else page.parent / f"{path.stem}.html"
+        text = place.read_text(encoding="utf-8")
         for ending in ("pdf", "png", "csv", "json"):
             name = f"{path.stem[:3]}figure.{ending}"
             assert f'<a href="{name}"' in text
@@ -169,9 +193,12 @@ def test_the_page_fits_its_window_and_shows_every_figure(
     assert measured(opened, f"all({boxes!r}).filter({over})") == []
     shown = "i => [i.complete, i.naturalWidth > 0, i.clientWidth > 0]"
     images = measured(opened, f"all('img:not([aria-hidden])').map({shown})")
-    assert len(images) >= len(NOTEBOOKS) and all(all(image) for image in images)
-    links = "all('nav a').filter(a => document.getElementById(a.hash.slice(1)) === null).length"
+    assert len(images) >= len(HERE) and all(all(image) for image in images)
+    links = "all('nav a').filter(a => a.hash && !document.getElementById(a.hash.slice(1))).length"
     assert measured(opened, links) == 0
+    others = measured(opened, "all('nav a').filter(a => !a.hash).map(a => a.getAttribute('href'))")
+    assert others == [f"{path.stem}.html" for path in APART]
+    assert all((page.parent / name).is_file() for name in others)
     assert opened.complaints == []
     assert [url for url in opened.requests if not url.startswith(("file:", "data:image/"))] == []
 
@@ -309,6 +336,18 @@ def test_every_figure_can_be_taken_away_with_its_data(studies: dict[str, Path]) 
     caption = (folder / "00-answer.txt").read_text(encoding="utf-8").split(" delta:")[0]
     assert caption in text
     assert "Study, sha256" in text and "matplotlib" in text
+
+
+def test_a_page_without_figures_links_no_archive_of_them(tmp_path: Path) -> None:
+    left = tmp_path / "07-earlier.png"
+    left.touch()  # of an earlier report in the same folder
+    how = {"notebooks": [], "progress": False}
+    study = report.build(PILOT, tmp_path, **how).read_text("utf-8")
+    assert 'href="figures.zip"' in study
+    with zipfile.ZipFile(tmp_path / "figures.zip") as archive:
+        assert {name[:9] for name in archive.namelist()} == {"00-answer"}
+    fires = report.build(ROOT / "data" / "triggers", tmp_path, **how).read_text("utf-8")
+    assert "figures.zip" not in fires and not (tmp_path / "figures.zip").exists()
 
 
 def test_an_explorer_stands_behind_a_fold() -> None:

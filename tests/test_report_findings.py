@@ -147,6 +147,31 @@ def test_near_and_far_are_told_with_the_sign_of_their_difference() -> None:
     )
 
 
+ALIKE = "g1 and g0 are not shown to differ in the share of checks they pass"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (0.12, "g1 passes a larger share of the checks than g0: +12 [+5, +19] points."),
+        (-0.12, "g1 passes a smaller share of the checks than g0: −12 [−19, −5] points."),
+        (0.001, f"{ALIKE}: 0 [−7, +7] points."),
+        (0.02, f"{ALIKE}: +2 [−5, +9] points."),
+        (-0.02, f"{ALIKE}: −2 [−9, +5] points."),
+    ],
+)
+def test_without_gold_graders_are_held_against_each_other_by_what_they_pass(
+    change: float, words: str
+) -> None:
+    drift = pd.DataFrame(
+        {"grader": ["g1"], "reference": ["g0"], "measure": ["pass_rate_change"],
+         "estimate": [change], "ci_low": [change - 0.07], "ci_high": [change + 0.07]}
+    )  # fmt: skip
+    assert said(findings(decided(), drift=drift), "drift") == words
+    unknown = drift.assign(ci_low=NAN, ci_high=NAN)
+    assert "not shown to differ" in said(findings(decided(), drift=unknown), "drift")
+
+
 def test_drift_and_correction_name_graders_and_numbers() -> None:
     drift = pd.DataFrame(
         {"grader": ["g0", "g1"], "reference": "g2", "measure": "specificity_change",

@@ -5,6 +5,8 @@ Exit status: 0 when all is well, 1 when a check found problems, 2 when the input
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from skillcomp.io.lint import Finding, Found
+    from skillcomp.io.store import RunStore
 
 app = typer.Typer(
     name="skillcomp",
@@ -78,8 +81,8 @@ def check(
     places, skills = ([path], []) if evals else _named_by(path)
     for place in places:
         found = inspect_evals(place) if evals else inspect(place, skills=skills)
-        if found.kind == "study":
-            found = _with_references(found, place)
+        if found.store is not None:
+            found = _with_references(found, found.store)
         wrong |= bool(found.n_errors or (strict and found.n_warnings))
         every += found.findings
         if form != "text":
@@ -112,13 +115,12 @@ def _grouped(findings: Iterable[Finding], severities: Sequence[str]) -> Iterator
                 yield f"  {', '.join(dict.fromkeys(where))}: {message}"
 
 
-def _with_references(found: Found, place: Path) -> Found:
+def _with_references(found: Found, store: RunStore) -> Found:
     """Add what the analyses would refuse in a study."""
-    from skillcomp.frames.references import problems
+    from skillcomp.frames.stores import problems
     from skillcomp.io.lint_cases import finding
-    from skillcomp.io.store import RunStore
 
-    more = tuple(finding("store", str(place), one) for one in problems(RunStore(place)))
+    more = tuple(finding("store", str(store.path), one) for one in problems(store))
     return replace(found, findings=(*found.findings, *more))
 
 
@@ -163,12 +165,12 @@ def report(
     from skillcomp import datasets
     from skillcomp.report import build, find_notebooks
 
-    paths = [] if answer_only else _chosen(find_notebooks(), notebook or [])
+    named = _chosen(find_notebooks(), notebook) if notebook else None
     rounds = [] if round is None else [f"ROUND={round}"]
     page = build(
         datasets.path("pilot") if data is None else data,
         out,
-        notebooks=paths,
+        notebooks=[] if answer_only else named,
         parameters=_parameters([*(given or []), *rounds]),
         order=order,
         progress=not quiet,
@@ -177,7 +179,7 @@ def report(
 
 
 def _chosen(paths: list[Path], wanted: list[str]) -> list[Path]:
-    """Return the notebooks that are named by their number or their stem; all when none is."""
+    """Return the notebooks that are named by their number or their stem."""
     for name in wanted:
         if not any(name in (path.stem, path.stem[:2]) for path in paths):
             stems = [path.stem for path in paths]
@@ -185,7 +187,7 @@ def _chosen(paths: list[Path], wanted: list[str]) -> list[Path]:
                 f"report: there is no notebook '{name}'; there: {', '.join(stems)}."
                 + suggest(name, stems)
             )
-    return [p for p in paths if not wanted or p.stem in wanted or p.stem[:2] in wanted]
+    return [p for p in paths if p.stem in wanted or p.stem[:2] in wanted]
 
 
 def _parameters(given: list[str]) -> dict[str, object]:
@@ -346,6 +348,7 @@ evaluating.register(app)
 
 def main() -> None:
     """Run the command line; errors of ours end with their message and status 2, no traceback."""
+    atexit.register(gc.freeze)  # looking through all of pandas once more takes a tenth of a second
     try:
         app()
     except SkillcompError as error:

@@ -19,8 +19,7 @@ import orjson
 import regex
 
 from skillcomp.errors import SkillcompError, SuiteError, suggest
-from skillcomp.io.files import read_bytes
-from skillcomp.io.material import INPUTS, MAX_FILES, bases_of, inside, is_below
+from skillcomp.io.files import INPUTS, MAX_FILES, bases_of, inside, is_below, read_bytes
 from skillcomp.records import Case, Check, CheckKind, Goal, PromptKind, Suite
 
 FILE = "prompts.csv"

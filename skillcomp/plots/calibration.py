@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from skillcomp.errors import FrameError
 from skillcomp.plots import _shared as draw
@@ -358,13 +359,13 @@ def _tell(
 
 
 def _zoom(ax: Axes, zoom: float, where: str, *, low: tuple[float, float]) -> None:
-    """Show a corner of the axes, from the given ends on."""
+    """Show a corner of the axes, from the given ends on, with ticks on round numbers."""
     if not 0 < zoom <= 1:
         raise FrameError(f"{where}: zoom: found {zoom!r}; allowed: above 0 and at most 1.")
-    edge = 0.02 * zoom
+    edge = 0.04 * zoom  # a mark in the corner is seen whole
     for axis, start in (("x", low[0]), ("y", low[1])):
-        limits = {f"{axis}lim": (start - edge, start + zoom + edge)}
-        ax.set(**limits, **{f"{axis}ticks": np.linspace(start, start + zoom, 6)})
+        ax.set(**{f"{axis}lim": (start - edge, start + zoom + edge)})
+        getattr(ax, f"{axis}axis").set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
 
 
 def _curves(
@@ -383,20 +384,26 @@ def _curves(
     across, up, areas = (draw.numbers(frame, column, where) for column in (x, y, area[0]))
     chosen = draw.truth(frame, "chosen", where)
     entries: list[draw.Entry] = []
-    for level in order:
+    far = up - across if where == "plots.roc" else up + across
+    corners: list[tuple[float, float]] = []
+    for level in reversed(order):  # a curve shows beneath those that it meets
         rows = draw.where_equal(hues, level)
-        name = level if hue else "thresholds"
-        how: Any = {"line": "-", "drawstyle": "steps-post"}
-        far = up[rows] - across[rows] if where == "plots.roc" else up[rows] + across[rows]
-        # one mark a curve, at its best corner: the steps say the rest
-        how["markevery"] = [int(np.nanargmax(far))] if np.isfinite(far).any() else []
-        drawn = draw.points(ax, across[rows], up[rows], look_of[level], name, **how)
-        under = len(order) - 1 - order.index(level)  # a curve shows beneath those that it meets
-        drawn.set(linewidth=1.0 + 0.7 * under, markersize=4.0 + 1.7 * under)
+        name, look, width = level if hue else "thresholds", look_of[level], 1.0 + 0.7 * len(corners)
+        how: Any = {"line": "-", "drawstyle": "steps-post", "markevery": []}
+        drawn = draw.points(ax, across[rows], up[rows], look, name, **how)
+        drawn.set(linewidth=width, zorder=3 - 0.01 * len(corners))
+        # one mark a curve, at its best corner and around those that lie upon it
+        best = int(np.nanargmax(far[rows])) if np.isfinite(far[rows]).any() else None
+        here = (np.nan, np.nan) if best is None else (across[rows][best], up[rows][best])
+        above = sum(np.hypot(here[0] - x0, here[1] - y0) < 0.02 for x0, y0 in corners)
+        mark: Any = {"color": look.color, "marker": look.marker, "markeredgecolor": "white"}
+        mark |= {"markeredgewidth": 0.5, "markersize": 4.5 * 2**above, "linestyle": ""}
+        ax.plot(*here, zorder=3.5 - 0.01 * len(corners), gid="corner", **mark)
+        corners.append(here)
         draw.ring_chosen(ax, across[rows & chosen], up[rows & chosen])
         known = np.unique(areas[rows & np.isfinite(areas)])
         text = f"{name} ({area[1]} {known[0]:.2f})" if len(known) == 1 else name
-        entries.append((text, draw.marker(look_of[level], line="-")))
+        entries.insert(0, (text, draw.marker(look, line="-")))
     if chosen.any():
         entries.append(("chosen", draw.ring()))
     ax.set_aspect("equal")

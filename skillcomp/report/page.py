@@ -20,7 +20,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import nbformat
 import nh3
-from jinja2 import Environment, PackageLoader, select_autoescape
+from jinja2 import Environment, PackageLoader, Template, select_autoescape
 from markupsafe import Markup, escape
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from PIL import Image
@@ -44,6 +44,7 @@ from skillcomp.report.notebooks import (
 ARCHIVE = "figures.zip"
 _OWN_TABLE = "your table"  # what a study is called that has no folder
 # what build says itself; NEEDS is the frame without whose rows a chapter keeps to its own data
+# and, unless it was asked for by name, to a page of its own
 _OWN_PARAMETERS = {"DATA", "OUT", "PILOT", "NEEDS"}
 _ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt")
 _FOLDED = {"Check the data": "Check of the data", "Claims": "Check of what the text claims"}
@@ -119,6 +120,8 @@ class Chapter:
         Computed sentences that open it, where its own text is about another study.
     files : tuple of str
         Files that the notebook saved beside the page and that stand at no figure.
+    number : str
+        What the stem begins with, by which texts name the chapter and its files begin.
     stopped : str
         Why the notebook ended before its last cell; empty when it did not.
     elsewhere : str
@@ -131,6 +134,7 @@ class Chapter:
     sheets: tuple[tuple[_Section, ...], ...]
     said: tuple[str, ...]
     files: tuple[str, ...]
+    number: str
     stopped: str = ""
     elsewhere: str = ""
 
@@ -155,7 +159,8 @@ def build(
     out : str or path
         Folder of the report; made when it is not there.
     notebooks : sequence of pathlib.Path, optional
-        By default all notebooks, in order; with none, and for frames, the page is the answer.
+        By default all notebooks, in order, those that need what this study lacks on pages of
+        their own; with none, and for frames, the page is the answer.
     parameters : mapping of str to object, optional
         Other values for what the notebooks name in their cell of parameters, such as
         ``{"GRADER": "forced:claude-opus-5-5"}``; each goes to the notebooks that have it, and
@@ -211,26 +216,33 @@ def build(
     fingerprint = study.fingerprint
     figures = _headline(said, out, fingerprint) if said else []
     chapters: list[Chapter] = []
+    apart: list[Chapter] = []
     for path in tqdm(paths, desc="report", unit="notebook", disable=not progress):
         own = {name: value for name, value in wanted.items() if name in named[path]}
-        about = fingerprint
+        about, place = fingerprint, chapters
         if "NEEDS" in named[path] and not _has_rows(study, str(named[path]["NEEDS"])):
             own.pop("DATA", None)
             about = str(named[path]["PILOT"])
+            place = chapters if notebooks is not None else apart
         if said and said.grader and named[path].get("PILOT", fingerprint) != fingerprint:
             # the grader that a notebook names is of the study that it was written about
             known = {"GRADER": said.grader.partition(" (")[0]}
             own = {name: known[name] for name in known if name in named[path]} | own
-        chapters.append(_executed(path, own, named[path], folder, out, about, said, progress))
-    _archive(out)
+        place.append(_executed(path, own, named[path], folder, out, about, said, progress))
+    every = [*chapters, *apart]
+    zipped = _archive(out, ["00-answer"] * bool(figures) + [f"{c.number}-" for c in every])
+    template = _template()
+    common = {"study": folder.name, "archive": zipped, "version": skillcomp.__version__}
     page = out / "index.html"
-    page.write_text(
-        _render(said, unsaid, figures, chapters, folder.name, fingerprint), encoding="utf-8"
-    )
-    told = [one.stopped for one in chapters if one.stopped and not one.elsewhere]
+    held = _held(said, unsaid, fingerprint) | {"figures": figures, "chapters": chapters}
+    page.write_text(template.render(**common, **held, apart=apart), encoding="utf-8")
+    for one in apart:
+        alone = template.render(**common, chapters=[one], alone=one, topics={})
+        (out / f"{one.stem}.html").write_text(alone, encoding="utf-8")
+    told = [one.stopped for one in every if one.stopped and not one.elsewhere]
     if told:
         raise StudyError(
-            f"{page} was built, but {len(told)} of {len(chapters)} chapters ended early. "
+            f"{page} was built, but {len(told)} of {len(every)} chapters ended early. "
             + " ".join(told)
         )
     return page
@@ -334,7 +346,7 @@ def _executed(
     rest = tuple(sorted(files - shown))
     shown_as = _sheets(_sections(parts))
     name = title(notebook, path)
-    return Chapter(path.stem, name, shown_as, tuple(told), rest, stopped, elsewhere)
+    return Chapter(path.stem, name, shown_as, tuple(told), rest, number, stopped, elsewhere)
 
 
 # Cells
@@ -561,12 +573,20 @@ def _headline(said: Answer, out: Path, fingerprint: str) -> list[Figure]:
     return figures
 
 
-def _archive(out: Path) -> None:
-    """Put all files of all figures into one, the same byte for byte for the same files."""
-    files = sorted(f for f in out.glob("[0-9][0-9]-*") if f.suffix[1:] in _ENDINGS)
+def _archive(out: Path, beginnings: Sequence[str]) -> str:
+    """Put the files of the figures of this page into one, the same byte for byte for the same.
+
+    Returns its name, or nothing where there are no files; an earlier one is then removed.
+    """
+    found = (out.glob(f"{start}*") for start in beginnings)
+    files = sorted(f for some in found for f in some if f.suffix[1:] in _ENDINGS)
+    if not files:
+        (out / ARCHIVE).unlink(missing_ok=True)
+        return ""
     with zipfile.ZipFile(out / ARCHIVE, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in files:
             archive.writestr(zipfile.ZipInfo(file.name), file.read_bytes())
+    return ARCHIVE
 
 
 # The page
@@ -586,14 +606,7 @@ def _provenance(said: Answer | None, fingerprint: str) -> list[Any]:
     return rows
 
 
-def _render(
-    said: Answer | None,
-    unsaid: str,
-    figures: Sequence[Figure],
-    chapters: Sequence[Chapter],
-    study: str,
-    fingerprint: str,
-) -> str:
+def _template() -> Template:
     environment = Environment(
         loader=PackageLoader("skillcomp"),
         autoescape=select_autoescape(),
@@ -601,6 +614,11 @@ def _render(
         lstrip_blocks=True,
     )
     environment.tests["figure"] = lambda part: isinstance(part, Figure)
+    return environment.get_template("report.html")
+
+
+def _held(said: Answer | None, unsaid: str, fingerprint: str) -> dict[str, Any]:
+    """Return what the first page says, for the template."""
     found: list[Any] = [] if said is None else said.findings.to_dict("records")
     topics: dict[str, list[dict[str, Any]]] = {}
     for row in found:
@@ -611,18 +629,13 @@ def _render(
     order = {name: place for place, name in enumerate(skills)}
     topics.get("skill", []).sort(key=lambda row: order.get(row["about"], len(order)))
     digest = hashlib.sha256(json.dumps(found, default=str).encode()).hexdigest()
-    return environment.get_template("report.html").render(
-        topics=topics,
-        answered=said,
-        unsaid=unsaid,
-        groups=[]
+    return {
+        "topics": topics,
+        "answered": said,
+        "unsaid": unsaid,
+        "groups": []
         if said is None
         else [said.groups.get(row["about"], "") for row in topics.get("skill", [])],
-        first=ON_FIRST_PAGE,
-        figures=figures,
-        chapters=chapters,
-        study=study,
-        version=skillcomp.__version__,
-        archive=ARCHIVE,
-        provenance=[*_provenance(said, fingerprint), ("Sentences, sha256", digest)],
-    )
+        "first": ON_FIRST_PAGE,
+        "provenance": [*_provenance(said, fingerprint), ("Sentences, sha256", digest)],
+    }

@@ -509,8 +509,7 @@ def _drift(drift: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
         if one is not None and pd.notna(one["estimate"]):
             yield _said("drift", _specificity(name, reference, one), name)
         elif change is not None and pd.notna(change["estimate"]):
-            text = f"{name} passes {_change(change)} checks in a hundred than {reference}"
-            yield _said("drift", text.replace(" points ", " ").replace(" point ", " ") + ".", name)
+            yield _said("drift", _pass_rate(name, reference, change), name)
 
 
 def _specificity(name: Any, reference: Any, row: Row) -> str:
@@ -525,6 +524,16 @@ def _specificity(name: Any, reference: Any, row: Row) -> str:
     word = "more" if value > 0 else "fewer"
     size = f"{_points(value)} points {word}"
     return f"{name} lets through {size} false passes than {reference} {limits}."
+
+
+def _pass_rate(name: Any, reference: Any, row: Row) -> str:
+    """Say how much larger or smaller the share is that one grader passes, where no gold is."""
+    if row["ci_low"] > 0 or row["ci_high"] < 0:
+        word = "larger" if row["estimate"] > 0 else "smaller"
+        said = f"{name} passes a {word} share of the checks than {reference}"
+    else:
+        said = f"{name} and {reference} are not shown to differ in the share of checks they pass"
+    return f"{said}: {_changed(row)} points."
 
 
 def _correction(corrected: pd.DataFrame | None) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel
 
 from skillcomp.errors import AgentError
-from skillcomp.io.material import copy_skill
+from skillcomp.io.skills import copy_skill
 from skillcomp.io.traces import Trace, is_result, kind_of, read_trace
 from skillcomp.live.agents import process
 from skillcomp.live.agents.process import Ran, keep, room, run_program
