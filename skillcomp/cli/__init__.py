@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skillcomp.cli import evaluating, starting, studies, triggers
+from skillcomp.cli import evaluating, starting, studies
 from skillcomp.cli.terminal import say
 from skillcomp.errors import SkillcompError, StudyError, suggest
 
@@ -219,9 +219,7 @@ def export(
     from skillcomp import frames
     from skillcomp.io.store import RunStore
 
-    if not (data / "manifest.json").is_file():
-        raise StudyError(f"export: {data} is not a recorded study: it has no manifest.json.")
-    store = RunStore(data)
+    store = RunStore(_study(data, "export", "a recorded study"))
     cases, verdicts = frames.cases(store), frames.verdicts(store)
     written = exporter.write(
         {
@@ -238,6 +236,12 @@ def export(
         out,
     )
     say(f"export: {len(written)} files in {out}")
+
+
+def _study(data: Path, command: str, what: str) -> Path:
+    if not (data / "manifest.json").is_file():
+        raise StudyError(f"{command}: {data} is not {what}: it has no manifest.json.")
+    return data
 
 
 @app.command()
@@ -264,9 +268,7 @@ def deltas(
     if by not in ("skill", "dimension"):
         words = ["skill", "dimension"]
         raise StudyError(f"deltas: --by '{by}'; allowed: skill, dimension." + suggest(by, words))
-    if not (data / "manifest.json").is_file():
-        raise StudyError(f"deltas: {data} is not a study: it has no manifest.json.")
-    store = RunStore(data)
+    store = RunStore(_study(data, "deltas", "a study"))
     cases = frames.cases(store)
     outcomes = frames.outcomes(frames.verdicts(store, round=round), cases)
     found = sorted(outcomes["grader"].unique())
@@ -340,10 +342,18 @@ def _weights(cases: pd.DataFrame, text: str) -> pd.DataFrame:
     return cases[["skill", "case_id"]].assign(criticality_weight=words.map(known))
 
 
-starting.register(app)
-studies.register(app)
-triggers.register(app)
-evaluating.register(app)
+for _command in (
+    *(starting.init, starting.notebooks),
+    *(studies.run, studies.grade, studies.compare, studies.status),
+    evaluating.evaluate,
+):
+    app.command()(_command)
+_trigger = typer.Typer(
+    no_args_is_help=True, help="Does a skill fire when it should, and is the work done well?"
+)
+_trigger.command("run")(evaluating.trigger_run)
+_trigger.command("status")(evaluating.trigger_status)
+app.add_typer(_trigger, name="trigger")
 
 
 def main() -> None:
@@ -351,9 +361,6 @@ def main() -> None:
     atexit.register(gc.freeze)  # looking through all of pandas once more takes a tenth of a second
     try:
         app()
-    except SkillcompError as error:
-        say(f"skillcomp: {error}", err=True)
-        sys.exit(2)
-    except (OSError, UnicodeDecodeError) as error:
+    except (SkillcompError, OSError, UnicodeDecodeError) as error:
         say(f"skillcomp: {error}", err=True)
         sys.exit(2)

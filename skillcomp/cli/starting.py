@@ -11,8 +11,6 @@ import typer
 from skillcomp.cli.terminal import say
 from skillcomp.errors import StudyError
 
-__all__ = ["register"]
-
 SLUG = "tidemark-reconciliation"  # of the pilot's skills: an invented discipline, whose skill shows
 _GRADER = "g2"
 _STUDY = f"""\
@@ -37,12 +35,6 @@ STEPS = (
     "skillcomp report --data study --answer-only",
 )
 _Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is not there yet.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    for command in (init, notebooks):
-        app.command()(command)
 
 
 def init(folder: _Folder) -> None:
