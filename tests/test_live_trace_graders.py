@@ -171,7 +171,8 @@ def rubric(**change):
 
 
 def judged(tmp_path, agent):
-    (tmp_path / "trace.jsonl").write_text("{}")
+    for name in ("trace.jsonl", "grade.json", "meta.json", "left.json"):
+        (tmp_path / name).write_text("{}")
     about = case()
     attempt = Attempt(attempt_id="a", skill="s", case_id="s/1", condition="skill", answer="x")
     grader = TraceJudge(agent, lambda skill, case_id: tmp_path, {"s/1"})

@@ -84,7 +84,10 @@ def check(
         if found.store is not None:
             found = _with_references(found, found.store)
         wrong |= bool(found.n_errors or (strict and found.n_warnings))
-        every += found.findings
+        every += (
+            one if one.file else one.model_copy(update={"file": str(place)})
+            for one in found.findings
+        )
         if form != "text":
             continue
         for line in _grouped(

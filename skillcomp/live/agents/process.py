@@ -28,7 +28,7 @@ MAX_OUTPUT = 64_000_000  # bytes of the output that are read; a program that wri
 MAX_FILE = 2_000_000_000  # bytes of any one file that a program writes
 LOOK = 0.25  # seconds between two looks at how much was written
 MAX_LEFT, MAX_LEFT_BYTES = 1000, 50_000_000  # of what is left behind; the rest is not kept
-_TRACE, _STDERR, _LEFT = "trace.jsonl", "stderr.txt", "left.json"
+_TRACE, _STDERR, LEFT = "trace.jsonl", "stderr.txt", "left.json"
 _GRACE = 2.0  # seconds between asking a program to end and ending it
 _PREFIX, _LOCK = "skillcomp-", ".lock"
 # Reads which process groups are under way; its input ends when this process does, however it does.
@@ -246,20 +246,26 @@ def keep(work: Path, folder: Path, output: str, complaint: str, hidden: Mapping[
             left.append(os.fsencode(inside).decode("utf-8", "replace"))
     for name, text in ((_TRACE, output), (_STDERR, complaint)):
         put(folder, name, text.encode("utf-8"))
-    put(folder, _LEFT, orjson.dumps(left))
+    put(folder, LEFT, orjson.dumps(left))
 
 
 def put(folder: Path, name: str, data: bytes) -> None:
     """Write one of our files into a folder where a program may have left one of this name."""
+    drop(folder, name)
+    (folder / name).write_bytes(data)
+
+
+def drop(folder: Path, name: str) -> None:
+    """Remove what stands in a folder under a name of ours."""
     if (folder / name).is_dir():
         shutil.rmtree(folder / name)
-    (folder / name).write_bytes(data)
+    (folder / name).unlink(missing_ok=True)
 
 
 def left_in(folder: Path) -> list[str] | None:
     """Return what a program left, as its kept folder lists it; None without such a list."""
     try:
-        found = orjson.loads((folder / _LEFT).read_bytes())
+        found = orjson.loads((folder / LEFT).read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return None
     return found if isinstance(found, list) else None

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from skillcomp.io.commands import opens_skill, thrashing, unwrapped
 from skillcomp.io.prompts import PATTERN_FLAGS
 from skillcomp.io.traces import Trace, read_trace
-from skillcomp.live.agents.process import left_in, put
+from skillcomp.live.agents.process import LEFT, left_in, put
 from skillcomp.live.agents.reply import (
     TIME_LIMIT,
     Agent,
@@ -325,6 +325,9 @@ _ASKED: tuple[tuple[str, Goal, str], ...] = (
     ("efficiency", "efficiency", "no needless commands, no loops"),
 )  # fmt: skip
 OVERALL = "rubric-overall"
+JUDGEMENT = "judge.json"  # in the folder of a run
+# what we wrote there and a judge is not shown: it is to judge the run, not to repeat other grades
+HIDDEN = (JUDGEMENT, LEFT, "grade.json", "meta.json")
 RUBRIC_CHECKS = (
     *(Check(check_id=f"rubric-{n}", goal=goal, description=told) for n, goal, told in _ASKED),
     Check(check_id=OVERALL, goal="outcome", description="all in all, by the rubric"),
@@ -407,7 +410,7 @@ class TraceJudge(BaseGrader):
         self.name = f"rubric:{agent.name}"
         self.model, self.family = agent.model, agent.family
         shape = json.dumps(TraceReply.model_json_schema(), sort_keys=True)
-        self.version = short_hash(_PROMPT, repr(_ASKED), shape)
+        self.version = short_hash(_PROMPT, repr(_ASKED), shape, *HIDDEN)
 
     def checks_of(self, attempt: Attempt, case: Case) -> tuple[Check, ...]:
         """Return the checks of the rubric where a case is to be judged."""
@@ -421,7 +424,7 @@ class TraceJudge(BaseGrader):
         folder = self._folder(attempt.skill, attempt.case_id)
         files = [(f.relative_to(folder).as_posix(), f) for f in folder.rglob("*") if f.is_file()]
         # one folder below: programs take some files of their own folder (AGENTS.md) for orders
-        shown = [(f"run/{n}", f) for n, f in files if n not in ("judge.json", "left.json")]
+        shown = [(f"run/{n}", f) for n, f in files if n not in HIDDEN]
         bounds = Bounds(sandbox="read-only", timeout=self._timeout)
         cell = Cell(attempt.case_id, "judge", files=tuple(shown), bounds=bounds)
         asked = trace_prompt(case, skill)
@@ -437,7 +440,7 @@ class TraceJudge(BaseGrader):
         about = self.about(attempt, place, replies)
         verdicts = verdicts_of(case, replies, judged, about)
         if found is not None:
-            put(folder, "judge.json", found.model_dump_json(by_alias=True, indent=2).encode())
+            put(folder, JUDGEMENT, found.model_dump_json(by_alias=True, indent=2).encode())
             score = {"score": float(found.score)}
             verdicts = tuple(
                 v.model_copy(update=score) if v.check_id == OVERALL else v for v in verdicts
