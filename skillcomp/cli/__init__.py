@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skillcomp.cli import evaluating, starting, studies
-from skillcomp.cli.terminal import say
+from skillcomp.cli.terminal import FORMATS, github, sarif, say
 from skillcomp.errors import SkillcompError, StudyError, suggest
 
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ def check(
     ] = "text",
 ) -> None:
     """Validate and lint a skill, a suite or a whole study: what is wrong, where, and why."""
-    from skillcomp.cli.annotations import FORMATS, github, sarif
     from skillcomp.io.lint import inspect, inspect_evals
 
     if form not in FORMATS:
