@@ -283,12 +283,11 @@ class AnswerWork(Engine[PlannedCell]):
         estimate = batch_cost(agent, Budget(1.0))
 
         def cost(cell: PlannedCell) -> float:
-            known = (cell.skill, cell.condition) in self.loaded and cell.case_id in self.plan.cases
-            if not known:
+            at, cases = (cell.skill, cell.condition), self.plan.cases
+            if at not in self.loaded or cell.case_id not in cases:
                 return math.nan
-            skill = self.loaded[cell.skill, cell.condition]
-            body = batch_agent(agent).request(self.plan.cases[cell.case_id].prompt, skill=skill)
-            return estimate(body)
+            prompt = cases[cell.case_id].prompt
+            return estimate(batch_agent(agent).request(prompt, skill=self.loaded[at]))
 
         async def book(key: str, reply: Reply) -> None:
             if key not in cells:  # of an earlier run that wanted more than this one
@@ -326,33 +325,26 @@ class AnswerWork(Engine[PlannedCell]):
 
     def warn(self) -> None:
         """Say what was left open, and what to keep in mind about the placebo."""
-        n_open = len(self.open())
-        if n_open:
+        told = []
+        if n_open := len(self.open()):
             why = f" ({self.stopped})" if self.stopped else " after errors"
             why += most_frequent(self.store, "run") if not self.stopped else ""
-            warnings.warn(
+            told.append(
                 f"{n_open} of {len(self.plan.cells)} cells have no answer yet{why}; the same call "
-                "goes on with them.",
-                StudyWarning,
-                stacklevel=3,
+                "goes on with them."
             )
         for name, tally in self.tallies.items():
             if tally.n_empty:
-                warnings.warn(
+                told.append(
                     f"agent '{name}': {tally.n_empty} answers are empty after a normal stop; they "
-                    "are its own and are graded.",
-                    StudyWarning,
-                    stacklevel=3,
+                    "are its own and are graded."
                 )
-            if tally.n_retries:
-                warnings.warn(
-                    f"agent '{name}' asked its service again {tally.n_retries} times by itself.",
-                    StudyWarning,
-                    stacklevel=3,
-                )
-        for text in self.plan.texts.values():
-            if text.note:
-                warnings.warn(f"skill '{text.skill}': {text.note}.", StudyWarning, stacklevel=3)
+            if (n := tally.n_retries) > 0:
+                told.append(f"agent '{name}' asked its service again {n} times by itself.")
+        texts = self.plan.texts.values()
+        told += [f"skill '{text.skill}': {text.note}." for text in texts if text.note]
+        for text in told:
+            warnings.warn(text, StudyWarning, stacklevel=3)
 
 
 def _suites(
