@@ -146,9 +146,9 @@ def make_plan(
     *,
     conditions: Sequence[str],
     repeats: int,
-    placebo: Text | Mapping[str, Text] | None,
-    previous: Text | Mapping[str, Text] | None,
     seed: int,
+    placebo: Text | Mapping[str, Text] | None = None,
+    previous: Text | Mapping[str, Text] | None = None,
 ) -> Plan:
     """Settle what is asked and write it into the store, before anything is asked.
 

@@ -128,17 +128,8 @@ def run(
     _check_width(concurrency)
     options = Options.of(concurrency, batch, progress, agents)
     with store.writer():
-        plan = make_plan(
-            store,
-            found,
-            agents,
-            conditions=conditions,
-            repeats=repeats,
-            placebo=placebo,
-            previous=previous,
-            seed=seed,
-        )
-        settings = {"conditions": list(conditions), "repeats": repeats, "seed": seed}
+        settings = dict[str, Any](conditions=list(conditions), repeats=repeats, seed=seed)
+        plan = make_plan(store, found, agents, placebo=placebo, previous=previous, **settings)
         work = AnswerWork(store, plan, agents, wanted_again, settings, options)
         work.warn_of_files()
         run_sync(partial(work.main, budget_usd))

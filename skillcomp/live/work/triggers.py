@@ -266,11 +266,8 @@ def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
     options = Options(plan.concurrency, None, progress)
     try:
         with store.writer():
-            settings = {"conditions": ["skill"], "repeats": 1, "seed": 0}
-            cells = make_plan(
-                store, suites, [agent], conditions=["skill"], repeats=1, placebo=None,
-                previous=None, seed=0,
-            )  # fmt: skip
+            settings: dict[str, Any] = {"conditions": ["skill"], "repeats": 1, "seed": 0}
+            cells = make_plan(store, suites, [agent], **settings)
             work = AnswerWork(store, cells, [agent], frozenset(), settings, options)
             run_sync(partial(work.main, None))
         work.warn()
