@@ -67,10 +67,21 @@ class Grading:
 
 
 class Judge(Protocol):
-    """Whoever judges answers, as far as its family goes."""
+    """Who judges, as a study keeps it.
+
+    Attributes
+    ----------
+    name, kind : str
+        The label in the frames, and what it is (``llm``, ``replay``, ...).
+    model, family, version : str or None
+        Of the model behind it; the version changes whenever it would be told something else.
+    """
 
     name: str
+    kind: str
+    model: str | None
     family: str | None
+    version: str | None
 
 
 class Place(TypedDict, total=False):
@@ -92,22 +103,8 @@ class Place(TypedDict, total=False):
     order: int
 
 
-class LiveGrader(Protocol):
-    """Anything that decides about the checks of an attempt.
-
-    Attributes
-    ----------
-    name, kind : str
-        The label in the frames, and what it is (``llm``, ``replay``, ...).
-    model, family, version : str or None
-        Of the model behind it; the version changes whenever it would be told something else.
-    """
-
-    name: str
-    kind: str
-    model: str | None
-    family: str | None
-    version: str | None
+class LiveGrader(Judge, Protocol):
+    """Anything that decides about the checks of an attempt."""
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]

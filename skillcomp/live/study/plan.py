@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skillcomp.errors import StudyError
 from skillcomp.io.files import INPUTS
@@ -20,6 +20,9 @@ from skillcomp.io.suites import file_place, names_of_files
 from skillcomp.live.agents.reply import PAID, Agent, agent_version
 from skillcomp.live.study.conditions import ConditionText, Text, settle_texts
 from skillcomp.records import Case, Record, Suite
+
+if TYPE_CHECKING:
+    from skillcomp.live.graders.comprehension import Judge
 
 
 class Key(NamedTuple):
@@ -301,16 +304,6 @@ def tries(store: RunStore) -> dict[Key, Tried]:
     return found
 
 
-class NamedGrader(Protocol):
-    """What a study keeps of a grader."""
-
-    name: str
-    kind: str
-    model: str | None
-    family: str | None
-    version: str | None
-
-
 class PlannedGrader(Record):
     """A grader as it began to grade a study; a line of the store's ``graders``.
 
@@ -352,7 +345,7 @@ def require_graders(graders: Sequence[Any], ident: Callable[[Any], object]) -> N
             raise StudyError(f"Two graders are named '{grader.name}'; give one another name=.")
 
 
-def settle_graders(store: RunStore, graders: Sequence[NamedGrader], round: int) -> None:
+def settle_graders(store: RunStore, graders: Sequence[Judge], round: int) -> None:
     """Write down who grades, before anything is asked; refuse one changed under its name.
 
     The caller has the store open for writing (`RunStore.writer`).
@@ -373,7 +366,7 @@ def settle_graders(store: RunStore, graders: Sequence[NamedGrader], round: int) 
     store.append("graders", new)
 
 
-def _planned(grader: NamedGrader, round: int) -> PlannedGrader:
+def _planned(grader: Judge, round: int) -> PlannedGrader:
     agent = getattr(grader, "agent", None)
     return PlannedGrader(
         grader=grader.name,
