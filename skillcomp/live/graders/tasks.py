@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import Any, Unpack
 from weakref import WeakKeyDictionary
 
 from skillcomp.errors import GraderError
+from skillcomp.io.files import digest
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
 from skillcomp.io.tasks import FIXTURES, reference_of, task_files
@@ -406,6 +406,5 @@ def _version(suites: Mapping[str, tuple[Suite, Path]], kinds: Sequence[str]) -> 
             ]
         if "pytest" in kinds:
             for name in task_files(folder):
-                digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-                parts.append(f"{slug} {name} {digest}")
+                parts.append(f"{slug} {name} {digest((folder / name).read_bytes())}")
     return short_hash(*parts, *([rubric_version()] if "llm-rubric" in kinds else []))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from hashlib import sha256
 from pathlib import Path
 
 from skillcomp.errors import StudyError, suggest
+from skillcomp.io.files import digest
 from skillcomp.io.skills import read_skill
 from skillcomp.io.store import RunStore
 from skillcomp.records import CONDITIONS, Record, Skill
@@ -201,7 +201,7 @@ def _read(store: RunStore, text: Text, condition: str) -> Skill:
 
 
 def _sha(text: str) -> str:
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return digest(text.encode("utf-8", "surrogatepass"))
 
 
 def _hash_of(text: ConditionText) -> str:

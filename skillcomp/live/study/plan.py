@@ -8,12 +8,11 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skillcomp.errors import StudyError
-from skillcomp.io.files import INPUTS
+from skillcomp.io.files import INPUTS, digest
 from skillcomp.io.skills import tree_of
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import file_place, names_of_files
@@ -439,7 +438,7 @@ def _require_unedited_files(store: RunStore, suite: Suite, manifest: Mapping[str
     listed = manifest["suites"].get(suite.slug, {})
     for name, hashed in listed.get("files", {}).items():
         file = store.path / file_place(str(listed.get("path", "")), suite.slug, name)
-        if not file.is_file() or sha256(file.read_bytes()).hexdigest() != hashed:
+        if not file.is_file() or digest(file.read_bytes()) != hashed:
             raise StudyError(f"{file} is not the file that was recorded; put it back.")
 
 
