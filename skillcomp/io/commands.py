@@ -29,18 +29,10 @@ _WRITING = {
     "hostname": re.compile(r"."),
 }
 _GIT = frozenset(
-    [
-        "status",
-        "log",
-        "diff",
-        "show",
-        "blame",
-        "ls-files",
-        "rev-parse",
-        "grep",
-        "describe",
+    (
+        *("status", "log", "diff", "show", "blame", "ls-files", "rev-parse", "grep", "describe"),
         "shortlog",
-    ]
+    )
 )
 _GIT_WRITING = re.compile(r"-o$|--output|--ext-diff|--textconv")
 _BETWEEN = re.compile(r"^(\|\|?|&&?|;)+$")

@@ -103,126 +103,104 @@ class Finding(Record):
 _GROUNDS = "a case may rest only on what a grader can look up in the sources it names"
 _TRANSFER = "near and far transfer are compared dimension by dimension (report 8.2)"
 
-RULES: Mapping[str, tuple[Severity, str]] = {
+_CONCEPT = "C1 to C7 are each graded against one concept field"
+_SECTIONS = "C8 is graded against Verification and C9 against Do NOT Use When (report 5.9, 5.10)"
+
+# why each thing that a lint finds matters: what spoils a study, and what is for a person to judge
+_ERRORS: Mapping[str, str] = {
     # suite
-    "reading": ("error", "what deviates from the report's shape is read differently elsewhere"),
-    "store": ("error", "every analysis refuses it, or would count it wrongly"),
-    "other_word": ("warning", "other published files use the word, the report does not"),
-    "fields_missing": ("warning", "the report's shape has it; nothing here is computed of it"),
-    "tasks_number": ("warning", "a task suite holds five to ten tasks that cover the skill's core"),
-    "tasks_rubric": (
-        "warning",
-        "a judge that runs no model is free and says the same each time; a rubric is for what "
-        "words and tests cannot tell",
-    ),
-    "cases_few": ("warning", "fewer than seven cases say little about a skill (report 6.3)"),
-    "dimensions_missing": (
-        "warning",
-        "a dimension without a case is not measured, and the verdict on a skill needs all nine "
-        "(report 5.11)",
-    ),
-    "far_missing": ("warning", _TRANSFER),
-    "far_missing_near_in_report": ("warning", f"{_TRANSFER}; the report's own example has none"),
+    "reading": "what deviates from the report's shape is read differently elsewhere",
+    "store": "every analysis refuses it, or would count it wrongly",
     "negative_none": (
-        "error",
-        "without a negative behaviour an answer that says everything passes everything",
+        "without a negative behaviour an answer that says everything passes everything"
     ),
     "anti_quote_none": (
-        "error",
         "a grader that sees the concept field rewards quoting it unless a behaviour forbids it "
-        "(report 8.4)",
+        "(report 8.4)"
     ),
-    "primitive_none": (
-        "warning",
-        "an answer in empty general words passes where no behaviour asks for a primitive of the "
-        "mental model (report 8.4)",
-    ),
-    "not_checked": ("warning", "what was not looked at is not in order, it is unknown"),
     # case
     "dimension_single": (
-        "error",
-        "a case that grades several dimensions, or none, cannot say which one failed (report 8.8)",
+        "a case that grades several dimensions, or none, cannot say which one failed (report 8.8)"
     ),
-    "transfer_missing": ("warning", _TRANSFER),
+    "behaviours_missing": "without expected_behaviors a grader has nothing to decide (report 9.5)",
+    "behaviour_id": "verdicts are joined to behaviours by their id",
+    "truth_source": _GROUNDS,
+    "truth_outside": "a suite from elsewhere must not reach into other files",
+    "contrast_missing": "a contrast case is read beside its twin",
+    "contrast_same": "twins that do not differ show nothing about the detail between",
+    # skill
+    "front_matter": "an agent decides by name and description whether to load a skill",
+    "concept_missing": _CONCEPT,
+    "concept_not_text": "a concept field is shown to the grader as text",
+    "section_missing": _SECTIONS,
+    # skills and prompts that are to be tested by triggering (`check --evals`)
+    "skill_none": "prompts for a skill that is not there test nothing",
+    "slug_twice": "an agent that is offered two skills of one name loads either",
+    "link_missing": "an agent that follows the link finds nothing",
+    "link_outside": "a skill is installed with its own folder and nothing else",
+}
+_WARNINGS: Mapping[str, str] = {
+    # suite
+    "other_word": "other published files use the word, the report does not",
+    "fields_missing": "the report's shape has it; nothing here is computed of it",
+    "tasks_number": "a task suite holds five to ten tasks that cover the skill's core",
+    "tasks_rubric": (
+        "a judge that runs no model is free and says the same each time; a rubric is for what "
+        "words and tests cannot tell"
+    ),
+    "cases_few": "fewer than seven cases say little about a skill (report 6.3)",
+    "dimensions_missing": (
+        "a dimension without a case is not measured, and the verdict on a skill needs all nine "
+        "(report 5.11)"
+    ),
+    "far_missing": _TRANSFER,
+    "far_missing_near_in_report": f"{_TRANSFER}; the report's own example has none",
+    "primitive_none": (
+        "an answer in empty general words passes where no behaviour asks for a primitive of the "
+        "mental model (report 8.4)"
+    ),
+    "not_checked": "what was not looked at is not in order, it is unknown",
+    # case
+    "transfer_missing": _TRANSFER,
     "far_overlap": (
-        "warning",
         "a far prompt that shares a run of words with the skill can be answered by looking it up "
-        "(report 7.4)",
+        "(report 7.4)"
     ),
-    "behaviours_missing": (
-        "error",
-        "without expected_behaviors a grader has nothing to decide (report 9.5)",
-    ),
-    "behaviour_id": ("error", "verdicts are joined to behaviours by their id"),
-    "negative_missing": (
-        "warning",
-        "without a negative behaviour an answer that says everything passes",
-    ),
+    "negative_missing": "without a negative behaviour an answer that says everything passes",
     "anti_quote_missing": (
-        "warning",
-        "a definition that copies the skill shows retrieval and not understanding (report 5.2)",
+        "a definition that copies the skill shows retrieval and not understanding (report 5.2)"
     ),
     "primitive_missing": (
-        "warning",
         "this dimension is passed by reasoning with the primitives of the mental model (report "
-        "5.3, 5.8, 8.4)",
+        "5.3, 5.8, 8.4)"
     ),
-    "leak": ("warning", "a prompt that holds the answer asks for repetition"),
-    "cites_section": (
-        "warning",
-        "a prompt that points into the skill asks for retrieval (report B.1)",
-    ),
-    "truth_missing": ("warning", _GROUNDS),
-    "truth_source": ("error", _GROUNDS),
-    "truth_outside": ("error", "a suite from elsewhere must not reach into other files"),
-    "contrast_missing": ("error", "a contrast case is read beside its twin"),
-    "contrast_same": ("error", "twins that do not differ show nothing about the detail between"),
-    "contrast_behaviours": (
-        "warning",
-        "the detail between twins is meant to change the right answer",
-    ),
-    "contrast_apart": ("warning", "twins are meant to differ in a single detail (report 4.2.5)"),
+    "leak": "a prompt that holds the answer asks for repetition",
+    "cites_section": "a prompt that points into the skill asks for retrieval (report B.1)",
+    "truth_missing": _GROUNDS,
+    "contrast_behaviours": "the detail between twins is meant to change the right answer",
+    "contrast_apart": "twins are meant to differ in a single detail (report 4.2.5)",
     # skill
-    "front_matter": ("error", "an agent decides by name and description whether to load a skill"),
-    "concept_missing": ("error", "C1 to C7 are each graded against one concept field"),
-    "concept_none": ("warning", "C1 to C7 are each graded against one concept field"),
-    "concept_not_text": ("error", "a concept field is shown to the grader as text"),
-    "concept_short": ("warning", "a few words cannot carry what the dimension grades against"),
-    "concept_long": ("warning", "a concept field of a page drowns what is load-bearing in it"),
-    "primitives_unnamed": (
-        "warning",
-        "C2 and C7 are graded by the primitives that the mental model names",
-    ),
-    "section_missing": (
-        "error",
-        "C8 is graded against Verification and C9 against Do NOT Use When (report 5.9, 5.10)",
-    ),
-    "section_missing_no_concept": (
-        "warning",
-        "C8 is graded against Verification and C9 against Do NOT Use When (report 5.9, 5.10)",
-    ),
-    "verification_short": ("warning", "C8 asks for at least three items of the checklist"),
+    "concept_none": _CONCEPT,
+    "concept_short": "a few words cannot carry what the dimension grades against",
+    "concept_long": "a concept field of a page drowns what is load-bearing in it",
+    "primitives_unnamed": "C2 and C7 are graded by the primitives that the mental model names",
+    "section_missing_no_concept": _SECTIONS,
+    "verification_short": "C8 asks for at least three items of the checklist",
     # skills and prompts that are to be tested by triggering (`check --evals`)
-    "evals_none": ("warning", "whether a skill fires when it should is known only by asking"),
-    "kind_none": (
-        "warning",
-        "naming the skill, meaning it and not meaning it are three questions",
-    ),
-    "skill_none": ("error", "prompts for a skill that is not there test nothing"),
-    "slug_twice": ("error", "an agent that is offered two skills of one name loads either"),
-    "description_twice": ("warning", "an agent chooses by the description"),
-    "prompt_twice": ("warning", "the same prompt asked twice is no second case"),
-    "done_none": (
-        "warning",
-        "without a definition of done a grader cannot tell when it is reached",
-    ),
-    "dry_run_none": ("warning", "a skill that can answer with its steps can be tested at no risk"),
-    "not_when_none": ("warning", "negative prompts need to be told from those that are meant"),
-    "unbounded": ("warning", "a workflow without an end runs into every limit"),
-    "download": ("warning", "a heavy download that a test cannot skip makes it slow and flaky"),
-    "machine_path": ("warning", "a path of one machine is not there on another"),
-    "link_missing": ("error", "an agent that follows the link finds nothing"),
-    "link_outside": ("error", "a skill is installed with its own folder and nothing else"),
+    "evals_none": "whether a skill fires when it should is known only by asking",
+    "kind_none": "naming the skill, meaning it and not meaning it are three questions",
+    "description_twice": "an agent chooses by the description",
+    "prompt_twice": "the same prompt asked twice is no second case",
+    "done_none": "without a definition of done a grader cannot tell when it is reached",
+    "dry_run_none": "a skill that can answer with its steps can be tested at no risk",
+    "not_when_none": "negative prompts need to be told from those that are meant",
+    "unbounded": "a workflow without an end runs into every limit",
+    "download": "a heavy download that a test cannot skip makes it slow and flaky",
+    "machine_path": "a path of one machine is not there on another",
+}
+RULES: Mapping[str, tuple[Severity, str]] = {
+    **{rule: ("error", reason) for rule, reason in _ERRORS.items()},
+    **{rule: ("warning", reason) for rule, reason in _WARNINGS.items()},
 }
 
 
