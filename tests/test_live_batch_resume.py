@@ -67,7 +67,7 @@ def leave(work, *args, **more):
     """Do work until it waits for its batches, then stop as Ctrl-C does."""
 
     async def ended(self, batch_id):
-        self._stop.ask("interrupted")
+        self.stop.ask("interrupted")
         raise StoppedError("interrupted")
 
     with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():
@@ -212,9 +212,9 @@ def leave_the_second(store, server):
     real = BatchService.ended
 
     async def ended(self, batch_id):
-        if "60000" not in self._agent.settings:
+        if "60000" not in self.agent.settings:
             return await real(self, batch_id)
-        self._stop.ask("interrupted")
+        self.stop.ask("interrupted")
         raise StoppedError("interrupted")
 
     with pytest.MonkeyPatch.context() as patched:
