@@ -167,9 +167,12 @@ def prepare_run(
         )
     found = {file.parent.name: file for file in sorted(skills.rglob(FILE_NAME))}
     suites = {file.parent.name: file for file in sorted(evals.glob(f"*/{FILE}"))}
+    asked = {slug: read_suite(file) for slug, file in suites.items() if _is_in(slug, only_skills)}
+    ids = [case.case_id.partition("/")[2] for suite in asked.values() for case in suite.cases]
     for what, names, there in (
         ("skill", only_skills, suites),
         ("neighbour", neighbours or (), found),
+        ("case", only_cases, ids),
     ):
         for name in names:
             if name not in there:
@@ -179,10 +182,8 @@ def prepare_run(
                 )
     store, cases, judged = RunStore(folder / "store"), dict[str, str](), list[str]()
     picked: dict[str, list[Case]] = {}
-    for slug, file in suites.items():
-        if only_skills and slug not in only_skills:
-            continue
-        suite = read_suite(file)
+    for slug, suite in asked.items():
+        file = suites[slug]
         picked[slug] = chosen_cases(suite, which, only_cases, max_cases)
         _require_sound(suite, picked[slug], file)
         if picked[slug] and slug not in found:
@@ -190,8 +191,10 @@ def prepare_run(
                 f"trigger: {file} has no skill '{slug}' in {skills}.{suggest(slug, found)}"
             )
     if not any(picked.values()):
+        hint = " --case chooses among those of --suite; --suite all holds every case."
         raise StudyError(
             f"trigger: no case is selected (suite {which}, {len(suites)} prompts.csv in {evals})."
+            + hint * bool(only_cases)
         )
     beside = tuple(found) if neighbours is None else tuple(neighbours)
     with store.writer():
@@ -215,6 +218,10 @@ def prepare_run(
         ignore.write_text("*\n", encoding="utf-8")
     _dump(folder / "run.json", {**asdict(plan), "skillcomp": version("skillcomp")})
     return plan
+
+
+def _is_in(name: str, wanted: Sequence[str]) -> bool:
+    return not wanted or name in wanted
 
 
 def _require_sound(suite: Suite, cases: Sequence[Case], file: Path) -> None:
