@@ -184,16 +184,14 @@ class DeltaExplorer(ui.Explorer):
 
     def _step(self, by: Any) -> None:
         if self.cases is not None and len(self.cases):
-            at = -1 if self._case is None else self._case
-            self._read(ui.stepped(at, by, len(self.cases)))
+            self._read(ui.stepped(self._case, by, len(self.cases)))
 
     def _state(self) -> dict[str, Any]:
         status = f"{len(self.frame)} deltas against {self._reference}"
         controls: list[dict[str, Any]] = []
         if self._row is not None and self.cases is not None:
             status = f"{self._name(self._row)}: {len(self.cases)} cases"
-            at = -1 if self._case is None else self._case
-            controls = ui.walk(at, len(self.cases), " case")
+            controls = ui.walk(self._case, len(self.cases), " case")
             if self._case is not None and len(self.choices["repeat"].values) > 1:
                 controls.append(self.choices["repeat"].control("repeat"))
         about = {"shortcuts": dict(ui.STEPS), "status": status, "place": f"{self._row}"}
@@ -357,14 +355,14 @@ class DriftExplorer(ui.Explorer):
         self._at = self._at if at is None else at
 
     def _step(self, by: Any) -> None:
-        self._read(ui.stepped(-1 if self._at is None else self._at, by, len(self.frame)))
+        self._read(ui.stepped(self._at, by, len(self.frame)))
 
     def _state(self) -> dict[str, Any]:
-        n, at = len(self.frame), -1 if self._at is None else self._at
+        n = len(self.frame)
         pair = f"{self.choices['reference'].value} to {self.choices['grader'].value}"
-        status = f"{pair}: {n} flips" if self._at is None else f"{pair}: flip {at + 1} of {n}"
+        status = f"{pair}: {n} flips" if self._at is None else f"{pair}: flip {self._at + 1} of {n}"
         return {
-            "controls": [*self._dropdowns(), *ui.walk(at, n)],
+            "controls": [*self._dropdowns(), *ui.walk(self._at, n)],
             "shortcuts": ui.STEPS | {"/": ("focus", "direction")},
             "status": status,
             "place": pair,

@@ -105,17 +105,19 @@ def button(name: str, label: str, do: str, value: Any = None, **about: Any) -> d
     return {"name": name, "kind": "button", "label": label, "do": do, "value": value, **about}
 
 
-def walk(at: int, n: int, what: str = "") -> list[dict[str, Any]]:
-    """Return the buttons that go back and on from a place among n."""
+def walk(at: int | None, n: int, what: str = "") -> list[dict[str, Any]]:
+    """Return the buttons that go back and on from a place among n, None before the first."""
+    here = -1 if at is None else at
     return [
-        button("previous", f"Previous{what}", "step", -1, key="←", off=at <= 0),
-        button("next", f"Next{what}", "step", 1, key="→", off=at >= n - 1),
+        button("previous", f"Previous{what}", "step", -1, key="←", off=here <= 0),
+        button("next", f"Next{what}", "step", 1, key="→", off=here >= n - 1),
     ]
 
 
-def stepped(at: int, by: Any, n: int) -> int:
+def stepped(at: int | None, by: Any, n: int) -> int:
     """Return the place one on, or back, among n; 0 where there are none."""
-    return min(max(at + (1 if by == 1 else -1), 0), max(n - 1, 0))
+    here = -1 if at is None else at
+    return min(max(here + (1 if by == 1 else -1), 0), max(n - 1, 0))
 
 
 def place_of(value: Any, n: int) -> int | None:

@@ -34,7 +34,7 @@ _OF_VERDICTS = {"condition", "grader", "passed", "gold"}  # these pick some of a
 _AGREES, _DISAGREES, _OPEN = "agrees", "disagrees", "not comparable"
 _PASSED, _FAILED, _NONE = "passed", "failed", "no verdict"
 _FIXED = {"passed": (_PASSED, _FAILED, _NONE), "gold": (_AGREES, _DISAGREES, _OPEN)}
-_SAID = ("attempt_id", "check_id", "passed", "status", "borderline", "evidence_quote", "rationale")
+_OF_ANSWER = ("agent", "perturbation", "answer", "loaded_skill")
 Item = tuple[Any, ...]
 
 
@@ -66,17 +66,14 @@ class Answers:
         if not isinstance(n, int) or isinstance(n, bool) or n < 1:
             raise FrameError(f"n: found {n!r}; allowed: whole numbers of at least 1.")
         attempts, verdicts = check(attempts, "attempts"), check(verdicts, "verdicts")
-        self._attempts = _columns(attempts, ["attempt_id", "condition", "agent", "perturbation"])
-        self._attempts |= _columns(attempts, ["answer", "loaded_skill"])
+        self._attempts = attempts
+        self._verdicts = verdicts.assign(grader=grader_names(verdicts))
+        self._gold = empty("gold") if gold is None else check(gold, "gold")
         self._of_case = _places(attempts, [*CASE, "repeat"])
-        self._verdicts = _columns(verdicts, _SAID) | {"grader": grader_names(verdicts)}
         self._of_attempt = _places(verdicts, ["attempt_id"])
-        self._unseen = _columns(verdicts, ["condition"])["condition"]
         self._by_case = _places(verdicts, [*CASE, "repeat"])
+        self._labels = _places(self._gold, ["attempt_id", "check_id"])
         self.graders = list(dict.fromkeys(self._verdicts["grader"]))
-        labels = empty("gold") if gold is None else check(gold, "gold")
-        self._gold = _columns(labels, ["labeller", "passed", "borderline", "note"])
-        self._labels = _places(labels, ["attempt_id", "check_id"])
         asked = empty("cases") if cases is None else check(cases, "cases")
         self._prompts: dict[Item, Any] = dict(zip(_keys(asked, CASE), asked["prompt"], strict=True))
         known = empty("checks") if checks is None else check(checks, "checks")
@@ -146,19 +143,13 @@ class Answers:
 
     def _found(self, skill: str, case: str, repeat: int) -> list[dict[str, Any]]:
         """Return the attempts of a case and repeat, the baseline first."""
-        known = self._attempts
-        found = [
-            {name: known[name][at] for name in ("attempt_id", "condition", "agent", "perturbation")}
-            | {"answer": known["answer"][at], "loaded": known["loaded_skill"][at]}
-            for at in self._of_case.get((skill, case, repeat), ())
-        ]
+        key = skill, case, repeat
+        found = _rows(self._attempts, self._of_case, key)
         there = {one["attempt_id"] for one in found}
-        for at in self._by_case.get((skill, case, repeat), ()):
-            name = self._verdicts["attempt_id"][at]
-            if name not in there:  # a verdict on an answer that is not given
-                there.add(name)
-                lost = dict.fromkeys(("agent", "perturbation", "answer", "loaded"))
-                found.append({"attempt_id": name, "condition": self._unseen[at], **lost})
+        for row in _rows(self._verdicts, self._by_case, key):
+            if row["attempt_id"] not in there:  # a verdict on an answer that is not given
+                there.add(row["attempt_id"])
+                found.append(row | dict.fromkeys(_OF_ANSWER))
         order = [*CONDITION_LOOKS]
         place = {one: at for at, one in enumerate(order)}
         found.sort(key=lambda one: (place.get(one["condition"], len(order)), one["condition"]))
@@ -166,8 +157,9 @@ class Answers:
         several = len(twice) < len(found)
         for one in found:
             more = [ui.text(one["agent"]), ui.text(one["perturbation"])] if several else []
-            if not ui.absent(one["loaded"]) and str(one["condition"]) not in ("baseline", "skill"):
-                more.append(f"loaded: {one['loaded']}")
+            loaded = ui.text(one["loaded_skill"])
+            if loaded and str(one["condition"]) not in ("baseline", "skill"):
+                more.append(f"loaded: {loaded}")
             one["id"] = one["attempt_id"]
             one["name"] = ", ".join([str(one["condition"]), *(m for m in more if m)])
         return found
@@ -178,10 +170,9 @@ class Answers:
         checks: Sequence[str] | None,
         graders: Sequence[str] | None,
     ) -> list[dict[str, Any]]:
-        columns, rows = self._verdicts, []
+        rows = []
         for one in found:
-            for at in self._of_attempt.get((one["id"],), ()):
-                row = {name: column[at] for name, column in columns.items()}
+            for row in _rows(self._verdicts, self._of_attempt, (one["id"],)):
                 row |= {"id": row["attempt_id"], "check": row["check_id"]}
                 wanted = checks is None or row["check"] in checks
                 if wanted and (graders is None or row["grader"] in graders):
@@ -189,13 +180,13 @@ class Answers:
         return rows
 
     def _labelled(self, attempt: str, name: str) -> list[dict[str, Any]]:
-        found, known = [], self._gold
-        for at in self._labels.get((attempt, name), ()):
-            note = ui.text(known["note"][at])
-            more = ["borderline"] if _yes(known["borderline"][at]) else []
-            who = [ui.text(known["labeller"][at]) or "no name", *more, *([note] if note else [])]
+        found = []
+        for row in _rows(self._gold, self._labels, (attempt, name)):
+            note = ui.text(row["note"])
+            more = ["borderline"] if _yes(row["borderline"]) else []
+            who = [ui.text(row["labeller"]) or "no name", *more, *([note] if note else [])]
             told = {"about": ", ".join(who), "lit": False}
-            found.append(_word(known["passed"][at], "none") | told)
+            found.append(_word(row["passed"], "none") | told)
         return found
 
     def _answer(
@@ -231,9 +222,10 @@ class Answers:
         return ui.shared(answer, self._skills.get(skill), prompt, n=self._n)
 
 
-def _columns(frame: pd.DataFrame, names: Sequence[str]) -> dict[str, Any]:
-    objects = {name: frame[name].astype("object") for name in names}
-    return {name: one.where(one.notna(), None).to_numpy() for name, one in objects.items()}
+def _rows(frame: pd.DataFrame, places: Mapping[Item, list[int]], key: Item) -> list[dict[str, Any]]:
+    """Return the rows that stand under a key."""
+    found: list[Any] = frame.take(places.get(key, [])).to_dict("records")
+    return found
 
 
 def _keys(frame: pd.DataFrame, names: Sequence[str]) -> list[Item]:
@@ -386,9 +378,6 @@ class VerdictBrowser(ui.Explorer):
         self._levels = _levels(table, gold)
         keys = [*CASE, "check_id", "repeat"]
         self._item = table.groupby(keys, sort=False, dropna=False).ngroup().to_numpy()
-        columns = _columns(table, ["skill", "case_id", "check_id", "attempt_id"])
-        columns["repeat"] = table["repeat"].fillna(0).astype("int64").to_numpy()
-        self._columns = columns
         self.choices = {
             name: ui.choice(_FILTERS[name], _FIXED.get(name, values), key="/" * (name == "skill"))
             for name, values in self._levels.items()
@@ -446,16 +435,15 @@ class VerdictBrowser(ui.Explorer):
         if not len(self._items):
             return Markup("<p><i>Widen a filter to see verdicts.</i></p>")
         rows = self._kept[self._item[self._kept] == self._items[self.at]]
-        known, first = self._columns, rows[0]
-        skill, case, name = (known[c][first] for c in ("skill", "case_id", "check_id"))
-        graders = self._levels["grader"]
-        lit = {(known["attempt_id"][at], name, graders[at]) for at in rows}
+        first, graders = self._table.iloc[rows[0]], self._levels["grader"]
+        name, attempts = first["check_id"], self._table["attempt_id"]
+        lit = {(attempts.iloc[at], name, graders[at]) for at in rows}
         narrowed = any(
             self.choices[name].value is not None for name in _OF_VERDICTS & {*self.choices}
         )
-        return self._answers.page(
-            skill, case, int(known["repeat"][first]), [name], lit=lit if narrowed else ()
-        )
+        repeat = 0 if ui.absent(first["repeat"]) else int(first["repeat"])
+        shown = lit if narrowed else ()
+        return self._answers.page(first["skill"], first["case_id"], repeat, [name], lit=shown)
 
 
 def _levels(table: pd.DataFrame, gold: pd.DataFrame | None) -> dict[str, NDArray[np.object_]]:

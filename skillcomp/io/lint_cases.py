@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from functools import cached_property
+from functools import cache, lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from skillcomp.errors import SuiteError, suggest
+from skillcomp.errors import SuiteError, plural, suggest
 from skillcomp.io.files import decode, read_bytes
 from skillcomp.io.skills import sections_of
 from skillcomp.ngrams import match, shared_ngrams, tokenize
@@ -21,7 +21,6 @@ from skillcomp.records import (
     Case,
     Check,
     Record,
-    Section,
     Skill,
     dimension_family,
 )
@@ -327,11 +326,11 @@ class CaseLint:
             return
         grams = shared_ngrams(case.prompt, self.text, n=FAR_N)
         if grams:
-            many = "1 run" if len(grams) == 1 else f"{len(grams)} runs"
+            runs, longest = plural(len(grams), "run"), _longest(case.prompt, self.text)
             yield (
                 "far_overlap",
-                f"transfer: tagged far, but the prompt shares '{_longest(case.prompt, self.text)}' "
-                f"with the skill ({many} of {FAR_N} content words); allowed: none.",
+                f"transfer: tagged far, but the prompt shares '{longest}' with the skill ({runs} "
+                f"of {FAR_N} content words); allowed: none.",
             )
 
     def _behaviours(self, case: Case) -> Said:
@@ -458,21 +457,6 @@ def _short(text: str, most: int = 80) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
-class _File:
-    """A file named as a source."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    @cached_property
-    def n_lines(self) -> int:
-        return len(self.text.splitlines())
-
-    @cached_property
-    def sections(self) -> tuple[Section, ...]:
-        return sections_of(self.text)
-
-
 class Sources:
     """Looks up truth sources below one folder, and never outside it.
 
@@ -485,7 +469,7 @@ class Sources:
         self._own: Mapping[str, str] = (
             {f"skills/{skill.slug}/SKILL.md": skill.text} if skill is not None else {}
         )
-        self._files: dict[str, _File | str] = {}
+        self._text = cache(self._read)
 
     def problem(self, source: str) -> tuple[str, str] | None:
         """Return the rule that a source breaks and what was found, or None when it resolves.
@@ -509,60 +493,52 @@ class Sources:
                 f"truth_sources: '{source}' leads out of the folder; allowed: relative paths "
                 "without '..'."
             )
-        file = self._file(path)
-        if file is None:
+        try:
+            text = self._text(path)
+        except SuiteError as cause:
+            told = str(cause).removeprefix(f"{(self.root or Path()) / path}: ")
+            rule = "truth_outside" if "leads out of" in told else "truth_source"
+            return rule, f"truth_sources: '{source}': {told}"
+        if text is None:
             return "not_checked", (
                 f"truth_sources: '{source}' was not looked up: no folder is known; give root=."
             )
-        if isinstance(file, str):
-            rule = "truth_outside" if "leads out of" in file else "truth_source"
-            return rule, f"truth_sources: '{source}': {file}"
         first, last, anchor = parts["first"], parts["last"], parts["anchor"]
         if anchor is not None and (lines := _LINES.fullmatch(anchor)):
             (first, last), anchor = lines.groups(), None
-        found = _lines(file, first, last) or _anchor(file, path, anchor)
+        found = _lines(text, first, last) or _anchor(text, path, anchor)
         return ("truth_source", f"truth_sources: '{source}': {found}") if found else None
 
-    def _file(self, path: str) -> _File | str | None:
-        """Return the file, why it cannot be read, or None when there is nowhere to look."""
-        if path not in self._files:
-            found = self._read(path)
-            if found is None:
-                return None
-            self._files[path] = found
-        return self._files[path]
-
-    def _read(self, path: str) -> _File | str | None:
+    def _read(self, path: str) -> str | None:
+        """Return the text of a file, None when there is nowhere to look."""
         own = self._own.get(path)
         if self.root is None or (own is not None and not (self.root / path).exists()):
-            return _File(own) if own is not None else None
+            return own
         file = self.root / path
-        try:
-            data = read_bytes(
-                file, root=self.root, max_bytes=MAX_BYTES, what="source", error=SuiteError
-            )
-            return _File(decode(data, file, SuiteError))
-        except SuiteError as cause:
-            return str(cause).removeprefix(f"{file}: ")
+        data = read_bytes(
+            file, root=self.root, max_bytes=MAX_BYTES, what="source", error=SuiteError
+        )
+        return decode(data, file, SuiteError)
 
 
-def _lines(file: _File, first: str | None, last: str | None) -> str | None:
+def _lines(text: str, first: str | None, last: str | None) -> str | None:
     if first is None:
         return None
-    begin, end = int(first), int(last or first)
+    begin, end, there = int(first), int(last or first), len(text.splitlines())
     if not 1 <= begin <= end:
         return f"lines {begin}-{end} are no range; allowed: first <= last, counted from 1."
-    if end > file.n_lines:
-        return f"there is no line {end}; the file has {file.n_lines} lines."
-    return None
+    return f"there is no line {end}; the file has {there} lines." if end > there else None
 
 
-def _anchor(file: _File, path: str, anchor: str | None) -> str | None:
+@lru_cache(maxsize=64)
+def _anchors(text: str) -> tuple[str, ...]:
+    return tuple(section.anchor for section in sections_of(text))
+
+
+def _anchor(text: str, path: str, anchor: str | None) -> str | None:
     if anchor is None:
         return None
     if not path.lower().endswith(_MARKDOWN):
         return f"'#{anchor}' asks for a heading; only Markdown files have headings, or use :line."
-    known = [section.anchor for section in file.sections]
-    if anchor in known:
-        return None
-    return f"there is no heading '#{anchor}'.{suggest(anchor, known)}"
+    known = _anchors(text)
+    return None if anchor in known else f"there is no heading '#{anchor}'.{suggest(anchor, known)}"
