@@ -11,7 +11,7 @@ import pytest
 
 import skillcomp as sc
 from skillcomp import cli, frames, skillverdicts
-from skillcomp.cli.starting import STEPS
+from skillcomp.cli import STEPS
 from skillcomp.errors import StudyError
 from skillcomp.io import RunStore, store
 from skillcomp.report.notebooks import named_parameters
