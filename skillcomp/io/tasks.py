@@ -139,13 +139,18 @@ class _Reader:
             description = ""
         judge = self.judge(row.get("judge"), [*place, "judge"])
         checks = (Check(check_id=judge.type, description=description, judge=judge),)
-        return Case(
+        case = Case(
             case_id=f"{slug}/{ident}",
             prompt=self.text(row, "prompt", place),
             checks=checks,
             timeout_seconds=self.number(row, "timeout_seconds", place, math.inf),
             extra=self.others(row, _TASK_KEYS, place),
         )
+        try:
+            case.model_dump_json()
+        except ValueError:  # half of a character, as an escape can give
+            self.fault(place, ident, "texts that UTF-8 can hold")
+        return case
 
     def judge(self, row: Any, place: list[Any]) -> TaskJudge:
         if not isinstance(row, dict):

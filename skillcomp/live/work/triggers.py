@@ -167,9 +167,12 @@ def prepare_run(
         )
     found = {file.parent.name: file for file in sorted(skills.rglob(FILE_NAME))}
     suites = {file.parent.name: file for file in sorted(evals.glob(f"*/{FILE}"))}
+    asked = {slug: read_suite(file) for slug, file in suites.items() if _is_in(slug, only_skills)}
+    ids = [case.case_id.partition("/")[2] for suite in asked.values() for case in suite.cases]
     for what, names, there in (
         ("skill", only_skills, suites),
         ("neighbour", neighbours or (), found),
+        ("case", only_cases, ids),
     ):
         for name in names:
             if name not in there:
@@ -178,21 +181,20 @@ def prepare_run(
                     + suggest(name, there)
                 )
     store, picked = RunStore(folder / "store"), dict[str, list[Case]]()
-    for slug, file in suites.items():
-        if only_skills and slug not in only_skills:
-            continue
-        suite = read_suite(file)
+    for slug, suite in asked.items():
         if not (some := chosen_cases(suite, which, only_cases, max_cases)):
             continue
-        _require_sound(suite, some, file)
+        _require_sound(suite, some, suites[slug])
         if slug not in found:
             raise StudyError(
-                f"trigger: {file} has no skill '{slug}' in {skills}.{suggest(slug, found)}"
+                f"trigger: {suites[slug]} has no skill '{slug}' in {skills}.{suggest(slug, found)}"
             )
         picked[slug] = some
     if not picked:
+        hint = " --case chooses among those of --suite; --suite all holds every case."
         raise StudyError(
             f"trigger: no case is selected (suite {which}, {len(suites)} prompts.csv in {evals})."
+            + hint * bool(only_cases)
         )
     beside = tuple(found) if neighbours is None else tuple(neighbours)
     with store.writer():
@@ -214,6 +216,10 @@ def prepare_run(
         ignore.write_text("*\n", encoding="utf-8")
     _dump(folder / "run.json", {**asdict(plan), "skillcomp": version("skillcomp")})
     return plan
+
+
+def _is_in(name: str, wanted: Sequence[str]) -> bool:
+    return not wanted or name in wanted
 
 
 def _require_sound(suite: Suite, cases: Sequence[Case], file: Path) -> None:
