@@ -30,6 +30,7 @@ import skillcomp
 from skillcomp import frames, style
 from skillcomp.errors import SkillcompError, StudyError, suggest
 from skillcomp.frames import Frames
+from skillcomp.io.journal import replace
 from skillcomp.io.store import RunStore
 from skillcomp.report.answering import ON_FIRST_PAGE, Answer, answer
 from skillcomp.report.notebooks import (
@@ -235,10 +236,10 @@ def build(
     common = {"study": folder.name, "archive": zipped, "version": skillcomp.__version__}
     page = out / "index.html"
     held = _held(said, unsaid, fingerprint) | {"figures": figures, "chapters": chapters}
-    page.write_text(template.render(**common, **held, apart=apart), encoding="utf-8")
+    replace(page, template.render(**common, **held, apart=apart).encode())
     for one in apart:
         alone = template.render(**common, chapters=[one], alone=one, topics={})
-        (out / f"{one.stem}.html").write_text(alone, encoding="utf-8")
+        replace(out / f"{one.stem}.html", alone.encode())
     told = [one.stopped for one in every if one.stopped and not one.elsewhere]
     if told:
         raise StudyError(
