@@ -44,7 +44,7 @@ from skillcomp.report.notebooks import (
 ARCHIVE = "figures.zip"
 _OWN_TABLE = "your table"  # what a study is called that has no folder
 # what build says itself; NEEDS is the frame without whose rows a chapter keeps to its own data
-# and, unless it was asked for by name, to a page of its own
+# and to a page of its own
 _OWN_PARAMETERS = {"DATA", "OUT", "PILOT", "NEEDS"}
 _ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt")
 _FOLDED = {"Check the data": "Check of the data", "Claims": "Check of what the text claims"}
@@ -138,6 +138,13 @@ class Chapter:
     stopped: str = ""
     elsewhere: str = ""
 
+    @property
+    def bare(self) -> bool:
+        """Whether it ended before its first figure, on a study that it was not written about."""
+        parts = (part for sheet in self.sheets for one in sheet for part in one.parts)
+        stopped = bool(self.stopped and self.elsewhere)
+        return stopped and not any(isinstance(part, Figure) for part in parts)
+
 
 def build(
     data: str | PathLike[str] | Frames,
@@ -215,29 +222,29 @@ def build(
     said, unsaid = _answered(study, grader, groups, margin, order, round)
     fingerprint = study.fingerprint
     figures = _headline(said, out, fingerprint) if said else []
-    chapters: list[Chapter] = []
-    apart: list[Chapter] = []
+    every: list[Chapter] = []
+    apart: dict[str, str] = {}  # chapters on pages of their own, and the studies that they show
     for path in tqdm(paths, desc="report", unit="notebook", disable=not progress):
         own = {name: value for name, value in wanted.items() if name in named[path]}
-        about, place = fingerprint, chapters
+        about = fingerprint
         if "NEEDS" in named[path] and not _has_rows(study, str(named[path]["NEEDS"])):
-            own.pop("DATA", None)
+            own = {"OUT": wanted["OUT"]}  # what was asked of this study is not meant for another
             about = str(named[path]["PILOT"])
-            place = chapters if notebooks is not None else apart
-        if said and said.grader and named[path].get("PILOT", fingerprint) != fingerprint:
+            apart[path.stem] = Path(str(named[path]["DATA"])).name
+        elif said and said.grader and named[path].get("PILOT", fingerprint) != fingerprint:
             # the grader that a notebook names is of the study that it was written about
             known = {"GRADER": said.grader.partition(" (")[0]}
             own = {name: known[name] for name in known if name in named[path]} | own
-        place.append(_executed(path, own, named[path], folder, out, about, said, progress))
-    every = [*chapters, *apart]
+        every.append(_executed(path, own, named[path], folder, out, about, said, progress))
     zipped = _archive(out, ["00-answer"] * bool(figures) + [f"{c.number}-" for c in every])
     template = _template()
     common = {"study": folder.name, "archive": zipped, "version": skillcomp.__version__}
-    page = out / "index.html"
+    chapters = [one for one in every if one.stem not in apart and not one.bare]
     held = _held(said, unsaid, fingerprint) | {"figures": figures, "chapters": chapters}
-    page.write_text(template.render(**common, **held, apart=apart), encoding="utf-8")
-    for one in apart:
-        alone = template.render(**common, chapters=[one], alone=one, topics={})
+    page = out / "index.html"
+    page.write_text(template.render(**common, **held, every=every, apart=apart), encoding="utf-8")
+    for one in (one for one in every if one.stem in apart):
+        alone = template.render(**common, chapters=[one], alone=one, shows=apart[one.stem])
         (out / f"{one.stem}.html").write_text(alone, encoding="utf-8")
     told = [one.stopped for one in every if one.stopped and not one.elsewhere]
     if told:
