@@ -74,7 +74,8 @@ _ATTRIBUTES = {
 class Figure:
     """A figure on the page: its panels with their widths, what it shows, its files by kind.
 
-    ``high`` is its height in pixels where it fills half a page at most.
+    ``high`` is its height in pixels where it fills half a page at most; ``empty`` that none of its
+    frames has a row.
     """
 
     stem: str
@@ -83,6 +84,7 @@ class Figure:
     alt: str
     caption: str
     files: tuple[tuple[str, str], ...]
+    empty: bool = False
 
 
 @dataclass(frozen=True)
@@ -351,7 +353,10 @@ def _executed(
     kinds = set(_ENDINGS) - {"txt"}
     files = {f.name for f in out.glob(f"{number}-*") if f.suffix[1:] in kinds}
     rest = tuple(sorted(files - shown))
-    shown_as = _sheets(_sections(parts))
+    sections = _sections(parts)
+    if elsewhere:  # without its text a section may have nothing to show
+        sections = tuple(s for at, s in enumerate(sections) if not at or s.parts)
+    shown_as = _sheets(sections)
     name = title(notebook, path)
     return Chapter(path.stem, name, shown_as, tuple(told), rest, number, stopped, elsewhere)
 
@@ -459,7 +464,9 @@ def _cell(
     for output in cell.get("outputs", []):
         shown = output.get("data", {})
         if "image/png" in shown:
-            yield _figure(str(shown["image/png"]), stems.pop(0) if stems else "", out)
+            figure = _figure(str(shown["image/png"]), stems.pop(0) if stems else "", out)
+            nothing = Markup("<p class='note'>Not drawn, for want of data: {}</p>")
+            yield nothing.format(figure.caption) if figure.empty else figure
         elif html := _output(output):
             yield html
 
@@ -529,7 +536,8 @@ def _figure(png: str, stem: str, out: Path) -> Figure:
             note = json.loads((out / f"{stem}.json").read_text(encoding="utf-8"))
         except json.JSONDecodeError:
             note = {}
-    tables = [one.get("file", "") for one in note.get("frames", {}).values()]
+    frames = list(note.get("frames", {}).values())
+    tables = [one.get("file", "") for one in frames]
     names = [f"{stem}.{kind}" for kind in ("pdf", "png", "svg")] + tables + [f"{stem}.json"]
     files = [(name.rsplit(".", 1)[-1], name) for name in names if stem and (out / name).is_file()]
     sides = note.get("size_inches", [6.75, 4])
@@ -543,6 +551,7 @@ def _figure(png: str, stem: str, out: Path) -> Figure:
         alt=str(note.get("alt", "")) or "A figure of this chapter.",
         caption=str(note.get("caption", "")),
         files=tuple(files),
+        empty=bool(frames) and not any(one.get("rows", 1) for one in frames),
     )
 
 

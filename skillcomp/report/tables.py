@@ -67,6 +67,8 @@ class Table:
             "<tr>" + "".join(self._cell(*one) for one in zip(row, self.numeric, strict=True))
             for row in self.cells.itertuples(index=False, name=None)
         ]
+        if not rows:
+            return str(Markup("<p class='note'>No rows.</p>"))
         rest = [] if most is None or len(rows) <= most + 2 else rows[most:]
         shown = self._html(rows[: len(rows) - len(rest)])
         if rest:
