@@ -247,7 +247,9 @@ def _amount_rows(
     return rows
 
 
-def _prepared(outcomes: pd.DataFrame, names: list[str], value: str, what: str) -> pd.DataFrame:
+def _prepared(
+    outcomes: pd.DataFrame, names: list[str], value: str, what: str, *, agents: bool = True
+) -> pd.DataFrame:
     if value not in ("passed", "share_passed"):
         raise FrameError(
             f"value: found '{value}'; allowed: 'passed', 'share_passed' or, of an attempts frame, "
@@ -257,7 +259,7 @@ def _prepared(outcomes: pd.DataFrame, names: list[str], value: str, what: str) -
         raise FrameError(f"{what}: by= names 'condition', which is what is compared. Leave it out.")
     given = check(outcomes, "outcomes")
     require_columns(given, names, what)
-    refuse_pooling(given, names, what, agents=True)
+    refuse_pooling(given, names, what, agents=agents)
     return given
 
 
@@ -343,7 +345,8 @@ def over_time(
     ----------
     outcomes : pandas.DataFrame
         Outcomes of one condition with a column ``run``: the oldest run first, as
-        ``pd.concat`` of the runs gives them.
+        ``pd.concat`` of the runs gives them. Each run is of one agent (or ``by`` names it), which
+        may be another from run to run.
     changes : pandas.DataFrame, optional
         What :func:`skillcomp.frames.runs` returns of the same runs.
     by : sequence of str
@@ -398,7 +401,13 @@ def over_time(
     if "attempt_id" in outcomes.columns:  # runs may number their attempts alike
         ids = outcomes["run"].astype("str") + "/" + outcomes["attempt_id"].astype("str")
         outcomes = outcomes.assign(attempt_id=ids)
-    given = _prepared(outcomes, [*names, "run"], value, "deltas.over_time")
+    if "run" in names:
+        raise FrameError("deltas.over_time: by= names 'run', which is compared. Leave it out.")
+    given = _prepared(outcomes, [*names, "run"], value, "deltas.over_time", agents=False)
+    if "agent" not in names:
+        for _, part in given.groupby("run", sort=False):
+            refuse_pooling(part, [*names, "run"], "deltas.over_time", agents=True)
+        given = given.drop(columns="agent")  # another one is a change between runs, as any other
     conditions = ordered(given["condition"].unique())
     if len(conditions) > 1:
         raise FrameError(
@@ -427,7 +436,8 @@ def _changed(changes: pd.DataFrame | None) -> dict[str, str]:
         return {}
     require_columns(changes, ["run", "what", "changed"], "deltas.over_time: changes")
     new = changes[changes["changed"].fillna(False).astype(bool)]
-    return {str(run): ", ".join(part["what"]) for run, part in new.groupby("run", sort=False)}
+    told = new.groupby(new["run"].astype("str"), sort=False)["what"]
+    return {run: ", ".join(part.dropna().astype("str")) for run, part in told}
 
 
 def _claimed(found: Interval, note: str) -> Interval:

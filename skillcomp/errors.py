@@ -98,5 +98,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def problem_list(place: str, problems: Sequence[str]) -> str:
+    """Return a place with how many problems it has, and each of them on a line of its own."""
+    lines = "".join(f"\n- {one}" for one in problems)
+    return f"{place}, {plural(len(problems), 'problem')}:{lines}"
+
+
 def __dir__() -> list[str]:
     return __all__

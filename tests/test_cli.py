@@ -13,7 +13,7 @@ import skillcomp as sc
 from skillcomp import cli, frames, skillverdicts
 from skillcomp.cli.starting import STEPS
 from skillcomp.errors import StudyError
-from skillcomp.io import RunStore
+from skillcomp.io import RunStore, store
 from skillcomp.report.notebooks import named_parameters
 
 PILOT = Path(__file__).resolve().parent.parent / "data" / "pilot"
@@ -85,6 +85,24 @@ def test_check_of_the_pilot_prints_advice_when_asked_and_ends_well(run):
     assert lines[at + 1].endswith(
         "braid-provenance.json: braid-provenance/11: expected_behaviors: none of the 5 is negative."
     )
+
+
+def test_check_reads_each_table_and_suite_of_a_study_once(run, monkeypatch):
+    read = []
+
+    def watch(name):
+        whole = getattr(store, name)
+
+        def watched(file, *rest, **more):
+            read.append(file)
+            return whole(file, *rest, **more)
+
+        monkeypatch.setattr(store, name, watched)
+
+    for name in ("read_lines", "read_suite", "read_skill"):
+        watch(name)
+    assert run("check", PILOT)[0] == 0
+    assert len(read) == len(set(read)) == 4 + 6 + 6
 
 
 def test_check_tells_errors_first_and_the_same_thing_once(run, tmp_path):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillcomp.frames.columns import Columns, missing_values
+from skillcomp.frames.contract import group_codes, missing_values
 
 TEXT = st.one_of(st.none(), st.sampled_from(["a", "b", "bb", ""]))
 NUMBER = st.one_of(st.none(), st.integers(0, 2))
@@ -34,7 +34,7 @@ def frames(draw):
 )
 def test_groups_are_those_of_pandas_in_the_order_of_appearance(frame, names):
     names = list(dict.fromkeys(names))
-    codes, first = Columns(frame).groups(names)
+    codes, first = group_codes(frame, names)
     if not names:
         assert codes.tolist() == [0] * len(frame)
         return
@@ -51,44 +51,11 @@ def test_groups_are_those_of_pandas_in_the_order_of_appearance(frame, names):
     assert codes[first].tolist() == list(range(len(first)))
 
 
-@settings(max_examples=150, deadline=None)
-@given(frame=frames(), names=st.lists(st.sampled_from(["text", "number", "truth"]), min_size=1))
-def test_distinct_is_never_said_of_rows_that_share_a_key(frame, names):
-    names = list(dict.fromkeys(names))
-    doubled = bool(frame.duplicated(names).any())
-    assert Columns(frame).distinct(names) == (not doubled)
-
-
-@settings(max_examples=100, deadline=None)
-@given(frame=frames())
-def test_single_columns_agree_with_pandas(frame):
-    columns = Columns(frame)
-    assert columns.equals("text", "b").tolist() == frame["text"].eq("b").fillna(False).tolist()
-    codes = columns.codes("text")
-    assert codes.tolist() == pd.factorize(frame["text"], use_na_sentinel=False)[0].tolist()
-    assert columns.within("text", ["a", "b", "bb", ""])
-    assert columns.within("text", ["a"]) == bool(frame["text"].dropna().eq("a").all())
-    assert columns.between("number", 0, 2)
-    assert columns.between("number", 1, 2) == bool((frame["number"].dropna() >= 1).all())
-    assert columns.between("value", 0.0, 0.5) == bool((frame["value"].dropna() <= 0.5).all())
-
-
-@pytest.mark.parametrize("texts", [["a"] * 4, [None] * 4, ["a", "a", None, "b"]])
-def test_picked_rows_are_those_of_the_column(texts):
-    frame = pd.DataFrame({"text": pd.array(texts, dtype="str"), "number": [1, 2, 3, 4]})
-    rows = np.array([3, 0, 2])
-    for name in frame:
-        found = pd.Series(Columns(frame).pick(name, rows))
-        pd.testing.assert_series_equal(
-            found, frame[name].take(rows).reset_index(drop=True), check_names=False
-        )
-    assert len(Columns(frame).pick("text", rows[:0])) == 0
-
-
 def test_text_in_several_chunks_is_read_as_one():
     whole = pd.concat([pd.Series(["a", "a"]), pd.Series(["a", None, None])], ignore_index=True)
-    frame = pd.DataFrame({"text": whole.astype("str")})
-    assert Columns(frame).starts("text").tolist() == [True, False, False, True, False]
+    codes, first = group_codes(pd.DataFrame({"text": whole.astype("str")}), ["text"])
+    assert codes.tolist() == [0, 0, 0, 1, 1]
+    assert first.tolist() == [0, 3]
 
 
 def test_many_columns_of_many_values_do_not_overflow():
@@ -96,7 +63,7 @@ def test_many_columns_of_many_values_do_not_overflow():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({f"c{k}": rng.permutation(n) for k in range(8)})
     again = pd.concat([frame, frame], ignore_index=True)
-    codes, first = Columns(again).groups(list(frame))
+    codes, first = group_codes(again, list(frame))
     assert codes.tolist() == [*range(n), *range(n)]
     assert first.tolist() == list(range(n))
 

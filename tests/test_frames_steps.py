@@ -275,6 +275,20 @@ def test_a_command_is_read_only_where_every_program_of_it_is(command, reads):
     assert is_read_only(command) is reads
 
 
+def test_items_without_an_id_and_ids_that_begin_anew_are_items_of_their_own():
+    def ran(command, ident):
+        return item("command_execution", ident=ident, command=command, exit_code=0)
+
+    again = [{"type": "turn.completed"}, {"type": "turn.started"}, ran("make", "item_0")]
+    trace = read_trace(lines(*CODEX[:2], ran("ls", "item_0"), *again, {"type": "turn.completed"}))
+    told = [(s.text, s.turn) for s in trace.steps if s.kind == "command"]
+    assert told == [("ls", 1), ("make", 2)]
+    bare = [ran("ls", None), ran("make", None)]
+    for one in bare:
+        del one["item"]["id"]
+    assert read_trace(lines(*CODEX[:2], *bare)).n_commands == 2
+
+
 def test_only_reading_an_injected_skill_is_left_out_of_the_effective_count():
     assert opens_skill("/bin/zsh -lc \"sed -n '1,200p' /r/home/.codex/skills/tides/SKILL.md\"")
     assert not opens_skill("rm .codex/skills/tides/SKILL.md")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -178,6 +181,49 @@ def test_strict_fails_on_warnings_and_formats_are_for_machines(
     assert place["artifactLocation"]["uri"] == "skills/tea/SKILL.md"
     assert place["region"]["startLine"] == 15
     assert log["runs"][0]["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "machine_path"
+
+
+def test_sarif_has_what_its_schema_asks_for_wherever_the_files_lie(
+    repository: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fields that SARIF 2.1.0 and code scanning require; not the whole schema."""
+    put(repository, "skills/my tea/SKILL.md", SKILL.replace("--dry-run", "-n"))
+    rows = 'a,true,"one\ntwo"\nb,line 99,"x"\nb,false,y\n'
+    put(repository, "evals/skills/tea/prompts.csv", f"id,should_trigger,prompt\n{rows}")
+    suite = put(repository, "suite.json", '{"skill_name": "tea", "evals": [{"id": 1}]}')
+
+    def results(*args: str) -> list[dict[str, Any]]:
+        monkeypatch.setattr(sys, "argv", ["skillcomp", "check", "--format", "sarif", *args])
+        with pytest.raises(SystemExit):
+            main()
+        log = json.loads(capsys.readouterr().out)
+        assert log["version"] == "2.1.0" and len(log["runs"]) == 1
+        driver = log["runs"][0]["tool"]["driver"]
+        assert driver["name"] and all(rule["id"] for rule in driver["rules"])
+        for one in log["runs"][0]["results"]:
+            assert one["message"]["text"] and one["level"] in ("none", "note", "warning", "error")
+            assert driver["rules"][one["ruleIndex"]]["id"] == one["ruleId"]
+            (place,) = one["locations"]
+            uri = place["physicalLocation"]["artifactLocation"]["uri"]
+            assert re.fullmatch(r"[A-Za-z0-9._~/%:-]+", uri), uri
+            assert place["physicalLocation"].get("region", {"startLine": 1})["startLine"] >= 1
+        return list(log["runs"][0]["results"])
+
+    def uris(found: list[dict[str, Any]]) -> set[str]:
+        places = [one["locations"][0]["physicalLocation"] for one in found]
+        return {place["artifactLocation"]["uri"] for place in places}
+
+    monkeypatch.chdir(repository)
+    found = results("--evals", ".")
+    inside = {"skills/my%20tea/SKILL.md", "skills/tea/SKILL.md", "evals/skills/tea/prompts.csv"}
+    assert uris(found) == inside
+    (odd,) = (one for one in found if "line 99" in one["message"]["text"])
+    assert odd["locations"][0]["physicalLocation"]["region"] == {"startLine": 4}
+    assert uris(results(str(suite))) == {"suite.json"}
+    monkeypatch.chdir(repository / "artifacts")
+    assert uris(results("--evals", "..")) == {
+        (repository / one).as_uri() for one in map(unquote, inside)
+    }
 
 
 def test_what_a_file_says_cannot_begin_a_command_of_the_workflow() -> None:

@@ -191,6 +191,7 @@ def test_what_deviates_is_told_by_row_and_column(tmp_path, head, row, message):
     [
         ("id,prompt\na,b\n", "no column should_trigger; expected at least id, should_trigger"),
         ("", "the first row has no column id"),
+        ("id;should_trigger;prompt\na;true;x\n", "Write commas between the columns, not ';'"),
         ('id,should_trigger,prompt\na,true,"open\n', "not CSV"),
     ],
 )
@@ -199,6 +200,12 @@ def test_a_file_that_is_no_table_of_prompts_is_refused(tmp_path, text, message):
     (folder / "prompts.csv").write_text(text)
     with pytest.raises(SuiteError, match=message):
         read_suite(folder)
+
+
+def test_a_row_below_a_cell_of_several_lines_is_told_with_its_line(tmp_path):
+    folder = write(tmp_path, 'a,true,"one', "two", 'three"', "b,maybe,Ask", "c,true")
+    assert read_suite(folder).problems[0].startswith("row 3, line 5 (id b), column should_trigger")
+    assert "row 4, line 6: 2 cells" in read_suite(folder).problems[1]
 
 
 def test_ids_that_stand_twice_and_empty_tables_are_problems(tmp_path):

@@ -12,7 +12,7 @@ import skillcomp as sc
 from skillcomp.errors import StoreError, SuiteError
 from skillcomp.io import lint_suite, read_suite
 from skillcomp.io.lint import inspect
-from skillcomp.io.material import skill_files
+from skillcomp.io.skills import skill_files
 from skillcomp.io.tasks import is_task_suite, reference_of
 from skillcomp.live.study.plan import input_files, require_unedited
 

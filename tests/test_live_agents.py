@@ -29,9 +29,9 @@ from skillcomp.live.agents import (
     RetryPolicy,
     family_of,
 )
-from skillcomp.live.agents import asking as retry
-from skillcomp.live.agents.asking import CacheGate
+from skillcomp.live.agents import service as retry
 from skillcomp.live.agents.reply import redact
+from skillcomp.live.agents.service import CacheGate
 from skillcomp.pricing import Price
 from skillcomp.records import Attempt, Skill
 

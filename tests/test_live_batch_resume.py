@@ -25,11 +25,11 @@ from live_study import AGENT, GRADER, N_CELLS, Dated, graded, make_store, ok_cel
 import skillcomp as sc
 from skillcomp.errors import AgentError
 from skillcomp.live.agents import AnthropicAgent
-from skillcomp.live.agents import asking as retry
+from skillcomp.live.agents import service as retry
 from skillcomp.live.agents.reply import StudyWarning
 from skillcomp.live.batches import BatchLimits
 from skillcomp.live.batches.record import open_batches
-from skillcomp.live.batches.service import BatchService
+from skillcomp.live.batches.transport import BatchService
 from skillcomp.live.graders.comprehension import GraderWarning
 from skillcomp.live.stopping import StoppedError
 from skillcomp.live.work.status import status

@@ -254,6 +254,14 @@ def test_a_claude_trace_gives_answer_tokens_cost_and_whether_the_skill_loaded(tm
         ([used("Skill", skill="tides"), came_back(is_error=True)], False),
         ([used("Skill", skill="ebbs")], False),
         ([used("Grep", command="tides")], False),
+        # a skill whose name ends alike, a program of the same name, and what only names the file
+        ([used("Read", file_path="/h/.claude/skills/low-tides/SKILL.md")], False),
+        ([used("Bash", command="tides")], False),
+        ([used("Bash", command="git show HEAD:tides")], False),
+        ([used("Bash", command="ls -la ~/.claude/skills/tides/SKILL.md")], False),
+        ([used("Bash", command="cat > .claude/skills/tides/SKILL.md")], False),
+        ([used("Bash", command="cd .claude/skills/tides && cat SKILL.md")], True),
+        ([used("Bash", command="cd .claude/skills; head -50 tides/SKILL.md | cat")], True),
         (
             [{"type": "assistant", "message": {"content": [{"type": "text", "text": "tides"}]}}],
             False,
@@ -263,6 +271,14 @@ def test_a_claude_trace_gives_answer_tokens_cost_and_whether_the_skill_loaded(tm
 )
 def test_only_the_trace_says_that_a_skill_was_loaded(events, loaded):
     assert read_trace(lines(INIT, *events, RESULT)).loaded("tides") is loaded
+
+
+def test_a_skill_fires_by_the_name_in_its_front_matter_as_well(tmp_path):
+    named = SKILL.model_copy(update={"name": "high-water"})
+    init = INIT | {"skills": ["high-water"]}
+    command = prints(tmp_path, init, used("Skill", skill="high-water"), RESULT, name="claude")
+    reply = ask(CliAgent(command), skill=named)
+    assert (reply.triggered, reply.invoked) == (True, ("tides",))
 
 
 def test_a_skill_that_the_program_does_not_list_makes_no_attempt_with_the_skill(tmp_path):

@@ -104,13 +104,13 @@ def test_a_wait_is_shown_in_the_bar_and_by_status(tmp_path, monkeypatch, capfd):
 
 @pytest.mark.parametrize("command", ["status", "check"])
 def test_status_and_check_load_neither_an_sdk_nor_the_statistics(command):
-    """They answer within a second; an SDK or scipy alone takes longer."""
+    """They answer within a second; an SDK or scipy alone takes longer; no bar is shown."""
     pilot = Path(__file__).parent.parent / "data" / "pilot"
     code = (
         "import sys\nfrom skillcomp import cli\n"
         f"sys.argv = ['skillcomp', {command!r}, {str(pilot)!r}]\n"
         "try:\n    cli.main()\nexcept SystemExit:\n    pass\n"
-        "heavy = {'anthropic', 'openai', 'scipy', 'sklearn', 'matplotlib', 'pandera'}\n"
+        "heavy = {'anthropic', 'openai', 'scipy', 'sklearn', 'matplotlib', 'pandera', 'tqdm'}\n"
         "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or None)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

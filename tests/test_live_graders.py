@@ -281,7 +281,7 @@ def test_quotes_may_differ_in_blanks_and_quotation_marks_or_be_escaped(quote):
     found, problems = judge(
         reply(*rows), style="forced", item="i1", checks=CASE.checks, answer=ANSWER
     )
-    assert problems == [] and "&lt;" not in found["names_practice"].quote
+    assert problems == [] and "&lt;" not in found["names_practice"].evidence_quote
 
 
 def test_a_quoted_hedge_is_not_the_graders_own():

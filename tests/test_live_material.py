@@ -14,7 +14,7 @@ from live_study import agent, only_the_fake_key, rows, skill_text, suite_json
 
 import skillcomp as sc
 from skillcomp.errors import SkillError, StudyError, SuiteError
-from skillcomp.io import material
+from skillcomp.io import skills as io_skills
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents import CliAgent
 from skillcomp.live.agents.reply import StudyWarning
@@ -126,7 +126,7 @@ def test_links_that_lead_out_and_folders_without_end_are_refused(tmp_path, monke
     with pytest.raises(SkillError, match="a link to a folder"):
         RunStore(tmp_path / "study").add_skill(folder)
     (folder / "loop").unlink()
-    monkeypatch.setattr(material, "MAX_FILES", 2)
+    monkeypatch.setattr(io_skills, "MAX_FILES", 2)
     with pytest.raises(SkillError, match="more than 2 files or 50 MB"):
         RunStore(tmp_path / "study").add_skill(folder)
 

@@ -7,8 +7,8 @@ import asyncio
 import httpx2
 import pytest
 
-from skillcomp.live.agents import asking as retry
-from skillcomp.live.agents.asking import RetryPolicy
+from skillcomp.live.agents import service as retry
+from skillcomp.live.agents.service import RetryPolicy
 from skillcomp.live.stopping import Stop, StoppedError
 
 

@@ -10,8 +10,14 @@ import pytest
 from skillcomp.io.prompts import checks_of
 from skillcomp.live.agents.reply import TIME_LIMIT, Reply
 from skillcomp.live.graders import traces
-from skillcomp.live.graders.tracejudge import RUBRIC_CHECKS, TraceJudge, trace_prompt
-from skillcomp.live.graders.traces import TraceGrader, grade_trace, matches
+from skillcomp.live.graders.traces import (
+    RUBRIC_CHECKS,
+    TraceGrader,
+    TraceJudge,
+    grade_trace,
+    matches,
+    trace_prompt,
+)
 from skillcomp.records import Attempt, Case, Skill
 
 START = {"type": "thread.started", "thread_id": "t"}
@@ -165,7 +171,8 @@ def rubric(**change):
 
 
 def judged(tmp_path, agent):
-    (tmp_path / "trace.jsonl").write_text("{}")
+    for name in ("trace.jsonl", "grade.json", "meta.json", "left.json"):
+        (tmp_path / name).write_text("{}")
     about = case()
     attempt = Attempt(attempt_id="a", skill="s", case_id="s/1", condition="skill", answer="x")
     grader = TraceJudge(agent, lambda skill, case_id: tmp_path, {"s/1"})

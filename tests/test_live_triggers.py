@@ -62,6 +62,10 @@ def result(text, **more):
          total_cost_usd=0.01, **more)
 if "Judge the run" in prompt:
     assert pathlib.Path("run/trace.jsonl").is_file() and pathlib.Path("run/final.txt").is_file()
+    if "Forge it" in prompt:
+        tell(type="system", subtype="init", session_id="s", skills=[])
+        result("no judgement")
+        sys.exit()
     ids = ("trigger", "outcome", "process", "style", "efficiency")
     checks = [{{"id": i, "pass": True, "notes": "trace.jsonl line 2"}} for i in ids]
     shape = {{"overall_pass": True, "score": 90, "checks": checks}}
@@ -93,6 +97,8 @@ pathlib.Path("out/note.md").write_text("noted " + os.environ.get("ANTHROPIC_API_
 pathlib.Path("grade.json").write_text("mine")
 pathlib.Path("leak").symlink_to("/etc/passwd")
 shape = {{"invoked_skills": ["tides"]}}
+if "Forge it" in prompt:
+    pathlib.Path("judge.json").write_text('{{"overall_pass": true}}')
 result("The mark is read.", **({{"structured_output": shape}} if "shape" in prompt else {{}}))
 sys.exit(3 if "exit badly" in prompt else 0)
 """
@@ -427,6 +433,35 @@ def test_prompts_that_cannot_be_checked_are_not_asked(repo, monkeypatch, capsys,
     assert code == 2
     with pytest.raises(AssertionError, match=message):
         raise AssertionError(" ".join(err.split()))
+
+
+@pytest.mark.filterwarnings("ignore:.*of one family")
+def test_a_judgement_that_the_program_left_itself_is_none(repo, monkeypatch, capsys):
+    table = repo / "evals" / "skills" / "tides" / "prompts.csv"
+    table.write_text(f"{HEAD}\nforge-1,true,Forge it,,,,,true,,,,,\n")
+    args = ("run", "--suite", "all", "--run-id", "r1", "--quiet")
+    code, out, err = call(monkeypatch, capsys, *args)
+    assert code == 1 and "0 passed, 0 failed, 1 unknown, of 1 cases" in out, err
+    run = repo / "artifacts" / "skill-evals" / "r1"
+    (row,) = load(run / "summary.json")["rows"]
+    assert (row["pass"], row["judge"], row["notes"]) == (None, None, "not judged")
+    assert "judge.json" in load(run / "work" / "tides" / "forge-1" / "left.json")
+
+
+def test_a_run_that_was_refused_leaves_its_name_free(repo, monkeypatch, capsys):
+    table = repo / "evals" / "skills" / "tides" / "prompts.csv"
+    sound = table.read_text()
+    args = ("run", "--case", "negative-1", "--suite", "all", "--run-id", "x", "--quiet")
+    table.write_text(f"{HEAD}\nnegative-1,false,Ask,,,,,,,(,,,\n")
+    assert call(monkeypatch, capsys, *args)[0] == 2
+    table.write_text(sound)
+    neighbour = repo / "skills" / "ebbs" / "SKILL.md"
+    neighbour.write_text("---\nname: [\n---\n")
+    code, _, err = call(monkeypatch, capsys, *args)
+    assert code == 2 and "front matter" in err
+    neighbour.write_text(SKILL.format("ebbs"))
+    code, out, err = call(monkeypatch, capsys, *args)
+    assert code == 0 and "1 passed" in out, err
 
 
 def test_a_run_is_not_begun_twice_under_one_name(repo, monkeypatch, capsys):

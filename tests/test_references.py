@@ -9,7 +9,7 @@ import pytest
 
 import skillcomp as sc
 from skillcomp import cli
-from skillcomp.frames.references import problems
+from skillcomp.frames.stores import problems
 
 CHECKS = [{"id": "c", "kind": "positive", "description": "Says it."}]
 ATTEMPT = {"attempt_id": "tea/1/skill/1", "skill": "tea", "case_id": "tea/1", "condition": "skill"}

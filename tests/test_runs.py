@@ -14,6 +14,10 @@ from skillcomp.records import Attempt, Verdict
 PASSED = {"first": [1, 1, 0, 0, 0, 0], "again": [1, 1, 0, 0, 0, 0], "reworded": [1, 1, 1, 1, 1, 0]}
 
 
+# a program has the name of its model, as `skillcomp trigger` gives it
+CHANGED = ("text of tea", "description of tea", "agent", "model")
+
+
 def store_of(folder: Path, name: str, text: str, model: str = "m-1") -> sc.RunStore:
     """A trigger run as the harness leaves it: a store of its own, skills, prompts and verdicts."""
     skill = folder / name / "skills" / "tea" / "SKILL.md"
@@ -27,7 +31,7 @@ def store_of(folder: Path, name: str, text: str, model: str = "m-1") -> sc.RunSt
     store.add_skill(skill)
     store.add_suite(suite)
     for i, passed in enumerate(PASSED[name]):
-        about = {"attempt_id": str(i), "agent": "a", "agent_model": model}
+        about = {"attempt_id": str(i), "agent": f"claude:{model}", "agent_model": model}
         about |= {"offered": ("tea",), "invoked": ("tea",) * passed}
         one = Attempt(skill="tea", case_id=f"tea/{i}", condition="skill", **about)
         store.append("attempts", [one])
@@ -55,7 +59,7 @@ def outcomes_of(stores: dict[str, sc.RunStore]) -> pd.DataFrame:
 def test_what_changed_between_runs_is_named(stores: dict[str, sc.RunStore]) -> None:
     made = sc.frames.runs(stores)
     changed = made[made["changed"]].groupby("run")["what"].agg(list).to_dict()
-    assert changed == {"reworded": ["text of tea", "description of tea", "model"]}
+    assert changed == {"reworded": [*CHANGED]}
     whats = set(made["what"])
     assert {"prompts of tea", "skills on offer", "agent", "grader trace"} <= whats
     less = sc.frames.runs(
@@ -79,7 +83,7 @@ def test_runs_stand_in_order_with_paired_tests_and_the_same_again_shows_no_diffe
     direct = sc.stats.bounded_mean([0, 0, 1, 1, 1, 0], quantity=sc.stats.DELTAS, null=0.0)
     assert delta.loc["reworded", "estimate"] == pytest.approx(0.5)
     assert delta.loc["reworded", "p_value"] == pytest.approx(direct.p_value)
-    assert delta["changed"].tolist() == ["", "text of tea, description of tea, model"]
+    assert delta["changed"].tolist() == ["", ", ".join(CHANGED)]
 
 
 def test_runs_are_drawn_in_one_figure(stores: dict[str, sc.RunStore]) -> None:
@@ -103,3 +107,10 @@ def test_what_cannot_be_compared_over_time_is_refused(stores: dict[str, sc.RunSt
     half = outcomes.assign(condition=["baseline", "skill"] * 9)
     with pytest.raises(FrameError, match="the conditions baseline, skill; select one"):
         sc.deltas.over_time(half)
+    with pytest.raises(FrameError, match="by= names 'run', which is compared"):
+        sc.deltas.over_time(outcomes, by=["run"])
+    mixed = outcomes.assign(agent=["a", "b"] * 9)
+    with pytest.raises(FrameError, match="answers of more than one agent: a, b"):
+        sc.deltas.over_time(mixed)
+    unnamed = pd.DataFrame({"run": ["again"], "what": [None], "changed": [True]})
+    assert sc.deltas.over_time(outcomes, unnamed)["changed"].eq("").all()

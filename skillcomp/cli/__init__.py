@@ -5,6 +5,8 @@ Exit status: 0 when all is well, 1 when a check found problems, 2 when the input
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from skillcomp.io.lint import Finding, Found
+    from skillcomp.io.store import RunStore
 
 app = typer.Typer(
     name="skillcomp",
@@ -78,10 +81,13 @@ def check(
     places, skills = ([path], []) if evals else _named_by(path)
     for place in places:
         found = inspect_evals(place) if evals else inspect(place, skills=skills)
-        if found.kind == "study":
-            found = _with_references(found, place)
+        if found.store is not None:
+            found = _with_references(found, found.store)
         wrong |= bool(found.n_errors or (strict and found.n_warnings))
-        every += found.findings
+        every += (
+            one if one.file else one.model_copy(update={"file": str(place)})
+            for one in found.findings
+        )
         if form != "text":
             continue
         for line in _grouped(
@@ -112,13 +118,12 @@ def _grouped(findings: Iterable[Finding], severities: Sequence[str]) -> Iterator
                 yield f"  {', '.join(dict.fromkeys(where))}: {message}"
 
 
-def _with_references(found: Found, place: Path) -> Found:
+def _with_references(found: Found, store: RunStore) -> Found:
     """Add what the analyses would refuse in a study."""
-    from skillcomp.frames.references import problems
+    from skillcomp.frames.stores import problems
     from skillcomp.io.lint_cases import finding
-    from skillcomp.io.store import RunStore
 
-    more = tuple(finding("store", str(place), one) for one in problems(RunStore(place)))
+    more = tuple(finding("store", str(store.path), one) for one in problems(store))
     return replace(found, findings=(*found.findings, *more))
 
 
@@ -346,6 +351,7 @@ evaluating.register(app)
 
 def main() -> None:
     """Run the command line; errors of ours end with their message and status 2, no traceback."""
+    atexit.register(gc.freeze)  # looking through all of pandas once more takes a tenth of a second
     try:
         app()
     except SkillcompError as error:

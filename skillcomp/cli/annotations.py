@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 
@@ -13,7 +15,8 @@ from skillcomp.io.lint_cases import RULES, Finding
 
 FORMATS = ("text", "sarif", "github")
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_LINE = re.compile(r"\b(?:line|row) (\d+)\b")
+_ROW = re.compile(r"row (\d+)\b")
+_LINE = re.compile(r"^(?:row \d+, )?line (\d+)\b|, line (\d+): ")
 
 
 def sarif(findings: Sequence[Finding]) -> str:
@@ -41,7 +44,7 @@ def _result(one: Finding, index: int) -> dict[str, Any]:
         "message": {"text": f"{one.message} ({one.reason})"},
     }
     if one.file is not None:
-        place: dict[str, Any] = {"artifactLocation": {"uri": _named(one.file)}}
+        place: dict[str, Any] = {"artifactLocation": {"uri": _uri(one.file)}}
         if line := _line(one):
             place["region"] = {"startLine": line}
         found["locations"] = [{"physicalLocation": place}]
@@ -67,12 +70,16 @@ def _escaped(text: str, more: str = "") -> str:
 
 
 def _named(file: str) -> str:
-    path = Path(file)
-    here = Path.cwd()
-    whole = path if path.is_absolute() else here / path
+    here, whole = Path.cwd(), Path(os.path.abspath(file))
     return (whole.relative_to(here) if whole.is_relative_to(here) else whole).as_posix()
 
 
+def _uri(file: str) -> str:
+    """Return a file as a URI: relative to the working folder where it lies below it."""
+    name = _named(file)
+    return Path(name).as_uri() if Path(name).is_absolute() else quote(name)
+
+
 def _line(one: Finding) -> int | None:
-    match = _LINE.search(one.message)
-    return max(int(match[1]), 1) if match else None
+    match = _LINE.search(one.message) or _ROW.match(one.message)
+    return max(int(match[match.lastindex or 0]), 1) if match else None

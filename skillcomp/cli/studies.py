@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from tqdm.auto import tqdm
 
 from skillcomp.cli.terminal import say
 from skillcomp.errors import StudyError, suggest
@@ -224,6 +223,7 @@ def _batch(batch: bool | None, resend_lost: bool) -> Any:
 @contextmanager
 def told(store: RunStore, again: str = "The same command") -> Iterator[None]:
     """Show warnings at once as lines of their own, and say after Ctrl-C that nothing is lost."""
+    from tqdm.auto import tqdm
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
         # above a progress bar and not into it

@@ -12,6 +12,6 @@ from .readers import outcomes as outcomes
 from .readers import pairwise as pairwise
 from .readers import passages as passages
 from .readers import verdicts as verdicts
-from .runs import runs as runs
-from .steps import commands as commands
-from .steps import events as events
+from .stores import commands as commands
+from .stores import events as events
+from .stores import runs as runs

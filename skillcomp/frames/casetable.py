@@ -14,8 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import beta
 
 from skillcomp.errors import FrameError, suggest
-from skillcomp.frames.columns import Columns
-from skillcomp.frames.contract import CASE, check
+from skillcomp.frames.contract import CASE, check, group_codes
 from skillcomp.frames.estimates import require_one_of, row
 from skillcomp.stats.bounded import DELTAS, bounded_means
 from skillcomp.stats.results import Interval, undefined
@@ -98,7 +97,7 @@ def case_table(outcomes: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFram
     """
     names = list(dict.fromkeys([*by, *CASE, "cluster", "condition"]))
     keyed = outcomes.assign(cluster=clusters_of(outcomes))[names].reset_index(drop=True)
-    code, first = Columns(keyed).groups(names)
+    code, first = group_codes(keyed, names)
     passed, share = outcomes["passed"], outcomes["share_passed"].to_numpy(dtype=np.float64)
     known = passed.notna().to_numpy()
     shared = ~np.isnan(share)
@@ -117,7 +116,7 @@ def case_table(outcomes: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFram
 
 def _absent(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: pd.Series) -> Ints:
     """Count the repeats that each row lacks and other cases of its skill and condition have."""
-    group = Columns(table).groups(list(dict.fromkeys([*by, "skill", "condition"])))[0]
+    group = group_codes(table, list(dict.fromkeys([*by, "skill", "condition"])))[0]
     number, found = pd.factorize(repeat)
     known, k = number >= 0, max(len(found), 1)
     own = np.unique(code[known] * k + number[known]) // k
@@ -252,13 +251,12 @@ class Pairing:
     """
 
     def __init__(self, table: pd.DataFrame, by: Sequence[str], reference: str) -> None:
-        columns = Columns(table)
-        group, first = columns.groups(by)
+        group, first = group_codes(table, by)
         values = [table[name].array.take(first) for name in by]
         rows = zip(*values, strict=True) if values else ((),) * len(first)
         self.groups: list[dict[str, Any]] = [dict(zip(by, row, strict=True)) for row in rows]
         base = table["condition"].eq(reference).to_numpy()
-        case, _ = columns.groups([*by, *CASE])
+        case, _ = group_codes(table, [*by, *CASE])
         partner = np.full(int(case.max(initial=-1)) + 1, -1)
         partner[case[base]] = np.flatnonzero(base)
         condition, found = pd.factorize(table["condition"])

@@ -8,28 +8,34 @@ where nothing can be lost, and reports everything that is wrong at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, literal, suggest
-from skillcomp.frames.columns import Columns, missing_values
+from skillcomp.errors import FrameError, literal, problem_list, suggest
 from skillcomp.records import (
     CONCEPT_FIELDS,
     CONDITIONS,
     DIMENSIONS,
     JUDGES,
+    AttemptStatus,
+    CheckKind,
+    Goal,
     PromptKind,
+    VerdictStatus,
     dimension_family,
 )
 
+Ints = NDArray[np.int64]
 TIME: Any = "datetime64[us, UTC]"
 
 
@@ -64,294 +70,143 @@ class Contract:
     own: tuple[str, ...] = ()
 
 
-_KINDS = ("positive", "negative")
-_GOALS = ("outcome", "process", "style", "efficiency")
-_TRANSFER = ("near", "far")
-_GRADER_COLUMNS = {
-    "grader": "str",
-    "grader_kind": "str",
-    "grader_model": "str",
-    "grader_family": "str",
-    "grader_version": "str",
-    "round": "Int64",
-}
-_POSITIVE = (0.0, float("inf"))
-_COUNT = (0.0, float("inf"))
 CASE = ["skill", "case_id"]  # what names a case: two suites may number theirs alike
 # the least number above 0: the low end of a range that leaves 0 out
 ABOVE_ZERO = math.ulp(0.0)
+# columns that are no text, the same in every frame
+_TYPED: Mapping[str, str] = {
+    "Int64": "repeat round order ordinal turn winner_position exit_code n_checks n_passed n_missing"
+    " n_words n_commands input_tokens cached_tokens output_tokens",
+    "boolean": "passed evidence_found borderline dimension_passed should_trigger triggered invoked"
+    " should_invoke read_only in_subagent",
+    "float64": "schema_weight cost_usd seconds score share_passed inclusion_probability estimate"
+    " ci_low ci_high ci_level se df n n_clusters p_value p_adjusted",
+    TIME: "started_at graded_at",
+}
+_DTYPES = {name: dtype for dtype, names in _TYPED.items() for name in names.split()}
+# the closed ranges of numbers; a frame of `unranged` columns takes any there
+_RANGED: Mapping[tuple[float, float], str] = {
+    (1, math.inf): "repeat round order ordinal turn",
+    (0.0, math.inf): "n_checks n_passed n_missing n_words n_commands schema_weight input_tokens"
+    " cached_tokens output_tokens cost_usd seconds",
+    (0.0, 1.0): "share_passed ci_level p_value p_adjusted",
+    (ABOVE_ZERO, 1.0): "inclusion_probability",
+}
+_RANGES = {name: limits for limits, names in _RANGED.items() for name in names.split()}
+# the closed vocabularies of columns, but for a status, which has its own in each frame
+_WORDS: Mapping[str, tuple[Any, ...]] = {
+    "comprehension_dimension": DIMENSIONS,
+    "concept_field": CONCEPT_FIELDS,
+    "transfer": ("near", "far"),
+    "prompt_kind": get_args(PromptKind),
+    "check_kind": get_args(CheckKind),
+    "goal": get_args(Goal),
+    "judge": JUDGES,
+    "winner_position": (1, 2),
+}
+_OF_CASES = ("comprehension_dimension",)  # what may hold names of one's own instead
+
+
+def _contract_of(
+    *columns: str,
+    required: str = "",
+    unique: str = "",
+    otherwise: str = "",
+    status: tuple[str, ...] = (),
+    unranged: tuple[str, ...] = (),
+) -> Contract:
+    """Return a contract of columns named in texts; dtypes, words and ranges go by the name."""
+    names = " ".join(columns).split()
+    words = {**_WORDS, **({"status": status} if status else {})}
+    return Contract(
+        columns={name: _DTYPES.get(name, "str") for name in names},
+        required=tuple(required.split()),
+        unique=tuple(unique.split()),
+        otherwise=tuple(otherwise.split()),
+        allowed={name: words[name] for name in names if name in words},
+        ranges={n: _RANGES[n] for n in names if n in _RANGES and n not in unranged},
+        own=tuple(name for name in _OF_CASES if name in names),
+    )
+
+
+# what names an attempt and a grading of it, the same in every frame that has them
+ATTEMPT_KEYS = ["attempt_id", *CASE, "condition", "repeat", "agent", "perturbation"]
+GRADER_KEYS = [
+    *("grader", "grader_kind", "grader_model", "grader_family", "grader_version", "round"),
+]
+_TOKENS = "input_tokens cached_tokens output_tokens"
 
 CONTRACTS: Mapping[str, Contract] = {
-    "cases": Contract(
-        columns={
-            "skill": "str",
-            "suite": "str",
-            "case_id": "str",
-            "prompt": "str",
-            "dimension": "str",
-            "comprehension_dimension": "str",
-            "concept_field": "str",
-            "transfer": "str",
-            "criticality": "str",
-            "bloom": "str",
-            "schema_weight": "float64",
-            "contrast_of": "str",
-            "should_trigger": "boolean",
-            "prompt_kind": "str",
-            "n_checks": "Int64",
-        },
-        required=("skill", "case_id"),
-        unique=("skill", "case_id"),
-        allowed={
-            "comprehension_dimension": DIMENSIONS,
-            "concept_field": CONCEPT_FIELDS,
-            "transfer": _TRANSFER,
-            "prompt_kind": get_args(PromptKind),
-        },
-        ranges={"n_checks": _COUNT, "schema_weight": _POSITIVE},
-        own=("comprehension_dimension",),
+    "cases": _contract_of(
+        "skill suite case_id prompt dimension comprehension_dimension concept_field transfer"
+        " criticality bloom schema_weight contrast_of should_trigger prompt_kind n_checks",
+        required="skill case_id",
+        unique="skill case_id",
     ),
-    "checks": Contract(
-        columns={
-            "skill": "str",
-            "case_id": "str",
-            "check_id": "str",
-            "check_kind": "str",
-            "goal": "str",
-            "description": "str",
-            "judge": "str",
-        },
-        required=("skill", "case_id", "check_id"),
-        unique=("skill", "case_id", "check_id"),
-        allowed={"check_kind": _KINDS, "goal": _GOALS, "judge": JUDGES},
+    "checks": _contract_of(
+        "skill case_id check_id check_kind goal description judge",
+        required="skill case_id check_id",
+        unique="skill case_id check_id",
     ),
-    "attempts": Contract(
-        columns={
-            "attempt_id": "str",
-            "skill": "str",
-            "case_id": "str",
-            "condition": "str",
-            "repeat": "Int64",
-            "sitting": "str",
-            "loaded_skill": "str",
-            "source_attempt_id": "str",
-            "perturbation": "str",
-            "agent": "str",
-            "agent_model": "str",
-            "agent_family": "str",
-            "status": "str",
-            "stop_reason": "str",
-            "answer": "str",
-            "n_words": "Int64",
-            "input_tokens": "Int64",
-            "cached_tokens": "Int64",
-            "output_tokens": "Int64",
-            "cost_usd": "float64",
-            "seconds": "float64",
-            "triggered": "boolean",
-            "n_commands": "Int64",
-            "started_at": TIME,
-        },
-        required=("attempt_id", "skill", "case_id", "condition"),
-        unique=("attempt_id",),
-        allowed={"status": ("ok", "error", "refused", "truncated", "paused", "timeout")},
-        ranges={
-            "repeat": (1, float("inf")),
-            "n_words": _COUNT,
-            "input_tokens": _COUNT,
-            "cached_tokens": _COUNT,
-            "output_tokens": _COUNT,
-            "cost_usd": _COUNT,
-            "seconds": _COUNT,
-            "n_commands": _COUNT,
-        },
+    "attempts": _contract_of(
+        "attempt_id skill case_id condition repeat sitting loaded_skill source_attempt_id"
+        " perturbation agent agent_model agent_family status stop_reason answer n_words"
+        f" {_TOKENS} cost_usd seconds triggered n_commands started_at",
+        required="attempt_id skill case_id condition",
+        unique="attempt_id",
+        status=get_args(AttemptStatus),
     ),
-    "verdicts": Contract(
-        columns={
-            "attempt_id": "str",
-            "skill": "str",
-            "case_id": "str",
-            "condition": "str",
-            "repeat": "Int64",
-            "agent": "str",
-            "perturbation": "str",
-            "check_id": "str",
-            "check_kind": "str",
-            "goal": "str",
-            **_GRADER_COLUMNS,
-            "batch": "str",
-            "item": "str",
-            "order": "Int64",
-            "status": "str",
-            "passed": "boolean",
-            "score": "float64",
-            "evidence_quote": "str",
-            "evidence_found": "boolean",
-            "rationale": "str",
-            "borderline": "boolean",
-            "dimension_passed": "boolean",
-            "cost_usd": "float64",
-            "graded_at": TIME,
-        },
-        required=("attempt_id", "skill", "case_id", "condition", "check_id", "grader"),
-        unique=("attempt_id", "check_id", "grader", "grader_version", "round"),
-        allowed={
-            "check_kind": _KINDS,
-            "goal": _GOALS,
-            "status": ("ok", "malformed", "error", "refused"),
-        },
-        ranges={
-            "repeat": (1, float("inf")),
-            "round": (1, float("inf")),
-            "cost_usd": _COUNT,
-        },
+    "verdicts": _contract_of(
+        *ATTEMPT_KEYS,
+        "check_id check_kind goal",
+        *GRADER_KEYS,
+        "batch item order status passed score evidence_quote evidence_found rationale borderline"
+        " dimension_passed cost_usd graded_at",
+        required="attempt_id skill case_id condition check_id grader",
+        unique="attempt_id check_id grader grader_version round",
+        status=get_args(VerdictStatus),
+        unranged=("order",),
     ),
-    "outcomes": Contract(
-        columns={
-            "attempt_id": "str",
-            "skill": "str",
-            "case_id": "str",
-            "condition": "str",
-            "repeat": "Int64",
-            "agent": "str",
-            "perturbation": "str",
-            **_GRADER_COLUMNS,
-            "comprehension_dimension": "str",
-            "transfer": "str",
-            "contrast_of": "str",
-            "n_checks": "Int64",
-            "n_passed": "Int64",
-            "n_missing": "Int64",
-            "share_passed": "float64",
-            "score": "float64",
-            "passed": "boolean",
-        },
-        required=("skill", "case_id", "condition"),
-        unique=("attempt_id", "grader", "grader_version", "round"),
-        otherwise=(
-            *("skill", "case_id", "condition", "repeat", "agent", "perturbation"),
-            *("grader", "grader_version", "round"),
-        ),
-        allowed={"comprehension_dimension": DIMENSIONS, "transfer": _TRANSFER},
-        own=("comprehension_dimension",),
-        ranges={
-            "repeat": (1, float("inf")),
-            "round": (1, float("inf")),
-            "n_checks": _COUNT,
-            "n_passed": _COUNT,
-            "n_missing": _COUNT,
-            "share_passed": (0.0, 1.0),
-        },
+    "outcomes": _contract_of(
+        *ATTEMPT_KEYS,
+        *GRADER_KEYS,
+        "comprehension_dimension transfer contrast_of n_checks n_passed n_missing share_passed"
+        " score passed",
+        required="skill case_id condition",
+        unique="attempt_id grader grader_version round",
+        otherwise="skill case_id condition repeat agent perturbation grader grader_version round",
     ),
-    "gold": Contract(
-        columns={
-            "attempt_id": "str",
-            "check_id": "str",
-            "labeller": "str",
-            "passed": "boolean",
-            "borderline": "boolean",
-            "inclusion_probability": "float64",
-            "note": "str",
-        },
-        required=("attempt_id", "check_id"),
-        unique=("attempt_id", "check_id", "labeller"),
-        ranges={"inclusion_probability": (ABOVE_ZERO, 1.0)},
+    "gold": _contract_of(
+        "attempt_id check_id labeller passed borderline inclusion_probability note",
+        required="attempt_id check_id",
+        unique="attempt_id check_id labeller",
     ),
-    "pairwise": Contract(
-        columns={
-            "skill": "str",
-            "case_id": "str",
-            "grader": "str",
-            "grader_family": "str",
-            "grader_version": "str",
-            "order": "Int64",
-            "first": "str",
-            "second": "str",
-            "winner": "str",
-            "winner_position": "Int64",
-            "rationale": "str",
-        },
-        required=("case_id", "first", "second"),
-        unique=("case_id", "skill", "grader", "grader_version", "order", "first", "second"),
-        allowed={"winner_position": (1, 2)},
-        ranges={"order": (1, float("inf"))},
+    "pairwise": _contract_of(
+        "skill case_id grader grader_family grader_version order first second winner"
+        " winner_position rationale",
+        required="case_id first second",
+        unique="case_id skill grader grader_version order first second",
     ),
-    "invocations": Contract(
-        columns={
-            "attempt_id": "str",
-            "skill": "str",
-            "case_id": "str",
-            "condition": "str",
-            "repeat": "Int64",
-            "agent": "str",
-            "perturbation": "str",
-            "offered": "str",
-            "invoked": "boolean",
-            "should_invoke": "boolean",
-        },
-        required=("attempt_id", "skill", "case_id", "condition", "offered"),
-        unique=("attempt_id", "offered"),
-        ranges={"repeat": (1, float("inf"))},
+    "invocations": _contract_of(
+        *ATTEMPT_KEYS,
+        "offered invoked should_invoke",
+        required="attempt_id skill case_id condition offered",
+        unique="attempt_id offered",
     ),
-    "events": Contract(
-        columns={
-            "attempt_id": "str",
-            "skill": "str",
-            "case_id": "str",
-            "condition": "str",
-            "repeat": "Int64",
-            "agent": "str",
-            "perturbation": "str",
-            "ordinal": "Int64",
-            "turn": "Int64",
-            "kind": "str",
-            "tool": "str",
-            "text": "str",
-            "status": "str",
-            "exit_code": "Int64",
-            "read_only": "boolean",
-            "in_subagent": "boolean",
-            "input_tokens": "Int64",
-            "cached_tokens": "Int64",
-            "output_tokens": "Int64",
-        },
-        required=("attempt_id", "skill", "case_id", "condition", "ordinal", "kind"),
-        unique=("attempt_id", "ordinal"),
-        ranges={
-            **dict.fromkeys(("repeat", "ordinal", "turn"), (1, float("inf"))),
-            **dict.fromkeys(("input_tokens", "cached_tokens", "output_tokens"), _COUNT),
-        },
+    "events": _contract_of(
+        *ATTEMPT_KEYS,
+        f"ordinal turn kind tool text status exit_code read_only in_subagent {_TOKENS}",
+        required="attempt_id skill case_id condition ordinal kind",
+        unique="attempt_id ordinal",
     ),
-    "passages": Contract(
-        columns={
-            "passage_id": "str",
-            "skill": "str",
-            "document": "str",
-            "level": "str",
-            "text": "str",
-        },
-        required=("passage_id", "skill", "level"),
-        unique=("passage_id",),
+    "passages": _contract_of(
+        "passage_id skill document level text",
+        required="passage_id skill level",
+        unique="passage_id",
     ),
-    "estimates": Contract(
-        columns={
-            "measure": "str",
-            "unit": "str",
-            "estimate": "float64",
-            "ci_low": "float64",
-            "ci_high": "float64",
-            "ci_level": "float64",
-            "se": "float64",
-            "df": "float64",
-            "n": "float64",
-            "n_clusters": "float64",
-            "p_value": "float64",
-            "p_adjusted": "float64",
-            "method": "str",
-            "note": "str",
-        },
-        required=(),
-        ranges={"ci_level": (0.0, 1.0), "p_value": (0.0, 1.0), "p_adjusted": (0.0, 1.0)},
+    "estimates": _contract_of(
+        "measure unit estimate ci_low ci_high ci_level se df n n_clusters p_value p_adjusted"
+        " method note"
     ),
 }
 
@@ -505,6 +360,29 @@ def _to_time(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
     return times.astype(TIME).reindex(values.index)
 
 
+def missing_values(dtype: Any, n: int) -> Any:
+    """Return an array of ``n`` missing values of a dtype of the contracts."""
+    if dtype == "str":
+        # pandas would make n Python objects first
+        return pd.array(pa.nulls(n, pa.large_string()), dtype="str")
+    return pd.Series([None], dtype=dtype).array.repeat(n)
+
+
+def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
+    """Return the number of each row's combination of some columns, and the first row of each.
+
+    Numbered from 0 in the order of appearance; a missing value is a value of its own.
+    """
+    code, n = np.zeros(len(frame), dtype=np.int64), len(frame)
+    for name in names:
+        other, found = pd.factorize(frame[name], use_na_sentinel=False)
+        if len(found) > 1:
+            code = pd.factorize(code * len(found) + other)[0]
+    first = np.empty(int(code.max(initial=-1)) + 1, dtype=np.int64)
+    first[code[::-1]] = np.arange(n - 1, -1, -1)  # of several writes the last one stays
+    return code, first
+
+
 def empty(kind: str) -> pd.DataFrame:
     """Return a frame of ``kind`` with no rows, every column present at its dtype."""
     contract = _contract(kind)
@@ -549,31 +427,6 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     skillcomp.errors.FrameError: cases frame, 1 problem:
     - column 'transfer': found 'distant' (1 row); allowed: 'near', 'far' or missing.
     """
-    return checked(frame, kind)[0]
-
-
-def checked(frame: pd.DataFrame, kind: str) -> tuple[pd.DataFrame, Columns]:
-    """Return what :func:`check` returns, and its columns as far as they were looked at.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Any frame with at least the required columns of the kind.
-    kind : str
-        Which contract to hold it against.
-
-    Returns
-    -------
-    frame : pandas.DataFrame
-        The frame under its contract.
-    columns : Columns
-        The columns of the contract, for grouping without hashing them again.
-
-    Raises
-    ------
-    FrameError
-        As :func:`check`.
-    """
     contract = _contract(kind)
     require_frame(frame, f"{kind} frame")
     problems: list[str] = []
@@ -585,50 +438,51 @@ def checked(frame: pd.DataFrame, kind: str) -> tuple[pd.DataFrame, Columns]:
                 columns[name] = convert(source[name], dtype)
             except Unfit as unfit:
                 problems.append(f"column '{name}': {unfit}")
-        elif name in contract.required:
-            problems.append(_missing(name, source, contract))
-        else:
-            problems += _misspelt(name, source, contract)
+            continue
+        problems += _absent(name, source, contract)
+        if name not in contract.required:
             columns[name] = missing_values(dtype, len(source))
     # pandas copies a column of either frame before it changes
     whole = pd.DataFrame(columns, index=source.index, copy=False)
-    looked_at = Columns(whole)
     given = [name for name in columns if name in source.columns]
-    if not _keeps(looked_at, whole, given, contract):
+    if not _keeps(whole, given, contract):
         problems += _violations(whole, kind)
     if problems:
-        raise FrameError(_message(kind, problems), problems)
+        raise FrameError(problem_list(f"{kind} frame", problems), problems)
     extras = source.columns.difference(list(contract.columns), sort=False)
     if len(extras):
         # a column that only stores its gaps in another way cannot be grouped by
-        others = {name: plain_values(source[name]) for name in extras if _is_sparse(source[name])}
+        sparse = [name for name in extras if isinstance(source[name].dtype, pd.SparseDtype)]
+        others = {name: plain_values(source[name]) for name in sparse}
         whole = pd.concat([whole, source[extras].assign(**others)], axis=1)
-    return whole, looked_at
+    return whole
 
 
-def _is_sparse(values: pd.Series) -> bool:
-    return isinstance(values.dtype, pd.SparseDtype)
-
-
-def _keeps(columns: Columns, frame: pd.DataFrame, given: list[str], contract: Contract) -> bool:
+def _keeps(frame: pd.DataFrame, given: list[str], contract: Contract) -> bool:
     """Tell at small cost whether a frame certainly keeps its contract; most frames do."""
-    unique = contract.unique
+    unique = list(contract.unique)
     return (
         not any(frame[name].hasnans for name in given if name in contract.required)
-        and not any(columns.equals(name, "").any() for name in _names(contract, given))
+        and not any(frame[name].eq("").any() for name in _names(contract, given))
         and all(
-            columns.within(k, v) or (k in contract.own and _own_names(frame[k]))
-            for k, v in contract.allowed.items()
-            if k in given
+            _allowed(contract, k, frame[k].dropna()).all() for k in contract.allowed if k in given
         )
-        and all(columns.between(k, *v) for k, v in contract.ranges.items() if k in given)
-        and (not unique or not set(unique) <= set(frame.columns) or columns.distinct(unique))
+        and all(_between(frame[k], *v) for k, v in contract.ranges.items() if k in given)
+        and (not unique or not set(unique) <= set(frame) or not frame.duplicated(unique).any())
     )
 
 
-def _own_names(values: pd.Series) -> bool:
-    """Tell whether a column of dimensions holds names of one's own."""
-    return dimension_family(values.unique()) is not DIMENSIONS
+def _between(values: pd.Series, low: float, high: float) -> bool:
+    smallest, largest = values.min(), values.max()
+    return bool(pd.isna(smallest) or (low <= smallest and largest <= high))
+
+
+def _allowed(contract: Contract, name: str, values: pd.Series) -> pd.Series:
+    """Tell which values a column may hold: its words, or all where it has names of its own."""
+    fits = values.isin(contract.allowed[name]) | values.isna()
+    if name in contract.own and not fits.all():
+        fits |= dimension_family(values.unique()) is not DIMENSIONS
+    return fits
 
 
 def _contract(kind: str) -> Contract:
@@ -640,53 +494,38 @@ def _contract(kind: str) -> Contract:
     return CONTRACTS[kind]
 
 
-def _message(kind: str, problems: list[str]) -> str:
-    many = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    return f"{kind} frame, {many}:\n" + "\n".join(f"- {problem}" for problem in problems)
-
-
-def _misspelt(name: str, frame: pd.DataFrame, contract: Contract) -> list[str]:
-    """Tell a column that is there under another spelling from one that is not there."""
-    plain = name.replace("_", "")
+def _absent(name: str, frame: pd.DataFrame, contract: Contract) -> list[str]:
+    """Say what is wrong where a column is not there: it is required, or spelt in another way."""
     others = [str(c) for c in frame.columns if c not in contract.columns]
+    if name in contract.required:
+        near = get_close_matches(name, others, n=1)
+        hint = f" Is it '{near[0]}'?" if near else ""
+        return [f"column '{name}' is missing; required: {', '.join(contract.required)}.{hint}"]
+    plain = name.replace("_", "")
     same = [c for c in others if "".join(x for x in c.casefold() if x.isalnum()) == plain]
     return (
         [f"column '{same[0]}' looks like '{name}': rename it, or it is not read."] if same else []
     )
 
 
-def _missing(name: str, frame: pd.DataFrame, contract: Contract) -> str:
-    others = [str(c) for c in frame.columns if c not in contract.columns]
-    near = get_close_matches(name, others, n=1)
-    hint = f" Is it '{near[0]}'?" if near else ""
-    return f"column '{name}' is missing; required: {', '.join(contract.required)}.{hint}"
-
-
 @cache
 def _schema(kind: str) -> Any:
     # loaded where a frame breaks its contract, which most do not
-    import pandera.pandas as pa
+    from pandera.pandas import Check, Column, DataFrameSchema
 
     contract = CONTRACTS[kind]
     columns = {}
     for name in contract.columns:
         checks = []
         if name in contract.allowed:
-            words = contract.allowed[name]
-            checks.append(_own_or_allowed(words) if name in contract.own else pa.Check.isin(words))
+            checks.append(Check(partial(_allowed, contract, name), name="allowed"))
         if name in contract.ranges:
-            checks.append(pa.Check.in_range(*contract.ranges[name]))
+            checks.append(Check.in_range(*contract.ranges[name]))
         # dtypes were settled by convert, so pandera is left the values
-        columns[name] = pa.Column(
+        columns[name] = Column(
             None, checks=checks, nullable=name not in contract.required, required=False
         )
-    return pa.DataFrameSchema(columns)
-
-
-def _own_or_allowed(words: tuple[Any, ...]) -> Any:
-    import pandera.pandas as pa
-
-    return pa.Check(lambda values: values.isin(words) | _own_names(values))
+    return DataFrameSchema(columns)
 
 
 def _names(contract: Contract, given: Iterable[str]) -> list[str]:
@@ -709,33 +548,24 @@ def _violations(frame: pd.DataFrame, kind: str) -> list[str]:
             ["column", "check"], sort=False, dropna=False
         ):
             problems.append(_sentence(str(name), str(rule), frame, rows, contract))
-    unique = [name for name in contract.unique if name in frame.columns]
-    if unique and len(unique) == len(contract.unique):
-        # rows without an id (a researcher's own outcomes) cannot share one
-        doubled = frame.duplicated(unique, keep=False) & frame[unique[0]].notna()
-        if doubled.any():
-            first = frame.loc[doubled, unique].iloc[0].dropna().astype(str).to_dict()
-            problems.append(
-                f"key ({', '.join(contract.unique)}): {int(doubled.sum())} rows share a key; "
-                f"the first: {first}."
-            )
-        problems += _repeated(frame, contract)
-    return problems
+    return problems + list(_repeated(frame, contract))
 
 
-def _repeated(frame: pd.DataFrame, contract: Contract) -> list[str]:
-    """Rows without an id must differ in the columns that stand in for it."""
-    if not contract.otherwise or not set(contract.otherwise) <= set(frame.columns):
-        return []
-    nameless = frame[contract.unique[0]].isna() & frame["repeat"].notna()
-    twice = frame.loc[nameless].duplicated(list(contract.otherwise), keep=False)
-    if not twice.any():
-        return []
-    first = frame.loc[nameless].loc[twice, list(contract.otherwise)].iloc[0].dropna()
-    return [
-        f"rows without {contract.unique[0]}: {int(twice.sum())} are alike in "
-        f"({', '.join(contract.otherwise)}); the first: {first.astype(str).to_dict()}."
-    ]
+def _repeated(frame: pd.DataFrame, contract: Contract) -> Iterator[str]:
+    """Rows must differ in their key; those without an id in the columns that stand in for it."""
+    if not contract.unique or not set(contract.unique) <= set(frame.columns):
+        return
+    nameless = frame[contract.unique[0]].isna()
+    # rows without an id (a researcher's own outcomes) cannot share one
+    ways = [(contract.unique, frame[~nameless], "key ({}): {} rows share a key")]
+    if contract.otherwise and set(contract.otherwise) <= set(frame.columns):
+        words = f"rows without {contract.unique[0]}: {{1}} are alike in ({{0}})"
+        ways.append((contract.otherwise, frame[nameless & frame["repeat"].notna()], words))
+    for names, rows, words in ways:
+        twice = rows.loc[rows.duplicated(list(names), keep=False), list(names)]
+        if len(twice):
+            first = twice.iloc[0].dropna().astype(str).to_dict()
+            yield f"{words.format(', '.join(names), len(twice))}; the first: {first}."
 
 
 def _sentence(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from skillcomp.errors import FrameError, plural, suggest
+from skillcomp.errors import FrameError, plural, problem_list, suggest
 from skillcomp.frames import readers
 from skillcomp.frames.contract import CASE, CONTRACTS, empty, plain_values, require_frame, show
 from skillcomp.frames.contract import check as check_frame
@@ -245,9 +245,7 @@ class _Reading:
     def refuse(self) -> None:
         """Raise one error of all that is wrong so far."""
         if self.problems:
-            lines = "".join(f"\n- {one}" for one in self.problems)
-            what = f"{_WHAT}, {plural(len(self.problems), 'problem')}"
-            raise FrameError(f"{what}:{lines}", self.problems)
+            raise FrameError(problem_list(_WHAT, self.problems), self.problems)
 
     def warn(self) -> None:
         """Warn once of all that was read in another way than it stands there."""

@@ -7,7 +7,7 @@ and other labellers are asked for by argument.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,9 +15,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, suggest
-from skillcomp.frames.contract import CASE, CONTRACTS, check, empty
+from skillcomp.frames.contract import (
+    ATTEMPT_KEYS,
+    CASE,
+    CONTRACTS,
+    GRADER_KEYS,
+    Ints,
+    check,
+    empty,
+    group_codes,
+    missing_values,
+)
 from skillcomp.frames.labels import ADJUDICATED, ITEM, one_label
 from skillcomp.io.prompts import kind_of_prompt
 from skillcomp.io.store import RunStore
@@ -26,16 +37,8 @@ from skillcomp.records import BLOOM, SCHEMA_WEIGHTS, Suite, dimension_family
 
 if TYPE_CHECKING:
     from skillcomp.records import Case
-from collections.abc import Callable
-
-from numpy.typing import NDArray
-
-from skillcomp.frames.columns import missing_values
-from skillcomp.frames.contract import checked
-
 PLAIN = "none"
 _QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
-_ATTEMPT_KEYS = [*CASE, "condition", "repeat", "agent", "perturbation"]
 
 
 def cases(store: RunStore) -> pd.DataFrame:
@@ -221,7 +224,7 @@ def verdicts(
     keep = _wanted(every["perturbation"], perturbation).to_numpy()[position]
     keep &= _rounds(frame["round"], round).to_numpy()
     frame, position = frame[keep].reset_index(drop=True), position[keep]
-    for name in _ATTEMPT_KEYS:
+    for name in ATTEMPT_KEYS[1:]:
         frame[name] = every[name].array.take(position)
     frame["passed"] = frame["passed"].where(frame["status"].eq("ok"))
     frame = _with_check_columns(frame, store)
@@ -371,9 +374,7 @@ def invocations(
         is ``should_trigger`` for the case's own skill and NA for others. An attempt that names no
         skill on offer has no row.
     """
-    names = ["attempt_id", *_ATTEMPT_KEYS, "status", "offered", "invoked"]
-    table = store.table("attempts").select(names).to_pandas(types_mapper=_TYPES.get)
-    table = table[_wanted(table["perturbation"], perturbation)]
+    table = attempt_rows(store, perturbation, "status", "offered", "invoked")
     table = table[table["offered"].notna() | table["invoked"].notna()]
     known = {
         case.case_id: (suite.skill, case.should_trigger, case.right_skills)
@@ -385,7 +386,7 @@ def invocations(
         fired = None if one["invoked"] is None else list(one["invoked"])
         on_offer = [] if one["offered"] is None else list(one["offered"])
         own, should, right = known.get(one["case_id"], (None, None, None))
-        keys = {name: one[name] for name in ("attempt_id", *_ATTEMPT_KEYS)}
+        keys = {name: one[name] for name in ATTEMPT_KEYS}
         for name in dict.fromkeys([*on_offer, *(fired or ())]):
             did = None if fired is None else name in fired
             ought = (should if name == own else None) if right is None else name in right
@@ -420,6 +421,15 @@ _TYPES = {
 }
 
 
+def attempt_rows(
+    store: RunStore, perturbation: str | Sequence[str] | None, *columns: str
+) -> pd.DataFrame:
+    """Return what names each attempt that is wanted, and further columns, unchecked."""
+    table = store.table("attempts").select([*ATTEMPT_KEYS, *columns])
+    frame: pd.DataFrame = table.to_pandas(types_mapper=_TYPES.get)
+    return frame[_wanted(frame["perturbation"], perturbation)]
+
+
 def _frame(table: pa.Table, kind: str) -> pd.DataFrame:
     """Bring a stored table to the columns and dtypes of its contract, unchecked as yet."""
     columns = CONTRACTS[kind].columns
@@ -446,15 +456,6 @@ def _known(names: Sequence[str], present: Iterable[str], what: str) -> None:
             )
 
 
-Ints = NDArray[np.int64]
-_GRADER_KEYS = [
-    "grader",
-    "grader_kind",
-    "grader_model",
-    "grader_family",
-    "grader_version",
-    "round",
-]
 _CASE_FACTS = ("comprehension_dimension", "transfer", "contrast_of")
 
 
@@ -512,27 +513,27 @@ def outcomes(
     0          a         2         2          0    True
     1          b         2         0          2    <NA>
     """
-    given, columns = checked(verdicts, "verdicts")
+    given = check(verdicts, "verdicts")
     wanted = _graders(grader, given["grader"])
     if given.empty:
         return empty("outcomes")
     known = check(cases, "cases") if cases is not None else None
     # the key columns are constant in a group: the first row of a group carries them
-    code, first = columns.groups(["attempt_id", "grader", "grader_version", "round"])
-    names = ("attempt_id", *_ATTEMPT_KEYS, *_GRADER_KEYS)
-    result: dict[str, Any] = {name: columns.pick(name, first) for name in names}
-    answered = columns.equals("status", "ok") | given["status"].isna().to_numpy()
-    usable = answered & given["passed"].notna().to_numpy()
+    code, first = group_codes(given, ["attempt_id", "grader", "grader_version", "round"])
+    names = (*ATTEMPT_KEYS, *GRADER_KEYS)
+    result: dict[str, Any] = {name: given[name].array.take(first) for name in names}
+    answered = given["status"].eq("ok") | given["status"].isna()
+    usable = (answered & given["passed"].notna()).to_numpy(dtype=bool)
     n_seen = np.bincount(code, weights=usable)
     n_passed = np.bincount(
         code, weights=usable & given["passed"].to_numpy(dtype=bool, na_value=False)
     )
-    of_verdict, first_verdict = columns.groups(CASE)
+    of_verdict, first_verdict = group_codes(given, CASE)
     case = of_verdict[first]
-    asked = pd.MultiIndex.from_arrays([columns.pick(n, first_verdict) for n in CASE], names=CASE)
+    asked = pd.MultiIndex.from_frame(given[CASE].take(first_verdict))
     scored = usable & given["score"].notna().to_numpy()
     n_scores = np.bincount(code, weights=scored)
-    facts = _case_facts(asked, known, lambda: _checks_seen(of_verdict, columns.codes("check_id")))
+    facts = _case_facts(asked, known, lambda: _checks_seen(of_verdict, given["check_id"]))
     # a suite may have lost checks since the grading: never fewer than were seen
     n_checks = np.maximum(facts["n_checks"].to_numpy(dtype=float)[case], np.bincount(code))
     result |= {name: facts[name].array.take(case) for name in _CASE_FACTS}
@@ -571,15 +572,10 @@ def _whole(numbers: NDArray[Any]) -> pd.arrays.IntegerArray:
     return pd.arrays.IntegerArray(numbers.astype(np.int64), np.zeros(len(numbers), dtype=bool))
 
 
-def _checks_seen(case: Ints, check_code: Ints) -> Ints:
+def _checks_seen(case: Ints, check_id: pd.Series) -> Ints:
     """Count the distinct checks that the verdicts on each case name."""
-    n_checks = int(check_code.max()) + 1
-    pairs, n_cases = case * n_checks + check_code, int(case.max()) + 1
-    if n_cases * n_checks <= len(pairs):
-        seen = np.zeros(n_cases * n_checks, dtype=bool)
-        seen[pairs] = True
-        return np.asarray(seen.reshape(n_cases, n_checks).sum(axis=1), dtype=np.int64)
-    return np.bincount(pd.unique(pairs) // n_checks)
+    code, found = pd.factorize(check_id)
+    return np.bincount(pd.unique(case * len(found) + code) // len(found))
 
 
 def _case_facts(

@@ -45,6 +45,15 @@ _GIT = frozenset(
 _GIT_WRITING = re.compile(r"-o$|--output|--ext-diff|--textconv")
 _BETWEEN = re.compile(r"^(\|\|?|&&?|;)+$")
 _SKILL_FILE = re.compile(r"skills/[^/\s'\"]+/SKILL\.md")
+# programs that name a file and show nothing of what it holds
+_NAMING = frozenset(
+    (
+        *("[", "basename", "chmod", "cp", "dirname", "du", "echo", "file", "find", "ln", "ls"),
+        *("md5sum", "mkdir", "mv", "readlink", "realpath", "rm", "sha256sum", "stat", "test"),
+        *("touch", "tree", "wc"),
+    )
+)
+_INTO_FILE = re.compile(r">{1,2}\s*[^\s&>]+")
 _SAFE_TARGETS = re.compile(r"\d?>{1,2}\s*/dev/null|\d?>&\d")
 
 
@@ -86,19 +95,25 @@ def is_read_only(command: str) -> bool:
     text = _SAFE_TARGETS.sub("", _told(command)).strip().replace("\n", " ; ")
     if any(sign in text for sign in ("`", "$(", "<(", ">")):
         return False
+    parts = _parts(text)
+    return bool(parts) and all(map(_reads, parts))
+
+
+def _parts(text: str) -> list[list[str]]:
+    """Return the words of each program in a line for a shell; nothing where it cannot be told."""
     try:
         lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
         lexer.whitespace_split = True
         words = list(lexer)
     except ValueError:
-        return False
+        return []
     parts: list[list[str]] = [[]]
     for word in words:
         if _BETWEEN.match(word):
             parts.append([])
         else:
             parts[-1].append(word)
-    return any(parts) and all(_reads(part) for part in parts if part)
+    return [part for part in parts if part]
 
 
 def _reads(words: Sequence[str]) -> bool:
@@ -120,6 +135,33 @@ def opens_skill(command: str) -> bool:
     (True, False)
     """
     return bool(_SKILL_FILE.search(command)) and is_read_only(command)
+
+
+def shows_skill(text: str, slug: str) -> bool:
+    """Return whether a path or command shows what the SKILL.md of a skill says.
+
+    Examples
+    --------
+    >>> shows_skill("cat .codex/skills/tides/SKILL.md", "tides")
+    True
+    >>> shows_skill("ls .codex/skills/tides/SKILL.md", "tides")
+    False
+    >>> shows_skill(".claude/skills/low-tides/SKILL.md", "tides")
+    False
+    """
+    if not ("SKILL.md" in text and slug in text):
+        return False
+    file = re.compile(rf"(?<![\w.-]){re.escape(slug)}/SKILL\.md(?![\w-])")
+    line = _INTO_FILE.sub("", _told(text)).replace("\n", " ; ")
+    folder = ""
+    for program, *rest in _parts(line) or [["", line]]:
+        if program == "cd":
+            folder = f"{rest[0]}/" if rest else ""
+        elif program.rpartition("/")[2] not in _NAMING and any(
+            file.search(f"{folder}{word}") for word in (program, *rest)
+        ):
+            return True
+    return False
 
 
 def thrashing(commands: Sequence[str], times: int = 3, longest: int = 4) -> str | None:

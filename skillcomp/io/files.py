@@ -1,14 +1,23 @@
-"""Reading files that strangers wrote: bounded in size, never outside their folder."""
+"""Reading files that strangers wrote: bounded in size, never outside their folder; YAML by line."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import yaml
 
 from skillcomp.errors import SkillcompError
 
 _PACKAGE = Path(__file__).resolve().parent.parent
+MAX_YAML = 1 << 20  # bytes; a study or a suite is some pages of text
+# of one skill's folder, or of the input of one suite
+MAX_FILES, MAX_TREE = 1000, 50_000_000
+INPUTS = "inputs"  # folder of a store
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -59,6 +68,38 @@ def read_bytes(
     return data
 
 
+def bases_of(file: Path) -> list[Path]:
+    """Return the folder of a suite and that above ``evals``, from which names may count as well."""
+    folder = file.resolve().parent
+    for above in (folder, folder.parent.parent):
+        if above.name == "evals" and (above == folder or folder.parent.name == "skills"):
+            return [folder, above.parent]
+    return [folder]
+
+
+def inside(name: str, bases: list[Path]) -> Path | None:
+    """Return what a name stands for in the first base that has it; None where it leads elsewhere.
+
+    The last base is the widest; a link may lead to any place in it.
+    """
+    places = [] if leaves(name) else [base / name for base in bases]
+    return next((place for place in places if is_below(place, bases[-1])), None)
+
+
+def is_below(place: Path, base: Path) -> bool:
+    """Return whether there is something at a place and no link leads it out of a folder."""
+    try:
+        return place.exists() and place.resolve().is_relative_to(base.resolve())
+    except (OSError, RuntimeError, ValueError):  # a name too long, a link that leads in a circle
+        return False
+
+
+def leaves(name: str) -> bool:
+    """Return whether a name is none of a file below a folder, by its own words."""
+    pure = PurePosixPath(name)
+    return pure.is_absolute() or ".." in pure.parts or "\\" in name or not pure.parts
+
+
 def decode(data: bytes, path: Path, error: type[SkillcompError]) -> str:
     """Return the text of UTF-8 bytes without a byte-order mark, or name the line that is not."""
     try:
@@ -86,3 +127,82 @@ def shown(path: Path) -> str:
 
 def _reason(cause: Exception) -> str:
     return str(getattr(cause, "strerror", None) or cause)
+
+
+def read_yaml(
+    path: Path, *, what: str, error: type[SkillcompError], data: bytes | None = None
+) -> tuple[dict[Any, Any], yaml.Node | None]:
+    """Return a file of ``key: value`` lines and its nodes, which know their lines."""
+    try:
+        data = path.read_bytes() if data is None else data
+    except OSError as cause:
+        raise error(f"{path}: cannot be read ({cause.strerror}).") from cause
+    text = decode(data, path, error)
+    if len(data) > MAX_YAML:
+        raise error(f"{path}: {len(data):,} bytes; a {what} may have at most {MAX_YAML:,}.")
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        _require_plain(node, path, error)
+        content = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as cause:
+        mark = cause.problem_mark or cause.context_mark
+        line = f", line {mark.line + 1}" if mark else ""
+        raise error(f"{path}{line}: not YAML ({cause.problem}).") from cause
+    except (yaml.YAMLError, ValueError, RecursionError) as cause:
+        raise error(f"{path}: not YAML ({str(cause).splitlines()[0]}).") from cause
+    if not isinstance(content, dict):
+        example = "store: my-study" if what == "study" else "skill_id: my-skill"
+        raise error(f"{path}: expected 'key: value' lines, as '{example}'.")
+    return content, node
+
+
+def _require_plain(node: yaml.Node | None, path: Path, error: type[SkillcompError]) -> None:
+    sizes: dict[int, float] = {}  # of each node with its aliases written out
+
+    def size(one: yaml.Node) -> float:
+        if id(one) in sizes:
+            return sizes[id(one)]
+        sizes[id(one)] = math.inf  # while it is being looked at: it may hold itself
+        found = 1.0
+        if isinstance(one, yaml.MappingNode):
+            _require_once(one, path, error)
+            found += sum(size(key) + size(value) for key, value in one.value)
+        else:
+            found += sum(map(size, one.value)) if isinstance(one.value, list) else len(one.value)
+        sizes[id(one)] = found
+        return found
+
+    if node is not None and size(node) > MAX_YAML:
+        raise error(
+            f"{path}: with its aliases written out it has more than {MAX_YAML:,} characters."
+        )
+
+
+def _require_once(node: yaml.MappingNode, path: Path, error: type[SkillcompError]) -> None:
+    lines: dict[tuple[str, str], int] = {}
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            continue
+        line, name = key.start_mark.line + 1, (key.tag, key.value)
+        if name in lines:
+            raise error(
+                f"{path}, line {line}: '{key.value}' is given twice; first in line {lines[name]}."
+            )
+        lines[name] = line
+
+
+def line_of(node: yaml.Node | None, place: Sequence[Any]) -> int:
+    """Return the line, counted from 1, of a place given as keys and positions."""
+    for part in place:
+        if isinstance(node, yaml.MappingNode):
+            found = [(k, v) for k, v in node.value if k.value == str(part)]
+            if not found:
+                break
+            key, value = found[-1]
+            # the line of the key, unless the value is a list or mapping to go down into
+            node = value if isinstance(value, yaml.CollectionNode) else key
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+            node = node.value[part]
+        else:
+            break
+    return node.start_mark.line + 1 if node is not None else 1

@@ -361,11 +361,14 @@ class Found:
         What was read, in one line.
     findings : tuple of Finding
         Deviations met while reading, then what the lint says; file by file.
+    store : RunStore or None
+        The study, as it was opened.
     """
 
     kind: str
     what: str
     findings: tuple[Finding, ...] = ()
+    store: RunStore | None = None
 
     @property
     def n_errors(self) -> int:
@@ -474,7 +477,7 @@ def _study(path: Path) -> Found:
         found += _skill(skill, path / "skills" / slug / "SKILL.md")
     for suite in store.suites.values():
         found += _suite(suite, store.skills.get(suite.skill), path / suite.path, path)
-    return Found("study", what, tuple(found))
+    return Found("study", what, tuple(found), store)
 
 
 def _skill(skill: Skill, file: Path) -> list[Finding]:

@@ -19,8 +19,7 @@ import orjson
 import regex
 
 from skillcomp.errors import SkillcompError, SuiteError, suggest
-from skillcomp.io.files import read_bytes
-from skillcomp.io.material import INPUTS, MAX_FILES, bases_of, inside, is_below
+from skillcomp.io.files import INPUTS, MAX_FILES, bases_of, inside, is_below, read_bytes
 from skillcomp.records import Case, Check, CheckKind, Goal, PromptKind, Suite
 
 FILE = "prompts.csv"
@@ -54,14 +53,21 @@ def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
     lists the files of ``fixture``. Its checks follow from them.
     """
     try:
-        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+        reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+        ends = [0]  # the last line of each row; a cell may hold several
+        rows = []
+        for cells in reader:
+            rows.append(cells)
+            ends.append(reader.line_num)
     except csv.Error as cause:
-        raise SuiteError(f"{file}: not CSV ({cause}).") from cause
+        raise SuiteError(f"{file}, line {reader.line_num}: not CSV ({cause}).") from cause
     header = [name.strip() for name in rows[0]] if rows else []
     if lacking := [name for name in _NEEDED if name not in header]:
+        other = [sign for sign in ";\t" if len(header) == 1 and sign in header[0]]
+        hint = f" Write commas between the columns, not {other[0]!r}." if other else ""
         raise SuiteError(
             f"{file}: the first row has no column {', '.join(lacking)}; expected at least "
-            f"{', '.join(_NEEDED)}.{suggest(lacking[0], header)}"
+            f"{', '.join(_NEEDED)}.{hint or suggest(lacking[0], header)}"
         )
     problems = [
         f"row 1, column {name}: is not a known column.{suggest(name, COLUMNS)}"
@@ -76,10 +82,12 @@ def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
     for number, cells in enumerate(rows[1:], start=2):
         if not any(cell.strip() for cell in cells):
             continue
+        line = ends[number - 1] + 1
+        place = f"row {number}" + f", line {line}" * (line != number)
         if len(cells) != len(header):
-            problems.append(f"row {number}: {len(cells)} cells; the first row has {len(header)}.")
+            problems.append(f"{place}: {len(cells)} cells; the first row has {len(header)}.")
         found = dict(zip(header, (cell.strip() for cell in cells), strict=False))
-        cases.append(_Row(found, number, skill, bases, problems).case(slug))
+        cases.append(_Row(found, number, place, skill, bases, problems).case(slug))
     for name, n in Counter(case.case_id for case in cases).items():
         if n > 1:
             problems.append(f"column id: '{name.partition('/')[2]}' stands {n} times.")
@@ -102,13 +110,14 @@ class _Row:
         self,
         row: Mapping[str, str],
         number: int,
+        place: str,
         skill: str,
         bases: list[Path],
         problems: list[str],
     ) -> None:
         self.row, self.skill, self.bases, self.problems = row, skill, bases, problems
         ident = row.get("id", "")
-        self.place = f"row {number}" + (f" (id {ident})" if ident else "")
+        self.place = place + (f" (id {ident})" if ident else "")
         self.ident = ident or f"row-{number}"
 
     def note(self, column: str, sentence: str) -> None:

@@ -1,23 +1,29 @@
 """SKILL.md in, Skill out: front matter, concept block, sections and the text as an agent loads it.
 
 Files are read leniently: what deviates is listed in ``Skill.problems``; only a file that cannot be
-read at all raises. The front matter is plain YAML read with ``safe_load``.
+read at all raises. The front matter is plain YAML, as ``safe_load`` reads it.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterator
+from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import orjson
 import yaml
 from frontmatter.default_handlers import YAMLHandler
+from yaml.constructor import SafeConstructor
 
-from skillcomp.errors import SkillError, suggest
-from skillcomp.io.files import decode, digest, read_bytes, shown
+from skillcomp.errors import SkillError, problem_list, suggest
+from skillcomp.io.files import MAX_FILES, MAX_TREE, decode, digest, read_bytes, shown
+from skillcomp.io.tasks import FIXTURES, REFERENCES, is_task_suite
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 
 MAX_BYTES = 1 << 20  # a SKILL.md goes whole into a context window; 1 MiB is far beyond any
@@ -31,6 +37,8 @@ _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _NOT_IN_ANCHOR = re.compile(r"[^\w\- ]")
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_SUITE_KEYS = ("evals", "routing_cases")
+_LEFT_OUT = ("evals", "eval", "task_suites", "__pycache__", "node_modules")
 _MAX_NAME, _MAX_DESCRIPTION = 64, 1024  # limits of the Agent Skills specification
 
 
@@ -91,7 +99,7 @@ def read_skill(path: str | PathLike[str], *, strict: bool = False) -> Skill:
         update={"sha256": digest(data), "path": shown(file)}
     )
     if strict and skill.problems:
-        raise SkillError(_listed(shown(file), skill.problems))
+        raise SkillError(problem_list(shown(file), skill.problems))
     return skill
 
 
@@ -115,11 +123,6 @@ def sections_of(text: str) -> tuple[Section, ...]:
     """
     _, body = _split(text, [])
     return tuple(_sections(body, text.count("\n", 0, len(text) - len(body)) + 1))
-
-
-def _listed(place: str, problems: tuple[str, ...]) -> str:
-    many = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    return f"{place}, {many}:\n" + "\n".join(f"- {problem}" for problem in problems)
 
 
 def skill_of(text: str, slug: str, file: Path) -> Skill:
@@ -167,7 +170,7 @@ def _load(front: str, file: Path, problems: list[str]) -> dict[str, Any]:
         root = yaml.compose(front, Loader=yaml.SafeLoader)
         _guard_size(root)
         problems += _repeated_keys(root)
-        loaded = yaml.safe_load(front)
+        loaded = None if root is None else SafeConstructor().construct_document(root)
     except yaml.reader.ReaderError as cause:
         line = front.count("\n", 0, int(cause.position)) + 1
         raise SkillError(
@@ -349,3 +352,78 @@ def _section(heading: tuple[int, str, int], below: list[str], used: Counter[str]
         text="\n".join(below).strip("\n"),
         line=line,
     )
+
+
+# The other files of a skill
+
+
+def skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield name and place of every file of a skill's folder, SKILL.md included, in order.
+
+    Left out is what an agent must not see: hidden files, and what tests the skill (folders
+    ``evals``, files that hold a suite, fixtures and reference answers beside them).
+
+    Raises
+    ------
+    SkillError
+        When there are too many files or bytes, or a link leads out of the folder or to a folder.
+    """
+    n_bytes = n_files = 0
+    for root, folders, names in os.walk(folder):
+        tests = any(is_task_suite(Path(root) / name) for name in names)
+        hidden = (FIXTURES, REFERENCES) if tests else ()
+        folders[:] = sorted(n for n in folders if _is_shown(n) and n not in hidden)
+        for name in folders:
+            if (Path(root) / name).is_symlink():
+                raise SkillError(f"{Path(root) / name}: a link to a folder; put the folder there.")
+        for name in sorted(names):
+            file = Path(root) / name
+            if not _is_shown(name) or _is_suite(file):
+                continue
+            if not file.resolve().is_relative_to(folder.resolve()) or not file.is_file():
+                raise SkillError(f"{file}: no file of the skill's own folder; nothing was copied.")
+            n_files, n_bytes = n_files + 1, n_bytes + file.stat().st_size
+            if n_files > MAX_FILES or n_bytes > MAX_TREE:
+                raise SkillError(
+                    f"{folder}: more than {MAX_FILES:,} files or {MAX_TREE // 1_000_000} MB; a "
+                    "skill's folder may hold no more, since it is copied for every question."
+                )
+            yield file.relative_to(folder).as_posix(), file
+
+
+def _is_shown(name: str) -> bool:
+    return not name.startswith(".") and name not in _LEFT_OUT
+
+
+def _is_suite(file: Path) -> bool:
+    if is_task_suite(file):
+        return True
+    if file.suffix != ".json" or file.stat().st_size > MAX_TREE:
+        return False
+    try:
+        found = orjson.loads(file.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return False
+    return isinstance(found, dict) and any(key in found for key in _SUITE_KEYS)
+
+
+def tree_of(folder: Path) -> dict[str, Any] | None:
+    """Return hash and size of a skill's folder; None when there is nothing beside SKILL.md."""
+    whole, n_files, n_bytes = sha256(), 0, 0
+    for name, file in skill_files(folder):
+        data = file.read_bytes()
+        mode = "x" if os.access(file, os.X_OK) else "-"
+        whole.update(f"{name}\n{mode}\n{sha256(data).hexdigest()}\n".encode())
+        n_files, n_bytes = n_files + 1, n_bytes + len(data)
+    if n_files < 2:
+        return None
+    return {"sha256": whole.hexdigest(), "n_files": n_files, "bytes": n_bytes}
+
+
+def copy_skill(folder: Path, target: Path) -> None:
+    """Copy the files of a skill's folder."""
+    for name, file in skill_files(folder):
+        place = target / name
+        if place.resolve() != file.resolve():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, place)

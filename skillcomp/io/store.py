@@ -20,11 +20,11 @@ from filelock import Timeout
 from pydantic import BaseModel
 
 from skillcomp.errors import StoreError, literal
-from skillcomp.io import journal, material
+from skillcomp.io import journal
 from skillcomp.io.files import checked_slug, digest, read_bytes
 from skillcomp.io.prompts import FILE as PROMPTS
-from skillcomp.io.skills import FILE_NAME, read_skill
-from skillcomp.io.suites import read_suite
+from skillcomp.io.skills import FILE_NAME, copy_skill, read_skill, tree_of
+from skillcomp.io.suites import file_place, read_suite, suite_files, suite_place
 from skillcomp.io.tables import (
     RECORDS,
     as_line,
@@ -357,11 +357,11 @@ class RunStore:
         file = given / FILE_NAME if given.is_dir() else given
         more = {}
         if file.name == FILE_NAME and self._may_grow("skills", slug):
-            tree = material.tree_of(file.parent)
+            tree = tree_of(file.parent)
             more = {"tree": tree} if tree else {}
         self._add("skills", slug, f"skills/{slug}/{FILE_NAME}", file.read_bytes(), more)
         if more:
-            material.copy_skill(file.parent, self.path / "skills" / slug)
+            copy_skill(file.parent, self.path / "skills" / slug)
         self._skills = None
         return self.skills[slug]
 
@@ -399,15 +399,15 @@ class RunStore:
         slug = checked_slug(slug or suite.slug, StoreError)
         files = {}
         if self._may_grow("suites", slug):
-            files = material.suite_files(suite, given)
+            files = suite_files(suite, given)
         hashes = {name: digest(file.read_bytes()) for name, file in files.items()}
         more: dict[str, Any] = {"files": hashes} if files else {}
         if given.suffix == ".csv":
             more["skill"] = suite.skill  # which the file does not say
-        place = material.suite_place(suite, slug, given.suffix)
+        place = suite_place(suite, slug, given.suffix)
         self._add("suites", slug, place, given.read_bytes(), more)
         for name, file in files.items():
-            target = self.path / material.file_place(place, slug, name)
+            target = self.path / file_place(place, slug, name)
             _make_folder(target.parent)
             _require_inside(target, self.path, "nothing was written")
             if target.resolve() != file.resolve():

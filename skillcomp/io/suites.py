@@ -9,19 +9,40 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 
-from skillcomp.errors import SuiteError, literal, suggest
-from skillcomp.io.files import checked_slug, decode, digest, read_bytes, shown
+from skillcomp.errors import SuiteError, literal, problem_list, suggest
+from skillcomp.io.files import (
+    INPUTS,
+    MAX_FILES,
+    MAX_TREE,
+    bases_of,
+    checked_slug,
+    decode,
+    digest,
+    inside,
+    leaves,
+    read_bytes,
+    shown,
+)
 from skillcomp.io.journal import replace
 from skillcomp.io.prompts import FILE, KINDS, read_prompts
-from skillcomp.io.tasks import FILE_NAME, read_tasks
-from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Case, Check, Suite, dimension_family
+from skillcomp.io.tasks import FILE_NAME, read_tasks, task_files
+from skillcomp.records import (
+    CONCEPT_FIELDS,
+    DIMENSIONS,
+    Case,
+    Check,
+    CheckKind,
+    Goal,
+    Suite,
+    dimension_family,
+)
 
 __all__ = ["VOCABULARY", "read_suite", "write_suite"]
 
@@ -30,12 +51,7 @@ MAX_BYTES = 1 << 24  # 16 MiB: thousands of cases
 # closed vocabularies of the source report, field by field
 VOCABULARY: Mapping[str, tuple[str, ...]] = {
     "dimension": (
-        "definition",
-        "mental_model",
-        "purpose",
-        "boundary",
-        "application",
-        "rule_conflict",
+        *("definition", "mental_model", "purpose", "boundary", "application", "rule_conflict"),
         "anti_pattern",
     ),
     "comprehension_dimension": DIMENSIONS,
@@ -44,8 +60,7 @@ VOCABULARY: Mapping[str, tuple[str, ...]] = {
     "substance": ("domain", "contradiction-check"),
     "calibration": ("semantic", "process"),
     "truth_mode": (
-        "code_verification",
-        "conceptual_correctness_plus_repo_application",
+        *("code_verification", "conceptual_correctness_plus_repo_application"),
         "process_correctness",
     ),
     "skill_type": ("concept", "workflow"),
@@ -57,43 +72,25 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "substance": ("concept", "procedure", "boundary"),
     "calibration": ("exact-match", "structural"),
     "truth_mode": (
-        "output_correctness",
-        "conceptual_correctness",
-        "spec_grounded",
-        "principle_grounded",
+        *("output_correctness", "conceptual_correctness", "spec_grounded", "principle_grounded"),
     ),
     "skill_type": ("procedure", "router", "overlay"),
     "criticality": ("low", "medium"),
 }
 _OWN = ("dimension", "comprehension_dimension")  # a suite may have words of its own throughout
-_KINDS = ("positive", "negative")
-_GOALS = ("outcome", "process", "style", "efficiency")
 # "required, de facto" in the report; the extensions are optional there
 _EXPECTED = (
-    "dimension",
-    "substance",
-    "calibration",
-    "truth_mode",
-    "skill_type",
-    "criticality",
+    *("dimension", "substance", "calibration", "truth_mode", "skill_type", "criticality"),
     "truth_sources",
 )
 _CASE_KEYS = (
-    "id",
-    "prompt",
-    *VOCABULARY,
-    "truth_sources",
-    "expected_reasoning",
-    "expected_behaviors",
-    "contrast_of",
-    "should_trigger",
-    "prompt_kind",
-    "right_skills",
+    *("id", "prompt", *VOCABULARY, "truth_sources", "expected_reasoning", "expected_behaviors"),
+    *("contrast_of", "should_trigger", "prompt_kind", "right_skills"),
 )
 _SUITE_KEYS = ("skill_name", "subject", "adjacent_concepts", "grounding_note")
 # what skillcomp itself writes beside the report's keys; it stands in ``extra``
 _OURS = ("perturbation",)
-# answers with known verdicts: skillcomp.live.graders.gold; input: skillcomp.io.material
+# answers with known verdicts: skillcomp.live.graders.gold; input: `suite_files`
 _CASE_OURS = ("gold_answers", "files")
 _CHECK_KEYS = ("id", "kind", "description", "goal")
 _ROUTING = "routing_cases"
@@ -186,9 +183,7 @@ def read_suite(
             suite = _Reader(slug, problems).suite(_load(text, file, problems), file)
     suite = suite.model_copy(update={"sha256": digest(data), "path": shown(file)})
     if strict and suite.problems:
-        many = "1 problem" if len(suite.problems) == 1 else f"{len(suite.problems)} problems"
-        listed = "\n".join(f"- {problem}" for problem in suite.problems)
-        raise SuiteError(f"{shown(file)}, {many}:\n{listed}")
+        raise SuiteError(problem_list(shown(file), suite.problems))
     return suite
 
 
@@ -241,7 +236,8 @@ class _Reader:
             known = {*VOCABULARY[name], *ELSEWHERE.get(name, ())}
             if dimension_family(given) is not DIMENSIONS and not any(w in known for w in given):
                 self.own.add(name)
-        cases = [self.case(row, f"{key}[{i}]", i, key == _ROUTING) for i, row in enumerate(rows)]
+        routing = key == _ROUTING
+        cases = [self.case(row, f"{key}[{i}]", i, routing) for i, row in enumerate(rows)]
         self.references(cases, key)
         skill = self.text(content, "skill_name", "")
         if skill is None:
@@ -253,7 +249,7 @@ class _Reader:
             subject=self.text(content, "subject", ""),
             adjacent_concepts=self.texts(content, "adjacent_concepts", ""),
             grounding_note=self.text(content, "grounding_note", ""),
-            extra=self.extra(content, (*_SUITE_KEYS, key), "", quiet=key == _ROUTING, kept=_OURS),
+            extra=self.extra(content, (*_SUITE_KEYS, key), "", content if routing else _OURS),
             problems=tuple(self.problems),
         )
 
@@ -271,15 +267,15 @@ class _Reader:
         words: dict[str, Any] = {key: self.word(row, key, place) for key in VOCABULARY}
         self.pairing(words, place)
         checks, odd = self.checks(row, place)
-        extra = self.extra(row, _CASE_KEYS, place, quiet=routing, kept=_CASE_OURS)
+        extra = self.extra(row, _CASE_KEYS, place, row if routing else _CASE_OURS)
         trigger = row.get("should_trigger")
         if not isinstance(trigger, bool | None):
             self.note(place, f"should_trigger: found {trigger!r}; allowed: true, false.")
             trigger = None
         kind = row.get("prompt_kind")
-        if kind is not None and kind not in KINDS:
-            allowed = ", ".join(KINDS)
-            self.note(place, f"prompt_kind: found {literal(kind)}; allowed: {allowed}.")
+        if kind not in (None, *KINDS):
+            told = f"found {literal(kind)}; allowed: {', '.join(KINDS)}."
+            self.note(place, f"prompt_kind: {told}")
             kind = None
         return Case(
             case_id=f"{self.slug}/{ident}",
@@ -375,16 +371,13 @@ class _Reader:
         place = f"{place} ({ident})"
         found: dict[str, Any] = {"kind": item.get("kind"), "goal": item.get("goal", "outcome")}
         bad: dict[str, Any] = {}
-        for key, allowed in (("kind", _KINDS), ("goal", _GOALS)):
+        for key, allowed in (("kind", get_args(CheckKind)), ("goal", get_args(Goal))):
             value = found[key]
             if value not in allowed:
                 found[key] = allowed[0]
                 bad |= {key: value} if value is not None or key == "goal" else {}
-                self.note(
-                    place,
-                    f"{key}: found {value!r}; allowed: {', '.join(allowed)}; taken as "
-                    f"{allowed[0]}.{suggest(str(value), allowed)}",
-                )
+                told = f"found {value!r}; allowed: {', '.join(allowed)}; taken as {allowed[0]}."
+                self.note(place, f"{key}: {told}{suggest(str(value), allowed)}")
         odd = self.extra(item, _CHECK_KEYS, place) | bad
         check = Check(
             check_id=ident,
@@ -412,16 +405,11 @@ class _Reader:
         return texts
 
     def extra(
-        self,
-        row: dict[str, Any],
-        known: Sequence[str],
-        place: str,
-        *,
-        quiet: bool = False,
-        kept: Sequence[str] = (),
+        self, row: dict[str, Any], known: Sequence[str], place: str, kept: Iterable[str] = ()
     ) -> dict[str, Any]:
+        """Return keys that the shape does not know; those not kept on purpose are noted."""
         others = {key: value for key, value in row.items() if key not in known}
-        for key in (key for key in others if not quiet and key not in kept):
+        for key in (key for key in others if key not in kept):
             self.note(place, f"'{key}' is not a known key.{suggest(key, known)}")
         return others
 
@@ -504,30 +492,30 @@ def _differing(suite: Suite, back: Suite) -> list[str]:
 
 
 def _suite_row(suite: Suite) -> dict[str, Any]:
-    head = {
-        "skill_name": suite.skill,
-        "subject": suite.subject,
-        "adjacent_concepts": list(suite.adjacent_concepts) or None,
-        "grounding_note": suite.grounding_note,
-        **suite.extra,
-        "evals": [_case_row(case, suite.slug) for case in suite.cases],
-    }
-    return _given(head)
+    return _given(
+        {
+            "skill_name": suite.skill,
+            "subject": suite.subject,
+            "adjacent_concepts": list(suite.adjacent_concepts) or None,
+            "grounding_note": suite.grounding_note,
+            **suite.extra,
+            "evals": [_case_row(case, suite.slug) for case in suite.cases],
+        }
+    )
 
 
 def _case_row(case: Case, slug: str) -> dict[str, Any]:
     odd = case.extra.get("checks", {})
     odd = odd if isinstance(odd, dict) else {}
+    checks = [_check_row(check, odd.get(check.check_id, {})) for check in case.checks]
+    other = case.contrast_of
     row: dict[str, Any] = {"id": _ident_of(case.case_id, slug), "prompt": case.prompt}
     row |= {key: getattr(case, key) for key in VOCABULARY}
     row |= {
         "truth_sources": list(case.truth_sources),
-        "expected_behaviors": [
-            _check_row(check, odd.get(check.check_id, {})) for check in case.checks
-        ]
-        or None,
+        "expected_behaviors": checks or None,
         "expected_reasoning": case.expected_reasoning,
-        "contrast_of": None if case.contrast_of is None else _ident_of(case.contrast_of, slug),
+        "contrast_of": None if other is None else _ident_of(other, slug),
         "should_trigger": case.should_trigger,
         "prompt_kind": case.prompt_kind,
         "right_skills": None if case.right_skills is None else list(case.right_skills),
@@ -537,9 +525,7 @@ def _case_row(case: Case, slug: str) -> dict[str, Any]:
 
 def _check_row(check: Check, odd: dict[str, Any]) -> dict[str, Any]:
     row = {"id": check.check_id, "kind": check.check_kind, "description": check.description}
-    if check.goal != "outcome":
-        row["goal"] = check.goal
-    return row | odd
+    return row | ({"goal": check.goal} if check.goal != "outcome" else {}) | odd
 
 
 def _given(row: dict[str, Any]) -> dict[str, Any]:
@@ -550,3 +536,67 @@ def _ident_of(case_id: str, slug: str) -> str | int:
     """Return the id inside the suite; a number where it is written as one."""
     ident = case_id.removeprefix(f"{slug}/")
     return int(ident) if _NUMBER.fullmatch(ident) else ident
+
+
+# The files beside a suite
+
+
+def suite_place(suite: Suite, slug: str, suffix: str) -> str:
+    """Return where a store keeps the file of a suite."""
+    return f"suites/{slug}/{FILE_NAME}" if suite.kind == "tasks" else f"suites/{slug}{suffix}"
+
+
+def file_place(place: str, slug: str, name: str) -> str:
+    """Return where a store keeps a file that belongs to the suite at `place`."""
+    if place.endswith(FILE_NAME):
+        return f"{place.removesuffix(FILE_NAME)}{name}"
+    return f"{INPUTS}/{slug}/{name}"
+
+
+def suite_files(suite: Suite, file: Path) -> dict[str, Path]:
+    """Return the files that belong to a suite, by the name that they have beside it.
+
+    Of comprehension cases, what they list as their input; of tasks, what their judges need.
+
+    Raises
+    ------
+    SuiteError
+        When a name leads elsewhere, there is no such file, or there are too many bytes.
+    """
+    if suite.kind == "tasks":
+        found = {name: file.parent / name for name in task_files(file.parent)}
+    else:
+        found = _case_files(suite, file)
+    n_bytes = sum(one.stat().st_size for one in found.values())
+    if n_bytes > MAX_TREE or len(found) > MAX_FILES:
+        raise SuiteError(
+            f"{file}: {len(found):,} files with {n_bytes:,} bytes belong to it; allowed are "
+            f"{MAX_FILES:,} with {MAX_TREE:,}."
+        )
+    return found
+
+
+def _case_files(suite: Suite, file: Path) -> dict[str, Path]:
+    """Return what the cases of a suite list as their input, by the name it has there."""
+    found: dict[str, Path] = {}
+    for case in suite.cases:
+        schema = case.extra.get("output_schema") if "schema" in case.extra else None
+        for name in (*names_of_files(case.extra), *([schema] if schema else [])):
+            if name in found:
+                continue
+            if leaves(name):
+                raise SuiteError(
+                    f"case '{case.case_id}': files: '{name}' leads elsewhere; allowed are names "
+                    "relative to the suite's folder."
+                )
+            place = inside(name, bases_of(file))
+            if place is None or not place.is_file() or place.resolve() == file.resolve():
+                raise SuiteError(f"case '{case.case_id}': files: there is no file '{name}'.")
+            found[name] = place
+    return found
+
+
+def names_of_files(extra: Mapping[str, Any]) -> list[str]:
+    """Return the names under ``files`` of a case; what is no list of names counts as none."""
+    listed = extra.get("files")
+    return [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []

@@ -10,9 +10,8 @@ from typing import Any
 
 import yaml
 
-from skillcomp.errors import SuiteError, literal, suggest
-from skillcomp.io.files import shown
-from skillcomp.io.nodes import MAX_BYTES, line_of, read_yaml
+from skillcomp.errors import SuiteError, literal, problem_list, suggest
+from skillcomp.io.files import MAX_YAML, line_of, read_yaml, shown
 from skillcomp.records import JUDGES, Case, Check, Suite, TaskJudge
 
 FILE_NAME = "task_suite.yaml"
@@ -35,7 +34,7 @@ def is_task_suite(path: Path) -> bool:
     if path.suffix not in (".yaml", ".yml") or not path.is_file():
         return False
     with path.open("rb") as stream:
-        text = stream.read(MAX_BYTES).decode("utf-8", "replace")
+        text = stream.read(MAX_YAML).decode("utf-8", "replace")
     return path.name == FILE_NAME or bool(_IS_ONE.search(text))
 
 
@@ -51,9 +50,7 @@ def read_tasks(data: bytes, path: Path, slug: str | None) -> Suite:
     reader = _Reader(path, node)
     suite = reader.suite(content, slug)
     if reader.faults:
-        many = "1 problem" if len(reader.faults) == 1 else f"{len(reader.faults)} problems"
-        listed = "\n".join(f"- {one}" for one in reader.faults)
-        raise SuiteError(f"{shown(path)}, {many}:\n{listed}")
+        raise SuiteError(problem_list(shown(path), reader.faults))
     return suite.model_copy(update={"problems": tuple(reader.notes)})
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, cast
 
-from skillcomp.io.commands import is_read_only
+from skillcomp.io.commands import is_read_only, shows_skill
 from skillcomp.records import AttemptStatus
 
 Event = Mapping[str, Any]
@@ -103,9 +103,10 @@ class Trace:
         Shell commands that were run, those that were denied not among them; None for text.
     n_retries : int
         How often the program asked its service again.
+    called : tuple of str
+        Skills that were called by name without error.
     opened : tuple of str
-        What was loaded or read without error, each as the text that names it: skills, files read,
-        commands run.
+        What was read without error, each as the text that names it: files read, commands run.
     skills : tuple of str or None
         The skills that the program says it has; None when it does not say.
     steps : tuple of Step
@@ -128,6 +129,7 @@ class Trace:
     cost_note: str | None = None
     n_commands: int | None = None
     n_retries: int = 0
+    called: tuple[str, ...] = ()
     opened: tuple[str, ...] = ()
     skills: tuple[str, ...] | None = None
     steps: tuple[Step, ...] = ()
@@ -136,12 +138,13 @@ class Trace:
         """Return whether a skill was really loaded; None when the output is plain text.
 
         True when the skill was called by its name, with or without that of a plugin before it, or
-        when its SKILL.md was read or printed, and nothing said that this failed.
+        when its SKILL.md was read or printed, and nothing said that this failed. A command that
+        only names the file (``ls``, ``rm``) has not read it.
         """
         if self.kind == "text":
             return None
-        file = f"{slug}/SKILL.md"
-        return any(file in text or text.split(":")[-1] == slug for text in self.opened)
+        by_name = any(name.split(":")[-1] == slug for name in self.called)
+        return by_name or any(shows_skill(text, slug) for text in self.opened)
 
 
 def whole_number(value: Any) -> int | None:
@@ -271,7 +274,8 @@ def _claude(events: list[Event]) -> Trace:
         "model": _text(init.get("model")),
         "request_id": _text(init.get("session_id")),
         **_counted(steps),
-        "opened": tuple(s.text.lstrip("/") for s in opened if s.text and _opens(s)),
+        "called": tuple(s.text.lstrip("/") for s in opened if s.text and s.tool == "Skill"),
+        "opened": tuple(s.text for s in opened if s.text and s.tool in ("Read", "Bash")),
         "skills": tuple(_named(s) for s in skills) if isinstance(skills, list) else None,
     }
     if result is None:
@@ -465,10 +469,6 @@ def _claude_other(event: Event, turn: int) -> Step:
     return Step("other", turn, sub or kind)
 
 
-def _opens(step: Step) -> bool:
-    return step.tool in ("Skill", "Read", "Bash")
-
-
 def _spent(usage: Mapping[str, float]) -> dict[str, Any]:
     counts = _counts(**usage)
     return {name: counts.get(name) for name in ("input_tokens", "cached_tokens", "output_tokens")}
@@ -526,16 +526,19 @@ _ITEMS = {
 
 def _codex_steps(events: list[Event]) -> tuple[Step, ...]:
     steps: list[Step] = []
-    at: dict[str, int] = {}  # of an item
+    at: dict[str, int] = {}  # of an item that has not ended; another turn may number anew
     turn = 0
     for event in events:
         kind, item = str(event.get("type")), _map(event.get("item"))
         turn += kind == "turn.started"
         now = max(turn, 1)
         if item:
-            place = at.setdefault(str(item.get("id")), len(steps))
+            ident = _text(item.get("id")) or f"none, {len(steps)}"
+            place = at.setdefault(ident, len(steps))
             began = steps[place].turn if place < len(steps) else now
             steps[place : place + 1] = [_codex_item(item, began)]
+            if kind == "item.completed":
+                del at[ident]
         elif kind == "thread.started":
             steps.append(Step("session", now, text=_text(event.get("thread_id"))))
         elif kind == "turn.completed":

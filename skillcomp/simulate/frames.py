@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from skillcomp.errors import StudyError
-from skillcomp.frames.columns import missing_values
-from skillcomp.frames.contract import CONTRACTS
+from skillcomp.frames.contract import CONTRACTS, missing_values
 from skillcomp.records import BLOOM, CONCEPT_FIELDS, DIMENSIONS, SCHEMA_WEIGHTS
 from skillcomp.simulate import text
 from skillcomp.simulate.effects import Floats, Layout, Spread, case_rates

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import skillcomp as sc
 from skillcomp import cli
 from skillcomp.errors import SkillcompError
-from skillcomp.frames.references import problems
+from skillcomp.frames.stores import problems
 from skillcomp.io.lint import inspect
 
 SKILL = """---

@@ -1,5 +1,4 @@
 from .anthropic import AnthropicAgent as AnthropicAgent
-from .asking import RetryPolicy as RetryPolicy
 from .cli import CliAgent as CliAgent
 from .openai import OpenAIAgent as OpenAIAgent
 from .replay import ReplayAgent as ReplayAgent
@@ -7,3 +6,4 @@ from .reply import Agent as Agent
 from .reply import Cell as Cell
 from .reply import Reply as Reply
 from .reply import family_of as family_of
+from .service import RetryPolicy as RetryPolicy

@@ -7,9 +7,8 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal
-from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import anthropic
@@ -19,24 +18,20 @@ from pydantic import BaseModel
 from skillcomp.errors import AgentError
 from skillcomp.frames.estimates import require_one_of
 from skillcomp.io.traces import whole_number
-from skillcomp.live.agents.asking import CacheGate, RetryPolicy
 from skillcomp.live.agents.reply import (
     Cell,
     Reply,
-    host_of,
     redact,
     settings_json,
     skill_block,
-    unreadable,
 )
-from skillcomp.live.agents.service import ServiceAgent
+from skillcomp.live.agents.service import CacheGate, RetryPolicy, ServiceAgent
 from skillcomp.pricing import Price
 from skillcomp.records import AttemptStatus, Skill
 
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 THINKING = ("adaptive", "disabled", "between_tools", "enabled")
 _SECONDS = {"5m": 300.0, "1h": 3600.0}
-_HOST = "api.anthropic.com"
 _CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
 # Everything else that the API may report is an answer that did not come about as asked.
 _STATUS: dict[str, AttemptStatus] = {
@@ -97,6 +92,7 @@ class AnthropicAgent(ServiceAgent):
     repeats. A refusal, a cut-off and a pause are statuses of the reply and never failed answers.
     """
 
+    _default_host, _variable = "api.anthropic.com", "ANTHROPIC_BASE_URL"
     _answers_with = "a message"
 
     def __init__(
@@ -120,15 +116,17 @@ class AnthropicAgent(ServiceAgent):
         thinking = {"type": thinking} if isinstance(thinking, str) else thinking
         _allowed("thinking", thinking and thinking.get("type"), THINKING)
         super().__init__(
-            model, name=name, timeout=timeout, retry=retry, client=client, prices=prices
+            model,
+            name=name,
+            timeout=timeout,
+            retry=retry,
+            client=client,
+            prices=prices,
+            base_url=base_url,
         )
         self._effort, self._thinking, self._max_tokens = effort, thinking, max_tokens
         self._cache = {"type": "ephemeral", "ttl": cache_ttl} if cache else None
         self._ttl = cache_ttl
-        # read now, so that what the settings say is what is asked
-        self._base_url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or None
-        used = self._base_url if client is None else getattr(client, "base_url", None)
-        self._host = host_of(used, _HOST)
         # a lock belongs to the event loop in which it was first used
         self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, CacheGate] = WeakKeyDictionary()
         self.settings = settings_json(
@@ -136,7 +134,7 @@ class AnthropicAgent(ServiceAgent):
             thinking=thinking or "default",
             max_tokens=max_tokens,
             cache=cache_ttl if cache else "off",
-            endpoint=self._host or (urlsplit(base_url).hostname if base_url else None),
+            endpoint=self._endpoint,
         )
 
     def _made_client(self) -> anthropic.AsyncAnthropic:
@@ -151,11 +149,12 @@ class AnthropicAgent(ServiceAgent):
 
     def _check_host(self, made: anthropic.AsyncAnthropic) -> None:
         """Refuse an endpoint that a profile brings in, or that was set after the agent was made."""
-        if (found := host_of(made.base_url, _HOST)) != self._host:
+        if (found := self._host_of(made.base_url)) != self._host:
+            found, told = (host or self._default_host for host in (found, self._host))
             raise AgentError(
                 f"AnthropicAgent '{self.name}': the environment or its profile leads to "
-                f"'{found or _HOST}', but the settings of the agent say '{self._host or _HOST}'; "
-                "give the endpoint as base_url=."
+                f"'{found}', but the settings of the agent say '{told}'; give the endpoint as "
+                "base_url=."
             )
 
     def _no_key(self, why: str) -> str:
@@ -164,7 +163,7 @@ class AnthropicAgent(ServiceAgent):
             f"{', '.join(_CREDENTIALS)} in the environment; keys are read from nowhere else."
         )
 
-    def _told_key(self, error: Exception) -> None:
+    def _require_key(self, error: Exception) -> None:
         # the SDK finds out about missing credentials only when it builds the headers
         if isinstance(error, TypeError) and not any(map(os.environ.get, _CREDENTIALS)):
             raise AgentError(self._no_key(redact(str(error)))) from None
@@ -212,11 +211,7 @@ class AnthropicAgent(ServiceAgent):
     ) -> Reply:
         """Return the reply to one prompt; see `Agent.ask`."""
         body = self.request(prompt, skill=skill, system=system, schema=schema)
-        client = self.client()
-
-        async def create() -> Any:
-            return await client.messages.create(**body)
-
+        create = partial(self.client().messages.create, **body)
         if not (self._cache and "system" in body):
             return await self._send(create)
         loop = asyncio.get_running_loop()
@@ -230,40 +225,18 @@ class AnthropicAgent(ServiceAgent):
                 gate.let_all_pass(prefix)
         return reply
 
-    def read(
-        self,
-        message: Message,
-        *,
-        seconds: float | None = None,
-        n_tries: int = 1,
-        batch: bool = False,
-    ) -> Reply:
-        """Return what a message says, as a reply with its cost.
-
-        A message that breaks the API's rules gives a reply with status ``error`` that keeps it as
-        text; where only its token counts cannot be read, only its cost is unknown.
-        """
-        common: dict[str, Any] = {
-            "seconds": seconds,
-            "request_id": getattr(message, "_request_id", None),
-            "n_tries": n_tries,
-            "settings": self.settings,
+    def _said(self, message: Message, *, batch: bool) -> dict[str, Any]:
+        stop = message.stop_reason
+        status = _STATUS.get(stop or "", "error")
+        text = "".join(block.text for block in message.content if block.type == "text")
+        return {
+            "answer": text if text or status == "ok" else None,
+            "status": status,
+            "stop_reason": stop,
+            "model": message.model if isinstance(message.model, str) else None,
+            "error": _explained(message, status),
+            **self._used(message, batch),
         }
-        try:
-            stop = message.stop_reason
-            status = _STATUS.get(stop or "", "error")
-            text = "".join(block.text for block in message.content if block.type == "text")
-            return Reply(
-                answer=text if text or status == "ok" else None,
-                status=status,
-                stop_reason=stop,
-                model=message.model if isinstance(message.model, str) else None,
-                error=_explained(message, status),
-                **self._used(message, batch),
-                **common,
-            )
-        except Exception as error:  # of a message that was paid for
-            return unreadable(error, message, **common)
 
     def _used(self, message: Message, batch: bool) -> dict[str, Any]:
         used: Any = message.usage

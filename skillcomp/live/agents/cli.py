@@ -17,11 +17,10 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel
 
 from skillcomp.errors import AgentError
-from skillcomp.io.material import copy_skill
+from skillcomp.io.skills import copy_skill
 from skillcomp.io.traces import Trace, is_result, kind_of, read_trace
 from skillcomp.live.agents import process
-from skillcomp.live.agents.kept import keep
-from skillcomp.live.agents.process import Ran, room, run_program
+from skillcomp.live.agents.process import Ran, keep, room, run_program
 from skillcomp.live.agents.reply import (
     TIME_LIMIT,
     Bounds,
@@ -374,7 +373,7 @@ class CliAgent:
             fields |= self._cost(trace)
         return Reply(
             **{**fields, "model": trace.model or self.model},
-            **_invoked(trace, [one.slug for one in offered], named),
+            **_invoked(trace, offered, named),
             seconds=ran.seconds,
             exit_code=code,
             trace=output[:_MAX_TRACE] if trace.kind != "text" else None,
@@ -438,7 +437,7 @@ def _secrets_in(arguments: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _invoked(trace: Trace, offered: Sequence[str], named: str) -> dict[str, Any]:
+def _invoked(trace: Trace, offered: Sequence[Skill], named: str) -> dict[str, Any]:
     """Return which skills were on offer and which of them were loaded, as the trace shows.
 
     codex puts a skill that the prompt names as ``$skill`` into the context by itself, before its
@@ -446,12 +445,18 @@ def _invoked(trace: Trace, offered: Sequence[str], named: str) -> dict[str, Any]
     """
     if not offered:
         return {}
-    found: dict[str, Any] = {"offered": tuple(offered)}
+    found: dict[str, Any] = {"offered": tuple(one.slug for one in offered)}
     if trace.kind != "text":
-        by_name = [s for s in offered if re.search(rf"\${re.escape(s)}(?![\w-])", named)]
-        found["invoked"] = tuple(s for s in offered if s in by_name or trace.loaded(s))
-        found["triggered"] = offered[0] in found["invoked"]
+        found["invoked"] = tuple(one.slug for one in offered if _fired(trace, one, named))
+        found["triggered"] = offered[0].slug in found["invoked"]
     return found
+
+
+def _fired(trace: Trace, skill: Skill, named: str) -> bool:
+    """Whether a skill was loaded, by the name of its folder or that in its front matter."""
+    names = list(filter(None, dict.fromkeys([skill.slug, skill.name])))
+    by_name = any(re.search(rf"\${re.escape(name)}(?![\w-])", named) for name in names)
+    return by_name or any(trace.loaded(name) for name in names)
 
 
 _SAME = tuple(set(asdict(Trace())) & set(Reply.model_fields))

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
 from skillcomp.errors import AgentError
-from skillcomp.live.agents.asking import RetryPolicy
 from skillcomp.live.agents.reply import (
     Cell,
     Reply,
-    host_of,
     settings_json,
     skill_block,
-    unreadable,
 )
-from skillcomp.live.agents.service import ServiceAgent
+from skillcomp.live.agents.service import RetryPolicy, ServiceAgent
 from skillcomp.pricing import Price
 from skillcomp.records import AttemptStatus, Skill
 
@@ -32,7 +29,6 @@ _STATUS: dict[str, AttemptStatus] = {
     "length": "truncated",
     "content_filter": "refused",
 }
-_HOST = "api.openai.com"
 _NO_KEY = "not-needed"  # local servers ask for none, the client insists on one
 
 
@@ -80,7 +76,8 @@ class OpenAIAgent(ServiceAgent):
         When the extra is not installed or an option is not allowed.
     """
 
-    _answers_with, _reporter = "choices", "the endpoint"
+    _default_host, _variable = "api.openai.com", "OPENAI_BASE_URL"
+    _answers_with, _reporter, _ident = "choices", "the endpoint", "id"
 
     def __init__(
         self,
@@ -105,18 +102,20 @@ class OpenAIAgent(ServiceAgent):
                 f"OpenAIAgent: json_mode is '{json_mode}'; allowed: schema, object, none."
             )
         super().__init__(
-            model, name=name, timeout=timeout, retry=retry, client=client, prices=prices
+            model,
+            name=name,
+            timeout=timeout,
+            retry=retry,
+            client=client,
+            prices=prices,
+            base_url=base_url,
         )
-        # read now, so that what the settings say is what is asked
-        self._base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
         self._key_env, self._own = key_env, bool(base_url)
         self._fixed: dict[str, Any] = {limit_name: max_tokens, **(options or {})}
         if effort:
             self._fixed["reasoning_effort"] = effort
         self._json_mode = json_mode
-        used = self._base_url if client is None else getattr(client, "base_url", None)
-        endpoint = host_of(used, _HOST) or (urlsplit(base_url).hostname if base_url else None)
-        self.settings = settings_json(**self._fixed, endpoint=endpoint)
+        self.settings = settings_json(**self._fixed, endpoint=self._endpoint)
 
     def _made_client(self) -> AsyncOpenAI:
         key = os.environ.get(self._key_env) or (_NO_KEY if self._own else None)
@@ -127,7 +126,7 @@ class OpenAIAgent(ServiceAgent):
             )
         made: AsyncOpenAI = _sdk().AsyncOpenAI(
             api_key=key,
-            base_url=self._base_url or f"https://{_HOST}/v1",
+            base_url=self._base_url or f"https://{self._default_host}/v1",
             timeout=self._timeout,
             max_retries=0,
         )
@@ -171,41 +170,20 @@ class OpenAIAgent(ServiceAgent):
     ) -> Reply:
         """Return the reply to one prompt; see `Agent.ask`."""
         body = self.request(prompt, skill=skill, system=system, schema=schema)
-        client = self.client()
+        return await self._send(partial(self.client().chat.completions.create, **body))
 
-        async def create() -> Any:
-            return await client.chat.completions.create(**body)
-
-        return await self._send(create)
-
-    def read(
-        self, message: ChatCompletion, *, seconds: float | None = None, n_tries: int = 1
-    ) -> Reply:
-        """Return what a completion says, as a reply with its cost."""
-        completion = message
-        ident: Any = getattr(completion, "_request_id", None) or completion.id
-        common: dict[str, Any] = {
-            "seconds": seconds,
-            "request_id": ident if isinstance(ident, str) else None,
-            "n_tries": n_tries,
-            "settings": self.settings,
+    def _said(self, message: ChatCompletion, *, batch: bool) -> dict[str, Any]:
+        choice = message.choices[0]
+        stop, refusal = choice.finish_reason, choice.message.refusal
+        status = "refused" if refusal else _STATUS.get(stop, "error")
+        return {
+            "answer": _text(choice.message.content) or refusal or ("" if status == "ok" else None),
+            "status": status,
+            "stop_reason": "refusal" if refusal else stop,
+            "model": message.model or None,
+            "error": f"finish_reason '{stop}' is not an answer" if status == "error" else None,
+            **self._used(message),
         }
-        try:
-            choice = completion.choices[0]
-            stop, refusal = choice.finish_reason, choice.message.refusal
-            status = "refused" if refusal else _STATUS.get(stop, "error")
-            error = f"finish_reason '{stop}' is not an answer" if status == "error" else None
-            return Reply(
-                answer=_text(choice.message.content) or refusal or ("" if status == "ok" else None),
-                status=status,
-                stop_reason="refusal" if refusal else stop,
-                model=completion.model or None,
-                error=error,
-                **self._used(completion),
-                **common,
-            )
-        except Exception as error:  # of a completion that was paid for
-            return self._redacted(unreadable(error, completion, **common))
 
     def _used(self, completion: ChatCompletion) -> dict[str, Any]:
         used: Any = completion.usage

@@ -1,4 +1,7 @@
-"""Running a program for one question: in a room of its own, bounded, and gone with its starter."""
+"""Running a program for one question: in a room of its own, bounded, and gone with its starter.
+
+What it wrote and left in its working folder is kept where it could not write itself.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
 from filelock import FileLock, Timeout
+
+from skillcomp.live.agents.reply import redact
 
 MAX_OUTPUT = 64_000_000  # bytes of the output that are read; a program that writes more is ended
 MAX_FILE = 2_000_000_000  # bytes of any one file that a program writes
 LOOK = 0.25  # seconds between two looks at how much was written
+MAX_LEFT, MAX_LEFT_BYTES = 1000, 50_000_000  # of what is left behind; the rest is not kept
+_TRACE, _STDERR, LEFT = "trace.jsonl", "stderr.txt", "left.json"
 _GRACE = 2.0  # seconds between asking a program to end and ending it
 _PREFIX, _LOCK = "skillcomp-", ".lock"
 # Reads which process groups are under way; its input ends when this process does, however it does.
@@ -207,3 +215,57 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 def _signal(group: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
+
+
+def keep(work: Path, folder: Path, output: str, complaint: str, hidden: Mapping[str, str]) -> None:
+    """Keep the files of a working folder, then the two streams, in the place of what was there.
+
+    Links are not followed and not kept. Secrets are replaced in every file. ``left.json`` lists the
+    program's own files by name: what is not there it did not leave, whatever else stands in the
+    folder.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    left: list[str] = []
+    n_bytes = 0
+    for root, folders, names in os.walk(work):
+        folders[:] = sorted(n for n in folders if not (Path(root) / n).is_symlink())
+        for name in sorted(names):
+            file = Path(root) / name
+            if file.is_symlink() or not file.is_file():
+                continue
+            n_bytes += file.stat().st_size
+            if len(left) == MAX_LEFT or n_bytes > MAX_LEFT_BYTES:
+                break
+            inside = file.relative_to(work)
+            # Latin-1 gives every byte a sign and back
+            with contextlib.suppress(OSError):  # a file that cannot be read
+                text = file.read_bytes().decode("latin-1")
+                (folder / inside).parent.mkdir(parents=True, exist_ok=True)
+                (folder / inside).write_bytes(redact(text, hidden).encode("latin-1"))
+            left.append(os.fsencode(inside).decode("utf-8", "replace"))
+    for name, text in ((_TRACE, output), (_STDERR, complaint)):
+        put(folder, name, text.encode("utf-8"))
+    put(folder, LEFT, orjson.dumps(left))
+
+
+def put(folder: Path, name: str, data: bytes) -> None:
+    """Write one of our files into a folder where a program may have left one of this name."""
+    drop(folder, name)
+    (folder / name).write_bytes(data)
+
+
+def drop(folder: Path, name: str) -> None:
+    """Remove what stands in a folder under a name of ours."""
+    if (folder / name).is_dir():
+        shutil.rmtree(folder / name)
+    (folder / name).unlink(missing_ok=True)
+
+
+def left_in(folder: Path) -> list[str] | None:
+    """Return what a program left, as its kept folder lists it; None without such a list."""
+    try:
+        found = orjson.loads((folder / LEFT).read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return None
+    return found if isinstance(found, list) else None

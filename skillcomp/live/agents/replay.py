@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Hashable, Iterable
+from typing import Any, Unpack
 
-from pydantic import BaseModel
-
-from skillcomp.errors import AgentError, suggest
+from skillcomp.errors import AgentError, SkillcompError, suggest
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents.reply import Cell, Reply, settings_json
-from skillcomp.records import Skill
+from skillcomp.live.agents.reply import Asked, Cell, Reply, settings_json
 
 _FIELDS = tuple(field for field in Reply.model_fields if field not in ("model", "settings"))
 
@@ -46,20 +43,8 @@ class ReplayAgent:
             for row in store.table("attempts").to_pylist()
             if row["perturbation"] is None and row["source_attempt_id"] is None
         ]
-        recorded = sorted({str(row["agent"]) for row in rows})
-        if not rows:
-            raise AgentError(f"ReplayAgent: {store!r} holds no answers.")
-        if agent is None and len(recorded) > 1:
-            raise AgentError(
-                f"ReplayAgent: {store!r} holds answers of {', '.join(recorded)}; name one by "
-                "agent=."
-            )
-        chosen = agent or recorded[0]
-        if chosen not in recorded:
-            raise AgentError(
-                f"ReplayAgent: {store!r} holds no answers of '{chosen}'; there are "
-                f"{', '.join(recorded)}." + suggest(chosen, recorded)
-            )
+        recorded = (str(row["agent"]) for row in rows)
+        chosen = one_of_recorded(f"ReplayAgent: {store!r}", "answers", "agent", agent, recorded)
         rows = [row for row in rows if str(row["agent"]) == chosen]
         self._rows: dict[Hashable, dict[str, Any]] = {}
         for row in rows:
@@ -72,16 +57,9 @@ class ReplayAgent:
         self.family: str | None = rows[0]["agent_family"]
         self.settings = settings_json(replay=chosen)
 
-    async def ask(
-        self,
-        prompt: str,
-        *,
-        skill: Skill | None = None,
-        system: str | None = None,
-        schema: type[BaseModel] | None = None,
-        cell: Cell | None = None,
-    ) -> Reply:
+    async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
         """Return the recorded reply of a cell."""
+        cell = about.get("cell")
         if cell is None:
             raise AgentError("ReplayAgent: a recording is asked by cell=, not by prompt alone.")
         row = self._rows.get(Cell(*cell[:3]))
@@ -93,3 +71,25 @@ class ReplayAgent:
 
     async def aclose(self) -> None:
         """Do nothing; there is no connection."""
+
+
+def one_of_recorded(
+    place: str,
+    what: str,
+    key: str,
+    given: str | None,
+    there: Iterable[str],
+    error: type[SkillcompError] = AgentError,
+) -> str:
+    """Return whose recording is given again: the one that is named, or the only one."""
+    recorded = sorted(set(there))
+    listed = ", ".join(recorded)
+    if not recorded:
+        raise error(f"{place} holds no {what}.")
+    if given is None and len(recorded) > 1:
+        raise error(f"{place} holds {what} of {listed}; name one by {key}=.")
+    chosen = given or recorded[0]
+    if chosen not in recorded:
+        there_are = f"there are {listed}.{suggest(chosen, recorded)}"
+        raise error(f"{place} holds no {what} of '{chosen}'; {there_are}")
+    return chosen

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypedDict, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, model_validator
@@ -189,6 +189,15 @@ class Reply(Record):
             told = f"the answer has {len(answer):,} characters and is cut after {MAX_ANSWER:,}"
             fields["error"] = "; ".join(filter(None, (fields.get("error"), told)))
         return fields
+
+
+class Asked(TypedDict, total=False):
+    """What goes with a prompt, for agents that hand it on; see `Agent.ask`."""
+
+    skill: Skill | None
+    system: str | None
+    schema: type[BaseModel] | None
+    cell: Cell | None
 
 
 @runtime_checkable

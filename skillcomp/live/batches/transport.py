@@ -10,23 +10,38 @@ import asyncio
 import json
 import logging
 import math
+import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+)
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from email.utils import parsedate_to_datetime
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import anthropic
+import tenacity
 from anthropic.types.messages import MessageBatch, MessageBatchIndividualResponse
 
 from skillcomp.errors import AgentError
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents.asking import UnreadableReplyError, error_text, from_service
-from skillcomp.live.agents.reply import Reply, redact
+from skillcomp.live.agents.reply import Agent, Reply, redact
+from skillcomp.live.agents.service import (
+    RetryPolicy,
+    UnreadableReplyError,
+    error_text,
+    from_service,
+    is_transient,
+)
 from skillcomp.live.batches import BatchLimits
-from skillcomp.live.batches.record import Notes, Sent
-from skillcomp.live.batches.service import BatchAgent, BatchService, MissingBatchError
+from skillcomp.live.batches.record import Before, Notes, Sent
 from skillcomp.live.stopping import Stop, StoppedError
 from skillcomp.live.work.budget import Budget, at_most
 from skillcomp.live.work.ledger import Ledger
@@ -37,7 +52,190 @@ _CLOCKS = timedelta(days=1)  # between the clock of this machine and the service
 _SENDING = timedelta(hours=6)  # all tries of one batch, with their waits
 _SURE_REFUSALS = frozenset({400, 401, 402, 403, 404, 413, 422, 429, 529})
 
+_STAYS = "What was sent stays with the service for 29 days; the same call goes on with it."
+_WRITTEN_AT_ONCE = 256  # results that share one write to the disk
+_KEPT = timedelta(days=29)  # how long the service keeps results
+
+_T = TypeVar("_T")
 Body = tuple[str, dict[str, Any]]
+Book = Callable[[str, Reply], Awaitable[None]]
+
+
+@runtime_checkable
+class BatchAgent(Protocol):
+    """An agent whose questions can be put into a batch."""
+
+    name: str
+    model: str | None
+    family: str | None
+    settings: str
+
+    @property
+    def retry(self) -> RetryPolicy:
+        """How often it is asked again."""
+        ...
+
+    def client(self) -> anthropic.AsyncAnthropic:
+        """Return the client of the running event loop."""
+        ...
+
+    def request(self, prompt: str, **parts: Any) -> dict[str, Any]:
+        """Return the body of one call."""
+        ...
+
+    def read(self, message: Any, *, batch: bool = False) -> Reply:
+        """Return a message as a reply."""
+        ...
+
+
+def batch_agent(agent: Agent) -> BatchAgent:
+    """Return the agent, or raise that it cannot be asked in batches."""
+    if not isinstance(agent, BatchAgent):
+        raise AgentError(
+            f"agent '{agent.name}' ({type(agent).__name__}) cannot be asked in batches; allowed: "
+            "AnthropicAgent."
+        )
+    return agent
+
+
+class MissingBatchError(AgentError):
+    """The service knows no batch of this name in the workspace of the key."""
+
+
+class BatchService:
+    """The calls to the service for one agent."""
+
+    def __init__(self, agent: BatchAgent, limits: BatchLimits, stop: Stop) -> None:
+        self._agent, self._limits, self._stop = agent, limits, stop
+
+    async def call(self, function: Callable[[], Awaitable[_T]], about: str) -> _T:
+        """Return what a function returns that asks the service, tried again where that helps."""
+        return await self._telling(self._tried(function), about)
+
+    async def _tried(self, function: Callable[[], Awaitable[_T]]) -> _T:
+        return (await self._agent.retry.call(function, self._stop))[0]
+
+    async def _telling(self, work: Awaitable[_T], about: str) -> _T:
+        try:
+            return await work
+        except Exception as error:
+            if not from_service(error):
+                raise
+            if self._stop.reason and is_transient(error):
+                raise StoppedError(f"{about}: {self._stop.reason}.") from None
+            missing = getattr(error, "status_code", None) == 404
+            kind = MissingBatchError if missing else AgentError
+            message = f"agent '{self._agent.name}': {about} ({error_text(error)}). {_STAYS}"
+            raise kind(message) from None
+
+    def other_workspace(self, sent: Sent, what: str) -> AgentError:
+        """Return the error that the key seems to be of another workspace than a batch."""
+        return AgentError(
+            f"agent '{self._agent.name}': {what}: {sent}. The key is likely of another workspace "
+            "than the one it was sent from: start again with a key of that one, and nothing is "
+            "paid twice. Where the batch is truly lost, --resend-lost (in Python: "
+            "batch=BatchLimits(resend=True)) sends its requests again."
+        )
+
+    async def post(self, requests: Any) -> str:
+        """Send a batch, once, and return its name; errors are those of the client."""
+        made = await self._agent.client().messages.batches.create(requests=requests)
+        if not isinstance(name := getattr(made, "id", None), str):
+            raise UnreadableReplyError("the service answered with something else than a batch")
+        return name
+
+    async def before(self) -> Before | None:
+        """Return how the list of batches stands; None where the service does not tell."""
+
+        async def newest() -> Before:
+            listed = self._agent.client().messages.batches.with_raw_response.list(limit=1)
+            raw = await listed
+            page = await raw.parse()
+            names = [batch.id for batch in page.data]
+            try:
+                at = parsedate_to_datetime(raw.headers.get("date", ""))
+            except ValueError:
+                at = None
+            return Before(names[0] if names else None, at if at and at.tzinfo else None)
+
+        try:
+            return await self.call(newest, "batches cannot be listed")
+        except StoppedError:
+            raise
+        except (AgentError, AttributeError, TypeError) as error:
+            _log.info("%s", error)
+            return None  # sending will tell what is wrong, if it is
+
+    async def newer(self, than: str | None) -> tuple[list[MessageBatch], bool]:
+        """Return the batches after a certain one, newest first, and whether that one was met."""
+
+        async def listed() -> tuple[list[MessageBatch], bool]:
+            found: list[MessageBatch] = []
+            async for batch in self._agent.client().messages.batches.list(limit=100):
+                if batch.id == than:
+                    return found, True
+                found.append(batch)
+            return found, False
+
+        return await self.call(listed, "batches cannot be listed")
+
+    async def ended(self, batch_id: str) -> MessageBatch:
+        """Wait for the end of a batch, also while the service cannot be reached."""
+        heard, level = time.monotonic(), logging.WARNING
+
+        async def look() -> MessageBatch | None:
+            nonlocal heard, level
+            try:
+                batch = await self._tried(
+                    lambda: self._agent.client().messages.batches.retrieve(batch_id)
+                )
+            except Exception as error:
+                silent = time.monotonic() - heard >= self._limits.longest_silence
+                if silent or not is_transient(error):
+                    raise
+                _log.log(level, "batch %s: no word (%s); asking on", batch_id, error_text(error))
+                level = logging.DEBUG  # once for each silence
+                return None
+            heard, level = time.monotonic(), logging.WARNING
+            return batch
+
+        waiting = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_result(lambda batch: not (_over(batch) or self._stop.reason)),
+            wait=tenacity.wait_exponential(
+                multiplier=self._limits.first_wait, max=self._limits.longest_wait
+            ),
+            sleep=self._stop.sleep,
+        )
+        batch: MessageBatch | None = await self._telling(
+            waiting(look), f"batch {batch_id} cannot be looked at"
+        )
+        if batch is None or not _over(batch):
+            raise StoppedError(f"batch {batch_id} has not ended: {self._stop.reason}.")
+        return batch
+
+    async def results(self, batch_id: str) -> AsyncGenerator[MessageBatchIndividualResponse, None]:
+        """Yield the results of a batch that has ended; errors are those of the client."""
+        rows = await self._agent.client().messages.batches.results(batch_id)
+        try:
+            async for row in rows:
+                yield row
+        finally:
+            await rows.close()
+
+    async def holds(self, batch_id: str, names: dict[str, str]) -> bool:
+        """Return whether the first result of a batch has one of these names."""
+
+        async def first() -> bool:
+            async with aclosing(self.results(batch_id)) as rows:
+                async for row in rows:
+                    return row.custom_id in names
+            return False
+
+        return await self.call(first, f"results of batch {batch_id} cannot be read")
+
+
+def _over(batch: MessageBatch | None) -> bool:
+    return batch is not None and batch.processing_status == "ended"
 
 
 @dataclass
@@ -67,17 +265,9 @@ class Batches:
     ) -> None:
         self._agent, self._budget, self._stop = agent, budget, stop
         self._limits = limits or BatchLimits()
+        self._book, self._booked = book, set(booked)
         self._notes = Notes(store, ledger, purpose)
         self._service = BatchService(agent, self._limits, stop)
-        self._collector = Collector(
-            self._service,
-            self._notes,
-            agent,
-            book=book,
-            booked=booked,
-            budget=budget,
-            limits=self._limits,
-        )
 
     # -- sending ------------------------------------------------------------------------------
 
@@ -92,7 +282,7 @@ class Batches:
                 sent.append(one)
             if self._stop.reason:
                 break
-        await self._collector.all(sent)
+        await self._collect_all(sent)
         return sum(len(one.keys) for one in sent)
 
     async def _chunks(
@@ -125,13 +315,13 @@ class Batches:
         try:
             sent.before = await self._service.before()
         except StoppedError:
-            await self._collector.free(sent)
+            await self._free(sent)
             return None
         await self._notes.intend(sent)
         try:
             sent.batch_id = await self._post(sent, chunk.bodies)
         except StoppedError:
-            await self._collector.free(sent)
+            await self._free(sent)
             return None
         await self._notes.add(sent, "created", batch_id=sent.batch_id)
         return sent
@@ -161,7 +351,7 @@ class Batches:
                 raise
             if not unsure:
                 await self._notes.add(sent, "dropped")
-            await self._collector.free(sent)
+            await self._free(sent)
             if self._stop.reason:
                 raise StoppedError(
                     f"interrupted while sending a batch: {error_text(error)}"
@@ -188,14 +378,14 @@ class Batches:
             except StoppedError:
                 break
             ready.append(sent)
-        await self._collector.all(ready, earlier=True)
+        await self._collect_all(ready, earlier=True)
         return len(open_)
 
     async def _found_again(self, sent: Sent) -> bool:
         sent.batch_id = await self._find(sent)
         if sent.batch_id is None:
             await self._notes.add(sent, "dropped")
-            await self._collector.free(sent)
+            await self._free(sent)
             return False
         await self._notes.add(sent, "created", batch_id=sent.batch_id)
         return True
@@ -225,67 +415,9 @@ class Batches:
             )
         return None
 
+    # -- taking in ----------------------------------------------------------------------------
 
-def tell_of(who: str, n: int) -> None:
-    """Say that batches are waited for although this call did not ask for batches."""
-    what = "a batch under way; it is" if n == 1 else f"{n} batches under way; they are"
-    _log.warning(
-        "%s has %s collected before anything else is asked, which may take a day (Ctrl-C leaves "
-        "what is under way with the service)",
-        who,
-        what,
-    )
-
-
-def _surely_refused(error: Exception) -> bool:
-    if isinstance(error, anthropic.APIStatusError):
-        return error.status_code in _SURE_REFUSALS
-    return isinstance(error, TypeError)  # no credentials: the client did not send it
-
-
-def _within(batch: MessageBatch, sent: Sent) -> bool:
-    """Return whether a batch can have been sent right after a look at the list."""
-    if sent.before is None:  # an earlier release noted no more than this machine's clock
-        return abs(batch.created_at - sent.at) <= _CLOCKS
-    if sent.before.at is None:
-        return True
-    return sent.before.at - _SLACK <= batch.created_at <= sent.before.at + _SENDING
-
-
-def _empty_before(sent: Sent, listed: list[MessageBatch]) -> bool:
-    """Return whether the list may be that of the workspace in which there was none before."""
-    if sent.before is None:
-        return True  # nothing is known of it
-    if sent.before.newest is not None:
-        return False
-    since = sent.before.at - _SLACK if sent.before.at else sent.at - _CLOCKS
-    return all(one.created_at >= since for one in listed)
-
-
-Book = Callable[[str, Reply], Awaitable[None]]
-_WRITTEN_AT_ONCE = 256  # results that share one write to the disk
-_KEPT = timedelta(days=29)  # how long the service keeps results
-
-
-class Collector:
-    """Takes in the results of batches that the service has named."""
-
-    def __init__(
-        self,
-        service: BatchService,
-        notes: Notes,
-        agent: BatchAgent,
-        *,
-        book: Book,
-        booked: Collection[str],
-        budget: Budget,
-        limits: BatchLimits,
-    ) -> None:
-        self._service, self._notes, self._agent = service, notes, agent
-        self._book, self._booked = book, set(booked)
-        self._budget, self._limits = budget, limits
-
-    async def all(self, sent: list[Sent], *, earlier: bool = False) -> None:
+    async def _collect_all(self, sent: list[Sent], *, earlier: bool = False) -> None:
         """Collect all, then raise the first error; a batch stays open until it is collected."""
         await _all_of(self._collect(one, earlier) for one in sent)
 
@@ -306,7 +438,7 @@ class Collector:
                 raise self._service.other_workspace(sent, "the service does not know it") from None
             await self._give_up(sent, "the service does not know it any more", earlier)
         finally:
-            await self.free(sent)
+            await self._free(sent)
 
     async def _give_up(self, sent: Sent, why: str, earlier: bool) -> None:
         if not earlier:
@@ -376,11 +508,47 @@ class Collector:
             status="error", error=text, fatal=fatal, request_id=request_id, settings=settings
         )
 
-    async def free(self, sent: Sent) -> None:
+    async def _free(self, sent: Sent) -> None:
         """Give back what the budget holds for a batch."""
         for taken in sent.aside.values():
             await self._budget.settle(taken, None)
         sent.aside.clear()
+
+
+def tell_of(who: str, n: int) -> None:
+    """Say that batches are waited for although this call did not ask for batches."""
+    what = "a batch under way; it is" if n == 1 else f"{n} batches under way; they are"
+    _log.warning(
+        "%s has %s collected before anything else is asked, which may take a day (Ctrl-C leaves "
+        "what is under way with the service)",
+        who,
+        what,
+    )
+
+
+def _surely_refused(error: Exception) -> bool:
+    if isinstance(error, anthropic.APIStatusError):
+        return error.status_code in _SURE_REFUSALS
+    return isinstance(error, TypeError)  # no credentials: the client did not send it
+
+
+def _within(batch: MessageBatch, sent: Sent) -> bool:
+    """Return whether a batch can have been sent right after a look at the list."""
+    if sent.before is None:  # an earlier release noted no more than this machine's clock
+        return abs(batch.created_at - sent.at) <= _CLOCKS
+    if sent.before.at is None:
+        return True
+    return sent.before.at - _SLACK <= batch.created_at <= sent.before.at + _SENDING
+
+
+def _empty_before(sent: Sent, listed: list[MessageBatch]) -> bool:
+    """Return whether the list may be that of the workspace in which there was none before."""
+    if sent.before is None:
+        return True  # nothing is known of it
+    if sent.before.newest is not None:
+        return False
+    since = sent.before.at - _SLACK if sent.before.at else sent.at - _CLOCKS
+    return all(one.created_at >= since for one in listed)
 
 
 def size(batch: MessageBatch) -> int:

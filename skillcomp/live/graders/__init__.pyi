@@ -10,5 +10,5 @@ from .tasks import Contains as Contains
 from .tasks import LlmRubric as LlmRubric
 from .tasks import Pytest as Pytest
 from .tasks import SuiteGrader as SuiteGrader
-from .tracejudge import TraceJudge as TraceJudge
 from .traces import TraceGrader as TraceGrader
+from .traces import TraceJudge as TraceJudge

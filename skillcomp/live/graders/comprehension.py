@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
+
+from pydantic import BaseModel
 
 from skillcomp.errors import GraderError
-from skillcomp.live.agents.reply import Agent, Reply
+from skillcomp.live.agents.reply import Agent, Cell, Reply
 from skillcomp.live.graders.prompts import (
+    GraderPrompt,
     ReplyForm,
     Style,
     grader_prompt,
@@ -23,8 +26,9 @@ from skillcomp.live.graders.prompts import (
 )
 from skillcomp.live.graders.rules import Judged, gives_condition_away, judge
 from skillcomp.overlap.score import RULE, shared_with_skill
-from skillcomp.records import Attempt, Case, Skill, Verdict, VerdictStatus
+from skillcomp.records import Attempt, Case, Check, Skill, Verdict, VerdictStatus
 
+_T = TypeVar("_T")
 ASKED_AGAIN = 2  # times, after a reply that breaks a rule (report 7.10: re-run, not a silent pass)
 _ITEM_LENGTH = 8  # hex digits
 
@@ -67,6 +71,25 @@ class Judge(Protocol):
     family: str | None
 
 
+class Place(TypedDict, total=False):
+    """Where a grading stands in its record.
+
+    Attributes
+    ----------
+    round : int
+        2 and up for grading again; 1 when not given.
+    batch, item : str or None
+        Names for the record; `item` is also what a model is told, so it must be blind.
+    order : int
+        Position of the first verdict in its batch; 1 when not given.
+    """
+
+    round: int
+    batch: str | None
+    item: str | None
+    order: int
+
+
 class LiveGrader(Protocol):
     """Anything that decides about the checks of an attempt.
 
@@ -85,15 +108,7 @@ class LiveGrader(Protocol):
     version: str | None
 
     async def grade(
-        self,
-        attempt: Attempt,
-        case: Case,
-        skill: Skill,
-        *,
-        round: int = 1,
-        batch: str | None = None,
-        item: str | None = None,
-        order: int = 1,
+        self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
         """Return the verdicts on one attempt; see `ComprehensionGrader.grade`."""
         ...
@@ -204,15 +219,7 @@ class ComprehensionGrader:
         return shared_with_skill(answer, skill, case, n=self._n)
 
     async def grade(
-        self,
-        attempt: Attempt,
-        case: Case,
-        skill: Skill,
-        *,
-        round: int = 1,
-        batch: str | None = None,
-        item: str | None = None,
-        order: int = 1,
+        self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
         """Return one verdict a check on an answer.
 
@@ -224,12 +231,8 @@ class ComprehensionGrader:
             The attempt's case.
         skill : Skill
             The skill that the case belongs to, whatever was loaded.
-        round : int, default 1
-            2 and up for grading again.
-        batch, item : str, optional
-            Names for the record; `item` is also what the grader is told, so it must be blind.
-        order : int, default 1
-            Position of the first verdict in its batch.
+        **place
+            The fields of `Place`: round, batch, item and order.
 
         Returns
         -------
@@ -242,124 +245,128 @@ class ComprehensionGrader:
             When there is no answer to grade, or case or skill are not the attempt's.
         """
         answer = answer_of(attempt, case, skill)
-        item = item or blind({attempt.attempt_id: 1}, seed=0)[0].item
+        place = blindly(attempt, place)
         if not case.checks:
             return Grading(())
-        shared = self.overlap(answer, case, skill)
-        replies, judged, problems = await self._ask(answer, case, skill, item, shared)
-        common: dict[str, Any] = {
-            "attempt_id": attempt.attempt_id,
-            "round": round,
-            "batch": batch,
-            "item": item,
-        }
-        if self.style != "impression":
-            found = {"rule": RULE, "n": self._n, "shared": shared}
-            common["overlap"] = json.dumps(found, ensure_ascii=False)
-        verdicts = self._verdicts(case, replies, judged, common, order)
-        return Grading(verdicts, tuple(replies), tuple(problems), gives_condition_away(answer))
+        item, shared = place["item"] or "", self.overlap(answer, case, skill)
 
-    async def _ask(
-        self, answer: str, case: Case, skill: Skill, item: str, overlap: Sequence[str]
-    ) -> tuple[list[Reply], Mapping[str, Judged], list[str]]:
-        """Return all replies, what the last one judges, and which rules it breaks."""
-        schema = reply_schema(self.style, self._reply)
-        judged: Mapping[str, Judged] = {}
-        problems: list[str] = []
-        replies: list[Reply] = []
-        while len(replies) <= ASKED_AGAIN and (problems or not replies):
-            prompt = grader_prompt(
+        def prompt(problems: Sequence[str]) -> GraderPrompt:
+            return grader_prompt(
                 self.style,
                 case=case,
                 skill=skill,
                 answer=answer,
                 item=item,
-                overlap=overlap,
+                overlap=shared,
                 overlap_n=self._n,
                 problems=problems,
                 without=self._without,
                 reply=self._reply,
                 template=self._template,
             )
-            replies.append(await self.agent.ask(prompt.user, system=prompt.system, schema=schema))
-            if replies[-1].status not in ("ok", "truncated"):
-                return replies, judged, []
-            judged, problems = judge(
-                replies[-1].answer or "",
+
+        def read(text: str) -> tuple[Mapping[str, Judged], list[str]]:
+            return judge(
+                text,
                 style=self.style,
                 item=item,
                 checks=case.checks,
                 answer=answer,
-                overlap=overlap,
+                overlap=shared,
                 reply=self._reply,
                 dimension=case.comprehension_dimension or case.dimension or "none",
                 without=self._without,
             )
-        return replies, judged, problems
 
-    def _verdicts(
-        self,
-        case: Case,
-        replies: Sequence[Reply],
-        judged: Mapping[str, Judged],
-        common: Mapping[str, Any],
-        order: int,
-    ) -> tuple[Verdict, ...]:
-        return verdicts_of(
-            case,
-            replies,
-            judged,
-            {
-                **common,
-                "grader": self.name,
-                "grader_kind": self.kind,
-                "grader_model": replies[-1].model or self.model,
-                "grader_family": self.family,
-                "grader_version": self.version,
-            },
-            order,
-        )
+        schema = reply_schema(self.style, self._reply)
+        judged, replies, problems = await ask_until_read(self.agent, prompt, schema, read)
+        more = {}
+        if self.style != "impression":
+            found = {"rule": RULE, "n": self._n, "shared": shared}
+            more["overlap"] = json.dumps(found, ensure_ascii=False)
+        about = verdict_of(self, attempt, place, replies, **more)
+        verdicts = verdicts_of(case, replies, judged or {}, about)
+        return Grading(verdicts, tuple(replies), tuple(problems), gives_condition_away(answer))
+
+
+async def ask_until_read(
+    agent: Agent,
+    prompt: Callable[[Sequence[str]], GraderPrompt],
+    schema: type[BaseModel],
+    read: Callable[[str], tuple[_T | None, list[str]]],
+    usable: Collection[str] = ("ok", "truncated"),
+    cell: Cell | None = None,
+) -> tuple[_T | None, list[Reply], list[str]]:
+    """Return what a reply says, all replies, and why the last one cannot be used.
+
+    A reply that cannot be used is asked for again at most twice, with what was wrong.
+    """
+    replies: list[Reply] = []
+    found, problems = None, list[str]()
+    while len(replies) <= ASKED_AGAIN and (problems or not replies):
+        told = prompt(problems)
+        asked = agent.ask(told.user, system=told.system, schema=schema, cell=cell)
+        replies.append(await asked)
+        if replies[-1].status not in usable:
+            return None, replies, []
+        found, problems = read(replies[-1].answer or "")
+    return found, replies, problems
+
+
+def blindly(attempt: Attempt, place: Place) -> Place:
+    """Return a place whose item is named."""
+    return {**place, "item": place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item}
+
+
+def verdict_of(
+    grader: Any, attempt: Attempt, place: Place, replies: Sequence[Reply] = (), **more: Any
+) -> dict[str, Any]:
+    """Return what all verdicts of one grader on one answer have in common."""
+    return {
+        "attempt_id": attempt.attempt_id,
+        "grader": grader.name,
+        "grader_kind": grader.kind,
+        "grader_model": (replies[-1].model if replies else None) or grader.model,
+        "grader_family": grader.family,
+        "grader_version": grader.version,
+        "graded_at": datetime.now(UTC),
+        "order": 1,
+        **place,
+        **more,
+    }
+
+
+def on_check(check: Check, position: int, about: Mapping[str, Any], **said: Any) -> Verdict:
+    """Return the verdict on a check of a case from what all of them have in common."""
+    same = {"check_id": check.check_id, "check_kind": check.check_kind, "goal": check.goal}
+    return Verdict(**{**about, **same, "order": about["order"] + position, **said})
 
 
 def verdicts_of(
-    case: Case,
-    replies: Sequence[Reply],
-    judged: Mapping[str, Judged],
-    common: Mapping[str, Any],
-    order: int,
+    case: Case, replies: Sequence[Reply], judged: Mapping[str, Judged], about: Mapping[str, Any]
 ) -> tuple[Verdict, ...]:
-    """Return one verdict a check from what the last reply judges; `common` says who judged."""
+    """Return one verdict a check from what the last reply judges; `about` says who judged."""
     last = replies[-1]
-    status: VerdictStatus = "ok" if judged else _failure(last)
-    costs = [reply.cost_usd for reply in replies]
-    known = [cost for cost in costs if cost is not None]
-    share = sum(known) / len(case.checks) if len(known) == len(costs) else None
-    now = datetime.now(UTC)
-    rows = []
+    status: VerdictStatus = "ok" if judged else failure(last)
+    cost = cost_of(replies)
+    share = None if cost is None else cost / len(case.checks)
+    verdicts = []
     for position, check in enumerate(case.checks):
         one = judged.get(check.check_id)
-        rows.append(
-            Verdict(
-                **common,
-                check_id=check.check_id,
-                check_kind=check.check_kind,
-                goal=check.goal,
-                order=order + position,
-                status=status,
-                passed=one.passed if one else None,
-                evidence_quote=one.quote if one else None,
-                rationale=one.rationale if one else None,
-                borderline=one.borderline if one else None,
-                dimension_passed=one.dimension_passed if one else None,
-                cost_usd=share,
-                graded_at=now,
-                raw=None if one else last.answer or last.error,
-            )
-        )
-    return tuple(rows)
+        said = asdict(one) if one is not None else {"raw": last.answer or last.error}
+        verdicts.append(on_check(check, position, about, status=status, cost_usd=share, **said))
+    return tuple(verdicts)
 
 
-def _failure(reply: Reply) -> VerdictStatus:
+def cost_of(replies: Sequence[Reply]) -> float | None:
+    """Return what replies cost together; None where one of them does not say."""
+    costs = [reply.cost_usd for reply in replies]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
+
+
+def failure(reply: Reply) -> VerdictStatus:
+    """Return the status of verdicts that a reply did not bring."""
     if reply.status in ("ok", "truncated"):
         return "malformed"
     return "refused" if reply.status == "refused" else "error"

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pydantic import ValidationError
-
 from skillcomp.errors import GraderError
-from skillcomp.live.agents.reply import Agent, Reply, whole_text
-from skillcomp.live.graders.comprehension import ASKED_AGAIN
-from skillcomp.live.graders.prompts import ComparisonReply, comparator_prompt, comparator_version
-from skillcomp.live.graders.rules import gives_condition_away
+from skillcomp.live.agents.reply import Agent, Reply
+from skillcomp.live.graders.comprehension import ask_until_read
+from skillcomp.live.graders.prompts import (
+    ComparisonReply,
+    GraderPrompt,
+    comparator_prompt,
+    comparator_version,
+)
+from skillcomp.live.graders.rules import gives_condition_away, read_json
 from skillcomp.records import Attempt, Case, PairwiseJudgement
 
 
@@ -119,24 +121,17 @@ class PairwiseGrader:
             When an answer is missing or of another case.
         """
         texts = [_answer(one, case) for one in (first, second)]
-        replies: list[Reply] = []
-        problems: list[str] = []
         given = next(filter(None, map(gives_condition_away, texts)), None)
-        while len(replies) <= ASKED_AGAIN and (problems or not replies):
-            prompt = comparator_prompt(
-                question=case.prompt,
-                first=texts[0],
-                second=texts[1],
-                item=item,
-                problems=problems,
+
+        def prompt(problems: Sequence[str]) -> GraderPrompt:
+            first, second = texts
+            return comparator_prompt(
+                question=case.prompt, first=first, second=second, item=item, problems=problems
             )
-            replies.append(
-                await self.agent.ask(prompt.user, system=prompt.system, schema=ComparisonReply)
-            )
-            last = replies[-1]
-            if last.status not in ("ok", "truncated"):
-                return Comparison(None, tuple(replies), (), given)
-            found, problems = read_comparison(last.answer or "", item)
+
+        found, replies, problems = await ask_until_read(
+            self.agent, prompt, ComparisonReply, lambda text: read_comparison(text, item)
+        )
         if found is None:
             return Comparison(None, tuple(replies), tuple(problems), given)
         place = None if found.better == "tie" else int(found.better)
@@ -149,7 +144,7 @@ class PairwiseGrader:
             second=second.attempt_id,
             winner=None if place is None else (first, second)[place - 1].attempt_id,
             winner_position=place,
-            grader_model=last.model or self.model,
+            grader_model=replies[-1].model or self.model,
             grader_family=self.family,
             grader_version=self.version,
             rationale=found.rationale,
@@ -159,24 +154,12 @@ class PairwiseGrader:
 
 def read_comparison(text: str, item: str) -> tuple[ComparisonReply | None, list[str]]:
     """Return what a comparator's reply says, and why it cannot be used where it cannot."""
-    start, end = text.find("{"), text.rfind("}")
-    try:
-        said = json.loads(text[start : end + 1] if start >= 0 else text)
-    except (ValueError, RecursionError):
-        return None, ["The reply must be one JSON object."]
-    try:
-        found = ComparisonReply.model_validate(said, strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the object"
-        return None, [f"The JSON does not fit the schema: {whole_text(place)}: {first['msg']}."]
-    problems: Sequence[str] = [
-        *([] if found.item == item else [f"item must be '{item}'."]),
-        *([] if found.rationale.strip() else ["The rationale is empty."]),
-    ]
-    if problems:
-        return None, list(problems)
-    return found.model_copy(update={"rationale": whole_text(found.rationale)}), []
+    found, problem = read_json(text, ComparisonReply)
+    if found is None:
+        return None, [problem]
+    problems = [] if found.item == item else [f"item must be '{item}'."]
+    problems += [] if found.rationale.strip() else ["The rationale is empty."]
+    return (None, problems) if problems else (found, [])
 
 
 def _answer(attempt: Attempt, case: Case) -> str:

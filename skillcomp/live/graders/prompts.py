@@ -153,8 +153,7 @@ def _style(style: str) -> Style:
 
 def reply_schema(style: Style, reply: ReplyForm = "plain") -> Schema:
     """Return the model that a reply of this style must fit."""
-    if reply not in get_args(ReplyForm):
-        allowed = get_args(ReplyForm)
+    if reply not in (allowed := get_args(ReplyForm)):
         raise GraderError(
             f"reply: found '{reply}'; allowed: {', '.join(allowed)}." + suggest(reply, allowed)
         )
@@ -311,45 +310,42 @@ def grader_prompt(
 @cache
 def comparator_version() -> str:
     """Return the hash of everything a comparator is told and may answer."""
-    schema = json.dumps(ComparisonReply.model_json_schema(), sort_keys=True)
-    return short_hash(_source(_COMPARATOR), _source(_TWO), schema)
+    return _hash_of(ComparisonReply, _COMPARATOR, _TWO)
 
 
 def comparator_prompt(
     *, question: str, first: str, second: str, item: str, problems: Sequence[str] = ()
 ) -> GraderPrompt:
     """Return what a comparator is told about two answers; nothing of skill or condition."""
-    told = {
-        "item": Attribute(item),
-        "question": question,
-        "first": first,
-        "second": second,
-        "problems": list(problems),
-    }
-    make = _environment().get_template
-    return GraderPrompt(system=make(_COMPARATOR).render(), user=make(_TWO).render(told))
+    told = {"question": question, "first": first, "second": second}
+    return _prompt_of(_COMPARATOR, _TWO, item, problems, told)
 
 
 @cache
 def rubric_version() -> str:
     """Return the hash of everything that a grader by rubric is told and may answer."""
-    schema = json.dumps(RubricReply.model_json_schema(), sort_keys=True)
-    return short_hash(_source(_RUBRIC), _source(_TASK), schema)
+    return _hash_of(RubricReply, _RUBRIC, _TASK)
 
 
 def rubric_prompt(
     *, question: str, rubric: str, answer: str, item: str, problems: Sequence[str] = ()
 ) -> GraderPrompt:
     """Return what a grader by rubric is told about one answer; nothing of skill or condition."""
-    told = {
-        "item": Attribute(item),
-        "question": question,
-        "rubric": rubric,
-        "answer": answer,
-        "problems": list(problems),
-    }
+    told = {"question": question, "rubric": rubric, "answer": answer}
+    return _prompt_of(_RUBRIC, _TASK, item, problems, told)
+
+
+def _hash_of(reply: type[BaseModel], *templates: str) -> str:
+    schema = json.dumps(reply.model_json_schema(), sort_keys=True)
+    return short_hash(*map(_source, templates), schema)
+
+
+def _prompt_of(
+    rules: str, case: str, item: str, problems: Sequence[str], told: dict[str, str]
+) -> GraderPrompt:
     make = _environment().get_template
-    return GraderPrompt(system=make(_RUBRIC).render(), user=make(_TASK).render(told))
+    user = make(case).render(told, item=Attribute(item), problems=list(problems))
+    return GraderPrompt(system=make(rules).render(), user=user)
 
 
 def _blocks(text: str) -> dict[str, str]:

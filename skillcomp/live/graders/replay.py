@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, Unpack
 
-from skillcomp.errors import GraderError, suggest
+from skillcomp.errors import GraderError
 from skillcomp.io.store import RunStore
+from skillcomp.live.agents.replay import one_of_recorded
 from skillcomp.live.agents.reply import Reply, settings_json
-from skillcomp.live.graders.comprehension import Grading, answer_of, verdicts_of
+from skillcomp.live.graders.comprehension import (
+    Grading,
+    Place,
+    answer_of,
+    on_check,
+    verdict_of,
+    verdicts_of,
+)
 from skillcomp.live.graders.rules import gives_condition_away, judge
 from skillcomp.records import Attempt, Case, Skill, Verdict
 
 
-class _Place(NamedTuple):
+class _Cell(NamedTuple):
     case_id: str
     condition: str
     repeat: int
@@ -56,20 +64,10 @@ class ReplayGrader:
         name: str | None = None,
     ) -> None:
         rows = [row for row in store.table("verdicts").to_pylist() if row["round"] == round]
-        recorded = sorted({str(row["grader"]) for row in rows})
         if not rows:
             raise GraderError(f"ReplayGrader: {store!r} holds no verdicts of round {round}.")
-        if grader is None and len(recorded) > 1:
-            raise GraderError(
-                f"ReplayGrader: {store!r} holds verdicts of {', '.join(recorded)}; name one by "
-                "grader=."
-            )
-        chosen = grader or recorded[0]
-        if chosen not in recorded:
-            raise GraderError(
-                f"ReplayGrader: {store!r} holds no verdicts of '{chosen}'; there are "
-                f"{', '.join(recorded)}." + suggest(chosen, recorded)
-            )
+        place, recorded = f"ReplayGrader: {store!r}", (str(row["grader"]) for row in rows)
+        chosen = one_of_recorded(place, "verdicts", "grader", grader, recorded, GraderError)
         rows = [row for row in rows if row["grader"] == chosen]
         versions = {row["grader_version"] for row in rows}
         if len(versions) > 1:
@@ -85,53 +83,34 @@ class ReplayGrader:
         self._verdicts: dict[str, dict[str, dict[str, Any]]] = {}
         for row in rows:
             self._verdicts.setdefault(row["attempt_id"], {})[row["check_id"]] = row
-        self._recorded: dict[_Place, tuple[str, str]] = {}
+        self._recorded: dict[_Cell, tuple[str, str]] = {}
         for row in store.table("attempts").to_pylist():
             if row["attempt_id"] in self._verdicts and row["answer"] is not None:
-                place = _Place(*(row[field] for field in _Place._fields))
-                self._recorded[place] = (row["attempt_id"], row["answer"])
+                at = _Cell(*(row[field] for field in _Cell._fields))
+                self._recorded[at] = (row["attempt_id"], row["answer"])
 
     async def grade(
-        self,
-        attempt: Attempt,
-        case: Case,
-        skill: Skill,
-        *,
-        round: int = 1,
-        batch: str | None = None,
-        item: str | None = None,
-        order: int = 1,
+        self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
         """Return the recorded verdicts on an answer; see `ComprehensionGrader.grade`.
 
         Checks without a recorded verdict have status ``error``, with the reason in ``raw``.
         """
-        place = _Place(attempt.case_id, attempt.condition, attempt.repeat, attempt.perturbation)
-        attempt_id, answer = self._recorded.get(place, ("", None))
+        at = _Cell(attempt.case_id, attempt.condition, attempt.repeat, attempt.perturbation)
+        attempt_id, answer = self._recorded.get(at, ("", None))
         found = self._verdicts.get(attempt_id, {})
         told = "not recorded"
         if answer is not None and answer != attempt.answer:
             found, told = {}, "not recorded: the answer is another one"
-        verdicts = []
-        for position, check in enumerate(case.checks):
-            row = found.get(check.check_id)
-            if row is None:
-                row = {
-                    "grader_kind": self.kind,
-                    "grader_model": self.model,
-                    "grader_family": self.family,
-                    "grader_version": self.version,
-                    "check_kind": check.check_kind,
-                    "goal": check.goal,
-                    "batch": batch,
-                    "item": item,
-                    "order": order + position,
-                    "status": "error",
-                    "raw": told,
-                    "graded_at": datetime.now(UTC),
-                }
-            same = {"attempt_id": attempt.attempt_id, "check_id": check.check_id}
-            verdicts.append(Verdict(**{**row, **same, "grader": self.name, "round": round}))
+        about = verdict_of(self, attempt, place)
+        same: dict[str, Any] = {"attempt_id": attempt.attempt_id, "grader": self.name}
+        same |= {"round": place.get("round", 1)}
+        verdicts = (
+            Verdict(**{**found[check.check_id], **same})
+            if check.check_id in found
+            else on_check(check, position, about, status="error", raw=told)
+            for position, check in enumerate(case.checks)
+        )
         return Grading(tuple(verdicts), gives_away=gives_condition_away(attempt.answer or ""))
 
     async def aclose(self) -> None:
@@ -195,15 +174,7 @@ def read_reply(
         )
         if judged:
             break
-    about = {
-        "attempt_id": attempt.attempt_id,
-        "round": round,
-        "grader": grader,
-        "grader_kind": "llm",
-        "grader_model": model,
-        "grader_family": family,
-        "grader_version": version,
-    }
+    who = SimpleNamespace(name=grader, kind="llm", model=model, family=family, version=version)
     replies = (Reply(answer=text, model=model),)
-    verdicts = verdicts_of(case, replies, judged, about, 1)
+    verdicts = verdicts_of(case, replies, judged, verdict_of(who, attempt, {"round": round}))
     return Grading(verdicts, replies, tuple(problems), gives_condition_away(answer))

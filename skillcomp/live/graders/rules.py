@@ -8,15 +8,14 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from skillcomp.frames.readers import normalise_quote
 from skillcomp.io.lint_cases import forbids_copying
 from skillcomp.live.agents.reply import whole_text
 from skillcomp.live.graders.prompts import (
-    EvidenceReply,
     ImpressionReply,
     ReplyForm,
     ReportReply,
@@ -26,6 +25,7 @@ from skillcomp.live.graders.prompts import (
 from skillcomp.records import Check
 from skillcomp.reliability.rules import HEDGES_ON_FAIL, HEDGES_ON_PASS, hedges
 
+_M = TypeVar("_M", bound=BaseModel)
 _MAX_SHOWN = 5
 
 # An answer without the skill says that it does not know it; one with it may cite it.
@@ -55,7 +55,7 @@ class Judged:
     ----------
     passed : bool
         PASS or FAIL.
-    quote, rationale : str or None
+    evidence_quote, rationale : str or None
         As given; None for graders by impression.
     borderline : bool or None
         A PASS whose rationale hedges: it deserves a second look. None without a rationale.
@@ -64,7 +64,7 @@ class Judged:
     """
 
     passed: bool
-    quote: str | None = None
+    evidence_quote: str | None = None
     rationale: str | None = None
     borderline: bool | None = None
     dimension_passed: bool | None = None
@@ -92,7 +92,7 @@ def judge(
     A reply in the report's JSON must also name the case's `dimension` and the kind of each check,
     and list the n-grams where it says that the overlap check failed.
     """
-    found, problem = _parsed(text, style, reply)
+    found, problem = read_json(text, reply_schema(style, reply))
     if found is None:
         return {}, [problem]
     if isinstance(found, ReportReply):
@@ -112,7 +112,7 @@ def judge(
         row = rows[check.check_id]
         one = Judged(
             passed=row.verdict == "PASS",
-            quote=_found(row.evidence_quote, answer),
+            evidence_quote=_found(row.evidence_quote, answer),
             rationale=row.rationale,
             borderline=row.verdict == "PASS" and hedges(row.rationale, HEDGES_ON_PASS) is not None,
             dimension_passed=told,
@@ -145,16 +145,15 @@ def _broken_report(
     return problems
 
 
-def _parsed(
-    text: str, style: Style, reply: ReplyForm
-) -> tuple[EvidenceReply | ImpressionReply | ReportReply | None, str]:
+def read_json(text: str, schema: type[_M]) -> tuple[_M | None, str]:
+    """Return the JSON object of a reply as a model, and why it cannot be used where it cannot."""
     start, end = text.find("{"), text.rfind("}")
     try:
         found = json.loads(text[start : end + 1] if start >= 0 else text, object_hook=_storable)
     except (ValueError, RecursionError):
         return None, "The reply must be one JSON object."
     try:
-        return reply_schema(style, reply).model_validate(found, strict=True), ""
+        return schema.model_validate(found, strict=True), ""
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the object"
@@ -204,7 +203,7 @@ def _broken(
     without: Sequence[str],
 ) -> list[str]:
     name, problems = check.check_id, []
-    quote = normalise_quote(one.quote or "")
+    quote = normalise_quote(one.evidence_quote or "")
     # an empty answer has nothing to quote
     if not quote and answer.strip():
         problems.append(f"{name}: evidence_quote is empty; quote the closest place.")
@@ -214,18 +213,13 @@ def _broken(
         problems.append(f"{name}: the rationale is empty.")
     if style != "forced":
         return problems
-    hedge = (
-        None if one.passed or "RULE-6" in without else hedges(one.rationale or "", HEDGES_ON_FAIL)
-    )
-    if hedge:
+    is_held = not one.passed and "RULE-6" not in without
+    if is_held and (hedge := hedges(one.rationale or "", HEDGES_ON_FAIL)):
         problems.append(f"RULE-6: {name} is FAIL and its rationale says '{hedge}'.")
     if is_bound(check) and one.passed == bool(overlap):
-        problems.append(f"{name}: the overlap check is final, so this must be {_bound(overlap)}.")
+        must = "FAIL" if overlap else "PASS"
+        problems.append(f"{name}: the overlap check is final, so this must be {must}.")
     return problems
-
-
-def _bound(overlap: Sequence[str]) -> str:
-    return "FAIL" if overlap else "PASS"
 
 
 def gives_condition_away(answer: str) -> str | None:

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 from weakref import WeakKeyDictionary
-
-from pydantic import ValidationError
 
 from skillcomp.errors import GraderError
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
 from skillcomp.io.tasks import FIXTURES, reference_of, task_files
 from skillcomp.live.agents.reply import Agent, Reply, short_hash, whole_text
-from skillcomp.live.graders.comprehension import ASKED_AGAIN, Grading, answer_of, blind
+from skillcomp.live.graders.comprehension import (
+    Grading,
+    Place,
+    answer_of,
+    ask_until_read,
+    blindly,
+    cost_of,
+    failure,
+    on_check,
+    verdict_of,
+)
 from skillcomp.live.graders.prompts import RubricReply, rubric_prompt, rubric_version
-from skillcomp.live.graders.rules import gives_condition_away
+from skillcomp.live.graders.rules import gives_condition_away, read_json
 from skillcomp.live.graders.sandbox import Report, require_sandbox, run_tests
 from skillcomp.records import Attempt, Case, Check, Skill, Suite, Verdict, VerdictStatus
 
@@ -62,51 +70,32 @@ class _TaskGrader:
         raise NotImplementedError
 
     async def grade(
-        self,
-        attempt: Attempt,
-        case: Case,
-        skill: Skill,
-        *,
-        round: int = 1,
-        batch: str | None = None,
-        item: str | None = None,
-        order: int = 1,
+        self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
         """Return one verdict a check of this kind; see `ComprehensionGrader.grade`."""
         answer = answer_of(attempt, case, skill)
-        item = item or blind({attempt.attempt_id: 1}, seed=0)[0].item
+        place = blindly(attempt, place)
+        about = verdict_of(self, attempt, place)
         verdicts: list[Verdict] = []
         replies: list[Reply] = []
         problems: list[str] = []
         for position, check in enumerate(case.checks):
             if not self._is_mine(check):
                 continue
-            found = await self.judge(case, check, answer, item)
+            found = await self.judge(case, check, answer, place["item"] or "")
             replies += found.replies
             problems += found.problems
-            costs = [reply.cost_usd for reply in found.replies]
-            known = [cost for cost in costs if cost is not None]
             last = found.replies[-1] if found.replies else None
             verdicts.append(
-                Verdict(
-                    attempt_id=attempt.attempt_id,
-                    check_id=check.check_id,
-                    check_kind=check.check_kind,
-                    goal=check.goal,
-                    grader=self.name,
-                    grader_kind=self.kind,
-                    grader_model=self.model,
-                    grader_family=self.family,
-                    grader_version=self.version,
-                    round=round,
-                    batch=batch,
-                    item=item,
-                    order=order + position,
+                on_check(
+                    check,
+                    position,
+                    about,
                     status=found.status,
                     passed=found.passed,
                     score=found.score,
                     rationale=whole_text(found.said)[:_MAX_SAID] or None,
-                    cost_usd=sum(known) if len(known) == len(costs) else None,
+                    cost_usd=cost_of(found.replies),
                     graded_at=datetime.now(UTC),
                     raw=(last.answer or last.error) if last and found.status != "ok" else None,
                 )
@@ -278,34 +267,24 @@ class LlmRubric(_TaskGrader):
     async def judge(self, case: Case, check: Check, answer: str, item: str) -> Judgement:
         """Return the score and whether it reaches the threshold."""
         judge = check.judge
-        replies: list[Reply] = []
         assert judge is not None and judge.rubric is not None and judge.pass_threshold is not None
-        found: RubricReply | None = None
-        problems: list[str] = []
-        while len(replies) <= ASKED_AGAIN and (problems or not replies):
-            prompt = rubric_prompt(
-                question=case.prompt,
-                rubric=judge.rubric,
-                answer=answer,
-                item=item,
-                problems=problems,
-            )
-            reply = await self.agent.ask(prompt.user, system=prompt.system, schema=RubricReply)
-            replies.append(reply)
-            if reply.status not in ("ok", "truncated"):
-                status: VerdictStatus = "refused" if reply.status == "refused" else "error"
-                return Judgement(said=reply.error or "", status=status, replies=tuple(replies))
-            found, problems = _scored(reply.answer or "", item)
-        if found is None:
-            return Judgement(
-                said=" ".join(problems),
-                status="malformed",
-                replies=tuple(replies),
-                problems=tuple(problems),
-            )
-        passed = found.score >= judge.pass_threshold
-        said = whole_text(found.rationale)
-        return Judgement(passed, found.score, said, replies=tuple(replies))
+        prompt = partial(
+            rubric_prompt, question=case.prompt, rubric=judge.rubric, answer=answer, item=item
+        )
+        found, replies, problems = await ask_until_read(
+            self.agent,
+            lambda problems: prompt(problems=problems),
+            RubricReply,
+            lambda text: _scored(text, item),
+        )
+        about: dict[str, Any] = {"replies": tuple(replies), "problems": tuple(problems)}
+        if found is not None:
+            passed = found.score >= judge.pass_threshold
+            return Judgement(passed, found.score, found.rationale, **about)
+        said = " ".join(problems) or replies[-1].error or ""
+        return Judgement(
+            said=said, status="malformed" if problems else failure(replies[-1]), **about
+        )
 
     async def aclose(self) -> None:
         """Close the agent's connections."""
@@ -314,16 +293,9 @@ class LlmRubric(_TaskGrader):
 
 def _scored(text: str, item: str) -> tuple[RubricReply | None, list[str]]:
     """Return what a reply says, and why it cannot be used where it cannot."""
-    start, end = text.find("{"), text.rfind("}")
-    try:
-        said = json.loads(text[start : end + 1] if start >= 0 else text)
-        found = RubricReply.model_validate(said, strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the object"
-        return None, [f"The JSON does not fit the schema: {whole_text(place)}: {first['msg']}."]
-    except (ValueError, RecursionError):
-        return None, ["The reply must be one JSON object."]
+    found, problem = read_json(text, RubricReply)
+    if found is None:
+        return None, [problem]
     problems = [] if found.item == item else [f"item must be '{item}'."]
     if not (math.isfinite(found.score) and 0 <= found.score <= 1):
         problems.append("score must be a number from 0 to 1.")

@@ -25,7 +25,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from skillcomp.errors import StudyError, literal, suggest
-from skillcomp.io.nodes import line_of, read_yaml
+from skillcomp.io.files import line_of, read_yaml
 from skillcomp.io.store import RunStore
 from skillcomp.live import agents as agents_of
 from skillcomp.live import graders as graders_of

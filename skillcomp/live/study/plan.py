@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from skillcomp.errors import StudyError
-from skillcomp.io.material import INPUTS, file_place, names_of_files, tree_of
+from skillcomp.io.files import INPUTS
+from skillcomp.io.skills import tree_of
 from skillcomp.io.store import RunStore
+from skillcomp.io.suites import file_place, names_of_files
 from skillcomp.live.agents.reply import PAID, Agent, agent_version
 from skillcomp.live.study.conditions import ConditionText, Text, settle_texts
 from skillcomp.records import Case, Record, Suite

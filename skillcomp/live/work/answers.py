@@ -19,8 +19,7 @@ from skillcomp.io.store import RunStore
 from skillcomp.live.agents.reply import PAID, Agent, Cell, Reply, StudyWarning, agent_version
 from skillcomp.live.batches import BatchLimits
 from skillcomp.live.batches.record import outstanding
-from skillcomp.live.batches.service import batch_agent
-from skillcomp.live.batches.transport import Batches
+from skillcomp.live.batches.transport import Batches, batch_agent
 from skillcomp.live.stopping import Stop, run_sync
 from skillcomp.live.study.conditions import Text
 from skillcomp.live.study.plan import Plan, PlannedCell, Tried, input_files, make_plan, tries
@@ -128,9 +127,7 @@ def run(
     found = _suites(store, suites)
     wanted_again = _again(again)
     _check_width(concurrency)
-    limits = BatchLimits() if batch is True else batch or None
-    for agent in agents if limits else ():
-        batch_agent(agent)
+    options = Options.of(concurrency, batch, progress, agents)
     with store.writer():
         plan = make_plan(
             store,
@@ -143,7 +140,6 @@ def run(
             seed=seed,
         )
         settings = {"conditions": list(conditions), "repeats": repeats, "seed": seed}
-        options = Options(concurrency, limits, progress)
         work = AnswerWork(store, plan, agents, wanted_again, settings, options)
         work.warn_of_files()
         run_sync(partial(work.main, budget_usd))

@@ -5,13 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from copy import copy
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -20,18 +16,11 @@ from skillcomp.errors import StudyError, suggest
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.reply import Agent, Reply
 from skillcomp.live.batches import BatchLimits
-from skillcomp.live.batches.record import open_batches, outstanding
-from skillcomp.live.batches.service import batch_agent
-from skillcomp.live.batches.transport import Batches
 from skillcomp.live.graders.comprehension import ASKED_AGAIN, GraderWarning, family_warning
 from skillcomp.live.graders.pairwise import Comparison, PairwiseGrader, read_comparison
-from skillcomp.live.stopping import Stop, interruption, run_sync
 from skillcomp.live.study.plan import require_unedited, settle_graders
-from skillcomp.live.work.budget import Budget, charged
-from skillcomp.live.work.gradings import KEPT, UNREADABLE, after, collect_all, reply_of
-from skillcomp.live.work.jobs import Engine, Options, Recorder
-from skillcomp.live.work.ledger import RunRecord, begun
-from skillcomp.live.work.status import most_frequent, status
+from skillcomp.live.work.jobs import KEPT, Judging, Options, judge_all, reply_of
+from skillcomp.live.work.status import status
 from skillcomp.records import Attempt, Case
 
 _ITEM_LENGTH = 8  # hex digits
@@ -109,32 +98,18 @@ def compare(
     skillcomp.bias.position : Whether the answer shown first wins for being first.
     """
     pairs = _pairs(store, graders, condition, against)
-    limits = BatchLimits() if batch is True else batch or None
-    if limits:
-        for grader in graders:
-            batch_agent(grader.agent)
+    asked = (grader.agent for grader in graders)
+    options = Options.of(concurrency, batch, progress, asked)
     families = {one.first.agent_family for one in pairs}
     for grader in graders:
         if told := family_warning(grader, families):
             warnings.warn(told, GraderWarning, stacklevel=2)
     pairs.sort(key=lambda one: hashlib.sha256(f"{seed}\0{one.key}".encode()).hexdigest())
     study = {"condition": condition, "against": against, "seed": seed}
-    options = Options(concurrency, limits, progress)
     with store.writer():
         settle_graders(store, graders, 1)
         works = [Comparisons(store, grader, pairs, study, options) for grader in graders]
-        mine = [name for one in works for name in one.purposes]
-        spent = sum(charged(row) for row in store.records("comparisons"))
-        budget = Budget(budget_usd, spent=spent + outstanding(store, "compare", but=mine))
-        if why := run_sync(partial(collect_all, works, budget)):
-            warnings.warn(f"nothing was compared ({why}).", GraderWarning, stacklevel=2)
-            return status(store)
-        for one in works:
-            budget = after(budget)
-            run_sync(partial(one.main, budget))
-            one.warn()
-            if one.stopped and one.stopped != budget.exhausted and one.unreadable < UNREADABLE:
-                break
+        judge_all(works, budget_usd, "compared")
     return status(store)
 
 
@@ -158,10 +133,17 @@ class OrderedPair:
         return hashlib.sha256(self.key.encode()).hexdigest()[:_ITEM_LENGTH]
 
 
-class Comparisons(Engine[OrderedPair]):
-    """One comparator: every reply kept, every order of every pair judged once."""
+class Comparisons(Judging[OrderedPair]):
+    """One comparator: every order of every pair judged once."""
 
     kept, each = "What was compared is kept; start again later.", "comparison"
+    stage, said, plural = "compare", "comparisons", "comparisons"
+    told = (
+        "comparisons are not made",
+        "failed",
+        "in {n} comparisons an answer tells its condition (it says that it does not know the "
+        "skill, or cites it), so it was not blind to it.",
+    )
 
     def __init__(
         self,
@@ -171,76 +153,40 @@ class Comparisons(Engine[OrderedPair]):
         study: Mapping[str, Any],
         options: Options,
     ) -> None:
-        super().__init__(store, options)
-        self.grader, self.pairs, self.study = grader, pairs, study
-        self.replies: defaultdict[str, list[Reply]] = defaultdict(list)  # not judged by so far
+        super().__init__(store, grader, len(pairs), dict(study), options)
+        self.pairs = pairs
         self.done: set[str] = set()
-        self.n_open, self.n_given_away, self.unreadable = len(pairs), 0, 0
-        self.failed: set[str] = set()  # in this run
-        self.malformed: set[str] = set()  # in this run
 
     @property
     def purposes(self) -> dict[str, Agent]:
         """What batches of this stage are noted under, and who is asked in them."""
         return {f"compare:{self.grader.name}#{self.grader.version}": self.grader.agent}
 
-    def who(self, agent: Agent) -> str:
-        """Return how messages name who is asked."""
-        return f"grader '{self.grader.name}'"
+    def row_of(self, key: str) -> dict[str, Any]:
+        """Return the columns that name a comparison in the table of replies."""
+        return dict(zip(("order", "first", "second"), json.loads(key), strict=True))
 
     def is_done(self, job: OrderedPair) -> bool:
         """Return whether an order of a pair is judged, or refused for good."""
         return job.key in self.done
 
-    async def collect(self, budget: Budget, stop: Stop) -> None:
-        """Take in the batches that earlier calls left under way; nothing is asked."""
-        open_ = {purpose for purpose, _ in open_batches(self.store)}
-        if open_ & set(self.purposes) and not stop.reason:
-            async with self.at_work(budget, stop):
-                await self.collect_earlier()
-
-    async def main(self, budget: Budget, stop: Stop) -> None:
+    async def judge(self) -> None:
         """Compare what is open."""
-        async with self.at_work(budget, stop):
-            self.done = {_key(row) for row in self._own("pairwise")}
-            self.replies.clear()
-            for row in self._own("comparisons"):
-                if row["status"] in KEPT:
-                    self.replies[_key(row)].append(reply_of(row))
-            refused = {key for key, kept in self.replies.items() if kept[-1].status == "refused"}
-            self.done |= refused
-            pending = [pair for pair in self.pairs if not self.is_done(pair)]
-            for pair in pending:
-                self.replies[pair.key] = _unused(self.replies[pair.key], pair.item)
-            # what is paid for first: the budget may end at any other
-            pending.sort(key=lambda pair: not self.replies[pair.key])
-            n, title = len(self.pairs), f"comparisons of {self.grader.name}"
-            with closing(self.bar(title, n, n - len(pending))) as self.shown:
-                purpose = next(iter(self.purposes)) if self.options.limits else None
-                self.n_open = len(await self.do_all(pending, purpose)) + len(self.malformed)
-
-    def begun(self) -> list[RunRecord]:
-        """Return the receipt of the grader, before anything is asked."""
-        receipt = begun(
-            self.store,
-            "compare",
-            self.grader.name,
-            model=self.grader.model,
-            settings=self.grader.agent.settings,
-            prompt_version=self.grader.version,
-            study=dict(self.study),
-            n_wanted=len(self.pairs),
-            n_open=self.n_open,
-        )
-        return [receipt]
-
-    def at_end(self, receipt: RunRecord) -> dict[str, Any]:
-        """Return what the end of a receipt says."""
-        return {"n_open": self.n_open}
-
-    async def close(self) -> None:
-        """Close the grader's connections."""
-        await self.grader.aclose()
+        self.done = {_key(row) for row in self._own("pairwise")}
+        self.replies.clear()
+        for row in self._own("comparisons"):
+            if row["status"] in KEPT:
+                self.replies[_key(row)].append(reply_of(row))
+        self.done |= {key for key, kept in self.replies.items() if kept[-1].status == "refused"}
+        pending = [pair for pair in self.pairs if not self.is_done(pair)]
+        for pair in pending:
+            self.replies[pair.key] = _unused(self.replies[pair.key], pair.item)
+        # what is paid for first: the budget may end at any other
+        pending.sort(key=lambda pair: not self.replies[pair.key])
+        n, title = len(self.pairs), f"comparisons of {self.grader.name}"
+        with closing(self.bar(title, n, n - len(pending))) as self.shown:
+            purpose = next(iter(self.purposes)) if self.options.limits else None
+            self.n_open = len(await self.do_all(pending, purpose)) + len(self.malformed)
 
     def _own(self, table: str) -> Iterable[dict[str, Any]]:
         """Yield this grader's lines of a table."""
@@ -252,25 +198,15 @@ class Comparisons(Engine[OrderedPair]):
 
     async def work_on(self, job: OrderedPair, *, batched: bool) -> bool:
         """Compare one pair in one order and store the judgement."""
-
-        async def book(reply: Reply, started: datetime) -> None:
-            await self._book(job.key, reply)
-
-        double: Any = copy(self.grader)
-        kept = self.replies[job.key]
-        double.agent = Recorder(
-            self.grader.agent, kept, None if batched else book, self.budget, interruption()
-        )
-        found = await double.compare(
+        grader = self.asking(job.key, batched=batched)
+        found = await grader.compare(
             job.first, job.second, job.case, item=job.item, order=job.order
         )
         if found.judgement is not None:
             await self.ledger.write("pairwise", [found.judgement])
         if not self._is_final(job.key, found):
             return False
-        self.replies.pop(job.key, None)
-        self.n_given_away += found.gives_away is not None
-        self.shown.update()
+        self.done_with(job.key, gives_away=found.gives_away is not None)
         return True
 
     def _is_final(self, key: str, found: Comparison) -> bool:
@@ -284,66 +220,11 @@ class Comparisons(Engine[OrderedPair]):
         self.watch(self.grader.name, ok=ok, fatal=fatal, told=told, wait=last.wait_seconds)
         if ok and found.problems:
             self.malformed.add(key)
-            self.unreadable += 1
-            if self.unreadable >= UNREADABLE:
-                self.stop.ask(
-                    f"{self.unreadable} comparisons in a row cannot be read; the last: "
-                    f"{found.problems[0]}"
-                )
+            self.cannot_read(found.problems[0])
         elif ok:
             self.done.add(key)
             self.unreadable = 0
         return ok
-
-    async def _book(self, key: str, reply: Reply) -> None:
-        order, first, second = json.loads(key)
-        row = {
-            "grader": self.grader.name,
-            "grader_version": self.grader.version,
-            "order": order,
-            "first": first,
-            "second": second,
-            "at": datetime.now(UTC).isoformat(),
-            **reply.model_dump(exclude_none=True),
-        }
-        await self.ledger.write("comparisons", [row])
-        self.tallies[self.grader.name].add(reply)
-
-    def transport(self, purpose: str) -> Batches:
-        """Return the batches of this grader."""
-
-        async def book(key: str, reply: Reply) -> None:
-            await self._book(key, reply)
-            if reply.status in KEPT:
-                self.replies[key].append(reply)
-            else:
-                self.failed_in_batch(key, reply)
-
-        booked = (row.get("request_id") for row in self._own("comparisons"))
-        return self.batches(purpose, book, booked)
-
-    def warn(self) -> None:
-        """Say what was left open, and whether the grader could tell the condition."""
-        name, n_wanted = self.grader.name, len(self.pairs)
-        if self.n_open:
-            told = [f"{len(self.failed)} failed"] if self.failed else []
-            told += [f"{len(self.malformed)} cannot be read"] if self.malformed else []
-            why = self.stopped or " and ".join(told)
-            why += most_frequent(self.store, "compare", name) if not self.stopped else ""
-            warnings.warn(
-                f"grader '{name}': {self.n_open} of {n_wanted} comparisons are not made yet "
-                f"({why}); the same call goes on with them.",
-                GraderWarning,
-                stacklevel=3,
-            )
-        if self.n_given_away:
-            warnings.warn(
-                f"grader '{name}': in {self.n_given_away} of {n_wanted} comparisons an answer "
-                "tells its condition (it says that it does not know the skill, or cites it), so "
-                "it was not blind to it.",
-                GraderWarning,
-                stacklevel=3,
-            )
 
 
 def _key(row: Mapping[str, Any]) -> str:

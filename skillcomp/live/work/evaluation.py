@@ -15,10 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import orjson
-from pydantic import BaseModel
 
 from skillcomp.errors import StudyError, SuiteError, suggest
 from skillcomp.io.files import checked_slug, digest, read_bytes
@@ -26,7 +25,7 @@ from skillcomp.io.journal import replace
 from skillcomp.io.skills import FILE_NAME, read_skill
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
-from skillcomp.live.agents.reply import Agent, Cell, Reply, agent_version, settings_json
+from skillcomp.live.agents.reply import Agent, Asked, Reply, agent_version, settings_json
 from skillcomp.live.graders.tasks import SuiteGrader
 from skillcomp.live.work.answers import run
 from skillcomp.live.work.gradings import grade
@@ -154,15 +153,7 @@ class MockAgent:
     settings: str = settings_json(mock=True)
     is_recording = True  # it costs nothing
 
-    async def ask(
-        self,
-        prompt: str,
-        *,
-        skill: Skill | None = None,
-        system: str | None = None,
-        schema: type[BaseModel] | None = None,
-        cell: Cell | None = None,
-    ) -> Reply:
+    async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
         """Return an answer that says what it is."""
         return Reply(answer="mock: nothing was asked", model="mock", cost_usd=0.0, seconds=0.0)
 

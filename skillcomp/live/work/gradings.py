@@ -7,23 +7,18 @@ import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
-from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import pandas as pd
 from tqdm.auto import tqdm
 
-from skillcomp.errors import AgentError, GraderError, StudyError
+from skillcomp.errors import GraderError, StudyError
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents.reply import PAID, TIME_LIMIT, Agent, Reply
+from skillcomp.live.agents.reply import TIME_LIMIT, Agent, Reply
 from skillcomp.live.batches import BatchLimits
-from skillcomp.live.batches.record import open_batches, outstanding
-from skillcomp.live.batches.service import batch_agent
-from skillcomp.live.batches.transport import Batches
 from skillcomp.live.graders.comprehension import (
     Blind,
     GraderWarning,
@@ -41,18 +36,14 @@ from skillcomp.live.graders.gold import (
     gold_answers,
     passes,
 )
-from skillcomp.live.stopping import Stop, interruption, run_sync
 from skillcomp.live.study.plan import require_unedited, settle_graders
-from skillcomp.live.work.budget import Budget, charged
-from skillcomp.live.work.jobs import Book, Engine, Options, Recorder
-from skillcomp.live.work.ledger import RunRecord, begun
-from skillcomp.live.work.status import most_frequent, status
+from skillcomp.live.work.jobs import KEPT, Judging, Options, judge_all, reply_of
+from skillcomp.live.work.ledger import RunRecord
+from skillcomp.live.work.status import status
 from skillcomp.records import Attempt, Case, Skill, Suite, Verdict
 
 _log = logging.getLogger("skillcomp.live")
-KEPT = PAID - {"paused"}  # a grader that paused has said nothing; it is asked again
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
-UNREADABLE = 5  # gradings in a row that cannot be read; then the grader is at fault
 _TABLES = ("gold_verdicts", "verdicts")
 
 
@@ -138,10 +129,8 @@ def grade(
     answers = gold_answers(store.suites.values(), gold)
     check_least(min_gold_agreement, answers)
     require_unedited(store, _suites_of(store, {answer.case_id for answer in answers}))
-    limits = BatchLimits() if batch is True else batch or None
-    if limits:
-        for grader in graders:
-            batch_agent(getattr(grader, "agent", None) or cast(Any, grader))
+    asked = (getattr(grader, "agent", None) or cast(Any, grader) for grader in graders)
+    options = Options.of(concurrency, batch, progress, asked)
     families = store.table("attempts").column("agent_family").unique().to_pylist()
     for grader in graders:
         judges = grader.kind not in ("mock", "rules") and (
@@ -149,7 +138,6 @@ def grade(
         )
         if judges and (told := family_warning(grader, families)):  # words and tests have no family
             warnings.warn(told, GraderWarning, stacklevel=2)
-    options = Options(concurrency, limits, progress)
     with store.writer():
         settle_graders(store, graders, round)
         items = _gradable(store)
@@ -166,18 +154,7 @@ def grade(
             )
             for grader in graders
         ]
-        mine = [name for one in works for name in one.purposes]
-        budget = Budget(budget_usd, spent=_spent(store) + outstanding(store, "grade", but=mine))
-        if why := run_sync(partial(collect_all, works, budget)):
-            warnings.warn(f"nothing was graded ({why}).", GraderWarning, stacklevel=2)
-            return status(store)
-        for one in works:
-            # with nothing left to spend, what is paid for still becomes verdicts
-            budget = after(budget)
-            run_sync(partial(one.main, budget))
-            one.warn()
-            if one.stopped and one.stopped != budget.exhausted and one.unreadable < UNREADABLE:
-                break
+        judge_all(works, budget_usd, "graded")
     return status(store)
 
 
@@ -236,18 +213,17 @@ class Item:
         return {check.check_id for check in self.case.checks}
 
 
-class Collecting(Protocol):
-    """A stage that may have left batches under way."""
+class Gradings(Judging[Item]):
+    """One grader in one round: gold answers first."""
 
-    async def collect(self, budget: Budget, stop: Stop) -> None:
-        """Take them in; nothing is asked."""
-        ...
-
-
-class Gradings(Engine[Item]):
-    """One grader in one round: gold answers first, every reply kept, nothing paid twice."""
-
-    kept, each = "What was graded is kept; start again later.", "grading"
+    kept, each, plural = "What was graded is kept; start again later.", "grading", "gradings"
+    stage, said = "grade", "replies"
+    told = (
+        "answers are not graded",
+        "gradings failed",
+        "{n} answers tell their condition (they say that they do not know the skill, or cite it), "
+        "so it was not blind to it.",
+    )
 
     def __init__(
         self,
@@ -260,80 +236,45 @@ class Gradings(Engine[Item]):
         seed: int,
         options: Options,
     ) -> None:
-        super().__init__(store, options)
-        self.grader, self.items, self.answers = grader, items, answers
+        super().__init__(store, grader, len(items), {"round": round, "seed": seed}, options)
+        self.items, self.answers = items, answers
         self.round, self.least, self.seed = round, least, seed
-        self.asks = getattr(grader, "agent", None) is not None  # a recording asks nobody
-        self.replies: defaultdict[str, list[Reply]] = defaultdict(list)  # not graded by so far
         self.done: defaultdict[str, set[str]] = defaultdict(set)  # checks by attempt
         self.table = "verdicts"
-        self.n_open, self.n_given_away = len(items), 0
         self.found: Agreement | None = None
-        self.failed: set[str] = set()  # in this run
-        self.malformed: set[str] = set()  # answers of the study, in this run
-        self.unreadable = 0  # gradings in a row
 
     @property
     def purposes(self) -> dict[str, Agent]:
         """What batches of this stage are noted under, and who is asked in them."""
         mine = f"grade:{self.grader.name}#{self.grader.version}/{self.round}"
-        agent = getattr(self.grader, "agent", None) or cast(Any, self.grader)
-        return {f"{mine}/{table}": agent for table in _TABLES}
+        return {f"{mine}/{table}": self.agent or self.grader for table in _TABLES}
 
-    def who(self, agent: Agent) -> str:
-        """Return how messages name who is asked."""
-        return f"grader '{self.grader.name}'"
+    def row_of(self, key: str) -> dict[str, Any]:
+        """Return the columns that name a grading in the table of replies."""
+        return {"attempt_id": key, "round": self.round}
 
     def is_done(self, job: Item) -> bool:
         """Return whether all checks of an answer have their verdicts."""
         return job.checks <= self.done[job.key]
 
-    async def collect(self, budget: Budget, stop: Stop) -> None:
-        """Take in the batches that earlier calls left under way; nothing is asked."""
-        open_ = {purpose for purpose, _ in open_batches(self.store)}
-        if open_ & set(self.purposes) and not stop.reason:
-            async with self.at_work(budget, stop):
-                await self.collect_earlier()
-
-    async def main(self, budget: Budget, stop: Stop) -> None:
+    async def judge(self) -> None:
         """Grade gold, then the study."""
-        async with self.at_work(budget, stop):
-            used = self._malformed_at()
-            for row in self._own("replies"):
-                # replies that made a malformed grading are not used again: it is asked anew
-                fresh = datetime.fromisoformat(row["at"]) > used.get(row["attempt_id"], _LONG_AGO)
-                if row["status"] in KEPT and fresh:
-                    self.replies[row["attempt_id"]].append(reply_of(row))
-            if self.answers:
-                await self._hold_against_gold()
-            if not stop.reason:
-                title = f"verdicts of {self.grader.name}"
-                self.n_open = await self._grade_all(self.items, "verdicts", title)
-                self.n_open += len(self.malformed)
-
-    def begun(self) -> list[RunRecord]:
-        """Return the receipt of the grader, before anything is asked."""
-        self.n_open = len(self.items)
-        receipt = begun(
-            self.store,
-            "grade",
-            self.grader.name,
-            model=self.grader.model,
-            settings=getattr(getattr(self.grader, "agent", None), "settings", None),
-            prompt_version=self.grader.version,
-            study={"round": self.round, "seed": self.seed},
-            n_wanted=len(self.items),
-            n_open=self.n_open,
-        )
-        return [receipt]
+        used = self._malformed_at()
+        for row in self._own("replies"):
+            # replies that made a malformed grading are not used again: it is asked anew
+            fresh = datetime.fromisoformat(row["at"]) > used.get(row["attempt_id"], _LONG_AGO)
+            if row["status"] in KEPT and fresh:
+                self.replies[row["attempt_id"]].append(reply_of(row))
+        if self.answers:
+            await self._hold_against_gold()
+        if not self.stop.reason:
+            title = f"verdicts of {self.grader.name}"
+            self.n_open = await self._grade_all(self.items, "verdicts", title)
+            self.n_open += len(self.malformed)
 
     def at_end(self, receipt: RunRecord) -> dict[str, Any]:
         """Return what the end of a receipt says."""
         return {"n_open": self.n_open, "gold": self.found.fields() if self.found else {}}
-
-    async def close(self) -> None:
-        """Close the grader's connections."""
-        await self.grader.aclose()
 
     async def _hold_against_gold(self) -> None:
         cases = {c.case_id: (c, s.skill) for s in self.store.suites.values() for c in s.cases}
@@ -371,7 +312,7 @@ class Gradings(Engine[Item]):
         found: dict[str, datetime] = {}
         for row in (row for table in _TABLES for row in self._own(table)):
             at = row.get("graded_at")
-            if self.asks and row["status"] == "malformed" and at is not None:
+            if self.agent and row["status"] == "malformed" and at is not None:
                 at = at if isinstance(at, datetime) else datetime.fromisoformat(at)
                 found[row["attempt_id"]] = max(found.get(row["attempt_id"], _LONG_AGO), at)
         return found
@@ -381,7 +322,7 @@ class Gradings(Engine[Item]):
         self.table, placed = table, _placed(items, self.seed)
         self.done = defaultdict(set)
         for row in self._own(table):
-            if row["status"] != "malformed" or not self.asks:
+            if row["status"] != "malformed" or not self.agent:
                 self.done[row["attempt_id"]].add(row["check_id"])
         pending = [item for item in placed if not self.is_done(item)]
         # what is paid for first: the budget may end at any other
@@ -393,11 +334,7 @@ class Gradings(Engine[Item]):
 
     async def work_on(self, job: Item, *, batched: bool) -> bool:
         """Grade one answer and store the verdicts."""
-
-        async def book(reply: Reply, started: datetime | None = None) -> None:
-            await self._book(job.key, reply)
-
-        grader = self._through(self.replies[job.key], None if batched else book)
+        grader = self.asking(job.key, batched=batched)
         assert job.placed is not None
         grading = await grader.grade(
             job.attempt,
@@ -413,39 +350,18 @@ class Gradings(Engine[Item]):
         await self.ledger.write(self.table, fresh)
         if not self._is_final(job.key, grading):
             return False
-        if not self.asks:
+        if self.agent is None:
             self.tallies[self.grader.name].add(Reply(model=self.grader.model))
-        self.replies.pop(job.key, None)
-        self.n_given_away += grading.gives_away is not None and self.table == "verdicts"
-        self.shown.update()
+        given = grading.gives_away is not None and self.table == "verdicts"
+        self.done_with(job.key, gives_away=given)
         return True
-
-    def _through(self, kept: Sequence[Reply], book: Book | None) -> LiveGrader:
-        """Return a copy of the grader whose questions go through a `Recorder`."""
-        if not self.asks:
-            return self.grader
-        double: Any = copy(self.grader)
-        double.agent = Recorder(double.agent, kept, book, self.budget, interruption())
-        return cast(LiveGrader, double)
-
-    async def _book(self, attempt_id: str, reply: Reply) -> None:
-        row = {
-            "attempt_id": attempt_id,
-            "grader": self.grader.name,
-            "grader_version": self.grader.version,
-            "round": self.round,
-            "at": datetime.now(UTC).isoformat(),
-            **reply.model_dump(exclude_none=True),
-        }
-        await self.ledger.write("replies", [row])
-        self.tallies[self.grader.name].add(reply)
 
     def _is_final(self, name: str, grading: Grading) -> bool:
         """Return whether a grading is final; stop where nothing further can succeed."""
         ok = all(verdict.status != "error" for verdict in grading.verdicts)
         if not ok:
             self.failed.add(name)
-        if self.asks:
+        if self.agent:
             told = None
             if not ok:
                 replies = grading.replies
@@ -453,88 +369,18 @@ class Gradings(Engine[Item]):
             wait = grading.replies[-1].wait_seconds if grading.replies else None
             fatal = not ok and grading.fatal
             self.watch(self.grader.name, ok=ok, fatal=fatal, told=told, wait=wait)
-            if ok:
-                self._watch_form(name, grading)
+            if ok and all(verdict.status != "malformed" for verdict in grading.verdicts):
+                self.unreadable = 0
+            elif ok:
+                if self.table == "verdicts":
+                    self.malformed.add(name)
+                self.cannot_read((grading.problems or ("no reason is known",))[0])
         return ok
-
-    def _watch_form(self, name: str, grading: Grading) -> None:
-        """Stop a grader whose replies cannot be read, one after the other."""
-        if all(verdict.status != "malformed" for verdict in grading.verdicts):
-            self.unreadable = 0
-            return
-        self.unreadable += 1
-        if self.table == "verdicts":
-            self.malformed.add(name)
-        if self.unreadable >= UNREADABLE:
-            self.stop.ask(
-                f"{self.unreadable} gradings in a row cannot be read; the last: "
-                f"{(grading.problems or ('no reason is known',))[0]}"
-            )
-
-    def transport(self, purpose: str) -> Batches:
-        """Return the batches of one table."""
-
-        async def book(key: str, reply: Reply) -> None:
-            await self._book(key, reply)
-            if reply.status in KEPT:
-                self.replies[key].append(reply)
-            else:
-                self.failed_in_batch(key, reply)
-
-        return self.batches(purpose, book, (row.get("request_id") for row in self._own("replies")))
-
-    def warn(self) -> None:
-        """Say what was left open, and whether the grader could tell the condition."""
-        name, n_wanted = self.grader.name, len(self.items)
-        if self.n_open:
-            told = [f"{len(self.failed)} gradings failed"] if self.failed else []
-            told += [f"{len(self.malformed)} cannot be read"] if self.malformed else []
-            why = self.stopped or " and ".join(told)
-            why += most_frequent(self.store, "grade", name) if not self.stopped else ""
-            warnings.warn(
-                f"grader '{name}': {self.n_open} of {n_wanted} answers are not graded yet "
-                f"({why}); the same call goes on with them.",
-                GraderWarning,
-                stacklevel=3,
-            )
-        if self.n_given_away:
-            warnings.warn(
-                f"grader '{name}': {self.n_given_away} of {n_wanted} answers tell their "
-                "condition (they say that they do not know the skill, or cite it), so it was not "
-                "blind to it.",
-                GraderWarning,
-                stacklevel=3,
-            )
-
-
-def reply_of(row: Mapping[str, Any]) -> Reply:
-    """Return the reply that a line of the table ``replies`` holds."""
-    return Reply(**{name: row[name] for name in Reply.model_fields if name in row})
 
 
 def _placed(items: Mapping[str, Item], seed: int) -> list[Item]:
     order = blind({name: len(item.case.checks) for name, item in items.items()}, seed=seed)
     return [replace(items[one.attempt_id], placed=one) for one in order]
-
-
-async def collect_all(works: Sequence[Collecting], budget: Budget, stop: Stop) -> str | None:
-    """Take in every batch under way before anyone is asked; return why that was broken off."""
-    errors = []
-    for one in works:
-        try:
-            await one.collect(budget, stop)
-        except AgentError as error:  # the next grader's are with the service all the same
-            errors.append(error)
-    if errors:
-        raise errors[0]
-    return stop.reason
-
-
-def after(budget: Budget) -> Budget:
-    """Return the same budget for another event loop."""
-    more = Budget(budget.limit, spent=budget.spent)
-    more.exhausted = budget.exhausted
-    return more
 
 
 def _gradable(store: RunStore) -> dict[str, Item]:
@@ -597,7 +443,3 @@ def _check(store: RunStore, graders: Sequence[LiveGrader], round: int) -> None:
 def _suites_of(store: RunStore, cases: Collection[str]) -> list[Suite]:
     found = store.suites.values()
     return [suite for suite in found if any(case.case_id in cases for case in suite.cases)]
-
-
-def _spent(store: RunStore) -> float:
-    return float(sum(charged(row) for row in store.records("replies")))

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import re
+import warnings
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, Protocol, TypeVar
+from functools import partial
+from typing import Any, Generic, Literal, Protocol, TypeVar, Unpack
 
-from pydantic import BaseModel
 from tqdm.auto import tqdm
 
 from skillcomp.errors import AgentError
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents.reply import Agent, Cell, Reply, skill_block
+from skillcomp.live.agents.reply import PAID, Agent, Asked, Reply, skill_block
 from skillcomp.live.batches import BatchLimits
-from skillcomp.live.batches.record import open_batches
-from skillcomp.live.batches.service import batch_agent
-from skillcomp.live.batches.transport import Batches, tell_of
+from skillcomp.live.batches.record import open_batches, outstanding
+from skillcomp.live.batches.transport import Batches, batch_agent, tell_of
 from skillcomp.live.batches.transport import Book as BatchBook
-from skillcomp.live.stopping import Stop, fan_out, interruption
-from skillcomp.live.work.budget import Budget, at_most, batch_cost, shape_text, upper_cost
-from skillcomp.live.work.ledger import Ledger, RunRecord, Tally, ended
-from skillcomp.live.work.status import clear_waiting, write_waiting
-from skillcomp.records import Skill
+from skillcomp.live.graders.comprehension import GraderWarning
+from skillcomp.live.stopping import Stop, fan_out, interruption, run_sync
+from skillcomp.live.work.budget import Budget, at_most, batch_cost, charged, shape_text, upper_cost
+from skillcomp.live.work.ledger import Ledger, RunRecord, Tally, begun, ended
+from skillcomp.live.work.status import clear_waiting, most_frequent, write_waiting
 
 _TOLD_FROM = 1.0  # seconds; shorter waits are not shown
 _LONG = 120.0  # seconds; a study does not sleep for longer than this before every question
@@ -41,6 +42,8 @@ _NO_ACCESS = re.compile(
     re.IGNORECASE,
 )
 _IN_A_ROW = 20  # failures without a success in between; then something is wrong with all of them
+KEPT = PAID - {"paused"}  # a grader that paused has said nothing; it is asked again
+_UNREADABLE = 5  # replies in a row that cannot be read; then the grader is at fault
 
 
 class NeedsReply(Exception):
@@ -78,32 +81,26 @@ class Recorder:
         self._agent, self._kept, self._book = agent, list(kept), book
         self._budget, self._stop = budget, stop
 
-    async def ask(
-        self,
-        prompt: str,
-        *,
-        skill: Skill | None = None,
-        system: str | None = None,
-        schema: type[BaseModel] | None = None,
-        cell: Cell | None = None,
-    ) -> Reply:
+    async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
         """Return the next kept reply, or ask; see `Agent.ask`."""
         if self._kept:
             return self._kept.pop(0)
+        skill, schema = about.get("skill"), about.get("schema")
         if self._book is None:
-            parts = {"prompt": prompt, "skill": skill, "system": system, "schema": schema}
+            parts = {"prompt": prompt, "skill": skill, "schema": schema}
+            parts["system"] = about.get("system")
             raise NeedsReply({name: part for name, part in parts.items() if part is not None})
-        if getattr(self._agent, "is_recording", False):
-            started = datetime.now(UTC)
-            reply = await self._agent.ask(prompt, skill=skill, cell=cell)
-            await self._book(reply, started)
-            return reply
 
         def estimate() -> float:
             shape = shape_text(schema) if schema is not None else None
             block = skill_block(skill) if skill else None
-            return upper_cost(self._agent, prompt, system, block, shape)
+            return upper_cost(self._agent, prompt, about.get("system"), block, shape)
 
+        if getattr(self._agent, "is_recording", False):
+            started = datetime.now(UTC)
+            reply = await self._agent.ask(prompt, **about)
+            await self._book(reply, started)
+            return reply
         aside = await self._budget.take(estimate() if self._budget.limit is not None else 0.0)
         if aside is None:
             raise NoMoney(self._budget.exhausted or "budget_usd")
@@ -112,10 +109,7 @@ class Recorder:
             if self._stop is not None:
                 self._stop.check()  # the money may have been waited for
             started = datetime.now(UTC)
-            reply = await self._agent.ask(
-                prompt, skill=skill, system=system, schema=schema, cell=cell
-            )
-            answered = at_most(reply, estimate)
+            answered = at_most(await self._agent.ask(prompt, **about), estimate)
             await self._book(answered, started)
         finally:
             await self._budget.settle(aside, answered)
@@ -144,6 +138,16 @@ class Options:
     width: int
     limits: BatchLimits | None
     progress: bool
+
+    @classmethod
+    def of(
+        cls, width: int, batch: bool | BatchLimits, progress: bool, asked: Iterable[Agent]
+    ) -> Options:
+        """Return what a user asks for; raise where somebody cannot be asked in batches."""
+        limits = BatchLimits() if batch is True else batch or None
+        for agent in asked if limits else ():
+            batch_agent(agent)
+        return cls(width, limits, progress)
 
 
 class Engine(ABC, Generic[J]):
@@ -342,3 +346,185 @@ class Engine(ABC, Generic[J]):
         """Return a progress bar."""
         off = not self.options.progress
         return tqdm(total=total, initial=done, desc=title, unit="answer", disable=off)
+
+
+class Judging(Engine[J]):
+    """One grader at work: every reply is kept before it is looked at, and nothing is paid twice.
+
+    A subclass says which columns name a job in the table of replies (`row_of`) and what the lines
+    of a table say of this grader (`_own`); ``stage``, ``said`` and the words of messages are its
+    own.
+    """
+
+    stage: Literal["grade", "compare"]
+    said: str  # the table of replies
+    plural: str  # of what is done once, in messages
+    told: tuple[str, str, str]  # in warnings: what is open, what failed, and what tells too much
+
+    def __init__(
+        self, store: RunStore, grader: Any, n_wanted: int, study: dict[str, Any], options: Options
+    ) -> None:
+        super().__init__(store, options)
+        self.grader, self.n_wanted, self.study = grader, n_wanted, study
+        self.agent: Agent | None = getattr(grader, "agent", None)  # a recording asks nobody
+        self.replies: defaultdict[str, list[Reply]] = defaultdict(list)  # not judged by so far
+        self.n_open, self.n_given_away = n_wanted, 0
+        self.failed: set[str] = set()  # in this run
+        self.malformed: set[str] = set()  # what counts as open, in this run
+        self.unreadable = 0  # in a row
+
+    @abstractmethod
+    def row_of(self, key: str) -> dict[str, Any]:
+        """Return the columns that name a job in the table of replies."""
+
+    @abstractmethod
+    def _own(self, table: str) -> Iterable[dict[str, Any]]:
+        """Yield this grader's lines of a table."""
+
+    @abstractmethod
+    async def judge(self) -> None:
+        """Do what is open."""
+
+    def who(self, agent: Agent) -> str:
+        """Return how messages name who is asked."""
+        return f"grader '{self.grader.name}'"
+
+    async def collect(self, budget: Budget, stop: Stop) -> None:
+        """Take in the batches that earlier calls left under way; nothing is asked."""
+        open_ = {purpose for purpose, _ in open_batches(self.store)}
+        if open_ & set(self.purposes) and not stop.reason:
+            async with self.at_work(budget, stop):
+                await self.collect_earlier()
+
+    async def main(self, budget: Budget, stop: Stop) -> None:
+        """Do what is open, between two receipts."""
+        async with self.at_work(budget, stop):
+            await self.judge()
+
+    def begun(self) -> list[RunRecord]:
+        """Return the receipt of the grader, before anything is asked."""
+        self.n_open = self.n_wanted
+        receipt = begun(
+            self.store,
+            self.stage,
+            self.grader.name,
+            model=self.grader.model,
+            settings=getattr(self.agent, "settings", None),
+            prompt_version=self.grader.version,
+            study=self.study,
+            n_wanted=self.n_wanted,
+            n_open=self.n_open,
+        )
+        return [receipt]
+
+    def at_end(self, receipt: RunRecord) -> dict[str, Any]:
+        """Return what the end of a receipt says."""
+        return {"n_open": self.n_open}
+
+    async def close(self) -> None:
+        """Close the grader's connections."""
+        await self.grader.aclose()
+
+    def asking(self, key: str, *, batched: bool) -> Any:
+        """Return a copy of the grader whose questions about a job go through a `Recorder`."""
+        if self.agent is None:
+            return self.grader
+
+        async def book(reply: Reply, started: datetime) -> None:
+            await self._book(key, reply)
+
+        double = copy(self.grader)
+        kept, ask = self.replies[key], None if batched else book
+        double.agent = Recorder(self.agent, kept, ask, self.budget, interruption())
+        return double
+
+    async def _book(self, key: str, reply: Reply) -> None:
+        about = {"grader": self.grader.name, "grader_version": self.grader.version}
+        row = {**about, **self.row_of(key), "at": datetime.now(UTC).isoformat()}
+        await self.ledger.write(self.said, [row | reply.model_dump(exclude_none=True)])
+        self.tallies[self.grader.name].add(reply)
+
+    def transport(self, purpose: str) -> Batches:
+        """Return the batches of one purpose."""
+
+        async def book(key: str, reply: Reply) -> None:
+            await self._book(key, reply)
+            if reply.status in KEPT:
+                self.replies[key].append(reply)
+            else:
+                self.failed_in_batch(key, reply)
+
+        return self.batches(purpose, book, (row.get("request_id") for row in self._own(self.said)))
+
+    def done_with(self, key: str, *, gives_away: bool) -> None:
+        """Count a job that needs nothing more."""
+        self.replies.pop(key, None)
+        self.n_given_away += gives_away
+        self.shown.update()
+
+    def cannot_read(self, problem: str) -> None:
+        """Stop a grader whose replies cannot be read, one after the other."""
+        self.unreadable += 1
+        if self.unreadable >= _UNREADABLE:
+            told = f"{self.unreadable} {self.plural} in a row cannot be read"
+            self.stop.ask(f"{told}; the last: {problem}")
+
+    @property
+    def is_at_fault(self) -> bool:
+        """Whether the grader was stopped for what it says, so that the next one may go on."""
+        return self.unreadable >= _UNREADABLE
+
+    def warn(self) -> None:
+        """Say what was left open, and whether the grader could tell the condition."""
+        name, n = f"grader '{self.grader.name}'", self.n_wanted
+        open_, failed, given_away = self.told
+        if self.n_open:
+            told = [f"{len(self.failed)} {failed}"] if self.failed else []
+            told += [f"{len(self.malformed)} cannot be read"] if self.malformed else []
+            why = self.stopped or " and ".join(told)
+            if not self.stopped:
+                why += most_frequent(self.store, self.stage, self.grader.name)
+            goes_on = "the same call goes on with them."
+            text = f"{name}: {self.n_open} of {n} {open_} yet ({why}); {goes_on}"
+            warnings.warn(text, GraderWarning, stacklevel=4)
+        if self.n_given_away:
+            text = f"{name}: {given_away.format(n=f'{self.n_given_away} of {n}')}"
+            warnings.warn(text, GraderWarning, stacklevel=4)
+
+
+def judge_all(works: Sequence[Judging[Any]], budget_usd: float | None, what: str) -> None:
+    """Let graders work one after the other, batches under way first."""
+    store, stage = works[0].store, works[0].stage
+    mine = [name for one in works for name in one.purposes]
+    spent = float(sum(charged(row) for row in store.records(works[0].said)))
+    budget = Budget(budget_usd, spent=spent + outstanding(store, stage, but=mine))
+    if why := run_sync(partial(_collect_all, works, budget)):
+        warnings.warn(f"nothing was {what} ({why}).", GraderWarning, stacklevel=3)
+        return
+    for one in works:
+        # each loop has a budget of its own; with nothing left, what is paid for is still read
+        more = Budget(budget.limit, spent=budget.spent)
+        more.exhausted = budget.exhausted
+        budget = more
+        run_sync(partial(one.main, budget))
+        one.warn()
+        if one.stopped and one.stopped != budget.exhausted and not one.is_at_fault:
+            break
+
+
+async def _collect_all(works: Sequence[Judging[Any]], budget: Budget, stop: Stop) -> str | None:
+    """Take in every batch under way before anyone is asked; return why that was broken off."""
+    errors = []
+    for one in works:
+        try:
+            await one.collect(budget, stop)
+        except AgentError as error:  # the next grader's are with the service all the same
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    return stop.reason
+
+
+def reply_of(row: Mapping[str, Any]) -> Reply:
+    """Return the reply that a line of a table of replies holds."""
+    return Reply(**{name: row[name] for name in Reply.model_fields if name in row})

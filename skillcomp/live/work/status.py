@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 import pandas as pd
 
+from skillcomp.errors import plural
 from skillcomp.frames.contract import ordered
 from skillcomp.io import journal
 from skillcomp.io.store import RunStore
@@ -26,6 +27,7 @@ from skillcomp.live.study.plan import Key, Tried, tries
 _WAITING = ".waiting.json"
 _REASON = 200  # characters of a reason that are shown
 _NUMBER = re.compile(r"\b[\w-]*\d[\w.:-]*")  # ids, counts and times: what differs between two tries
+_Grader = tuple[str, str | None, int]  # name, version, round
 _COLUMNS = {
     "stage": "str",
     "name": "str",
@@ -74,8 +76,39 @@ def status(store: RunStore) -> pd.DataFrame:
     0
     """
     rows = [*_runs(store), *_grades(store), *_comparisons(store)]
-    frame = pd.DataFrame(rows, columns=list(_COLUMNS))
-    return frame.astype(_COLUMNS)
+    return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(_COLUMNS)
+
+
+@dataclass
+class _Seen:
+    """What the store holds of one row: models, dollars and, of a grader, the verdicts."""
+
+    verdicts: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    models: set[str] = field(default_factory=set)
+    cost_usd: float = math.nan
+
+    def add(self, cost_usd: float | None, model: str | None) -> None:
+        """Count a reply; no dollars are known before the first that are."""
+        if cost_usd is not None:
+            self.cost_usd = cost_usd + (0.0 if math.isnan(self.cost_usd) else self.cost_usd)
+        if model:
+            self.models.add(model)
+
+    def row(self, stage: str, name: str, **more: Any) -> dict[str, Any]:
+        """Return it as a row of `status`; what is not given is not known."""
+        known = {"cost_usd": self.cost_usd, "models": ", ".join(sorted(self.models)) or None}
+        return {**dict.fromkeys(_COLUMNS), "stage": stage, "name": name, **known, **more}
+
+    @property
+    def malformed(self) -> set[str]:
+        """Answers with a verdict that could not be read, not followed by one that could."""
+        return {name for name, said in self.verdicts.items() if "malformed" in said.values()}
+
+    @property
+    def refused(self) -> set[str]:
+        """Answers with a verdict that is neither ok nor malformed."""
+        other = {"ok", "malformed"}
+        return {name for name, said in self.verdicts.items() if set(said.values()) - other}
 
 
 def _runs(store: RunStore) -> Iterable[dict[str, Any]]:
@@ -88,57 +121,33 @@ def _runs(store: RunStore) -> Iterable[dict[str, Any]]:
     cells: defaultdict[tuple[str, str], list[Tried]] = defaultdict(list)
     for key, tried in done.items():
         cells[key.agent, key.condition].append(tried)
-    spent, models = _spent(store)
-    batches, empty = under_way(store, "run"), _empty(store)
+    seen: defaultdict[tuple[str, str], _Seen] = defaultdict(_Seen)
+    empty: Counter[tuple[str, str]] = Counter()
+    columns = ["agent", "condition", "status", "answer", "cost_usd", "agent_model", "perturbation"]
+    for row in store.table("attempts").select(columns).to_pylist():
+        pair = (row["agent"] or "", row["condition"])
+        is_own = row["perturbation"] is None
+        seen[pair].add(row["cost_usd"] if is_own else None, row["agent_model"])
+        empty[pair] += is_own and row["status"] == "ok" and not (row["answer"] or "").strip()
+    for row in store.records("surplus"):
+        seen[row["agent"], row["condition"]].add(row.get("cost_usd") or 0.0, None)
+    batches = under_way(store, "run")
     place = ordered(sorted({condition for _, condition in cells}))
     for pair, found in sorted(cells.items(), key=lambda one: (one[0][0], place.index(one[0][1]))):
         n_ok = sum("ok" in tried.paid for tried in found)
         n_paid = sum(bool(tried.paid) for tried in found)
-        wanted = planned.get(pair)
-        yield {
-            "stage": "run",
-            "name": pair[0],
-            "condition": pair[1],
-            "round": pd.NA,
-            "n_wanted": wanted if wanted else pd.NA,
-            "n_ok": n_ok,
-            "n_not_ok": n_paid - n_ok,
-            "n_failed": sum(bool(tried.n_errors and not tried.paid) for tried in found),
-            "n_open": wanted - n_paid if wanted else 0,
-            "cost_usd": spent.get(pair, float("nan")),
-            "models": ", ".join(sorted(models[pair])) or None,
-            "gold_agreement": float("nan"),
-            "note": "; ".join(filter(None, (batches.get(pair[0]), empty.get(pair)))) or None,
-        }
-
-
-def _empty(store: RunStore) -> dict[tuple[str, str], str]:
-    """Return how many answers are empty, by agent and condition."""
-    columns = ["agent", "condition", "status", "answer", "perturbation"]
-    count = Counter(
-        (row["agent"] or "", row["condition"])
-        for row in store.table("attempts").select(columns).to_pylist()
-        if row["status"] == "ok" and not row["perturbation"] and not (row["answer"] or "").strip()
-    )
-    return {pair: f"{n} empty answer{'s' if n > 1 else ''}, graded" for pair, n in count.items()}
-
-
-def _spent(
-    store: RunStore,
-) -> tuple[dict[tuple[str, str], float], defaultdict[tuple[str, str], set[str]]]:
-    spent: dict[tuple[str, str], float] = {}
-    models: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    columns = ["agent", "condition", "cost_usd", "agent_model", "perturbation"]
-    for row in store.table("attempts").select(columns).to_pylist():
-        pair = (row["agent"] or "", row["condition"])
-        if row["cost_usd"] is not None and row["perturbation"] is None:
-            spent[pair] = spent.get(pair, 0.0) + row["cost_usd"]
-        if row["agent_model"]:
-            models[pair].add(row["agent_model"])
-    for row in store.records("surplus"):
-        pair = (row["agent"], row["condition"])
-        spent[pair] = spent.get(pair, 0.0) + (row.get("cost_usd") or 0.0)
-    return spent, models
+        blank = f"{plural(empty[pair], 'empty answer')}, graded" if empty[pair] else None
+        yield seen[pair].row(
+            "run",
+            pair[0],
+            condition=pair[1],
+            n_wanted=planned[pair] or None,
+            n_ok=n_ok,
+            n_not_ok=n_paid - n_ok,
+            n_failed=sum(bool(tried.n_errors and not tried.paid) for tried in found),
+            n_open=planned[pair] - n_paid if planned[pair] else 0,
+            note="; ".join(filter(None, (batches.get(pair[0]), blank))) or None,
+        )
 
 
 def _grades(store: RunStore) -> Iterable[dict[str, Any]]:
@@ -157,25 +166,22 @@ def _grades(store: RunStore) -> Iterable[dict[str, Any]]:
     }
     # a grader that was begun and has said nothing yet is shown as well
     for key in [*said, *(key for key in receipts if key not in said)]:
-        found, live = said.get(key, _Said()), receipts.get(key)
+        found, live = said.get(key, _Seen()), receipts.get(key)
         whole = {name for name, n in found.verdicts.items() if len(n) >= needs.get(name, 1)}
-        unread = {name for name in found.malformed if whole & {name}}
+        unread = found.malformed & whole
         asked_again = unread if live and key[:2] not in recordings else set()
-        yield {
-            "stage": "grade",
-            "name": key[0],
-            "condition": None,
-            "round": key[2],
-            "n_wanted": len(to_grade) if live else pd.NA,
-            "n_ok": len(whole - found.refused - unread),
-            "n_not_ok": len((whole & (found.refused | unread)) - asked_again),
-            "n_failed": len(asked_again) if live else pd.NA,
-            "n_open": len((to_grade - whole) | asked_again) if live else 0,
-            "cost_usd": found.cost_usd,
-            "models": ", ".join(sorted(found.models)) or None,
-            "gold_agreement": ((live or {}).get("gold") or {}).get("agreement"),
-            "note": batches.get(f"{key[0]}#{key[1]}/{key[2]}"),
-        }
+        yield found.row(
+            "grade",
+            key[0],
+            round=key[2],
+            n_wanted=len(to_grade) if live else None,
+            n_ok=len(whole - found.refused - unread),
+            n_not_ok=len((whole & (found.refused | unread)) - asked_again),
+            n_failed=len(asked_again) if live else None,
+            n_open=len((to_grade - whole) | asked_again) if live else 0,
+            gold_agreement=((live or {}).get("gold") or {}).get("agreement"),
+            note=batches.get(f"{key[0]}#{key[1]}/{key[2]}"),
+        )
 
 
 def _comparisons(store: RunStore) -> Iterable[dict[str, Any]]:
@@ -187,17 +193,13 @@ def _comparisons(store: RunStore) -> Iterable[dict[str, Any]]:
     condition = {row["attempt_id"]: row["condition"] for row in table}
     ok: defaultdict[Any, set[_Order]] = defaultdict(set)
     tried: defaultdict[Any, dict[_Order, str]] = defaultdict(dict)
-    spent: dict[Any, float] = {}
-    models: defaultdict[Any, set[str]] = defaultdict(set)
+    seen: defaultdict[Any, _Seen] = defaultdict(_Seen)
     for row in store.table("pairwise").to_pylist():
         ok[_comparing(row, condition)].add(_order(row))
     for row in store.records("comparisons"):
         key = _comparing(row, condition)
         tried[key][_order(row)] = row["status"]
-        if row.get("cost_usd") is not None:
-            spent[key] = spent.get(key, 0.0) + row["cost_usd"]
-        if row.get("model"):
-            models[key].add(row["model"])
+        seen[key].add(row.get("cost_usd"), row.get("model"))
     batches = under_way(store, "compare")
     last = {}
     for row in receipts:
@@ -206,21 +208,17 @@ def _comparisons(store: RunStore) -> Iterable[dict[str, Any]]:
     for key, (two, row) in last.items():
         refused = {one for one, how in tried[key].items() if how == "refused"} - ok[key]
         n_ok, n_refused = len(ok[key]), len(refused)
-        yield {
-            "stage": "compare",
-            "name": key[0],
-            "condition": " against ".join(two),
-            "round": pd.NA,
-            "n_wanted": row["n_wanted"],
-            "n_ok": n_ok,
-            "n_not_ok": n_refused,
-            "n_failed": len(tried[key].keys() - ok[key] - refused),
-            "n_open": max(row["n_wanted"] - n_ok - n_refused, 0),
-            "cost_usd": spent.get(key, float("nan")),
-            "models": ", ".join(sorted(models[key])) or None,
-            "gold_agreement": float("nan"),
-            "note": batches.get(f"{key[0]}#{key[1]}"),
-        }
+        yield seen[key].row(
+            "compare",
+            key[0],
+            condition=" against ".join(two),
+            n_wanted=row["n_wanted"],
+            n_ok=n_ok,
+            n_not_ok=n_refused,
+            n_failed=len(tried[key].keys() - ok[key] - refused),
+            n_open=max(row["n_wanted"] - n_ok - n_refused, 0),
+            note=batches.get(f"{key[0]}#{key[1]}"),
+        )
 
 
 _Order = tuple[int, str, str]
@@ -236,37 +234,13 @@ def _comparing(row: Mapping[str, Any], condition: Mapping[str, str]) -> tuple[An
     return row["grader"], row.get("grader_version"), two
 
 
-@dataclass
-class _Said:
-    """The verdicts of one grader version and round."""
-
-    verdicts: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
-    models: set[str] = field(default_factory=set)
-    cost_usd: float = float("nan")
-
-    @property
-    def malformed(self) -> set[str]:
-        """Answers with a verdict that could not be read, not followed by one that could."""
-        return {name for name, said in self.verdicts.items() if "malformed" in said.values()}
-
-    @property
-    def refused(self) -> set[str]:
-        """Answers with a verdict that is neither ok nor malformed."""
-        other = {"ok", "malformed"}
-        return {name for name, said in self.verdicts.items() if set(said.values()) - other}
-
-
-def _said(store: RunStore) -> dict[tuple[str, str | None, int], _Said]:
-    found: defaultdict[tuple[str, str | None, int], _Said] = defaultdict(_Said)
+def _said(store: RunStore) -> dict[_Grader, _Seen]:
+    found: defaultdict[_Grader, _Seen] = defaultdict(_Seen)
     columns = ["attempt_id", "check_id", "grader", "grader_version", "round", "status", "cost_usd"]
     for row in store.table("verdicts").select([*columns, "grader_model"]).to_pylist():
         one = found[row["grader"], row["grader_version"], row["round"]]
         one.verdicts[row["attempt_id"]][row["check_id"]] = row["status"]  # the last one counts
-        if row["cost_usd"] is not None:
-            before = 0.0 if math.isnan(one.cost_usd) else one.cost_usd
-            one.cost_usd = before + row["cost_usd"]
-        if row["grader_model"]:
-            one.models.add(row["grader_model"])
+        one.add(row["cost_usd"], row["grader_model"])
     return dict(found)
 
 
@@ -381,14 +355,13 @@ def waiting(store: RunStore) -> str | None:
         return None
 
 
-def _last_receipts(store: RunStore) -> dict[tuple[str, str | None, int], Mapping[str, Any]]:
-    found: dict[tuple[str, str | None, int], Mapping[str, Any]] = {}
-    for row in store.records("receipts"):
-        if row["stage"] == "grade":
-            key = (row["name"], row["prompt_version"], row["study"]["round"])
-            # the end of a run carries what its beginning could not know
-            found[key] = row
-    return found
+def _last_receipts(store: RunStore) -> dict[_Grader, Mapping[str, Any]]:
+    # the end of a run carries what its beginning could not know
+    return {
+        (row["name"], row["prompt_version"], row["study"]["round"]): row
+        for row in store.records("receipts")
+        if row["stage"] == "grade"
+    }
 
 
 def writer(store: RunStore) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,12 +18,11 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import orjson
-from pydantic import BaseModel
 
-from skillcomp.errors import StoreError, StudyError, SuiteError, suggest
+from skillcomp.errors import SkillcompError, StoreError, StudyError, SuiteError, suggest
 from skillcomp.io.files import checked_slug
 from skillcomp.io.journal import replace
 from skillcomp.io.prompts import FILE
@@ -31,11 +31,12 @@ from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
 from skillcomp.io.traces import Trace, read_trace
 from skillcomp.live.agents import CliAgent
-from skillcomp.live.agents.kept import left_in, put
-from skillcomp.live.agents.reply import PAID, Bounds, Cell, Reply, settings_json
-from skillcomp.live.graders.tracejudge import TraceJudge
+from skillcomp.live.agents.process import drop, left_in, put
+from skillcomp.live.agents.reply import PAID, Asked, Bounds, Reply, settings_json
 from skillcomp.live.graders.traces import (
+    JUDGEMENT,
     TraceGrader,
+    TraceJudge,
     all_of,
     commands_of,
     effective,
@@ -157,8 +158,13 @@ def prepare_run(
         When a prompts.csv has problems other than unknown columns: a check that was not read would
         pass in silence.
     """
-    if (folder / "run.json").exists() or (folder / "store").exists():
+    if (folder / "run.json").exists():
         raise StudyError(f"trigger: the run '{folder.name}' is there already; --resume goes on.")
+    if (folder / "store").exists():
+        raise StudyError(
+            f"trigger: {folder} was broken off before anything was asked; remove it, or give "
+            "another --run-id."
+        )
     found = {file.parent.name: file for file in sorted(skills.rglob(FILE_NAME))}
     suites = {file.parent.name: file for file in sorted(evals.glob(f"*/{FILE}"))}
     for what, names, there in (
@@ -189,15 +195,20 @@ def prepare_run(
         )
     beside = tuple(found) if neighbours is None else tuple(neighbours)
     with store.writer():
-        for slug in dict.fromkeys((*(s for s, some in picked.items() if some), *beside)):
-            store.add_skill(found[slug])
-        for slug, some in picked.items():
-            if some:
-                store.add_suite(suites[slug])
-            for case in some:
-                cases[case.case_id] = slug
-                if case.extra.get("judge", False) if judge is None else judge:
-                    judged.append(case.case_id)
+        try:
+            for slug in dict.fromkeys((*(s for s, some in picked.items() if some), *beside)):
+                store.add_skill(found[slug])
+            for slug, some in picked.items():
+                if some:
+                    store.add_suite(suites[slug])
+        except SkillcompError:
+            shutil.rmtree(folder / "store")  # the name stays free
+            raise
+    for slug, some in picked.items():
+        for case in some:
+            cases[case.case_id] = slug
+            if case.extra.get("judge", False) if judge is None else judge:
+                judged.append(case.case_id)
     plan = TriggerPlan(folder.name, which, cases, tuple(judged), beside, program, **options)
     ignore = folder.parent / ".gitignore"
     if not ignore.exists():
@@ -313,16 +324,9 @@ class _CaseAgent:
         path = (self._store.path / skill.path).resolve()
         return skill.model_copy(update={"path": str(path)})
 
-    async def ask(
-        self,
-        prompt: str,
-        *,
-        skill: Skill | None = None,
-        system: str | None = None,
-        schema: type[BaseModel] | None = None,
-        cell: Cell | None = None,
-    ) -> Reply:
+    async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
         """Ask one case, grade what came by its checks, and keep all of it; see `Agent.ask`."""
+        cell, skill = about.get("cell"), about.get("skill")
         assert cell is not None and skill is not None
         case = self._cases[cell.case_id]
         folder = case_folder(self._run, skill.slug, case.case_id)
@@ -404,6 +408,7 @@ def write_case(
         {"id": c.check.check_id, "goal": c.check.goal, "pass": c.passed, "notes": c.note}
         for c in found
     ]
+    drop(folder, JUDGEMENT)  # what the program left under this name is none
     put(folder, "final.txt", (reply.answer or "").encode())
     for file, content in (
         ("meta.json", meta),
@@ -422,7 +427,7 @@ def summarise(folder: Path, plan: TriggerPlan) -> dict[str, Any]:
     for case_id, skill in plan.cases.items():
         place = case_folder(folder, skill, case_id)
         meta, graded = _load(place / "meta.json"), _load(place / "grade.json")
-        judge = _load(place / "judge.json") if case_id in plan.judged else None
+        judge = _load(place / JUDGEMENT) if case_id in plan.judged else None
         deterministic = graded.get("deterministic")
         parts = [deterministic["pass"] if deterministic else None]
         notes = (meta.get("run", {}).get("error") or "") if meta else "not asked yet"

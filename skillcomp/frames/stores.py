@@ -1,0 +1,257 @@
+"""Whole stores: what agents did, what each run was made with, and whether the tables agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from hashlib import sha256
+from typing import Literal
+
+import pandas as pd
+
+from skillcomp.errors import SkillcompError
+from skillcomp.frames import readers
+from skillcomp.frames.contract import check, empty
+from skillcomp.io.store import RunStore
+from skillcomp.io.traces import read_trace
+
+_DIGITS = 12  # of a sha256: enough to tell two texts apart
+
+
+def events(
+    store: RunStore,
+    *,
+    perturbation: str | Sequence[str] | Literal["all"] | None = None,
+) -> pd.DataFrame:
+    """Return what each agent did and said, one row per event of a trace.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study; the traces of its attempts are read, those of attempts that brought no
+        answer too.
+    perturbation : str or sequence of str, optional
+        As in :func:`skillcomp.frames.attempts`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per event: the keys of the attempt, ordinal (from 1), turn, kind (session, turn,
+        result, message, reasoning, command, skill, tool, file_change, web_search, todo, subagent,
+        retry, error, other), tool (its name; of kind other, the type of the event), text (what was
+        said or named; of a command, the command), status (completed, failed, declined,
+        in_progress), exit_code (of a command; NA where the program does not tell), read_only (NA
+        where it cannot be told), in_subagent, input_tokens, cached_tokens and output_tokens. Tokens
+        stand with one event of each report, NA with all others, so that they may be summed. An
+        attempt without a trace has no row.
+
+    Notes
+    -----
+    Read are ``claude -p --output-format stream-json`` and ``codex exec --json``. What begins and
+    ends in several lines (an item of codex, a tool of claude and its result) is one event where it
+    began, with its last status. A command is read-only when every program of it is known to write
+    nothing.
+    """
+    table = readers.attempt_rows(store, perturbation, "trace").dropna(subset=["trace"])
+    rows = [
+        {**one, "ordinal": ordinal, **asdict(step)}
+        for one in table.to_dict("records")
+        for ordinal, step in enumerate(read_trace(one.pop("trace")).steps, start=1)
+    ]
+    return check(pd.DataFrame(rows), "events") if rows else empty("events")
+
+
+def commands(
+    store: RunStore,
+    *,
+    perturbation: str | Sequence[str] | Literal["all"] | None = None,
+) -> pd.DataFrame:
+    """Return the shell commands that each agent ran, one row per command.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study.
+    perturbation : str or sequence of str, optional
+        As in :func:`skillcomp.frames.attempts`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows of :func:`events` whose kind is command, those that were declined not among them,
+        with their ordinal there and the command in ``text``.
+    """
+    frame = events(store, perturbation=perturbation)
+    ran = frame["kind"].eq("command") & frame["status"].ne("declined").fillna(True)
+    return frame[ran].reset_index(drop=True)
+
+
+def runs(stores: Mapping[str, RunStore]) -> pd.DataFrame:
+    """Return what each run was made with, and what is not as it was in the run before.
+
+    Parameters
+    ----------
+    stores : mapping of str to RunStore
+        The runs by name, the oldest first; such as the stores of trigger runs by run-id.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per run and thing: run, what (``text of <skill>``, ``description of <skill>``,
+        ``prompts of <suite>``, ``agent``, ``model``, ``settings``, ``skills on offer``,
+        ``grader <name>``), value (a name, or the first digits of a sha256; NA where a run lacks the
+        thing and its neighbour has it) and changed (False in the first run).
+
+    See Also
+    --------
+    skillcomp.deltas.over_time : The scores of these runs, paired case by case.
+    """
+    rows: list[dict[str, object]] = []
+    before: dict[str, str] | None = None
+    for name, store in stores.items():
+        now = _made_with(store)
+        for what in dict.fromkeys([*now, *(before or {})]):
+            changed = before is not None and now.get(what) != before.get(what)
+            rows.append({"run": name, "what": what, "value": now.get(what), "changed": changed})
+        before = now
+    columns = {"run": "str", "what": "str", "value": "str", "changed": "bool"}
+    return pd.DataFrame(rows, columns=list(columns)).astype(columns)
+
+
+def _made_with(store: RunStore) -> dict[str, str]:
+    found = {}
+    for slug, skill in store.skills.items():
+        found[f"text of {slug}"] = skill.sha256[:_DIGITS]
+        found[f"description of {slug}"] = _hash([skill.description])
+    for slug, suite in store.suites.items():
+        found[f"prompts of {slug}"] = suite.sha256[:_DIGITS]
+    attempts = store.table("attempts")
+    for what, column in (("agent", "agent"), ("model", "agent_model")):
+        names = sorted(filter(None, set(attempts.column(column).to_pylist())))
+        found |= {what: ", ".join(names)} if names else {}
+    settings = sorted(filter(None, set(attempts.column("settings").to_pylist())))
+    found |= {"settings": _hash(settings)} if settings else {}
+    offered = sorted(readers.invocations(store, perturbation="all")["offered"].unique())
+    found |= {"skills on offer": ", ".join(offered)} if offered else {}
+    verdicts = store.table("verdicts")
+    pairs = set(
+        zip(*(verdicts.column(n).to_pylist() for n in ("grader", "grader_version")), strict=True)
+    )
+    for grader in sorted({name for name, _ in pairs}):
+        versions = sorted(version or "no version" for name, version in pairs if name == grader)
+        found[f"grader {grader}"] = ", ".join(versions)
+    return found
+
+
+def _hash(texts: Iterable[str]) -> str:
+    return sha256("\0".join(texts).encode()).hexdigest()[:_DIGITS]
+
+
+def problems(store: RunStore) -> tuple[str, ...]:
+    """Return everything for which an analysis would refuse a store or count it wrongly.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study, with every copy, round and labeller in it.
+
+    Returns
+    -------
+    tuple of str
+        One sentence each. First what breaks a contract, in the words in which an analysis refuses
+        it; then rows that name an attempt, a case or a check that is not there, a verdict on an
+        attempt without an answer, and a winner that was not compared. A table that breaks its
+        contract is not held against the others.
+    """
+    found: list[str] = []
+    frames: dict[str, pd.DataFrame] = {}
+    ways: dict[str, Callable[[], pd.DataFrame]] = {
+        "cases": lambda: readers.cases(store),
+        "checks": lambda: readers.checks(store),
+        "attempts": lambda: readers.attempts(store, perturbation="all"),
+        "verdicts": lambda: readers.verdicts(store, perturbation="all", round="all"),
+        "gold": lambda: readers.gold(store, labeller="all"),
+        "pairwise": lambda: readers.pairwise(store),
+        "invocations": lambda: readers.invocations(store, perturbation="all"),
+    }
+    for kind, read in ways.items():
+        try:
+            frames[kind] = read()
+        except SkillcompError as error:
+            said = str(error)
+            # verdicts cannot be read where attempts cannot: that was said
+            found += [said] if said not in found else []
+    for look in (_attempts, _verdicts, _gold, _pairwise):
+        found += look(frames)
+    return tuple(found)
+
+
+def _told(kind: str, rows: pd.DataFrame, names: list[str], what: str) -> Iterator[str]:
+    """Say how many rows are at fault, and which is the first."""
+    if len(rows):
+        first = ", ".join(f"{name} '{rows[name].iloc[0]}'" for name in names)
+        yield f"{kind}: rows that {what}: {len(rows)}; the first: {first}."
+
+
+def _is_among(frame: pd.DataFrame, known: pd.DataFrame, on: list[str]) -> pd.Series:
+    keys = pd.MultiIndex.from_frame(frame[on])
+    return pd.Series(keys.isin(pd.MultiIndex.from_frame(known[on])), index=frame.index)
+
+
+def _attempts(frames: dict[str, pd.DataFrame]) -> Iterator[str]:
+    attempts, cases = frames.get("attempts"), frames.get("cases")
+    if attempts is None or cases is None:
+        return
+    asked = attempts["case_id"].isin(cases["case_id"])
+    what = "answer a case that no suite has"
+    yield from _told("attempts", attempts[~asked], ["attempt_id", "case_id"], what)
+    own = _is_among(attempts, cases, ["skill", "case_id"])
+    what = "name another skill than their case"
+    yield from _told("attempts", attempts[asked & ~own], ["attempt_id", "skill", "case_id"], what)
+    source = attempts["source_attempt_id"]
+    lost = attempts[source.notna() & ~source.isin(attempts["attempt_id"])]
+    what = "are copies of an attempt that is not there"
+    yield from _told("attempts", lost, ["attempt_id", "source_attempt_id"], what)
+
+
+def _verdicts(frames: dict[str, pd.DataFrame]) -> Iterator[str]:
+    verdicts, attempts = frames.get("verdicts"), frames.get("attempts")
+    if verdicts is None or attempts is None:
+        return
+    status = verdicts["attempt_id"].map(attempts.set_index("attempt_id")["status"])
+    none = verdicts[status.notna() & status.ne("ok") & verdicts["passed"].notna()]
+    what = "judge an attempt whose status is not ok"
+    yield from _told("verdicts", none, ["attempt_id", "check_id"], what)
+    if "checks" in frames:
+        strange = verdicts[~_is_among(verdicts, frames["checks"], ["skill", "case_id", "check_id"])]
+        what = "judge a check that their case does not have"
+        yield from _told("verdicts", strange, ["attempt_id", "check_id"], what)
+
+
+def _gold(frames: dict[str, pd.DataFrame]) -> Iterator[str]:
+    gold, attempts, checks = frames.get("gold"), frames.get("attempts"), frames.get("checks")
+    if gold is None or attempts is None:
+        return
+    known = gold["attempt_id"].isin(attempts["attempt_id"])
+    what = "label an attempt that is not there"
+    yield from _told("gold", gold[~known], ["attempt_id", "check_id"], what)
+    if checks is None:
+        return
+    about = gold[known].merge(attempts[["attempt_id", "skill", "case_id"]], on="attempt_id")
+    strange = about[~_is_among(about, checks, ["skill", "case_id", "check_id"])]
+    what = "label a check that their case does not have"
+    yield from _told("gold", strange, ["attempt_id", "check_id"], what)
+
+
+def _pairwise(frames: dict[str, pd.DataFrame]) -> Iterator[str]:
+    pairwise, attempts = frames.get("pairwise"), frames.get("attempts")
+    if pairwise is None or attempts is None:
+        return
+    for name in ("first", "second"):
+        lost = pairwise[~pairwise[name].isin(attempts["attempt_id"])]
+        what = "compare an attempt that is not there"
+        yield from _told("pairwise", lost, ["case_id", name], what)
+    winner = pairwise["winner"]
+    neither = winner.notna() & winner.ne(pairwise["first"]) & winner.ne(pairwise["second"])
+    what = "name a winner that is neither of the two compared"
+    yield from _told("pairwise", pairwise[neither], ["case_id", "winner"], what)
