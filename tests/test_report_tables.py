@@ -135,6 +135,10 @@ def test_a_unit_that_the_cells_show_needs_no_column_and_others_keep_theirs() -> 
          "estimate": [0.5, 0.8], "ci_low": [0.3, 0.7], "ci_high": [0.7, 0.9]}
     )  # fmt: skip
     assert list(sc.table(rates).cells) == ["Measure", "Estimate [interval]"]
+    points = sc.table(rates.assign(unit=["rate", "points"]))
+    assert list(points.cells) == ["Measure", "Estimate [interval]"]
+    assert points.about == "Differences in points."
+    assert points.cells.iloc[:, 1].tolist() == ["50.0 % [30.0, 70.0]", "+80.0 [+70.0, +90.0]"]
     mixed = rates.assign(unit=["rate", "logits"])
     assert list(sc.table(mixed).cells) == ["Measure", "Unit", "Estimate [interval]"]
 

@@ -373,7 +373,8 @@ def _folded(
         heading = re.match(r"#{1,6} +(.+)", cell.source) if cell.cell_type == "markdown" else None
         ends = heading or (fold == "Claims" and cell.cell_type == "markdown")
         if ends and fold:
-            yield _fold(fold, held)
+            if prose or fold != "Claims":  # of a text that is left out nothing is claimed
+                yield _fold(fold, held)
             fold, held = "", Markup("")
         if heading and heading.group(1).strip() in _FOLDED:
             fold = heading.group(1).strip()
@@ -385,7 +386,7 @@ def _folded(
                 held += escape(part)
             else:
                 yield part
-    if fold:
+    if fold and (prose or fold != "Claims"):
         yield _fold(fold, held)
 
 

@@ -301,8 +301,11 @@ def _about(given: pd.DataFrame) -> tuple[str, list[Any]]:
     said: list[str] = []
     hidden: list[Any] = [name for name in given.columns if given[name].isna().all()]
     hidden += [n for n in given.columns if str(n) in _NOTES]
-    if "unit" in given.columns and set(_units(given, given)) <= _PLAIN:
-        hidden.append("unit")
+    found = set(_units(given, given))
+    shown = found <= _PLAIN or (found <= {"points", *_PLAIN} and "rate" in found)
+    if "unit" in given.columns and shown:
+        hidden.append("unit")  # signs of percent and of gain or loss say which is which
+        said += ["differences in points"] * ("points" in found)
     if len(given) < 2 or "estimate" not in given.columns:
         return "", [name for name in hidden if name not in ("estimate",)]
     for name in _ABOUT:
