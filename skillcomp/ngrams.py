@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ __all__ = ["STOP_WORDS", "Matches", "Tokenizer", "check_n", "match", "shared_ngr
 
 Tokenizer = Callable[[str], list[str]]
 Ints = NDArray[np.int64]
+Word = TypeVar("Word", str, int)
 
 # The starting list of the source report, section A.3.
 _STOP = """
@@ -250,13 +252,13 @@ def shared_ngrams(
     check_n(n)
     split = tokenizer or tokenize
     words = split(text)
-    allowed = _grams(split(source), n) - _grams(split(exclude), n)
-    found = (tuple(words[i : i + n]) for i in range(len(words) - n + 1))
-    return [" ".join(gram) for gram in dict.fromkeys(found) if gram in allowed]
+    allowed = set(grams(split(source), n)) - set(grams(split(exclude), n))
+    return [" ".join(gram) for gram in dict.fromkeys(grams(words, n)) if gram in allowed]
 
 
-def _grams(words: list[str], n: int) -> set[tuple[str, ...]]:
-    return {tuple(words[i : i + n]) for i in range(len(words) - n + 1)}
+def grams(words: Sequence[Word], n: int) -> list[tuple[Word, ...]]:
+    """Return all runs of n neighbours, in order, repeats included."""
+    return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
 
 
 def check_n(n: Iterable[int] | int) -> Ints:

@@ -495,15 +495,21 @@ def _explained(part: pd.DataFrame, about: dict[str, Any], ci_level: float) -> li
         note="no property of these documents: what so many skills show" if n_skills > 3 else _FEW,
         **base,
     )
-    noise = float(known["se"].pow(2).fillna(0.0).mean()) if len(known) else float("nan")
+    error = known["se"].fillna(0.0)  # 0 where cases are all alike, or one: then it is not known
+    n_unknown = int(error.eq(0).sum())
     spread = float(np.var(y, ddof=1)) if len(known) > 1 else 0.0
-    if spread > 0:
+    if spread > 0 and n_unknown == len(known):
+        told = "cases of a document are all alike: how well they measure is not known"
+        ceiling = undefined("", told, ci_level=ci_level, n=base["n"])
+    elif spread > 0:
+        high = f"rather too high: {n_unknown} of {len(known)} documents, whose cases are all alike,"
+        high = f"{high} count as measured without error" if n_unknown else ""
         ceiling = Interval(
-            float(np.clip(1.0 - noise / spread, 0.0, 1.0)),
+            float(np.clip(1.0 - float(error.pow(2).mean()) / spread, 0.0, 1.0)),
             float("nan"),
             float("nan"),
             method="one minus error variance over variance",
-            note="no limits: an estimate of how well so few cases measure",
+            note=join_notes("no limits: an estimate of how well so few cases measure", high),
             **base,
         )
     else:

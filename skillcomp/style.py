@@ -10,13 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from textwrap import shorten
-from types import TracebackType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -90,14 +89,13 @@ _RC: Any = {
     "font.family": "sans-serif",
     # the one family that matplotlib ships, so that a figure is the same on every machine
     "font.sans-serif": ["DejaVu Sans"],
-    "font.size": LABEL_SIZE,
-    "axes.labelsize": LABEL_SIZE,
-    "axes.titlesize": LABEL_SIZE,
-    "figure.titlesize": LABEL_SIZE,
-    "xtick.labelsize": TICK_SIZE,
-    "ytick.labelsize": TICK_SIZE,
-    "legend.fontsize": TICK_SIZE,
-    "legend.title_fontsize": TICK_SIZE,
+    **dict.fromkeys(
+        ("font.size", "axes.labelsize", "axes.titlesize", "figure.titlesize"), LABEL_SIZE
+    ),
+    **dict.fromkeys(
+        ("xtick.labelsize", "ytick.labelsize", "legend.fontsize", "legend.title_fontsize"),
+        TICK_SIZE,
+    ),
     "legend.frameon": False,
     "legend.handlelength": 1.6,
     "legend.columnspacing": 1.4,
@@ -130,25 +128,7 @@ _RC: Any = {
 }
 
 
-class _Restore:
-    """What ``use`` hands back: leaving the ``with`` block puts the old settings back."""
-
-    def __init__(self, before: Any) -> None:
-        self._before = before
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        mpl.rcParams.update(self._before)
-
-
-def use() -> _Restore:
+def use() -> AbstractContextManager[Any]:
     """Set matplotlib to the style of the project's figures.
 
     Labels are 8 pt and ticks 7 pt at the printed size, fonts are embedded as TrueType (type 42),
@@ -170,7 +150,8 @@ def use() -> _Restore:
     >>> mpl.rcParams["pdf.fonttype"] == before
     True
     """
-    restore = _Restore({key: mpl.rcParams[key] for key in _RC})
+    restore = ExitStack()
+    restore.callback(mpl.rcParams.update, {key: mpl.rcParams[key] for key in _RC})
     mpl.rcParams.update(_RC)
     return restore
 
@@ -441,11 +422,8 @@ def alt_text(fig: Figure, data: Mapping[str, pd.DataFrame]) -> str:
     if entries:
         text += f" Key: {', '.join(entries)}."
     numbers = [_TOLD[ax][1] for ax in panels if ax in _TOLD and _TOLD[ax][1]]
-    if numbers:
-        return " ".join(
-            f"{text} {' '.join(f'{one}.' for one in numbers)}".replace(r"\$", "$").split()
-        )
-    for frame in data.values():
+    text += "".join(f" {one}." for one in numbers)
+    for frame in data.values() if not numbers else ():
         if "estimate" in frame.columns and len(frame):
             rows = [(_row_names(row), interval(row)) for _, row in frame.head(12).iterrows()]
             if len({tuple(names) for names, _ in rows}) < len(rows):  # told apart further on

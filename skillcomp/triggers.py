@@ -79,7 +79,8 @@ def detection(
         of other suites, ``all`` for all together. Measures: ``recall`` (of prompts that should
         fire the skill, the share that did), ``specificity`` (of those that should not, the share
         that did not), ``precision`` and ``f1`` (``all`` only), and, unless ``by`` names
-        ``offered``, ``exact`` (attempts in which just the right skills fired). Then the estimates
+        ``offered``, ``exact`` (attempts in which just the right skills fired, of those of which it
+        is known of every skill on offer). Then the estimates
         columns (estimate from 0 to 1, n = prompts of a skill, n_clusters) and n_right, n_asked
         (the counts behind the estimate: attempts and skills), n_missing (invocations that are not
         known, left out). NaN with a note where there is no such prompt, and precision where
@@ -466,8 +467,8 @@ def _exact_cases(given: pd.DataFrame, names: list[str]) -> pd.DataFrame:
         list(dict.fromkeys([*keys, "attempt_id"])), sort=False, dropna=False, observed=True
     )
     attempts = each.agg(worst=("wrong", "max"), open=("open", "any")).reset_index()
-    # one skill that is wrong decides it; else all must be known
-    exact = (1.0 - attempts["worst"]).where(~attempts["open"] | attempts["worst"].eq(1.0))
+    # one skill that is wrong would decide it, but only the wrong would be known so: all must be
+    exact = (1.0 - attempts["worst"]).where(~attempts["open"])
     found = attempts.assign(exact=exact).groupby(keys, sort=False, dropna=False, observed=True)
     table = found["exact"].agg(n="count", size="size", fired="sum").reset_index()
     share = table["fired"] / table["n"].where(table["n"] > 0)

@@ -186,6 +186,7 @@ def test_a_low_score_is_skipped_and_the_suite_is_looked_at_first(call):
         assert (code, line["verdict"], artefact["status"]) == (3, "skipped", "skipped")
         assert line["reason"] == "score 5.9 < threshold 6.0" and line["delta"] is None
         assert server.bodies == []
+        assert "every task passes" not in call(*given, "--mock", server=server)[3]
         code, line, _, _ = call(*given, "--eval-threshold", "5.9", server=server)
         assert (code, line["verdict"]) == (0, "pass")
         code, line, _, err = call(*given, server=server, suite="nothing.yaml")
@@ -277,7 +278,7 @@ def test_a_kept_baseline_is_used_for_less_than_seven_days(call, monkeypatch, pla
         assert again[1] == first[1] and n_asked(server, "OLD") == 3
         assert again[2]["baseline_cache"] == {"reused": True, "age_seconds": later.total_seconds()}
         assert again[2]["baseline_results"] == first[2]["baseline_results"]
-        assert "estimate: 3 answers, 1 scores" in again[3]
+        assert "estimate: 3 answers, 1 score by" in again[3]
         monkeypatch.setattr(evaluation, "now", lambda: made + timedelta(days=7))
         stale = call(*PIPELINE, *cache, server=server, state="c")
         assert n_asked(server, "OLD") == 6 and stale[2]["baseline_cache"]["reused"] is False

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import skillcomp as sc
 from skillcomp.errors import FrameError, StudyError
-from skillcomp.explore.texts import MOST, pieces, quoted, shared, stands_in, visible
+from skillcomp.explore.explorer import MOST, pieces, quoted, shared, stands_in, visible
 from skillcomp.frames.readers import normalise_quote
 
 HOSTILE = """</div></mark><script>alert(1)</script><img src=x onerror="alert('2')">&lt;b&gt;"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -273,6 +274,16 @@ def test_no_event_whatever_it_holds_breaks_a_trace(odd):
 )
 def test_a_command_is_read_only_where_every_program_of_it_is(command, reads):
     assert is_read_only(command) is reads
+
+
+def test_a_command_of_megabytes_costs_nothing_and_may_still_show_a_skill():
+    began = time.monotonic()
+    long = f"cat <<E\n{'x y z ' * 500_000}\nE\ncat .codex/skills/tides/SKILL.md"
+    ran = item("command_execution", command=long, exit_code=0)
+    trace = read_trace(lines(*CODEX[:2], ran))
+    assert trace.loaded("tides") and not trace.loaded("ebbs")
+    assert not any(step.read_only for step in trace.steps) and not opens_skill(long)
+    assert thrashing([long] * 3) and time.monotonic() - began < 10
 
 
 def test_items_without_an_id_and_ids_that_begin_anew_are_items_of_their_own():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -173,7 +174,12 @@ def test_answers_that_mean_harm_do_none_and_are_recorded(suite, mode, monkeypatc
     assert not Path("/etc/hurt").exists()
     assert (suite.parent / "fixtures" / "test_run.py").read_text() == TEST
     assert list((suite.parent / "fixtures").iterdir()) == [suite.parent / "fixtures/test_run.py"]
-    left = {uid for uid, _ in sandbox._processes()} & set(sandbox._USERS)
+    # another test may be judging meanwhile: what was left behind here would stay
+    left = set(sandbox._USERS)
+    last = time.monotonic() + 30
+    while left and time.monotonic() < last:
+        left &= {uid for uid, _ in sandbox._processes()}
+        time.sleep(0.1)
     assert not left
     # what one answer wrote is gone when the next is judged
     gone = "import os\nassert not os.path.exists('conftest.py')"

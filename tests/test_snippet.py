@@ -2,6 +2,7 @@
 
 import ast
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -130,7 +131,7 @@ def test_the_last_line_shows_a_widget(typed: dict[str, object]) -> None:
 
 def test_the_example_of_the_readme_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    first, own = [part.split("```")[0] for part in text.split("```python\n")[1:]]
+    first, own, triggers = [part.split("```")[0] for part in text.split("```python\n")[1:]]
     monkeypatch.chdir(folder.parent)
     names: dict[str, object] = {}
     with mpl.rc_context():
@@ -140,6 +141,9 @@ def test_the_example_of_the_readme_runs(folder: Path, monkeypatch: pytest.Monkey
         )
         with pytest.warns(UserWarning, match="read the table"):
             exec(compile(own, "README.md", "exec"), names)
+        run = folder.parent / "artifacts" / "skill-evals" / "monday"
+        shutil.copytree(ROOT / "data" / "triggers", run / "store")
+        exec(compile(triggers, "README.md", "exec"), names)
     plt.close("all")
     assert (folder.parent / "report" / "delta.pdf").is_file()
     assert (folder.parent / "page" / "index.html").is_file()

@@ -471,3 +471,21 @@ def test_the_intervals_of_an_experiment_cover() -> None:
         for name, value in truth.items():
             held[name] += rows.loc[name, "ci_low"] <= value <= rows.loc[name, "ci_high"]
     assert min(held.values()) / 150 >= 0.93, held
+
+
+def test_a_ceiling_does_not_take_cases_that_are_all_alike_for_measured_without_error() -> None:
+    def ceiling(passes: list[int], n_cases: int) -> pd.Series:
+        rows = [
+            {"skill": f"s{i}", "case_id": f"s{i}/{j}", "condition": "skill", "passed": j < n}
+            for i, n in enumerate(passes)
+            for j in range(n_cases)
+        ]
+        scores = {"document": [f"s{i}" for i in range(len(passes))], "value": range(len(passes))}
+        found = sc.structure.against(pd.DataFrame(rows), pd.DataFrame(scores))
+        return found.set_index("measure").loc["ceiling_r_squared"]
+
+    for passes, n_cases in (([0, 8, 0, 8, 0], 8), ([0, 1, 0, 1, 0], 1)):
+        found = ceiling(passes, n_cases)
+        assert np.isnan(found["estimate"]) and "is not known" in found["note"]
+    assert "2 of 5 documents, whose cases are all alike" in ceiling([0, 8, 3, 5, 2], 8)["note"]
+    assert "alike" not in ceiling([1, 7, 3, 5, 2], 8)["note"]

@@ -171,6 +171,28 @@ def test_without_right_skills_only_the_suites_own_skill_is_judged() -> None:
         sc.triggers.detection(two_skills())
 
 
+def test_exact_sets_are_not_judged_by_the_wrong_ones_alone() -> None:
+    # as the source's prompts.csv gives it: of the neighbour nobody knows whether it should fire
+    rows = pd.DataFrame(
+        {
+            "attempt_id": [f"a{i}" for i in range(10) for _ in "xy"],
+            "skill": "tides",
+            "case_id": [f"tides/{i}" for i in range(10) for _ in "xy"],
+            "condition": "skill",
+            "offered": ["tides", "ebbs"] * 10,
+            "invoked": [i > 0 and own for i in range(10) for own in (True, False)],
+            "should_invoke": [True, None] * 10,
+        }
+    )
+    found = sc.triggers.detection(rows)
+    assert pick(found, "recall")["estimate"] == pytest.approx(0.9)
+    exact = pick(found, "exact")
+    assert np.isnan(exact["estimate"]) and exact["n_missing"] == 10
+    assert "is it known of every skill on offer" in exact["note"]
+    known = sc.triggers.detection(rows.assign(should_invoke=[True, False] * 10))
+    assert pick(known, "exact")["estimate"] == pytest.approx(0.9)
+
+
 def test_confusion_says_which_other_skill_fired() -> None:
     rows = two_skills()
     rows["should_invoke"] = rows["offered"].eq(rows["skill"]) & rows["case_id"].ne("tea/3")

@@ -12,9 +12,8 @@ from markupsafe import Markup
 from skillcomp import deltas as paired_deltas
 from skillcomp import plots, skillverdicts, style
 from skillcomp.errors import StudyError
-from skillcomp.explore.explorer import STEPS, Choice, Explorer, Picture, button, choice, picture
-from skillcomp.explore.reading import Answers, grader_names, read_answers
-from skillcomp.explore.texts import absent, render
+from skillcomp.explore import explorer as ui
+from skillcomp.explore.reading import Answers, grader_names
 from skillcomp.frames.casetable import Value
 from skillcomp.frames.contract import check
 from skillcomp.frames.estimates import listed
@@ -29,13 +28,7 @@ _FLIPS = ["case_id", "condition", "repeat", "check_id", "direction", "gold"]
 _NO_ANSWERS = Markup("<p class='scx-key'>Give attempts= and verdicts= to read the answers.</p>")
 
 
-def _place(value: Any, n: int) -> int | None:
-    """Return a place that the browser sent, None where it is none of n."""
-    text = str(value)
-    return int(text) if text.isdecimal() and len(text) < 9 and int(text) < n else None
-
-
-def _spot(at: Picture, x: float, y: float, value: Any, label: str) -> dict[str, Any]:
+def _spot(at: ui.Picture, x: float, y: float, value: Any, label: str) -> dict[str, Any]:
     """Return where one can click for a row of a forest: over its point, as wide as the axes."""
     right = at.edges[2]
     top = at.at(x, y)[1]
@@ -90,11 +83,11 @@ def deltas(
     frame = paired_deltas.paired(outcomes, by=by, value=value, reference=reference)
     given = None
     if attempts is not None and verdicts is not None:
-        given = read_answers(attempts, verdicts, gold, cases, checks, skills, n)
+        given = Answers(attempts, verdicts, gold, cases, checks, skills, n)
     return DeltaExplorer(frame, check(outcomes, "outcomes"), listed(by), reference, given)
 
 
-class DeltaExplorer(Explorer):
+class DeltaExplorer(ui.Explorer):
     """The widget that :func:`deltas` returns.
 
     Attributes
@@ -118,9 +111,9 @@ class DeltaExplorer(Explorer):
         self._answers = answers
         self._row: int | None = None
         self._case: int | None = None
-        self.choices = {"repeat": Choice("Repeat", [], [])}
+        self.choices = {"repeat": ui.Choice("Repeat", [], [])}
         known = frame.dropna(subset=["estimate"])
-        self._picture: Picture | None = None
+        self._picture: ui.Picture | None = None
         self._spots: list[dict[str, Any]] = []
         if len(known):
             self._picture, self._spots = self._forest()
@@ -129,7 +122,7 @@ class DeltaExplorer(Explorer):
 
     cases: pd.DataFrame | None
 
-    def _forest(self) -> tuple[Picture, list[dict[str, Any]]]:
+    def _forest(self) -> tuple[ui.Picture, list[dict[str, Any]]]:
         with style.use():
             ax = plots.estimates(
                 self.frame, y=self._by or "condition", hue="condition", width="text"
@@ -140,7 +133,7 @@ class DeltaExplorer(Explorer):
                 if line.get_gid() == "estimate"
                 for where in np.asarray(line.get_xydata(), dtype=float).tolist()
             ]
-            drawn, _ = picture(ax, "")
+            drawn = ui.picture(ax)
         spots = []
         for at, row in enumerate(self.frame.to_dict("records")):
             look = style.plain(row["condition"])
@@ -157,7 +150,7 @@ class DeltaExplorer(Explorer):
 
     def open_row(self, at: int) -> DeltaExplorer:
         """Open the cases of a row of ``frame``, counted from 0, and return the explorer."""
-        if _place(at, len(self.frame)) is None:
+        if ui.place_of(at, len(self.frame)) is None:
             raise StudyError(f"row: found {at!r}; allowed: 0 to {len(self.frame) - 1}.")
         self.do("row", at)
         return self
@@ -166,13 +159,13 @@ class DeltaExplorer(Explorer):
         return {"row": self._open, "case": self._read, "step": self._step}
 
     def _open(self, value: Any) -> None:
-        at = _place(value, len(self.frame))
+        at = ui.place_of(value, len(self.frame))
         if at is None:
             return
         row = self.frame.iloc[at]
         mine = self._outcomes
         for name in self._by:
-            mine = mine[mine[name].isna() if absent(row[name]) else mine[name].eq(row[name])]
+            mine = mine[mine[name].isna() if ui.absent(row[name]) else mine[name].eq(row[name])]
         found = skillverdicts.cases(mine, reference=self._reference)
         found = found[found["condition"].eq(row["condition"])]
         # those that changed most stand first
@@ -180,7 +173,7 @@ class DeltaExplorer(Explorer):
         self._row, self._case, self.cases = at, None, found.reset_index(drop=True)
 
     def _read(self, value: Any) -> None:
-        at = _place(value, 0 if self.cases is None else len(self.cases))
+        at = ui.place_of(value, 0 if self.cases is None else len(self.cases))
         if at is None or self.cases is None:
             return
         self._case = at
@@ -191,23 +184,18 @@ class DeltaExplorer(Explorer):
 
     def _step(self, by: Any) -> None:
         if self.cases is not None and len(self.cases):
-            at = -1 if self._case is None else self._case
-            self._read(min(max(at + (1 if by == 1 else -1), 0), len(self.cases) - 1))
+            self._read(ui.stepped(self._case, by, len(self.cases)))
 
     def _state(self) -> dict[str, Any]:
         status = f"{len(self.frame)} deltas against {self._reference}"
         controls: list[dict[str, Any]] = []
         if self._row is not None and self.cases is not None:
             status = f"{self._name(self._row)}: {len(self.cases)} cases"
-            last, at = len(self.cases) - 1, -1 if self._case is None else self._case
-            controls = [
-                button("previous", "Previous case", "step", -1, key="←", off=at <= 0),
-                button("next", "Next case", "step", 1, key="→", off=at >= last),
-            ]
+            controls = ui.walk(self._case, len(self.cases), " case")
             if self._case is not None and len(self.choices["repeat"].values) > 1:
                 controls.append(self.choices["repeat"].control("repeat"))
-        place = f"{self._row}"
-        return {"controls": controls, "shortcuts": dict(STEPS), "status": status, "place": place}
+        about = {"shortcuts": dict(ui.STEPS), "status": status, "place": f"{self._row}"}
+        return {"controls": controls, **about}
 
     def _view(self, *, live: bool) -> Markup:
         cases, page = None, Markup("")
@@ -218,7 +206,7 @@ class DeltaExplorer(Explorer):
             cases = table(shown.rename(columns=named))
             if self._case is not None:
                 page = self._page(self.cases.iloc[self._case])
-        return render(
+        return ui.render(
             "deltas",
             picture=self._picture if live else None,
             spots=self._spots,
@@ -279,11 +267,11 @@ def drift(
     if attempts is None:
         named = ["attempt_id", "skill", "case_id", "condition", "repeat", "agent"]
         told = given[named].drop_duplicates("attempt_id")
-    answers = read_answers(told, given, labels, cases, checks, skills, n)
+    answers = Answers(told, given, labels, cases, checks, skills, n)
     return DriftExplorer(given, labels, answers, cases)
 
 
-class DriftExplorer(Explorer):
+class DriftExplorer(ui.Explorer):
     """The widget that :func:`drift` returns.
 
     Attributes
@@ -305,12 +293,12 @@ class DriftExplorer(Explorer):
         self._names = pd.Series(grader_names(verdicts), index=verdicts.index)
         names = list(dict.fromkeys(self._names))
         self.choices = {
-            "reference": choice("From", names, every=False),
-            "grader": choice("To", names, every=False),
-            "direction": choice("Flips", ["to PASS", "to FAIL"], key="/"),
+            "reference": ui.choice("From", names, every=False),
+            "grader": ui.choice("To", names, every=False),
+            "direction": ui.choice("Flips", ["to PASS", "to FAIL"], key="/"),
         }
         if gold is not None:
-            self.choices["gold"] = choice("Gold", ["PASS", "FAIL", "none"])
+            self.choices["gold"] = ui.choice("Gold", ["PASS", "FAIL", "none"])
         self.choices["grader"].at = len(names) - 1
         self._known: dict[tuple[str, str], Any] = {}
         self._at: int | None = None
@@ -363,24 +351,19 @@ class DriftExplorer(Explorer):
         self._compare()
 
     def _read(self, value: Any) -> None:
-        at = _place(value, len(self.frame))
+        at = ui.place_of(value, len(self.frame))
         self._at = self._at if at is None else at
 
     def _step(self, by: Any) -> None:
-        at = -1 if self._at is None else self._at
-        self._read(min(max(at + (1 if by == 1 else -1), 0), len(self.frame) - 1))
+        self._read(ui.stepped(self._at, by, len(self.frame)))
 
     def _state(self) -> dict[str, Any]:
-        n, at = len(self.frame), -1 if self._at is None else self._at
+        n = len(self.frame)
         pair = f"{self.choices['reference'].value} to {self.choices['grader'].value}"
-        status = f"{pair}: {n} flips" if self._at is None else f"{pair}: flip {at + 1} of {n}"
+        status = f"{pair}: {n} flips" if self._at is None else f"{pair}: flip {self._at + 1} of {n}"
         return {
-            "controls": [
-                *(one.control(name) for name, one in self.choices.items()),
-                button("previous", "Previous", "step", -1, key="←", off=at <= 0),
-                button("next", "Next", "step", 1, key="→", off=at >= n - 1),
-            ],
-            "shortcuts": STEPS | {"/": ("focus", "direction")},
+            "controls": [*self._dropdowns(), *ui.walk(self._at, n)],
+            "shortcuts": ui.STEPS | {"/": ("focus", "direction")},
             "status": status,
             "place": pair,
         }
@@ -399,12 +382,12 @@ class DriftExplorer(Explorer):
         if self._at is not None:
             row = self.frame.iloc[self._at]
             pair = [self.choices["reference"].value, self.choices["grader"].value]
-            repeat = 0 if absent(row["repeat"]) else int(row["repeat"])
+            repeat = 0 if ui.absent(row["repeat"]) else int(row["repeat"])
             lit = {(row["attempt_id"], row["check_id"], name) for name in pair}
             page = self._answers.page(
                 row["skill"], row["case_id"], repeat, [row["check_id"]], graders=pair, lit=lit
             )
-        return render(
+        return ui.render(
             "drift",
             table=self._shown,
             pictures=self._pictures if live else [],
@@ -425,10 +408,10 @@ def _matrices(counts: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the matrix of old and new verdict for every gold label, its flips to click on."""
     found = []
     for label, part in counts.groupby("gold", dropna=False, sort=False):
-        name = "none" if absent(label) else str(label)
+        name = "none" if ui.absent(label) else str(label)
         with style.use():
             ax = plots.flips(part, legend=False, ax=style.figure("column", height=2.1)[1])
-            drawn, _ = picture(ax, "")
+            drawn = ui.picture(ax)
         spots = []
         order = [tick.get_text() for tick in ax.get_xticklabels()]
         for row in part.to_dict("records"):

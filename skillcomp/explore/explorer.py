@@ -1,24 +1,31 @@
-"""What all explorers share: controls, keys and a view that Python draws and a browser shows."""
+"""What all explorers share: controls, keys, a view that Python draws, and texts made harmless."""
 
 from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 from typing import Any
 
 import anywidget
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import traitlets
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from skillcomp.errors import SkillcompError, StudyError, suggest
-from skillcomp.explore.texts import render, visible
+from skillcomp.frames.readers import normalise_quote
+from skillcomp.ngrams import grams, intern
+from skillcomp.records import Skill
 
 _FILES = files("skillcomp") / "templates"
 EVERY = "all"
@@ -30,6 +37,20 @@ STEPS: Keys = {
     "j": ("step", 1),
     "k": ("step", -1),
 }
+MOST = 100_000  # characters of one text that are shown; more would stall a browser
+_MOST_MARKS = 500
+_LONGEST_QUOTE = 10_000  # characters
+_MARKS = {"'": "['‘’]", '"': '["“”]'}
+# what cannot be seen, or turns round what is seen, is named
+_HIDDEN = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"}
+_HIDDEN |= {127: "\N{SYMBOL FOR DELETE}"}
+_HIDDEN |= {
+    code: f"[U+{code:04X}]"
+    for part in ((0x80, 0xA0), (0x200B, 0x2010), (0x2028, 0x202F), (0x2060, 0x2070))
+    for code in range(*part)
+}
+_HIDDEN |= {0xFEFF: "[U+FEFF]", 0x061C: "[U+061C]"}
+Piece = tuple[str, bool, bool]
 
 
 @dataclass
@@ -84,6 +105,27 @@ def button(name: str, label: str, do: str, value: Any = None, **about: Any) -> d
     return {"name": name, "kind": "button", "label": label, "do": do, "value": value, **about}
 
 
+def walk(at: int | None, n: int, what: str = "") -> list[dict[str, Any]]:
+    """Return the buttons that go back and on from a place among n, None before the first."""
+    here = -1 if at is None else at
+    return [
+        button("previous", f"Previous{what}", "step", -1, key="←", off=here <= 0),
+        button("next", f"Next{what}", "step", 1, key="→", off=here >= n - 1),
+    ]
+
+
+def stepped(at: int | None, by: Any, n: int) -> int:
+    """Return the place one on, or back, among n; 0 where there are none."""
+    here = -1 if at is None else at
+    return min(max(here + (1 if by == 1 else -1), 0), max(n - 1, 0))
+
+
+def place_of(value: Any, n: int) -> int | None:
+    """Return a place that the browser sent, None where it is none of n."""
+    text = str(value)
+    return int(text) if text.isdecimal() and len(text) < 9 and int(text) < n else None
+
+
 class Explorer(anywidget.AnyWidget):
     """A widget whose view Python draws; what an explorer of :mod:`skillcomp.explore` returns.
 
@@ -126,6 +168,9 @@ class Explorer(anywidget.AnyWidget):
     def _state(self) -> dict[str, Any]:
         """Return the values of the other traits: controls, status, keys."""
         raise NotImplementedError
+
+    def _dropdowns(self) -> list[dict[str, Any]]:
+        return [one.control(name) for name, one in self.choices.items()]
 
     def _commands(self) -> Mapping[str, Any]:
         """Return what can be asked for, by name; each takes a value."""
@@ -282,8 +327,8 @@ class Picture:
         return 100 * x0 / wide, 100 - 100 * y1 / high, 100 * x1 / wide, 100 - 100 * y0 / high
 
 
-def picture(ax: Axes, alt: str) -> tuple[Picture, str]:
-    """Return the figure of some axes, closed, with words for readers who do not see it."""
+def picture(ax: Axes) -> Picture:
+    """Return the figure of some axes, closed."""
     fig: Any = ax.figure
     with mpl.rc_context({"savefig.bbox": None}):
         fig.set_dpi(_DPI)
@@ -296,4 +341,120 @@ def picture(ax: Axes, alt: str) -> tuple[Picture, str]:
     plt.close(fig)
     src = "data:image/png;base64," + base64.b64encode(held.getvalue()).decode()
     sides = tuple(float(side) for side in np.asarray(place))
-    return Picture(src, wide, (float(box[0]), float(box[1])), data, sides), alt  # type: ignore[arg-type]
+    return Picture(src, wide, (float(box[0]), float(box[1])), data, sides)  # type: ignore[arg-type]
+
+
+# Text from models as HTML: escaped by the template, harmless in what it shows, with marks
+
+
+def visible(value: Any) -> Any:
+    """Return a text without characters that hide, move or break; markup and numbers as they are."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    lines = re.sub("\r\n?", "\n", value).translate(_HIDDEN)
+    return re.sub("[\ud800-\udfff\ufffe\uffff]", "\N{REPLACEMENT CHARACTER}", lines)
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("skillcomp"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def render(template: str, /, **values: Any) -> Markup:
+    """Return a template filled in; every value is escaped."""
+    return Markup(_templates().get_template(f"explore-{template}.html").render(**values))
+
+
+def absent(value: Any) -> bool:
+    """Return whether a value is missing, in any of pandas' ways."""
+    return value is None or value is pd.NA or value != value
+
+
+def text(value: Any) -> str | None:
+    """Return a value as text to be shown, None where it is missing or empty."""
+    if absent(value):
+        return None
+    shown = str(value)
+    if len(shown) > MOST:
+        shown = f"{shown[:MOST]} … ({len(shown) - MOST:,} characters more)"
+    return shown if shown.strip() else None
+
+
+def stands_in(quote: str, answer: str) -> bool:
+    """Return whether a quote stands in an answer, as ``evidence_found`` of verdicts has it."""
+    wanted = normalise_quote(quote)
+    return bool(wanted) and wanted in normalise_quote(answer)
+
+
+def quoted(answer: str, quotes: Iterable[str]) -> list[tuple[int, int]]:
+    """Return where quotes stand in an answer, white space and shapes of quotation marks aside."""
+    found = []
+    for quote in dict.fromkeys(quotes):
+        words = [re.escape(w) for w in normalise_quote(quote).split(" ") if w]
+        if not words or len(quote) > _LONGEST_QUOTE:
+            continue
+        pattern = r"\s+".join(re.sub("['\"]", lambda m: _MARKS[m.group()], w) for w in words)
+        for number, match in enumerate(re.finditer(pattern, answer)):
+            if number == _MOST_MARKS:
+                break
+            found.append(match.span())
+    return found
+
+
+def shared(
+    answer: str, source: Skill | str | None, prompt: Any, *, n: int
+) -> list[tuple[int, int]]:
+    """Return where an answer shares n content tokens in a row with a skill and not the prompt.
+
+    The tokens, and what counts as shared, are those of :func:`skillcomp.overlap.score`.
+    """
+    whole = source.text or source.body if isinstance(source, Skill) else source
+    tokens = intern([answer, whole or "", "" if absent(prompt) else str(prompt)])
+    mine, theirs, asked = (grams(tokens.of(doc).tolist(), n) for doc in range(3))
+    copied = set(theirs) - set(asked)
+    assert tokens.start is not None and tokens.end is not None
+    first = int(tokens.bounds[0])
+    places = [at for at, gram in enumerate(mine) if gram in copied]
+    return [(int(tokens.start[first + at]), int(tokens.end[first + at + n - 1])) for at in places]
+
+
+def pieces(
+    answer: str, quotes: Sequence[tuple[int, int]] = (), copies: Sequence[tuple[int, int]] = ()
+) -> list[Piece]:
+    """Cut an answer into pieces, each with whether it is quoted and whether it is shared.
+
+    Parameters
+    ----------
+    answer : str
+        What the agent wrote.
+    quotes, copies : sequence of (int, int)
+        Places of what a grader quoted and of what stands in the skill too; they may overlap.
+
+    Returns
+    -------
+    list of (str, bool, bool)
+        Together the answer, none of them empty.
+    """
+    edges = sorted({0, len(answer), *(at for span in (*quotes, *copies) for at in span)})
+    steps = {at: [0, 0] for at in edges}
+    for kind, spans in enumerate((quotes, copies)):
+        for start, end in spans:
+            steps[start][kind] += 1
+            steps[end][kind] -= 1
+    found: list[Piece] = []
+    depth = [0, 0]
+    for start, end in pairwise(edges):
+        depth = [d + s for d, s in zip(depth, steps[start], strict=True)]
+        now = (depth[0] > 0, depth[1] > 0)
+        if found and found[-1][1:] == now:
+            found[-1] = (found[-1][0] + answer[start:end], *now)
+        else:
+            found.append((answer[start:end], *now))
+    return [piece for piece in found if piece[0]]

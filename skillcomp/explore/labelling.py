@@ -10,8 +10,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from skillcomp.errors import FrameError, SkillcompError, StudyError, plural
-from skillcomp.explore.explorer import STEPS, Explorer, button, choice
-from skillcomp.explore.texts import absent, render, text
+from skillcomp.explore import explorer as ui
 from skillcomp.frames.contract import CASE
 from skillcomp.frames.readers import gold as read_gold
 from skillcomp.io.store import RunStore
@@ -30,7 +29,7 @@ _SHOWN = ["raw_agreement", "sensitivity", "specificity"]
 _EVERY = 10  # labels after which the agreement is told anew: one at a time would betray a verdict
 
 
-class LabelEditor(Explorer):
+class LabelEditor(ui.Explorer):
     """The widget that :func:`skillcomp.explore.verdicts` returns with ``label=True``.
 
     Attributes
@@ -53,9 +52,9 @@ class LabelEditor(Explorer):
         self._names = list(zip(self._items["attempt_id"], self._items["check_id"], strict=True))
         self._done = _labels_of(store, labeller)
         self.choices = {
-            "skill": choice("Skill", self._items["skill"], key="/"),
-            "check_id": choice("Check", self._items["check_id"]),
-            "state": choice("State", _STATES),
+            "skill": ui.choice("Skill", self._items["skill"], key="/"),
+            "check_id": ui.choice("Check", self._items["check_id"]),
+            "state": ui.choice("State", _STATES),
         }
         self.note, self.borderline = "", False
         self._agreement: Markup | None = None
@@ -80,9 +79,9 @@ class LabelEditor(Explorer):
         return next(left, max(min(start, len(self._kept)) - 1, 0))
 
     def _arrive(self, at: int) -> None:
-        self._at = min(max(at, 0), max(len(self._kept) - 1, 0))
+        self._at = at
         old = self._done.get(self._name) if self._name else None
-        self.note = (text(old.note) or "") if old else ""
+        self.note = (ui.text(old.note) or "") if old else ""
         self.borderline = bool(old and old.borderline)
 
     @property
@@ -104,7 +103,7 @@ class LabelEditor(Explorer):
 
     def _commands(self) -> dict[str, Any]:
         return {
-            "step": lambda by: self._arrive(self._at + (1 if by == 1 else -1)),
+            "step": lambda by: self._arrive(ui.stepped(self._at, by, len(self._kept))),
             "label": self._label,
             "borderline": self._turn,
         }
@@ -129,7 +128,7 @@ class LabelEditor(Explorer):
             labeller=self._labeller,
             passed=passed,
             borderline=self.borderline,
-            inclusion_probability=None if absent(chance) else float(chance),
+            inclusion_probability=None if ui.absent(chance) else float(chance),
             note=" ".join(self.note.split()) or None,
         )
         try:
@@ -167,29 +166,22 @@ class LabelEditor(Explorer):
         old = self._done.get(self._name) if self._name else None
         if old is not None:
             status += f"; this one: {_WORDS[old.passed]}"
+        place = str(self._kept[self._at]) if self._kept else ""
         verdict = [
-            button("pass", "Pass", "label", True, key="p", look="scx-good", off=empty),
-            button("fail", "Fail", "label", False, key="f", look="scx-bad", off=empty),
-            button("undecided", "Undecided", "label", None, key="u", off=empty),
+            ui.button("pass", "Pass", "label", True, key="p", look="scx-good", off=empty),
+            ui.button("fail", "Fail", "label", False, key="f", look="scx-bad", off=empty),
+            ui.button("undecided", "Undecided", "label", None, key="u", off=empty),
         ]
-        note: dict[str, Any] = {
-            "name": "note",
-            "kind": "text",
-            "label": "Note",
-            "value": self.note,
-            "key": "c",
-        }
-        last = len(self._kept) - 1
+        note = {"name": "note", "kind": "text", "label": "Note", "value": self.note, "key": "c"}
         return {
             "controls": [
-                *(one.control(name) for name, one in self.choices.items()),
-                button("previous", "Previous", "step", -1, key="←", off=self._at <= 0),
-                button("next", "Next", "step", 1, key="→", off=self._at >= last),
+                *self._dropdowns(),
+                *ui.walk(self._at, len(self._kept)),
                 *verdict,
-                button("borderline", "Borderline", "borderline", key="b", on=self.borderline),
+                ui.button("borderline", "Borderline", "borderline", key="b", on=self.borderline),
                 note,
             ],
-            "shortcuts": STEPS
+            "shortcuts": ui.STEPS
             | {
                 "p": ("label", True),
                 "f": ("label", False),
@@ -199,9 +191,8 @@ class LabelEditor(Explorer):
                 "/": ("focus", "skill"),
             },
             "status": status,
-            "place": str(self._kept[self._at]) if self._kept else "",
-            # tells nothing of condition or attempt
-            "token": str(self._kept[self._at]) if self._kept else "",
+            "place": place,
+            "token": place,  # tells nothing of condition or attempt
         }
 
     def _view(self, *, live: bool) -> Markup:
@@ -209,10 +200,10 @@ class LabelEditor(Explorer):
         about["labels"] = f"the first {plural(self._told, 'label')}"
         if self._name is not None:
             item = self._items.iloc[self._kept[self._at]]
-            about |= {name: text(item[name]) for name in ("skill", "prompt", "behaviour")}
-            about["answer"] = text(item["answer"]) or ""
+            about |= {name: ui.text(item[name]) for name in ("skill", "prompt", "behaviour")}
+            about["answer"] = ui.text(item["answer"]) or ""
             about["hint"] = _HINTS.get(str(item["check_kind"]), "")
-        return render("label", **about)
+        return ui.render("label", **about)
 
 
 def label_editor(

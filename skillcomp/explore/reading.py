@@ -13,10 +13,9 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError
-from skillcomp.explore.explorer import EVERY, STEPS, Explorer, button, choice
+from skillcomp.explore import explorer as ui
 from skillcomp.explore.labelling import LabelEditor, label_editor
-from skillcomp.explore.texts import absent, pieces, quoted, render, shared, stands_in, text
-from skillcomp.frames.contract import CASE, check
+from skillcomp.frames.contract import CASE, check, empty
 from skillcomp.io.store import RunStore
 from skillcomp.records import Skill
 from skillcomp.style import CONDITION_LOOKS
@@ -35,7 +34,7 @@ _OF_VERDICTS = {"condition", "grader", "passed", "gold"}  # these pick some of a
 _AGREES, _DISAGREES, _OPEN = "agrees", "disagrees", "not comparable"
 _PASSED, _FAILED, _NONE = "passed", "failed", "no verdict"
 _FIXED = {"passed": (_PASSED, _FAILED, _NONE), "gold": (_AGREES, _DISAGREES, _OPEN)}
-_SAID = ("attempt_id", "check_id", "passed", "status", "borderline", "evidence_quote", "rationale")
+_OF_ANSWER = ("agent", "perturbation", "answer", "loaded_skill")
 Item = tuple[Any, ...]
 
 
@@ -45,9 +44,9 @@ class Answers:
     Parameters
     ----------
     attempts, verdicts : pandas.DataFrame
-        Checked frames.
+        The answers, and what was said of them.
     gold, cases, checks : pandas.DataFrame, optional
-        Checked frames.
+        Reference labels, prompts and descriptions.
     skills : mapping of str to Skill or str, optional
         The skills' texts: what answers share with them is marked.
     n : int
@@ -58,37 +57,30 @@ class Answers:
         self,
         attempts: pd.DataFrame,
         verdicts: pd.DataFrame,
-        gold: pd.DataFrame | None = None,
-        *,
-        cases: pd.DataFrame | None = None,
-        checks: pd.DataFrame | None = None,
-        skills: Mapping[str, Skill | str] | None = None,
-        n: int = 6,
+        gold: pd.DataFrame | None,
+        cases: pd.DataFrame | None,
+        checks: pd.DataFrame | None,
+        skills: Mapping[str, Skill | str] | None,
+        n: int,
     ) -> None:
-        self._attempts = _columns(attempts, ["attempt_id", "condition", "agent", "perturbation"])
-        self._attempts |= _columns(attempts, ["answer", "loaded_skill"])
+        if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+            raise FrameError(f"n: found {n!r}; allowed: whole numbers of at least 1.")
+        attempts, verdicts = check(attempts, "attempts"), check(verdicts, "verdicts")
+        self._attempts = attempts
+        self._verdicts = verdicts.assign(grader=grader_names(verdicts))
+        self._gold = empty("gold") if gold is None else check(gold, "gold")
         self._of_case = _places(attempts, [*CASE, "repeat"])
-        self._verdicts = _columns(verdicts, _SAID) | {"grader": grader_names(verdicts)}
         self._of_attempt = _places(verdicts, ["attempt_id"])
-        self._unseen = _columns(verdicts, ["condition"])["condition"]
         self._by_case = _places(verdicts, [*CASE, "repeat"])
+        self._labels = _places(self._gold, ["attempt_id", "check_id"])
         self.graders = list(dict.fromkeys(self._verdicts["grader"]))
-        self._gold = {} if gold is None else _columns(gold, ["labeller", "passed", "borderline"])
-        self._gold |= {} if gold is None else _columns(gold, ["note"])
-        self._labels = {} if gold is None else _places(gold, ["attempt_id", "check_id"])
-        self._prompts: dict[Item, Any] = {}
-        if cases is not None:
-            self._prompts = dict(zip(_keys(cases, CASE), cases["prompt"], strict=True))
-        self._about: dict[Item, tuple[Any, Any]] = {}
-        if checks is not None:
-            told = zip(checks["description"], checks["check_kind"], strict=True)
-            self._about = dict(zip(_keys(checks, [*CASE, "check_id"]), told, strict=True))
+        asked = empty("cases") if cases is None else check(cases, "cases")
+        self._prompts: dict[Item, Any] = dict(zip(_keys(asked, CASE), asked["prompt"], strict=True))
+        known = empty("checks") if checks is None else check(checks, "checks")
+        told = zip(known["description"], known["check_kind"], strict=True)
+        self._about = dict(zip(_keys(known, [*CASE, "check_id"]), told, strict=True))
         self._skills, self._n = dict(skills or {}), n
         self._shared = cache(self._copies)
-
-    def checks_of(self, skill: str, case: str) -> list[str]:
-        """Return the checks of a case that are described."""
-        return [key[2] for key in self._about if key[:2] == (skill, case)]
 
     def repeats(self, skill: str, case: str) -> list[int]:
         """Return the repeats of a case that have an answer or a verdict."""
@@ -123,7 +115,7 @@ class Answers:
         rows, previous = [], None
         for name in wanted:
             about, kind = self._about.get((skill, case, name), (None, None))
-            told = {"text": text(about) or name, "kind": text(kind)}
+            told = {"text": ui.text(about) or name, "kind": ui.text(kind)}
             for one in found:
                 mine = [row for row in said if (row["id"], row["check"]) == (one["id"], name)]
                 cells = [[_cell(r, lit) for r in mine if r["grader"] == who] for who in shown]
@@ -134,12 +126,12 @@ class Answers:
                 previous = name
         answers = [self._answer(one, said, skill, case, len(wanted) > 1, lit) for one in found]
         flat = [piece for one in answers for piece in one["pieces"]]
-        return render(
+        return ui.render(
             "case",
             skill=skill,
             case=case,
             repeat=repeat or None,
-            prompt=text(self._prompts.get((skill, case))),
+            prompt=ui.text(self._prompts.get((skill, case))),
             graders=shown,
             with_gold=bool(self._labels),
             rows=rows,
@@ -151,28 +143,23 @@ class Answers:
 
     def _found(self, skill: str, case: str, repeat: int) -> list[dict[str, Any]]:
         """Return the attempts of a case and repeat, the baseline first."""
-        known = self._attempts
-        found = [
-            {name: known[name][at] for name in ("attempt_id", "condition", "agent", "perturbation")}
-            | {"answer": known["answer"][at], "loaded": known["loaded_skill"][at]}
-            for at in self._of_case.get((skill, case, repeat), ())
-        ]
+        key = skill, case, repeat
+        found = _rows(self._attempts, self._of_case, key)
         there = {one["attempt_id"] for one in found}
-        for at in self._by_case.get((skill, case, repeat), ()):
-            name = self._verdicts["attempt_id"][at]
-            if name not in there:  # a verdict on an answer that is not given
-                there.add(name)
-                lost = dict.fromkeys(("agent", "perturbation", "answer", "loaded"))
-                found.append({"attempt_id": name, "condition": self._unseen[at], **lost})
+        for row in _rows(self._verdicts, self._by_case, key):
+            if row["attempt_id"] not in there:  # a verdict on an answer that is not given
+                there.add(row["attempt_id"])
+                found.append(row | dict.fromkeys(_OF_ANSWER))
         order = [*CONDITION_LOOKS]
         place = {one: at for at, one in enumerate(order)}
         found.sort(key=lambda one: (place.get(one["condition"], len(order)), one["condition"]))
         twice = {one["condition"] for one in found}
         several = len(twice) < len(found)
         for one in found:
-            more = [text(one["agent"]), text(one["perturbation"])] if several else []
-            if not absent(one["loaded"]) and str(one["condition"]) not in ("baseline", "skill"):
-                more.append(f"loaded: {one['loaded']}")
+            more = [ui.text(one["agent"]), ui.text(one["perturbation"])] if several else []
+            loaded = ui.text(one["loaded_skill"])
+            if loaded and str(one["condition"]) not in ("baseline", "skill"):
+                more.append(f"loaded: {loaded}")
             one["id"] = one["attempt_id"]
             one["name"] = ", ".join([str(one["condition"]), *(m for m in more if m)])
         return found
@@ -183,10 +170,9 @@ class Answers:
         checks: Sequence[str] | None,
         graders: Sequence[str] | None,
     ) -> list[dict[str, Any]]:
-        columns, rows = self._verdicts, []
+        rows = []
         for one in found:
-            for at in self._of_attempt.get((one["id"],), ()):
-                row = {name: column[at] for name, column in columns.items()}
+            for row in _rows(self._verdicts, self._of_attempt, (one["id"],)):
                 row |= {"id": row["attempt_id"], "check": row["check_id"]}
                 wanted = checks is None or row["check"] in checks
                 if wanted and (graders is None or row["grader"] in graders):
@@ -194,13 +180,13 @@ class Answers:
         return rows
 
     def _labelled(self, attempt: str, name: str) -> list[dict[str, Any]]:
-        found, known = [], self._gold
-        for at in self._labels.get((attempt, name), ()):
-            note = text(known["note"][at])
-            more = ["borderline"] if _yes(known["borderline"][at]) else []
-            who = [text(known["labeller"][at]) or "no name", *more, *([note] if note else [])]
+        found = []
+        for row in _rows(self._gold, self._labels, (attempt, name)):
+            note = ui.text(row["note"])
+            more = ["borderline"] if _yes(row["borderline"]) else []
+            who = [ui.text(row["labeller"]) or "no name", *more, *([note] if note else [])]
             told = {"about": ", ".join(who), "lit": False}
-            found.append(_word(known["passed"][at], "none") | told)
+            found.append(_word(row["passed"], "none") | told)
         return found
 
     def _answer(
@@ -212,37 +198,34 @@ class Answers:
         several: bool,
         lit: Collection[tuple[str, str, str]],
     ) -> dict[str, Any]:
-        answer, notes, quotes = text(one["answer"]), [], []
+        answer, notes, quotes = ui.text(one["answer"]), [], []
         for row in said:
             if row["id"] != one["id"]:
                 continue
-            quote, why = text(row["evidence_quote"]), text(row["rationale"])
+            quote, why = ui.text(row["evidence_quote"]), ui.text(row["rationale"])
             if quote and answer:
                 quotes.append(quote)
             if quote is None and why is None:
                 continue
-            lost = bool(quote and answer and not stands_in(quote, answer))
+            lost = bool(quote and answer and not ui.stands_in(quote, answer))
             told = {"who": row["grader"], "check": row["check"] if several else None}
             is_lit = (row["id"], row["check"], row["grader"]) in lit
             told |= {"quote": quote, "why": why, "lost": lost, "open": is_lit and not several}
             notes.append(told | _word(row["passed"], row["status"]))
         cut: list[Any] = []
         if answer is not None:
-            cut = pieces(answer, quoted(answer, quotes), self._shared(answer, skill, case))
+            cut = ui.pieces(answer, ui.quoted(answer, quotes), self._shared(answer, skill, case))
         return {"name": one["name"], "pieces": cut, "notes": notes}
 
     def _copies(self, answer: str, skill: str, case: str) -> list[tuple[int, int]]:
-        source = self._skills.get(skill)
-        whole = source if isinstance(source, str) or source is None else source.text or source.body
         prompt = self._prompts.get((skill, case))
-        return (
-            shared(answer, whole, "" if absent(prompt) else str(prompt), n=self._n) if whole else []
-        )
+        return ui.shared(answer, self._skills.get(skill), prompt, n=self._n)
 
 
-def _columns(frame: pd.DataFrame, names: Sequence[str]) -> dict[str, Any]:
-    objects = {name: frame[name].astype("object") for name in names}
-    return {name: one.where(one.notna(), None).to_numpy() for name, one in objects.items()}
+def _rows(frame: pd.DataFrame, places: Mapping[Item, list[int]], key: Item) -> list[dict[str, Any]]:
+    """Return the rows that stand under a key."""
+    found: list[Any] = frame.take(places.get(key, [])).to_dict("records")
+    return found
 
 
 def _keys(frame: pd.DataFrame, names: Sequence[str]) -> list[Item]:
@@ -262,13 +245,13 @@ def _places(frame: pd.DataFrame, names: Sequence[str]) -> dict[Item, list[int]]:
 
 
 def _yes(value: Any) -> bool:
-    return not absent(value) and bool(value)
+    return not ui.absent(value) and bool(value)
 
 
 def _word(passed: Any, status: Any) -> dict[str, Any]:
     """Return a verdict as a word and how it looks; a failed grader is no verdict, never a fail."""
-    if absent(passed):
-        known = not absent(status) and status not in ("ok", "none")
+    if ui.absent(passed):
+        known = not ui.absent(status) and status not in ("ok", "none")
         return {"word": f"no verdict ({status})" if known else "– none", "look": "none"}
     return {"word": "✓ pass", "look": "pass"} if passed else {"word": "✗ fail", "look": "fail"}
 
@@ -288,29 +271,6 @@ def grader_names(table: pd.DataFrame) -> NDArray[np.object_]:
             told = table[column].astype("object").where(table[column].notna(), "unknown")
             names = names.where(~several, names + f", {word} " + told.astype(str))
     return np.asarray([str(name) for name in names], dtype=object)
-
-
-def read_answers(
-    attempts: pd.DataFrame,
-    verdicts: pd.DataFrame,
-    gold: pd.DataFrame | None,
-    cases: pd.DataFrame | None,
-    checks: pd.DataFrame | None,
-    skills: Mapping[str, Skill | str] | None,
-    n: int,
-) -> Answers:
-    """Return the answers of frames that still have to be checked."""
-    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        raise FrameError(f"n: found {n!r}; allowed: whole numbers of at least 1.")
-    return Answers(
-        check(attempts, "attempts"),
-        check(verdicts, "verdicts"),
-        None if gold is None else check(gold, "gold"),
-        cases=None if cases is None else check(cases, "cases"),
-        checks=None if checks is None else check(checks, "checks"),
-        skills=skills,
-        n=n,
-    )
 
 
 def verdicts(
@@ -393,7 +353,7 @@ def verdicts(
     agree with the labels so far is told every ten labels: one at a time it would betray a verdict.
     A label that cannot be written is told, and its check stays in view.
     """
-    answers = read_answers(attempts, verdicts, gold, cases, checks, skills, n)
+    answers = Answers(attempts, verdicts, gold, cases, checks, skills, n)
     given, known = check(verdicts, "verdicts"), check(attempts, "attempts")
     if label:
         about = None if cases is None else check(cases, "cases")
@@ -402,7 +362,7 @@ def verdicts(
     return VerdictBrowser(given, None if gold is None else check(gold, "gold"), answers)
 
 
-class VerdictBrowser(Explorer):
+class VerdictBrowser(ui.Explorer):
     """The widget that :func:`skillcomp.explore.verdicts` returns for reading.
 
     Attributes
@@ -418,11 +378,8 @@ class VerdictBrowser(Explorer):
         self._levels = _levels(table, gold)
         keys = [*CASE, "check_id", "repeat"]
         self._item = table.groupby(keys, sort=False, dropna=False).ngroup().to_numpy()
-        columns = _columns(table, ["skill", "case_id", "check_id", "attempt_id"])
-        columns["repeat"] = table["repeat"].fillna(0).astype("int64").to_numpy()
-        self._columns = columns
         self.choices = {
-            name: choice(_FILTERS[name], _FIXED.get(name, values), key="/" * (name == "skill"))
+            name: ui.choice(_FILTERS[name], _FIXED.get(name, values), key="/" * (name == "skill"))
             for name, values in self._levels.items()
         }
         self.at = 0
@@ -441,7 +398,7 @@ class VerdictBrowser(Explorer):
             one = self.choices[name]
             if name in _NARROWED:
                 left = dict.fromkeys(values[keep])
-                one.offer([None, *left], [EVERY, *map(str, left)])
+                one.offer([None, *left], [ui.EVERY, *map(str, left)])
             if one.value is not None:
                 keep &= np.asarray(values == one.value, dtype=bool)
         self._kept = np.flatnonzero(keep)
@@ -456,27 +413,20 @@ class VerdictBrowser(Explorer):
         self._filter()
 
     def _commands(self) -> dict[str, Any]:
-        return {"step": self._step, "first": lambda _: self._go(0)}
+        return {"step": self._step, "first": lambda _: self._step(0)}
 
     def _step(self, by: Any) -> None:
-        self._go(self.at + (1 if by == 1 else -1))
-
-    def _go(self, at: int) -> None:
-        self.at = min(max(at, 0), max(len(self._items) - 1, 0))
+        self.at = ui.stepped(self.at, by, len(self._items)) if by else 0
 
     def _state(self) -> dict[str, Any]:
-        n, last = len(self._items), len(self._items) - 1
+        n = len(self._items)
         status = "No verdict is left by these filters."
         if n:
-            plural = "" if len(self._kept) == 1 else "s"
-            status = f"Check {self.at + 1:,} of {n:,} ({len(self._kept):,} verdict{plural})"
+            verdicts = f"{len(self._kept):,} verdict{'s' * (len(self._kept) != 1)}"
+            status = f"Check {self.at + 1:,} of {n:,} ({verdicts})"
         return {
-            "controls": [
-                *(one.control(name) for name, one in self.choices.items()),
-                button("previous", "Previous", "step", -1, key="←", off=self.at <= 0),
-                button("next", "Next", "step", 1, key="→", off=self.at >= last),
-            ],
-            "shortcuts": STEPS | {"/": ("focus", "skill")},
+            "controls": [*self._dropdowns(), *ui.walk(self.at, n)],
+            "shortcuts": ui.STEPS | {"/": ("focus", "skill")},
             "status": status,
             "place": str(self.at),
         }
@@ -485,16 +435,15 @@ class VerdictBrowser(Explorer):
         if not len(self._items):
             return Markup("<p><i>Widen a filter to see verdicts.</i></p>")
         rows = self._kept[self._item[self._kept] == self._items[self.at]]
-        known, first = self._columns, rows[0]
-        skill, case, name = (known[c][first] for c in ("skill", "case_id", "check_id"))
-        graders = self._levels["grader"]
-        lit = {(known["attempt_id"][at], name, graders[at]) for at in rows}
+        first, graders = self._table.iloc[rows[0]], self._levels["grader"]
+        name, attempts = first["check_id"], self._table["attempt_id"]
+        lit = {(attempts.iloc[at], name, graders[at]) for at in rows}
         narrowed = any(
             self.choices[name].value is not None for name in _OF_VERDICTS & {*self.choices}
         )
-        return self._answers.page(
-            skill, case, int(known["repeat"][first]), [name], lit=lit if narrowed else ()
-        )
+        repeat = 0 if ui.absent(first["repeat"]) else int(first["repeat"])
+        shown = lit if narrowed else ()
+        return self._answers.page(first["skill"], first["case_id"], repeat, [name], lit=shown)
 
 
 def _levels(table: pd.DataFrame, gold: pd.DataFrame | None) -> dict[str, NDArray[np.object_]]:

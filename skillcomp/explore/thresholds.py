@@ -12,9 +12,7 @@ from markupsafe import Markup
 
 from skillcomp import plots, style
 from skillcomp.errors import FrameError
-from skillcomp.explore.explorer import Choice, Explorer, Picture, button, picture
-from skillcomp.explore.texts import absent, pieces, render, text
-from skillcomp.explore.texts import shared as shared_places
+from skillcomp.explore import explorer as ui
 from skillcomp.frames.contract import CASE, check
 from skillcomp.overlap.calibrate import NEEDED, performance, settings_of
 from skillcomp.overlap.sample import make_sample
@@ -102,7 +100,7 @@ def threshold(
     return ThresholdExplorer(every, settings, skills, texts, asked, start)
 
 
-class ThresholdExplorer(Explorer):
+class ThresholdExplorer(ui.Explorer):
     """The widget that :func:`threshold` returns.
 
     Attributes
@@ -141,8 +139,8 @@ class ThresholdExplorer(Explorer):
         self._level = list(dict.fromkeys(known.loc[passage, "level"]))
         lengths = [str(n) for n in self._sample.lengths]
         self.choices = {
-            "n": Choice("n", list(self._sample.lengths), lengths, kind="slider", key="↓ ↑"),
-            "cut": Choice("Cut", [], [], kind="slider", key="← →"),
+            "n": ui.Choice("n", list(self._sample.lengths), lengths, kind="slider", key="↓ ↑"),
+            "cut": ui.Choice("Cut", [], [], kind="slider", key="← →"),
         }
         self.choices["n"].at = self._sample.lengths.index(start[0])
         self._cuts(start[1])
@@ -185,7 +183,7 @@ class ThresholdExplorer(Explorer):
 
     def _slide(self, name: str, by: Any) -> None:
         one = self.choices[name]
-        one.at = min(max(one.at + (1 if by == 1 else -1), 0), len(one.values) - 1)
+        one.at = ui.stepped(one.at, by, len(one.values))
         self._chosen(name)
 
     def _keep(self, _: Any) -> None:
@@ -193,9 +191,8 @@ class ThresholdExplorer(Explorer):
         self._judge()
 
     def _open(self, what: str, value: Any, rows: pd.DataFrame) -> None:
-        place = str(value)
-        if place.isdecimal() and len(place) < 9 and int(place) < len(rows):
-            self._read = (what, int(place))
+        at = ui.place_of(value, len(rows))
+        self._read = self._read if at is None else (what, at)
 
     def _flagged(self, point: tuple[int, float | None]) -> pd.Series:
         texts = self._of_n[point[0]]
@@ -224,11 +221,9 @@ class ThresholdExplorer(Explorer):
 
     def _state(self) -> dict[str, Any]:
         errors = f"{len(self.errors)} of these texts judged wrongly"
+        keep = ui.button("keep", "Compare with this point", "keep", key="c")
         return {
-            "controls": [
-                *(one.control(name) for name, one in self.choices.items()),
-                button("keep", "Compare with this point", "keep", key="c"),
-            ],
+            "controls": [*self._dropdowns(), keep],
             "shortcuts": {
                 "ArrowRight": ("cut", 1),
                 "ArrowLeft": ("cut", -1),
@@ -249,14 +244,14 @@ class ThresholdExplorer(Explorer):
         shown = rows[~rows["measure"].str.endswith("_at_answer_length")]
         return table(shown[_RATES]), dict(zip(rows["measure"], rows["estimate"], strict=True))
 
-    def _drawn(self, n: int) -> dict[str, Picture]:
+    def _drawn(self, n: int) -> dict[str, ui.Picture]:
         texts = self._of_n[n]
         with style.use():
             height = min(0.3 * texts["class"].nunique() + 1.0, 4.0)
             ax = plots.overlap(
                 texts[["share", "class"]], y="class", ax=style.figure("text", height=height)[1]
             )
-            found = {"strip": picture(ax, "")[0]}
+            found = {"strip": ui.picture(ax)}
             clean = [name for name in self._settings.nulls if name in self._level]
             if clean:
                 curve = roc(
@@ -265,7 +260,7 @@ class ThresholdExplorer(Explorer):
                     negative=clean,
                 )
                 ax = plots.roc(curve, ax=style.figure("column", height=2.9)[1])
-                found["curve"] = picture(ax, "")[0]
+                found["curve"] = ui.picture(ax)
         return found
 
     def _view(self, *, live: bool) -> Markup:
@@ -290,7 +285,7 @@ class ThresholdExplorer(Explorer):
         against = f"against {self._words(self._kept)}"
         moved, moved_head = self._list(self.moved, f"Change sides {against}")
         what, at = self._read or ("", None)
-        return render(
+        return ui.render(
             "threshold",
             strip=strip,
             curve=curve,
@@ -318,13 +313,9 @@ class ThresholdExplorer(Explorer):
         if self._read is None:
             return None
         row = (self.errors if self._read[0] == "error" else self.moved).iloc[self._read[1]]
-        whole, prompt = text(self.texts.get(row["text"])), self._asked.get(row["text"])
+        whole, prompt = ui.text(self.texts.get(row["text"])), self._asked.get(row["text"])
         if whole is None:
             return {"name": f"{row['text']}: no text is given", "pieces": [], "n": self._point[0]}
-        source = self._skills[row["skill"]]
-        skill = source if isinstance(source, str) else source.text or source.body or ""
-        places = shared_places(
-            whole, skill, "" if absent(prompt) else str(prompt), n=self._point[0]
-        )
+        places = ui.shared(whole, self._skills[row["skill"]], prompt, n=self._point[0])
         name = f"{row['text']} ({row['class']})"
-        return {"name": name, "pieces": pieces(whole, (), places), "n": self._point[0]}
+        return {"name": name, "pieces": ui.pieces(whole, (), places), "n": self._point[0]}

@@ -21,7 +21,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, literal, problem_list, suggest
+from skillcomp.errors import FrameError, literal, plural, problem_list, suggest
 from skillcomp.records import (
     CONCEPT_FIELDS,
     CONDITIONS,
@@ -220,16 +220,11 @@ class Unfit(Exception):
 
 def show(values: pd.Series) -> str:
     """Name the distinct bad values and how many rows hold them."""
-    distinct = list(
-        dict.fromkeys(
-            literal(value.item() if isinstance(value, np.generic) else value)
-            for value in values.tolist()
-        )
-    )
+    plain = (one.item() if isinstance(one, np.generic) else one for one in values.tolist())
+    distinct = list(dict.fromkeys(map(literal, plain)))
     shown = ", ".join(distinct[:_MAX_SHOWN])
     more = f" and {len(distinct) - _MAX_SHOWN} more" if len(distinct) > _MAX_SHOWN else ""
-    rows = "1 row" if len(values) == 1 else f"{len(values)} rows"
-    return f"{shown}{more} ({rows})"
+    return f"{shown}{more} ({plural(len(values), 'row')})"
 
 
 def convert(values: pd.Series, dtype: Any) -> pd.Series:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from skillcomp.errors import FrameError, suggest
+from skillcomp.errors import FrameError, plural, suggest
 from skillcomp.frames.contract import check
 
 ITEM = ["attempt_id", "check_id"]
@@ -183,8 +183,7 @@ def labellers_said(labellers: pd.Series, passed: pd.Series) -> str:
         (int((passed.isna() & ~disputed).sum()), "without a label"),
     ]
     (n, how), *others = [one for one in parts if one[0]]
-    first = f"gold: {n} {'label' if n == 1 else 'labels'} {how}"
-    return ", ".join([first, *(f"{n} {how}" for n, how in others)])
+    return ", ".join([f"gold: {plural(n, 'label')} {how}", *(f"{n} {how}" for n, how in others)])
 
 
 def without_checks(

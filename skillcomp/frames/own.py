@@ -41,7 +41,6 @@ _TRUTHS: dict[str, bool | None] = {
 }
 _DISTANCES: dict[str, str | None] = {"near": "near", "far": "far", **dict.fromkeys(_NO_VALUE)}
 _CONDITION_OF = {word: name for name, words in _CONDITIONS.items() for word in words}
-_UNKNOWN = object()
 _SHOWN = 5  # names of tries told in a warning
 _FACTS = ("prompt", "transfer", "dimension", "contrast_of")
 _OF_ANSWERS = ("answer", "seconds", "cost_usd")
@@ -204,7 +203,7 @@ def from_frame(
         named |= {"gold": gold, "labeller": labeller}
     read = _Reading(named, dict(conditions or {}))
     given = read.columns(frame, required=("case", "condition", "passed"))
-    rows = read.keys(given)
+    rows = read.keys(given, len(frame))
     rows["repeat"] = read.repeats(given, rows)
     rows["attempt_id"] = read.attempt_ids(given, rows)
     rows["passed"] = read.truths(given["passed"], "passed")
@@ -296,16 +295,12 @@ class _Reading:
         return texts.astype("str")
 
     def mapped(
-        self, values: pd.Series, role: str, words: Mapping[Any, Any], allowed: str, **others: Any
+        self, values: pd.Series, role: str, words: Mapping[Any, Any], allowed: str
     ) -> pd.Series:
         """Return what words mean; a word without a meaning is a problem, a mapping is told."""
-        found: dict[Any, Any] = {}
-        unknown = []
-        for word in pd.unique(values[values.notna()]):
-            meaning = words.get(_plain_word(word), _UNKNOWN)
-            if meaning is _UNKNOWN:
-                unknown.append(word)
-            found[word] = None if meaning is _UNKNOWN else meaning
+        plain = {word: _plain_word(word) for word in pd.unique(values[values.notna()])}
+        found = {word: words.get(key) for word, key in plain.items()}
+        unknown = [word for word, key in plain.items() if key not in words]
         if unknown:
             odd = values[values.isin(unknown)]
             hint = suggest(str(unknown[0]).casefold(), [str(word) for word in words if word])
@@ -332,18 +327,16 @@ class _Reading:
         allowed = "True, False, 1, 0, words such as 'yes' and 'fail', or missing; cut a score first"
         return self.mapped(values, role, _TRUTHS, allowed).astype("boolean")
 
-    def keys(self, given: dict[str, pd.Series]) -> pd.DataFrame:
-        """Return skill, case, condition, agent, check and grader of every row as text."""
-        n = len(given["case"])
+    def keys(self, given: dict[str, pd.Series], n: int) -> pd.DataFrame:
+        """Return skill, case, condition, agent, check and grader of each of n rows as text."""
         rows = pd.DataFrame(index=range(n))
         for role, column, otherwise in _NAMES:
-            if role == "condition":
-                rows[column] = self.as_conditions(given[role])
-            elif role in given:
-                needed = role != "grader_version"
-                rows[column] = self.texts(given[role], role, needed=needed)
-            else:
+            if role not in given:
                 rows[column] = pd.Series([otherwise] * n, dtype="str")
+            elif role == "condition":
+                rows[column] = self.as_conditions(given[role])
+            else:
+                rows[column] = self.texts(given[role], role, needed=role != "grader_version")
         return rows
 
     def as_conditions(self, values: pd.Series) -> pd.Series:
@@ -532,33 +525,23 @@ def _labels_beside(
 ) -> pd.DataFrame:
     """Return labels of a frame of their own, joined by what names an item in the table."""
     require_frame(gold, f"{_WHAT}: gold")
+    keys: tuple[str, ...] = ("skill", "case", "condition", "agent", "repeat")
     if "attempt" in read.named:
-        roles = ["attempt"]
-    else:
-        roles = [r for r in ("skill", "case", "condition", "agent", "repeat") if r in read.named]
-        if read.numbered:
-            read.problems.append(
-                "gold: which of several repeats a label is of cannot be told; name repeat= or "
-                "attempt=, a column of both."
-            )
-            return empty("gold")
-    roles += [role for role in ("check",) if role in read.named]
-    wanted = {role: read.named[role] for role in [*roles, "passed"]}
+        keys = ("attempt",)
+    elif read.numbered:
+        read.problems.append(
+            "gold: which of several repeats a label is of cannot be told; name repeat= or "
+            "attempt=, a column of both."
+        )
+        return empty("gold")
+    wanted = {r: read.named[r] for r in (*keys, "check", "passed") if r in read.named}
     other = _Reading({**wanted, "labeller": labeller}, read.conditions)
     other.from_zero, other.tries = read.from_zero, read.tries
     try:
         given = other.columns(gold, required=())
     except FrameError as error:
         raise FrameError(f"gold: {error}") from None
-    n = len(gold)
-    items = pd.DataFrame(index=range(n))
-    for role, column, otherwise in _NAMES:
-        if role in given and role != "condition":
-            items[column] = other.texts(given[role], role)
-        else:
-            items[column] = pd.Series([otherwise] * n, dtype="str")
-    if "condition" in given:
-        items["condition"] = other.as_conditions(given["condition"])
+    items = other.keys(given, len(gold))
     items["repeat"] = other.as_tries(given["repeat"], again=True) if "repeat" in given else 1
     if "attempt" in given:
         items["attempt_id"] = other.texts(given["attempt"], "attempt")
@@ -578,8 +561,8 @@ def _labels_beside(
     if strays.any():
         first = items.loc[strays, ITEM].iloc[0].to_dict()
         read.told.append(
-            f"gold: {int(strays.sum())} of {plural(n, 'label')} match nothing in the table; the "
-            f"first: {first}."
+            f"gold: {int(strays.sum())} of {plural(len(gold), 'label')} match nothing in the "
+            f"table; the first: {first}."
         )
     return items[[c for c in items.columns if c in CONTRACTS["gold"].columns]]
 

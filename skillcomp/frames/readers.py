@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -33,10 +33,8 @@ from skillcomp.frames.labels import ADJUDICATED, ITEM, one_label
 from skillcomp.io.prompts import kind_of_prompt
 from skillcomp.io.store import RunStore
 from skillcomp.io.tables import read_table
-from skillcomp.records import BLOOM, SCHEMA_WEIGHTS, Suite, dimension_family
+from skillcomp.records import BLOOM, SCHEMA_WEIGHTS, Case, Suite, dimension_family
 
-if TYPE_CHECKING:
-    from skillcomp.records import Case
 PLAIN = "none"
 _QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
 
@@ -72,21 +70,17 @@ def _case_row(suite: Suite, case: Case, family: tuple[str, ...]) -> dict[str, ob
         name: value if (value := getattr(case, name)) in words else None
         for name, words in allowed.items()
     }
-    dimension = known["comprehension_dimension"]
+    dimension = known["comprehension_dimension"] or ""
+    kind = kind_of_prompt(case.prompt, suite.skill, case.should_trigger)
+    same = ("case_id", "prompt", "dimension", "criticality", "contrast_of", "should_trigger")
     return {
         "skill": suite.skill,
         "suite": suite.slug,
-        "case_id": case.case_id,
-        "prompt": case.prompt,
-        "dimension": case.dimension,
+        **{name: getattr(case, name) for name in same},
         **known,
-        "criticality": case.criticality,
-        "bloom": BLOOM.get(dimension or ""),
-        "schema_weight": SCHEMA_WEIGHTS.get(dimension or "", np.nan),
-        "contrast_of": case.contrast_of,
-        "should_trigger": case.should_trigger,
-        "prompt_kind": known["prompt_kind"]
-        or kind_of_prompt(case.prompt, suite.skill, case.should_trigger),
+        "bloom": BLOOM.get(dimension),
+        "schema_weight": SCHEMA_WEIGHTS.get(dimension, np.nan),
+        "prompt_kind": known["prompt_kind"] or kind,
         "n_checks": len(case.checks),
     }
 

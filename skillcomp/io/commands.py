@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
+_LONGEST = 20_000  # characters of a command that is taken apart, which takes their square in time
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 # programs that write nothing, whatever their arguments, but for the options in _WRITING
 _READERS = frozenset(
@@ -29,18 +30,10 @@ _WRITING = {
     "hostname": re.compile(r"."),
 }
 _GIT = frozenset(
-    [
-        "status",
-        "log",
-        "diff",
-        "show",
-        "blame",
-        "ls-files",
-        "rev-parse",
-        "grep",
-        "describe",
+    (
+        *("status", "log", "diff", "show", "blame", "ls-files", "rev-parse", "grep", "describe"),
         "shortlog",
-    ]
+    )
 )
 _GIT_WRITING = re.compile(r"-o$|--output|--ext-diff|--textconv")
 _BETWEEN = re.compile(r"^(\|\|?|&&?|;)+$")
@@ -70,7 +63,7 @@ def unwrapped(command: str) -> str:
 
 def _told(command: str) -> str:
     try:
-        words = shlex.split(command)
+        words = shlex.split(command) if len(command) <= _LONGEST else []
     except ValueError:
         words = []
     is_shell = len(words) == 3 and words[0].rpartition("/")[2] in _SHELLS and _is_c(words[1])
@@ -101,6 +94,8 @@ def is_read_only(command: str) -> bool:
 
 def _parts(text: str) -> list[list[str]]:
     """Return the words of each program in a line for a shell; nothing where it cannot be told."""
+    if len(text) > _LONGEST:
+        return []
     try:
         lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
         lexer.whitespace_split = True

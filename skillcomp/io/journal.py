@@ -1,4 +1,4 @@
-"""Append-only JSON Lines files: whole lines in, torn last lines out of the way, one writer."""
+"""The files of a store: append-only JSON Lines, whole lines in and torn ones out; the manifest."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ from typing import Any
 import orjson
 from filelock import FileLock, Timeout
 
-from skillcomp.errors import StoreError
+from skillcomp.errors import StoreError, literal
+from skillcomp.io.files import read_bytes
 
+MANIFEST = "manifest.json"
+_FORMAT, _VERSION = "skillcomp-store", 1
+_REPAIR = {"table", "line", "n_bytes", "at"}
+_MAX_MANIFEST = 1 << 26  # bytes; a manifest has a line or so for each skill and suite
 LOCK = ".writer.lock"
 WHO = ".writer.json"
 PATIENCE = 0.5  # seconds; a reader holds the lock for moments when it repairs a torn line
@@ -138,6 +143,57 @@ def n_lines(path: Path, size: int) -> int:
     return count
 
 
+def has_manifest(root: Path) -> bool:
+    """Return whether the folder has a manifest."""
+    return (root / MANIFEST).exists()
+
+
+def read_manifest(root: Path) -> dict[str, Any]:
+    """Return the manifest of a folder, a bare one where there is none yet."""
+    file = root / MANIFEST
+    if not has_manifest(root):
+        return {"format": _FORMAT, "version": _VERSION, "skills": {}, "suites": {}}
+    data = read_bytes(file, root=root, max_bytes=_MAX_MANIFEST, what="manifest", error=StoreError)
+    try:
+        manifest = orjson.loads(data)
+    except orjson.JSONDecodeError as cause:
+        raise StoreError(f"{file}, line {cause.lineno}: not JSON ({cause.msg}).") from cause
+    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
+        raise StoreError(f"{file}: not the manifest of a store (no format '{_FORMAT}').")
+    version = manifest.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version > _VERSION:
+        raise StoreError(
+            f"{file}: format version {manifest.get('version')!r}; this skillcomp reads up to "
+            f"{_VERSION}. A newer skillcomp wrote it."
+        )
+    manifest = {"skills": {}, "suites": {}, **manifest}
+    for key in ("skills", "suites"):
+        if not _is_of_objects(manifest[key], dict):
+            raise StoreError(
+                f"{file}: '{key}' is {literal(manifest[key])}; expected an object of objects, one "
+                "a slug."
+            )
+    repairs = manifest.get("repairs", [])
+    if not _is_of_objects(repairs, list) or any(set(one) != _REPAIR for one in repairs):
+        raise StoreError(
+            f"{file}: 'repairs' is {literal(repairs)}; expected a list of objects with "
+            f"{', '.join(sorted(_REPAIR))}."
+        )
+    return manifest
+
+
+def _is_of_objects(value: Any, kind: type) -> bool:
+    values = value.values() if isinstance(value, dict) else value
+    return isinstance(value, kind) and all(isinstance(one, dict) for one in values)
+
+
+def write_manifest(root: Path, **changes: Any) -> None:
+    """Change entries of the manifest; a reader sees the old or the new one whole."""
+    manifest = {**read_manifest(root), **changes}
+    options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
+    replace(root / MANIFEST, orjson.dumps(manifest, option=options))
+
+
 @contextmanager
 def locked(folder: Path, *, patience: float = PATIENCE) -> Iterator[None]:
     """Lock the store for its one writer, or raise an error that names who holds it.
@@ -161,14 +217,17 @@ def locked(folder: Path, *, patience: float = PATIENCE) -> Iterator[None]:
 _ADVICE = "one writer at a time. Wait for it or stop it; reading works meanwhile."
 
 
+def time_now() -> str:
+    """Return the time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def _me() -> dict[str, Any]:
     return {
         "pid": os.getpid(),
         "host": socket.gethostname(),
-        "since": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": " ".join(
-            Path(sys.argv[0]).name if i == 0 else a for i, a in enumerate(sys.argv)
-        ),
+        "since": time_now(),
+        "command": " ".join([*(Path(one).name for one in sys.argv[:1]), *sys.argv[1:]]),
     }
 
 

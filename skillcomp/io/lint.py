@@ -383,11 +383,8 @@ class Found:
     @property
     def summary(self) -> str:
         """Return one line: what was read, and how many errors and warnings there are."""
-        parts = [
-            f"{n} {word}" if n == 1 else f"{n} {word}s"
-            for n, word in ((self.n_errors, "error"), (self.n_warnings, "warning"))
-            if n
-        ]
+        counts = ((self.n_errors, "error"), (self.n_warnings, "warning"))
+        parts = [plural(n, word) for n, word in counts if n]
         return f"{self.what}: {', '.join(parts) or 'no problems'}"
 
 

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from functools import cached_property
+from functools import cache, lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from skillcomp.errors import SuiteError, suggest
+from skillcomp.errors import SuiteError, plural, suggest
 from skillcomp.io.files import decode, read_bytes
 from skillcomp.io.skills import sections_of
 from skillcomp.ngrams import match, shared_ngrams, tokenize
@@ -21,7 +21,6 @@ from skillcomp.records import (
     Case,
     Check,
     Record,
-    Section,
     Skill,
     dimension_family,
 )
@@ -103,126 +102,104 @@ class Finding(Record):
 _GROUNDS = "a case may rest only on what a grader can look up in the sources it names"
 _TRANSFER = "near and far transfer are compared dimension by dimension (report 8.2)"
 
-RULES: Mapping[str, tuple[Severity, str]] = {
+_CONCEPT = "C1 to C7 are each graded against one concept field"
+_SECTIONS = "C8 is graded against Verification and C9 against Do NOT Use When (report 5.9, 5.10)"
+
+# why each thing that a lint finds matters: what spoils a study, and what is for a person to judge
+_ERRORS: Mapping[str, str] = {
     # suite
-    "reading": ("error", "what deviates from the report's shape is read differently elsewhere"),
-    "store": ("error", "every analysis refuses it, or would count it wrongly"),
-    "other_word": ("warning", "other published files use the word, the report does not"),
-    "fields_missing": ("warning", "the report's shape has it; nothing here is computed of it"),
-    "tasks_number": ("warning", "a task suite holds five to ten tasks that cover the skill's core"),
-    "tasks_rubric": (
-        "warning",
-        "a judge that runs no model is free and says the same each time; a rubric is for what "
-        "words and tests cannot tell",
-    ),
-    "cases_few": ("warning", "fewer than seven cases say little about a skill (report 6.3)"),
-    "dimensions_missing": (
-        "warning",
-        "a dimension without a case is not measured, and the verdict on a skill needs all nine "
-        "(report 5.11)",
-    ),
-    "far_missing": ("warning", _TRANSFER),
-    "far_missing_near_in_report": ("warning", f"{_TRANSFER}; the report's own example has none"),
+    "reading": "what deviates from the report's shape is read differently elsewhere",
+    "store": "every analysis refuses it, or would count it wrongly",
     "negative_none": (
-        "error",
-        "without a negative behaviour an answer that says everything passes everything",
+        "without a negative behaviour an answer that says everything passes everything"
     ),
     "anti_quote_none": (
-        "error",
         "a grader that sees the concept field rewards quoting it unless a behaviour forbids it "
-        "(report 8.4)",
+        "(report 8.4)"
     ),
-    "primitive_none": (
-        "warning",
-        "an answer in empty general words passes where no behaviour asks for a primitive of the "
-        "mental model (report 8.4)",
-    ),
-    "not_checked": ("warning", "what was not looked at is not in order, it is unknown"),
     # case
     "dimension_single": (
-        "error",
-        "a case that grades several dimensions, or none, cannot say which one failed (report 8.8)",
+        "a case that grades several dimensions, or none, cannot say which one failed (report 8.8)"
     ),
-    "transfer_missing": ("warning", _TRANSFER),
+    "behaviours_missing": "without expected_behaviors a grader has nothing to decide (report 9.5)",
+    "behaviour_id": "verdicts are joined to behaviours by their id",
+    "truth_source": _GROUNDS,
+    "truth_outside": "a suite from elsewhere must not reach into other files",
+    "contrast_missing": "a contrast case is read beside its twin",
+    "contrast_same": "twins that do not differ show nothing about the detail between",
+    # skill
+    "front_matter": "an agent decides by name and description whether to load a skill",
+    "concept_missing": _CONCEPT,
+    "concept_not_text": "a concept field is shown to the grader as text",
+    "section_missing": _SECTIONS,
+    # skills and prompts that are to be tested by triggering (`check --evals`)
+    "skill_none": "prompts for a skill that is not there test nothing",
+    "slug_twice": "an agent that is offered two skills of one name loads either",
+    "link_missing": "an agent that follows the link finds nothing",
+    "link_outside": "a skill is installed with its own folder and nothing else",
+}
+_WARNINGS: Mapping[str, str] = {
+    # suite
+    "other_word": "other published files use the word, the report does not",
+    "fields_missing": "the report's shape has it; nothing here is computed of it",
+    "tasks_number": "a task suite holds five to ten tasks that cover the skill's core",
+    "tasks_rubric": (
+        "a judge that runs no model is free and says the same each time; a rubric is for what "
+        "words and tests cannot tell"
+    ),
+    "cases_few": "fewer than seven cases say little about a skill (report 6.3)",
+    "dimensions_missing": (
+        "a dimension without a case is not measured, and the verdict on a skill needs all nine "
+        "(report 5.11)"
+    ),
+    "far_missing": _TRANSFER,
+    "far_missing_near_in_report": f"{_TRANSFER}; the report's own example has none",
+    "primitive_none": (
+        "an answer in empty general words passes where no behaviour asks for a primitive of the "
+        "mental model (report 8.4)"
+    ),
+    "not_checked": "what was not looked at is not in order, it is unknown",
+    # case
+    "transfer_missing": _TRANSFER,
     "far_overlap": (
-        "warning",
         "a far prompt that shares a run of words with the skill can be answered by looking it up "
-        "(report 7.4)",
+        "(report 7.4)"
     ),
-    "behaviours_missing": (
-        "error",
-        "without expected_behaviors a grader has nothing to decide (report 9.5)",
-    ),
-    "behaviour_id": ("error", "verdicts are joined to behaviours by their id"),
-    "negative_missing": (
-        "warning",
-        "without a negative behaviour an answer that says everything passes",
-    ),
+    "negative_missing": "without a negative behaviour an answer that says everything passes",
     "anti_quote_missing": (
-        "warning",
-        "a definition that copies the skill shows retrieval and not understanding (report 5.2)",
+        "a definition that copies the skill shows retrieval and not understanding (report 5.2)"
     ),
     "primitive_missing": (
-        "warning",
         "this dimension is passed by reasoning with the primitives of the mental model (report "
-        "5.3, 5.8, 8.4)",
+        "5.3, 5.8, 8.4)"
     ),
-    "leak": ("warning", "a prompt that holds the answer asks for repetition"),
-    "cites_section": (
-        "warning",
-        "a prompt that points into the skill asks for retrieval (report B.1)",
-    ),
-    "truth_missing": ("warning", _GROUNDS),
-    "truth_source": ("error", _GROUNDS),
-    "truth_outside": ("error", "a suite from elsewhere must not reach into other files"),
-    "contrast_missing": ("error", "a contrast case is read beside its twin"),
-    "contrast_same": ("error", "twins that do not differ show nothing about the detail between"),
-    "contrast_behaviours": (
-        "warning",
-        "the detail between twins is meant to change the right answer",
-    ),
-    "contrast_apart": ("warning", "twins are meant to differ in a single detail (report 4.2.5)"),
+    "leak": "a prompt that holds the answer asks for repetition",
+    "cites_section": "a prompt that points into the skill asks for retrieval (report B.1)",
+    "truth_missing": _GROUNDS,
+    "contrast_behaviours": "the detail between twins is meant to change the right answer",
+    "contrast_apart": "twins are meant to differ in a single detail (report 4.2.5)",
     # skill
-    "front_matter": ("error", "an agent decides by name and description whether to load a skill"),
-    "concept_missing": ("error", "C1 to C7 are each graded against one concept field"),
-    "concept_none": ("warning", "C1 to C7 are each graded against one concept field"),
-    "concept_not_text": ("error", "a concept field is shown to the grader as text"),
-    "concept_short": ("warning", "a few words cannot carry what the dimension grades against"),
-    "concept_long": ("warning", "a concept field of a page drowns what is load-bearing in it"),
-    "primitives_unnamed": (
-        "warning",
-        "C2 and C7 are graded by the primitives that the mental model names",
-    ),
-    "section_missing": (
-        "error",
-        "C8 is graded against Verification and C9 against Do NOT Use When (report 5.9, 5.10)",
-    ),
-    "section_missing_no_concept": (
-        "warning",
-        "C8 is graded against Verification and C9 against Do NOT Use When (report 5.9, 5.10)",
-    ),
-    "verification_short": ("warning", "C8 asks for at least three items of the checklist"),
+    "concept_none": _CONCEPT,
+    "concept_short": "a few words cannot carry what the dimension grades against",
+    "concept_long": "a concept field of a page drowns what is load-bearing in it",
+    "primitives_unnamed": "C2 and C7 are graded by the primitives that the mental model names",
+    "section_missing_no_concept": _SECTIONS,
+    "verification_short": "C8 asks for at least three items of the checklist",
     # skills and prompts that are to be tested by triggering (`check --evals`)
-    "evals_none": ("warning", "whether a skill fires when it should is known only by asking"),
-    "kind_none": (
-        "warning",
-        "naming the skill, meaning it and not meaning it are three questions",
-    ),
-    "skill_none": ("error", "prompts for a skill that is not there test nothing"),
-    "slug_twice": ("error", "an agent that is offered two skills of one name loads either"),
-    "description_twice": ("warning", "an agent chooses by the description"),
-    "prompt_twice": ("warning", "the same prompt asked twice is no second case"),
-    "done_none": (
-        "warning",
-        "without a definition of done a grader cannot tell when it is reached",
-    ),
-    "dry_run_none": ("warning", "a skill that can answer with its steps can be tested at no risk"),
-    "not_when_none": ("warning", "negative prompts need to be told from those that are meant"),
-    "unbounded": ("warning", "a workflow without an end runs into every limit"),
-    "download": ("warning", "a heavy download that a test cannot skip makes it slow and flaky"),
-    "machine_path": ("warning", "a path of one machine is not there on another"),
-    "link_missing": ("error", "an agent that follows the link finds nothing"),
-    "link_outside": ("error", "a skill is installed with its own folder and nothing else"),
+    "evals_none": "whether a skill fires when it should is known only by asking",
+    "kind_none": "naming the skill, meaning it and not meaning it are three questions",
+    "description_twice": "an agent chooses by the description",
+    "prompt_twice": "the same prompt asked twice is no second case",
+    "done_none": "without a definition of done a grader cannot tell when it is reached",
+    "dry_run_none": "a skill that can answer with its steps can be tested at no risk",
+    "not_when_none": "negative prompts need to be told from those that are meant",
+    "unbounded": "a workflow without an end runs into every limit",
+    "download": "a heavy download that a test cannot skip makes it slow and flaky",
+    "machine_path": "a path of one machine is not there on another",
+}
+RULES: Mapping[str, tuple[Severity, str]] = {
+    **{rule: ("error", reason) for rule, reason in _ERRORS.items()},
+    **{rule: ("warning", reason) for rule, reason in _WARNINGS.items()},
 }
 
 
@@ -349,11 +326,11 @@ class CaseLint:
             return
         grams = shared_ngrams(case.prompt, self.text, n=FAR_N)
         if grams:
-            many = "1 run" if len(grams) == 1 else f"{len(grams)} runs"
+            runs, longest = plural(len(grams), "run"), _longest(case.prompt, self.text)
             yield (
                 "far_overlap",
-                f"transfer: tagged far, but the prompt shares '{_longest(case.prompt, self.text)}' "
-                f"with the skill ({many} of {FAR_N} content words); allowed: none.",
+                f"transfer: tagged far, but the prompt shares '{longest}' with the skill ({runs} "
+                f"of {FAR_N} content words); allowed: none.",
             )
 
     def _behaviours(self, case: Case) -> Said:
@@ -480,21 +457,6 @@ def _short(text: str, most: int = 80) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
-class _File:
-    """A file named as a source."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    @cached_property
-    def n_lines(self) -> int:
-        return len(self.text.splitlines())
-
-    @cached_property
-    def sections(self) -> tuple[Section, ...]:
-        return sections_of(self.text)
-
-
 class Sources:
     """Looks up truth sources below one folder, and never outside it.
 
@@ -507,7 +469,7 @@ class Sources:
         self._own: Mapping[str, str] = (
             {f"skills/{skill.slug}/SKILL.md": skill.text} if skill is not None else {}
         )
-        self._files: dict[str, _File | str] = {}
+        self._text = cache(self._read)
 
     def problem(self, source: str) -> tuple[str, str] | None:
         """Return the rule that a source breaks and what was found, or None when it resolves.
@@ -531,60 +493,52 @@ class Sources:
                 f"truth_sources: '{source}' leads out of the folder; allowed: relative paths "
                 "without '..'."
             )
-        file = self._file(path)
-        if file is None:
+        try:
+            text = self._text(path)
+        except SuiteError as cause:
+            told = str(cause).removeprefix(f"{(self.root or Path()) / path}: ")
+            rule = "truth_outside" if "leads out of" in told else "truth_source"
+            return rule, f"truth_sources: '{source}': {told}"
+        if text is None:
             return "not_checked", (
                 f"truth_sources: '{source}' was not looked up: no folder is known; give root=."
             )
-        if isinstance(file, str):
-            rule = "truth_outside" if "leads out of" in file else "truth_source"
-            return rule, f"truth_sources: '{source}': {file}"
         first, last, anchor = parts["first"], parts["last"], parts["anchor"]
         if anchor is not None and (lines := _LINES.fullmatch(anchor)):
             (first, last), anchor = lines.groups(), None
-        found = _lines(file, first, last) or _anchor(file, path, anchor)
+        found = _lines(text, first, last) or _anchor(text, path, anchor)
         return ("truth_source", f"truth_sources: '{source}': {found}") if found else None
 
-    def _file(self, path: str) -> _File | str | None:
-        """Return the file, why it cannot be read, or None when there is nowhere to look."""
-        if path not in self._files:
-            found = self._read(path)
-            if found is None:
-                return None
-            self._files[path] = found
-        return self._files[path]
-
-    def _read(self, path: str) -> _File | str | None:
+    def _read(self, path: str) -> str | None:
+        """Return the text of a file, None when there is nowhere to look."""
         own = self._own.get(path)
         if self.root is None or (own is not None and not (self.root / path).exists()):
-            return _File(own) if own is not None else None
+            return own
         file = self.root / path
-        try:
-            data = read_bytes(
-                file, root=self.root, max_bytes=MAX_BYTES, what="source", error=SuiteError
-            )
-            return _File(decode(data, file, SuiteError))
-        except SuiteError as cause:
-            return str(cause).removeprefix(f"{file}: ")
+        data = read_bytes(
+            file, root=self.root, max_bytes=MAX_BYTES, what="source", error=SuiteError
+        )
+        return decode(data, file, SuiteError)
 
 
-def _lines(file: _File, first: str | None, last: str | None) -> str | None:
+def _lines(text: str, first: str | None, last: str | None) -> str | None:
     if first is None:
         return None
-    begin, end = int(first), int(last or first)
+    begin, end, there = int(first), int(last or first), len(text.splitlines())
     if not 1 <= begin <= end:
         return f"lines {begin}-{end} are no range; allowed: first <= last, counted from 1."
-    if end > file.n_lines:
-        return f"there is no line {end}; the file has {file.n_lines} lines."
-    return None
+    return f"there is no line {end}; the file has {there} lines." if end > there else None
 
 
-def _anchor(file: _File, path: str, anchor: str | None) -> str | None:
+@lru_cache(maxsize=64)
+def _anchors(text: str) -> tuple[str, ...]:
+    return tuple(section.anchor for section in sections_of(text))
+
+
+def _anchor(text: str, path: str, anchor: str | None) -> str | None:
     if anchor is None:
         return None
     if not path.lower().endswith(_MARKDOWN):
         return f"'#{anchor}' asks for a heading; only Markdown files have headings, or use :line."
-    known = [section.anchor for section in file.sections]
-    if anchor in known:
-        return None
-    return f"there is no heading '#{anchor}'.{suggest(anchor, known)}"
+    known = _anchors(text)
+    return None if anchor in known else f"there is no heading '#{anchor}'.{suggest(anchor, known)}"

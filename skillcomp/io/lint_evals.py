@@ -7,9 +7,10 @@ coverage); the rules about words in a SKILL.md are heuristics for a person to ju
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from skillcomp.errors import SkillcompError, StudyError
 from skillcomp.io.lint_cases import Finding, Said, finding
@@ -20,6 +21,7 @@ from skillcomp.records import Skill, Suite
 
 __all__ = ["lint_evals", "lint_testable"]
 
+Read = TypeVar("Read", Skill, Suite)
 MOST = 20  # findings of one rule in one file
 STEPS = 15  # numbered steps of one list; more are no small workflow
 _SKIPPED = frozenset(["node_modules", "artifacts", "site-packages", "__pycache__", "dist", "build"])
@@ -134,29 +136,19 @@ def lint_evals(root: Path) -> tuple[int, int, tuple[Finding, ...]]:
         If there is no skill and no prompts.csv below the folder.
     """
     found: list[Finding] = []
-    skills: list[tuple[Path, Skill]] = []
-    for file in _files(root, FILE_NAME):
-        try:
-            skills.append((file, read_skill(file)))
-        except SkillcompError as error:
-            found.append(finding("reading", str(file), str(error), file=str(file)))
-    suites: list[tuple[Path, Suite]] = []
-    for file in _files(root, FILE):
-        if file.parent.parent.name == "skills" and file.parent.parent.parent.name == "evals":
-            try:
-                suites.append((file, read_suite(file)))
-            except SkillcompError as error:
-                found.append(finding("reading", str(file), str(error), file=str(file)))
+    skills = list(_read(_files(root, FILE_NAME), read_skill, found))
+    tables = (one for one in _files(root, FILE) if one.parts[-4:-2] == ("evals", "skills"))
+    suites = list(_read(tables, read_suite, found))
     if not (skills or suites or found):
         raise StudyError(
             f"check --evals: below {root} there is no {FILE_NAME} and no evals/skills/*/{FILE}."
         )
     for file, skill in skills:
-        found += _placed([("reading", problem) for problem in skill.problems], file)
-        found += _placed(((one.rule, one.message) for one in lint_testable(skill)), file)
-        found += _placed(_links(skill, file, root), file)
+        found += [_in(file, "reading", problem) for problem in skill.problems]
+        said = (*_testable(skill), *_links(skill, file, root))
+        found += [_in(file, rule, message) for rule, message in said]
     for file, suite in suites:
-        found += _placed([("reading", problem) for problem in suite.problems], file)
+        found += [_in(file, "reading", problem) for problem in suite.problems]
     found += _alike(skills)
     found += _covered(skills, suites)
     found += _twice(suites)
@@ -173,8 +165,19 @@ def _files(root: Path, name: str) -> Iterator[Path]:
             yield file
 
 
-def _placed(said: Iterable[tuple[str, str]], file: Path) -> list[Finding]:
-    return [finding(rule, str(file), message, file=str(file)) for rule, message in said]
+def _read(
+    files: Iterable[Path], read: Callable[[Path], Read], found: list[Finding]
+) -> Iterator[tuple[Path, Read]]:
+    """Yield what can be read, with its file; say of the others why they cannot."""
+    for file in files:
+        try:
+            yield file, read(file)
+        except SkillcompError as error:
+            found.append(_in(file, "reading", str(error)))
+
+
+def _in(file: Path | str, rule: str, message: str, case_id: str | None = None) -> Finding:
+    return finding(rule, str(file), message, case_id=case_id, file=str(file))
 
 
 def _links(skill: Skill, file: Path, root: Path) -> Said:
@@ -205,7 +208,7 @@ def _alike(skills: list[tuple[Path, Skill]]) -> Iterator[Finding]:
                 if what != "name" or twin.slug.casefold() != skill.slug.casefold():
                     shown = f" '{getattr(skill, what)}'" if what != "description" else ""
                     message = f"the {what}{shown} is that of {other} as well."
-                    yield finding(rule, str(file), message, file=str(file))
+                    yield _in(file, rule, message)
             seen.setdefault(key, (file, skill))
 
 
@@ -217,20 +220,16 @@ def _covered(
     for file, skill in skills:
         suite = of_skill.get(skill.slug)
         if suite is None:
-            message = f"there is no evals/skills/{skill.slug}/{FILE}."
-            yield finding("evals_none", str(file), message, file=str(file))
+            yield _in(file, "evals_none", f"there is no evals/skills/{skill.slug}/{FILE}.")
             continue
         kinds = {case.prompt_kind for case in suite.cases}
         for kind in KINDS:
             if kind not in kinds:
-                message = f"no {kind} prompt among {len(suite.cases)}."
-                yield finding("kind_none", suite.path, message, file=suite.path)
+                yield _in(suite.path, "kind_none", f"no {kind} prompt among {len(suite.cases)}.")
     for file, suite in suites:
         if suite.skill not in known:
-            message = (
-                f"there is no skill '{suite.skill}' (no folder of this name with {FILE_NAME})."
-            )
-            yield finding("skill_none", str(file), message, file=str(file))
+            folder = f"no folder of this name with {FILE_NAME}"
+            yield _in(file, "skill_none", f"there is no skill '{suite.skill}' ({folder}).")
 
 
 def _twice(suites: list[tuple[Path, Suite]]) -> Iterator[Finding]:
@@ -240,7 +239,5 @@ def _twice(suites: list[tuple[Path, Suite]]) -> Iterator[Finding]:
             text = " ".join(case.prompt.lower().split())
             if text and text in seen:
                 message = f"{case.case_id}: the prompt is that of {seen[text]} as well."
-                yield finding(
-                    "prompt_twice", str(file), message, case_id=case.case_id, file=str(file)
-                )
+                yield _in(file, "prompt_twice", message, case.case_id)
             seen.setdefault(text, case.case_id)

@@ -227,14 +227,8 @@ class _Row:
             self.note("output_schema", f"there is no file '{name}' in {_named(self.bases)}.")
             return {}
         try:
-            data = read_bytes(
-                place,
-                root=place.parent,
-                max_bytes=MAX_SCHEMA,
-                what="JSON Schema",
-                error=SuiteError,
-            )
-            content = orjson.loads(data)
+            what: Any = {"max_bytes": MAX_SCHEMA, "what": "JSON Schema", "error": SuiteError}
+            content = orjson.loads(read_bytes(place, root=place.parent, **what))
         except (SkillcompError, orjson.JSONDecodeError) as cause:
             self.note("output_schema", f"'{name}' cannot be read as JSON ({cause}).")
             return {}

@@ -8,20 +8,18 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
 from hashlib import file_digest, sha256
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pyarrow as pa
 from filelock import Timeout
 from pydantic import BaseModel
 
-from skillcomp.errors import StoreError, literal
+from skillcomp.errors import StoreError
 from skillcomp.io import journal
-from skillcomp.io.files import checked_slug, digest, read_bytes
+from skillcomp.io.files import checked_slug, digest
 from skillcomp.io.prompts import FILE as PROMPTS
 from skillcomp.io.skills import FILE_NAME, copy_skill, read_skill, tree_of
 from skillcomp.io.suites import file_place, read_suite, suite_files, suite_place
@@ -38,11 +36,7 @@ from skillcomp.records import Skill, Suite
 
 __all__ = ["RunStore", "StoreWarning", "read_table"]
 
-_FORMAT, _VERSION = "skillcomp-store", 1
-MANIFEST = "manifest.json"
 _OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
-_REPAIR = {"table", "line", "n_bytes", "at"}
-_MAX_MANIFEST = 1 << 26  # bytes; a manifest has a line or so for each skill and suite
 _SKILL_FILES = (f"skills/*/{FILE_NAME}",)
 _SUITE_FILES = ("suites/*.csv", "suites/*.json", f"suites/*/{TASKS}")
 
@@ -109,7 +103,7 @@ class RunStore:
         self._skills: dict[str, Skill] | None = None
         self._suites: dict[str, Suite] | None = None
         self._hashes: _Hashes = {}
-        _read_manifest(self.path)  # a broken or newer one is told now
+        journal.read_manifest(self.path)  # a broken or newer one is told now
         for table in self.tables:
             self._settle(table)
 
@@ -120,7 +114,7 @@ class RunStore:
     @property
     def manifest(self) -> dict[str, Any]:
         """The manifest as it stands in the folder; a bare one where there is none yet."""
-        return _read_manifest(self.path)
+        return journal.read_manifest(self.path)
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -217,7 +211,7 @@ class RunStore:
         if not self.path.exists():
             return (f"{self.path}: there is no store here yet; the first write makes it.",)
         manifest = self.manifest
-        found = [] if _has_manifest(self.path) else [f"{MANIFEST} is missing."]
+        found = [] if journal.has_manifest(self.path) else [f"{journal.MANIFEST} is missing."]
         found += _mismatches("skills", manifest["skills"], self.skills)
         found += _mismatches("suites", manifest["suites"], self.suites)
         found += [_repair_sentence(**repair) for repair in manifest.get("repairs", [])]
@@ -291,8 +285,8 @@ class RunStore:
                     journal.append(self._file(table), [], sync=True)
 
     def _prepare(self) -> None:
-        if not _has_manifest(self.path):
-            _write_manifest(self.path, created=datetime.now(UTC).isoformat(timespec="seconds"))
+        if not journal.has_manifest(self.path):
+            journal.write_manifest(self.path, created=journal.time_now())
         for table in self.tables:
             _mend(self.path, table)
 
@@ -355,10 +349,9 @@ class RunStore:
         slug = checked_slug(slug or skill.slug, StoreError)
         given = Path(path)
         file = given / FILE_NAME if given.is_dir() else given
-        more = {}
-        if file.name == FILE_NAME and self._may_grow("skills", slug):
-            tree = tree_of(file.parent)
-            more = {"tree": tree} if tree else {}
+        grows = file.name == FILE_NAME and self._may_grow("skills", slug)
+        tree = tree_of(file.parent) if grows else None
+        more = {"tree": tree} if tree else {}
         self._add("skills", slug, f"skills/{slug}/{FILE_NAME}", file.read_bytes(), more)
         if more:
             copy_skill(file.parent, self.path / "skills" / slug)
@@ -397,9 +390,7 @@ class RunStore:
             given = given / (TASKS if (given / TASKS).is_file() else PROMPTS)
         suite = read_suite(given)
         slug = checked_slug(slug or suite.slug, StoreError)
-        files = {}
-        if self._may_grow("suites", slug):
-            files = suite_files(suite, given)
+        files = suite_files(suite, given) if self._may_grow("suites", slug) else {}
         hashes = {name: digest(file.read_bytes()) for name, file in files.items()}
         more: dict[str, Any] = {"files": hashes} if files else {}
         if given.suffix == ".csv":
@@ -408,12 +399,15 @@ class RunStore:
         self._add("suites", slug, place, given.read_bytes(), more)
         for name, file in files.items():
             target = self.path / file_place(place, slug, name)
-            _make_folder(target.parent)
-            _require_inside(target, self.path, "nothing was written")
+            self._make_way(target)
             if target.resolve() != file.resolve():
                 shutil.copyfile(file, target)
         self._suites = None
         return self.suites[slug]
+
+    def _make_way(self, target: Path) -> None:
+        _make_folder(target.parent)
+        _require_inside(target, self.path, "nothing was written")
 
     def _may_grow(self, kind: str, slug: str) -> bool:
         """Whether further files may be recorded: not with what answers were given without them."""
@@ -428,11 +422,10 @@ class RunStore:
                     "answered belongs to that text. Add the new one under another slug."
                 )
             target = self.path / place
-            _make_folder(target.parent)
-            _require_inside(target, self.path, "nothing was written")
+            self._make_way(target)
             journal.replace(target, data)
             entry = {**listed.get(slug, {}), "path": place, "sha256": hashed, **more}
-            _write_manifest(self.path, **{kind: {**listed, slug: entry}})
+            journal.write_manifest(self.path, **{kind: {**listed, slug: entry}})
 
     def annotate(self, **notes: Any) -> None:
         """Set plain JSON values in the manifest, such as ``created`` or ``collected``.
@@ -452,7 +445,7 @@ class RunStore:
         if own:
             raise StoreError(f"{', '.join(sorted(own))}: kept by the store itself.")
         with self.writer():
-            _write_manifest(self.path, **notes)
+            journal.write_manifest(self.path, **notes)
 
     # Torn lines
 
@@ -497,66 +490,15 @@ class RunStore:
 
 def _make(root: Path) -> None:
     """Make the folder of a store; refuse one that holds other things."""
-    if root.exists() and not _has_manifest(root):
+    if root.exists() and not journal.has_manifest(root):
         names = {file.name for file in root.iterdir() if not file.name.startswith(".")}
         strange = sorted(names - {"skills", "suites"})
         if strange and not names & {f"{table}.jsonl" for table in RECORDS}:
             raise StoreError(
-                f"{root} holds other things ({', '.join(strange[:3])}) and no {MANIFEST}; "
+                f"{root} holds other things ({', '.join(strange[:3])}) and no {journal.MANIFEST}; "
                 "name an empty or new folder for the store."
             )
     _make_folder(root)
-
-
-def _has_manifest(root: Path) -> bool:
-    """Return whether the folder has a manifest."""
-    return (root / MANIFEST).exists()
-
-
-def _read_manifest(root: Path) -> dict[str, Any]:
-    """Return the manifest of a folder, a bare one where there is none yet."""
-    file = root / MANIFEST
-    if not _has_manifest(root):
-        return {"format": _FORMAT, "version": _VERSION, "skills": {}, "suites": {}}
-    data = read_bytes(file, root=root, max_bytes=_MAX_MANIFEST, what="manifest", error=StoreError)
-    try:
-        manifest = orjson.loads(data)
-    except orjson.JSONDecodeError as cause:
-        raise StoreError(f"{file}, line {cause.lineno}: not JSON ({cause.msg}).") from cause
-    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
-        raise StoreError(f"{file}: not the manifest of a store (no format '{_FORMAT}').")
-    version = manifest.get("version")
-    if not isinstance(version, int) or isinstance(version, bool) or version > _VERSION:
-        raise StoreError(
-            f"{file}: format version {manifest.get('version')!r}; this skillcomp reads up to "
-            f"{_VERSION}. A newer skillcomp wrote it."
-        )
-    manifest = {"skills": {}, "suites": {}, **manifest}
-    for key in ("skills", "suites"):
-        if not _is_of_objects(manifest[key], dict):
-            raise StoreError(
-                f"{file}: '{key}' is {literal(manifest[key])}; expected an object of objects, one "
-                "a slug."
-            )
-    repairs = manifest.get("repairs", [])
-    if not _is_of_objects(repairs, list) or any(set(one) != _REPAIR for one in repairs):
-        raise StoreError(
-            f"{file}: 'repairs' is {literal(repairs)}; expected a list of objects with "
-            f"{', '.join(sorted(_REPAIR))}."
-        )
-    return manifest
-
-
-def _is_of_objects(value: Any, kind: type) -> bool:
-    values = value.values() if isinstance(value, dict) else value
-    return isinstance(value, kind) and all(isinstance(one, dict) for one in values)
-
-
-def _write_manifest(root: Path, **changes: Any) -> None:
-    """Change entries of the manifest; a reader sees the old or the new one whole."""
-    manifest = {**_read_manifest(root), **changes}
-    options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
-    journal.replace(root / MANIFEST, orjson.dumps(manifest, option=options))
 
 
 def _read_skills(root: Path) -> dict[str, Skill]:
@@ -569,7 +511,7 @@ def _read_skills(root: Path) -> dict[str, Skill]:
 
 def _read_suites(root: Path) -> dict[str, Suite]:
     """Return the suites of a folder by slug, with paths relative to it."""
-    listed = _read_manifest(root)["suites"]
+    listed = journal.read_manifest(root)["suites"]
     found = {}
     for file, place in _inside(root, _SUITE_FILES):
         slug = file.parent.name if file.name == TASKS else file.stem
@@ -629,11 +571,8 @@ def _fingerprint(root: Path, known: _Hashes) -> str:
     ``known`` is brought up to date.
     """
     whole = sha256()
-    files = [
-        f
-        for pattern in (MANIFEST, *_SKILL_FILES, *_SUITE_FILES, "*.jsonl")
-        for f in root.glob(pattern)
-    ]
+    patterns = (journal.MANIFEST, *_SKILL_FILES, *_SUITE_FILES, "*.jsonl")
+    files = [file for pattern in patterns for file in root.glob(pattern)]
     for place, file in sorted((f.relative_to(root).as_posix(), f) for f in files):
         state = file.stat()
         if known.get(file, (None, None))[:2] != (state.st_size, state.st_mtime_ns):
@@ -656,11 +595,13 @@ def _mend(root: Path, table: str) -> None:
             "table": table,
             "line": journal.n_lines(file, size) + 1,
             "n_bytes": len(torn),
-            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "at": journal.time_now(),
         }
         # in this order a second crash in between can tell it twice, but never lose it
         journal.keep_torn(file, torn)
-        _write_manifest(root, repairs=[*_read_manifest(root).get("repairs", []), repair])
+        journal.write_manifest(
+            root, repairs=[*journal.read_manifest(root).get("repairs", []), repair]
+        )
         journal.shorten(file, size)
         warnings.warn(_repair_sentence(**repair), StoreWarning, stacklevel=5)
     if journal.ends_open(file):  # a whole record that only lacks its line feed

@@ -37,6 +37,7 @@ _BLOCK = 1 << 22  # bytes; the fastest measured; a line must fit into one block
 _LONG_BLOCK = 1 << 29  # bytes; for files with longer lines
 _NEWLINE = 10
 _WRITE = orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC | orjson.OPT_SERIALIZE_NUMPY
+_TEXTS = pa.list_(pa.string())
 _TYPES: Mapping[Any, pa.DataType] = {
     str: pa.string(),
     int: pa.int64(),
@@ -44,14 +45,14 @@ _TYPES: Mapping[Any, pa.DataType] = {
     bool: pa.bool_(),
     datetime: pa.timestamp("us", tz="UTC"),
 }
-_TEXTS = pa.list_(pa.string())
-_NAMES = {
-    _TEXTS: "a list of texts",
-    pa.string(): "text",
-    pa.int64(): "a whole number",
-    pa.float64(): "a number",
-    pa.bool_(): "true or false",
-    pa.timestamp("us", tz="UTC"): "a time (ISO 8601)",
+# what a value in JSON must be, and in words
+_JSON: Mapping[pa.DataType, tuple[Any, str]] = {
+    _TEXTS: (list, "a list of texts"),
+    pa.string(): (str, "text"),
+    pa.int64(): (int, "a whole number"),
+    pa.float64(): (int | float, "a number"),
+    pa.bool_(): (bool, "true or false"),
+    pa.timestamp("us", tz="UTC"): (str, "a time (ISO 8601)"),
 }
 _NULL = re.compile(b"null")
 _DAY, _FINER = re.compile(r"\d{4}-\d\d-\d\d"), re.compile(r"\.\d{7}")
@@ -247,7 +248,7 @@ def record_of(row: Mapping[str, Any], name: str, place: str) -> Record:
     for key, kind in ((key, _arrow_type(fields[key].annotation)) for key in given):
         value = given[key]
         if not _fits(value, kind):
-            raise StoreError(f"{place}: '{key}' is {literal(value)}; expected {_NAMES[kind]}.")
+            raise StoreError(f"{place}: '{key}' is {literal(value)}; expected {_JSON[kind][1]}.")
         if isinstance(value, str) and pa.types.is_timestamp(kind):
             if _FINER.search(value):
                 raise StoreError(f"{place}: '{key}' is '{value}'; expected microseconds at most.")
@@ -326,19 +327,16 @@ def _fault(fault: Any, model: type[Record]) -> str:
 
 
 def _fits(value: Any, kind: pa.DataType) -> bool:
-    if pa.types.is_string(kind):
-        return isinstance(value, str)
-    if pa.types.is_boolean(kind):
-        return isinstance(value, bool)
-    if pa.types.is_list(kind):
-        return isinstance(value, list) and all(isinstance(one, str) for one in value)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not isinstance(value, _JSON[kind][0]) or (isinstance(value, bool) and kind != pa.bool_()):
+        return False
+    if kind == _TEXTS:
+        return all(isinstance(one, str) for one in value)
     if pa.types.is_integer(kind):
-        return number and isinstance(value, int) and -(2**63) <= value < 2**63
-    if pa.types.is_floating(kind):
-        return number
+        return bool(-(2**63) <= value < 2**63)
+    if not pa.types.is_timestamp(kind):
+        return True
     try:
         datetime.fromisoformat(value)
-    except (TypeError, ValueError):
+    except ValueError:
         return False
     return True

@@ -322,22 +322,11 @@ def _claude_usage(result: Event) -> dict[str, Any]:
     if any(used.get("costBasis") == "unknown" for used in models.values()):
         out = {"cost_usd": None, "cost_note": "the program knows no price for a model it used"}
     if not models:
-        return out | _counts(**_snake_usage(_map(result.get("usage"))))
-    read = sum(_int(used.get("cacheReadInputTokens")) for used in models.values())
-    write = sum(_int(used.get("cacheCreationInputTokens")) for used in models.values())
-    plain = sum(_int(used.get("inputTokens")) for used in models.values())
+        return out | _counts(**_usage(_map(result.get("usage"))))
     main = max(models, key=lambda name: _int(models[name].get("outputTokens")))
-    written = sum(_int(used.get("outputTokens")) for used in models.values())
-    return {
-        **out,
-        "model": str(models[main].get("canonicalModel") or main),
-        **_counts(
-            input_tokens=plain + read + write,
-            cached_tokens=read,
-            cache_write_tokens=write,
-            output_tokens=written,
-        ),
-    }
+    name = str(models[main].get("canonicalModel") or main)
+    rows = (_usage({"inputTokens": 0, **used}, _OF_MODEL) for used in models.values())
+    return {**out, "model": name, **_summed(rows)}
 
 
 def _claude_cost(told: Any) -> dict[str, Any]:
@@ -348,23 +337,29 @@ def _claude_cost(told: Any) -> dict[str, Any]:
     return {"cost_usd": float(told)}
 
 
-def _snake_usage(used: Event) -> dict[str, Any]:
+# tokens neither read from nor written to a cache, those read, those written, and the answer
+_OF_MESSAGE = (
+    *("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"),
+)
+_OF_MODEL = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
+
+
+def _usage(used: Event, names: Sequence[str] = _OF_MESSAGE) -> dict[str, Any]:
     if not used:
         return {}
-    read = _int(used.get("cache_read_input_tokens"))
-    write = _int(used.get("cache_creation_input_tokens"))
+    plain, read, write, written = (_int(used.get(name)) for name in names)
     return {
-        "input_tokens": _int(used.get("input_tokens")) + read + write,
+        "input_tokens": plain + read + write,
         "cached_tokens": read,
         "cache_write_tokens": write,
-        "output_tokens": _int(used.get("output_tokens")),
+        "output_tokens": written,
     }
 
 
 def _usage_of_messages(events: list[Event]) -> dict[str, Any]:
     """Tokens of a run without a result; several lines can belong to one message."""
     by_message = {
-        str(message.get("id")): _snake_usage(_map(message.get("usage")))
+        str(message.get("id")): _usage(_map(message.get("usage")))
         for message in (_map(e.get("message")) for e in events if e.get("type") == "assistant")
     }
     return _summed(used for used in by_message.values() if used)
@@ -403,7 +398,7 @@ def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, .
                 if block.get("type") == "tool_use":
                     at[str(block.get("id"))] = len(steps)
                 steps.append(_claude_block(block, turn, below, denied))
-            if usage := _snake_usage(_map(message.get("usage"))):
+            if usage := _usage(_map(message.get("usage"))):
                 name = str(message.get("id"))
                 # lines of one message repeat its usage; the last counts
                 spent[name] = (spent[name][0] if name in spent else first, usage)
@@ -416,7 +411,7 @@ def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, .
             steps.append(Step("result", turn, tool=_text(event.get("subtype"))))
             turn += 1
             if not spent:
-                spent["result"] = (len(steps) - 1, _snake_usage(_map(event.get("usage"))))
+                spent["result"] = (len(steps) - 1, _usage(_map(event.get("usage"))))
         elif kind != "stream_event":  # parts of what comes whole
             steps.append(_claude_other(event, turn))
     for where, used in spent.values():
@@ -581,14 +576,10 @@ def _is_retry(event: Event) -> bool:
 
 def _codex_error(events: list[Event]) -> str:
     # an "error" event can be a passing one (a reconnection), so it counts only without an end
-    told = [_map(e.get("error")).get("message") or e.get("message") for e in events]
-    kinds = [e.get("type") for e in events]
-    found = [
-        str(m) for m, k in zip(told, kinds, strict=True) if m and k in ("turn.failed", "error")
-    ]
-    if found:
-        return found[-1]
-    return "the event stream ends without a completed turn"
+    ended = [e for e in events if e.get("type") in ("turn.failed", "error")]
+    told = [_map(e.get("error")).get("message") or e.get("message") for e in ended]
+    found = [str(message) for message in told if message]
+    return found[-1] if found else "the event stream ends without a completed turn"
 
 
 def _codex_usage(used: Event) -> dict[str, float]:

@@ -113,7 +113,7 @@ def estimates(
     # agreement as it is and corrected for chance stand on one scale, as long as that is not percent
     together = ("coefficient", "rate") if percent is False else ()
     unit = draw.unit(frame, "plots.estimates", together=together)
-    look_of = draw.hue_looks(frame, hue)[1]
+    hues, look_of, _ = draw.hue_looks(frame, hue)
     percent = unit in (None, "rate", "points") if percent is None else percent
     ax, longest = _forest(
         frame, names, hue, look_of, null, width, ax, "plots.estimates", group=group
@@ -122,7 +122,6 @@ def estimates(
     text = label if label is not None else _label(null, unit, percent) + draw.level_text(frame)
     draw.label_x(ax, text, taken=longest)
     bare = _bare(frame, "plots.estimates")
-    hues = [None] * len(frame) if hue is None else draw.values(frame[hue])
     entries: list[draw.Entry] = []
     for level, look in look_of.items() if len(look_of) > 1 else ():
         rows = draw.where_equal(hues, level)
@@ -352,17 +351,9 @@ def _end_at_edge(
     ax.set_xlim(least, most)
     for side, end, arrow in ((low, least, "<"), (high, most, ">")):
         going = at[np.isinf(side)]
-        if not len(going):
-            continue
-        ax.plot(
-            np.full(len(going), end),
-            going,
-            color=INK,
-            marker=arrow,
-            linestyle="",
-            clip_on=False,
-            gid="goes on",
-        )
+        if len(going):
+            how: Any = {"color": INK, "marker": arrow, "linestyle": "", "clip_on": False}
+            ax.plot(np.full(len(going), end), going, gid="goes on", **how)
     return np.clip(low, least, None), np.clip(high, None, most)
 
 
@@ -410,10 +401,8 @@ def _name_rows(
         known = [_count(counts[r], clusters[r]) for r in rows if np.isfinite(counts[r])]
         count = ", ".join(known if len(set(known)) > 1 else known[:1])
         if len(set(known)) > 1 and len(known) > 2:
-            some = counts[rows][np.isfinite(counts[rows])]
-            count = " to ".join(
-                draw.number_text(n, percent=False) for n in (some.min(), some.max())
-            )
+            ends = np.nanmin(counts[rows]), np.nanmax(counts[rows])
+            count = " to ".join(draw.number_text(float(n), percent=False) for n in ends)
         own = category[1:] if headed and len(category) > 1 else category
         name = " · ".join(draw.level_name(part, width=60 if i in heads else 36) for part in own)
         texts.append(f"{name}{between}(n = {count})" if count else name)
@@ -613,7 +602,7 @@ def _mark_unknown(
 def _transfer_label(places: list[str], percent: bool) -> str:
     rates = [place in _RATES for place in places]
     if all(rates):
-        return "Rate (%)" if percent else "Rate"
+        return draw.estimate_label(None, percent=percent, name="Rate")
     if not any(rates):
-        return "Difference (percentage points)" if percent else "Difference"
+        return draw.difference_label(None, percent=percent)
     return "Rate (%) or difference (points)" if percent else "Rate or difference"

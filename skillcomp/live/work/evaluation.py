@@ -19,7 +19,7 @@ from typing import Any, Unpack
 
 import orjson
 
-from skillcomp.errors import StudyError, SuiteError, suggest
+from skillcomp.errors import StudyError, SuiteError, plural, suggest
 from skillcomp.io.files import checked_slug, digest, read_bytes
 from skillcomp.io.journal import replace
 from skillcomp.io.skills import FILE_NAME, read_skill
@@ -232,7 +232,8 @@ class Evaluation:
             conditions.insert(0, "previous")
         n_rubrics = sum(c.checks[0].check_id == "llm-rubric" for c in self.suite.cases)
         n_asked = len(conditions) * self.pass_k
-        told = f"estimate: {n_asked * len(self.suite.cases)} answers, {n_asked * n_rubrics} scores"
+        answers = plural(n_asked * len(self.suite.cases), "answer")
+        told = f"estimate: {answers}, {plural(n_asked * n_rubrics, 'score')}"
         if self.mock:
             return f"{told} by rubric, all of them mocked: nothing is spent"
         skill = Skill(slug=self.suite.skill, text=_text_of(self.candidate.skill))
