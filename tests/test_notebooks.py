@@ -385,7 +385,7 @@ STRAY_BEFORE = {file.name for file in (ROOT / "notebooks").iterdir()}
 
 # The page that `make report` writes
 
-SCREENS, SCREEN = 25, 800  # at most so many, each so many pixels high
+SCREENS, SCREEN = 25, 900  # at most so many, each so many pixels high
 CHAPTERS = [path for path in NOTEBOOKS[1:] if parameters(path).get("DATA") == "../data/pilot"]
 
 
