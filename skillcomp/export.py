@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike
+from os.path import isfile
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, StoreError
 from skillcomp.frames.contract import CONTRACTS, check
+from skillcomp.io.journal import replace
 
 __all__ = ["read", "write"]
+
+_WAYS: Mapping[str, Callable[[pd.DataFrame], bytes]] = {
+    "parquet": lambda frame: frame.to_parquet(index=False),
+    "csv": lambda frame: frame.to_csv(index=False, lineterminator="\n").encode(),
+}
 
 
 def write(
@@ -40,29 +49,43 @@ def write(
     Raises
     ------
     FrameError
-        If a name cannot be a file name, a format is unknown or a frame breaks its contract.
+        If a name cannot be a file name, a format is unknown, a frame breaks its contract or its
+        cells cannot be written.
+    StoreError
+        If the disk refuses a file; the one that stood there is as it was.
 
     Notes
     -----
     In csv a text that begins with ``=``, ``+``, ``-`` or ``@`` is written as it is: open files
     with model output in a spreadsheet as text.
     """
-    strange = sorted(set(formats) - {"parquet", "csv"})
-    if strange:
+    given: Any = frames
+    if not isinstance(given, Mapping):
+        found = type(given).__name__
+        raise FrameError(f"export: expected a mapping of names to DataFrames, found {found}.")
+    if strange := [str(one) for one in formats if one not in _WAYS]:
         raise FrameError(f"formats: found {', '.join(strange)}; allowed: parquet, csv.")
     target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as cause:
+        raise StoreError(f"{target}: no folder can be made here ({cause}).") from cause
     written: list[Path] = []
-    for name, frame in frames.items():
-        if not name or not all(letter.isalnum() or letter in "-_" for letter in name):
+    for name, frame in given.items():
+        if not name or not all(letter.isalnum() or letter in "-_" for letter in str(name)):
             raise FrameError(f"frame name {name!r}: letters, digits, '-' and '_' only.")
+        if not isinstance(frame, pd.DataFrame):
+            found = type(frame).__name__
+            raise FrameError(f"export: '{name}': expected a pandas DataFrame, found {found}.")
         kept = _checked(frame, name) if name in CONTRACTS else frame
-        if "parquet" in formats:
-            written.append(target / f"{name}.parquet")
-            kept.to_parquet(written[-1], index=False)
-        if "csv" in formats:
-            written.append(target / f"{name}.csv")
-            kept.to_csv(written[-1], index=False, lineterminator="\n")
+        for form in (one for one in _WAYS if one in formats):
+            path = target / f"{name}.{form}"
+            try:
+                data = _WAYS[form](kept)
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as cause:
+                raise FrameError(f"{path}: cannot be written as {form} ({cause}).") from cause
+            replace(path, data)
+            written.append(path)
     return written
 
 
@@ -84,10 +107,16 @@ def read(path: str | PathLike[str], *, kind: str | None = None) -> pd.DataFrame:
     Raises
     ------
     FrameError
-        If the frame breaks its contract.
+        If the file cannot be read as parquet, or the frame breaks its contract.
     """
     source = Path(path)
-    frame = pd.read_parquet(source)
+    if not isfile(source):
+        raise FrameError(f"{source}: there is no parquet file here.")
+    try:
+        with source.open("rb") as file:
+            frame = pd.read_parquet(file)
+    except (pa.ArrowException, OSError) as cause:
+        raise FrameError(f"{source}: cannot be read as parquet ({cause}).") from cause
     wanted = kind if kind is not None else source.stem
     return _checked(frame, wanted) if kind is not None or wanted in CONTRACTS else frame
 

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
+from io import BytesIO
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, NamedTuple
@@ -28,6 +29,7 @@ from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
 
 from skillcomp.errors import FrameError, SkillcompError, suggest
+from skillcomp.io.journal import replace
 
 WIDTHS: Mapping[str, float] = {"column": 3.25, "text": 5.5, "page": 6.75}  # inches
 LABEL_SIZE = 8.0  # points
@@ -522,6 +524,8 @@ def save(
     ------
     FrameError
         When no frame is given, a value is not a DataFrame, or a name is not fit for a file.
+    StoreError
+        When the disk refuses a file; the one that stood there is as it was.
 
     Notes
     -----
@@ -540,14 +544,16 @@ def save(
     dates: Any = ({"CreationDate": None}, {"Software": None}, {"Date": None})
     with use(), _settled(fig):
         for picture, metadata in zip(pictures, dates, strict=True):
-            fig.savefig(picture, dpi=dpi, metadata=metadata)
+            drawn = BytesIO()  # on a full disk matplotlib fails in a way of its own
+            fig.savefig(drawn, format=picture.suffix[1:], dpi=dpi, metadata=metadata)
+            replace(picture, drawn.getvalue())
         cut = _between_panels(fig)
     tables, frames = [], {}
     for name, frame in data.items():
         plain_index = isinstance(frame.index, pd.RangeIndex) and frame.index.name is None
         text = frame.to_csv(index=not plain_index, lineterminator="\n").encode()
         tables.append(target.parent / f"{stem}-{name}.csv")
-        tables[-1].write_bytes(text)
+        replace(tables[-1], text)
         frames[name] = {
             "file": tables[-1].name,
             "rows": len(frame),
@@ -566,8 +572,8 @@ def save(
         "store": fingerprint,
     }
     note, beside = (target.parent / f"{stem}.{kind}" for kind in ("json", "txt"))
-    note.write_bytes(json.dumps(provenance, indent=2, ensure_ascii=False).encode() + b"\n")
-    beside.write_bytes(words.encode() + b"\n")
+    replace(note, json.dumps(provenance, indent=2, ensure_ascii=False).encode() + b"\n")
+    replace(beside, words.encode() + b"\n")
     pdf, png, svg = pictures
     return (pdf, png, *tables, svg, beside, note)
 

@@ -1,6 +1,7 @@
 """The command line: what it prints, where, and with which exit status; never a traceback."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 
 import skillcomp as sc
 from skillcomp import cli, frames, skillverdicts
-from skillcomp.cli.starting import STEPS
+from skillcomp.cli import STEPS
 from skillcomp.errors import StudyError
 from skillcomp.io import RunStore, store
 from skillcomp.report.notebooks import named_parameters
@@ -85,6 +86,45 @@ def test_check_of_the_pilot_prints_advice_when_asked_and_ends_well(run):
     assert lines[at + 1].endswith(
         "braid-provenance.json: braid-provenance/11: expected_behaviors: none of the 5 is negative."
     )
+
+
+def test_names_that_are_no_utf_8_are_shown_and_stop_no_command(run, tmp_path):
+    odd = tmp_path / os.fsdecode(b"st\xffudy")
+    shutil.copytree(PILOT, odd)
+    (odd / "skills" / "type-safety").rename(odd / "skills" / os.fsdecode(b"te\xff"))
+    status, out, err = run("check", odd)
+    assert (status, err) == (1, "") and "st\ufffdudy: skills/te\ufffd/SKILL.md is not in" in out
+    assert "st%FFudy/skills/te%FF/SKILL.md" in run("check", odd, "--format", "sarif")[1]
+    assert run("status", odd)[0] == run("export", odd, odd / "out")[0] == 0
+
+
+FULL = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))  # bytes: no file may be larger
+from skillcomp import cli
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        (["init", "out"], []),
+        (["notebooks", "out"], []),
+        (["export", PILOT, "out"], ["out"]),
+        (["report", "--data", PILOT, "--answer-only", "--out", "out"], ["out"]),
+    ],
+)
+def test_on_a_full_disk_a_command_says_so_and_leaves_nothing_half_written(tmp_path, words, left):
+    command = [sys.executable, "-c", FULL, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()[-1:]
+    assert line.startswith("skillcomp: ") and "File too large" in line and "out" in line
+    assert "Traceback" not in done.stderr
+    assert sorted(file.name for file in tmp_path.iterdir()) == left
+    assert all(file.stat().st_size == 0 or file.is_dir() for file in tmp_path.rglob("*"))
 
 
 def test_check_reads_each_table_and_suite_of_a_study_once(run, monkeypatch):

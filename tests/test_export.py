@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
 import skillcomp as sc
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, SkillcompError
 from skillcomp.frames.contract import CONTRACTS, empty
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -147,3 +147,35 @@ def test_a_frame_that_breaks_its_contract_is_neither_written_nor_read(tmp_path: 
     (path,) = sc.export.write({"mine": wrong}, tmp_path, formats=("parquet",))
     with pytest.raises(FrameError, match=r"column 'transfer': found 'distant'"):
         sc.export.read(path, kind="cases")
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ([1 + 2j], "complex128"),
+        ([1, "x", [2]], "Could not convert 'x'"),
+        ([10**400], "too large"),
+        (pd.arrays.SparseArray([1.0]), "Sparse"),
+    ],
+)
+def test_cells_that_no_file_takes_are_told_and_the_file_there_stays(
+    tmp_path: Path, cells: object, said: str
+) -> None:
+    (before, _) = sc.export.write({"mine": pd.DataFrame({"a": [1]})}, tmp_path)
+    kept = before.read_bytes()
+    with pytest.raises(FrameError, match=rf"mine\.parquet: cannot be written as parquet .*{said}"):
+        sc.export.write({"mine": pd.DataFrame({"a": cells})}, tmp_path)
+    assert before.read_bytes() == kept
+
+
+def test_what_is_no_frame_no_mapping_no_parquet_and_no_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "words.parquet").write_text("words", encoding="utf-8")
+    for told, wrong in (
+        ("found list", lambda: sc.export.write([], tmp_path)),  # type: ignore[arg-type]
+        ("'a': expected a pandas", lambda: sc.export.write({"a": 3}, tmp_path)),  # type: ignore[dict-item]
+        ("there is no parquet", lambda: sc.export.read(tmp_path / "none.parquet")),
+        ("cannot be read as parquet", lambda: sc.export.read(tmp_path / "words.parquet")),
+        ("no folder can be made", lambda: sc.export.write({}, tmp_path / "words.parquet")),
+    ):
+        with pytest.raises(SkillcompError, match=told):
+            wrong()

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import pytest
 
 from skillcomp.cli import main
-from skillcomp.cli.annotations import github, sarif
+from skillcomp.cli.terminal import github, sarif
 from skillcomp.errors import StudyError
 from skillcomp.io.lint import RULES, inspect_evals
 from skillcomp.io.lint_cases import finding

@@ -74,6 +74,15 @@ def test_a_file_of_another_name_gives_its_stem_as_the_slug(make):
     assert read_suite(make(name="tasks.yml"), slug="mine").cases[0].case_id.startswith("mine/")
 
 
+@pytest.mark.parametrize("key", ["id", "prompt", "expected"])
+def test_half_a_character_is_a_broken_rule_and_no_broken_store(make, key):
+    task = {"id": '"a"', "prompt": '"p"', "expected": '"x"'} | {key: '"\\ud800"'}
+    judge = f"{{type: contains, expected: [{task['expected']}]}}"
+    row = f"- {{id: {task['id']}, prompt: {task['prompt']}, judge: {judge}}}"
+    with pytest.raises(SuiteError, match=r"line 4: tasks\[0\]: .*texts that UTF-8 can hold"):
+        read_suite(make(f'skill_id: s\nversion: "1.0"\ntasks:\n{row}\n'))
+
+
 def test_every_broken_rule_is_told_at_once_with_file_and_line(make):
     text = """\
 skill_id: ""

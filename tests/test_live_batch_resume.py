@@ -27,8 +27,7 @@ from skillcomp.errors import AgentError
 from skillcomp.live.agents import AnthropicAgent
 from skillcomp.live.agents import service as retry
 from skillcomp.live.agents.reply import StudyWarning
-from skillcomp.live.batches import BatchLimits
-from skillcomp.live.batches.record import open_batches
+from skillcomp.live.batches import BatchLimits, open_batches
 from skillcomp.live.batches.transport import BatchService
 from skillcomp.live.graders.comprehension import GraderWarning
 from skillcomp.live.stopping import StoppedError
@@ -68,7 +67,7 @@ def leave(work, *args, **more):
     """Do work until it waits for its batches, then stop as Ctrl-C does."""
 
     async def ended(self, batch_id):
-        self._stop.ask("interrupted")
+        self.stop.ask("interrupted")
         raise StoppedError("interrupted")
 
     with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():
@@ -213,9 +212,9 @@ def leave_the_second(store, server):
     real = BatchService.ended
 
     async def ended(self, batch_id):
-        if "60000" not in self._agent.settings:
+        if "60000" not in self.agent.settings:
             return await real(self, batch_id)
-        self._stop.ask("interrupted")
+        self.stop.ask("interrupted")
         raise StoppedError("interrupted")
 
     with pytest.MonkeyPatch.context() as patched:

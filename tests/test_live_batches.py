@@ -27,8 +27,7 @@ import skillcomp as sc
 from skillcomp.errors import AgentError
 from skillcomp.live.agents import CliAgent
 from skillcomp.live.agents.reply import StudyWarning
-from skillcomp.live.batches import BatchLimits
-from skillcomp.live.batches.record import custom_id
+from skillcomp.live.batches import BatchLimits, custom_id
 from skillcomp.live.graders.comprehension import GraderWarning
 from skillcomp.live.work.status import status
 

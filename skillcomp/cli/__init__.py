@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import atexit
 import gc
+import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skillcomp.cli import evaluating, starting, studies, triggers
-from skillcomp.cli.terminal import say
-from skillcomp.errors import SkillcompError, StudyError, suggest
+from skillcomp.cli import evaluating, studies
+from skillcomp.cli.terminal import FORMATS, github, sarif, say
+from skillcomp.errors import SkillcompError, StoreError, StudyError, suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     import pandas as pd
 
@@ -33,6 +36,31 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+SLUG = "tidemark-reconciliation"  # of the pilot's skills: an invented discipline, whose skill shows
+_GRADER = "g2"
+_STUDY = f"""\
+# A study that runs offline: answers and verdicts are replayed from the folder `recorded`.
+# For a study of your own put your skill and suite beside these, and name a model:
+#   agents: [{{kind: anthropic, model: claude-sonnet-5-5}}]
+#   graders: [{{agent: {{kind: anthropic, model: claude-opus-5-5}}, style: forced}}]
+#   budget_usd: 20
+store: study
+skills: [skills/{SLUG}]
+suites: [suites/{SLUG}.json]
+agents: [{{kind: replay, store: recorded}}]
+graders: [{{kind: replay, store: recorded, grader: {_GRADER}}}]
+conditions: [baseline, skill]
+repeats: 2
+"""
+STEPS = (
+    "skillcomp check study.yaml",
+    "skillcomp run study.yaml",
+    "skillcomp grade study.yaml",
+    "skillcomp deltas study",
+    "skillcomp report --data study --answer-only",
+)
+_Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is not there yet.")]
 
 
 def _tell_version(wanted: bool) -> None:
@@ -53,6 +81,82 @@ def _root(
     """Hold what belongs to no command."""
 
 
+def init(folder: _Folder) -> None:
+    """Make a study to begin with: a skill, its suite, and recorded answers to replay offline."""
+    from skillcomp import datasets
+    from skillcomp.io.store import RunStore
+
+    pilot = datasets.load("pilot")
+    with _new(folder, "init"):
+        shutil.copytree(pilot.path / "skills" / SLUG, folder / "skills" / SLUG)
+        (folder / "suites").mkdir()
+        shutil.copyfile(pilot.path / "suites" / f"{SLUG}.json", folder / "suites" / f"{SLUG}.json")
+        attempts = [row for row in _rows(pilot, "attempts") if _is_wanted(row)]
+        ids = {row["attempt_id"] for row in attempts}
+        verdicts = [
+            row
+            for row in _rows(pilot, "verdicts")
+            if row["attempt_id"] in ids and row["grader"] == _GRADER and row["round"] == 1
+        ]
+        recorded = RunStore(folder / "recorded")
+        with recorded.writer(sync=False):
+            recorded.append("attempts", attempts)
+            recorded.append("verdicts", verdicts)
+        (folder / "study.yaml").write_text(_STUDY, encoding="utf-8")
+    say(f"init: {folder} holds a skill, its suite and a study that runs offline. Next:")
+    for step in (f"cd {folder}", *STEPS):
+        say(f"  {step}")
+
+
+def _rows(store: Any, table: str) -> list[dict[str, Any]]:
+    rows = store.table(table).to_pylist()
+    return [{key: value for key, value in row.items() if value is not None} for row in rows]
+
+
+def _is_wanted(row: dict[str, Any]) -> bool:
+    plain = "perturbation" not in row
+    return plain and row["skill"] == SLUG and row["condition"] in ("baseline", "skill")
+
+
+def notebooks(folder: _Folder) -> None:
+    """Copy the notebooks, and the recorded data that they read, to a folder of your own."""
+    from skillcomp import datasets
+    from skillcomp.report import find_notebooks
+
+    paths = find_notebooks(every=True)
+    sources = (datasets.path("pilot"), datasets.path("execution"), datasets.path("copies").parent)
+    with _new(folder, "notebooks"):
+        for part in ("notebooks", "data"):
+            (folder / part).mkdir()
+        for path in paths:
+            shutil.copyfile(path, folder / "notebooks" / path.name)
+        for source in sources:
+            hidden = shutil.ignore_patterns(".*")
+            shutil.copytree(source, folder / "data" / source.name, ignore=hidden)
+    say(
+        f"notebooks: {len(paths)} in {folder / 'notebooks'}, their data in {folder / 'data'}. Next:"
+    )
+    say(f"  jupyter lab {folder / 'notebooks'}")
+
+
+@contextmanager
+def _new(folder: Path, command: str) -> Iterator[None]:
+    """Make a folder to be filled; one that could not be is taken away again."""
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise StudyError(f"{command}: {folder} is there already; name a folder that is not.")
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as cause:
+        raise StudyError(f"{command}: {folder} cannot be made ({cause.strerror}).") from cause
+    try:
+        yield
+    except (OSError, StoreError) as cause:
+        shutil.rmtree(folder, ignore_errors=True)
+        # what copytree raises lists every file, with the reason last
+        why = cause.args[0][0][-1] if isinstance(cause, shutil.Error) else cause
+        raise StudyError(f"{command}: {folder} could not be filled ({why}).") from cause
+
+
 @app.command()
 def check(
     path: Annotated[
@@ -68,7 +172,6 @@ def check(
     ] = "text",
 ) -> None:
     """Validate and lint a skill, a suite or a whole study: what is wrong, where, and why."""
-    from skillcomp.cli.annotations import FORMATS, github, sarif
     from skillcomp.io.lint import inspect, inspect_evals
 
     if form not in FORMATS:
@@ -96,7 +199,9 @@ def check(
             say(line)
         hidden = found.n_warnings and not (advice or strict)
         say(f"{found.summary} (--advice shows them)" if hidden else found.summary)
-    for line in {"text": (), "sarif": (sarif(every),), "github": github(every)}[form]:
+    if form == "sarif":
+        say(sarif(every))
+    for line in github(every) if form == "github" else ():
         say(line)
     if wrong:
         raise typer.Exit(1)
@@ -222,9 +327,7 @@ def export(
     from skillcomp import frames
     from skillcomp.io.store import RunStore
 
-    if not (data / "manifest.json").is_file():
-        raise StudyError(f"export: {data} is not a recorded study: it has no manifest.json.")
-    store = RunStore(data)
+    store = RunStore(_study(data, "export", "a recorded study"))
     cases, verdicts = frames.cases(store), frames.verdicts(store)
     written = exporter.write(
         {
@@ -241,6 +344,12 @@ def export(
         out,
     )
     say(f"export: {len(written)} files in {out}")
+
+
+def _study(data: Path, command: str, what: str) -> Path:
+    if not (data / "manifest.json").is_file():
+        raise StudyError(f"{command}: {data} is not {what}: it has no manifest.json.")
+    return data
 
 
 @app.command()
@@ -267,9 +376,7 @@ def deltas(
     if by not in ("skill", "dimension"):
         words = ["skill", "dimension"]
         raise StudyError(f"deltas: --by '{by}'; allowed: skill, dimension." + suggest(by, words))
-    if not (data / "manifest.json").is_file():
-        raise StudyError(f"deltas: {data} is not a study: it has no manifest.json.")
-    store = RunStore(data)
+    store = RunStore(_study(data, "deltas", "a study"))
     cases = frames.cases(store)
     outcomes = frames.outcomes(frames.verdicts(store, round=round), cases)
     found = sorted(outcomes["grader"].unique())
@@ -343,10 +450,18 @@ def _weights(cases: pd.DataFrame, text: str) -> pd.DataFrame:
     return cases[["skill", "case_id"]].assign(criticality_weight=words.map(known))
 
 
-starting.register(app)
-studies.register(app)
-triggers.register(app)
-evaluating.register(app)
+for _command in (
+    *(init, notebooks),
+    *(studies.run, studies.grade, studies.compare, studies.status),
+    evaluating.evaluate,
+):
+    app.command()(_command)
+_trigger = typer.Typer(
+    no_args_is_help=True, help="Does a skill fire when it should, and is the work done well?"
+)
+_trigger.command("run")(evaluating.trigger_run)
+_trigger.command("status")(evaluating.trigger_status)
+app.add_typer(_trigger, name="trigger")
 
 
 def main() -> None:
@@ -354,9 +469,6 @@ def main() -> None:
     atexit.register(gc.freeze)  # looking through all of pandas once more takes a tenth of a second
     try:
         app()
-    except SkillcompError as error:
-        say(f"skillcomp: {error}", err=True)
-        sys.exit(2)
-    except (OSError, UnicodeDecodeError) as error:
+    except (SkillcompError, OSError, UnicodeError) as error:
         say(f"skillcomp: {error}", err=True)
         sys.exit(2)

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from skillcomp.io.store import RunStore
 
-__all__ = ["register"]
-
 _INTERRUPTED = 130
 _Study = Annotated[Path, typer.Argument(metavar="STUDY.yaml", help="The study.")]
 _Batch = Annotated[
@@ -49,12 +47,6 @@ _Outside = Annotated[
 _Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress bars.")]
 _LEFT_OUT = ("models", "note")
 _REASONS = 10  # why something failed, as many as are shown
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    for command in (run, grade, compare, status):
-        app.command()(command)
 
 
 def run(

@@ -239,7 +239,7 @@ def _last_words(frame: pd.DataFrame) -> pd.DataFrame:
 def _rounds(values: pd.Series, asked: int | Sequence[int] | str) -> pd.Series:
     if asked == "all":
         return pd.Series(True, index=values.index)
-    names = [asked] if isinstance(asked, int) else list(asked)
+    names = list(asked) if isinstance(asked, Iterable) else [asked]
     if not all(isinstance(name, int) for name in names):
         raise FrameError(f"round: found {asked!r}; allowed: a number, several numbers or 'all'.")
     return values.fillna(1).isin(names)
@@ -434,7 +434,7 @@ def _frame(table: pa.Table, kind: str) -> pd.DataFrame:
 
 
 def _listed(asked: str | Iterable[str], what: str) -> list[str]:
-    names = [asked] if isinstance(asked, str) else list(asked)
+    names = [asked] if isinstance(asked, str) or not isinstance(asked, Iterable) else list(asked)
     if not all(isinstance(name, str) for name in names):
         raise FrameError(f"{what}: found {asked!r}; allowed: a name, several names or 'all'.")
     return names

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from os import PathLike
+from os.path import exists, isdir, isfile
 from pathlib import Path
 from typing import Any
 
@@ -221,7 +222,7 @@ def lint_skill(skill: Skill) -> tuple[Finding, ...]:
 
 def _root(suite: Suite) -> Path | None:
     file = Path(suite.path)
-    if not suite.path or not file.is_file():
+    if not suite.path or not isfile(file):
         return None
     above = file.resolve().parent.parent
     return above if (above / "skills").is_dir() else file.resolve().parent
@@ -412,7 +413,7 @@ def inspect(path: Path, *, skills: Sequence[Path] = ()) -> Found:
     SkillError, SuiteError, StoreError
         If it cannot be read at all.
     """
-    if not path.exists():
+    if not exists(path):
         raise StudyError(f"check: there is nothing at {path}.")
     if (path / "manifest.json").is_file():
         return _study(path)
@@ -454,7 +455,7 @@ def inspect_evals(path: Path) -> Found:
     StudyError
         If there is no such folder, or nothing to lint below it.
     """
-    if not path.is_dir():
+    if not isdir(path):
         raise StudyError(f"check --evals: there is no folder {path}.")
     n_skills, n_cases, findings = lint_evals(path)
     return Found("evals", f"'{path}': {n_skills} skills, {n_cases} prompts", findings)

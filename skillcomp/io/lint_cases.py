@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cache, lru_cache
+from os.path import exists
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -512,7 +513,7 @@ class Sources:
     def _read(self, path: str) -> str | None:
         """Return the text of a file, None when there is nowhere to look."""
         own = self._own.get(path)
-        if self.root is None or (own is not None and not (self.root / path).exists()):
+        if self.root is None or (own is not None and not exists(self.root / path)):
             return own
         file = self.root / path
         data = read_bytes(

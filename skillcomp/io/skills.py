@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
 from os import PathLike
+from os.path import isdir
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def read_skill(path: str | PathLike[str], *, strict: bool = False) -> Skill:
     ('tea', 'Brewing.', 'tea', 5)
     """
     given = Path(path)
-    file = given / FILE_NAME if given.is_dir() else given
+    file = given / FILE_NAME if isdir(given) else given
     data = read_bytes(file, root=file.parent, max_bytes=MAX_BYTES, what=FILE_NAME, error=SkillError)
     slug = file.parent.resolve().name if file.name == FILE_NAME else file.stem
     skill = skill_of(decode(data, file, SkillError), slug, file).model_copy(

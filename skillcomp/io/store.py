@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import threading
 import warnings
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from hashlib import file_digest, sha256
 from os import PathLike
+from os.path import isdir
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import pyarrow as pa
 from filelock import Timeout
 from pydantic import BaseModel
 
-from skillcomp.errors import StoreError
+from skillcomp.errors import StoreError, literal
 from skillcomp.io import journal
 from skillcomp.io.files import checked_slug, digest
 from skillcomp.io.prompts import FILE as PROMPTS
@@ -37,6 +39,7 @@ from skillcomp.records import Skill, Suite
 __all__ = ["RunStore", "StoreWarning", "read_table"]
 
 _OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
+_TABLE = re.compile("[a-z_][a-z0-9_]{0,99}")
 _SKILL_FILES = (f"skills/*/{FILE_NAME}",)
 _SUITE_FILES = ("suites/*.csv", "suites/*.json", f"suites/*/{TASKS}")
 
@@ -91,7 +94,11 @@ class RunStore:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
-        if self.path.exists() and not self.path.is_dir():
+        try:
+            is_file = self.path.exists() and not self.path.is_dir()
+        except OSError as cause:
+            raise StoreError(f"{self.path}: no store can be here ({cause.strerror}).") from cause
+        if is_file:
             raise StoreError(f"{self.path} is a file; a store is a folder.")
         self._mutex = threading.RLock()
         self._held = 0  # writer blocks open in this process, by any of its threads
@@ -348,7 +355,7 @@ class RunStore:
         skill = read_skill(path)
         slug = checked_slug(slug or skill.slug, StoreError)
         given = Path(path)
-        file = given / FILE_NAME if given.is_dir() else given
+        file = given / FILE_NAME if isdir(given) else given
         grows = file.name == FILE_NAME and self._may_grow("skills", slug)
         tree = tree_of(file.parent) if grows else None
         more = {"tree": tree} if tree else {}
@@ -386,7 +393,7 @@ class RunStore:
             If the file cannot be read.
         """
         given = Path(path)
-        if given.is_dir():
+        if isdir(given):
             given = given / (TASKS if (given / TASKS).is_file() else PROMPTS)
         suite = read_suite(given)
         slug = checked_slug(slug or suite.slug, StoreError)
@@ -450,9 +457,10 @@ class RunStore:
     # Torn lines
 
     def _file(self, table: str) -> Path:
-        if not (table.isascii() and table.isidentifier() and table == table.lower()):
+        if not _TABLE.fullmatch(table):
             raise StoreError(
-                f"'{table}' cannot name a table; allowed: lower-case letters, digits and '_'."
+                f"{literal(table)} cannot name a table; allowed: up to 100 lower-case letters, "
+                "digits and '_', no digit first."
             )
         file = self.path / f"{table}.jsonl"
         if file.is_symlink():

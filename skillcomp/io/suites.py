@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
+from os.path import isdir
 from pathlib import Path
 from typing import Any, get_args
 
@@ -166,7 +167,7 @@ def read_suite(
     may hold an ideal answer to each task.
     """
     file = Path(path)
-    if file.is_dir():
+    if isdir(file):
         file = file / (FILE_NAME if (file / FILE_NAME).is_file() else FILE)
     form = {".csv": "CSV", ".yaml": "YAML", ".yml": "YAML"}.get(file.suffix, "JSON")
     what = f"suite ({form})"

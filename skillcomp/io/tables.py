@@ -7,6 +7,7 @@ Only when Arrow refuses a file is it gone through line by line, to say which lin
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -101,7 +102,7 @@ def read_table(path: Path, name: str) -> pa.Table:
         If there is no such file, a line is not a JSON object, or a value does not fit its column;
         names file and line.
     """
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise StoreError(f"{path}: there is no file of {name} here.")
     return read_lines(path, name)[0]
 
@@ -119,7 +120,7 @@ def read_lines(path: Path, name: str, size: int | None = None) -> tuple[pa.Table
         size = 0
     if size == 0:
         return (schema(name).empty_table() if known else pa.table({})), Counter()
-    with pa.memory_map(str(path)) as stream:
+    with pa.memory_map(os.fsencode(path)) as stream:
         buffer = stream.read_buffer(size)
         extras: Counter[str] = Counter()
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from os.path import isdir, isfile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -30,8 +31,8 @@ _IS_ONE = re.compile(r"^[\"']?(?:skill_id|tasks)[\"']?\s*:", re.MULTILINE)
 
 def is_task_suite(path: Path) -> bool:
     """Tell whether a YAML file, or the one in a folder, holds tasks (and no study)."""
-    path = path / FILE_NAME if path.is_dir() else path
-    if path.suffix not in (".yaml", ".yml") or not path.is_file():
+    path = path / FILE_NAME if isdir(path) else path
+    if path.suffix not in (".yaml", ".yml") or not isfile(path):
         return False
     with path.open("rb") as stream:
         text = stream.read(MAX_YAML).decode("utf-8", "replace")
@@ -138,13 +139,18 @@ class _Reader:
             description = ""
         judge = self.judge(row.get("judge"), [*place, "judge"])
         checks = (Check(check_id=judge.type, description=description, judge=judge),)
-        return Case(
+        case = Case(
             case_id=f"{slug}/{ident}",
             prompt=self.text(row, "prompt", place),
             checks=checks,
             timeout_seconds=self.number(row, "timeout_seconds", place, math.inf),
             extra=self.others(row, _TASK_KEYS, place),
         )
+        try:
+            case.model_dump_json()
+        except ValueError:  # half of a character, as an escape can give
+            self.fault(place, ident, "texts that UTF-8 can hold")
+        return case
 
     def judge(self, row: Any, place: list[Any]) -> TaskJudge:
         if not isinstance(row, dict):
@@ -177,7 +183,7 @@ class _Reader:
         pure = PurePosixPath(name)
         if ".." in pure.parts or "\\" in name or "\0" in name or pure.suffix != ".py":
             self.fault(where, name, f"a .py file below {FIXTURES}/, without '..'")
-        elif not (file := self.path.parent / pure).is_file():
+        elif not isfile(file := self.path.parent / pure):
             near = suggest(pure.name, [p.name for p in folder.glob("*.py")])
             self.fault(where, name, f"a file that is there; {shown(file)} is not", near)
         elif not file.resolve().is_relative_to(folder.resolve()) or folder.is_symlink():

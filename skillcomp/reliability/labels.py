@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
+from os.path import exists, isfile
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +100,9 @@ def label_sheet(
     invented skill may give its condition away by not knowing the term: no sheet can hide that.
     """
     study = check(attempts, "attempts"), check(cases, "cases"), check(checks, "checks")
-    sheet_path = Path(path)
-    key_path = Path(key) if key is not None else sheet_path.with_suffix(".key.csv")
+    sheet_path, key_path = _places(path, key)
     for target in (sheet_path, key_path):
-        if target.exists():
+        if exists(target):
             raise FrameError(f"{target} is there already and may hold labels; give another path.")
     if sheet_path.resolve() == key_path.resolve():
         raise FrameError(f"key: '{key_path}' is the sheet itself; give another path.")
@@ -285,13 +285,30 @@ def from_cell(text: str) -> str:
     return text[1:] if text.startswith("'") and _ESCAPED.match(text[1:]) else text
 
 
+def _places(path: str | PathLike[str], key: str | PathLike[str] | None) -> tuple[Path, Path]:
+    sheet = Path(path)
+    if not sheet.name:
+        raise FrameError(f"path: '{path}' names no file; give that of the sheet.")
+    return sheet, sheet.with_suffix(".key.csv") if key is None else Path(key)
+
+
 def _write(path: Path, frame: pd.DataFrame) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # the byte order mark makes a spreadsheet read UTF-8; x refuses a file that came in between
-    with path.open("x", encoding="utf-8-sig", newline="") as file:
-        writer = csv.writer(file, quoting=csv.QUOTE_ALL)
-        writer.writerow(frame.columns)
-        writer.writerows([as_cell(value) for value in row] for row in frame.itertuples(index=False))
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL)
+    writer.writerow(frame.columns)
+    writer.writerows([as_cell(value) for value in row] for row in frame.itertuples(index=False))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("xb")  # refuses a file that came in between
+    except OSError as cause:
+        raise FrameError(f"{path}: cannot be written ({cause.strerror}).") from cause
+    try:
+        with file:
+            # the byte order mark makes a spreadsheet read UTF-8
+            file.write(text.getvalue().encode("utf-8-sig"))
+    except OSError as cause:
+        path.unlink()
+        raise FrameError(f"{path}: cannot be written ({cause.strerror}).") from cause
 
 
 def read_labels(
@@ -330,8 +347,7 @@ def read_labels(
     --------
     label_sheet : Writes the sheet and its key.
     """
-    sheet_path = Path(path)
-    key_path = Path(key) if key is not None else sheet_path.with_suffix(".key.csv")
+    sheet_path, key_path = _places(path, key)
     secret = _read(key_path, KEY_COLUMNS)
     chance = pd.to_numeric(secret["inclusion_probability"].replace("", "nan"), errors="coerce")
     odd = secret[chance.isna() & ~secret["inclusion_probability"].str.lower().isin(["", "nan"])]
@@ -371,7 +387,7 @@ def read_labels(
 
 
 def _read(path: Path, needed: Sequence[str]) -> pd.DataFrame:
-    if not path.is_file():
+    if not isfile(path):
         raise FrameError(f"{path}: there is no such file.")
     data = path.read_bytes()
     try:

@@ -30,6 +30,7 @@ import skillcomp
 from skillcomp import frames, style
 from skillcomp.errors import SkillcompError, StudyError, suggest
 from skillcomp.frames import Frames
+from skillcomp.io.journal import replace
 from skillcomp.io.store import RunStore
 from skillcomp.report.answering import ON_FIRST_PAGE, Answer, answer
 from skillcomp.report.notebooks import (
@@ -244,10 +245,10 @@ def build(
     chapters = [one for one in every if one.stem not in apart and not one.bare]
     held = _held(said, unsaid, fingerprint) | {"figures": figures, "chapters": chapters}
     page = out / "index.html"
-    page.write_text(template.render(**common, **held, every=every, apart=apart), encoding="utf-8")
+    replace(page, template.render(**common, **held, every=every, apart=apart).encode())
     for one in (one for one in every if one.stem in apart):
         alone = template.render(**common, chapters=[one], alone=one, shows=apart[one.stem])
-        (out / f"{one.stem}.html").write_text(alone, encoding="utf-8")
+        replace(out / f"{one.stem}.html", alone.encode())
     told = [one.stopped for one in every if one.stopped and not one.elsewhere]
     if told:
         raise StudyError(

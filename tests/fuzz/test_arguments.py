@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import json
 import warnings
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ from analyses import ANALYSES, LONG, frames
 
 import skillcomp as sc
 from skillcomp.errors import SkillcompError
+from skillcomp.io import lint
 
 ODD: dict[str, list[Any]] = {
     "by": [
@@ -62,6 +66,7 @@ def test_an_argument_that_makes_no_sense_is_told(
 ) -> None:
     module, function = getattr(sc, name.split(".")[0]), name.split()[0].split(".")[1]
     whole = getattr(module, function)
+    given = frames()  # made (and kept) before a function that makes them is replaced
     positional = list(inspect.signature(whole).parameters)
     wrong = []
     for value in ODD[key]:
@@ -79,10 +84,59 @@ def test_an_argument_that_makes_no_sense_is_told(
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                ANALYSES[name](frames())
+                ANALYSES[name](given)
         except SkillcompError:
             pass
         except Exception as error:
             wrong.append(f"{key}={value!r}: {type(error).__name__}: {error}")
     fuzzed["arguments not clear"] += len(wrong)
+    assert not wrong
+
+
+PLACES = ["x" * 5000, "a\0b", "\ud800", ""]
+READERS: dict[str, Callable[[str, Path], Any]] = {
+    "read_skill": lambda name, _: sc.read_skill(name),
+    **{
+        f"read_suite {form}": lambda name, _, form=form: sc.read_suite(name + form)
+        for form in (".json", ".csv", ".yaml", "")
+    },
+    "RunStore": lambda name, _: sc.RunStore(name).problems,
+    "table": lambda name, folder: sc.RunStore(folder).table(name),
+    "append": lambda name, folder: sc.RunStore(folder).append(name, [{"a": 1}]),
+    "add_skill": lambda name, folder: sc.RunStore(folder).add_skill(name),
+    "add_suite": lambda name, folder: sc.RunStore(folder).add_suite(name),
+    "inspect": lambda name, _: lint.inspect(Path(name)),
+    "inspect_evals": lambda name, folder: lint.inspect_evals(folder / "none" / name),
+    "passages": lambda name, _: sc.frames.passages(name),
+    "read_labels": lambda name, _: sc.reliability.read_labels(name, labeller="me"),
+    "export.read": lambda name, _: sc.export.read(name),
+    "export.write": lambda name, folder: sc.export.write({}, folder / name),
+    "datasets": lambda name, _: sc.datasets.load(name),
+    "lint_suite": lambda name, folder: lint.inspect(suite_about(name, folder)),
+}
+
+
+def suite_about(skill: str, folder: Path) -> Path:
+    """Write a suite about a skill of that name that names sources of that name."""
+    (folder / "suites").mkdir(exist_ok=True)
+    case = {"id": 1, "prompt": "What?", "truth_sources": [skill], "files": [skill]}
+    suite = {"skill_name": skill, "evals": [case]}
+    (folder / "suites" / "tea.json").write_text(json.dumps(suite), encoding="utf-8")
+    return folder / "suites" / "tea.json"
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_place_that_no_disk_knows_is_told(
+    name: str, tmp_path: Path, fuzzed: dict[str, int]
+) -> None:
+    wrong = []
+    for place in PLACES:
+        fuzzed["places"] += 1
+        try:
+            READERS[name](place, tmp_path)
+        except SkillcompError as error:
+            str(error)
+        except Exception as error:
+            wrong.append(f"{place[:9]!r}: {type(error).__name__}: {error}")
+    fuzzed["places not clear"] += len(wrong)
     assert not wrong

@@ -13,11 +13,11 @@ import pytest
 from analyses import LONG
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typer.main import get_command
 
 import skillcomp as sc
 from skillcomp import cli
 from skillcomp.errors import SkillcompError
-from skillcomp.frames.stores import problems
 from skillcomp.io.lint import inspect
 
 SKILL = """---
@@ -79,6 +79,8 @@ PIECES = [
     *(b"&a", b"*a", b"<<: *a", b"!!python/object:os.system", b"---", b"- ", b"\t", b"# ", b"```"),
     *(b"9" * 5000, b"[" * 2000, b"\xef\xbb\xbf", "\u2028é".encode(), b"../../x", b"x" * 70_000),
 ]
+
+COMMAND = get_command(cli.app)
 
 
 @pytest.fixture(scope="module")
@@ -146,17 +148,11 @@ CHANGES: list[Callable[[bytes, random.Random], bytes]] = [
 
 def read_all(folder: Path) -> list[str]:
     """Read everything that stands in a study; return what came out but answers and our errors."""
+    # check looks at the findings and the references, export at every frame
     ways: list[Callable[[sc.RunStore], object]] = [
-        lambda s: s.problems,
         lambda s: s.fingerprint,
-        lambda s: [*s.records("attempts")],
-        problems,
-        sc.frames.cases,
-        sc.frames.verdicts,
-        lambda s: sc.frames.outcomes(sc.frames.verdicts(s), sc.frames.cases(s)),
+        *(lambda s, name=name: [*s.records(name)] for name in TABLES),
         sc.frames.gold,
-        sc.frames.pairwise,
-        lambda s: inspect(s.path).summary.encode(),
         lambda s: [str(one).encode() for one in inspect(s.path).findings],
         lambda s: sc.read_skill(s.path / "skills" / "tea"),
         lambda s: inspect(s.path / "suites" / "tea.json").summary.encode(),
@@ -172,7 +168,7 @@ def read_all(folder: Path) -> list[str]:
     out = str(folder.parent / "out")
     for words in (["check"], ["deltas"], ["status"], ["export"]):
         try:
-            cli.app([*words, str(folder), *([out] if words == ["export"] else [])])
+            COMMAND([*words, str(folder), *([out] if words == ["export"] else [])])
         except (SkillcompError, SystemExit) as error:
             if isinstance(error, SystemExit) and error.code not in (0, 1, 2):
                 wrong.append(f"{words[0]}: status {error.code}")

@@ -19,11 +19,9 @@ from skillcomp.errors import AgentError
 from skillcomp.frames.estimates import require_one_of
 from skillcomp.io.traces import whole_number
 from skillcomp.live.agents.reply import (
-    Cell,
     Reply,
     redact,
     settings_json,
-    skill_block,
 )
 from skillcomp.live.agents.service import CacheGate, RetryPolicy, ServiceAgent
 from skillcomp.pricing import Price
@@ -171,21 +169,14 @@ class AnthropicAgent(ServiceAgent):
     def _is_answer(self, came: Any) -> bool:
         return isinstance(came, Message) and isinstance(came.content, list)
 
-    def request(
-        self,
-        prompt: str,
-        *,
-        skill: Skill | None = None,
-        system: str | None = None,
-        schema: type[BaseModel] | None = None,
+    def _body(
+        self, prompt: str, texts: list[str], schema: type[BaseModel] | None
     ) -> dict[str, Any]:
-        """Return the body of the call, as the Messages and the Batches API take it."""
         body: dict[str, Any] = {
             "model": self._model,
             "max_tokens": self._max_tokens,
             "messages": [{"role": "user", "content": prompt}],
         }
-        texts = [text for text in (system, skill_block(skill) if skill else None) if text]
         if texts:
             blocks: list[dict[str, Any]] = [{"type": "text", "text": text} for text in texts]
             if self._cache:
@@ -200,17 +191,7 @@ class AnthropicAgent(ServiceAgent):
             body["thinking"] = self._thinking
         return body
 
-    async def ask(
-        self,
-        prompt: str,
-        *,
-        skill: Skill | None = None,
-        system: str | None = None,
-        schema: type[BaseModel] | None = None,
-        cell: Cell | None = None,
-    ) -> Reply:
-        """Return the reply to one prompt; see `Agent.ask`."""
-        body = self.request(prompt, skill=skill, system=system, schema=schema)
+    async def _answer_to(self, body: dict[str, Any]) -> Reply:
         create = partial(self.client().messages.create, **body)
         if not (self._cache and "system" in body):
             return await self._send(create)

@@ -11,14 +11,12 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError
 from skillcomp.live.agents.reply import (
-    Cell,
     Reply,
     settings_json,
-    skill_block,
 )
 from skillcomp.live.agents.service import RetryPolicy, ServiceAgent
 from skillcomp.pricing import Price
-from skillcomp.records import AttemptStatus, Skill
+from skillcomp.records import AttemptStatus
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -139,16 +137,9 @@ class OpenAIAgent(ServiceAgent):
         # the variable of the key may have a name that does not speak of a key
         return {**super()._secrets(), f"{self._key_env}, a key": os.environ.get(self._key_env, "")}
 
-    def request(
-        self,
-        prompt: str,
-        *,
-        skill: Skill | None = None,
-        system: str | None = None,
-        schema: type[BaseModel] | None = None,
+    def _body(
+        self, prompt: str, texts: list[str], schema: type[BaseModel] | None
     ) -> dict[str, Any]:
-        """Return the body of the call."""
-        texts = [text for text in (system, skill_block(skill) if skill else None) if text]
         messages = [{"role": "system", "content": "\n\n".join(texts)}] if texts else []
         messages.append({"role": "user", "content": prompt})
         body: dict[str, Any] = {"model": self._model, "messages": messages, **self._fixed}
@@ -159,17 +150,7 @@ class OpenAIAgent(ServiceAgent):
             body["response_format"] = {"type": "json_object"}
         return body
 
-    async def ask(
-        self,
-        prompt: str,
-        *,
-        skill: Skill | None = None,
-        system: str | None = None,
-        schema: type[BaseModel] | None = None,
-        cell: Cell | None = None,
-    ) -> Reply:
-        """Return the reply to one prompt; see `Agent.ask`."""
-        body = self.request(prompt, skill=skill, system=system, schema=schema)
+    async def _answer_to(self, body: dict[str, Any]) -> Reply:
         return await self._send(partial(self.client().chat.completions.create, **body))
 
     def _said(self, message: ChatCompletion, *, batch: bool) -> dict[str, Any]:

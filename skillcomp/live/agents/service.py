@@ -23,21 +23,25 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import tenacity
+from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, SkillcompError
 from skillcomp.io.traces import whole_number
 from skillcomp.live.agents.reply import (
+    Cell,
     Reply,
     cost_fields,
     family_of,
     host_of,
     redact,
+    skill_block,
     unreadable,
     with_raw,
     without_control,
 )
 from skillcomp.live.stopping import Stop, StoppedError, interruption
 from skillcomp.pricing import Price, Usage, cost
+from skillcomp.records import Skill
 
 _T = TypeVar("_T")
 _log = logging.getLogger("skillcomp.live")
@@ -371,6 +375,41 @@ class ServiceAgent(ABC):
     @abstractmethod
     def _made_client(self) -> Any:
         """Make a client, or raise that the environment holds no key."""
+
+    def request(
+        self,
+        prompt: str,
+        *,
+        skill: Skill | None = None,
+        system: str | None = None,
+        schema: type[BaseModel] | None = None,
+    ) -> dict[str, Any]:
+        """Return the body of the call, as the service takes it."""
+        texts = [text for text in (system, skill_block(skill) if skill else None) if text]
+        return self._body(prompt, texts, schema)
+
+    @abstractmethod
+    def _body(
+        self, prompt: str, texts: list[str], schema: type[BaseModel] | None
+    ) -> dict[str, Any]:
+        """Return the body of a call with the texts that stand before the prompt."""
+
+    @abstractmethod
+    async def _answer_to(self, body: dict[str, Any]) -> Reply:
+        """Send a body, in the way that the service likes."""
+
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        skill: Skill | None = None,
+        system: str | None = None,
+        schema: type[BaseModel] | None = None,
+        cell: Cell | None = None,
+    ) -> Reply:
+        """Return the reply to one prompt; see `Agent.ask`."""
+        body = self.request(prompt, skill=skill, system=system, schema=schema)
+        return await self._answer_to(body)
 
     @abstractmethod
     def _is_answer(self, came: Any) -> bool:

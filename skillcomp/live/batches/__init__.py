@@ -1,8 +1,23 @@
-"""The Message Batches API as a way to ask: half the price, within a day."""
+"""The Message Batches API as a way to ask: half the price, within a day.
+
+Here is what bounds a batch, and what the store knows of it: begun, named by the service, collected
+or given up; `transport` does the asking.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from skillcomp.io.store import RunStore
+from skillcomp.live.work.ledger import Ledger
+
+_OVER = ("collected", "dropped")
 
 
 @dataclass(frozen=True)
@@ -34,3 +49,154 @@ class BatchLimits:
     longest_silence: float = 86_400.0
     n_rounds: int = 4
     resend: bool = False
+
+
+def custom_id(nonce: str, key: str) -> str:
+    """Return the name of a request in its batch."""
+    return hashlib.sha256(f"{nonce}\0{key}".encode()).hexdigest()[:48]
+
+
+class Before(NamedTuple):
+    """What the service's list looked like before a batch was sent.
+
+    Attributes
+    ----------
+    newest : str or None
+        Name of the newest batch there was; None when there was none.
+    at : datetime or None
+        The service's clock.
+    """
+
+    newest: str | None
+    at: datetime | None
+
+
+@dataclass
+class Sent:
+    """A batch that has been begun.
+
+    Attributes
+    ----------
+    nonce : str
+        Its name here.
+    keys : list of str
+        What it asks for.
+    at : datetime
+        When it was begun, by this machine's clock.
+    batch_id : str or None
+        Its name at the service, once that is known.
+    before : Before or None
+        None when it could not be looked up.
+    usd : float
+        What it can cost at most; NaN when not known.
+    aside : dict of str to float
+        What the budget holds for each key.
+    """
+
+    nonce: str
+    keys: list[str]
+    at: datetime
+    batch_id: str | None = None
+    before: Before | None = None
+    usd: float = math.nan
+    aside: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def each(self) -> float:
+        """What one of its requests can cost at most, on average; NaN when not known."""
+        return self.usd / len(self.keys)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The keys by custom_id."""
+        return {custom_id(self.nonce, key): key for key in self.keys}
+
+    def __str__(self) -> str:
+        """Name, date and size."""
+        name = f"batch {self.batch_id}" if self.batch_id else "a batch"
+        n = len(self.keys)
+        return f"{name} of {self.at:%Y-%m-%d %H:%M} UTC with {n} request{'s' if n != 1 else ''}"
+
+
+class Notes:
+    """The batches of one purpose, as the store's table ``batches`` has them."""
+
+    def __init__(self, store: RunStore, ledger: Ledger, purpose: str) -> None:
+        self._store, self._ledger, self._purpose = store, ledger, purpose
+
+    async def intend(self, sent: Sent) -> None:
+        """Note a batch before it is sent."""
+        more: dict[str, Any] = {"purpose": self._purpose, "keys": sent.keys}
+        if not math.isnan(sent.usd):
+            more["usd"] = sent.usd
+        if sent.before is not None:
+            more["after"] = sent.before.newest
+            more["server_at"] = sent.before.at.isoformat() if sent.before.at else None
+        await self.add(sent, "intent", **more)
+
+    async def add(self, sent: Sent, event: str, **more: Any) -> None:
+        """Note what has become of a batch."""
+        row = {"event": event, "nonce": sent.nonce, "at": datetime.now(UTC).isoformat(), **more}
+        await self._ledger.write("batches", [row])
+
+    def open(self) -> list[Sent]:
+        """Return the batches that were begun and are not over."""
+        return [sent for purpose, sent in open_batches(self._store) if purpose == self._purpose]
+
+    def known(self) -> set[str]:
+        """Return the service's names of all batches of the store."""
+        return {row["batch_id"] for row in self._store.records("batches") if row.get("batch_id")}
+
+
+def open_batches(store: RunStore) -> Iterator[tuple[str, Sent]]:
+    """Yield purpose and batch for each that was begun and is neither collected nor given up."""
+    yield from _read(store)[0].values()
+
+
+def _read(store: RunStore) -> tuple[dict[str, tuple[str, Sent]], list[tuple[str, float]]]:
+    """Return what is open by nonce, and purpose and dollars of what was given up with its cost."""
+    found: dict[str, tuple[str, Sent]] = {}
+    lost = []
+    for row in store.records("batches"):
+        nonce = row["nonce"]
+        if row["event"] == "intent":
+            found[nonce] = (row["purpose"], _sent(row))
+        elif row["event"] == "created" and nonce in found:
+            found[nonce][1].batch_id = row["batch_id"]
+        elif row["event"] in _OVER and (over := found.pop(nonce, None)) and "usd" in row:
+            lost.append((over[0], row["usd"]))
+    return found, lost
+
+
+def _sent(row: Mapping[str, Any]) -> Sent:
+    at, before = datetime.fromisoformat(row["at"]), None
+    if "after" in row:
+        told = row.get("server_at")
+        before = Before(row["after"], datetime.fromisoformat(told) if told else None)
+    usd = row.get("usd")
+    return Sent(row["nonce"], row["keys"], at, before=before, usd=math.nan if usd is None else usd)
+
+
+def outstanding(store: RunStore, stage: str, but: Collection[str] = ()) -> float:
+    """Return the dollars that batches without results can have cost or may cost at most."""
+    found, lost = _read(store)
+    wanted = [(purpose, sent.usd) for purpose, sent in found.values() if purpose not in but]
+    each = (usd for purpose, usd in wanted + lost if purpose.startswith(f"{stage}:"))
+    return math.fsum(usd for usd in each if not math.isnan(usd))
+
+
+def under_way(store: RunStore, stage: str) -> dict[str, str]:
+    """Return how many batches have been begun and are not collected."""
+    count: defaultdict[str, list[int]] = defaultdict(list)
+    for purpose, sent in open_batches(store):
+        what, _, name = purpose.partition(":")
+        if what == stage:
+            whose = name.rsplit("/", 1)[0] if stage == "grade" else name  # without the table
+            count[whose].append(len(sent.keys))
+    return {name: _counted(sizes) for name, sizes in count.items()}
+
+
+def _counted(sizes: Sequence[int]) -> str:
+    n, n_requests = len(sizes), sum(sizes)
+    batches = f"{n} {'batch' if n == 1 else 'batches'}"
+    return f"{batches} with {n_requests} request{'s' if n_requests != 1 else ''}"

@@ -17,7 +17,6 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
-    Collection,
     Iterable,
 )
 from contextlib import aclosing
@@ -40,8 +39,7 @@ from skillcomp.live.agents.service import (
     from_service,
     is_transient,
 )
-from skillcomp.live.batches import BatchLimits
-from skillcomp.live.batches.record import Before, Notes, Sent
+from skillcomp.live.batches import BatchLimits, Before, Notes, Sent
 from skillcomp.live.stopping import Stop, StoppedError
 from skillcomp.live.work.budget import Budget, at_most
 from skillcomp.live.work.ledger import Ledger
@@ -102,18 +100,20 @@ class MissingBatchError(AgentError):
     """The service knows no batch of this name in the workspace of the key."""
 
 
+@dataclass
 class BatchService:
     """The calls to the service for one agent."""
 
-    def __init__(self, agent: BatchAgent, limits: BatchLimits, stop: Stop) -> None:
-        self._agent, self._limits, self._stop = agent, limits, stop
+    agent: BatchAgent
+    limits: BatchLimits
+    stop: Stop
 
     async def call(self, function: Callable[[], Awaitable[_T]], about: str) -> _T:
         """Return what a function returns that asks the service, tried again where that helps."""
         return await self._telling(self._tried(function), about)
 
     async def _tried(self, function: Callable[[], Awaitable[_T]]) -> _T:
-        return (await self._agent.retry.call(function, self._stop))[0]
+        return (await self.agent.retry.call(function, self.stop))[0]
 
     async def _telling(self, work: Awaitable[_T], about: str) -> _T:
         try:
@@ -121,17 +121,17 @@ class BatchService:
         except Exception as error:
             if not from_service(error):
                 raise
-            if self._stop.reason and is_transient(error):
-                raise StoppedError(f"{about}: {self._stop.reason}.") from None
+            if self.stop.reason and is_transient(error):
+                raise StoppedError(f"{about}: {self.stop.reason}.") from None
             missing = getattr(error, "status_code", None) == 404
             kind = MissingBatchError if missing else AgentError
-            message = f"agent '{self._agent.name}': {about} ({error_text(error)}). {_STAYS}"
+            message = f"agent '{self.agent.name}': {about} ({error_text(error)}). {_STAYS}"
             raise kind(message) from None
 
     def other_workspace(self, sent: Sent, what: str) -> AgentError:
         """Return the error that the key seems to be of another workspace than a batch."""
         return AgentError(
-            f"agent '{self._agent.name}': {what}: {sent}. The key is likely of another workspace "
+            f"agent '{self.agent.name}': {what}: {sent}. The key is likely of another workspace "
             "than the one it was sent from: start again with a key of that one, and nothing is "
             "paid twice. Where the batch is truly lost, --resend-lost (in Python: "
             "batch=BatchLimits(resend=True)) sends its requests again."
@@ -139,7 +139,7 @@ class BatchService:
 
     async def post(self, requests: Any) -> str:
         """Send a batch, once, and return its name; errors are those of the client."""
-        made = await self._agent.client().messages.batches.create(requests=requests)
+        made = await self.agent.client().messages.batches.create(requests=requests)
         if not isinstance(name := getattr(made, "id", None), str):
             raise UnreadableReplyError("the service answered with something else than a batch")
         return name
@@ -148,7 +148,7 @@ class BatchService:
         """Return how the list of batches stands; None where the service does not tell."""
 
         async def newest() -> Before:
-            listed = self._agent.client().messages.batches.with_raw_response.list(limit=1)
+            listed = self.agent.client().messages.batches.with_raw_response.list(limit=1)
             raw = await listed
             page = await raw.parse()
             names = [batch.id for batch in page.data]
@@ -171,7 +171,7 @@ class BatchService:
 
         async def listed() -> tuple[list[MessageBatch], bool]:
             found: list[MessageBatch] = []
-            async for batch in self._agent.client().messages.batches.list(limit=100):
+            async for batch in self.agent.client().messages.batches.list(limit=100):
                 if batch.id == than:
                     return found, True
                 found.append(batch)
@@ -187,10 +187,10 @@ class BatchService:
             nonlocal heard, level
             try:
                 batch = await self._tried(
-                    lambda: self._agent.client().messages.batches.retrieve(batch_id)
+                    lambda: self.agent.client().messages.batches.retrieve(batch_id)
                 )
             except Exception as error:
-                silent = time.monotonic() - heard >= self._limits.longest_silence
+                silent = time.monotonic() - heard >= self.limits.longest_silence
                 if silent or not is_transient(error):
                     raise
                 _log.log(level, "batch %s: no word (%s); asking on", batch_id, error_text(error))
@@ -200,22 +200,22 @@ class BatchService:
             return batch
 
         waiting = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_result(lambda batch: not (_over(batch) or self._stop.reason)),
+            retry=tenacity.retry_if_result(lambda batch: not (_over(batch) or self.stop.reason)),
             wait=tenacity.wait_exponential(
-                multiplier=self._limits.first_wait, max=self._limits.longest_wait
+                multiplier=self.limits.first_wait, max=self.limits.longest_wait
             ),
-            sleep=self._stop.sleep,
+            sleep=self.stop.sleep,
         )
         batch: MessageBatch | None = await self._telling(
             waiting(look), f"batch {batch_id} cannot be looked at"
         )
         if batch is None or not _over(batch):
-            raise StoppedError(f"batch {batch_id} has not ended: {self._stop.reason}.")
+            raise StoppedError(f"batch {batch_id} has not ended: {self.stop.reason}.")
         return batch
 
     async def results(self, batch_id: str) -> AsyncGenerator[MessageBatchIndividualResponse, None]:
         """Yield the results of a batch that has ended; errors are those of the client."""
-        rows = await self._agent.client().messages.batches.results(batch_id)
+        rows = await self.agent.client().messages.batches.results(batch_id)
         try:
             async for row in rows:
                 yield row
@@ -247,27 +247,24 @@ class _Chunk:
     size: int = 0
 
 
+@dataclass
 class Batches:
     """The batches of one purpose in one store."""
 
-    def __init__(
-        self,
-        store: RunStore,
-        ledger: Ledger,
-        agent: BatchAgent,
-        *,
-        purpose: str,
-        book: Book,
-        booked: Collection[str],
-        budget: Budget,
-        stop: Stop,
-        limits: BatchLimits | None = None,
-    ) -> None:
-        self._agent, self._budget, self._stop = agent, budget, stop
-        self._limits = limits or BatchLimits()
-        self._book, self._booked = book, set(booked)
-        self._notes = Notes(store, ledger, purpose)
-        self._service = BatchService(agent, self._limits, stop)
+    store: RunStore
+    ledger: Ledger
+    agent: BatchAgent
+    purpose: str
+    book: Book
+    booked: set[str]  # names of the results that the store has already
+    budget: Budget
+    stop: Stop
+    limits: BatchLimits
+
+    def __post_init__(self) -> None:
+        """Open the notes of the purpose, and the way to the service."""
+        self._notes = Notes(self.store, self.ledger, self.purpose)
+        self._service = BatchService(self.agent, self.limits, self.stop)
 
     # -- sending ------------------------------------------------------------------------------
 
@@ -280,7 +277,7 @@ class Batches:
             one = await self._submit(chunk)
             if one is not None:
                 sent.append(one)
-            if self._stop.reason:
+            if self.stop.reason:
                 break
         await self._collect_all(sent)
         return sum(len(one.keys) for one in sent)
@@ -291,12 +288,12 @@ class Batches:
         chunk = _Chunk()
         async for key, body in bodies:
             usd = estimate(body)
-            taken = self._budget.fits(usd)
-            if taken is None or self._stop.reason:
+            taken = self.budget.fits(usd)
+            if taken is None or self.stop.reason:
                 break
             length = len(json.dumps(body)) + 100  # its name and brackets
-            full = len(chunk.keys) >= self._limits.max_requests
-            if chunk.keys and (full or chunk.size + length > self._limits.max_bytes):
+            full = len(chunk.keys) >= self.limits.max_requests
+            if chunk.keys and (full or chunk.size + length > self.limits.max_bytes):
                 yield chunk
                 chunk = _Chunk()
             chunk.keys.append(key)
@@ -345,20 +342,20 @@ class Batches:
                 raise
 
         try:
-            return (await self._agent.retry.call(create, self._stop))[0]
+            return (await self.agent.retry.call(create, self.stop))[0]
         except Exception as error:
             if not (from_service(error) or isinstance(error, StoppedError)):
                 raise
             if not unsure:
                 await self._notes.add(sent, "dropped")
             await self._free(sent)
-            if self._stop.reason:
+            if self.stop.reason:
                 raise StoppedError(
                     f"interrupted while sending a batch: {error_text(error)}"
                 ) from None
             again = " The next start looks whether the service has it." if unsure else ""
             raise AgentError(
-                f"agent '{self._agent.name}': a batch of {len(sent.keys)} requests was not taken "
+                f"agent '{self.agent.name}': a batch of {len(sent.keys)} requests was not taken "
                 f"({error_text(error)}).{again}"
             ) from None
 
@@ -369,7 +366,7 @@ class Batches:
         open_ = self._notes.open()
         for sent in open_:
             each = 0.0 if math.isnan(sent.each) else sent.each
-            sent.aside = {key: self._budget.hold(each) for key in sent.keys}
+            sent.aside = {key: self.budget.hold(each) for key in sent.keys}
         ready = []
         for sent in open_:
             try:
@@ -409,7 +406,7 @@ class Batches:
                 await self._service.ended(batch.id)
                 if await self._service.holds(batch.id, names):
                     return batch.id
-        if not (met or self._limits.resend or _empty_before(sent, listed)):
+        if not (met or self.limits.resend or _empty_before(sent, listed)):
             raise self._service.other_workspace(
                 sent, "the service lists neither it nor the one before it"
             )
@@ -434,7 +431,7 @@ class Batches:
         except StoppedError:
             pass  # it stays with the service
         except MissingBatchError:
-            if not (earlier and (self._limits.resend or _is_old(sent))):
+            if not (earlier and (self.limits.resend or _is_old(sent))):
                 raise self._service.other_workspace(sent, "the service does not know it") from None
             await self._give_up(sent, "the service does not know it any more", earlier)
         finally:
@@ -443,7 +440,7 @@ class Batches:
     async def _give_up(self, sent: Sent, why: str, earlier: bool) -> None:
         if not earlier:
             raise AgentError(
-                f"agent '{self._agent.name}': {sent}: {why} before they could be read; they may "
+                f"agent '{self.agent.name}': {sent}: {why} before they could be read; they may "
                 "have been paid for. The same call sends its requests again."
             )
         _log.warning("%s: %s; they are sent again", sent, why)
@@ -452,7 +449,7 @@ class Batches:
         await self._notes.add(sent, "dropped", batch_id=sent.batch_id, why=why, **more)
         for taken in sent.aside.values():  # it may have been paid for
             lost = self._failed(why, "").model_copy(update={"cost_usd": taken}) if taken else None
-            await self._budget.settle(taken, lost)
+            await self.budget.settle(taken, lost)
         sent.aside.clear()
 
     async def _take_in(self, batch: MessageBatch, sent: Sent) -> None:
@@ -463,7 +460,7 @@ class Batches:
                 n_seen += 1
                 name = getattr(row, "custom_id", None) or ""
                 key, request_id = missing.pop(name, None), f"{batch.id}/{name}"
-                if key is None or request_id in self._booked:
+                if key is None or request_id in self.booked:
                     continue
                 waiting.append((key, self._reply(row, request_id)))
                 if len(waiting) >= _WRITTEN_AT_ONCE:
@@ -473,15 +470,15 @@ class Batches:
             await _all_of(self._one(*one, sent) for one in waiting)
             raise UnreadableReplyError(f"{n_seen} of {size(batch)} results came")
         for name, key in missing.items():
-            if (request_id := f"{batch.id}/{name}") not in self._booked:
+            if (request_id := f"{batch.id}/{name}") not in self.booked:
                 waiting.append((key, self._failed("not among the results", request_id)))
         await _all_of(self._one(*one, sent) for one in waiting)
 
     async def _one(self, key: str, reply: Reply, sent: Sent) -> None:
         reply = at_most(reply, lambda: sent.each)
-        await self._book(key, reply)
-        self._booked.add(reply.request_id or "")
-        await self._budget.settle(sent.aside.pop(key), reply)
+        await self.book(key, reply)
+        self.booked.add(reply.request_id or "")
+        await self.budget.settle(sent.aside.pop(key), reply)
 
     def _reply(self, row: MessageBatchIndividualResponse, request_id: str) -> Reply:
         try:
@@ -491,7 +488,7 @@ class Batches:
 
     def _read(self, result: Any, request_id: str) -> Reply:
         if result.type == "succeeded":
-            reply = self._agent.read(result.message, batch=True)
+            reply = self.agent.read(result.message, batch=True)
             return reply.model_copy(update={"request_id": request_id})
         if result.type == "errored":
             error = result.error.error
@@ -503,7 +500,7 @@ class Batches:
         return self._failed(text, request_id, fatal=fatal)
 
     def _failed(self, text: str, request_id: str, *, fatal: bool = False) -> Reply:
-        settings = self._agent.settings
+        settings = self.agent.settings
         return Reply(
             status="error", error=text, fatal=fatal, request_id=request_id, settings=settings
         )
@@ -511,7 +508,7 @@ class Batches:
     async def _free(self, sent: Sent) -> None:
         """Give back what the budget holds for a batch."""
         for taken in sent.aside.values():
-            await self._budget.settle(taken, None)
+            await self.budget.settle(taken, None)
         sent.aside.clear()
 
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 
@@ -18,6 +19,7 @@ from skillcomp.live.graders.prompts import (
     GraderPrompt,
     ReplyForm,
     Style,
+    dimension_of,
     grader_prompt,
     grader_version,
     read_template,
@@ -65,10 +67,21 @@ class Grading:
 
 
 class Judge(Protocol):
-    """Whoever judges answers, as far as its family goes."""
+    """Who judges, as a study keeps it.
+
+    Attributes
+    ----------
+    name, kind : str
+        The label in the frames, and what it is (``llm``, ``replay``, ...).
+    model, family, version : str or None
+        Of the model behind it; the version changes whenever it would be told something else.
+    """
 
     name: str
+    kind: str
+    model: str | None
     family: str | None
+    version: str | None
 
 
 class Place(TypedDict, total=False):
@@ -90,22 +103,8 @@ class Place(TypedDict, total=False):
     order: int
 
 
-class LiveGrader(Protocol):
-    """Anything that decides about the checks of an attempt.
-
-    Attributes
-    ----------
-    name, kind : str
-        The label in the frames, and what it is (``llm``, ``replay``, ...).
-    model, family, version : str or None
-        Of the model behind it; the version changes whenever it would be told something else.
-    """
-
-    name: str
-    kind: str
-    model: str | None
-    family: str | None
-    version: str | None
+class LiveGrader(Judge, Protocol):
+    """Anything that decides about the checks of an attempt."""
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
@@ -118,7 +117,39 @@ class LiveGrader(Protocol):
         ...
 
 
-class ComprehensionGrader:
+class BaseGrader:
+    """What graders share: who they are in a verdict, and the connections of whom they ask."""
+
+    name: str
+    kind: str = "llm"
+    model: str | None = None
+    family: str | None = None
+    version: str | None = None
+    agent: Agent | None = None
+
+    async def aclose(self) -> None:
+        """Close the connections of whom it asks, if it asks anybody."""
+        if self.agent is not None:
+            await self.agent.aclose()
+
+    def about(
+        self, attempt: Attempt, place: Place, replies: Sequence[Reply] = ()
+    ) -> dict[str, Any]:
+        """Return what all verdicts on one answer have in common."""
+        return {
+            "attempt_id": attempt.attempt_id,
+            "grader": self.name,
+            "grader_kind": self.kind,
+            "grader_model": (replies[-1].model if replies else None) or self.model,
+            "grader_family": self.family,
+            "grader_version": self.version,
+            "graded_at": datetime.now(UTC),
+            "order": 1,
+            **place,
+        }
+
+
+class ComprehensionGrader(BaseGrader):
     """A model that grades one answer at a time by the source report's prompt.
 
     Parameters
@@ -172,7 +203,7 @@ class ComprehensionGrader:
     failed agent.
     """
 
-    kind = "llm"
+    agent: Agent
 
     def __init__(
         self,
@@ -203,14 +234,10 @@ class ComprehensionGrader:
                 "version= out to grade anew, or install the release that the study was begun with."
             )
         self.agent, self.style = agent, style
-        self.version: str | None = present
+        self.version = present
         self.name = name or f"{style}:{agent.name}"
         self.model, self.family = agent.model, agent.family
         self._n, self._without, self._reply, self._template = overlap_n, off, reply, own
-
-    async def aclose(self) -> None:
-        """Close the agent's connections."""
-        await self.agent.aclose()
 
     def overlap(self, answer: str, case: Case, skill: Skill) -> list[str]:
         """Return the n-grams that an answer shares with its skill, as its grader is told."""
@@ -245,53 +272,40 @@ class ComprehensionGrader:
             When there is no answer to grade, or case or skill are not the attempt's.
         """
         answer = answer_of(attempt, case, skill)
-        place = blindly(attempt, place)
+        item = place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item
         if not case.checks:
             return Grading(())
-        item, shared = place["item"] or "", self.overlap(answer, case, skill)
-
-        def prompt(problems: Sequence[str]) -> GraderPrompt:
-            return grader_prompt(
-                self.style,
-                case=case,
-                skill=skill,
-                answer=answer,
-                item=item,
-                overlap=shared,
-                overlap_n=self._n,
-                problems=problems,
-                without=self._without,
-                reply=self._reply,
-                template=self._template,
-            )
-
-        def read(text: str) -> tuple[Mapping[str, Judged], list[str]]:
-            return judge(
-                text,
-                style=self.style,
-                item=item,
-                checks=case.checks,
-                answer=answer,
-                overlap=shared,
-                reply=self._reply,
-                dimension=case.comprehension_dimension or case.dimension or "none",
-                without=self._without,
-            )
-
+        shared = self.overlap(answer, case, skill)
+        same: dict[str, Any] = {
+            "style": self.style,
+            "item": item,
+            "answer": answer,
+            "overlap": shared,
+            "without": self._without,
+            "reply": self._reply,
+        }
+        prompt = partial(
+            grader_prompt,
+            case=case,
+            skill=skill,
+            overlap_n=self._n,
+            template=self._template,
+            **same,
+        )
+        read = partial(judge, checks=case.checks, dimension=dimension_of(case), **same)
         schema = reply_schema(self.style, self._reply)
         judged, replies, problems = await ask_until_read(self.agent, prompt, schema, read)
-        more = {}
+        about = {**self.about(attempt, place, replies), "item": item}
         if self.style != "impression":
             found = {"rule": RULE, "n": self._n, "shared": shared}
-            more["overlap"] = json.dumps(found, ensure_ascii=False)
-        about = verdict_of(self, attempt, place, replies, **more)
+            about["overlap"] = json.dumps(found, ensure_ascii=False)
         verdicts = verdicts_of(case, replies, judged or {}, about)
         return Grading(verdicts, tuple(replies), tuple(problems), gives_condition_away(answer))
 
 
 async def ask_until_read(
     agent: Agent,
-    prompt: Callable[[Sequence[str]], GraderPrompt],
+    prompt: Callable[..., GraderPrompt],
     schema: type[BaseModel],
     read: Callable[[str], tuple[_T | None, list[str]]],
     usable: Collection[str] = ("ok", "truncated"),
@@ -304,36 +318,13 @@ async def ask_until_read(
     replies: list[Reply] = []
     found, problems = None, list[str]()
     while len(replies) <= ASKED_AGAIN and (problems or not replies):
-        told = prompt(problems)
-        asked = agent.ask(told.user, system=told.system, schema=schema, cell=cell)
-        replies.append(await asked)
-        if replies[-1].status not in usable:
+        told = prompt(problems=problems)
+        reply = await agent.ask(told.user, system=told.system, schema=schema, cell=cell)
+        replies.append(reply)
+        if reply.status not in usable:
             return None, replies, []
-        found, problems = read(replies[-1].answer or "")
+        found, problems = read(reply.answer or "")
     return found, replies, problems
-
-
-def blindly(attempt: Attempt, place: Place) -> Place:
-    """Return a place whose item is named."""
-    return {**place, "item": place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item}
-
-
-def verdict_of(
-    grader: Any, attempt: Attempt, place: Place, replies: Sequence[Reply] = (), **more: Any
-) -> dict[str, Any]:
-    """Return what all verdicts of one grader on one answer have in common."""
-    return {
-        "attempt_id": attempt.attempt_id,
-        "grader": grader.name,
-        "grader_kind": grader.kind,
-        "grader_model": (replies[-1].model if replies else None) or grader.model,
-        "grader_family": grader.family,
-        "grader_version": grader.version,
-        "graded_at": datetime.now(UTC),
-        "order": 1,
-        **place,
-        **more,
-    }
 
 
 def on_check(check: Check, position: int, about: Mapping[str, Any], **said: Any) -> Verdict:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import orjson
 from pydantic import Field, ValidationError
 
 from skillcomp.errors import GraderError, StudyError, suggest
+from skillcomp.io.files import digest
 from skillcomp.records import Attempt, Case, Record, Suite, Verdict
 from skillcomp.stats.intervals import wilson
 
@@ -44,7 +44,7 @@ class GoldAnswer(Record):
     def attempt_id(self) -> str:
         """The name of its verdicts; another text under the same id has another."""
         text = self.answer.encode("utf-8", "surrogatepass")
-        return f"{PREFIX}{self.case_id}/{self.id}@{sha256(text).hexdigest()[:_DIGITS]}"
+        return f"{PREFIX}{self.case_id}/{self.id}@{digest(text)[:_DIGITS]}"
 
     def attempt(self, skill: str) -> Attempt:
         """Return it as an attempt that a grader can be given; it is never stored as one."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from skillcomp.errors import GraderError
 from skillcomp.live.agents.reply import Agent, Reply
-from skillcomp.live.graders.comprehension import ask_until_read
+from skillcomp.live.graders.comprehension import BaseGrader, ask_until_read
 from skillcomp.live.graders.prompts import (
     ComparisonReply,
-    GraderPrompt,
     comparator_prompt,
     comparator_version,
 )
@@ -40,7 +39,7 @@ class Comparison:
     gives_away: str | None = None
 
 
-class PairwiseGrader:
+class PairwiseGrader(BaseGrader):
     """A model that says which of two answers of one case is better, or that neither is.
 
     It is shown the question and both answers, each delimited and escaped, and neither skill,
@@ -73,7 +72,7 @@ class PairwiseGrader:
     arXiv:2306.05685).
     """
 
-    kind = "llm"
+    agent: Agent
 
     def __init__(
         self, agent: Agent, *, version: str | None = None, name: str | None = None
@@ -86,13 +85,9 @@ class PairwiseGrader:
                 "compare anew, or install the release that the study was begun with."
             )
         self.agent = agent
-        self.version: str | None = present
+        self.version = present
         self.name = name or f"pairwise:{agent.name}"
         self.model, self.family = agent.model, agent.family
-
-    async def aclose(self) -> None:
-        """Close the agent's connections."""
-        await self.agent.aclose()
 
     async def compare(
         self, first: Attempt, second: Attempt, case: Case, *, item: str, order: int = 1
@@ -122,15 +117,10 @@ class PairwiseGrader:
         """
         texts = [_answer(one, case) for one in (first, second)]
         given = next(filter(None, map(gives_condition_away, texts)), None)
-
-        def prompt(problems: Sequence[str]) -> GraderPrompt:
-            first, second = texts
-            return comparator_prompt(
-                question=case.prompt, first=first, second=second, item=item, problems=problems
-            )
-
+        shown = {"first": texts[0], "second": texts[1]}
+        prompt = partial(comparator_prompt, question=case.prompt, item=item, **shown)
         found, replies, problems = await ask_until_read(
-            self.agent, prompt, ComparisonReply, lambda text: read_comparison(text, item)
+            self.agent, prompt, ComparisonReply, partial(read_comparison, item=item)
         )
         if found is None:
             return Comparison(None, tuple(replies), tuple(problems), given)

@@ -249,6 +249,11 @@ _BLOCKS = {
 }
 
 
+def dimension_of(case: Case) -> str:
+    """Return what a grader is told a case is about."""
+    return case.comprehension_dimension or case.dimension or "none"
+
+
 def grader_prompt(
     style: Style,
     *,
@@ -272,7 +277,7 @@ def grader_prompt(
     concept = skill.concept.get(case.concept_field or "")
     told: dict[str, Any] = {
         "item": Attribute(item),
-        "dimension": case.comprehension_dimension or case.dimension or "none",
+        "dimension": dimension_of(case),
         "concept_name": Attribute(case.concept_field or ""),
         "concept_field": "" if impression or "concept_field" in without else concept or "",
         "question": case.prompt,

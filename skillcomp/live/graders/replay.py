@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple, Unpack
 
 from skillcomp.errors import GraderError
@@ -11,13 +10,14 @@ from skillcomp.io.store import RunStore
 from skillcomp.live.agents.replay import one_of_recorded
 from skillcomp.live.agents.reply import Reply, settings_json
 from skillcomp.live.graders.comprehension import (
+    BaseGrader,
     Grading,
     Place,
     answer_of,
     on_check,
-    verdict_of,
     verdicts_of,
 )
+from skillcomp.live.graders.prompts import dimension_of
 from skillcomp.live.graders.rules import gives_condition_away, judge
 from skillcomp.records import Attempt, Case, Skill, Verdict
 
@@ -29,7 +29,7 @@ class _Cell(NamedTuple):
     perturbation: str | None
 
 
-class ReplayGrader:
+class ReplayGrader(BaseGrader):
     """A grader that says what a recorded one said of the same answer.
 
     Parameters
@@ -76,9 +76,9 @@ class ReplayGrader:
                 "verdicts of two versions are two graders."
             )
         self.name, self.kind = name or chosen, str(rows[0]["grader_kind"] or "replay")
-        self.model: str | None = rows[0]["grader_model"]
-        self.family: str | None = rows[0]["grader_family"]
-        self.version: str | None = rows[0]["grader_version"]
+        self.model = rows[0]["grader_model"]
+        self.family = rows[0]["grader_family"]
+        self.version = rows[0]["grader_version"]
         self.settings = settings_json(replay=chosen, round=round)
         self._verdicts: dict[str, dict[str, dict[str, Any]]] = {}
         for row in rows:
@@ -102,7 +102,7 @@ class ReplayGrader:
         told = "not recorded"
         if answer is not None and answer != attempt.answer:
             found, told = {}, "not recorded: the answer is another one"
-        about = verdict_of(self, attempt, place)
+        about = self.about(attempt, place)
         same: dict[str, Any] = {"attempt_id": attempt.attempt_id, "grader": self.name}
         same |= {"round": place.get("round", 1)}
         verdicts = (
@@ -112,9 +112,6 @@ class ReplayGrader:
             for position, check in enumerate(case.checks)
         )
         return Grading(tuple(verdicts), gives_away=gives_condition_away(attempt.answer or ""))
-
-    async def aclose(self) -> None:
-        """Do nothing; there is no connection."""
 
 
 def read_reply(
@@ -161,7 +158,6 @@ def read_reply(
     except (OSError, UnicodeDecodeError) as cause:
         raise GraderError(f"{reply}: cannot be read as UTF-8 ({cause}).") from None
     answer = answer_of(attempt, case, skill)
-    dimension = case.comprehension_dimension or case.dimension or "none"
     for name in (case.case_id.partition("/")[2], case.case_id):
         judged, problems = judge(
             text,
@@ -170,11 +166,12 @@ def read_reply(
             checks=case.checks,
             answer=answer,
             reply="report",
-            dimension=dimension,
+            dimension=dimension_of(case),
         )
         if judged:
             break
-    who = SimpleNamespace(name=grader, kind="llm", model=model, family=family, version=version)
+    who = BaseGrader()
+    who.name, who.model, who.family, who.version = grader, model, family, version
     replies = (Reply(answer=text, model=model),)
-    verdicts = verdicts_of(case, replies, judged, verdict_of(who, attempt, {"round": round}))
+    verdicts = verdicts_of(case, replies, judged, who.about(attempt, {"round": round}))
     return Grading(verdicts, replies, tuple(problems), gives_condition_away(answer))

@@ -34,6 +34,7 @@ MEMORY, FILE, PROCESSES, OPEN = 2 << 30, 16 << 20, 64, 256
 DISK = 64 << 20  # bytes of the folders that the sandbox may write to
 _USERS = range(61184, 65520)  # user ids that systems leave for programs like this one
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin")
+_PYTHON = ("bin", "lib", "lib32", "lib64", "pyvenv.cfg")  # what a Python needs of its folder
 _WAIT = 2.0  # seconds for what is left of a user's processes to end
 _SETTINGS = ".settings.ini"  # nobody else's is looked for
 _PROBE = b"""
@@ -167,9 +168,11 @@ def _walls(place: Path, is_root: bool) -> list[str]:
     """Return the command that puts what follows into a sandbox."""
     found = find_spec("pytest")
     python = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parents[1]}
+    # not the whole of it: a Python can be installed into somebody's home
+    kept = {path / name for path in python for name in _PYTHON if (path / name).exists()}
     if found is not None and found.origin is not None:
-        python.add(Path(found.origin).resolve().parents[1])
-    kept = [path for path in python if not str(path).startswith("/usr/") and path != Path("/usr")]
+        kept.add(Path(found.origin).resolve().parents[1])
+    kept = {one for one in kept if not (one.is_relative_to("/usr") or str(one) in _SYSTEM)}
     command = ["bwrap", "--die-with-parent", "--new-session"]
     command += [f"--unshare-{name}" for name in ("ipc", "pid", "net", "uts", "cgroup-try")]
     if is_root:  # who is root outside becomes another user inside, before anything is run

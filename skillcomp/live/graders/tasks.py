@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -15,20 +14,21 @@ from typing import Any, Unpack
 from weakref import WeakKeyDictionary
 
 from skillcomp.errors import GraderError
+from skillcomp.io.files import digest
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
 from skillcomp.io.tasks import FIXTURES, reference_of, task_files
 from skillcomp.live.agents.reply import Agent, Reply, short_hash, whole_text
 from skillcomp.live.graders.comprehension import (
+    BaseGrader,
     Grading,
     Place,
     answer_of,
     ask_until_read,
-    blindly,
+    blind,
     cost_of,
     failure,
     on_check,
-    verdict_of,
 )
 from skillcomp.live.graders.prompts import RubricReply, rubric_prompt, rubric_version
 from skillcomp.live.graders.rules import gives_condition_away, read_json
@@ -56,14 +56,8 @@ class Judgement:
     problems: tuple[str, ...] = ()
 
 
-class _TaskGrader:
+class _TaskGrader(BaseGrader):
     """What the three judges share: tasks of their kind, one verdict each."""
-
-    kind: str
-    name: str
-    version: str | None = None
-    model: str | None = None
-    family: str | None = None
 
     async def judge(self, case: Case, check: Check, answer: str, item: str) -> Judgement:
         """Return what is to be said of an answer to a task."""
@@ -74,15 +68,15 @@ class _TaskGrader:
     ) -> Grading:
         """Return one verdict a check of this kind; see `ComprehensionGrader.grade`."""
         answer = answer_of(attempt, case, skill)
-        place = blindly(attempt, place)
-        about = verdict_of(self, attempt, place)
+        item = place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item
+        about = {**self.about(attempt, place), "item": item}
         verdicts: list[Verdict] = []
         replies: list[Reply] = []
         problems: list[str] = []
         for position, check in enumerate(case.checks):
             if not self._is_mine(check):
                 continue
-            found = await self.judge(case, check, answer, place["item"] or "")
+            found = await self.judge(case, check, answer, item)
             replies += found.replies
             problems += found.problems
             last = found.replies[-1] if found.replies else None
@@ -105,9 +99,6 @@ class _TaskGrader:
 
     def _is_mine(self, check: Check) -> bool:
         return check.judge is not None and check.judge.type == self.kind
-
-    async def aclose(self) -> None:
-        """Do nothing; there is no connection."""
 
 
 class Contains(_TaskGrader):
@@ -258,6 +249,7 @@ class LlmRubric(_TaskGrader):
     """
 
     kind = name = "llm-rubric"
+    agent: Agent
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
@@ -272,10 +264,7 @@ class LlmRubric(_TaskGrader):
             rubric_prompt, question=case.prompt, rubric=judge.rubric, answer=answer, item=item
         )
         found, replies, problems = await ask_until_read(
-            self.agent,
-            lambda problems: prompt(problems=problems),
-            RubricReply,
-            lambda text: _scored(text, item),
+            self.agent, prompt, RubricReply, partial(_scored, item=item)
         )
         about: dict[str, Any] = {"replies": tuple(replies), "problems": tuple(problems)}
         if found is not None:
@@ -285,10 +274,6 @@ class LlmRubric(_TaskGrader):
         return Judgement(
             said=said, status="malformed" if problems else failure(replies[-1]), **about
         )
-
-    async def aclose(self) -> None:
-        """Close the agent's connections."""
-        await self.agent.aclose()
 
 
 def _scored(text: str, item: str) -> tuple[RubricReply | None, list[str]]:
@@ -399,11 +384,6 @@ class SuiteGrader(_TaskGrader):
     def _is_mine(self, check: Check) -> bool:
         return check.judge is not None
 
-    async def aclose(self) -> None:
-        """Close the agent's connections."""
-        if self.agent is not None:
-            await self.agent.aclose()
-
 
 def _found(source: Source) -> dict[str, tuple[Suite, Path]]:
     """Return task suites by slug, each with its folder."""
@@ -426,6 +406,5 @@ def _version(suites: Mapping[str, tuple[Suite, Path]], kinds: Sequence[str]) -> 
             ]
         if "pytest" in kinds:
             for name in task_files(folder):
-                digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-                parts.append(f"{slug} {name} {digest}")
+                parts.append(f"{slug} {name} {digest((folder / name).read_bytes())}")
     return short_hash(*parts, *([rubric_version()] if "llm-rubric" in kinds else []))

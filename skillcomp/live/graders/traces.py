@@ -28,11 +28,11 @@ from skillcomp.live.agents.reply import (
     short_hash,
 )
 from skillcomp.live.graders.comprehension import (
+    BaseGrader,
     Grading,
     Place,
     ask_until_read,
     on_check,
-    verdict_of,
     verdicts_of,
 )
 from skillcomp.live.graders.prompts import GraderPrompt
@@ -272,7 +272,7 @@ def all_of(passed: Sequence[bool | None]) -> bool | None:
     return None if None in passed else True
 
 
-class TraceGrader:
+class TraceGrader(BaseGrader):
     """A grader that asks nobody: the checks of a trigger suite, held against answer and trace.
 
     Parameters
@@ -292,11 +292,10 @@ class TraceGrader:
     """
 
     name, kind, family = "trace", "rules", "rules"
-    model: str | None = None
 
     def __init__(self, folder: Callable[[str, str], Path]) -> None:
         self._folder = folder
-        self.version: str | None = short_hash("trace", RULES)
+        self.version = short_hash("trace", RULES)
 
     def checks_of(self, attempt: Attempt, case: Case) -> tuple[Check, ...]:
         """Return what this grader decides of an attempt."""
@@ -308,15 +307,12 @@ class TraceGrader:
         """Return one verdict a check; see `grade_trace`."""
         files = left_in(self._folder(attempt.skill, attempt.case_id))
         found = grade_trace(attempt, case, skill.name or skill.slug, files)
-        about = verdict_of(self, attempt, place)
+        about = self.about(attempt, place)
         verdicts = (
             on_check(one.check, at, about, passed=one.passed, rationale=one.note or None)
             for at, one in enumerate(found)
         )
         return Grading(tuple(verdicts))
-
-    async def aclose(self) -> None:
-        """Do nothing; nothing is open."""
 
 
 # A second, read-only look at what an agent did: a program reads trace and files and judges.
@@ -379,7 +375,7 @@ class TraceReply(BaseModel):
     checks: list[TraceCheck]
 
 
-class TraceJudge:
+class TraceJudge(BaseGrader):
     """A program that reads the folder of a run and judges it by a rubric, in a read-only pass.
 
     Parameters
@@ -400,7 +396,7 @@ class TraceJudge:
     what was wrong; then its verdicts are ``malformed``. A judge that cannot be reached gives none.
     """
 
-    kind = "llm"
+    agent: Agent
 
     def __init__(
         self,
@@ -414,16 +410,12 @@ class TraceJudge:
         self.name = f"rubric:{agent.name}"
         self.model, self.family = agent.model, agent.family
         shape = json.dumps(TraceReply.model_json_schema(), sort_keys=True)
-        self.version: str | None = short_hash(_PROMPT, repr(_ASKED), shape, *HIDDEN)
+        self.version = short_hash(_PROMPT, repr(_ASKED), shape, *HIDDEN)
 
     def checks_of(self, attempt: Attempt, case: Case) -> tuple[Check, ...]:
         """Return the checks of the rubric where a case is to be judged."""
         wanted = attempt.case_id in self._cases and is_gradable(attempt)
         return RUBRIC_CHECKS if wanted else ()
-
-    async def aclose(self) -> None:
-        """Close the agent's connections."""
-        await self.agent.aclose()
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
@@ -437,7 +429,7 @@ class TraceJudge:
         cell = Cell(attempt.case_id, "judge", files=tuple(shown), bounds=bounds)
         asked = trace_prompt(case, skill)
 
-        def prompt(problems: Sequence[str]) -> GraderPrompt:
+        def prompt(*, problems: Sequence[str]) -> GraderPrompt:
             wrong = (f"\nYour last answer could not be used: {one}" for one in problems)
             return GraderPrompt(None, "".join((asked, *wrong)))
 
@@ -445,7 +437,7 @@ class TraceJudge:
             self.agent, prompt, TraceReply, _read, usable=("ok",), cell=cell
         )
         judged = {} if found is None else _judged(found)
-        about = verdict_of(self, attempt, place, replies)
+        about = self.about(attempt, place, replies)
         verdicts = verdicts_of(case, replies, judged, about)
         if found is not None:
             put(folder, JUDGEMENT, found.model_dump_json(by_alias=True, indent=2).encode())

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from hashlib import sha256
 from pathlib import Path
 
 from skillcomp.errors import StudyError, suggest
+from skillcomp.io.files import digest
 from skillcomp.io.skills import read_skill
 from skillcomp.io.store import RunStore
 from skillcomp.records import CONDITIONS, Record, Skill
@@ -75,12 +75,13 @@ def settle_texts(
     recorded: Mapping[tuple[str, str], ConditionText] | None = None,
 ) -> dict[tuple[str, str], ConditionText]:
     """Return what is loaded for every skill under every condition."""
-    _check_conditions(conditions, placebo=placebo, previous=previous)
+    given = {"placebo": placebo, "previous": previous}
+    _check_conditions(conditions, given)
     found: dict[tuple[str, str], ConditionText] = {}
     for slug in skills:
         for condition in conditions:
             known = (recorded or {}).get((slug, condition))
-            text = _text_of(store, slug, condition, placebo, previous, known, len(skills) == 1)
+            text = _text_of(store, slug, condition, given.get(condition), known, len(skills) == 1)
             if known is not None and text.sha256 != known.sha256:
                 raise StudyError(
                     f"condition '{condition}' of skill '{slug}': the study was begun with "
@@ -92,7 +93,7 @@ def settle_texts(
     return found
 
 
-def _check_conditions(conditions: Collection[str], **given: object) -> None:
+def _check_conditions(conditions: Collection[str], given: Mapping[str, object]) -> None:
     if not conditions:
         raise StudyError(f"conditions is empty; allowed: {', '.join(CONDITIONS)}.")
     for condition in conditions:
@@ -113,8 +114,7 @@ def _text_of(
     store: RunStore,
     slug: str,
     condition: str,
-    placebo: Text | Mapping[str, Text] | None,
-    previous: Text | Mapping[str, Text] | None,
+    given: Text | Mapping[str, Text] | None,
     known: ConditionText | None,
     alone: bool,
 ) -> ConditionText:
@@ -123,7 +123,6 @@ def _text_of(
     own = store.skills[slug]
     if condition == "skill":
         return _of(slug, condition, own, choice="own", name=slug)
-    given = placebo if condition == "placebo" else previous
     text = given.get(slug) if isinstance(given, Mapping) else given
     if text is None:
         if known is not None:
@@ -202,7 +201,7 @@ def _read(store: RunStore, text: Text, condition: str) -> Skill:
 
 
 def _sha(text: str) -> str:
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return digest(text.encode("utf-8", "surrogatepass"))
 
 
 def _hash_of(text: ConditionText) -> str:

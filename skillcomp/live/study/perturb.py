@@ -122,38 +122,34 @@ def perturb_suite(
     # a word inside a phrase that was given is changed with it
     changes += [c for c in found if not any(c.found in g.found for g in given)]
     if not changes:
-        raise SuiteError(_nothing(suite, skill))
+        raise SuiteError(
+            f"perturb_suite: suite '{suite.slug}' holds no name, code or date that a program can "
+            f"change without changing an answer. {_more(suite, skill)}"
+        )
     name = checked_slug(slug or f"{suite.slug}-perturbed-{seed}", SuiteError)
     mapping = {change.found: change.replaced for change in changes}
     cases = tuple(_case(case, mapping, suite.slug, name) for case in suite.cases)
-    record = _record(suite, cases, changes, seed)
-    copy = suite.model_copy(
-        update={
-            "slug": name,
-            "cases": cases,
-            "extra": {**suite.extra, RECORD: record},
-            "sha256": "",
-            "path": "",
-            "problems": (),
-        }
-    )
-    _check(suite, copy, skill)
-    if record["unchanged"]:
-        warnings.warn(_unchanged(suite, copy, skill), PerturbationWarning, stacklevel=2)
-    return copy
-
-
-def _record(
-    suite: Suite, cases: tuple[Case, ...], changes: list[Change], seed: int
-) -> dict[str, Any]:
     pairs = zip(suite.cases, cases, strict=True)
-    return {
+    record: dict[str, Any] = {
         "source": suite.slug,
         "source_sha256": suite.sha256,
         "seed": seed,
         "changes": [[c.kind, c.found, c.replaced] for c in changes],
         "unchanged": [new.case_id for old, new in pairs if old.prompt == new.prompt],
     }
+    fresh = {"slug": name, "cases": cases, "extra": {**suite.extra, RECORD: record}}
+    fresh |= {"sha256": "", "path": "", "problems": ()}
+    copy = suite.model_copy(update=fresh)
+    _check(suite, copy, skill)
+    if same := record["unchanged"]:
+        shown = ", ".join(case_id.removeprefix(f"{name}/") for case_id in same)
+        warnings.warn(
+            f"perturb_suite: {len(same)} of {len(cases)} prompts of '{name}' are those of "
+            f"'{suite.slug}' word for word ({shown}). {_more(copy, skill, same)}",
+            PerturbationWarning,
+            stacklevel=2,
+        )
+    return copy
 
 
 def perturbation_table(original: Suite, perturbed: Suite) -> pd.DataFrame:
@@ -185,23 +181,14 @@ def perturbation_table(original: Suite, perturbed: Suite) -> pd.DataFrame:
         )
     kinds = {found: (kind, new) for kind, found, new in record["changes"]}
     pattern = word_pattern(kinds)
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[Any, ...]] = []
     for old, new in zip(original.cases, perturbed.cases, strict=True):
         if old.prompt == new.prompt:
-            rows.append({"case_id": new.case_id, "n": 0})
+            rows.append((new.case_id, None, None, None, None, 0))
         for place, text in _places(old):
             for found, n in Counter(m["word"] for m in pattern.finditer(text)).items():
                 kind, replaced = kinds[found]
-                rows.append(
-                    {
-                        "case_id": new.case_id,
-                        "place": place,
-                        "kind": kind,
-                        "found": found,
-                        "replaced": replaced,
-                        "n": n,
-                    }
-                )
+                rows.append((new.case_id, place, kind, found, replaced, n))
     columns = ["case_id", "place", "kind", "found", "replaced"]
     table = pd.DataFrame(rows, columns=[*columns, "n"])
     return table.astype({**dict.fromkeys(columns, "str"), "n": "int64"})
@@ -359,22 +346,6 @@ def _check(original: Suite, copy: Suite, skill: Skill | None) -> None:
         )
 
 
-def _unchanged(suite: Suite, copy: Suite, skill: Skill | None) -> str:
-    same = copy.extra[RECORD]["unchanged"]
-    shown = ", ".join(name.removeprefix(f"{copy.slug}/") for name in same)
-    return (
-        f"perturb_suite: {len(same)} of {len(suite.cases)} prompts of '{copy.slug}' are those of "
-        f"'{suite.slug}' word for word ({shown}). {_more(copy, skill, same)}"
-    )
-
-
-def _nothing(suite: Suite, skill: Skill | None) -> str:
-    return (
-        f"perturb_suite: suite '{suite.slug}' holds no name, code or date that a program can "
-        f"change without changing an answer. {_more(suite, skill)}"
-    )
-
-
 def _more(suite: Suite, skill: Skill | None, cases: Collection[str] | None = None) -> str:
     kept = [case for case in suite.cases if cases is None or case.case_id in cases]
     part = suite.model_copy(update={"cases": tuple(kept)})
@@ -421,10 +392,12 @@ _DECLARED = re.compile(
     r"\b(?:type|class|interface|struct|enum|record)\s+([A-Z][a-z0-9]+(?:[A-Z][a-z0-9]+)+)\b"
     r"|\b(?:function|def|func|fn)\s+([a-z][a-z0-9]*(?:(?:[A-Z]|_[a-z0-9])[a-z0-9]*)+)\s*[(<]"
 )
-_ISO = re.compile(r"(?<![\d-])((?:19|20)\d\d)-(\d\d)-(\d\d)(?![\d-])")
-_LONG = re.compile(rf"\b(\d{{1,2}}) ({_MONTHS}),? ((?:19|20)\d\d)\b")
-_US = re.compile(rf"\b({_MONTHS}) (\d{{1,2}}),? ((?:19|20)\d\d)\b")
-_FORMS = (_ISO, _LONG, _US)
+_YEARS, _MONTH, _DAY = r"(?P<year>(?:19|20)\d\d)", rf"(?P<month>{_MONTHS})", r"(?P<day>\d{1,2})"
+_FORMS = (
+    re.compile(rf"(?<![\d-]){_YEARS}-(?P<month>\d\d)-(?P<day>\d\d)(?![\d-])"),
+    re.compile(rf"\b{_DAY} {_MONTH},? {_YEARS}\b"),
+    re.compile(rf"\b{_MONTH} {_DAY},? {_YEARS}\b"),
+)
 _YEAR = re.compile(r"(?<![\w.,-])(?:19|20)\d\d(?![\w-]|[.,]\d)")
 _WEEKDAY = re.compile(r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b")
 # 28 years bring every date back to its day of the week, until the century ends
@@ -575,10 +548,8 @@ def move_dates(
 
 def _parse(text: str) -> date:
     months = {name: i for i, name in enumerate(_MONTHS.split("|"), start=1)}
-    if found := _ISO.fullmatch(text):
-        return date(*(int(part) for part in found.groups()))
-    if found := _LONG.fullmatch(text):
-        return date(int(found[3]), months[found[2]], int(found[1]))
-    if found := _US.fullmatch(text):
-        return date(int(found[3]), months[found[1]], int(found[2]))
+    for form in _FORMS:
+        if found := form.fullmatch(text):
+            month = months.get(found["month"]) or int(found["month"])
+            return date(int(found["year"]), month, int(found["day"]))
     raise ValueError(f"'{text}' is no date.")

@@ -6,20 +6,22 @@ import json
 import random
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skillcomp.errors import StudyError
-from skillcomp.io.files import INPUTS
+from skillcomp.io.files import INPUTS, digest
 from skillcomp.io.skills import tree_of
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import file_place, names_of_files
 from skillcomp.live.agents.reply import PAID, Agent, agent_version
 from skillcomp.live.study.conditions import ConditionText, Text, settle_texts
 from skillcomp.records import Case, Record, Suite
+
+if TYPE_CHECKING:
+    from skillcomp.live.graders.comprehension import Judge
 
 
 class Key(NamedTuple):
@@ -146,9 +148,9 @@ def make_plan(
     *,
     conditions: Sequence[str],
     repeats: int,
-    placebo: Text | Mapping[str, Text] | None,
-    previous: Text | Mapping[str, Text] | None,
     seed: int,
+    placebo: Text | Mapping[str, Text] | None = None,
+    previous: Text | Mapping[str, Text] | None = None,
 ) -> Plan:
     """Settle what is asked and write it into the store, before anything is asked.
 
@@ -157,15 +159,14 @@ def make_plan(
     """
     _check(store, suites, agents, repeats)
     require_unedited(store, suites)
-    recorded = {
-        (one.skill, one.condition): one for one in map(_as(ConditionText), store.records("arms"))
-    }
+    texts_before = map(ConditionText.model_validate, store.records("arms"))
+    recorded = {(one.skill, one.condition): one for one in texts_before}
     skills = list(dict.fromkeys(suite.skill for suite in suites))
     texts = settle_texts(
         store, skills, conditions, placebo=placebo, previous=previous, recorded=recorded
     )
     settled = settled_agents(store, agents)
-    planned = {cell.place: cell for cell in map(_as(PlannedCell), store.records("plan"))}
+    planned = {cell.place: cell for cell in map(PlannedCell.model_validate, store.records("plan"))}
     order = interleaved(
         [(suite.skill, case.case_id) for suite in suites for case in suite.cases],
         [agent.name for agent in agents],
@@ -173,8 +174,7 @@ def make_plan(
         repeats,
         seed=seed,
     )
-    wanted = list(order)
-    new = [cell for cell in wanted if Key(*cell[1:]) not in planned]
+    wanted = {Key(*cell[1:]): cell[0] for cell in order}
     names = _names(planned.values(), [agent.name for agent in agents], store)
     fresh = [
         PlannedCell(
@@ -183,19 +183,15 @@ def make_plan(
             loaded_skill=texts[skill, key.condition].loaded_skill,
             **key._asdict(),
         )
-        for skill, key in ((cell[0], Key(*cell[1:])) for cell in new)
+        for key, skill in wanted.items()
+        if key not in planned
     ]
     store.append("arms", [one for at, one in texts.items() if at not in recorded])
     store.append("agents", settled)
     store.append("plan", fresh)
-    keys = {Key(*cell[1:]) for cell in wanted}
-    cells = [cell for key, cell in planned.items() if key in keys] + fresh
+    cells = [cell for key, cell in planned.items() if key in wanted] + fresh
     cases = {case.case_id: case for suite in suites for case in suite.cases}
     return Plan(tuple(cells), cases, texts)
-
-
-def _as(model: type[Any]) -> Any:
-    return model.model_validate
 
 
 def _check(store: RunStore, suites: Sequence[Suite], agents: Sequence[Agent], repeats: int) -> None:
@@ -230,7 +226,7 @@ def settled_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgen
 
     A line of an earlier release is followed by one that tells the endpoint, which counts from then.
     """
-    known = {one.agent: one for one in map(_as(PlannedAgent), store.records("agents"))}
+    known = {one.agent: one for one in map(PlannedAgent.model_validate, store.records("agents"))}
     new = []
     for agent in agents:
         given = PlannedAgent(
@@ -249,10 +245,7 @@ def settled_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgen
         for name in ("model", "settings", "prompt_version"):
             was, now = getattr(before, name), getattr(given, name)
             if was != now and not (name == "settings" and before.is_still(now)):
-                raise StudyError(
-                    f"agent '{agent.name}': {name} is now {now}, the study was begun with {was}. "
-                    "Answers of two settings are two agents: give this one another name=."
-                )
+                raise _changed("agent", agent.name, name, was, now)
     return new
 
 
@@ -310,16 +303,6 @@ def tries(store: RunStore) -> dict[Key, Tried]:
     return found
 
 
-class NamedGrader(Protocol):
-    """What a study keeps of a grader."""
-
-    name: str
-    kind: str
-    model: str | None
-    family: str | None
-    version: str | None
-
-
 class PlannedGrader(Record):
     """A grader as it began to grade a study; a line of the store's ``graders``.
 
@@ -351,7 +334,17 @@ class PlannedGrader(Record):
         return None in (self.round, other.round) or self.round == other.round
 
 
-def settle_graders(store: RunStore, graders: Sequence[NamedGrader], round: int) -> None:
+def require_graders(graders: Sequence[Any], ident: Callable[[Any], object]) -> None:
+    """Raise when there is no grader, or verdicts of two could not be told apart."""
+    if not graders:
+        raise StudyError("graders is empty; give at least one.")
+    several = Counter(map(ident, graders))
+    for grader in graders:
+        if several[ident(grader)] > 1:
+            raise StudyError(f"Two graders are named '{grader.name}'; give one another name=.")
+
+
+def settle_graders(store: RunStore, graders: Sequence[Judge], round: int) -> None:
     """Write down who grades, before anything is asked; refuse one changed under its name.
 
     The caller has the store open for writing (`RunStore.writer`).
@@ -362,7 +355,9 @@ def settle_graders(store: RunStore, graders: Sequence[NamedGrader], round: int) 
         given = _planned(grader, round)
         before = [one for one in (*known, *new) if one.is_same(given)]
         for one in before:
-            _compare(one, given)
+            for name in ("model", "family", "settings"):
+                if (was := getattr(one, name)) != (now := getattr(given, name)):
+                    raise _changed("grader", given.grader, name, was, now)
         if not before:
             _compare_receipts(store, given, round)
         if given not in before:
@@ -370,7 +365,7 @@ def settle_graders(store: RunStore, graders: Sequence[NamedGrader], round: int) 
     store.append("graders", new)
 
 
-def _planned(grader: NamedGrader, round: int) -> PlannedGrader:
+def _planned(grader: Judge, round: int) -> PlannedGrader:
     agent = getattr(grader, "agent", None)
     return PlannedGrader(
         grader=grader.name,
@@ -383,13 +378,6 @@ def _planned(grader: NamedGrader, round: int) -> PlannedGrader:
     )
 
 
-def _compare(before: PlannedGrader, given: PlannedGrader) -> None:
-    for name in ("model", "family", "settings"):
-        was, now = getattr(before, name), getattr(given, name)
-        if was != now:
-            raise _changed(given.grader, name, was, now)
-
-
 def _compare_receipts(store: RunStore, given: PlannedGrader, round: int) -> None:
     """Compare with the last grading of a store that has no line about this grader."""
     mine = ("grade", given.grader, given.version)
@@ -399,9 +387,9 @@ def _compare_receipts(store: RunStore, given: PlannedGrader, round: int) -> None
         if (row["stage"], row["name"], row.get("prompt_version")) == mine and same_round:
             last = row
     if (was := last.get("model")) is not None and was != given.model:
-        raise _changed(given.grader, "model", was, given.model)
+        raise _changed("grader", given.grader, "model", was, given.model)
     if (was := last.get("settings")) is not None and not _holds(given.settings, was):
-        raise _changed(given.grader, "settings", was, given.settings)
+        raise _changed("grader", given.grader, "settings", was, given.settings)
 
 
 def _holds(now: str | None, was: str) -> bool:
@@ -413,10 +401,11 @@ def _holds(now: str | None, was: str) -> bool:
         return was == now
 
 
-def _changed(grader: str, name: str, was: str | None, now: str | None) -> StudyError:
+def _changed(kind: str, who: str, name: str, was: str | None, now: str | None) -> StudyError:
+    what = "Answers" if kind == "agent" else "Verdicts"
     return StudyError(
-        f"grader '{grader}': {name} is now {now}, the study was begun with {was}. Verdicts of two "
-        "settings are two graders: give this one another name=."
+        f"{kind} '{who}': {name} is now {now}, the study was begun with {was}. {what} of two "
+        f"settings are two {kind}s: give this one another name=."
     )
 
 
@@ -449,7 +438,7 @@ def _require_unedited_files(store: RunStore, suite: Suite, manifest: Mapping[str
     listed = manifest["suites"].get(suite.slug, {})
     for name, hashed in listed.get("files", {}).items():
         file = store.path / file_place(str(listed.get("path", "")), suite.slug, name)
-        if not file.is_file() or sha256(file.read_bytes()).hexdigest() != hashed:
+        if not file.is_file() or digest(file.read_bytes()) != hashed:
             raise StudyError(f"{file} is not the file that was recorded; put it back.")
 
 

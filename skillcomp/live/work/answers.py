@@ -17,8 +17,7 @@ from skillcomp.errors import StudyError, suggest
 from skillcomp.frames.estimates import require_one_of
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.reply import PAID, Agent, Cell, Reply, StudyWarning, agent_version
-from skillcomp.live.batches import BatchLimits
-from skillcomp.live.batches.record import outstanding
+from skillcomp.live.batches import BatchLimits, outstanding
 from skillcomp.live.batches.transport import Batches, batch_agent
 from skillcomp.live.stopping import Stop, run_sync
 from skillcomp.live.study.conditions import Text
@@ -129,17 +128,8 @@ def run(
     _check_width(concurrency)
     options = Options.of(concurrency, batch, progress, agents)
     with store.writer():
-        plan = make_plan(
-            store,
-            found,
-            agents,
-            conditions=conditions,
-            repeats=repeats,
-            placebo=placebo,
-            previous=previous,
-            seed=seed,
-        )
-        settings = {"conditions": list(conditions), "repeats": repeats, "seed": seed}
+        settings = dict[str, Any](conditions=list(conditions), repeats=repeats, seed=seed)
+        plan = make_plan(store, found, agents, placebo=placebo, previous=previous, **settings)
         work = AnswerWork(store, plan, agents, wanted_again, settings, options)
         work.warn_of_files()
         run_sync(partial(work.main, budget_usd))
@@ -284,12 +274,11 @@ class AnswerWork(Engine[PlannedCell]):
         estimate = batch_cost(agent, Budget(1.0))
 
         def cost(cell: PlannedCell) -> float:
-            known = (cell.skill, cell.condition) in self.loaded and cell.case_id in self.plan.cases
-            if not known:
+            at, cases = (cell.skill, cell.condition), self.plan.cases
+            if at not in self.loaded or cell.case_id not in cases:
                 return math.nan
-            skill = self.loaded[cell.skill, cell.condition]
-            body = batch_agent(agent).request(self.plan.cases[cell.case_id].prompt, skill=skill)
-            return estimate(body)
+            prompt = cases[cell.case_id].prompt
+            return estimate(batch_agent(agent).request(prompt, skill=self.loaded[at]))
 
         async def book(key: str, reply: Reply) -> None:
             if key not in cells:  # of an earlier run that wanted more than this one
@@ -327,33 +316,26 @@ class AnswerWork(Engine[PlannedCell]):
 
     def warn(self) -> None:
         """Say what was left open, and what to keep in mind about the placebo."""
-        n_open = len(self.open())
-        if n_open:
+        told = []
+        if n_open := len(self.open()):
             why = f" ({self.stopped})" if self.stopped else " after errors"
             why += most_frequent(self.store, "run") if not self.stopped else ""
-            warnings.warn(
+            told.append(
                 f"{n_open} of {len(self.plan.cells)} cells have no answer yet{why}; the same call "
-                "goes on with them.",
-                StudyWarning,
-                stacklevel=3,
+                "goes on with them."
             )
         for name, tally in self.tallies.items():
             if tally.n_empty:
-                warnings.warn(
+                told.append(
                     f"agent '{name}': {tally.n_empty} answers are empty after a normal stop; they "
-                    "are its own and are graded.",
-                    StudyWarning,
-                    stacklevel=3,
+                    "are its own and are graded."
                 )
-            if tally.n_retries:
-                warnings.warn(
-                    f"agent '{name}' asked its service again {tally.n_retries} times by itself.",
-                    StudyWarning,
-                    stacklevel=3,
-                )
-        for text in self.plan.texts.values():
-            if text.note:
-                warnings.warn(f"skill '{text.skill}': {text.note}.", StudyWarning, stacklevel=3)
+            if (n := tally.n_retries) > 0:
+                told.append(f"agent '{name}' asked its service again {n} times by itself.")
+        texts = self.plan.texts.values()
+        told += [f"skill '{text.skill}': {text.note}." for text in texts if text.note]
+        for text in told:
+            warnings.warn(text, StudyWarning, stacklevel=3)
 
 
 def _suites(

@@ -18,7 +18,7 @@ from skillcomp.live.agents.reply import Agent, Reply
 from skillcomp.live.batches import BatchLimits
 from skillcomp.live.graders.comprehension import ASKED_AGAIN, GraderWarning, family_warning
 from skillcomp.live.graders.pairwise import Comparison, PairwiseGrader, read_comparison
-from skillcomp.live.study.plan import require_unedited, settle_graders
+from skillcomp.live.study.plan import require_graders, require_unedited, settle_graders
 from skillcomp.live.work.jobs import KEPT, Judging, Options, judge_all, reply_of
 from skillcomp.live.work.status import status
 from skillcomp.records import Attempt, Case
@@ -243,15 +243,10 @@ def _pairs(
     store: RunStore, graders: Sequence[PairwiseGrader], condition: str, against: str
 ) -> list[OrderedPair]:
     """Return every pair of answers in both orders; refuse what cannot be compared."""
-    if not graders:
-        raise StudyError("graders is empty; give at least one.")
     for grader in graders:
         if not isinstance(grader, PairwiseGrader):
             raise StudyError(f"graders: found {grader!r}; allowed: PairwiseGrader.")
-    names = [grader.name for grader in graders]
-    for name in names:
-        if names.count(name) > 1:
-            raise StudyError(f"Two graders are named '{name}'; give one another name=.")
+    require_graders(graders, lambda grader: grader.name)
     attempts = [one for one in store.records("attempts") if one.perturbation is None]
     there = sorted({one.condition for one in attempts})
     for key, name in (("condition", condition), ("against", against)):

@@ -206,6 +206,7 @@ class Evaluation:
         self.conditions = ["skill", *(["baseline"] if without_skill else [])]
         self.grader = SuiteGrader(path, judge, trust=trust, mock=mock)
         self.suite = read_tasks_of(path)
+        self.tasks = [case.case_id.partition("/")[2] for case in self.suite.cases]
         parts = [self._made_by(), _text_of(candidate.skill), candidate.original or ""]
         key = _hash(*(one.text if isinstance(one, Skill) else one for one in parts))
         self.store = RunStore(state_root / "evaluations" / f"{candidate.run_id}-{key[:12]}")
@@ -261,7 +262,6 @@ class Evaluation:
     def evaluate(self) -> dict[str, Any]:
         """Ask and judge, the baseline first, and return the artefact."""
         self._prepare()
-        tasks = [case.case_id.partition("/")[2] for case in self.suite.cases]
         under: dict[str, Results] = {}  # by condition
         told: dict[str, Any] = {"store": str(self.store.path)}
         if self.candidate.original is not None:
@@ -276,18 +276,16 @@ class Evaluation:
                 age = (now() - datetime.fromisoformat(kept["created_at"])) if kept else None
                 seconds = None if age is None else age.total_seconds()
                 told["baseline_cache"] = {"reused": kept is not None, "age_seconds": seconds}
-            rate = _rate(under["previous"], tasks)
+            rate = _rate(under["previous"], self.tasks)
             if rate is None or rate < FEWEST_PASSES:
                 reason = f"baseline pass rate {rate} < {FEWEST_PASSES}"
-                if rate is None:
-                    reason = "no task of the baseline has a verdict"
+                reason = "no task of the baseline has a verdict" if rate is None else reason
                 return self._artefact("error", reason, under, told)
         self._ask(self.conditions)
         under |= {condition: self._results(condition) for condition in self.conditions}
-        if not _common(under, [name for name in _MAIN if name in under], tasks)[0]:
-            return self._artefact(
-                "error", "no task has a verdict under every condition", under, told
-            )
+        if not self._common(under, [name for name in _MAIN if name in under])[0]:
+            reason = "no task has a verdict under every condition"
+            return self._artefact("error", reason, under, told)
         return self._artefact("", None, under, told)
 
     def _prepare(self) -> None:
@@ -328,43 +326,39 @@ class Evaluation:
             last = tries[row["case_id"]].get(row["repeat"])
             if row["condition"] == condition and (last is None or last["status"] != "ok"):
                 tries[row["case_id"]][row["repeat"]] = row
-        return {
-            one["task_id"]: one
-            for one in (
-                self._result(case.case_id, tries[case.case_id], verdicts)
-                for case in self.suite.cases
-            )
-        }
+        ids = zip(self.tasks, (case.case_id for case in self.suite.cases), strict=True)
+        return {task: self._result(task, tries[case_id], verdicts) for task, case_id in ids}
 
     def _result(
         self,
-        case_id: str,
+        task: str,
         tries: Mapping[int, Mapping[str, Any]],
         verdicts: Mapping[str, Mapping[str, Any]],
     ) -> dict[str, Any]:
         attempts: list[bool | None] = []
         scores, said, wrong, seconds = [], [], [], 0.0
         for repeat in range(1, self.pass_k + 1):
-            row = tries.get(repeat)
-            found = verdicts.get(row["attempt_id"]) if row is not None else None
-            attempts.append(found["passed"] if found else None)
-            seconds += (row["seconds"] or 0.0) if row is not None else 0.0
-            if found is not None and found["passed"] is not None:
+            row: Mapping[str, Any] = tries.get(repeat, {"attempt_id": None, "status": None})
+            found = verdicts.get(row["attempt_id"], {"passed": None, "rationale": None})
+            attempts.append(found["passed"])
+            seconds += row.get("seconds") or 0.0
+            if found["passed"] is not None:
                 scores.append(found["score"])
                 said.append(found["rationale"] or "")
-            elif row is None:
+            elif row["status"] is None:
                 wrong.append("not asked")
             elif row["status"] != "ok":
                 wrong.append(f"{row['status']}: {row['error'] or 'no answer'}")
             else:
-                told = found["rationale"] if found else None
+                told = found["rationale"]
                 wrong.append(told or self.grader.errors.get(row["attempt_id"], "not judged"))
         values = [math.nan if one is None else float(one) for one in attempts]
         passed = float(any_of_k([values], self.pass_k)[0])
+        known = not math.isnan(passed)
         return {
-            "task_id": case_id.partition("/")[2],
-            "passed": None if math.isnan(passed) else bool(passed),
-            "score": max(scores, default=None) if not math.isnan(passed) else None,
+            "task_id": task,
+            "passed": bool(passed) if known else None,
+            "score": max(scores, default=None) if known else None,
             "details": next((one for one in said if one), ""),
             "duration_ms": round(1000 * seconds),
             "error": "; ".join(dict.fromkeys(wrong)) or None,
@@ -380,9 +374,8 @@ class Evaluation:
         under: Mapping[str, Results],
         told: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        tasks = [case.case_id.partition("/")[2] for case in self.suite.cases]
         compared = [name for name in _MAIN if name in under]
-        kept, missing = _common(under, compared, tasks)
+        kept, missing = self._common(under, compared)
         rates = {name: _rate(under[name], kept) for name in compared}
         rate, before = rates.get("skill"), rates.get("previous")
         delta = None
@@ -400,7 +393,7 @@ class Evaluation:
             "verdict": verdict,
             **({"reason": reason} if reason else {}),
         }
-        rows = {name: [dict(under[name][task]) for task in tasks] for name in under}
+        rows = {name: [dict(under[name][task]) for task in self.tasks] for name in under}
         found: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
             "run_id": self.candidate.run_id,
@@ -429,17 +422,25 @@ class Evaluation:
         if self.mock:
             return found  # there is nothing to be sure of
         if kept and "skill" in under:
-            values = [float(under["skill"][task]["passed"]) for task in kept]
-            found["interval"] = _interval(values, compared[1:], under, kept)
+            found["interval"] = _interval(under, kept, compared[1:])
         if "baseline" in under:
-            common, left_out = _common(under, ["skill", "baseline"], tasks)
+            common, left_out = self._common(under, ["skill", "baseline"])
             found["no_skill_results"] = rows["baseline"]
             found["no_skill_pass_rate"] = _rate(under["baseline"], common)
             found["no_skill_missing_tasks"] = left_out
             if common:
-                values = [float(under["skill"][task]["passed"]) for task in common]
-                found["no_skill_interval"] = _interval(values, ["baseline"], under, common)
+                found["no_skill_interval"] = _interval(under, common, ["baseline"])
         return found
+
+    def _common(
+        self, under: Mapping[str, Results], names: Sequence[str]
+    ) -> tuple[list[str], list[str]]:
+        """Return the tasks with a verdict under all of some conditions, and the others."""
+        if not names:
+            return [], []
+        unknown = {task for task in self.tasks for n in names if under[n][task]["passed"] is None}
+        kept = [task for task in self.tasks if task not in unknown]
+        return kept, [task for task in self.tasks if task in unknown]
 
     # -- kept baselines -----------------------------------------------------------------------
 
@@ -463,9 +464,8 @@ class Evaluation:
             entry = orjson.loads(data)
             body = entry["body"]
             age = now() - datetime.fromisoformat(body["created_at"])
-            tasks = [case.case_id.partition("/")[2] for case in self.suite.cases]
             whole = entry["sha256"] == digest(_packed(body)) and body["key"] == self._key()
-            whole &= [row["task_id"] for row in body["results"]] == tasks
+            whole &= [row["task_id"] for row in body["results"]] == self.tasks
         except (StudyError, ValueError, KeyError, TypeError, AttributeError):
             whole, age, body = False, timedelta(0), {}
         if whole and timedelta(0) <= age < AGE:
@@ -511,14 +511,6 @@ def _packed(body: Mapping[str, Any]) -> bytes:
     return orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
 
 
-def _common(
-    under: Mapping[str, Results], names: Sequence[str], tasks: Sequence[str]
-) -> tuple[list[str], list[str]]:
-    """Return the tasks with a verdict under all of some conditions, and the others."""
-    kept = [t for t in tasks if names and all(under[n][t]["passed"] is not None for n in names)]
-    return kept, [task for task in tasks if names and task not in kept]
-
-
 def _rate(results: Results, tasks: Sequence[str]) -> float | None:
     """Return the share of tasks that passed, of those with a verdict."""
     passed = [results[task]["passed"] for task in tasks if results[task]["passed"] is not None]
@@ -541,21 +533,16 @@ def _attempts(results: Results, tasks: Sequence[str], k: int) -> dict[str, float
 
 
 def _interval(
-    values: Sequence[float],
-    other: Sequence[str],
-    under: Mapping[str, Results],
-    tasks: Sequence[str],
+    under: Mapping[str, Results], tasks: Sequence[str], other: Sequence[str]
 ) -> dict[str, Any]:
     """Return the interval of a delta over tasks, or of a rate where nothing is compared."""
+    values = [float(under["skill"][task]["passed"]) for task in tasks]
     if not other:
         found = bounded_mean(values, quantity=RATES)
-        low, high = found.low, found.high
-        supports = f"a pass rate from {low:.2f} to {high:.2f}"
+        supports = f"a pass rate from {found.low:.2f} to {found.high:.2f}"
         return {"of": "execution_pass_rate", **_fields(found), "supports": supports}
-    changes = [
-        value - float(under[other[0]][task]["passed"])
-        for value, task in zip(values, tasks, strict=True)
-    ]
+    before = [float(under[other[0]][task]["passed"]) for task in tasks]
+    changes = [new - old for new, old in zip(values, before, strict=True)]
     found = bounded_mean(changes, quantity=DELTAS, null=0.0)
     supports = f"neither better nor worse: a delta from {found.low:+.2f} to {found.high:+.2f}"
     if found.low > 0:

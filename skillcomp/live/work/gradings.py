@@ -36,7 +36,7 @@ from skillcomp.live.graders.gold import (
     gold_answers,
     passes,
 )
-from skillcomp.live.study.plan import require_unedited, settle_graders
+from skillcomp.live.study.plan import require_graders, require_unedited, settle_graders
 from skillcomp.live.work.jobs import KEPT, Judging, Options, judge_all, reply_of
 from skillcomp.live.work.ledger import RunRecord
 from skillcomp.live.work.status import status
@@ -419,18 +419,13 @@ def _taken(items: Mapping[str, Item], grader: LiveGrader) -> Mapping[str, Item]:
 
 
 def _check(store: RunStore, graders: Sequence[LiveGrader], round: int) -> None:
-    if not graders:
-        raise StudyError("graders is empty; give at least one.")
     for grader in graders:
         if not callable(getattr(grader, "grade", None)):
             why = "; sc.compare takes it" if hasattr(grader, "compare") else ""
             raise StudyError(f"graders: found {grader!r}{why}; allowed: what has a method grade.")
+    require_graders(graders, lambda grader: (grader.name, grader.version))
     if not isinstance(round, int) or round < 1:
         raise StudyError(f"round is {round!r}; allowed: a whole number from 1.")
-    names = [(grader.name, grader.version) for grader in graders]
-    for one in names:
-        if names.count(one) > 1:
-            raise StudyError(f"Two graders are named '{one[0]}'; give one another name=.")
     if not store.table("attempts").num_rows:
         raise StudyError(f"{store.path}: there are no answers to grade; run the study first.")
     for row in store.table("attempts").column("attempt_id").to_pylist():

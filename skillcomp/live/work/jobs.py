@@ -19,8 +19,7 @@ from tqdm.auto import tqdm
 from skillcomp.errors import AgentError
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.reply import PAID, Agent, Asked, Reply, skill_block
-from skillcomp.live.batches import BatchLimits
-from skillcomp.live.batches.record import open_batches, outstanding
+from skillcomp.live.batches import BatchLimits, open_batches, outstanding
 from skillcomp.live.batches.transport import Batches, batch_agent, tell_of
 from skillcomp.live.batches.transport import Book as BatchBook
 from skillcomp.live.graders.comprehension import GraderWarning

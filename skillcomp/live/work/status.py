@@ -21,7 +21,7 @@ from skillcomp.frames.contract import ordered
 from skillcomp.io import journal
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.reply import PAID, printable
-from skillcomp.live.batches.record import under_way
+from skillcomp.live.batches import under_way
 from skillcomp.live.study.plan import Key, Tried, tries
 
 _WAITING = ".waiting.json"

@@ -167,9 +167,12 @@ def prepare_run(
         )
     found = {file.parent.name: file for file in sorted(skills.rglob(FILE_NAME))}
     suites = {file.parent.name: file for file in sorted(evals.glob(f"*/{FILE}"))}
+    asked = {slug: read_suite(file) for slug, file in suites.items() if _is_in(slug, only_skills)}
+    ids = [case.case_id.partition("/")[2] for suite in asked.values() for case in suite.cases]
     for what, names, there in (
         ("skill", only_skills, suites),
         ("neighbour", neighbours or (), found),
+        ("case", only_cases, ids),
     ):
         for name in names:
             if name not in there:
@@ -177,39 +180,37 @@ def prepare_run(
                     f"trigger: there is no {what} '{name}'; there: {', '.join(there) or 'none'}."
                     + suggest(name, there)
                 )
-    store, cases, judged = RunStore(folder / "store"), dict[str, str](), list[str]()
-    picked: dict[str, list[Case]] = {}
-    for slug, file in suites.items():
-        if only_skills and slug not in only_skills:
+    store, picked = RunStore(folder / "store"), dict[str, list[Case]]()
+    for slug, suite in asked.items():
+        if not (some := chosen_cases(suite, which, only_cases, max_cases)):
             continue
-        suite = read_suite(file)
-        picked[slug] = chosen_cases(suite, which, only_cases, max_cases)
-        _require_sound(suite, picked[slug], file)
-        if picked[slug] and slug not in found:
+        _require_sound(suite, some, suites[slug])
+        if slug not in found:
             raise StudyError(
-                f"trigger: {file} has no skill '{slug}' in {skills}.{suggest(slug, found)}"
+                f"trigger: {suites[slug]} has no skill '{slug}' in {skills}.{suggest(slug, found)}"
             )
-    if not any(picked.values()):
+        picked[slug] = some
+    if not picked:
+        hint = " --case chooses among those of --suite; --suite all holds every case."
         raise StudyError(
             f"trigger: no case is selected (suite {which}, {len(suites)} prompts.csv in {evals})."
+            + hint * bool(only_cases)
         )
     beside = tuple(found) if neighbours is None else tuple(neighbours)
     with store.writer():
         try:
-            for slug in dict.fromkeys((*(s for s, some in picked.items() if some), *beside)):
+            for slug in dict.fromkeys((*picked, *beside)):
                 store.add_skill(found[slug])
-            for slug, some in picked.items():
-                if some:
-                    store.add_suite(suites[slug])
+            for slug in picked:
+                store.add_suite(suites[slug])
         except SkillcompError:
             shutil.rmtree(folder / "store")  # the name stays free
             raise
-    for slug, some in picked.items():
-        for case in some:
-            cases[case.case_id] = slug
-            if case.extra.get("judge", False) if judge is None else judge:
-                judged.append(case.case_id)
-    plan = TriggerPlan(folder.name, which, cases, tuple(judged), beside, program, **options)
+    cases = [(slug, case) for slug, some in picked.items() for case in some]
+    wanted = (c for _, c in cases if (c.extra.get("judge", False) if judge is None else judge))
+    judged = tuple(case.case_id for case in wanted)
+    skill_of = {case.case_id: slug for slug, case in cases}
+    plan = TriggerPlan(folder.name, which, skill_of, judged, beside, program, **options)
     ignore = folder.parent / ".gitignore"
     if not ignore.exists():
         ignore.write_text("*\n", encoding="utf-8")
@@ -217,9 +218,13 @@ def prepare_run(
     return plan
 
 
+def _is_in(name: str, wanted: Sequence[str]) -> bool:
+    return not wanted or name in wanted
+
+
 def _require_sound(suite: Suite, cases: Sequence[Case], file: Path) -> None:
     wrong = [one for one in suite.problems if _UNKNOWN_COLUMN not in one]
-    if wrong and cases:
+    if wrong:
         listed = "\n".join(f"- {one}" for one in wrong)
         raise SuiteError(f"{file}: what cannot be read cannot be checked:\n{listed}")
     for case in cases:
@@ -266,11 +271,8 @@ def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
     options = Options(plan.concurrency, None, progress)
     try:
         with store.writer():
-            settings = {"conditions": ["skill"], "repeats": 1, "seed": 0}
-            cells = make_plan(
-                store, suites, [agent], conditions=["skill"], repeats=1, placebo=None,
-                previous=None, seed=0,
-            )  # fmt: skip
+            settings: dict[str, Any] = {"conditions": ["skill"], "repeats": 1, "seed": 0}
+            cells = make_plan(store, suites, [agent], **settings)
             work = AnswerWork(store, cells, [agent], frozenset(), settings, options)
             run_sync(partial(work.main, None))
         work.warn()
@@ -280,10 +282,8 @@ def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
             if plan.judged:
                 who = plan.judge_program or plan.program
                 model = plan.judge_model or (plan.model if who == plan.program else None)
-                seconds = plan.judge_timeout_s
-                graders.append(
-                    TraceJudge(_program(who, model), place, plan.judged, timeout=seconds)
-                )
+                asked, seconds = _program(who, model), plan.judge_timeout_s
+                graders.append(TraceJudge(asked, place, plan.judged, timeout=seconds))
             grade(store, graders=graders, concurrency=plan.concurrency, progress=progress)
     finally:
         summary = summarise(folder, plan)
