@@ -403,7 +403,7 @@ def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
         if "method" in frame.columns and "estimate" in frame.columns:
             methods = [str(one) for one in frame["method"].dropna().unique() if str(one).strip()]
             more = f" and {len(methods) - 2} more" if len(methods) > 2 else ""
-            short = [shorten(one, _METHOD, placeholder=" …") for one in methods[:2]]
+            short = [shorten(called(one), _METHOD, placeholder=" …") for one in methods[:2]]
             about += [f"by {'; '.join(short)}{more}"] * bool(methods)
         rows = f"{called(name)}: {len(frame):,} row{'s' * (len(frame) != 1)}"
         alike.setdefault(", ".join(about), []).append(rows)

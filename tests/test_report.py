@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PILOT = ROOT / "data" / "pilot"
 NOTEBOOKS = report.find_notebooks(ROOT / "notebooks")
 # what the pilot has no data for stands on pages of its own
-APART = [path for path in NOTEBOOKS if "NEEDS" in notebooks_module.named_parameters(path)]
+APART = [path for path in NOTEBOOKS if path.stem[:2] in ("09", "10")]
 HERE = [path for path in NOTEBOOKS if path not in APART]
 # what a hostile answer may bring: markup that would run, load or disguise something
 HOSTILE = [
@@ -130,8 +130,7 @@ def test_the_page_lists_every_notebook_in_order_with_its_question(page: Path) ->
 def test_a_chapter_that_the_study_has_no_data_for_stands_on_a_page_of_its_own(
     page: Path, browser: Browser
 ) -> None:
-    assert [path.stem[:2] for path in APART] == ["09", "10"]
-    for path in APART:
+    for path, study in zip(APART, ("execution", "triggers"), strict=True):
         opened = browser.page(page.parent / f"{path.stem}.html", width=1280)
         assert measured(opened, "all('section.chapter').map(s => s.id)") == [path.stem]
         assert measured(opened, "all('a[href=\"index.html\"]').length") == 1
@@ -140,7 +139,8 @@ def test_a_chapter_that_the_study_has_no_data_for_stands_on_a_page_of_its_own(
         counted = "getComputedStyle(document.querySelector('section.chapter')).counterReset"
         assert measured(opened, counted) == f"chapter {int(path.stem[:2])}"
         text = opened.evaluate("document.body.innerText")
-        assert "which has no data for this chapter" in text and "Figure 1." in text
+        assert f"no data for this chapter: it shows the recorded study {study}." in text
+        assert "Figure 1." in text
         assert opened.complaints == []
 
 
@@ -254,12 +254,12 @@ PLANS = {
 
 @pytest.fixture(scope="module")
 def studies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Pages of simulated studies; that of the harmful one has chapter 2 of the pilot's text."""
+    """Pages of simulated studies; that of the harmful one has chapters 2 and 3."""
     pages = {}
     for name, plan in PLANS.items():
         folder = tmp_path_factory.mktemp(name)
         data = written(folder, simulate.study(**plan))
-        chapters = [NOTEBOOKS[1]] if name == "harms" else []
+        chapters = NOTEBOOKS[1:3] if name == "harms" else []
         pages[name] = report.build(data, folder / "out", notebooks=chapters, progress=False)
     return pages
 
@@ -273,7 +273,7 @@ def test_a_harmful_study_never_says_what_the_pilot_found(
     studies: dict[str, Path], browser: Browser
 ) -> None:
     text = seen(browser, studies["harms"])
-    assert "All 2 skills harm." in text and "points fewer" in text
+    assert "Both skills harm." in text and "points fewer" in text
     assert "worse than its placebo" in text or "Against its placebo" in text
     # the text of chapter 2 was typed about the pilot: 52 points more, invented disciplines
     for typed in (
@@ -283,15 +283,19 @@ def test_a_harmful_study_never_says_what_the_pilot_found(
         "invented",
         "six skills",
     ):
-        assert typed not in text.replace("teach the agent", "")
+        assert typed not in re.sub("teach the agent|teaches carry over", "", text)
     assert "Does loading the skill change what the agent gets right?" in text
     assert "This chapter's text was written about the recorded pilot study and is left out." in text
+    # no heading stands over nothing, and no axes without a mark
+    assert "Near against far" in text and "Limits" not in text
+    assert "What changed against the first release?" not in text
+    assert "Not drawn, for want of data: Share of pairs (%)" in text and "No rows." in text
 
 
 def test_pages_of_other_shapes_say_what_was_found_and_what_is_lacking(
     studies: dict[str, Path], browser: Browser
 ) -> None:
-    assert "All 2 skills teach." in seen(browser, studies["helps"])
+    assert "Both skills teach." in seen(browser, studies["helps"])
     nothing = seen(browser, studies["nothing"])
     assert "skill-01 changes nothing." in nothing
     assert "There are no gold labels" in nothing and "Without a placebo" in nothing
@@ -485,17 +489,38 @@ def test_the_report_of_the_recorded_study_needs_no_notice(page: Path) -> None:
 def test_a_chapter_about_a_design_keeps_its_own_study_where_there_is_none(
     data: str, own: bool, tmp_path: Path
 ) -> None:
-    other = f"PILOT = {'0' * 64!r}"
+    other = f"PILOT = {'0' * 64!r}\nGRADER = 'theirs'"
     cell = f"DATA = '../data/elsewhere'\nOUT = '../report'\nNEEDS = 'design'\n{other}"
     path = write(
         tmp_path / "01-design.ipynb",
         new_markdown_cell("# Is it the form?\n\nNo, said of the study of its own."),
         new_code_cell(cell, metadata={"tags": ["parameters"]}),
-        new_code_cell("print('reads', DATA)"),
+        new_code_cell("print('reads', DATA, 'by', GRADER)"),
     )
     page = report.build(
-        ROOT / "data" / data, tmp_path / "out", notebooks=[path], progress=False
-    ).read_text("utf-8")
-    assert ("reads ../data/elsewhere" in page) is own
-    assert ("said of the study of its own" in page) is own
-    assert ("its content by +" in page) is not own  # the first page says what the design shows
+        *(ROOT / "data" / data, tmp_path / "out"),
+        notebooks=[path], parameters={"GRADER": "mine"}, progress=False,
+    )  # fmt: skip
+    index, alone = page.read_text("utf-8"), page.with_name("01-design.html")
+    assert alone.exists() is own and ("on the recorded study elsewhere" in index) is own
+    text = alone.read_text("utf-8") if own else index
+    # what was asked of this study is not asked of another
+    assert ("reads ../data/elsewhere by theirs" in text) is own
+    assert ("said of the study of its own" in text) is own
+    assert ("its content by +" in index) is not own  # the first page says what the design shows
+
+
+def test_a_chapter_without_a_figure_of_this_study_is_a_line_with_its_reason(
+    tmp_path: Path,
+) -> None:
+    path = write(
+        tmp_path / "02-other.ipynb",
+        new_markdown_cell("# Is it another?"),
+        new_code_cell("PILOT = 'another'", metadata={"tags": ["parameters"]}),
+        new_code_cell("raise ValueError('<b>no transfer</b>')"),
+    )
+    page = report.build(PILOT, tmp_path / "out", notebooks=[path], progress=False)
+    text = page.read_text("utf-8")
+    reason = "02-other.ipynb, cell 3: ValueError: &lt;b&gt;no transfer&lt;/b&gt;"
+    assert f'<li value="2">Is it another? <small>Not of this study: {reason}</small></li>' in text
+    assert 'class="chapter" id="02-other"' not in text

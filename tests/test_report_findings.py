@@ -227,14 +227,14 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, sc.report.Ans
 
 def test_a_harmful_study_is_told_to_harm_whatever_the_pilot_said(answers: dict) -> None:
     found = answers["harms"].findings
-    assert said(found, "summary").startswith("All 2 skills harm.")
+    assert said(found, "summary").startswith("Both skills harm.")
     assert "points fewer" in said(found, "skill") and "teach" not in said(found, "skill")
     assert "placebo" in said(found, "skill") and "placebo" not in said(found, "limits")
 
 
 def test_a_helpful_study_is_told_to_teach_with_both_versions_of_its_grader(answers: dict) -> None:
     one = answers["helps"]
-    assert said(one.findings, "summary").startswith("All 2 skills teach.")
+    assert said(one.findings, "summary").startswith("Both skills teach.")
     assert one.grader == "judge (version 1)"
     assert "judge (version 2) lets through" in said(one.findings, "drift")
     assert said(one.findings, "correction").count("corrected for its errors") == 2
@@ -415,7 +415,7 @@ def test_a_chapter_keeps_its_own_data_where_the_study_lacks_the_frame(tmp_path: 
     chapter = sc.datasets.path("pilot").parents[1] / "notebooks" / "10-triggers-and-process.ipynb"
     pilot = sc.datasets.path("pilot")
     page = sc.report.build(pilot, tmp_path, notebooks=[chapter], progress=False)
-    text = page.read_text("utf-8")
+    text = page.with_name("10-triggers-and-process.html").read_text("utf-8")
     assert "Opaque names with vague descriptions cost exact sets" in text  # its prose stays
     recorded = sc.datasets.load("triggers").fingerprint
     assert recorded in (tmp_path / "10-detection.json").read_text("utf-8")

@@ -42,7 +42,7 @@ UNITS = (
     (r"minimum_detectable_.*", "points"),
     (r"(.*_)?(rate|share|power|auc|average_precision)(_.*)?", "rate"),
     (r"(nested_)?(sensitivity|specificity|precision|recall|false_flags.*|flagged.*)", "rate"),
-    (r"f1|exact", "rate"),
+    (r"f1|exact|position_consistency|first_wins_if_inconsistent", "rate"),
     (r"pass_(at|hat)_k|(both|one|none|only_original)_right|none_of_these|flip_.*", "rate"),
     (r".*_(copying|regurgitation|retrieval|failure|capitulation|softening)", "rate"),
 )

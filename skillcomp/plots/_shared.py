@@ -30,6 +30,7 @@ Entry: TypeAlias = tuple[object, Artist]  # text and mark of a line of the legen
 
 LINE_GREY = "#b0b0b0"
 DASH = (0, (4, 2))
+_COUNTS = ("skills", "cases", "repeats")  # columns whose levels are numbers of these
 _NATURAL_ORDERS = (CONDITIONS, DIMENSIONS, ("near", "far"))
 _CHARACTER = 0.56  # mean width of a character of DejaVu Sans, in font sizes
 
@@ -141,7 +142,8 @@ def words(name: object) -> str:
 def each(*names: str | Sequence[str] | None) -> str:
     """Return columns as the words of a caption: for each skill and condition."""
     flat = [one for name in names if name for one in ([name] if isinstance(name, str) else name)]
-    return f"for each {' and '.join(dict.fromkeys(called(one) for one in flat))}"
+    said = [f"number of {one}" if one in _COUNTS else called(one) for one in flat]
+    return f"for each {' and '.join(dict.fromkeys(said))}"
 
 
 def level_name(level: object, *, width: int = 36) -> str:

@@ -317,6 +317,8 @@ def scores(
     name = "Pass rate (%)" if unit == "rate" else draw.difference_label(unit, percent=percent)
     draw.label_y(ax, name)
     draw.legend(ax, entries if hue else [], legend)
+    what = f"{name.partition(' (')[0]} of each document against its {label[:1].lower()}{label[1:]}"
+    draw.tell(ax, what + (f", {draw.each(hue)}" if hue else ""))
     return ax
 
 

@@ -45,7 +45,7 @@ from skillcomp.report.notebooks import (
 ARCHIVE = "figures.zip"
 _OWN_TABLE = "your table"  # what a study is called that has no folder
 # what build says itself; NEEDS is the frame without whose rows a chapter keeps to its own data
-# and, unless it was asked for by name, to a page of its own
+# and to a page of its own
 _OWN_PARAMETERS = {"DATA", "OUT", "PILOT", "NEEDS"}
 _ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt")
 _FOLDED = {"Check the data": "Check of the data", "Claims": "Check of what the text claims"}
@@ -75,7 +75,8 @@ _ATTRIBUTES = {
 class Figure:
     """A figure on the page: its panels with their widths, what it shows, its files by kind.
 
-    ``high`` is its height in pixels where it fills half a page at most.
+    ``high`` is its height in pixels where it fills half a page at most; ``empty`` that none of its
+    frames has a row.
     """
 
     stem: str
@@ -84,6 +85,7 @@ class Figure:
     alt: str
     caption: str
     files: tuple[tuple[str, str], ...]
+    empty: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,13 @@ class Chapter:
     number: str
     stopped: str = ""
     elsewhere: str = ""
+
+    @property
+    def bare(self) -> bool:
+        """Whether it ended before its first figure, on a study that it was not written about."""
+        parts = (part for sheet in self.sheets for one in sheet for part in one.parts)
+        stopped = bool(self.stopped and self.elsewhere)
+        return stopped and not any(isinstance(part, Figure) for part in parts)
 
 
 def build(
@@ -216,29 +225,29 @@ def build(
     said, unsaid = _answered(study, grader, groups, margin, order, round)
     fingerprint = study.fingerprint
     figures = _headline(said, out, fingerprint) if said else []
-    chapters: list[Chapter] = []
-    apart: list[Chapter] = []
+    every: list[Chapter] = []
+    apart: dict[str, str] = {}  # chapters on pages of their own, and the studies that they show
     for path in tqdm(paths, desc="report", unit="notebook", disable=not progress):
         own = {name: value for name, value in wanted.items() if name in named[path]}
-        about, place = fingerprint, chapters
+        about = fingerprint
         if "NEEDS" in named[path] and not _has_rows(study, str(named[path]["NEEDS"])):
-            own.pop("DATA", None)
+            own = {"OUT": wanted["OUT"]}  # what was asked of this study is not meant for another
             about = str(named[path]["PILOT"])
-            place = chapters if notebooks is not None else apart
-        if said and said.grader and named[path].get("PILOT", fingerprint) != fingerprint:
+            apart[path.stem] = Path(str(named[path]["DATA"])).name
+        elif said and said.grader and named[path].get("PILOT", fingerprint) != fingerprint:
             # the grader that a notebook names is of the study that it was written about
             known = {"GRADER": said.grader.partition(" (")[0]}
             own = {name: known[name] for name in known if name in named[path]} | own
-        place.append(_executed(path, own, named[path], folder, out, about, said, progress))
-    every = [*chapters, *apart]
+        every.append(_executed(path, own, named[path], folder, out, about, said, progress))
     zipped = _archive(out, ["00-answer"] * bool(figures) + [f"{c.number}-" for c in every])
     template = _template()
     common = {"study": folder.name, "archive": zipped, "version": skillcomp.__version__}
-    page = out / "index.html"
+    chapters = [one for one in every if one.stem not in apart and not one.bare]
     held = _held(said, unsaid, fingerprint) | {"figures": figures, "chapters": chapters}
-    replace(page, template.render(**common, **held, apart=apart).encode())
-    for one in apart:
-        alone = template.render(**common, chapters=[one], alone=one, topics={})
+    page = out / "index.html"
+    replace(page, template.render(**common, **held, every=every, apart=apart).encode())
+    for one in (one for one in every if one.stem in apart):
+        alone = template.render(**common, chapters=[one], alone=one, shows=apart[one.stem])
         replace(out / f"{one.stem}.html", alone.encode())
     told = [one.stopped for one in every if one.stopped and not one.elsewhere]
     if told:
@@ -345,7 +354,10 @@ def _executed(
     kinds = set(_ENDINGS) - {"txt"}
     files = {f.name for f in out.glob(f"{number}-*") if f.suffix[1:] in kinds}
     rest = tuple(sorted(files - shown))
-    shown_as = _sheets(_sections(parts))
+    sections = _sections(parts)
+    if elsewhere:  # without its text a section may have nothing to show
+        sections = tuple(s for at, s in enumerate(sections) if not at or s.parts)
+    shown_as = _sheets(sections)
     name = title(notebook, path)
     return Chapter(path.stem, name, shown_as, tuple(told), rest, number, stopped, elsewhere)
 
@@ -362,7 +374,8 @@ def _folded(
         heading = re.match(r"#{1,6} +(.+)", cell.source) if cell.cell_type == "markdown" else None
         ends = heading or (fold == "Claims" and cell.cell_type == "markdown")
         if ends and fold:
-            yield _fold(fold, held)
+            if prose or fold != "Claims":  # of a text that is left out nothing is claimed
+                yield _fold(fold, held)
             fold, held = "", Markup("")
         if heading and heading.group(1).strip() in _FOLDED:
             fold = heading.group(1).strip()
@@ -374,7 +387,7 @@ def _folded(
                 held += escape(part)
             else:
                 yield part
-    if fold:
+    if fold and (prose or fold != "Claims"):
         yield _fold(fold, held)
 
 
@@ -453,7 +466,9 @@ def _cell(
     for output in cell.get("outputs", []):
         shown = output.get("data", {})
         if "image/png" in shown:
-            yield _figure(str(shown["image/png"]), stems.pop(0) if stems else "", out)
+            figure = _figure(str(shown["image/png"]), stems.pop(0) if stems else "", out)
+            nothing = Markup("<p class='note'>Not drawn, for want of data: {}</p>")
+            yield nothing.format(figure.caption) if figure.empty else figure
         elif html := _output(output):
             yield html
 
@@ -523,7 +538,8 @@ def _figure(png: str, stem: str, out: Path) -> Figure:
             note = json.loads((out / f"{stem}.json").read_text(encoding="utf-8"))
         except json.JSONDecodeError:
             note = {}
-    tables = [one.get("file", "") for one in note.get("frames", {}).values()]
+    frames = list(note.get("frames", {}).values())
+    tables = [one.get("file", "") for one in frames]
     names = [f"{stem}.{kind}" for kind in ("pdf", "png", "svg")] + tables + [f"{stem}.json"]
     files = [(name.rsplit(".", 1)[-1], name) for name in names if stem and (out / name).is_file()]
     sides = note.get("size_inches", [6.75, 4])
@@ -537,6 +553,7 @@ def _figure(png: str, stem: str, out: Path) -> Figure:
         alt=str(note.get("alt", "")) or "A figure of this chapter.",
         caption=str(note.get("caption", "")),
         files=tuple(files),
+        empty=bool(frames) and not any(one.get("rows", 1) for one in frames),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.frames.estimates import require_columns
-from skillcomp.style import quantity
+from skillcomp.style import called, quantity
 
 Row = pd.Series
 _COUNTED = {
@@ -215,7 +215,8 @@ def _summary(main: pd.DataFrame, overall: pd.DataFrame | None) -> Iterator[dict[
     n = len(main)
     if len(counts) == 1 and n:
         verb = _COUNTED[str(counts.index[0])][int(n > 1)]
-        who = f"All {n} skills" if n > 1 else main["skill"].iloc[0]
+        all_ = "Both skills" if n == 2 else f"All {n} skills"
+        who = all_ if n > 1 else called(main["skill"].iloc[0])
         yield _said("summary", f"{who} {verb}.")
     elif n:
         yield _said("summary", f"Of {n} skills {_list(parts)}.")
@@ -240,7 +241,7 @@ def _why(row: Row) -> str:
 
 
 def _skill(row: Row, beside: Row | None) -> dict[str, Any]:
-    name, verdict = row["skill"], row["verdict"]
+    name, verdict = called(row["skill"]), row["verdict"]
     if row["condition"] != "skill":
         name = f"{name} ({row['condition']})"
     if pd.isna(row["estimate"]):
@@ -582,13 +583,14 @@ def _limits(
     for name in undecided:
         mine = counts[counts["skill"].eq(name)] if counts is not None else None
         if mine is None or mine.empty or pd.isna(mine["estimate"].iloc[0]):
-            yield _said("limits", f"{name}: how many cases would settle it is not known.", name)
+            said = f"{called(name)}: how many cases would settle it is not known."
+            yield _said("limits", said, name)
             continue
         row, have = mine.iloc[0], main.loc[main["skill"].eq(name), "n"].iloc[0]
         repeats = f"{row['n_repeats']:.0f} repeat{_s(row['n_repeats'])}"
         yield _said(
             "limits",
-            f"{name}: {row['estimate']:,.0f} cases of {repeats} would show a change of "
+            f"{called(name)}: {row['estimate']:,.0f} cases of {repeats} would show a change of "
             f"{_points(row['size'])} points with {_rate(row['power'])} power; the study has "
             f"{have:,.0f}.",
             name,

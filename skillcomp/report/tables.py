@@ -18,7 +18,9 @@ from skillcomp.style import called, interval, quantity
 _ESTIMATE = ("estimate", "ci_low", "ci_high")
 _NOTES = ("method", "note")
 _WIDE = 88  # characters of a row that fill half of a page
+_PLAIN = {"rate", "count", "coefficient", None}  # units that the cells show, or have none
 _TEXT = 28  # characters that a column of words needs: heads and words wrap, numbers do not
+_NUMBER = r"n/a|[+−]?\d[\d,.]*( %)?( \[.*\])?"  # a quantity, alone or with its interval
 # said once above the table where all rows agree
 _ABOUT = ("measure", "unit", "ci_level", "value", "effect", "cluster", "reference", "margin")
 _HEADS = {
@@ -26,6 +28,7 @@ _HEADS = {
     "n_clusters": "Clusters",
     "p_value": "p",
     "p_adjusted": "p (adjusted)",
+    "p_mcnemar": "p (McNemar)",
     "ci_low": "From",
     "ci_high": "To",
     "comprehension_dimension": "Dimension",
@@ -64,6 +67,8 @@ class Table:
             "<tr>" + "".join(self._cell(*one) for one in zip(row, self.numeric, strict=True))
             for row in self.cells.itertuples(index=False, name=None)
         ]
+        if not rows:
+            return str(Markup("<p class='note'>No rows.</p>"))
         rest = [] if most is None or len(rows) <= most + 2 else rows[most:]
         shown = self._html(rows[: len(rows) - len(rest)])
         if rest:
@@ -194,6 +199,8 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
     if columns is not None:
         given = given[list(columns)]
     about, hidden = _about(given)
+    if frame.columns.names != [None]:  # a level that was spread stays, even if unknown
+        hidden = [name for name in hidden if not given[name].isna().all()]
     units = _units(frame, given)
     whole = set(_ESTIMATE) <= set(given.columns)
     # a further estimate with limits of its own, such as over_placebo
@@ -225,11 +232,12 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
         heads.append(_head(name))
         mine: list[str | None] = ["rate" if one else None for one in spread.get(name, [])]
         mine = mine or units
-        known = name in _ESTIMATE or name in spread
+        known = name in (*_ESTIMATE, "planted") or name in spread
         made.append(
             [_text(name, v, u if known else None) for v, u in zip(given[name], mine, strict=True)]
         )
-        numeric.append(pd.api.types.is_numeric_dtype(given[name]))
+        written = all(re.fullmatch(_NUMBER, one) for one in made[-1])
+        numeric.append(written or pd.api.types.is_numeric_dtype(given[name]))
     letters, notes = _notes(given)
     if any(letters):
         heads.append("Notes")
@@ -293,6 +301,11 @@ def _about(given: pd.DataFrame) -> tuple[str, list[Any]]:
     said: list[str] = []
     hidden: list[Any] = [name for name in given.columns if given[name].isna().all()]
     hidden += [n for n in given.columns if str(n) in _NOTES]
+    found = set(_units(given, given))
+    shown = found <= _PLAIN or (found <= {"points", *_PLAIN} and "rate" in found)
+    if "unit" in given.columns and shown:
+        hidden.append("unit")  # signs of percent and of gain or loss say which is which
+        said += ["differences in points"] * ("points" in found)
     if len(given) < 2 or "estimate" not in given.columns:
         return "", [name for name in hidden if name not in ("estimate",)]
     for name in _ABOUT:
@@ -349,9 +362,9 @@ def _text(name: Any, value: Any, unit: str | None) -> str:
     if not isinstance(value, int | float | np.number):
         return called(value) if isinstance(value, str) else str(value)
     number = float(value)
-    if re.match(r"p_(value|adjusted)$", str(name)):
+    if re.match(r"p_(value|adjusted|mcnemar)$", str(name)):
         return "< .001" if number < 0.001 else f"{number:.3f}".lstrip("0") or "0"
-    if re.search(r"(^|_)(rate|share|prevalence|coverage)($|_)", str(name)) and 0 <= number <= 1:
+    if re.search(r"(^|_)(rate|share|prevalence|coverage)($|_| )", str(name)) and 0 <= number <= 1:
         return quantity(number, "rate")
     if unit:
         return quantity(number, unit, signed=unit in ("points", "logits", "percentage points"))
