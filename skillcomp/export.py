@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from skillcomp.errors import FrameError, StoreError
 from skillcomp.frames.contract import CONTRACTS, check
+from skillcomp.io.files import as_path
 from skillcomp.io.journal import replace
 
 __all__ = ["read", "write"]
@@ -65,7 +66,7 @@ def write(
         raise FrameError(f"export: expected a mapping of names to DataFrames, found {found}.")
     if strange := [str(one) for one in formats if one not in _WAYS]:
         raise FrameError(f"formats: found {', '.join(strange)}; allowed: parquet, csv.")
-    target = Path(folder)
+    target = as_path(folder, "export", FrameError)
     try:
         target.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as cause:
@@ -109,7 +110,7 @@ def read(path: str | PathLike[str], *, kind: str | None = None) -> pd.DataFrame:
     FrameError
         If the file cannot be read as parquet, or the frame breaks its contract.
     """
-    source = Path(path)
+    source = as_path(path, "export", FrameError)
     if not isfile(source):
         raise FrameError(f"{source}: there is no parquet file here.")
     try:

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import skillcomp as sc
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, StoreError
 from skillcomp.frames.contract import CONTRACTS
 from skillcomp.records import Attempt, GoldLabel, Verdict
 
@@ -221,3 +221,19 @@ def test_copies_kept_apart_leave_the_plain_study_as_it_is(pilot: sc.RunStore) ->
     columns = ["estimate", "ci_low", "ci_high", "n"]
     found = apart.loc[apart["perturbation"].isna(), columns].reset_index(drop=True)
     pd.testing.assert_frame_equal(found, alone[columns])
+
+
+@pytest.mark.parametrize(
+    "read",
+    [getattr(sc.frames, name) for name in ("cases", "checks", "attempts", "verdicts", "gold")]
+    + [getattr(sc.frames, name) for name in ("pairwise", "invocations", "events", "commands")]
+    + [lambda given: sc.frames.runs({"first": given})],
+)
+def test_a_folder_in_the_place_of_a_store_is_told(read):
+    with pytest.raises(StoreError, match=r"expected a RunStore .*, found str 'data/pilot'"):
+        read("data/pilot")
+
+
+def test_runs_that_are_no_mapping_are_told(pilot):
+    with pytest.raises(FrameError, match="runs: expected a mapping of names to stores"):
+        sc.frames.runs(pilot)

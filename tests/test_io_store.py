@@ -185,6 +185,20 @@ def test_a_tables_name_cannot_leave_the_folder(store, name):
         store.table(name)
 
 
+def test_what_is_no_place_is_told():
+    with pytest.raises(StoreError, match=r"RunStore: expected a path \(str or Path\), found int 3"):
+        RunStore(3)
+
+
+def test_a_folder_that_cannot_be_locked_is_told(tmp_path):
+    store = RunStore(tmp_path)
+    store.append("attempts", [attempt()])
+    (tmp_path / ".writer.lock").unlink(missing_ok=True)
+    (tmp_path / ".writer.lock").mkdir()  # as on a disk that may only be read
+    with pytest.raises(StoreError, match=r"cannot be written \("):
+        store.append("attempts", [attempt()])
+
+
 def test_a_folder_with_other_things_does_not_become_a_store(tmp_path):
     (tmp_path / "thesis.tex").write_text("...")
     with pytest.raises(StoreError, match=r"holds other things \(thesis\.tex\) and no manifest"):

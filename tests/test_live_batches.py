@@ -260,5 +260,8 @@ def test_a_budget_cuts_the_batch(store):
 
 
 def test_only_the_messages_api_has_batches(store):
+    other = sc.OpenAIAgent("m", base_url="http://127.0.0.1:9/v1")
+    with pytest.raises(AgentError, match=r"agent 'm' \(OpenAIAgent\) cannot be asked in batches"):
+        sc.run(store, agents=[other], batch=True)
     with pytest.raises(AgentError, match=r"agent 'cat' \(CliAgent\) cannot be asked in batches"):
         sc.run(store, agents=[CliAgent(["cat"])], batch=True, progress=False)

@@ -187,7 +187,8 @@ def status(
 
         store = read_study(store, outside=allow_outside).store_path
     if not (store / "manifest.json").is_file():
-        near = suggest(store.name, [path.name for path in store.parent.glob("*") if path.is_dir()])
+        beside = [one.name for one in store.parent.glob("*") if one.is_dir() and one != store]
+        near = suggest(store.name, beside)
         raise StudyError(f"status: {store} is not a study: it has no manifest.json.{near}")
     found = RunStore(store)
     _show(status_of(found), found, exits=False)

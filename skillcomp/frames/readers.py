@@ -31,7 +31,7 @@ from skillcomp.frames.contract import (
 )
 from skillcomp.frames.labels import ADJUDICATED, ITEM, one_label
 from skillcomp.io.prompts import kind_of_prompt
-from skillcomp.io.store import RunStore
+from skillcomp.io.store import RunStore, require_store
 from skillcomp.io.tables import read_table
 from skillcomp.records import BLOOM, SCHEMA_WEIGHTS, Case, Suite, dimension_family
 
@@ -58,7 +58,7 @@ def cases(store: RunStore) -> pd.DataFrame:
         negative; NA where the suite asks no trigger), n_checks. Words outside the vocabulary
         are NA here; they stand in ``store.suites[slug].problems``.
     """
-    suites = store.suites.values()
+    suites = require_store(store).suites.values()
     family = dimension_family(c.comprehension_dimension for one in suites for c in one.cases)
     rows = [_case_row(suite, case, family) for suite in suites for case in suite.cases]
     return check(pd.DataFrame(rows), "cases") if rows else empty("cases")
@@ -107,7 +107,7 @@ def checks(store: RunStore) -> pd.DataFrame:
             **one.model_dump(exclude={"judge"}),
             "judge": one.judge.type if one.judge else None,
         }
-        for suite in store.suites.values()
+        for suite in require_store(store).suites.values()
         for case in suite.cases
         for one in case.checks
     ]
@@ -151,7 +151,7 @@ def attempts(
 
 
 def _require_measured(store: RunStore) -> None:
-    if store.manifest.get("mock"):
+    if require_store(store).manifest.get("mock"):
         raise FrameError(
             f"{store.path} is a trial of the wiring (--mock): nothing was asked and nothing "
             "judged, so there is nothing to analyse."
@@ -313,7 +313,7 @@ def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.
     FrameError
         If ``labeller`` is not in the store.
     """
-    written = _frame(store.table("gold"), "gold")
+    written = _frame(require_store(store).table("gold"), "gold")
     frame = check(written.drop_duplicates([*ITEM, "labeller"], keep="last"), "gold")
     frame = frame.reset_index(drop=True)
     if labeller == "all":
@@ -341,7 +341,7 @@ def pairwise(store: RunStore) -> pd.DataFrame:
         as shown), winner (attempt id), winner_position (1 or 2), rationale. winner is NA for a tie;
         a comparison that failed has no row.
     """
-    return check(_frame(store.table("pairwise"), "pairwise"), "pairwise")
+    return check(_frame(require_store(store).table("pairwise"), "pairwise"), "pairwise")
 
 
 def invocations(
@@ -419,7 +419,7 @@ def attempt_rows(
     store: RunStore, perturbation: str | Sequence[str] | None, *columns: str
 ) -> pd.DataFrame:
     """Return what names each attempt that is wanted, and further columns, unchecked."""
-    table = store.table("attempts").select([*ATTEMPT_KEYS, *columns])
+    table = require_store(store).table("attempts").select([*ATTEMPT_KEYS, *columns])
     frame: pd.DataFrame = table.to_pandas(types_mapper=_TYPES.get)
     return frame[_wanted(frame["perturbation"], perturbation)]
 

@@ -9,10 +9,10 @@ from typing import Literal
 
 import pandas as pd
 
-from skillcomp.errors import SkillcompError
+from skillcomp.errors import FrameError, SkillcompError, literal
 from skillcomp.frames import readers
 from skillcomp.frames.contract import check, empty
-from skillcomp.io.store import RunStore
+from skillcomp.io.store import RunStore, require_store
 from skillcomp.io.traces import read_trace
 
 _DIGITS = 12  # of a sha256: enough to tell two texts apart
@@ -106,6 +106,11 @@ def runs(stores: Mapping[str, RunStore]) -> pd.DataFrame:
     --------
     skillcomp.deltas.over_time : The scores of these runs, paired case by case.
     """
+    if not isinstance(stores, Mapping):
+        raise FrameError(
+            f"runs: expected a mapping of names to stores, found {type(stores).__name__} "
+            f"{literal(stores)}."
+        )
     rows: list[dict[str, object]] = []
     before: dict[str, str] | None = None
     for name, store in stores.items():
@@ -120,7 +125,7 @@ def runs(stores: Mapping[str, RunStore]) -> pd.DataFrame:
 
 def _made_with(store: RunStore) -> dict[str, str]:
     found = {}
-    for slug, skill in store.skills.items():
+    for slug, skill in require_store(store).skills.items():
         found[f"text of {slug}"] = skill.sha256[:_DIGITS]
         found[f"description of {slug}"] = _hash([skill.description])
     for slug, suite in store.suites.items():

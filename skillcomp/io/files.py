@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from skillcomp.errors import SkillcompError
+from skillcomp.errors import SkillcompError, literal
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 MAX_YAML = 1 << 20  # bytes; a study or a suite is some pages of text
@@ -29,6 +29,16 @@ def shipped(name: str) -> Path:
     """
     inside = _PACKAGE / "shipped" / name
     return inside if inside.is_dir() else _PACKAGE.parent / name
+
+
+def as_path(given: Any, what: str, error: type[SkillcompError]) -> Path:
+    """Return what a caller gave as a place, or raise that it is none."""
+    try:
+        return Path(given)
+    except TypeError:
+        raise error(
+            f"{what}: expected a path (str or Path), found {type(given).__name__} {literal(given)}."
+        ) from None
 
 
 def checked_slug(slug: str, error: type[SkillcompError]) -> str:

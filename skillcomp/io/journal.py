@@ -205,6 +205,8 @@ def locked(folder: Path, *, patience: float = PATIENCE) -> Iterator[None]:
         lock.acquire(timeout=patience)
     except Timeout as cause:
         raise StoreError(f"{folder} is being written by {_holder(folder)}; {_ADVICE}") from cause
+    except OSError as cause:
+        raise StoreError(f"{folder}: cannot be written ({cause.strerror or cause}).") from cause
     who = folder / WHO
     try:
         replace(who, orjson.dumps(_me()))

@@ -23,7 +23,7 @@ from frontmatter.default_handlers import YAMLHandler
 from yaml.constructor import SafeConstructor
 
 from skillcomp.errors import SkillError, problem_list, suggest
-from skillcomp.io.files import MAX_FILES, MAX_TREE, decode, digest, read_bytes, shown
+from skillcomp.io.files import MAX_FILES, MAX_TREE, as_path, decode, digest, read_bytes, shown
 from skillcomp.io.tasks import FIXTURES, REFERENCES, is_task_suite
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 
@@ -92,7 +92,7 @@ def read_skill(path: str | PathLike[str], *, strict: bool = False) -> Skill:
     >>> skill.slug, skill.description, skill.sections[0].anchor, skill.sections[0].line
     ('tea', 'Brewing.', 'tea', 5)
     """
-    given = Path(path)
+    given = as_path(path, "read_skill", SkillError)
     file = given / FILE_NAME if isdir(given) else given
     data = read_bytes(file, root=file.parent, max_bytes=MAX_BYTES, what=FILE_NAME, error=SkillError)
     slug = file.parent.resolve().name if file.name == FILE_NAME else file.stem

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 from skillcomp.errors import StoreError, literal
 from skillcomp.io import journal
-from skillcomp.io.files import checked_slug, digest
+from skillcomp.io.files import as_path, checked_slug, digest
 from skillcomp.io.prompts import FILE as PROMPTS
 from skillcomp.io.skills import FILE_NAME, copy_skill, read_skill, tree_of
 from skillcomp.io.suites import file_place, read_suite, suite_files, suite_place
@@ -93,7 +93,7 @@ class RunStore:
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = as_path(path, "RunStore", StoreError)
         try:
             is_file = self.path.exists() and not self.path.is_dir()
         except OSError as cause:
@@ -614,6 +614,16 @@ def _mend(root: Path, table: str) -> None:
         warnings.warn(_repair_sentence(**repair), StoreWarning, stacklevel=5)
     if journal.ends_open(file):  # a whole record that only lacks its line feed
         journal.append(file, [b""], sync=True)
+
+
+def require_store(given: object) -> RunStore:
+    """Return a store as it was given, or raise that something else was."""
+    if not isinstance(given, RunStore):
+        raise StoreError(
+            f"expected a RunStore (sc.RunStore(folder)), found {type(given).__name__} "
+            f"{literal(given)}."
+        )
+    return given
 
 
 def _repair_sentence(table: str, line: int, n_bytes: int, at: str) -> str:

@@ -22,6 +22,7 @@ from skillcomp.io.files import (
     INPUTS,
     MAX_FILES,
     MAX_TREE,
+    as_path,
     bases_of,
     checked_slug,
     decode,
@@ -166,7 +167,7 @@ def read_suite(
     below ``fixtures/``. Unknown keys are problems as above. ``reference/<id>.*`` beside the file
     may hold an ideal answer to each task.
     """
-    file = Path(path)
+    file = as_path(path, "read_suite", SuiteError)
     if isdir(file):
         file = file / (FILE_NAME if (file / FILE_NAME).is_file() else FILE)
     form = {".csv": "CSV", ".yaml": "YAML", ".yml": "YAML"}.get(file.suffix, "JSON")
@@ -451,7 +452,7 @@ def write_suite(suite: Suite, path: str | PathLike[str], *, overwrite: bool = Fa
     Written in the order of the report's shape (6.1), indented, UTF-8; fields that are None are left
     out. A reader sees the old file or the new one, never half of one.
     """
-    file = Path(path)
+    file = as_path(path, "write_suite", SuiteError)
     slug = checked_slug(suite.slug, SuiteError)
     file = file / f"{slug}.json" if file.is_dir() else file
     if file.name != f"{slug}.json":

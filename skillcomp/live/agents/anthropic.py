@@ -92,6 +92,7 @@ class AnthropicAgent(ServiceAgent):
 
     _default_host, _variable = "api.anthropic.com", "ANTHROPIC_BASE_URL"
     _answers_with = "a message"
+    takes_batches = True
 
     def __init__(
         self,

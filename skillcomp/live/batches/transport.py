@@ -23,7 +23,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import anthropic
 import tenacity
@@ -67,6 +67,7 @@ class BatchAgent(Protocol):
     model: str | None
     family: str | None
     settings: str
+    takes_batches: ClassVar[bool]  # of these agents alone
 
     @property
     def retry(self) -> RetryPolicy:
