@@ -12,6 +12,7 @@ NAMES = ANALYSES if LONG else list(ANALYSES)[1::4]
 BY_ORDER = {
     *("overlap.calibrate", "reliability.agreement", "reliability.consistency"),
     *("reliability.drift", "reliability.chart", "overlap.roc"),
+    "deltas.over_time",  # the oldest run first
 }
 IDS = ["attempt_id", "case_id", "contrast_of", "source_attempt_id", "first", "second", "winner"]
 
