@@ -584,5 +584,6 @@ def ordered(
     names: Iterable[Any], reference: str | None = None, order: Sequence[str] = CONDITIONS
 ) -> list[Any]:
     """Return names in their fixed order, others after as they first appear; no reference."""
-    found = [name for name in dict.fromkeys(names) if reference is None or name != reference]
+    each = names.unique() if isinstance(names, pd.Series) else dict.fromkeys(names)
+    found = [name for name in each if reference is None or name != reference]
     return [one for one in order if one in found] + [one for one in found if one not in order]
