@@ -217,6 +217,12 @@ def test_no_interval_collapses_or_leaves_its_range(pairs, skills, clustered):
         assert found.high - found.low > 1e-3
 
 
+def test_an_estimate_outside_its_range_keeps_an_interval():
+    found = ppi_mean([0.0, 0.5, NAN, NAN, NAN], [0.5, 1.0, 0.0, 0.0, 0.0])
+    assert found.estimate == found.low == 0.0 and found.high > 0.5
+    assert "lies outside 0 to 1" in found.note
+
+
 def test_collapse_is_named_and_handed_over():
     # Grader and gold agree wherever they can be compared, and no case differs.
     found = ppi_paired([0.0] * 10 + [NAN] * 40, [0.0] * 50)

@@ -138,6 +138,7 @@ def _sides(
 ) -> list[tuple[Floats, Floats]]:
     """Return both shapes of the beta distribution behind the lower and the upper limit."""
     where, off, variance, lam, count, df = (np.asarray(v, dtype=np.float64) for v in moments)
+    where = np.clip(where, *bounds)  # from further out the limits would meet at the bound
     span, c = bounds[1] - bounds[0], _pseudo_weight(bounds)
     tail = (1.0 - ci_level) / 2.0
     heavy = student_t.isf(tail, df) / norm.isf(tail)
