@@ -363,19 +363,66 @@ def missing_values(dtype: Any, n: int) -> Any:
     return pd.Series([None], dtype=dtype).array.repeat(n)
 
 
+class Codes:
+    """Numbers for the values of a frame's columns, each column gone through once."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame = frame
+        self._columns: dict[str, tuple[Ints | None, int]] = {}
+
+    def column(self, name: str) -> tuple[Ints | None, int]:
+        """Return the number of each row's value and how many there are; no numbers where all agree.
+
+        Numbered from 0 in the order of appearance; a missing value is a value of its own.
+        """
+        if name not in self._columns:
+            values = self._frame[name]
+            texts = isinstance(values.dtype, pd.StringDtype) and len(values) > 0
+            if texts and values.eq(values.iloc[0]).all():  # a fifth of the time of factorize
+                self._columns[name] = None, 1
+            else:
+                code, found = pd.factorize(values, use_na_sentinel=False)
+                self._columns[name] = code, len(found)
+        return self._columns[name]
+
+    def _combined(self, names: Sequence[str]) -> tuple[Ints, int]:
+        """Return a number below the second result for each row's combination of some columns."""
+        n = len(self._frame)
+        code, size = np.zeros(n, dtype=np.int64), 1
+        for name in names:
+            other, n_found = self.column(name)
+            if other is None:
+                continue
+            code, size = code * n_found + other, size * n_found
+            if size > 2 * n:  # few of them occur
+                code, found = pd.factorize(code)
+                size = len(found)
+        return code, size
+
+    def differ(self, names: Sequence[str]) -> bool:
+        """Tell whether no two rows have the same combination of some columns."""
+        code, size = self._combined(names)
+        return bool(np.bincount(code, minlength=size).max(initial=0) <= 1)
+
+    def groups(self, names: Sequence[str]) -> tuple[Ints, Ints]:
+        """Return the number of each row's combination of some columns, and its first row."""
+        code, size = self._combined(names)
+        n = len(code)
+        row = np.full(size, n)
+        row[code[::-1]] = np.arange(n - 1, -1, -1)  # of several writes the last one stays
+        present = np.flatnonzero(row < n)
+        present = present[np.argsort(row[present], kind="stable")]
+        number = np.empty(size, dtype=np.int64)
+        number[present] = np.arange(len(present))
+        return number[code], row[present]
+
+
 def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
     """Return the number of each row's combination of some columns, and the first row of each.
 
     Numbered from 0 in the order of appearance; a missing value is a value of its own.
     """
-    code, n = np.zeros(len(frame), dtype=np.int64), len(frame)
-    for name in names:
-        other, found = pd.factorize(frame[name], use_na_sentinel=False)
-        if len(found) > 1:
-            code = pd.factorize(code * len(found) + other)[0]
-    first = np.empty(int(code.max(initial=-1)) + 1, dtype=np.int64)
-    first[code[::-1]] = np.arange(n - 1, -1, -1)  # of several writes the last one stays
-    return code, first
+    return Codes(frame).groups(names)
 
 
 def empty(kind: str) -> pd.DataFrame:
@@ -422,6 +469,11 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     skillcomp.errors.FrameError: cases frame, 1 problem:
     - column 'transfer': found 'distant' (1 row); allowed: 'near', 'far' or missing.
     """
+    return checked(frame, kind)[0]
+
+
+def checked(frame: pd.DataFrame, kind: str) -> tuple[pd.DataFrame, Codes]:
+    """Return a frame as :func:`check` does, and the numbers of its values as far as known."""
     contract = _contract(kind)
     require_frame(frame, f"{kind} frame")
     problems: list[str] = []
@@ -440,7 +492,8 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     # pandas copies a column of either frame before it changes
     whole = pd.DataFrame(columns, index=source.index, copy=False)
     given = [name for name in columns if name in source.columns]
-    if not _keeps(whole, given, contract):
+    codes = Codes(whole)
+    if not _keeps(whole, given, contract, codes):
         problems += _violations(whole, kind)
     if problems:
         raise FrameError(problem_list(f"{kind} frame", problems), problems)
@@ -450,20 +503,18 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
         sparse = [name for name in extras if isinstance(source[name].dtype, pd.SparseDtype)]
         others = {name: plain_values(source[name]) for name in sparse}
         whole = pd.concat([whole, source[extras].assign(**others)], axis=1)
-    return whole
+    return whole, codes
 
 
-def _keeps(frame: pd.DataFrame, given: list[str], contract: Contract) -> bool:
+def _keeps(frame: pd.DataFrame, given: list[str], contract: Contract, codes: Codes) -> bool:
     """Tell at small cost whether a frame certainly keeps its contract; most frames do."""
     unique = list(contract.unique)
     return (
         not any(frame[name].hasnans for name in given if name in contract.required)
         and not any(frame[name].eq("").any() for name in _names(contract, given))
-        and all(
-            _allowed(contract, k, frame[k].dropna()).all() for k in contract.allowed if k in given
-        )
+        and all(_allowed(contract, k, frame[k]).all() for k in contract.allowed if k in given)
         and all(_between(frame[k], *v) for k, v in contract.ranges.items() if k in given)
-        and (not unique or not set(unique) <= set(frame) or not frame.duplicated(unique).any())
+        and (not unique or not set(unique) <= set(frame) or codes.differ(unique))
     )
 
 

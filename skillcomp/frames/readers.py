@@ -23,8 +23,10 @@ from skillcomp.frames.contract import (
     CASE,
     CONTRACTS,
     GRADER_KEYS,
+    Codes,
     Ints,
     check,
+    checked,
     empty,
     group_codes,
     missing_values,
@@ -507,13 +509,13 @@ def outcomes(
     0          a         2         2          0    True
     1          b         2         0          2    <NA>
     """
-    given = check(verdicts, "verdicts")
+    given, codes = checked(verdicts, "verdicts")
     wanted = _graders(grader, given["grader"])
     if given.empty:
         return empty("outcomes")
     known = check(cases, "cases") if cases is not None else None
     # the key columns are constant in a group: the first row of a group carries them
-    code, first = group_codes(given, ["attempt_id", "grader", "grader_version", "round"])
+    code, first = codes.groups(["attempt_id", "grader", "grader_version", "round"])
     names = (*ATTEMPT_KEYS, *GRADER_KEYS)
     result: dict[str, Any] = {name: given[name].array.take(first) for name in names}
     answered = given["status"].eq("ok") | given["status"].isna()
@@ -522,12 +524,12 @@ def outcomes(
     n_passed = np.bincount(
         code, weights=usable & given["passed"].to_numpy(dtype=bool, na_value=False)
     )
-    of_verdict, first_verdict = group_codes(given, CASE)
-    case = of_verdict[first]
-    asked = pd.MultiIndex.from_frame(given[CASE].take(first_verdict))
+    attempts = given[CASE].take(first)
+    case, first_attempt = group_codes(attempts, CASE)
+    asked = pd.MultiIndex.from_frame(attempts.take(first_attempt))
     scored = usable & given["score"].notna().to_numpy()
     n_scores = np.bincount(code, weights=scored)
-    facts = _case_facts(asked, known, lambda: _checks_seen(of_verdict, given["check_id"]))
+    facts = _case_facts(asked, known, lambda: _checks_seen(case[code], codes))
     # a suite may have lost checks since the grading: never fewer than were seen
     n_checks = np.maximum(facts["n_checks"].to_numpy(dtype=float)[case], np.bincount(code))
     result |= {name: facts[name].array.take(case) for name in _CASE_FACTS}
@@ -566,10 +568,10 @@ def _whole(numbers: NDArray[Any]) -> pd.arrays.IntegerArray:
     return pd.arrays.IntegerArray(numbers.astype(np.int64), np.zeros(len(numbers), dtype=bool))
 
 
-def _checks_seen(case: Ints, check_id: pd.Series) -> Ints:
+def _checks_seen(case: Ints, codes: Codes) -> Ints:
     """Count the distinct checks that the verdicts on each case name."""
-    code, found = pd.factorize(check_id)
-    return np.bincount(pd.unique(case * len(found) + code) // len(found))
+    code, n_checks = codes.column("check_id")
+    return np.bincount(pd.unique(case * n_checks + (0 if code is None else code)) // n_checks)
 
 
 def _case_facts(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillcomp.frames.contract import group_codes, missing_values
+from skillcomp.frames.contract import Codes, group_codes, missing_values
 
 TEXT = st.one_of(st.none(), st.sampled_from(["a", "b", "bb", ""]))
 NUMBER = st.one_of(st.none(), st.integers(0, 2))
@@ -49,6 +49,7 @@ def test_groups_are_those_of_pandas_in_the_order_of_appearance(frame, names):
         for j in range(i)
     )
     assert codes[first].tolist() == list(range(len(first)))
+    assert Codes(frame).differ(names) == (len(first) == len(frame))
 
 
 def test_text_in_several_chunks_is_read_as_one():
