@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -212,3 +213,43 @@ def test_a_cell_of_the_flips_leaves_its_cases(lab: Lab) -> None:
     page.wait("document.querySelectorAll('[data-mine] .scx-lit').length >= 2")
     lab.shoot("drift")
     assert not [one for one in page.complaints if "scx" in one or "widget" in one.lower()]
+
+
+VOILA = """--ServerApp.jpserver_extensions={"voila.server_extension": True}"""
+# what runs on its own when it is opened and what is run by hand
+OTHERS = {
+    "notebook-7": (("notebook", "--JupyterNotebookApp.expose_app_in_browser=True"), "notebooks"),
+    "voila": (("jupyter_server", VOILA), "voila/render"),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_checks_are_labelled_with_keys_in_notebook_7_and_in_voila_too(
+    tmp_path: Path, other: str
+) -> None:
+    (module, option), path = OTHERS[other]
+    folder, profile = tmp_path / "work", tmp_path / "profile"
+    for one in (folder, profile):
+        one.mkdir()
+    write_notebook(folder / "test.ipynb", CELLS[: LABEL + 1])
+    command = (sys.executable, "-m", module, option)
+    with chromium(profile) as browser, server(folder, tmp_path, *command) as url:
+        page = browser.page(f"{url}/{path}/test.ipynb?token={TOKEN}", width=1280, height=1000)
+        if other == "notebook-7":
+            page.wait(READY, seconds=180)
+            page.evaluate("void jupyterapp.commands.execute('notebook:run-all-cells')")
+        page.wait(
+            "document.querySelector('.scx-view') && "
+            "document.querySelector('.scx-view').childElementCount > 0",
+            seconds=180,
+        )
+        page.evaluate("document.querySelector('.scx').scrollIntoView()")
+        page.click(".scx-head")
+        for done, key in enumerate("pfu", start=1):
+            page.press(key)
+            page.wait(f"document.querySelector('.scx-said').textContent.includes('{done} of')")
+        page.picture(tmp_path / f"{other}.png")
+        assert page.evaluate("window.hacked") is None
+    gold = sc.frames.gold(sc.RunStore(folder / "labels"))
+    assert gold["passed"].isna().tolist() == [False, False, True]
+    assert gold["passed"].tolist()[:2] == [True, False]
