@@ -707,6 +707,36 @@ def test_rates_are_coloured_from_0_to_1_and_differences_around_0():
     assert {t.get_text() for t in gids(ax, "value")} == {"+50", "\N{MINUS SIGN}10", "+20", "0"}
 
 
+def test_the_unit_says_what_a_heat_map_shows():
+    ax = plots.dimensions(rated().assign(estimate=[0.5, -0.1, 0.2, 0.0], unit="points"))
+    mesh = ax.collections[0]
+    assert (mesh.norm.vmin, mesh.norm.vcenter, mesh.norm.vmax) == (-0.5, 0, 0.5)
+    assert mesh.colorbar.ax.get_ylabel().split() == ["Difference", "(percentage", "points)"]
+    assert {t.get_text() for t in gids(ax, "value")} == {"+50", "\N{MINUS SIGN}10", "+20", "0"}
+    scores = plots.dimensions(rated().assign(estimate=[4.5, 2.0, 1.0, 3.0], unit="score"))
+    assert {t.get_text() for t in gids(scores, "value")} == {"4.5", "2", "1", "3"}
+
+
+@pytest.mark.parametrize(
+    ("unit", "lines", "word"),
+    [("rate", [], "%"), ("coefficient", [], ""), ("points", [0.0], "percentage points"),
+     ("ratio", [1.0], "ratio")],
+)  # fmt: skip
+def test_only_differences_have_a_line_of_no_effect_on_their_own(unit, lines, word):
+    frame = delta().drop_duplicates("skill").assign(unit=unit)
+    for draw_it in (
+        lambda **how: plots.estimates(frame, y="skill", **how),
+        lambda **how: plots.corrected(frame.assign(estimator="ppi"), **how),
+    ):
+        ax = draw_it()
+        assert [line.get_xdata()[0] for line in gids(ax, "reference")] == lines
+        assert ("Difference" in ax.get_xlabel()) == (unit == "points")
+        assert [line.get_xdata()[0] for line in gids(draw_it(null=0.5), "reference")] == [0.5]
+    assert word in plots.estimates(frame, y="skill").get_xlabel()
+    with pytest.raises(FrameError, match=r"null=: found 'none'"):
+        plots.estimates(frame, y="skill", null="none")
+
+
 def test_printed_values_stand_out_from_their_cell():
     frame = pd.DataFrame(
         {"comprehension_dimension": [f"C{i}" for i in range(1, 10)], "condition": "skill",

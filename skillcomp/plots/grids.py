@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -33,8 +33,8 @@ def dimensions(
     value: str = "estimate",
     x: str = "condition",
     y: str = "comprehension_dimension",
-    null: float | None = None,
-    percent: bool = True,
+    null: float | Literal["auto"] | None = "auto",
+    percent: bool | None = None,
     label: str | None = None,
     legend: str | bool = "below",
     ax: Axes | None = None,
@@ -50,11 +50,12 @@ def dimensions(
         Column of rates or differences.
     x, y : str
         Columns of the two axes; dimensions stand in the order C1 to C9.
-    null : float, optional
-        Value without an effect, for differences: colours diverge from it (0 for deltas). By
-        default the values are rates, coloured from 0 to 1 where `percent`.
-    percent : bool, default True
-        Whether the values are proportions.
+    null : float or "auto", optional
+        Value without an effect, for differences: colours diverge from it. None colours rates
+        from 0 to 1 where `percent`. By default 0 for rows whose ``unit`` is points, else None.
+    percent : bool, optional
+        Whether the values are proportions. By default the rows' ``unit`` says it (rates and points
+        are); without one they are.
     label : str, optional
         Label of the colour bar.
     legend : {"below", "right", False}
@@ -81,7 +82,10 @@ def dimensions(
     """
     where = "plots.dimensions"
     draw.require(frame, [value, x, y], where)
-    draw.unit(frame, where)
+    unit = draw.unit(frame, where)
+    percent = unit in (None, "rate", "points") if percent is None else percent
+    if null == "auto":
+        null = 0.0 if unit in ("points", "percentage points") else None
     cells, there, columns, rows = _grid(frame, value, x, y, where)
     limits = [_grid(frame, side, x, y, where)[0] for side in ("ci_low", "ci_high")]
     told = np.isfinite(limits).all(axis=0) & (value == "estimate")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -42,7 +42,7 @@ def estimates(
     y: str | Sequence[str],
     hue: str | None = None,
     group: str | None = None,
-    null: float | None = 0.0,
+    null: float | Literal["auto"] | None = "auto",
     percent: bool | None = None,
     label: str | None = None,
     legend: str | bool = "below",
@@ -67,8 +67,10 @@ def estimates(
         where the frame has one that is not in `y`.
     group : str, optional
         Column whose levels head the rows that belong to them; rows of one level stand together.
-    null : float, optional
-        Where a line marks no effect; with 0 the axis shows signs. None draws no line.
+    null : float or "auto", optional
+        Where a line marks no effect; with 0 the axis shows signs. None draws no line. By default
+        the rows' ``unit`` says it: rates, coefficients, counts and variances have none, ratios
+        have 1, and everything else has 0.
     percent : bool, optional
         Whether the estimates are proportions, shown in percent or percentage points. By default
         the rows' ``unit`` says it (rates and points are); without one they are.
@@ -113,6 +115,7 @@ def estimates(
     # agreement as it is and corrected for chance stand on one scale, as long as that is not percent
     together = ("coefficient", "rate") if percent is False else ()
     unit = draw.unit(frame, "plots.estimates", together=together)
+    null = _no_effect(null, unit)
     hues, look_of, _ = draw.hue_looks(frame, hue)
     percent = unit in (None, "rate", "points") if percent is None else percent
     ax, longest = _forest(
@@ -132,6 +135,16 @@ def estimates(
     draw.legend(ax, entries, legend)
     draw.tell(ax, f"{_without_level(text)} {draw.each(names, hue)}")
     return ax
+
+
+def _no_effect(null: float | str | None, unit: str | None) -> float | None:
+    """Return where a line marks no effect: as asked for, else by the unit."""
+    if null == "auto":
+        none = unit in ("rate", "coefficient", "count", "variance")
+        return None if none else 1.0 if unit == "ratio" else 0.0
+    if isinstance(null, str):
+        raise FrameError(f"null=: found {null!r}; allowed: a number, None or 'auto'.")
+    return null
 
 
 def _without_level(text: str) -> str:
@@ -181,7 +194,7 @@ def corrected(
     *,
     y: str | Sequence[str] = "skill",
     hue: str = "estimator",
-    null: float | None = 0.0,
+    null: float | Literal["auto"] | None = "auto",
     label: str | None = None,
     legend: str | bool = "below",
     ax: Axes | None = None,
@@ -217,6 +230,7 @@ def corrected(
     names = [y] if isinstance(y, str) else list(y)
     draw.require(frame, [*names, "estimate", "ci_low", "ci_high", hue], where)
     unit = draw.unit(frame, where)
+    null = _no_effect(null, unit)
     order, hues = draw.levels(frame[hue]), draw.values(frame[hue])
     known = all(level in _ESTIMATORS for level in order)
     look_of = {n: _ESTIMATORS[n] for n in order} if known else draw.hue_looks(frame, hue)[1]
