@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
-from typing import Literal
 
 import pandas as pd
 
@@ -18,11 +17,7 @@ from skillcomp.io.traces import read_trace
 _DIGITS = 12  # of a sha256: enough to tell two texts apart
 
 
-def events(
-    store: RunStore,
-    *,
-    perturbation: str | Sequence[str] | Literal["all"] | None = None,
-) -> pd.DataFrame:
+def events(store: RunStore, *, perturbation: str | Sequence[str] | None = None) -> pd.DataFrame:
     """Return what each agent did and said, one row per event of a trace.
 
     Parameters
@@ -61,11 +56,7 @@ def events(
     return check(pd.DataFrame(rows), "events") if rows else empty("events")
 
 
-def commands(
-    store: RunStore,
-    *,
-    perturbation: str | Sequence[str] | Literal["all"] | None = None,
-) -> pd.DataFrame:
+def commands(store: RunStore, *, perturbation: str | Sequence[str] | None = None) -> pd.DataFrame:
     """Return the shell commands that each agent ran, one row per command.
 
     Parameters

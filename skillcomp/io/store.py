@@ -218,8 +218,8 @@ class RunStore:
                 f"{table}: the key '{key}' is not one of the record's; left out of {n} lines."
                 for key, n in extras.items()
             ]
-        for one in (*self.skills.values(), *self.suites.values()):
-            found += [f"{one.path}: {problem}" for problem in one.problems]
+        read: list[Skill | Suite] = [*self.skills.values(), *self.suites.values()]
+        found += [f"{one.path}: {problem}" for one in read for problem in one.problems]
         return tuple(found)
 
     @property

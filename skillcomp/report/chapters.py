@@ -239,7 +239,7 @@ def _cell(
         shown = output.get("data", {})
         if "image/png" in shown:
             png = base64.b64decode(str(shown["image/png"]))
-            drawn = figure(png, stems.pop(0) if stems else "", out)
+            drawn = figure_of(png, stems.pop(0) if stems else "", out)
             nothing = Markup("<p class='note'>Not drawn, for want of data: {}</p>")
             yield nothing.format(drawn.caption) if drawn.empty else drawn
         elif html := _output(output):
@@ -299,7 +299,7 @@ def _saved(source: str, out: Path) -> list[str]:
     return list(dict.fromkeys(stems))
 
 
-def figure(png: bytes, stem: str, out: Path) -> Figure:
+def figure_of(png: bytes, stem: str, out: Path) -> Figure:
     """Return a figure as it stands on the page, with the files that were saved with it."""
     note: dict[str, Any] = {}
     if stem and (out / f"{stem}.json").is_file():

@@ -24,7 +24,7 @@ from skillcomp.frames import Frames
 from skillcomp.io.journal import replace
 from skillcomp.io.store import RunStore
 from skillcomp.report.answering import ON_FIRST_PAGE, Answer, answer
-from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figure
+from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figure_of
 from skillcomp.report.notebooks import NotebookError, execute, find_notebooks, named_parameters
 
 ARCHIVE = "figures.zip"
@@ -244,7 +244,7 @@ def _headline(said: Answer, out: Path, fingerprint: str) -> list[Figure]:
         frames = {"delta": rows[rows["skill"].isin(some)]}
         paths = style.save(fig, out / stem, data=frames, caption=lead, fingerprint=fingerprint)
         plt.close(fig)
-        figures.append(figure(paths[1].read_bytes(), stem, out))
+        figures.append(figure_of(paths[1].read_bytes(), stem, out))
     return figures
 
 

@@ -351,7 +351,7 @@ def _markdown(text: str) -> str:
 
 
 def _tex(text: str) -> str:
-    return text.translate(str.maketrans(_TEX))
+    return "".join(_TEX.get(one, one) for one in text)
 
 
 def install(most: int = 5) -> None:
