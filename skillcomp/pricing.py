@@ -190,9 +190,9 @@ def price(
     name = _SNAPSHOT.sub("", model)
     own = [row for row in prices if row.model in (model, name)]
     known = own or [row for row in PRICES if row.model == name]
-    fits = [row for row in known if (row.since or date.min) <= day and prompt_tokens >= row.above]
     # a tier begins one token above its bound; the lowest tier begins at none
-    fits = [row for row in fits if row.above == 0 or prompt_tokens > row.above]
+    tier = [row for row in known if prompt_tokens > row.above or not row.above]
+    fits = [row for row in tier if (row.since or date.min) <= day]
     return max(fits, key=lambda row: (row.since or date.min, row.above), default=None)
 
 
@@ -252,8 +252,8 @@ def cost(
     total = sum(getattr(row, kind) * n for kind, n in tokens.items() if n) / _PER
     usd = total * (row.batch if batch else 1.0)
     if math.isnan(usd):
-        need = [kind for kind, n in tokens.items() if n and math.isnan(getattr(row, kind))]
-        need += ["batch"] if batch and math.isnan(row.batch) else []
+        used = {**tokens, "batch": batch}
+        need = [kind for kind, n in used.items() if n and math.isnan(getattr(row, kind))]
         return Cost(math.nan, f"no price for {' and '.join(need)} of model '{model}'", row)
     return Cost(usd, None, row)
 
@@ -301,9 +301,8 @@ def table(*, on: date | None = None, prices: Sequence[Price] = ()) -> pd.DataFra
     ]
     columns = ["model", "above", "input", "output", "cache_write_5m", "cache_write_1h"]
     columns += ["cache_read", "batch", "since", "source"]
-    return pd.DataFrame([asdict(row) for row in found if row is not None], columns=columns).astype(
-        {"input": "float64", "output": "float64"}
-    )
+    made = pd.DataFrame([asdict(row) for row in found if row is not None], columns=columns)
+    return made.astype({"input": "float64", "output": "float64"})
 
 
 def __dir__() -> list[str]:

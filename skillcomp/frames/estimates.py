@@ -102,18 +102,18 @@ def refuse_pooling(
         names = frame["perturbation"].unique()
         found = sorted({"none" if pd.isna(name) or name == "" else str(name) for name in names})
         if len(found) > 1:
-            raise FrameError(
-                f"{what}: the frame holds altered copies beside the answers (perturbation: "
-                f"{', '.join(found)}). Add 'perturbation' to by=, or select one first: a copy is "
-                "no repeat of its answer."
-            )
+            held = f"altered copies beside the answers (perturbation: {', '.join(found)})"
+            raise _pooled(what, held, "perturbation", "a copy is no repeat of its answer")
     if agents and "agent" not in by and "agent" in frame.columns:
         found = sorted(map(str, frame["agent"].unique()))
         if len(found) > 1:
-            raise FrameError(
-                f"{what}: the frame holds answers of more than one agent: {', '.join(found)}. "
-                "Add 'agent' to by=, or select one first: they are no repeats of each other."
-            )
+            held = f"answers of more than one agent: {', '.join(found)}"
+            raise _pooled(what, held, "agent", "they are no repeats of each other")
+
+
+def _pooled(what: str, held: str, name: str, why: str) -> FrameError:
+    told = f"Add '{name}' to by=, or select one first: {why}."
+    return FrameError(f"{what}: the frame holds {held}. {told}")
 
 
 def _refuse_graders(frame: pd.DataFrame, by: Sequence[str], what: str) -> None:
@@ -129,18 +129,11 @@ def _refuse_graders(frame: pd.DataFrame, by: Sequence[str], what: str) -> None:
         if name in by:
             kept.append(name)
             continue
-        several = (
-            frame.groupby(kept, dropna=False)[name].nunique(dropna=False)
-            if kept
-            else pd.Series([frame[name].nunique(dropna=False)])
-        )
-        if (several > 1).any():
+        rows = frame.groupby(kept, dropna=False) if kept else frame
+        if np.any(rows[name].nunique(dropna=False) > 1):
             found = sorted(map(str, frame[name].unique()))
-            raise FrameError(
-                f"{what}: the frame holds more than one {name}: {', '.join(found)}. "
-                f"Add '{name}' to by=, or select one first: pooling them would hide their "
-                "differences."
-            )
+            held = f"more than one {name}: {', '.join(found)}"
+            raise _pooled(what, held, name, "pooling them would hide their differences")
 
 
 def prepared(

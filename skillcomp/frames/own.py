@@ -210,15 +210,15 @@ def from_frame(
     facts = {name: read.fact(given[name], name) for name in _FACTS if name in given}
     amounts = {name: given[name] for name in _OF_ANSWERS if name in given}
     read.refuse()
+    answers = rows[_KEYS].assign(**amounts)
     made = {
         "cases": _cases(rows, facts, read),
-        "attempts": _one_each(rows, amounts, [*_KEYS], ["attempt_id"], read, "answer"),
+        "attempts": _one_each(answers, ["attempt_id"], amounts, read, "answer"),
         "verdicts": _verdicts(rows, given, read),
+        "gold": _labels_beside(gold, labeller, rows, read)
+        if isinstance(gold, pd.DataFrame)
+        else _labels_inside(given, rows, read),
     }
-    if isinstance(gold, pd.DataFrame):
-        made["gold"] = _labels_beside(gold, labeller, rows, read)
-    else:
-        made["gold"] = _labels_inside(given, rows, read)
     read.refuse()
     made = {kind: check_frame(one, kind) for kind, one in made.items()}
     outcomes = readers.outcomes(made["verdicts"], made["cases"])
@@ -256,6 +256,12 @@ class _Reading:
         """Name a column with what it was given for."""
         return f"column '{self.named.get(role, role)}' ({role}=)"
 
+    def fault(self, role: str, said: str) -> None:
+        self.problems.append(f"{self.place(role)}: {said}")
+
+    def tell(self, role: str, said: str) -> None:
+        self.told.append(f"{self.place(role)}: {said}")
+
     def columns(self, frame: pd.DataFrame, required: Iterable[str]) -> dict[str, pd.Series]:
         """Return the named columns by what they are; every one that is not there is a problem."""
         for role in required:
@@ -275,8 +281,7 @@ class _Reading:
         for role, values in held.items():
             odd = values[[not isinstance(one, Hashable) for one in values]]
             if len(odd):
-                kind = type(odd.iloc[0]).__name__
-                self.problems.append(f"{self.place(role)}: found a {kind}; expected plain values.")
+                self.fault(role, f"found a {type(odd.iloc[0]).__name__}; expected plain values.")
         self.refuse()
         return held
 
@@ -285,13 +290,11 @@ class _Reading:
         texts = values.map(_name, na_action="ignore").astype("object")
         odd = values[values.notna() & texts.isna()]
         if len(odd):
-            self.problems.append(f"{self.place(role)}: found {show(odd)}; expected text.")
+            self.fault(role, f"found {show(odd)}; expected text.")
         missing = values.isna() | texts.eq("")
         if needed and missing.any():
-            self.problems.append(
-                f"{self.place(role)}: missing in {plural(int(missing.sum()), 'row')}, the first "
-                f"is row {int(np.flatnonzero(missing)[0])}; every row needs one."
-            )
+            n, first = plural(int(missing.sum()), "row"), int(np.flatnonzero(missing)[0])
+            self.fault(role, f"missing in {n}, the first is row {first}; every row needs one.")
         return texts.astype("str")
 
     def mapped(
@@ -304,8 +307,7 @@ class _Reading:
         if unknown:
             odd = values[values.isin(unknown)]
             hint = suggest(str(unknown[0]).casefold(), [str(word) for word in words if word])
-            said = f"found {show(odd)}; allowed: {allowed}.{hint}"
-            self.problems.append(f"{self.place(role)}: {said}")
+            self.fault(role, f"found {show(odd)}; allowed: {allowed}.{hint}")
         elif any(not _same(word, meaning) for word, meaning in found.items()):
             self.tell_words(values, role, found)
         return values.map(found, na_action="ignore")
@@ -318,7 +320,7 @@ class _Reading:
             f"{word} as {'missing' if meaning is None else meaning} ({plural(int(n[word]), 'row')})"
             for word, meaning in read.items()
         ]
-        self.told.append(f"{self.place(role)}: {', '.join(parts)}.")
+        self.tell(role, f"{', '.join(parts)}.")
 
     def truths(self, values: pd.Series, role: str) -> pd.Series:
         """Return PASS or FAIL as nullable truth values."""
@@ -350,9 +352,7 @@ class _Reading:
                 continue
             name = _CONDITION_OF.get(_plain_word(word)) or _name(word)
             if name is None:
-                odd = values[values.eq(word)]
-                said = f"found {show(odd)}; expected text."
-                self.problems.append(f"{self.place('condition')}: {said}")
+                self.fault("condition", f"found {show(values[values.eq(word)])}; expected text.")
                 return values.astype("object")
             found[word] = name
             plainly &= _same(word, name)
@@ -360,18 +360,17 @@ class _Reading:
             if _plain_word(meant.setdefault(name, word)) != _plain_word(word) and not (
                 word in self.conditions and meant[name] in self.conditions
             ):
-                self.problems.append(
-                    f"{self.place('condition')}: {_literal(meant[name])} and {_literal(word)} "
-                    f"would both be '{name}'; say what they mean by conditions={{...}}."
-                )
+                both = f"{_literal(meant[name])} and {_literal(word)} would both be '{name}'"
+                self.fault("condition", f"{both}; say what they mean by conditions={{...}}.")
         if values.isna().any():
             self.texts(values, "condition")
         if not plainly:
             self.tell_words(values, "condition", found)
         if found and "baseline" not in found.values():
-            self.told.append(
-                f"{self.place('condition')}: none is 'baseline', with which analyses compare "
-                f"unless told otherwise; there: {', '.join(dict.fromkeys(found.values()))}."
+            self.tell(
+                "condition",
+                "none is 'baseline', with which analyses compare unless told otherwise; there: "
+                f"{', '.join(dict.fromkeys(found.values()))}.",
             )
         return values.map(found, na_action="ignore").astype("str")
 
@@ -404,8 +403,8 @@ class _Reading:
         if numbers.notna().all() and (numbers % 1 == 0).all() and (numbers >= 0).all():
             if not again:
                 self.from_zero = bool((numbers == 0).any())
-            if self.from_zero and not again:
-                self.told.append(f"{self.place('repeat')}: counted from 0; 1 was added.")
+                if self.from_zero:
+                    self.tell("repeat", "counted from 0; 1 was added.")
             return (numbers + self.from_zero).astype("Int64")
         names = self.texts(values, "repeat")
         if again:
@@ -413,7 +412,7 @@ class _Reading:
         self.tries = {name: at for at, name in enumerate(sorted(names.unique()), start=1)}
         read = ", ".join(f"'{name}' as {at}" for name, at in list(self.tries.items())[:_SHOWN])
         more = ", ..." if len(self.tries) > _SHOWN else ""
-        self.told.append(f"{self.place('repeat')}: names of tries were numbered: {read}{more}.")
+        self.tell("repeat", f"names of tries were numbered: {read}{more}.")
         return names.map(self.tries).astype("Int64")
 
     def attempt_ids(self, given: dict[str, pd.Series], rows: pd.DataFrame) -> pd.Series:
@@ -424,10 +423,9 @@ class _Reading:
         cells = pd.DataFrame({"id": ids, "cell": _tuples(rows, _CELL)}).drop_duplicates()
         twice = cells.loc[cells["id"].duplicated(), "id"]
         if len(twice):
-            self.problems.append(
-                f"{self.place('attempt')}: '{twice.iloc[0]}' stands for several cases or "
-                f"conditions ({plural(len(twice), 'such id')}); an answer has one of each."
-            )
+            several = f"'{twice.iloc[0]}' stands for several cases or conditions"
+            n = plural(len(twice), "such id")
+            self.fault("attempt", f"{several} ({n}); an answer has one of each.")
         return ids
 
     def fact(self, values: pd.Series, role: str) -> pd.Series:
@@ -441,9 +439,10 @@ class _Reading:
         if not upper.isin(DIMENSIONS).any():
             return texts.str.strip()
         if not upper.dropna().isin(DIMENSIONS).all():
-            self.told.append(
-                f"{self.place(role)}: not all are C1 to C9; the names stand in 'dimension', and "
-                "analyses within the nine dimensions leave them out."
+            self.tell(
+                role,
+                "not all are C1 to C9; the names stand in 'dimension', and analyses within the "
+                "nine dimensions leave them out.",
             )
             return texts
         if texts.dropna().ne(upper.dropna()).any():
@@ -452,7 +451,7 @@ class _Reading:
 
 
 def _cases(rows: pd.DataFrame, facts: dict[str, pd.Series], read: _Reading) -> pd.DataFrame:
-    cases = _one_each(rows, facts, CASE, CASE, read, "case")
+    cases = _one_each(rows[CASE].assign(**facts), CASE, facts, read, "case")
     named = set(facts["dimension"].dropna()) if "dimension" in facts else set()
     if named and named <= set(dimension_family(named)):
         cases = cases.rename(columns={"dimension": "comprehension_dimension"})
@@ -461,45 +460,33 @@ def _cases(rows: pd.DataFrame, facts: dict[str, pd.Series], read: _Reading) -> p
 
 
 def _one_each(
-    rows: pd.DataFrame,
-    facts: dict[str, pd.Series],
-    keys: list[str],
-    unit: list[str],
-    read: _Reading,
-    what: str,
+    table: pd.DataFrame, unit: list[str], roles: Iterable[str], read: _Reading, what: str
 ) -> pd.DataFrame:
     """Return one row per unit with what is said of it; saying two things is a problem."""
-    table = rows[keys].assign(**facts)
-    for role in facts:
+    for role in roles:
         several = table.groupby(unit)[role].nunique().gt(1)
         if several.any():
             first = several.index[several][0]
             name = "/".join(first) if isinstance(first, tuple) else first
-            read.problems.append(
-                f"{read.place(role)}: differs between the rows of one {what} "
-                f"({plural(int(several.sum()), what)}; the first: '{name}')."
-            )
+            n = plural(int(several.sum()), what)
+            read.fault(role, f"differs between the rows of one {what} ({n}; the first: '{name}').")
     # the first value that is there, not the value of the first row
     return table.groupby(unit, sort=False, as_index=False).first()[list(table.columns)]
 
 
 def _verdicts(rows: pd.DataFrame, given: dict[str, pd.Series], read: _Reading) -> pd.DataFrame:
     place = ["attempt_id", "check_id", "grader", "grader_version"]
-    twice = rows.duplicated(place, keep=False)
-    if twice.any():
-        first = rows.loc[twice, place].iloc[0].dropna().to_dict()
+    twice = rows.loc[rows.duplicated(place, keep=False), place]
+    if len(twice):
+        n, first = plural(len(twice), "row"), twice.iloc[0].dropna().to_dict()
         lacking = [r for r in ("repeat", "check", "grader", "grader_version") if r not in given]
         hint = f" Does a column say {', '.join(f'{r}=' for r in lacking)}?" if lacking else ""
-        read.problems.append(
-            f"{plural(int(twice.sum()), 'row')} are verdicts on the same thing; the first: "
-            f"{first}.{hint}"
-        )
+        read.problems.append(f"{n} are verdicts on the same thing; the first: {first}.{hint}")
     verdicts = rows.assign(round=1)
     if "check_kind" in given:
-        kinds = {"positive": "positive", "negative": "negative"}
-        verdicts["check_kind"] = read.mapped(
-            given["check_kind"], "check_kind", kinds, "'positive', 'negative' or missing"
-        )
+        allowed, kinds = "'positive', 'negative' or missing", given["check_kind"]
+        words = {"positive": "positive", "negative": "negative"}
+        verdicts["check_kind"] = read.mapped(kinds, "check_kind", words, allowed)
     # why a verdict is missing is not known: no status is claimed for it
     return verdicts.assign(status=rows["passed"].notna().map({True: "ok", False: None}))
 
@@ -508,15 +495,14 @@ def _labels_inside(given: dict[str, pd.Series], rows: pd.DataFrame, read: _Readi
     if "gold" not in given:
         return empty("gold")
     labels = rows[ITEM].assign(passed=read.truths(given["gold"], "gold"))
-    labels["labeller"] = (
-        read.texts(given["labeller"], "labeller", needed=False) if "labeller" in given else "own"
-    )
+    labels["labeller"] = "own"
+    if "labeller" in given:
+        labels["labeller"] = read.texts(given["labeller"], "labeller", needed=False)
     labels = labels[labels["passed"].notna()].drop_duplicates()
-    if labels.duplicated([*ITEM, "labeller"]).any():
-        item = labels.loc[labels.duplicated([*ITEM, "labeller"]), ITEM].iloc[0].to_dict()
-        read.problems.append(
-            f"{read.place('gold')}: differs between rows of one item; the first: {item}."
-        )
+    twice = labels.loc[labels.duplicated([*ITEM, "labeller"]), ITEM]
+    if len(twice):
+        item = twice.iloc[0].to_dict()
+        read.fault("gold", f"differs between rows of one item; the first: {item}.")
     return labels
 
 
@@ -546,9 +532,9 @@ def _labels_beside(
     if "attempt" in given:
         items["attempt_id"] = other.texts(given["attempt"], "attempt")
     else:
-        known = dict(zip(_tuples(rows, _TRY), rows["attempt_id"], strict=True))
+        of_try = dict(zip(_tuples(rows, _TRY), rows["attempt_id"], strict=True))
         made = zip(_tuples(items, _TRY), _made_ids(items), strict=True)
-        items["attempt_id"] = pd.Series([known.get(one, own) for one, own in made], dtype="str")
+        items["attempt_id"] = pd.Series([of_try.get(one, own) for one, own in made], dtype="str")
     items["passed"] = other.truths(given["passed"], "passed")
     items["labeller"] = other.texts(given["labeller"], "labeller") if "labeller" in given else "own"
     for name in ("inclusion_probability", "borderline", "note"):
@@ -557,13 +543,11 @@ def _labels_beside(
     read.problems += [f"gold: {one}" for one in other.problems]
     # a gold frame may well hold one condition only
     read.told += [f"gold: {one}" for one in other.told if "none is 'baseline'" not in one]
-    strays = ~pd.MultiIndex.from_frame(items[ITEM]).isin(pd.MultiIndex.from_frame(rows[ITEM]))
-    if strays.any():
-        first = items.loc[strays, ITEM].iloc[0].to_dict()
-        read.told.append(
-            f"gold: {int(strays.sum())} of {plural(len(gold), 'label')} match nothing in the "
-            f"table; the first: {first}."
-        )
+    known = pd.MultiIndex.from_frame(items[ITEM]).isin(pd.MultiIndex.from_frame(rows[ITEM]))
+    strays = items.loc[~known, ITEM]
+    if len(strays):
+        n, first = f"{len(strays)} of {plural(len(gold), 'label')}", strays.iloc[0].to_dict()
+        read.told.append(f"gold: {n} match nothing in the table; the first: {first}.")
     return items[[c for c in items.columns if c in CONTRACTS["gold"].columns]]
 
 
@@ -573,10 +557,8 @@ def _made_ids(rows: pd.DataFrame) -> pd.Series:
     ids = {}
     for skill, case, condition, agent, number in dict.fromkeys(tries):
         begun = case if str(case).startswith(f"{skill}/") else f"{skill}/{case}"
-        who = [] if agent is None else [agent]
-        ids[skill, case, condition, agent, number] = "/".join(
-            map(str, [begun, condition, *who, number])
-        )
+        who = condition if agent is None else f"{condition}/{agent}"
+        ids[skill, case, condition, agent, number] = f"{begun}/{who}/{number}"
     if len(set(ids.values())) < len(ids):  # slashes inside names
         ids = {one: f"{name}#{at}" for at, (one, name) in enumerate(ids.items(), start=1)}
     return pd.Series([ids[one] for one in tries], index=rows.index, dtype="str")

@@ -116,11 +116,7 @@ def checks(store: RunStore) -> pd.DataFrame:
     return check(pd.DataFrame(rows), "checks") if rows else empty("checks")
 
 
-def attempts(
-    store: RunStore,
-    *,
-    perturbation: str | Sequence[str] | Literal["all"] | None = None,
-) -> pd.DataFrame:
+def attempts(store: RunStore, *, perturbation: str | Sequence[str] | None = None) -> pd.DataFrame:
     """Return the recorded answers, one row per attempt.
 
     Parameters
@@ -179,7 +175,7 @@ def _wanted(values: pd.Series, asked: str | Sequence[str] | None) -> pd.Series:
 def verdicts(
     store: RunStore,
     *,
-    perturbation: str | Sequence[str] | Literal["all"] | None = None,
+    perturbation: str | Sequence[str] | None = None,
     round: int | Sequence[int] | Literal["all"] = 1,
 ) -> pd.DataFrame:
     """Return what the graders said, one row per attempt, check, grader version and round.
@@ -347,9 +343,7 @@ def pairwise(store: RunStore) -> pd.DataFrame:
 
 
 def invocations(
-    store: RunStore,
-    *,
-    perturbation: str | Sequence[str] | Literal["all"] | None = None,
+    store: RunStore, *, perturbation: str | Sequence[str] | None = None
 ) -> pd.DataFrame:
     """Return which skill fired, one row per attempt and skill that was on offer.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
-from typing import Literal
 
 import pandas as pd
 
@@ -18,11 +17,7 @@ from skillcomp.io.traces import read_trace
 _DIGITS = 12  # of a sha256: enough to tell two texts apart
 
 
-def events(
-    store: RunStore,
-    *,
-    perturbation: str | Sequence[str] | Literal["all"] | None = None,
-) -> pd.DataFrame:
+def events(store: RunStore, *, perturbation: str | Sequence[str] | None = None) -> pd.DataFrame:
     """Return what each agent did and said, one row per event of a trace.
 
     Parameters
@@ -61,11 +56,7 @@ def events(
     return check(pd.DataFrame(rows), "events") if rows else empty("events")
 
 
-def commands(
-    store: RunStore,
-    *,
-    perturbation: str | Sequence[str] | Literal["all"] | None = None,
-) -> pd.DataFrame:
+def commands(store: RunStore, *, perturbation: str | Sequence[str] | None = None) -> pd.DataFrame:
     """Return the shell commands that each agent ran, one row per command.
 
     Parameters
@@ -131,21 +122,17 @@ def _made_with(store: RunStore) -> dict[str, str]:
     for slug, suite in store.suites.items():
         found[f"prompts of {slug}"] = suite.sha256[:_DIGITS]
     attempts = store.table("attempts")
-    for what, column in (("agent", "agent"), ("model", "agent_model")):
+    for what, column in (("agent", "agent"), ("model", "agent_model"), ("settings", "settings")):
         names = sorted(filter(None, set(attempts.column(column).to_pylist())))
-        found |= {what: ", ".join(names)} if names else {}
-    settings = sorted(filter(None, set(attempts.column("settings").to_pylist())))
-    found |= {"settings": _hash(settings)} if settings else {}
+        if names:
+            found[what] = _hash(names) if what == "settings" else ", ".join(names)
     offered = sorted(readers.invocations(store, perturbation="all")["offered"].unique())
     found |= {"skills on offer": ", ".join(offered)} if offered else {}
-    verdicts = store.table("verdicts")
-    pairs = set(
-        zip(*(verdicts.column(n).to_pylist() for n in ("grader", "grader_version")), strict=True)
-    )
-    for grader in sorted({name for name, _ in pairs}):
-        versions = sorted(version or "no version" for name, version in pairs if name == grader)
-        found[f"grader {grader}"] = ", ".join(versions)
-    return found
+    pairs = store.table("verdicts").group_by(["grader", "grader_version"]).aggregate([])
+    versions: dict[str, set[str]] = {}
+    for one in pairs.to_pylist():
+        versions.setdefault(one["grader"], set()).add(one["grader_version"] or "no version")
+    return found | {f"grader {one}": ", ".join(sorted(versions[one])) for one in sorted(versions)}
 
 
 def _hash(texts: Iterable[str]) -> str:

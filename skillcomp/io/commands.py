@@ -66,12 +66,8 @@ def _told(command: str) -> str:
         words = shlex.split(command) if len(command) <= _LONGEST else []
     except ValueError:
         words = []
-    is_shell = len(words) == 3 and words[0].rpartition("/")[2] in _SHELLS and _is_c(words[1])
-    return words[2] if is_shell else command
-
-
-def _is_c(option: str) -> bool:
-    return option.startswith("-") and option.endswith("c") and option[1:].isalpha()
+    is_shell = len(words) == 3 and words[0].rpartition("/")[2] in _SHELLS
+    return words[2] if is_shell and re.fullmatch(r"-[^\W\d_]*c", words[1]) else command
 
 
 def is_read_only(command: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -25,6 +26,10 @@ LOCK = ".writer.lock"
 WHO = ".writer.json"
 PATIENCE = 0.5  # seconds; a reader holds the lock for moments when it repairs a torn line
 _CHUNK = 1 << 16
+
+
+class StoreWarning(UserWarning):
+    """A store was found damaged in a way that could be repaired."""
 
 
 def append(path: Path, lines: list[bytes], *, sync: bool) -> None:
@@ -109,38 +114,50 @@ def _is_object(line: bytes) -> bool:
         return False
 
 
-def ends_open(path: Path) -> bool:
-    """Return whether the last byte of a file is there and is no line feed."""
-    try:
-        with path.open("rb") as stream:
-            if not stream.seek(0, os.SEEK_END):
-                return False
-            stream.seek(-1, os.SEEK_END)
-            return stream.read(1) != b"\n"
-    except FileNotFoundError:
-        return False
+def _ends_open(path: Path) -> bool:
+    with path.open("rb") as stream:
+        if not stream.seek(0, os.SEEK_END):
+            return False
+        stream.seek(-1, os.SEEK_END)
+        return stream.read(1) != b"\n"
 
 
-def keep_torn(path: Path, torn: bytes) -> None:
-    """Add the torn bytes of a table to ``<table>.torn``, a line each."""
-    append(path.with_suffix(".torn"), [torn], sync=True)
-
-
-def shorten(path: Path, size: int) -> None:
-    """Cut a file to its first ``size`` bytes."""
-    with path.open("r+b") as stream:
-        stream.truncate(size)
-        os.fsync(stream.fileno())
-
-
-def n_lines(path: Path, size: int) -> int:
-    """Return how many line feeds stand in the first ``size`` bytes of a file."""
+def _n_lines(path: Path, size: int) -> int:
     count = 0
     with path.open("rb") as stream:
         while size > 0 and (chunk := stream.read(min(size, 1 << 24))):
             count += chunk.count(b"\n")
             size -= len(chunk)
     return count
+
+
+def mend(root: Path, table: str) -> None:
+    """Move a torn last line out of a table, note it in the manifest, and warn.
+
+    The caller has locked the store.
+    """
+    file = root / f"{table}.jsonl"
+    size, torn = whole_size(file)
+    if torn:
+        line = _n_lines(file, size) + 1
+        repair: Any = {"table": table, "line": line, "n_bytes": len(torn), "at": time_now()}
+        # in this order a second crash in between can tell it twice, but never lose it
+        append(file.with_suffix(".torn"), [torn], sync=True)
+        write_manifest(root, repairs=[*read_manifest(root).get("repairs", []), repair])
+        with file.open("r+b") as stream:
+            stream.truncate(size)
+            os.fsync(stream.fileno())
+        warnings.warn(repaired(**repair), StoreWarning, stacklevel=4)
+    if _ends_open(file):  # a whole record that only lacks its line feed
+        append(file, [b""], sync=True)
+
+
+def repaired(table: str, line: int, n_bytes: int, at: str) -> str:
+    """Return what was done about a torn line."""
+    return (
+        f"{table}.jsonl, line {line}: the last line was torn off after {n_bytes} bytes; they were "
+        f"moved to {table}.torn ({at})."
+    )
 
 
 def has_manifest(root: Path) -> bool:

@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 from functools import cache, lru_cache
 from os.path import exists
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Any, Literal
 
 from skillcomp.errors import SuiteError, plural, suggest
 from skillcomp.io.files import decode, read_bytes
@@ -207,20 +207,11 @@ RULES: Mapping[str, tuple[Severity, str]] = {
 Said = Iterator[tuple[str, str]]  # a rule and what was found, before its place is known
 
 
-def finding(
-    rule: str, place: str, message: str, *, case_id: str | None = None, file: str | None = None
-) -> Finding:
-    """Return a finding with the severity and reason of its rule."""
+def finding(rule: str, place: str, message: str, **where: Any) -> Finding:
+    """Return a finding with severity and reason of its rule; `where` may name case and file."""
     severity, reason = RULES[rule]
-    return Finding(
-        place=place,
-        rule=rule,
-        severity=severity,
-        message=message,
-        reason=reason,
-        case_id=case_id,
-        file=file,
-    )
+    about: dict[str, Any] = {"severity": severity, "reason": reason, **where}
+    return Finding(rule=rule, place=place, message=message, **about)
 
 
 def forbids_copying(check: Check) -> bool:
@@ -467,9 +458,7 @@ class Sources:
 
     def __init__(self, root: Path | None, skill: Skill | None = None) -> None:
         self.root = root
-        self._own: Mapping[str, str] = (
-            {f"skills/{skill.slug}/SKILL.md": skill.text} if skill is not None else {}
-        )
+        self._own = {} if skill is None else {f"skills/{skill.slug}/SKILL.md": skill.text}
         self._text = cache(self._read)
 
     def problem(self, source: str) -> tuple[str, str] | None:
@@ -515,11 +504,9 @@ class Sources:
         own = self._own.get(path)
         if self.root is None or (own is not None and not exists(self.root / path)):
             return own
-        file = self.root / path
-        data = read_bytes(
-            file, root=self.root, max_bytes=MAX_BYTES, what="source", error=SuiteError
-        )
-        return decode(data, file, SuiteError)
+        how: Any = {"root": self.root, "max_bytes": MAX_BYTES, "what": "source"}
+        data = read_bytes(self.root / path, error=SuiteError, **how)
+        return decode(data, self.root / path, SuiteError)
 
 
 def _lines(text: str, first: str | None, last: str | None) -> str | None:

@@ -12,6 +12,8 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, get_args
 
@@ -52,16 +54,13 @@ def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
     truth values and lists as such; ``schema`` is the content of ``output_schema`` and ``files``
     lists the files of ``fixture``. Its checks follow from them.
     """
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
-        reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-        ends = [0]  # the last line of each row; a cell may hold several
-        rows = []
-        for cells in reader:
-            rows.append(cells)
-            ends.append(reader.line_num)
+        # a cell may hold several lines: each row with the last line of it
+        rows = [(cells, reader.line_num) for cells in reader]
     except csv.Error as cause:
         raise SuiteError(f"{file}, line {reader.line_num}: not CSV ({cause}).") from cause
-    header = [name.strip() for name in rows[0]] if rows else []
+    header = [name.strip() for name in rows[0][0]] if rows else []
     if lacking := [name for name in _NEEDED if name not in header]:
         other = [sign for sign in ";\t" if len(header) == 1 and sign in header[0]]
         hint = f" Write commas between the columns, not {other[0]!r}." if other else ""
@@ -79,15 +78,16 @@ def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
     ]
     bases = _bases(file, slug)
     cases = []
-    for number, cells in enumerate(rows[1:], start=2):
+    for number, ((_, end), (cells, _)) in enumerate(pairwise(rows), start=2):
         if not any(cell.strip() for cell in cells):
             continue
-        line = ends[number - 1] + 1
-        place = f"row {number}" + f", line {line}" * (line != number)
+        place = f"row {number}" + f", line {end + 1}" * (end + 1 != number)
         if len(cells) != len(header):
             problems.append(f"{place}: {len(cells)} cells; the first row has {len(header)}.")
         found = dict(zip(header, (cell.strip() for cell in cells), strict=False))
-        cases.append(_Row(found, number, place, skill, bases, problems).case(slug))
+        ident = found.get("id", "")
+        place += f" (id {ident})" if ident else ""
+        cases.append(_Row(found, place, skill, bases, problems).case(slug, ident, number))
     for name, n in Counter(case.case_id for case in cases).items():
         if n > 1:
             problems.append(f"column id: '{name.partition('/')[2]}' stands {n} times.")
@@ -103,29 +103,23 @@ def _bases(file: Path, slug: str) -> list[Path]:
     return bases_of(file)
 
 
+@dataclass(frozen=True)
 class _Row:
     """Turns one row into a case and notes what deviates."""
 
-    def __init__(
-        self,
-        row: Mapping[str, str],
-        number: int,
-        place: str,
-        skill: str,
-        bases: list[Path],
-        problems: list[str],
-    ) -> None:
-        self.row, self.skill, self.bases, self.problems = row, skill, bases, problems
-        ident = row.get("id", "")
-        self.place = place + (f" (id {ident})" if ident else "")
-        self.ident = ident or f"row-{number}"
+    row: Mapping[str, str]
+    place: str
+    skill: str
+    bases: list[Path]
+    problems: list[str]
 
     def note(self, column: str, sentence: str) -> None:
         self.problems.append(f"{self.place}, column {column}: {sentence}")
 
-    def case(self, slug: str) -> Case:
-        if not self.row.get("id"):
-            self.note("id", f"is empty; '{self.ident}' is taken.")
+    def case(self, slug: str, ident: str, number: int) -> Case:
+        if not ident:
+            ident = f"row-{number}"
+            self.note("id", f"is empty; '{ident}' is taken.")
         prompt = self.row.get("prompt", "")
         if not prompt:
             self.note("prompt", "is empty; there is nothing to ask.")
@@ -142,7 +136,7 @@ class _Row:
         }
         extra = {name: value for name, value in extra.items() if value not in (None, [])}
         return Case(
-            case_id=f"{slug}/{self.ident}",
+            case_id=f"{slug}/{ident}",
             prompt=prompt,
             should_trigger=trigger,
             prompt_kind=self.kind(trigger, prompt),
@@ -170,9 +164,8 @@ class _Row:
     def word(self, column: str, allowed: tuple[str, ...]) -> str | None:
         text = self.row.get(column, "")
         if text and text.lower() not in allowed:
-            self.note(
-                column, f"found '{text}'; allowed: {', '.join(allowed)}.{suggest(text, allowed)}"
-            )
+            told = f"found '{text}'; allowed: {', '.join(allowed)}.{suggest(text, allowed)}"
+            self.note(column, told)
             return None
         return text.lower() or None
 
@@ -187,20 +180,20 @@ class _Row:
         """Return the skills that should answer; an empty cell names none, no column is unknown."""
         if "right_skills" not in self.row:
             return None
-        parts = (one.strip() for one in self.row["right_skills"].split(";"))
-        found = tuple(dict.fromkeys(one for one in parts if one))
+        found = tuple(dict.fromkeys(self.listed("right_skills")))
         if trigger is not None and (self.skill in found) != trigger:
-            self.note(
-                "right_skills",
-                f"found '{'; '.join(found)}', but should_trigger is {str(trigger).lower()}.",
-            )
+            told = f"found '{'; '.join(found)}', but should_trigger is {str(trigger).lower()}."
+            self.note("right_skills", told)
             return None
         return found
 
+    def listed(self, column: str) -> list[str]:
+        parts = self.row.get(column, "").split(";")
+        return [part.strip() for part in parts if part.strip()]
+
     def files(self) -> list[str]:
-        names = [one.strip() for one in self.row.get("require_files", "").split(";")]
         kept = []
-        for name in filter(None, names):
+        for name in self.listed("require_files"):
             pure = PurePosixPath(name)
             if pure.is_absolute() or ".." in pure.parts or "\\" in name:
                 self.note("require_files", f"'{name}' leaves the working folder.")
@@ -232,7 +225,8 @@ class _Row:
         except (SkillcompError, orjson.JSONDecodeError) as cause:
             self.note("output_schema", f"'{name}' cannot be read as JSON ({cause}).")
             return {}
-        if why := _no_schema(content):
+        why = _no_schema(content) if isinstance(content, dict) else "not an object"
+        if why:
             self.note("output_schema", f"'{name}' is no JSON Schema ({why}).")
             return {}
         return {"output_schema": name, "schema": content}
@@ -246,13 +240,12 @@ class _Row:
             return {}
         files = []
         for file in [place] if place.is_file() else sorted(place.rglob("*")):
+            inner = file.relative_to(self.bases[0])
             if not is_below(file, self.bases[0]):
-                self.note(
-                    "fixture", f"'{file.relative_to(self.bases[0])}' leads out of its folder."
-                )
+                self.note("fixture", f"'{inner}' leads out of its folder.")
                 return {}
             if file.is_file():
-                files.append(file.relative_to(self.bases[0]).as_posix())
+                files.append(inner.as_posix())
             if len(files) > MAX_FILES:
                 self.note("fixture", f"'{name}' holds more than {MAX_FILES:,} files.")
                 return {}
@@ -263,11 +256,9 @@ def _named(bases: list[Path]) -> str:
     return " or ".join(f"'{base.name}/'" for base in bases)
 
 
-def _no_schema(content: Any) -> str | None:
+def _no_schema(content: dict[str, Any]) -> str | None:
     import jsonschema
 
-    if not isinstance(content, dict):
-        return "not an object"
     try:
         jsonschema.validators.validator_for(content).check_schema(content)
     except jsonschema.SchemaError as cause:
@@ -314,11 +305,10 @@ def checks_of(trigger: bool | None, extra: Mapping[str, Any]) -> tuple[Check, ..
         _check("final_message", "outcome", "there is a final message"),
         _check("thrashing", "efficiency", "no command three times running, and no loop of them"),
     ]
-    if trigger is not None:
-        goal: Goal = "process" if trigger else "outcome"
-        kind: CheckKind = "positive" if trigger else "negative"
-        told = "the skill is invoked" if trigger else "the skill is not invoked"
-        checks.append(_check("trigger", goal, told, kind))
+    if trigger:
+        checks.append(_check("trigger", "process", "the skill is invoked"))
+    elif trigger is not None:
+        checks.append(_check("trigger", "outcome", "the skill is not invoked", "negative"))
     for name in NUMBERS:
         if name in extra and name != "timeout_s":
             checks.append(_check(name, "efficiency", f"{name} {extra[name]}"))

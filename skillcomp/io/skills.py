@@ -10,8 +10,9 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
+from itertools import pairwise
 from os import PathLike
 from os.path import isdir
 from pathlib import Path
@@ -123,7 +124,32 @@ def sections_of(text: str) -> tuple[Section, ...]:
     [('tea', 1), ('do-not-stir', 5)]
     """
     _, body = _split(text, [])
-    return tuple(_sections(body, text.count("\n", 0, len(text) - len(body)) + 1))
+    first_line = text.count("\n", 0, len(text) - len(body)) + 1
+    lines = [line.removesuffix("\r") for line in body.split("\n")]
+    headings = list(_headings(lines))
+    used: Counter[str] = Counter()
+    found = []
+    for (at, level, title), (end, *_) in pairwise([*headings, (len(lines), 0, "")]):
+        anchor = _NOT_IN_ANCHOR.sub("", title.lower()).replace(" ", "-")
+        once = f"{anchor}-{used[anchor]}" if used[anchor] else anchor
+        used[anchor] += 1
+        below, line = "\n".join(lines[at + 1 : end]).strip("\n"), first_line + at
+        found.append(Section(title=title, level=level, anchor=once, text=below, line=line))
+    return tuple(found)
+
+
+def _headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+    """Yield position, depth and text of each heading that does not stand in fenced code."""
+    fence = ""
+    for at, line in enumerate(lines):
+        opened = _FENCE.match(line)
+        if fence:
+            if opened and opened[1][0] == fence[0] and len(opened[1]) >= len(fence):
+                fence = ""
+        elif opened:
+            fence = opened[1]
+        elif found := _HEADING.fullmatch(line):
+            yield at, len(found[1]), (found[2] or "").strip()
 
 
 def skill_of(text: str, slug: str, file: Path) -> Skill:
@@ -135,7 +161,6 @@ def skill_of(text: str, slug: str, file: Path) -> Skill:
     description = _word(metadata.pop("description", None), "description", problems)
     concept = _concept(metadata, problems)
     problems += _name_problems(name, description, slug)
-    first_line = text.count("\n", 0, len(text) - len(body)) + 1
     return Skill(
         slug=slug,
         name=name,
@@ -144,7 +169,7 @@ def skill_of(text: str, slug: str, file: Path) -> Skill:
         metadata=metadata,
         body=body,
         text=text,
-        sections=tuple(_sections(body, first_line)),
+        sections=sections_of(text),
         problems=tuple(problems),
     )
 
@@ -315,44 +340,6 @@ def _kind(value: Any) -> str:
         return "nothing"
     names = {str: "text", dict: "a block", list: "a list", bool: "a truth value"}
     return names.get(type(value), f"a value of type {type(value).__name__}")
-
-
-def _sections(body: str, first_line: int) -> Iterator[Section]:
-    used: Counter[str] = Counter()
-    heading: tuple[int, str, int] | None = None
-    below: list[str] = []
-    fence = ""
-    for number, line in enumerate(body.split("\n"), start=first_line):
-        line = line.removesuffix("\r")
-        opened = _FENCE.match(line)
-        if fence:
-            if opened and opened[1][0] == fence[0] and len(opened[1]) >= len(fence):
-                fence = ""
-        elif opened:
-            fence = opened[1]
-        found = None if fence or opened else _HEADING.fullmatch(line)
-        if not found:
-            below.append(line)
-            continue
-        if heading:
-            yield _section(heading, below, used)
-        heading, below = (len(found[1]), (found[2] or "").strip(), number), []
-    if heading:
-        yield _section(heading, below, used)
-
-
-def _section(heading: tuple[int, str, int], below: list[str], used: Counter[str]) -> Section:
-    level, title, line = heading
-    anchor = _NOT_IN_ANCHOR.sub("", title.lower()).replace(" ", "-")
-    repeated = used[anchor]
-    used[anchor] += 1
-    return Section(
-        title=title,
-        level=level,
-        anchor=f"{anchor}-{repeated}" if repeated else anchor,
-        text="\n".join(below).strip("\n"),
-        line=line,
-    )
 
 
 # The other files of a skill

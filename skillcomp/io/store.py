@@ -22,17 +22,11 @@ from pydantic import BaseModel
 from skillcomp.errors import StoreError, literal
 from skillcomp.io import journal
 from skillcomp.io.files import as_path, checked_slug, digest
+from skillcomp.io.journal import StoreWarning
 from skillcomp.io.prompts import FILE as PROMPTS
 from skillcomp.io.skills import FILE_NAME, copy_skill, read_skill, tree_of
 from skillcomp.io.suites import file_place, read_suite, suite_files, suite_place
-from skillcomp.io.tables import (
-    RECORDS,
-    as_line,
-    parse_line,
-    read_lines,
-    read_table,
-    record_of,
-)
+from skillcomp.io.tables import RECORDS, as_line, parse_line, read_lines, read_table, record_of
 from skillcomp.io.tasks import FILE_NAME as TASKS
 from skillcomp.records import Skill, Suite
 
@@ -44,10 +38,6 @@ _SKILL_FILES = (f"skills/*/{FILE_NAME}",)
 _SUITE_FILES = ("suites/*.csv", "suites/*.json", f"suites/*/{TASKS}")
 
 _Hashes = dict[Path, tuple[int, int, str]]  # file -> size, time of change in ns, sha256
-
-
-class StoreWarning(UserWarning):
-    """A store was found damaged in a way that could be repaired."""
 
 
 class RunStore:
@@ -221,17 +211,15 @@ class RunStore:
         found = [] if journal.has_manifest(self.path) else [f"{journal.MANIFEST} is missing."]
         found += _mismatches("skills", manifest["skills"], self.skills)
         found += _mismatches("suites", manifest["suites"], self.suites)
-        found += [_repair_sentence(**repair) for repair in manifest.get("repairs", [])]
+        found += [journal.repaired(**repair) for repair in manifest.get("repairs", [])]
         found += self._notices.values()
         for table, extras in self._extras.items():
             found += [
                 f"{table}: the key '{key}' is not one of the record's; left out of {n} lines."
                 for key, n in extras.items()
             ]
-        for skill in self.skills.values():
-            found += [f"{skill.path}: {problem}" for problem in skill.problems]
-        for suite in self.suites.values():
-            found += [f"{suite.path}: {problem}" for problem in suite.problems]
+        read: list[Skill | Suite] = [*self.skills.values(), *self.suites.values()]
+        found += [f"{one.path}: {problem}" for one in read for problem in one.problems]
         return tuple(found)
 
     @property
@@ -277,7 +265,10 @@ class RunStore:
                 _make(self.path)
                 with ExitStack() as stack:
                     stack.enter_context(journal.locked(self.path, patience=patience))
-                    self._prepare()
+                    if not journal.has_manifest(self.path):
+                        journal.write_manifest(self.path, created=journal.time_now())
+                    for table in self.tables:
+                        journal.mend(self.path, table)
                     self._hold = stack.pop_all()
                 self._sync = sync
             self._held += 1
@@ -290,12 +281,6 @@ class RunStore:
             with self._hold:
                 for table in self.tables if not self._sync else ():
                     journal.append(self._file(table), [], sync=True)
-
-    def _prepare(self) -> None:
-        if not journal.has_manifest(self.path):
-            journal.write_manifest(self.path, created=journal.time_now())
-        for table in self.tables:
-            _mend(self.path, table)
 
     def append(self, table: str, records: Iterable[BaseModel | Mapping[str, Any]]) -> int:
         """Add records to a table; they are on the disk when this returns.
@@ -591,31 +576,6 @@ def _fingerprint(root: Path, known: _Hashes) -> str:
     return whole.hexdigest()
 
 
-def _mend(root: Path, table: str) -> None:
-    """Move a torn last line out of a table, note it in the manifest, and warn.
-
-    The caller has the store open for writing (`RunStore.writer`).
-    """
-    file = root / f"{table}.jsonl"
-    size, torn = journal.whole_size(file)
-    if torn:
-        repair: dict[str, Any] = {
-            "table": table,
-            "line": journal.n_lines(file, size) + 1,
-            "n_bytes": len(torn),
-            "at": journal.time_now(),
-        }
-        # in this order a second crash in between can tell it twice, but never lose it
-        journal.keep_torn(file, torn)
-        journal.write_manifest(
-            root, repairs=[*journal.read_manifest(root).get("repairs", []), repair]
-        )
-        journal.shorten(file, size)
-        warnings.warn(_repair_sentence(**repair), StoreWarning, stacklevel=5)
-    if journal.ends_open(file):  # a whole record that only lacks its line feed
-        journal.append(file, [b""], sync=True)
-
-
 def require_store(given: object) -> RunStore:
     """Return a store as it was given, or raise that something else was."""
     if not isinstance(given, RunStore):
@@ -624,11 +584,3 @@ def require_store(given: object) -> RunStore:
             f"{literal(given)}."
         )
     return given
-
-
-def _repair_sentence(table: str, line: int, n_bytes: int, at: str) -> str:
-    """Return what was done about a torn line."""
-    return (
-        f"{table}.jsonl, line {line}: the last line was torn off after {n_bytes} bytes; they were "
-        f"moved to {table}.torn ({at})."
-    )

@@ -85,8 +85,9 @@ _EXPECTED = (
     *("dimension", "substance", "calibration", "truth_mode", "skill_type", "criticality"),
     "truth_sources",
 )
+# in the order in which they are written
 _CASE_KEYS = (
-    *("id", "prompt", *VOCABULARY, "truth_sources", "expected_reasoning", "expected_behaviors"),
+    *("id", "prompt", *VOCABULARY, "truth_sources", "expected_behaviors", "expected_reasoning"),
     *("contrast_of", "should_trigger", "prompt_kind", "right_skills"),
 )
 _SUITE_KEYS = ("skill_name", "subject", "adjacent_concepts", "grounding_note")
@@ -222,6 +223,11 @@ class _Reader:
     def note(self, place: str, sentence: str) -> None:
         self.problems.append(f"{place}: {sentence}" if place else sentence)
 
+    def once(self, place: str, names: Iterable[str]) -> None:
+        for name, n in Counter(names).items():
+            if n > 1:
+                self.note(place, f"the id '{name}' stands {n} times.")
+
     def suite(self, content: dict[str, Any], file: Path) -> Suite:
         key = _ROUTING if "evals" not in content and _ROUTING in content else "evals"
         rows = content.get(key)
@@ -234,9 +240,9 @@ class _Reader:
             self.note(key, "the list is empty.")
         for name in _OWN:
             given = [row.get(name) for row in rows if isinstance(row, dict)]
-            given = [one for one in given if isinstance(one, str)]
+            words = {one for one in given if isinstance(one, str)}
             known = {*VOCABULARY[name], *ELSEWHERE.get(name, ())}
-            if dimension_family(given) is not DIMENSIONS and not any(w in known for w in given):
+            if dimension_family(words) is not DIMENSIONS and not words & known:
                 self.own.add(name)
         routing = key == _ROUTING
         cases = [self.case(row, f"{key}[{i}]", i, routing) for i, row in enumerate(rows)]
@@ -315,13 +321,10 @@ class _Reader:
         return f"{self.slug}/{str(value).removeprefix(f'{self.slug}/')}"
 
     def references(self, cases: list[Case], key: str) -> None:
-        ids = Counter(case.case_id for case in cases)
-        short = {case_id: case_id.split("/", 1)[1] for case_id in ids}
-        for case_id, n in ids.items():
-            if n > 1:
-                self.note(key, f"the id '{short[case_id]}' stands {n} times.")
+        self.once(key, (case.case_id.split("/", 1)[1] for case in cases))
+        ids = {case.case_id for case in cases}
         for i, case in enumerate(cases):
-            other, place = case.contrast_of, f"{key}[{i}] (id {short[case.case_id]})"
+            other, place = case.contrast_of, f"{key}[{i}] (id {case.case_id.split('/', 1)[1]})"
             if other == case.case_id:
                 self.note(place, f"contrast_of: '{other}' is the case itself.")
             elif other is not None and other not in ids:
@@ -354,9 +357,7 @@ class _Reader:
             self.note(place, f"{_kind(listed)}; expected a list.")
             return (), {}
         read = [self.check(item, f"{place}[{i}]", i) for i, item in enumerate(listed)]
-        for check_id, n in Counter(check.check_id for check, _ in read).items():
-            if n > 1:
-                self.note(place, f"the id '{check_id}' stands {n} times.")
+        self.once(place, (check.check_id for check, _ in read))
         odd = {check.check_id: others for check, others in read if others}
         return tuple(check for check, _ in read), odd
 
@@ -381,13 +382,9 @@ class _Reader:
                 told = f"found {value!r}; allowed: {', '.join(allowed)}; taken as {allowed[0]}."
                 self.note(place, f"{key}: {told}{suggest(str(value), allowed)}")
         odd = self.extra(item, _CHECK_KEYS, place) | bad
-        check = Check(
-            check_id=ident,
-            check_kind=found["kind"],
-            goal=found["goal"],
-            description=self.text(item, "description", place) or "",
-        )
-        return check, odd
+        told = self.text(item, "description", place) or ""
+        kind, goal = found["kind"], found["goal"]
+        return Check(check_id=ident, check_kind=kind, goal=goal, description=told), odd
 
     def text(self, row: dict[str, Any], key: str, place: str) -> str | None:
         value = row.get(key)
@@ -498,7 +495,7 @@ def _suite_row(suite: Suite) -> dict[str, Any]:
         {
             "skill_name": suite.skill,
             "subject": suite.subject,
-            "adjacent_concepts": list(suite.adjacent_concepts) or None,
+            "adjacent_concepts": suite.adjacent_concepts or None,
             "grounding_note": suite.grounding_note,
             **suite.extra,
             "evals": [_case_row(case, suite.slug) for case in suite.cases],
@@ -511,16 +508,10 @@ def _case_row(case: Case, slug: str) -> dict[str, Any]:
     odd = odd if isinstance(odd, dict) else {}
     checks = [_check_row(check, odd.get(check.check_id, {})) for check in case.checks]
     other = case.contrast_of
-    row: dict[str, Any] = {"id": _ident_of(case.case_id, slug), "prompt": case.prompt}
-    row |= {key: getattr(case, key) for key in VOCABULARY}
-    row |= {
-        "truth_sources": list(case.truth_sources),
+    row: dict[str, Any] = {key: getattr(case, key, None) for key in _CASE_KEYS} | {
+        "id": _ident_of(case.case_id, slug),
         "expected_behaviors": checks or None,
-        "expected_reasoning": case.expected_reasoning,
         "contrast_of": None if other is None else _ident_of(other, slug),
-        "should_trigger": case.should_trigger,
-        "prompt_kind": case.prompt_kind,
-        "right_skills": None if case.right_skills is None else list(case.right_skills),
     }
     return _given(row) | {key: value for key, value in case.extra.items() if key != "checks"}
 

@@ -202,11 +202,15 @@ def is_result(output: str) -> bool:
 
 
 def _whole(output: str) -> Event:
-    text = output.strip()
+    return _object(output.strip()) or {}
+
+
+def _object(text: str) -> Event | None:
     try:
-        return _map(json.loads(text)) if text.startswith("{") else {}
+        found = json.loads(text) if text.lstrip().startswith("{") else None
     except (ValueError, RecursionError):
-        return {}
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _begins(output: str) -> Kind:
@@ -222,14 +226,7 @@ def _begins(output: str) -> Kind:
 
 def _events(output: str) -> Iterator[Event]:
     # not splitlines: an event may hold signs that only Python takes for the end of a line
-    for line in output.split("\n"):
-        if line.lstrip().startswith("{"):
-            try:
-                event = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(event, dict):
-                yield event
+    return (event for line in output.split("\n") if (event := _object(line)) is not None)
 
 
 def _map(value: Any) -> Event:
@@ -261,32 +258,28 @@ def _counts(**found: float) -> dict[str, Any]:
 
 def _claude(events: list[Event]) -> Trace:
     init = next((e for e in events if e.get("subtype") == "init"), {})
-    results = [e for e in events if e.get("type") == "result"]
-    result = results[-1] if results else None
-    denied = {
-        str(_map(one).get("tool_use_id")) for one in _list((result or {}).get("permission_denials"))
-    }
+    result = next((e for e in reversed(events) if e.get("type") == "result"), {})
+    denied = {str(one.get("tool_use_id")) for one in _list(result.get("permission_denials"))}
     steps = _claude_steps(events, denied)
     opened = [s for s in steps if s.status in ("completed", "in_progress")]
     skills = init.get("skills")
-    common: dict[str, Any] = {
-        "kind": "claude",
-        "model": _text(init.get("model")),
-        "request_id": _text(init.get("session_id")),
-        **_counted(steps),
-        "called": tuple(s.text.lstrip("/") for s in opened if s.text and s.tool == "Skill"),
-        "opened": tuple(s.text for s in opened if s.text and s.tool in ("Read", "Bash")),
-        "skills": tuple(_named(s) for s in skills) if isinstance(skills, list) else None,
-    }
-    if result is None:
-        used = _usage_of_messages(events)
+    found: dict[str, Any] = {"model": _text(init.get("model"))}
+    if result:
+        found |= {**_claude_usage(result), **_claude_outcome(result)}
+    else:
         error = "the event stream ends without a result"
-        return Trace(**{**common, **used}, status="error", error=error)
-    return Trace(**{**common, **_claude_usage(result), **_claude_outcome(result)})
-
-
-def _named(skill: Any) -> str:
-    return str(_map(skill).get("name", skill))
+        found |= {**_usage_of_messages(events), "status": "error", "error": error}
+    return Trace(
+        kind="claude",
+        request_id=_text(init.get("session_id")),
+        called=tuple(s.text.lstrip("/") for s in opened if s.text and s.tool == "Skill"),
+        opened=tuple(s.text for s in opened if s.text and s.tool in ("Read", "Bash")),
+        skills=tuple(str(_map(s).get("name", s)) for s in skills)
+        if isinstance(skills, list)
+        else None,
+        **_counted(steps),
+        **found,
+    )
 
 
 def _claude_outcome(result: Event) -> dict[str, Any]:
@@ -342,6 +335,8 @@ _OF_MESSAGE = (
     *("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"),
 )
 _OF_MODEL = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
+# codex counts the whole prompt as input, cached tokens included
+_OF_CODEX = ("input_tokens", "cached_input_tokens", "cache_write_input_tokens", "output_tokens")
 
 
 def _usage(used: Event, names: Sequence[str] = _OF_MESSAGE) -> dict[str, Any]:
@@ -349,7 +344,7 @@ def _usage(used: Event, names: Sequence[str] = _OF_MESSAGE) -> dict[str, Any]:
         return {}
     plain, read, write, written = (_int(used.get(name)) for name in names)
     return {
-        "input_tokens": plain + read + write,
+        "input_tokens": plain if names == _OF_CODEX else plain + read + write,
         "cached_tokens": read,
         "cache_write_tokens": write,
         "output_tokens": written,
@@ -481,21 +476,16 @@ def _counted(steps: Sequence[Step]) -> dict[str, Any]:
 def _codex(events: list[Event]) -> Trace:
     turns = [e for e in events if str(e.get("type")).startswith("turn.")]
     done = [e for e in turns if e.get("type") == "turn.completed"]
-    answer = None
-    for event in events:
-        item = _map(event.get("item"))
-        if event.get("type") == "item.completed" and item.get("type") == "agent_message":
-            answer = str(item.get("text") or "")
+    items = [_map(e.get("item")) for e in events if e.get("type") == "item.completed"]
+    said = [str(i.get("text") or "") for i in items if i.get("type") == "agent_message"]
     steps = _codex_steps(events)
-    finished = bool(turns) and turns[-1].get("type") == "turn.completed"
-    error = None if finished else _codex_error(events)
-    if finished and answer is None:
-        answer = ""  # the turn came to its end without a word: the agent's own
-    usage = _summed(_codex_usage(_map(event.get("usage"))) for event in done)
+    error = None if done and turns[-1] is done[-1] else _codex_error(events)
+    usage = _summed(_usage({"input_tokens": 0, **_map(e.get("usage"))}, _OF_CODEX) for e in done)
     started = next((e for e in events if e.get("type") == "thread.started"), {})
     return Trace(
         kind="codex",
-        answer=answer,
+        # a turn that came to its end without a word: the agent's own
+        answer=said[-1] if said else None if error else "",
         status="error" if error else "ok",
         error=error,
         request_id=_text(started.get("thread_id")),
@@ -537,14 +527,15 @@ def _codex_steps(events: list[Event]) -> tuple[Step, ...]:
         elif kind == "thread.started":
             steps.append(Step("session", now, text=_text(event.get("thread_id"))))
         elif kind == "turn.completed":
-            used = _codex_usage(_map(event.get("usage"))) if _map(event.get("usage")) else {}
+            used = _usage(_map(event.get("usage")), _OF_CODEX)
             steps.append(Step("turn", now, status="completed", **_spent(used)))
         elif kind == "turn.failed":
             told = _text(_map(event.get("error")).get("message"))
             steps.append(Step("turn", now, text=told, status="failed"))
         elif kind == "error":
-            found = "retry" if _is_retry(event) else "error"
-            steps.append(Step(found, now, text=_text(event.get("message"))))
+            passing = str(event.get("message")).startswith("Reconnecting...")
+            told = _text(event.get("message"))
+            steps.append(Step("retry" if passing else "error", now, text=told))
         elif kind != "turn.started":
             steps.append(Step("other", now, kind))
     return tuple(steps)
@@ -569,24 +560,9 @@ def _codex_item(item: Event, turn: int) -> Step:
     return Step(known, turn, tool, text, status, code, reads)
 
 
-def _is_retry(event: Event) -> bool:
-    told = str(event.get("message"))
-    return event.get("type") == "error" and told.startswith("Reconnecting...")
-
-
 def _codex_error(events: list[Event]) -> str:
     # an "error" event can be a passing one (a reconnection), so it counts only without an end
     ended = [e for e in events if e.get("type") in ("turn.failed", "error")]
     told = [_map(e.get("error")).get("message") or e.get("message") for e in ended]
     found = [str(message) for message in told if message]
     return found[-1] if found else "the event stream ends without a completed turn"
-
-
-def _codex_usage(used: Event) -> dict[str, float]:
-    # here the input counts the whole prompt, cached tokens included
-    return {
-        "input_tokens": _int(used.get("input_tokens")),
-        "cached_tokens": _int(used.get("cached_input_tokens")),
-        "cache_write_tokens": _int(used.get("cache_write_input_tokens")),
-        "output_tokens": _int(used.get("output_tokens")),
-    }

@@ -25,6 +25,7 @@ from skillcomp import (
 )
 from skillcomp.errors import SkillcompError, StudyError, suggest
 from skillcomp.frames import Frames
+from skillcomp.frames.contract import group_codes
 from skillcomp.io.store import RunStore
 from skillcomp.report.sentences import findings
 
@@ -83,11 +84,13 @@ class _Parts:
     found: dict[str, pd.DataFrame] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
 
-    def take(self, name: str, make: Callable[[], pd.DataFrame], *, needs: bool = True) -> None:
+    def take(
+        self, name: str, needs: object, make: Callable[..., pd.DataFrame], *given: Any, **how: Any
+    ) -> None:
         if not needs:
             return
         try:
-            self.found[name] = make()
+            self.found[name] = make(*given, **how)
         except SkillcompError as error:
             self.missing[name] = str(error)
 
@@ -144,45 +147,36 @@ def answer(
         _about_triggers(parts, frames.invocations(study), verdicts, cases)
     asked_once = "baseline" not in set(verdicts["condition"])
     if asked_once and "triggers" in parts.found and grader is None:
-        facts = {
-            "skills": cases["skill"].nunique(),
-            "cases": len(cases),
-            "attempts": len(attempts),
-            "verdicts": len(verdicts),
-        }
+        facts = {"skills": cases["skill"].nunique(), "cases": len(cases)}
+        facts |= {"attempts": len(attempts), "verdicts": len(verdicts)}
         facts = {name: count for name, count in facts.items() if count}
         return Answer(findings(None, **parts.found), parts.found, {}, "", facts)
     if verdicts.empty:
         raise StudyError("report: the study holds no verdicts yet; run and grade it first.")
     outcomes = _one_row_an_agent(frames.outcomes(verdicts, cases))
     graders = list(dict.fromkeys(verdicts["grader"]))
-    parts.take(
-        "agreement",
-        lambda: reliability.agreement(verdicts, gold, by=["grader"], cases=cases),
-        needs=not gold.empty,
-    )
+    of_graders: dict[str, Any] = {"by": ["grader"], "cases": cases}
+    parts.take("agreement", len(gold), reliability.agreement, verdicts, gold, **of_graders)
     chosen = _chosen(graders, grader, parts.found.get("agreement"))
     mine = outcomes[outcomes["grader"].eq(chosen)]
     if "baseline" not in set(mine["condition"]):
         raise StudyError("report: there are no answers under baseline to compare with.")
-    parts.take("decided", lambda: skillverdicts.decide(mine, margin=margin))
+    parts.take("decided", True, skillverdicts.decide, mine, margin=margin)
     if "decided" not in parts.found:
         raise StudyError(f"report: {parts.missing['decided']}")
     parts.found["decided"] = _ordered(parts.found["decided"], order)
     _about_skills(parts, mine)
     if not isinstance(study, Frames) and (design := study.manifest.get("design")):
-        parts.take("effects", lambda: structure.factorial(mine, design))
-        parts.take("explained", lambda: structure.against(mine, study.skills, attempts=attempts))
-    _about_graders(parts, verdicts, gold, cases, chosen, graders)
+        parts.take("effects", True, structure.factorial, mine, design)
+        parts.take("explained", True, structure.against, mine, study.skills, attempts=attempts)
+    labels = None if gold.empty else gold
+    against: dict[str, Any] = {"reference": chosen, "cases": cases}
+    parts.take("drift", len(graders) > 1, reliability.drift, verdicts, labels, **against)
+    compared = verdicts[verdicts["condition"].isin(["baseline", "skill"])]
+    parts.take("corrected", len(gold), correction.delta, compared, gold, **of_graders)
     _what_would_settle(parts, mine, margin)
-    facts = {
-        "skills": mine["skill"].nunique(),
-        "cases": len(cases),
-        "answers": len(attempts),
-        "graders": len(graders),
-        "verdicts": len(verdicts),
-        "gold labels": len(gold),
-    }
+    facts = {"skills": mine["skill"].nunique(), "cases": len(cases), "answers": len(attempts)}
+    facts |= {"graders": len(graders), "verdicts": len(verdicts), "gold labels": len(gold)}
     if groups is None:
         groups = {} if isinstance(study, Frames) else _groups(study.path)
     told = findings(**parts.found)
@@ -194,47 +188,19 @@ def _about_triggers(
 ) -> None:
     agents = ["agent"] if invocations["agent"].nunique(dropna=False) > 1 else []
     there = not invocations.empty
-    parts.take("triggers", lambda: triggers.detection(invocations, cases, by=agents), needs=there)
-    with_goals = verdicts["goal"].notna().any()
-    parts.take(
-        "goals",
-        lambda: triggers.goals(verdicts, cases, by=["grader", "agent"] if agents else ["grader"]),
-        needs=there and bool(with_goals),
-    )
+    parts.take("triggers", there, triggers.detection, invocations, cases, by=agents)
+    with_goals = there and verdicts["goal"].notna().any()
+    parts.take("goals", with_goals, triggers.goals, verdicts, cases, by=["grader", *agents])
 
 
 def _about_skills(parts: _Parts, mine: pd.DataFrame) -> None:
     conditions = set(mine["condition"])
-    parts.take("overall", lambda: deltas.paired(mine), needs=mine["skill"].nunique() > 1)
-    others = mine[mine["condition"].isin(conditions - {"baseline"})]
-    parts.take(
-        "placebo",
-        lambda: deltas.paired(others, by=["skill"], reference="placebo"),
-        needs="placebo" in conditions and len(conditions) > 2,
-    )
-    parts.take("gap", lambda: transfer.gap(mine), needs=bool(mine["transfer"].notna().any()))
-
-
-def _about_graders(
-    parts: _Parts,
-    verdicts: pd.DataFrame,
-    gold: pd.DataFrame,
-    cases: pd.DataFrame,
-    chosen: str,
-    graders: list[str],
-) -> None:
-    labels = None if gold.empty else gold
-    parts.take(
-        "drift",
-        lambda: reliability.drift(verdicts, labels, reference=chosen, cases=cases),
-        needs=len(graders) > 1,
-    )
-    compared = verdicts[verdicts["condition"].isin(["baseline", "skill"])]
-    parts.take(
-        "corrected",
-        lambda: correction.delta(compared, gold, by=["grader"], cases=cases),
-        needs=not gold.empty,
-    )
+    parts.take("overall", mine["skill"].nunique() > 1, deltas.paired, mine)
+    others = mine[mine["condition"].ne("baseline")]
+    beside: dict[str, Any] = {"by": ["skill"], "reference": "placebo"}
+    with_placebo = "placebo" in conditions and len(conditions) > 2
+    parts.take("placebo", with_placebo, deltas.paired, others, **beside)
+    parts.take("gap", mine["transfer"].notna().any(), transfer.gap, mine)
 
 
 def _what_would_settle(parts: _Parts, mine: pd.DataFrame, margin: float) -> None:
@@ -245,37 +211,27 @@ def _what_would_settle(parts: _Parts, mine: pd.DataFrame, margin: float) -> None
 
     def needed() -> pd.DataFrame:
         pilot = planning.variance_components(kept, by=["skill"])
-        return planning.cases_needed(
-            pilot,
-            by=["skill"],
-            n_skills=1,
-            n_repeats=max(int(repeats.median()), 1),
-            size=margin,
-        )
+        each: dict[str, Any] = {"n_skills": 1, "n_repeats": max(int(repeats.median()), 1)}
+        return planning.cases_needed(pilot, by=["skill"], size=margin, **each)
 
-    parts.take("needed", needed, needs=len(repeats) > 0)
+    parts.take("needed", len(repeats), needed)
 
 
 def _named_by_what_they_do(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Name graders by the style that their version states, and versions of one apart."""
     if verdicts.empty:
         return verdicts
-    pairs = verdicts[["grader", "grader_version"]].drop_duplicates()
-    names: dict[tuple[Any, Any], str] = {}
-    found: list[Any] = list(pairs.itertuples(index=False))
-    for one in found:
-        version = "" if pd.isna(one.grader_version) else str(one.grader_version)
+    code, first = group_codes(verdicts, ["grader", "grader_version"])
+    pairs = verdicts[["grader", "grader_version"]].iloc[first].fillna({"grader_version": ""})
+    names: list[str] = []
+    for grader, version in zip(pairs["grader"], pairs["grader_version"], strict=True):
         name, sign, _ = version.partition("@")
-        same = int(pairs["grader"].eq(one.grader).sum()) > 1
-        text = f"{one.grader} ({name})" if sign else str(one.grader)
-        if same and not sign:
-            text = f"{one.grader} (version {version or 'unknown'})"
-        taken = text in names.values()
-        names[one.grader, one.grader_version] = f"{text} {version}" if taken else text
-    keys = zip(verdicts["grader"], verdicts["grader_version"], strict=True)
-    by_key = {(g, None if pd.isna(v) else v): name for (g, v), name in names.items()}
-    told = [by_key[g, None if pd.isna(v) else v] for g, v in keys]
-    return verdicts.assign(grader=pd.Series(told, index=verdicts.index, dtype="str"))
+        text = f"{grader} ({name})" if sign else grader
+        if not sign and int(pairs["grader"].eq(grader).sum()) > 1:
+            text = f"{grader} (version {version or 'unknown'})"
+        names.append(f"{text} {version}" if text in names else text)
+    told = pd.Series(names, dtype="str").array.take(code)
+    return verdicts.assign(grader=told)
 
 
 def _one_row_an_agent(outcomes: pd.DataFrame) -> pd.DataFrame:

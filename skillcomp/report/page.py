@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import io
 import json
 import re
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
-from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from platform import python_version
 from typing import Any
 
 import matplotlib.pyplot as plt
-import nbformat
-import nh3
 from jinja2 import Environment, PackageLoader, Template, select_autoescape
-from markupsafe import Markup, escape
-from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
-from PIL import Image
 from tqdm.auto import tqdm
 
 import skillcomp
@@ -33,120 +24,20 @@ from skillcomp.frames import Frames
 from skillcomp.io.journal import replace
 from skillcomp.io.store import RunStore
 from skillcomp.report.answering import ON_FIRST_PAGE, Answer, answer
-from skillcomp.report.notebooks import (
-    NotebookError,
-    execute,
-    find_notebooks,
-    is_injected,
-    named_parameters,
-    title,
-)
+from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figure_of
+from skillcomp.report.notebooks import NotebookError, execute, find_notebooks, named_parameters
 
 ARCHIVE = "figures.zip"
 _OWN_TABLE = "your table"  # what a study is called that has no folder
 # what build says itself; NEEDS is the frame without whose rows a chapter keeps to its own data
 # and to a page of its own
 _OWN_PARAMETERS = {"DATA", "OUT", "PILOT", "NEEDS"}
-_ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt")
-_FOLDED = {"Check the data": "Check of the data", "Claims": "Check of what the text claims"}
 _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
-_LINE, _LETTERS, _HALF, _SHEET = 22, 75, 584, 1500  # px, letters a line, px of half a page, px
 _MARKS = {"teaching": "▲", "harmful": "▼", "redundant": "●", "ineffective": "="}
 # the findings that open a chapter when its own text is about another study
 _TOPICS = {"02": ("summary", "skill"), "03": ("transfer",), "04": ("limits",)}
 _TOPICS |= {"09": ("structure",)}
 _TOPICS |= {"05": ("grader", "drift"), "07": ("correction",)}
-# what rendered Markdown and tables are made of; any other element is dropped
-_TAGS = {
-    *("a", "abbr", "b", "blockquote", "br", "caption", "code", "dd", "div", "dl", "dt", "em"),
-    *("h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "li", "ol", "p", "pre", "span", "strong"),
-    *("sub", "sup", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul"),
-    *("details", "mark", "section", "summary"),
-}
-_ATTRIBUTES = {
-    "*": {"class", "id"},
-    "a": {"href", "title"},
-    "td": {"colspan", "rowspan"},
-    "th": {"colspan", "rowspan", "scope"},
-}
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure on the page: its panels with their widths, what it shows, its files by kind.
-
-    ``high`` is its height in pixels where it fills half a page at most; ``empty`` that none of its
-    frames has a row.
-    """
-
-    stem: str
-    pictures: tuple[tuple[str, int], ...]
-    high: float
-    alt: str
-    caption: str
-    files: tuple[tuple[str, str], ...]
-    empty: bool = False
-
-
-@dataclass(frozen=True)
-class Code:
-    """The source of a cell."""
-
-    source: str
-
-    def __html__(self) -> str:
-        """Return it behind a fold, as markupsafe asks."""
-        return str(_code([self]))
-
-
-@dataclass(frozen=True)
-class _Section:
-    """A heading, the code of all its cells behind one fold, and what they show."""
-
-    heading: Markup
-    code: Markup
-    parts: tuple[Markup | Figure, ...]
-
-
-@dataclass(frozen=True)
-class Chapter:
-    """One executed notebook as it stands in the report.
-
-    Attributes
-    ----------
-    stem, title : str
-        File stem of the notebook and its first heading.
-    sheets : tuple of tuple of _Section
-        Headings with what stands below them, in order; the HTML is sanitised. What is in one sheet
-        is set in two columns, about as long as a screen is high.
-    said : tuple of str
-        Computed sentences that open it, where its own text is about another study.
-    files : tuple of str
-        Files that the notebook saved beside the page and that stand at no figure.
-    number : str
-        What the stem begins with, by which texts name the chapter and its files begin.
-    stopped : str
-        Why the notebook ended before its last cell; empty when it did not.
-    elsewhere : str
-        The study that its numbers are of, where its text was written about another one; empty
-        where it was not.
-    """
-
-    stem: str
-    title: str
-    sheets: tuple[tuple[_Section, ...], ...]
-    said: tuple[str, ...]
-    files: tuple[str, ...]
-    number: str
-    stopped: str = ""
-    elsewhere: str = ""
-
-    @property
-    def bare(self) -> bool:
-        """Whether it ended before its first figure, on a study that it was not written about."""
-        parts = (part for sheet in self.sheets for one in sheet for part in one.parts)
-        stopped = bool(self.stopped and self.elsewhere)
-        return stopped and not any(isinstance(part, Figure) for part in parts)
 
 
 def build(
@@ -221,8 +112,8 @@ def build(
         wanted["STORE"] = str(Path(str(wanted["STORE"])).resolve())
     grader = str(wanted["GRADER"]) if "GRADER" in wanted else None
     margin = _margin(wanted.get("MARGIN", margin))
-    round = _round(wanted.get("ROUND", 1), study)
-    said, unsaid = _answered(study, grader, groups, margin, order, round)
+    how = {"margin": margin, "round": _round(wanted.get("ROUND", 1), study)}
+    said, unsaid = _answered(study, grader, {"groups": groups, "order": order, **how})
     fingerprint = study.fingerprint
     figures = _headline(said, out, fingerprint) if said else []
     every: list[Chapter] = []
@@ -236,8 +127,8 @@ def build(
             apart[path.stem] = Path(str(named[path]["DATA"])).name
         elif said and said.grader and named[path].get("PILOT", fingerprint) != fingerprint:
             # the grader that a notebook names is of the study that it was written about
-            known = {"GRADER": said.grader.partition(" (")[0]}
-            own = {name: known[name] for name in known if name in named[path]} | own
+            grader_of = {"GRADER": said.grader.partition(" (")[0]}
+            own = (grader_of if "GRADER" in named[path] else {}) | own
         every.append(_executed(path, own, named[path], folder, out, about, said, progress))
     zipped = _archive(out, ["00-answer"] * bool(figures) + [f"{c.number}-" for c in every])
     template = _template()
@@ -262,11 +153,9 @@ def _has_rows(study: RunStore | Frames, kind: str) -> bool:
     """Tell whether a study has rows of the frame that a chapter is about, or the design."""
     if not isinstance(study, RunStore):
         return False
-    return (
-        bool(study.manifest.get(kind))
-        if kind == "design"
-        else not getattr(frames, kind)(study).empty
-    )
+    if kind == "design":
+        return bool(study.manifest.get(kind))
+    return not getattr(frames, kind)(study).empty
 
 
 def _margin(given: object) -> float:
@@ -288,18 +177,12 @@ def _round(given: object, study: RunStore | Frames) -> int:
 
 
 def _answered(
-    study: RunStore | Frames,
-    grader: str | None,
-    groups: Mapping[str, str] | None,
-    margin: float,
-    order: str,
-    round: int,
+    study: RunStore | Frames, grader: str | None, how: Mapping[str, Any]
 ) -> tuple[Answer | None, str]:
     """Return the answer, or why the study gives none.
 
     A grader that is not of this study may be one of a notebook's own: the default takes its place.
     """
-    how: dict[str, Any] = {"groups": groups, "margin": margin, "order": order, "round": round}
     try:
         try:
             return answer(study, grader=grader, **how), ""
@@ -345,233 +228,7 @@ def _executed(
     if elsewhere and said is not None:
         topics = _TOPICS.get(path.stem[:2], ())
         told = list(said.findings.loc[said.findings["topic"].isin(topics), "sentence"])
-    cells = [cell for cell in notebook.cells if not is_injected(cell)]
-    parts = list(_folded(cells, path.stem, out, prose=not elsewhere))
-    figures = [part for part in parts if isinstance(part, Figure)]
-    shown = {name for figure in figures for _, name in figure.files}
-    number = path.stem.split("-")[0]
-    # a caption stands on the page
-    kinds = set(_ENDINGS) - {"txt"}
-    files = {f.name for f in out.glob(f"{number}-*") if f.suffix[1:] in kinds}
-    rest = tuple(sorted(files - shown))
-    sections = _sections(parts)
-    if elsewhere:  # without its text a section may have nothing to show
-        sections = tuple(s for at, s in enumerate(sections) if not at or s.parts)
-    shown_as = _sheets(sections)
-    name = title(notebook, path)
-    return Chapter(path.stem, name, shown_as, tuple(told), rest, number, stopped, elsewhere)
-
-
-# Cells
-
-
-def _folded(
-    cells: Sequence[nbformat.NotebookNode], stem: str, out: Path, *, prose: bool
-) -> Iterator[Markup | Figure | Code]:
-    """Yield what the cells show; what only checks data or claims stands behind a fold."""
-    fold, held = "", Markup("")
-    for cell in cells:
-        heading = re.match(r"#{1,6} +(.+)", cell.source) if cell.cell_type == "markdown" else None
-        ends = heading or (fold == "Claims" and cell.cell_type == "markdown")
-        if ends and fold:
-            if prose or fold != "Claims":  # of a text that is left out nothing is claimed
-                yield _fold(fold, held)
-            fold, held = "", Markup("")
-        if heading and heading.group(1).strip() in _FOLDED:
-            fold = heading.group(1).strip()
-            rest = cell.source.partition("\n")[2]
-            held = Markup(_clean(_markdown(rest))) if prose and rest.strip() else Markup("")
-            continue
-        for part in _cell(cell, stem, out, prose=prose):
-            if fold and not isinstance(part, Figure):
-                held += escape(part)
-            else:
-                yield part
-    if fold and (prose or fold != "Claims"):
-        yield _fold(fold, held)
-
-
-def _sections(parts: Sequence[Markup | Figure | Code]) -> tuple[_Section, ...]:
-    """Put what stands below a heading together, its code behind one fold."""
-    found: list[tuple[Markup, list[Code], list[Markup | Figure]]] = []
-    for part in parts:
-        rest: Markup | Figure | Code = part
-        if isinstance(part, Markup):
-            head = re.match(r"\s*(<h[12][ >].*?</h[12]>)(.*)", part, flags=re.DOTALL)
-            if head:
-                found.append((Markup(head.group(1)), [], []))
-                rest = Markup(head.group(2))
-        if not found:
-            found.append((Markup(""), [], []))
-        if isinstance(rest, Code):
-            found[-1][1].append(rest)
-        elif isinstance(rest, Figure) or rest.strip():
-            found[-1][2].append(rest)
-    return tuple(_Section(heading, _code(cells), tuple(below)) for heading, cells, below in found)
-
-
-def _sheets(sections: Sequence[_Section]) -> tuple[tuple[_Section, ...], ...]:
-    """Put sections together until they fill two columns of about a screen."""
-    sheets: list[list[_Section]] = []
-    room = 0.0
-    for section in sections:
-        if room <= 0:
-            sheets.append([])
-            room = _SHEET
-        sheets[-1].append(section)
-        room -= 2 * _LINE + sum(_height(part) for part in section.parts)
-    return tuple(map(tuple, sheets))
-
-
-def _height(part: Markup | Figure) -> float:
-    """Return about how many pixels a part takes in half a page, with all folds closed."""
-    if isinstance(part, Figure):
-        return part.high + _LINE * len(part.caption) / _LETTERS
-    seen, folds = str(part), 1
-    while folds:  # the innermost first
-        inner = r"<details(?:(?!<details).)*?</details>"
-        seen, folds = re.subn(inner, "", seen, flags=re.DOTALL)
-    text = Markup(re.sub(r"<table.*?</table>", "", seen, flags=re.DOTALL)).striptags()
-    return _LINE * (seen.count("<tr") + len(text) / _LETTERS)
-
-
-def _code(cells: Sequence[Code]) -> Markup:
-    """Return the code of some cells behind one fold."""
-    if not cells:
-        return Markup("")
-    held = Markup("").join(Markup("<pre><code>{}</code></pre>").format(c.source) for c in cells)
-    fold = "<details class='code'><summary>Code</summary>{}</details>"
-    return Markup(fold).format(held)
-
-
-def _fold(name: str, held: Markup) -> Markup:
-    return Markup("<details class='fold'><summary>{}</summary>{}</details>").format(
-        _FOLDED.get(name, name), held
-    )
-
-
-def _cell(
-    cell: nbformat.NotebookNode, stem: str, out: Path, *, prose: bool
-) -> Iterable[Markup | Figure | Code]:
-    """Yield what a cell shows: its text, or its code and its outputs."""
-    if cell.cell_type == "markdown":
-        source = cell.source if prose else _headings(cell.source)
-        if source.strip():
-            yield Markup(_anchored(_clean(_markdown(source)), stem))
-        return
-    if cell.cell_type != "code" or not cell.source.strip() or "md.version(" in cell.source:
-        return  # versions stand in the provenance of the page
-    yield Code(cell.source)
-    stems = _saved(cell.source, out)
-    for output in cell.get("outputs", []):
-        shown = output.get("data", {})
-        if "image/png" in shown:
-            figure = _figure(str(shown["image/png"]), stems.pop(0) if stems else "", out)
-            nothing = Markup("<p class='note'>Not drawn, for want of data: {}</p>")
-            yield nothing.format(figure.caption) if figure.empty else figure
-        elif html := _output(output):
-            yield html
-
-
-def _output(output: nbformat.NotebookNode) -> Markup | None:
-    """Return an output that is no picture as harmless HTML; errors and scripts have none."""
-    if output.output_type == "stream":
-        text = str(output.text)
-        return Markup("<pre>{}</pre>").format(text) if output.name == "stdout" else None
-    shown = output.get("data", {})
-    widget = "application/vnd.jupyter.widget-view+json" in shown
-    if "application/javascript" in shown or (widget and "text/html" not in shown):
-        return None
-    if "text/html" in shown:
-        held = Markup("<div class='table'>{}</div>").format(Markup(_clean(shown["text/html"])))
-        # an explorer has its view as it stood there as well: many screens that no text refers to
-        return _fold("The explorer as it opens", held) if widget else held
-    if "text/markdown" in shown:
-        return Markup(_clean(_markdown(str(shown["text/markdown"]))))
-    text = shown.get("text/latex") or shown.get("text/plain")
-    return Markup("<pre>{}</pre>").format(str(text)) if text else None
-
-
-def _headings(source: str) -> str:
-    return "\n\n".join(line for line in source.splitlines() if re.match(r"#{1,6} ", line))
-
-
-def _markdown(source: str) -> str:
-    renderer = IPythonRenderer(escape=False, exclude_anchor_links=True)
-    return str(MarkdownWithMath(renderer=renderer).render(source))
-
-
-def _clean(html: str | bytes) -> str:
-    """Keep harmless markup and drop the rest, with the content of scripts and styles."""
-    text = html.decode() if isinstance(html, bytes) else str(html)
-    schemes = {"http", "https", "mailto"}
-    return nh3.clean(text, tags=_TAGS, attributes=_ATTRIBUTES, url_schemes=schemes, link_rel=None)
-
-
-def _anchored(body: str, stem: str) -> str:
-    """Give headings anchors that are unique over chapters, and no other element one."""
-
-    def anchor(found: re.Match[str]) -> str:
-        slug = re.sub(r"\W+", "-", Markup(found.group(2)).striptags().lower()).strip("-")
-        return f'<h{found.group(1)} id="{stem}--{slug}">{found.group(2)}</h{found.group(1)}>'
-
-    body = re.sub(r' id="[^"]*"', "", body)
-    return re.sub(r"<h([1-6])>(.*?)</h\1>", anchor, body, flags=re.DOTALL)
-
-
-# Figures
-
-
-def _saved(source: str, out: Path) -> list[str]:
-    """Return the stems of the figures that a cell's code saves, those that are there."""
-    stems = []
-    for found in re.findall(r"\{OUT\}/([\w.-]+(?:\{\w+\})?)", source):
-        pattern = re.sub(r"\{\w+\}", "*", found)
-        stems += sorted({file.stem for file in out.glob(f"{pattern}.png")})
-    return list(dict.fromkeys(stems))
-
-
-def _figure(png: str, stem: str, out: Path) -> Figure:
-    note: dict[str, Any] = {}
-    if stem and (out / f"{stem}.json").is_file():
-        try:
-            note = json.loads((out / f"{stem}.json").read_text(encoding="utf-8"))
-        except json.JSONDecodeError:
-            note = {}
-    frames = list(note.get("frames", {}).values())
-    tables = [one.get("file", "") for one in frames]
-    names = [f"{stem}.{kind}" for kind in ("pdf", "png", "svg")] + tables + [f"{stem}.json"]
-    files = [(name.rsplit(".", 1)[-1], name) for name in names if stem and (out / name).is_file()]
-    sides = note.get("size_inches", [6.75, 4])
-    # the file is the figure at its own size; what a notebook shows is cropped
-    saved = out / f"{stem}.png"
-    data = saved.read_bytes() if note and saved.is_file() else base64.b64decode(png)
-    return Figure(
-        stem=stem,
-        pictures=_panels(data, note.get("cut"), float(sides[0])),
-        high=min(96 * float(sides[0]), _HALF) * float(sides[1]) / float(sides[0]),
-        alt=str(note.get("alt", "")) or "A figure of this chapter.",
-        caption=str(note.get("caption", "")),
-        files=tuple(files),
-        empty=bool(frames) and not any(one.get("rows", 1) for one in frames),
-    )
-
-
-def _panels(png: bytes, cut: float | None, inches: float) -> tuple[tuple[str, int], ...]:
-    """Return the panels of a figure, which a narrow page sets one below the other."""
-    wide = round(96 * inches)
-    found = []
-    with Image.open(io.BytesIO(png)) as whole:
-        high = round(whole.height * 2 * wide / whole.width)
-        sharp = whole.resize((2 * wide, high)) if whole.width > 2 * wide else whole
-        edges = [0, round(sharp.width * cut), sharp.width] if cut else [0, sharp.width]
-        for start, end in pairwise(edges):
-            held = io.BytesIO()
-            sharp.crop((start, 0, end, sharp.height)).save(held, "PNG", optimize=True)
-            text = base64.b64encode(held.getvalue()).decode()
-            share = (end - start) / sharp.width
-            found.append((f"data:image/png;base64,{text}", round(share * wide)))
-    return tuple(found)
+    return chapter_of(notebook, path, out, tuple(told), stopped, elsewhere)
 
 
 def _headline(said: Answer, out: Path, fingerprint: str) -> list[Figure]:
@@ -587,7 +244,7 @@ def _headline(said: Answer, out: Path, fingerprint: str) -> list[Figure]:
         frames = {"delta": rows[rows["skill"].isin(some)]}
         paths = style.save(fig, out / stem, data=frames, caption=lead, fingerprint=fingerprint)
         plt.close(fig)
-        figures.append(_figure(base64.b64encode(paths[1].read_bytes()).decode(), stem, out))
+        figures.append(figure_of(paths[1].read_bytes(), stem, out))
     return figures
 
 
@@ -597,7 +254,7 @@ def _archive(out: Path, beginnings: Sequence[str]) -> str:
     Returns its name, or nothing where there are no files; an earlier one is then removed.
     """
     found = (out.glob(f"{start}*") for start in beginnings)
-    files = sorted(f for some in found for f in some if f.suffix[1:] in _ENDINGS)
+    files = sorted(f for some in found for f in some if f.suffix[1:] in ENDINGS)
     if not files:
         (out / ARCHIVE).unlink(missing_ok=True)
         return ""
@@ -605,9 +262,6 @@ def _archive(out: Path, beginnings: Sequence[str]) -> str:
         for file in files:
             archive.writestr(zipfile.ZipInfo(file.name), file.read_bytes())
     return ARCHIVE
-
-
-# The page
 
 
 def _provenance(said: Answer | None, fingerprint: str) -> list[Any]:
@@ -619,8 +273,7 @@ def _provenance(said: Answer | None, fingerprint: str) -> list[Any]:
         methods = [m for f in said.frames.values() if "method" in f for m in f["method"].dropna()]
         seeds = {seed for m in methods for seed in re.findall(r"seed (\d+)", str(m))}
         rows += [("Seeds", ", ".join(sorted(seeds)) or "no resampling behind these numbers")]
-        for name in dict.fromkeys(methods):
-            rows.append(("Method", str(name)))
+        rows += [("Method", str(name)) for name in dict.fromkeys(methods)]
     return rows
 
 
@@ -638,22 +291,22 @@ def _template() -> Template:
 def _held(said: Answer | None, unsaid: str, fingerprint: str) -> dict[str, Any]:
     """Return what the first page says, for the template."""
     found: list[Any] = [] if said is None else said.findings.to_dict("records")
+    skills = [] if said is None else list(dict.fromkeys(said.headline()["skill"]))
+    group_of = {} if said is None else said.groups
     topics: dict[str, list[dict[str, Any]]] = {}
     for row in found:
         sentence = str(row["sentence"]).replace(" %", "\N{NO-BREAK SPACE}%")
         marked = row | {"mark": _MARKS.get(str(row["verdict"]), "?"), "sentence": sentence}
         topics.setdefault(row["topic"], []).append(marked)
-    skills = [] if said is None else list(dict.fromkeys(said.headline()["skill"]))
+    of_skills = topics.get("skill", [])
     order = {name: place for place, name in enumerate(skills)}
-    topics.get("skill", []).sort(key=lambda row: order.get(row["about"], len(order)))
+    of_skills.sort(key=lambda row: order.get(row["about"], len(order)))
     digest = hashlib.sha256(json.dumps(found, default=str).encode()).hexdigest()
     return {
         "topics": topics,
         "answered": said,
         "unsaid": unsaid,
-        "groups": []
-        if said is None
-        else [said.groups.get(row["about"], "") for row in topics.get("skill", [])],
+        "groups": [group_of.get(row["about"], "") for row in of_skills],
         "first": ON_FIRST_PAGE,
         "provenance": [*_provenance(said, fingerprint), ("Sentences, sha256", digest)],
     }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeGuard
 
 import pandas as pd
 
@@ -78,9 +78,8 @@ def findings(
     -------
     pandas.DataFrame
         One row per sentence: topic (summary, skill, transfer, structure, trigger, grader, drift,
-        correction
-        or limits), about (the skill, grader or condition that it is about, NaN where it is about
-        all), verdict (of a skill, else NaN), sentence.
+        correction or limits), about (the skill, grader or condition that it is about, NaN where it
+        is about all), verdict (of a skill, else NaN), sentence.
 
     Raises
     ------
@@ -107,11 +106,14 @@ def findings(
     formed = [*_structure(effects), *_explained(explained), *_triggers(triggers), *_goals(goals)]
     if decided is None:
         return _framed(formed)
-    names = ["skill", "condition", "rate", "reference_rate", "estimate", "ci_low", "ci_high"]
-    require_columns(decided, [*names, "n", "margin", "verdict", "note"], "report.findings")
-    for frame, extra in ((placebo, ["skill", "condition"]), (gap, ["measure", "scope"])):
+    rates, limits = ["rate", "reference_rate"], ["estimate", "ci_low", "ci_high"]
+    for frame, names in (
+        (decided, ["skill", "condition", *rates, *limits, "n", "margin", "verdict", "note"]),
+        (placebo, ["skill", "condition", *limits]),
+        (gap, ["measure", "scope", *limits]),
+    ):
         if frame is not None:
-            require_columns(frame, [*extra, "estimate", "ci_low", "ci_high"], "report.findings")
+            require_columns(frame, names, "report.findings")
     main = _main(decided)
     rows = [
         *_summary(main, overall),
@@ -122,7 +124,7 @@ def findings(
         *_drift(drift),
         *_correction(corrected),
         # a document without the content is what a placebo would be
-        *_limits(main, effects if placebo is None else placebo, agreement, needed),
+        *_unknown(main, effects if placebo is None else placebo, agreement, needed),
     ]
     return _framed(rows)
 
@@ -146,7 +148,26 @@ def _of(frame: pd.DataFrame | None, row: Row) -> Row | None:
     if frame is None:
         return None
     same = frame[frame["skill"].eq(row["skill"]) & frame["condition"].eq(row["condition"])]
-    return same.iloc[0] if len(same) == 1 and pd.notna(same["estimate"].iloc[0]) else None
+    return same.iloc[0] if len(same) == 1 and _known(same.iloc[0]) else None
+
+
+def _known(row: Row | None) -> TypeGuard[Row]:
+    return row is not None and bool(pd.notna(row["estimate"]))
+
+
+def _by_measure(frame: pd.DataFrame, name: str = "measure") -> dict[Any, Row]:
+    return {row[name]: row for _, row in frame.iterrows()}
+
+
+def _by_grader(frame: pd.DataFrame) -> Iterable[tuple[Any, pd.DataFrame]]:
+    one = [("The grader", frame)]
+    return frame.groupby("grader", sort=False) if "grader" in frame.columns else one
+
+
+def _left(total: float, row: Row) -> Row:
+    """Return what a quantity leaves of a total, with its interval."""
+    ends = {"estimate": "estimate", "ci_low": "ci_high", "ci_high": "ci_low"}
+    return pd.Series({name: total - row[other] for name, other in ends.items()})
 
 
 # Words
@@ -180,6 +201,23 @@ def _range(row: Row) -> str:
     return f"{_limit(low)} to {_limit(high)}"
 
 
+def _limits(row: Row) -> str:
+    return f"[{_signed(row['ci_low'])}, {_signed(row['ci_high'])}]"
+
+
+def _changed(row: Row, unit: str = "") -> str:
+    return f"{_signed(row['estimate'])}{unit} {_limits(row)}"
+
+
+def _share(row: Row, say: Callable[[float], str] = _rate) -> str:
+    limits = f" [{say(row['ci_low'])} to {say(row['ci_high'])}]"
+    return say(row["estimate"]) + ("" if pd.isna(row["ci_low"]) else limits)
+
+
+def _percent(value: float) -> str:
+    return quantity(value, "rate")
+
+
 def _change(row: Row) -> str:
     value = row["estimate"]
     if not float(_points(value)):
@@ -206,13 +244,9 @@ def _list(names: Iterable[str]) -> str:
 
 
 def _summary(main: pd.DataFrame, overall: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
-    counts = main["verdict"].value_counts()
-    parts = [
-        f"{counts[name]} {words[int(counts[name] > 1)]}"
-        for name, words in _COUNTED.items()
-        if name in counts
-    ]
-    n = len(main)
+    counts, n = main["verdict"].value_counts(), len(main)
+    found = [(name, words) for name, words in _COUNTED.items() if name in counts]
+    parts = [f"{counts[name]} {words[int(counts[name] > 1)]}" for name, words in found]
     if len(counts) == 1 and n:
         verb = _COUNTED[str(counts.index[0])][int(n > 1)]
         all_ = "Both skills" if n == 2 else f"All {n} skills"
@@ -228,9 +262,8 @@ def _summary(main: pd.DataFrame, overall: pd.DataFrame | None) -> Iterator[dict[
         if pd.isna(row["estimate"]):
             yield _said("summary", f"With {how}: not known, {_why(row)}.", row["condition"])
             continue
-        rates = (
-            f"{_rate(row['rate'])} of the answers pass and without {_rate(row['reference_rate'])}"
-        )
+        without = _rate(row["reference_rate"])
+        rates = f"{_rate(row['rate'])} of the answers pass and without {without}"
         sentence = f"Over all skills, with {how} {rates}: {_change(row)}{_cases(row)}."
         yield _said("summary", sentence, row["condition"])
 
@@ -246,29 +279,19 @@ def _skill(row: Row, beside: Row | None) -> dict[str, Any]:
         name = f"{name} ({row['condition']})"
     if pd.isna(row["estimate"]):
         return _said("skill", f"{name} cannot be judged: {_why(row)}.", row["skill"], verdict)
-    rates = f"with the skill {_rate(row['rate'])} of the answers pass and without it " + _rate(
-        row["reference_rate"]
-    )
-    margin = _points(row["margin"])
-    match verdict:
-        case "teaching" | "harmful":
-            word = "teaches" if verdict == "teaching" else "harms"
-            said = f"{name} {word}: {rates}, {_change(row)}{_cases(row)}."
-            if verdict == "teaching" and row["ci_low"] <= row["margin"]:
-                said += f" A gain within the margin of {margin} points is not excluded."
-        case "redundant":
-            said = (
-                f"{name} is redundant: {_rate(row['reference_rate'])} of the answers pass without "
-                f"it; with it {_change(row)}{_cases(row)}."
-            )
-        case "ineffective":
-            said = (
-                f"{name} changes nothing: {rates}; the whole interval [{_range(row)}] lies within "
-                f"{margin} points{_cases(row)}."
-            )
-        case _:
-            said = f"{name} is undetermined: {rates}, {_change(row)}{_cases(row)}."
-            said += _open(row, margin)
+    without, margin = _rate(row["reference_rate"]), _points(row["margin"])
+    rates = f"with the skill {_rate(row['rate'])} of the answers pass and without it {without}"
+    told = f"{rates}, {_change(row)}"
+    if verdict == "redundant":
+        told = f"{without} of the answers pass without it; with it {_change(row)}"
+    elif verdict == "ineffective":
+        told = f"{rates}; the whole interval [{_range(row)}] lies within {margin} points"
+    known = verdict if verdict in _COUNTED else "undetermined"
+    said = f"{name} {_COUNTED[known][0]}: {told}{_cases(row)}."
+    if known == "teaching" and row["ci_low"] <= row["margin"]:
+        said += f" A gain within the margin of {margin} points is not excluded."
+    elif known == "undetermined":
+        said += _open(row, margin)
     return _said("skill", said + _against_placebo(verdict, beside), row["skill"], verdict)
 
 
@@ -309,25 +332,21 @@ def _transfer(gap: pd.DataFrame | None, conditions: set[Any]) -> Iterator[dict[s
     rows = gap[gap["scope"].eq("within_dimensions")]
     if "condition" in rows.columns:
         rows = rows[rows["condition"].isin(conditions)]
-    by_measure = {row["measure"]: row for _, row in rows.iterrows()}
+    by_measure = _by_measure(rows)
     found = by_measure.get("gap")
-    if found is None or pd.isna(found["estimate"]):
+    if not _known(found):
         why = "" if found is None else f": {_why(found)}"
         yield _said("transfer", f"Near and far cases cannot be compared{why}.")
         return
     near, far = by_measure["near_delta"], by_measure["far_delta"]
     text = (
-        f"On near cases the skill changes the pass rate by {_signed(near['estimate'])} points "
-        f"[{_signed(near['ci_low'])}, {_signed(near['ci_high'])}], on far cases by "
-        f"{_signed(far['estimate'])} [{_signed(far['ci_low'])}, {_signed(far['ci_high'])}]"
+        f"On near cases the skill changes the pass rate by {_changed(near, ' points')}, on far "
+        f"cases by {_changed(far)}"
     )
-    limits = f"[{_signed(found['ci_low'])}, {_signed(found['ci_high'])}]"
-    if found["ci_low"] > 0:
-        end = f"far cases change more, by {_points(found['estimate'])} points {limits}"
-    elif found["ci_high"] < 0:
-        end = f"far cases change less, by {_points(found['estimate'])} points {limits}"
-    else:
-        end = f"no difference is shown: far minus near {_signed(found['estimate'])} {limits}"
+    end = f"no difference is shown: far minus near {_changed(found)}"
+    if found["ci_low"] > 0 or found["ci_high"] < 0:
+        word = "more" if found["ci_low"] > 0 else "less"
+        end = f"far cases change {word}, by {_points(found['estimate'])} points {_limits(found)}"
     about = f" Compared within {found['dimensions']}" if found.get("dimensions") else ""
     cases = f" on {found['n_near']:.0f} near and {found['n_far']:.0f} far cases." if about else ""
     yield _said("transfer", f"{text}; {end}.{about}{cases}")
@@ -351,7 +370,7 @@ def _structure(effects: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
         return
     first, second = factors
     parts = [f"its {name} by {_changed(of[name, ''])}" for name in factors]
-    if total is not None and pd.notna(total["estimate"]):
+    if _known(total):
         parts.append(f"any document by {_changed(of['any document', ''])}")
         start = f"The document changes the share of answers that pass by {_changed(total)} points: "
     else:
@@ -368,34 +387,23 @@ def _structure(effects: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
         yield _said("structure", f"{said[:1].upper()}{said[1:]}.")
 
 
-def _changed(row: Row) -> str:
-    limits = f"[{_signed(row['ci_low'])}, {_signed(row['ci_high'])}]"
-    return f"{_signed(row['estimate'])} {limits}"
-
-
-def _share(row: Row) -> str:
-    limits = [quantity(row[name], "rate") for name in ("ci_low", "ci_high")]
-    told = "" if pd.isna(row["ci_low"]) else f" [{limits[0]} to {limits[1]}]"
-    return quantity(row["estimate"], "rate") + told
-
-
 def _explained(explained: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
     """Say how much a score explains, and how much it would have to explain to be seen."""
     if explained is None:
         return
     require_columns(explained, ["feature", "measure", "estimate", "ci_low"], "report.findings")
     for name, part in explained.groupby("feature", sort=False):
-        row = {one["measure"]: one for _, one in part.iterrows()}
+        row = _by_measure(part)
         found = row["r_squared"]
         what = "The structure score" if name == "total" else f"The score {name}"
-        if pd.isna(found["estimate"]):
+        if not _known(found):
             yield _said("structure", f"{what} cannot be held against results: {_why(found)}.", name)
             continue
         n, n_skills = f"{found['n']:,.0f} documents", f"{found['n_clusters']:,.0f} skills"
         crossed = row["cross_validated_r_squared"]["estimate"]
         text = (
-            f"{what} explains {_share(found)} of the differences between {n} of {n_skills} in what "
-            f"passes (R squared; {quantity(crossed, 'rate')} cross-validated)."
+            f"{what} explains {_share(found, _percent)} of the differences between {n} of "
+            f"{n_skills} in what passes (R squared; {_percent(crossed)} cross-validated)."
         )
         least = row["detectable_r_squared"]["estimate"]
         if pd.notna(least):
@@ -404,13 +412,6 @@ def _explained(explained: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
 
 
 # Triggers
-
-
-def _with_limits(row: Row) -> str:
-    limits = (
-        "" if pd.isna(row["ci_low"]) else f" [{_rate(row['ci_low'])} to {_rate(row['ci_high'])}]"
-    )
-    return f"{_rate(row['estimate'])}{limits}"
 
 
 def _triggers(found: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
@@ -423,9 +424,7 @@ def _triggers(found: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
         row = {(one["measure"], one["kind"]): one for _, one in part.iterrows()}
         said = []
         if (exact := row.get(("exact", "all"))) is not None:
-            said.append(
-                f"just the right skills are invoked at {_with_limits(exact)} of the prompts"
-            )
+            said.append(f"just the right skills are invoked at {_share(exact)} of the prompts")
         if (recall := row.get(("recall", "all"))) is not None:
             kinds = [
                 f"{word} {_rate(row['recall', kind]['estimate'])}"
@@ -433,20 +432,17 @@ def _triggers(found: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
                 if ("recall", kind) in row
             ]
             told = f" ({', '.join(kinds)})" if kinds else ""
-            said.append(f"a skill that should fire does at {_with_limits(recall)}{told}")
-        negative = row.get(("specificity", "negative"))
-        if negative is not None:
-            rate, low, high = (1 - negative[name] for name in ("estimate", "ci_high", "ci_low"))
-            wrong = pd.Series({"estimate": rate, "ci_low": low, "ci_high": high})
-            said.append(f"the skill tested fires at {_with_limits(wrong)} of its negative prompts")
-        ceiling = all(one["estimate"] == 1 for one in (exact, recall, negative) if one is not None)
-        end = (
-            " All are right: a ceiling, which shows no more than the intervals." if ceiling else ""
-        )
+            said.append(f"a skill that should fire does at {_share(recall)}{told}")
+        if (negative := row.get(("specificity", "negative"))) is not None:
+            wrong = _share(_left(1, negative))
+            said.append(f"the skill tested fires at {wrong} of its negative prompts")
+        if not said:
+            continue
         n = max(one["n_clusters"] for one in row.values())
-        if said:
-            text = f"Triggering ({name}): {'; '.join(said)}; {n:,.0f} prompt{_s(n)}.{end}"
-            yield _said("trigger", text, key[-1])
+        text = f"Triggering ({name}): {'; '.join(said)}; {n:,.0f} prompt{_s(n)}."
+        if all(one["estimate"] == 1 for one in (exact, recall, negative) if one is not None):
+            text += " All are right: a ceiling, which shows no more than the intervals."
+        yield _said("trigger", text, key[-1])
 
 
 def _goals(found: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
@@ -454,7 +450,7 @@ def _goals(found: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
         return
     by = [name for name in ("grader", "condition") if name in found.columns]
     for key, part in found[found["estimate"].notna()].groupby(by, sort=False):
-        told = [f"{one['goal']} {_with_limits(one)}" for _, one in part.iterrows()]
+        told = [f"{one['goal']} {_share(one)}" for _, one in part.iterrows()]
         text = f"Goals met ({', '.join(map(str, key))}): {', '.join(told)} of the attempts."
         yield _said("trigger", text, key[-1])
 
@@ -466,19 +462,17 @@ def _graders(agreement: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
     if agreement is None:
         yield _said("grader", "There are no gold labels: how often the grader errs is not known.")
         return
-    names = agreement["grader"] if "grader" in agreement.columns else None
-    groups = [("The grader", agreement)] if names is None else agreement.groupby(names, sort=False)
-    for name, part in groups:
-        row = {one["measure"]: one for _, one in part.iterrows()}
+    for name, part in _by_grader(agreement):
+        row = _by_measure(part)
         raw = row.get("raw_agreement")
-        if raw is None or pd.isna(raw["estimate"]):
+        if not _known(raw):
             why = "" if raw is None else f": {_why(raw)}"
             yield _said("grader", f"{name}: agreement with gold is not known{why}.", name)
             continue
         coefficients = [
             f"{short} {quantity(row[measure]['estimate'])}"
             for measure, short in _COEFFICIENTS.items()
-            if measure in row and pd.notna(row[measure]["estimate"])
+            if _known(row.get(measure))
         ]
         told = f" ({', '.join(coefficients)})" if coefficients else ""
         text = (
@@ -491,11 +485,8 @@ def _graders(agreement: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
 
 def _errors(row: Row | None, verb: str, gold: str, start: str) -> str:
     """Return the errors in one direction; sensitivity and specificity are what is left of them."""
-    if row is None or pd.isna(row["estimate"]):
-        return f"{start}{verb} an unknown share of what gold {gold}."
-    value, low, high = (1 - row[name] for name in ("estimate", "ci_high", "ci_low"))
-    limits = "" if pd.isna(low) else f" [{_rate(low)} to {_rate(high)}]"
-    return f"{start}{verb} {_rate(value)}{limits} of what gold {gold}."
+    share = _share(_left(1, row)) if _known(row) else "an unknown share"
+    return f"{start}{verb} {share} of what gold {gold}."
 
 
 def _drift(drift: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
@@ -505,26 +496,20 @@ def _drift(drift: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
     pairs = drift[drift["grader"].notna()] if "grader" in drift.columns else drift.iloc[:0]
     pairs = pairs[pairs["measure"].isin(["specificity_change", "pass_rate_change"])]
     for (name, reference), part in pairs.groupby(["grader", "reference"], sort=False):
-        row = {one["measure"]: one for _, one in part.iterrows()}
-        one, change = row.get("specificity_change"), row.get("pass_rate_change")
-        if one is not None and pd.notna(one["estimate"]):
-            yield _said("drift", _specificity(name, reference, one), name)
-        elif change is not None and pd.notna(change["estimate"]):
+        row = _by_measure(part)
+        if _known(one := row.get("specificity_change")):
+            yield _said("drift", _specificity(name, reference, _left(0, one)), name)
+        elif _known(change := row.get("pass_rate_change")):
             yield _said("drift", _pass_rate(name, reference, change), name)
 
 
 def _specificity(name: Any, reference: Any, row: Row) -> str:
     """Say how many more false passes one grader lets through than another."""
-    value, low, high = -row["estimate"], -row["ci_high"], -row["ci_low"]
-    limits = f"[{_signed(low)}, {_signed(high)}]"
-    if low <= 0 <= high:
-        return (
-            f"{name} and {reference} are not shown to differ in false passes: "
-            f"{_signed(value)} points {limits}."
-        )
-    word = "more" if value > 0 else "fewer"
-    size = f"{_points(value)} points {word}"
-    return f"{name} lets through {size} false passes than {reference} {limits}."
+    if row["ci_low"] <= 0 <= row["ci_high"]:
+        told = _changed(row, " points")
+        return f"{name} and {reference} are not shown to differ in false passes: {told}."
+    size = f"{_points(row['estimate'])} points {'more' if row['estimate'] > 0 else 'fewer'}"
+    return f"{name} lets through {size} false passes than {reference} {_limits(row)}."
 
 
 def _pass_rate(name: Any, reference: Any, row: Row) -> str:
@@ -540,11 +525,9 @@ def _pass_rate(name: Any, reference: Any, row: Row) -> str:
 def _correction(corrected: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
     if corrected is None:
         return
-    names = corrected["grader"] if "grader" in corrected.columns else None
-    groups = [("The grader", corrected)] if names is None else corrected.groupby(names, sort=False)
     best: list[float] = []
-    for name, part in groups:
-        row = {one["estimator"]: one for _, one in part.iterrows()}
+    for name, part in _by_grader(corrected):
+        row = _by_measure(part, "estimator")
         chosen = part[part["recommended"].fillna(False).astype(bool)]
         if "naive" not in row or chosen.empty or pd.isna(chosen["estimate"].iloc[0]):
             why = _why(part.iloc[0]) if len(part) else "no estimate"
@@ -552,14 +535,12 @@ def _correction(corrected: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
             continue
         raw, kept = row["naive"], chosen.iloc[0]
         best.append(float(kept["estimate"]))
-        yield _said(
-            "correction",
-            f"By {name} the skill changes the share of checks met by {_signed(raw['estimate'])} "
-            f"points [{_signed(raw['ci_low'])}, {_signed(raw['ci_high'])}]; corrected for its "
-            f"errors by {_ESTIMATORS.get(kept['estimator'], kept['estimator'])}, by "
-            f"{_signed(kept['estimate'])} [{_signed(kept['ci_low'])}, {_signed(kept['ci_high'])}].",
-            name,
+        text = (
+            f"By {name} the skill changes the share of checks met by {_changed(raw, ' points')}; "
+            f"corrected for its errors by {_ESTIMATORS.get(kept['estimator'], kept['estimator'])}, "
+            f"by {_changed(kept)}."
         )
+        yield _said("correction", text, name)
     if len(best) > 1:
         spread = _points(max(best) - min(best))
         points = f"{spread} point{_s(float(spread))}"
@@ -569,7 +550,7 @@ def _correction(corrected: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
 # What the study cannot say
 
 
-def _limits(
+def _unknown(
     main: pd.DataFrame,
     placebo: pd.DataFrame | None,
     agreement: pd.DataFrame | None,
@@ -587,14 +568,8 @@ def _limits(
             yield _said("limits", said, name)
             continue
         row, have = mine.iloc[0], main.loc[main["skill"].eq(name), "n"].iloc[0]
-        repeats = f"{row['n_repeats']:.0f} repeat{_s(row['n_repeats'])}"
-        yield _said(
-            "limits",
-            f"{called(name)}: {row['estimate']:,.0f} cases of {repeats} would show a change of "
-            f"{_points(row['size'])} points with {_rate(row['power'])} power; the study has "
-            f"{have:,.0f}.",
-            name,
-        )
+        would = f"{row['estimate']:,.0f} cases {_would_show(row)}"
+        yield _said("limits", f"{called(name)}: {would}; the study has {have:,.0f}.", name)
     if placebo is None:
         yield _said("limits", "Without a placebo, what any text of that length would do is open.")
     if agreement is None:
@@ -606,16 +581,19 @@ def _limits(
 
 
 def _span(counts: pd.Series) -> str:
-    low, high = f"{counts.min():,.0f}", f"{counts.max():,.0f}"
-    return low if low == high else f"{low} to {high}"
+    ends = (f"{counts.min():,.0f}", f"{counts.max():,.0f}")
+    return " to ".join(dict.fromkeys(ends))
 
 
 def _range_of_cases(counts: pd.DataFrame, n_skills: int, have: pd.Series) -> str:
     """Say for many skills at once how many cases would settle them."""
     known, row = counts["estimate"].dropna(), counts.iloc[0]
+    would = f"{_span(known)} cases each {_would_show(row)}"
+    return f"{n_skills} skills are undetermined: {would}; they have {_span(have)}."
+
+
+def _would_show(row: Row) -> str:
     return (
-        f"{n_skills} skills are undetermined: {_span(known)} cases each "
         f"of {row['n_repeats']:.0f} repeat{_s(row['n_repeats'])} would show a change of "
-        f"{_points(row['size'])} points with {_rate(row['power'])} power; they have "
-        f"{_span(have)}."
+        f"{_points(row['size'])} points with {_rate(row['power'])} power"
     )

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from markupsafe import Markup, escape
 
-from skillcomp.errors import FrameError, suggest
-from skillcomp.frames.estimates import unit_of
+from skillcomp.errors import FrameError
+from skillcomp.frames.estimates import require_columns, unit_of
 from skillcomp.style import called, interval, quantity
 
 _ESTIMATE = ("estimate", "ci_low", "ci_high")
@@ -38,6 +39,7 @@ _HEADS = {
 }
 _TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _TEX |= {one: f"\\{one}" for one in "&%$#_{}"} | {"−": "$-$", "∞": r"$\infty$", "±": r"$\pm$"}
+_LETTERS = [*ascii_lowercase, *(2 * one for one in ascii_lowercase)]
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Table:
             )
         notes = Markup("").join(
             Markup("<p class='note'><sup>{}</sup> {}</p>").format(letter, note)
-            for letter, note in zip(_letters(), self.notes, strict=False)
+            for letter, note in zip(_LETTERS, self.notes, strict=False)
         )
         if notes and most is not None:
             notes = Markup("<details><summary>Notes</summary>{}</details>").format(notes)
@@ -107,14 +109,12 @@ class Table:
 
     def markdown(self) -> str:
         """Return the table as markdown."""
-        lines = [self.about, ""] if self.about else []
-        grid = [list(self.cells.columns), ["---:" if right else "---" for right in self.numeric]]
-        grid += [list(row) for row in self.cells.itertuples(index=False, name=None)]
-        for number, row in enumerate(grid):
-            plain = number == 1
-            lines.append("| " + " | ".join(c if plain else _markdown(c) for c in row) + " |")
+        rows: list[Any] = [self.cells.columns, *self.cells.itertuples(index=False, name=None)]
+        head, *body = ["| " + " | ".join(map(_markdown, row)) + " |" for row in rows]
+        rule = "| " + " | ".join("---:" if right else "---" for right in self.numeric) + " |"
+        lines = [*([self.about, ""] if self.about else []), head, rule, *body]
         lines += [""] if self.notes else []
-        lines += [f"{a}: {_markdown(n)}  " for a, n in zip(_letters(), self.notes, strict=False)]
+        lines += [f"{a}: {_markdown(n)}  " for a, n in zip(_LETTERS, self.notes, strict=False)]
         return "\n".join(lines).rstrip() + "\n"
 
     def latex(self) -> str:
@@ -124,22 +124,12 @@ class Table:
         lines = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in rows]
         body = [rf"\begin{{tabular}}{{{align}}}", r"\toprule", lines[0], r"\midrule", *lines[1:]]
         body += [r"\bottomrule", r"\end{tabular}"]
-        notes = [_tex(f"{a}: {n}") for a, n in zip(_letters(), self.notes, strict=False)]
+        body += [rf"\par {_tex(f'{a}: {n}')}" for a, n in zip(_LETTERS, self.notes, strict=False)]
         head = [_tex(self.about) + r"\par"] if self.about else []
-        return "\n".join([*head, *body, *(rf"\par {note}" for note in notes)]) + "\n"
+        return "\n".join([*head, *body]) + "\n"
 
-    def _repr_html_(self) -> str:
-        return self.html()
-
-    def _repr_markdown_(self) -> str:
-        return self.markdown()
-
-    def _repr_latex_(self) -> str:
-        return self.latex()
-
-    def __str__(self) -> str:
-        """Return the table as markdown."""
-        return self.markdown()
+    _repr_html_, _repr_latex_ = html, latex
+    __str__ = _repr_markdown_ = markdown
 
 
 def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table:
@@ -189,62 +179,51 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
         given.insert(place, "unit", given["measure"].map(_unit))
         frame = given
     spread = _spread_rates(frame)
-    for name in columns or ():
-        if name not in given.columns:
-            there = [str(one) for one in given.columns]
-            raise FrameError(
-                f"table: there is no column '{name}'; there: {', '.join(there)}."
-                + suggest(str(name), there)
-            )
     if columns is not None:
+        require_columns(given, columns, "table")
         given = given[list(columns)]
     about, hidden = _about(given)
     if frame.columns.names != [None]:  # a level that was spread stays, even if unknown
         hidden = [name for name in hidden if not given[name].isna().all()]
-    units = _units(frame, given)
-    whole = set(_ESTIMATE) <= set(given.columns)
-    # a further estimate with limits of its own, such as over_placebo
-    pairs = [(f"{one}_low", f"{one}_high") for one in given.columns]
-    limits = {side for pair in pairs if whole and set(pair) <= set(given.columns) for side in pair}
-    records: list[Any] = given.drop(columns="unit", errors="ignore").to_dict("records")
-    heads: list[str] = []
-    made: list[list[str]] = []
-    numeric: list[bool] = []
-    for name in given.columns:
-        if name in (*hidden, *_NOTES, *limits) or (whole and name in _ESTIMATE[1:]):
-            continue
-        if f"{name}_low" in limits:
-            own = zip(*(given[one] for one in (name, f"{name}_low", f"{name}_high")), strict=True)
-            told = [
-                interval({**dict(zip(_ESTIMATE, one, strict=True)), "unit": unit})
-                for one, unit in zip(own, units, strict=True)
-            ]
-            heads.append(f"{_head(name)} [interval]")
-            made.append(told)
-            numeric.append(True)
-            continue
-        if name == "estimate" and whole:
-            told = [interval(row | {"unit": one}) for row, one in zip(records, units, strict=True)]
-            heads.append("Estimate [interval]")
-            made.append(told)
-            numeric.append(True)
-            continue
-        heads.append(_head(name))
-        mine: list[str | None] = ["rate" if one else None for one in spread.get(name, [])]
-        mine = mine or units
-        known = name in (*_ESTIMATE, "planted") or name in spread
-        made.append(
-            [_text(name, v, u if known else None) for v, u in zip(given[name], mine, strict=True)]
-        )
-        written = all(re.fullmatch(_NUMBER, one) for one in made[-1])
-        numeric.append(written or pd.api.types.is_numeric_dtype(given[name]))
+    limits = _limits(given)
+    shown = [
+        _column(name, given, _units(frame, given), limits.get(name), spread)
+        for name in given.columns
+        if name not in (*hidden, *_NOTES, *(end for ends in limits.values() for end in ends))
+    ]
     letters, notes = _notes(given)
     if any(letters):
-        heads.append("Notes")
-        made.append(letters)
-        numeric.append(False)
-    cells = pd.DataFrame(dict(enumerate(made)))
-    return Table(cells.set_axis(heads, axis="columns"), about, notes, tuple(numeric))
+        shown.append(("Notes", letters, False))
+    cells = pd.DataFrame({at: told for at, (_, told, _) in enumerate(shown)})
+    cells = cells.set_axis([head for head, _, _ in shown], axis="columns")
+    return Table(cells, about, notes, tuple(right for _, _, right in shown))
+
+
+def _limits(given: pd.DataFrame) -> dict[Any, tuple[str, str]]:
+    """Return which columns hold the limits of an estimate, or of one beside it as over_placebo."""
+    found = {one: (f"{one}_low", f"{one}_high") for one in given.columns}
+    found["estimate"] = ("ci_low", "ci_high")
+    if not set(_ESTIMATE) <= set(given.columns):
+        return {}
+    return {name: ends for name, ends in found.items() if set(ends) <= set(given.columns)}
+
+
+def _column(
+    name: Any,
+    given: pd.DataFrame,
+    units: list[str | None],
+    ends: tuple[str, str] | None,
+    spread: Mapping[Any, list[str | None]],
+) -> tuple[str, list[str], bool]:
+    """Return head and texts of a column, and whether they are numbers."""
+    if ends is not None:
+        rows = zip(given[name], *(given[end] for end in ends), units, strict=True)
+        told = [interval(dict(zip((*_ESTIMATE, "unit"), row, strict=True))) for row in rows]
+        return f"{_head(name)} [interval]", told, True
+    known = spread.get(name) or (units if name in (*_ESTIMATE, "planted") else [None] * len(given))
+    told = [_text(name, value, unit) for value, unit in zip(given[name], known, strict=True)]
+    written = all(re.fullmatch(_NUMBER, one) for one in told)
+    return _head(name), told, written or pd.api.types.is_numeric_dtype(given[name])
 
 
 def _flat(frame: pd.DataFrame) -> pd.DataFrame:
@@ -253,10 +232,7 @@ def _flat(frame: pd.DataFrame) -> pd.DataFrame:
         pd.RangeIndex(len(frame)))) and frame.index.dtype.kind != "i"  # fmt: skip
     named = named or any(name is not None for name in frame.index.names)
     flat = frame.copy()
-    heads: list[Any] = list(flat.columns)
-    flat.columns = pd.Index(
-        [" ".join(map(str, one)).strip() if isinstance(one, tuple) else one for one in heads]
-    )
+    flat.columns = pd.Index([_plain(one) for one in flat.columns])
     if not named:
         return flat.reset_index(drop=True)
     names = [str(name) if name is not None else " " * i for i, name in enumerate(flat.index.names)]
@@ -274,26 +250,28 @@ def _unit(measure: object) -> str | None:
     return unit_of(measure) if isinstance(measure, str) else None
 
 
-def _spread_rates(frame: pd.DataFrame) -> dict[Any, list[bool]]:
+def _spread_rates(frame: pd.DataFrame) -> dict[Any, list[str | None]]:
     """Return which cells are rates where measures were spread over the columns or name the rows.
 
     Percent signs tell what they are; other units would need a head of their own.
     """
     rows = frame.index.get_level_values("measure") if "measure" in frame.index.names else None
-    found: dict[Any, list[bool]] = {}
+    found: dict[Any, list[str | None]] = {}
     heads: list[Any] = list(frame.columns) if frame.columns.names != [None] else []
     for head in heads:
         names = head if isinstance(head, tuple) else ("estimate", head)
         if names[0] not in _ESTIMATE:
             continue
-        if rows is not None:
-            rates = [_unit(one) == "rate" for one in rows]
-        elif frame.columns.names[-1] == "measure":
-            rates = [_unit(names[-1]) == "rate"] * len(frame)
-        else:
+        if rows is None and frame.columns.names[-1] != "measure":
             continue
-        found[" ".join(map(str, head)).strip() if isinstance(head, tuple) else head] = rates
+        measures = [names[-1]] * len(frame) if rows is None else rows
+        rates = ["rate" if _unit(one) == "rate" else None for one in measures]
+        found[_plain(head)] = rates
     return found
+
+
+def _plain(head: Any) -> Any:
+    return " ".join(map(str, head)).strip() if isinstance(head, tuple) else head
 
 
 def _about(given: pd.DataFrame) -> tuple[str, list[Any]]:
@@ -335,13 +313,8 @@ def _notes(given: pd.DataFrame) -> tuple[list[str], tuple[str, ...]]:
             continue
         for row, text in enumerate(texts):
             if text:
-                letters[row].append(found.setdefault(text, _letters()[len(found) % 52]))
+                letters[row].append(found.setdefault(text, _LETTERS[len(found) % 52]))
     return [", ".join(one) for one in letters], (*found, *common)
-
-
-def _letters() -> list[str]:
-    small = [chr(c) for c in range(ord("a"), ord("z") + 1)]
-    return small + [2 * one for one in small]
 
 
 def _head(name: Any) -> str:
