@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.extensions import ExtensionArray
 from scipy.special import expit, logit
 
 from skillcomp.errors import StudyError, suggest
@@ -310,7 +311,7 @@ def _dimension(
 
 
 def framed(kind: str, columns: Mapping[str, Any], n: int) -> pd.DataFrame:
-    """Return a frame of the kind: columns brought to their dtypes, one value repeated, or NA."""
+    """Return a frame of the kind: arrays as they are, lists and single values at their dtypes."""
     full = {}
     dtype: Any
     for name, dtype in CONTRACTS[kind].columns.items():
@@ -318,8 +319,10 @@ def framed(kind: str, columns: Mapping[str, Any], n: int) -> pd.DataFrame:
         if values is None:
             values = missing_values(dtype, n)
         elif isinstance(values, str | int | float):
-            values = pd.array([values], dtype=dtype).take(np.zeros(n, dtype=np.int64))
-        full[name] = pd.array(values, dtype=dtype, copy=False)
+            values = pd.array([values], dtype=dtype).repeat(n)
+        elif not isinstance(values, ExtensionArray):
+            values = pd.array(values, dtype=dtype)
+        full[name] = values
     return pd.DataFrame(full)
 
 
@@ -328,9 +331,9 @@ def texts(values: Sequence[str | None]) -> Any:
     return pd.array(list(values), dtype="str")
 
 
-def utc(times: NDArray[np.datetime64]) -> pd.DatetimeIndex:
+def utc(times: NDArray[np.datetime64]) -> Any:
     """Return a column of times."""
-    return pd.DatetimeIndex(times).as_unit("us").tz_localize("UTC")
+    return pd.DatetimeIndex(times).as_unit("us").tz_localize("UTC").array
 
 
 def _evidence(
@@ -353,7 +356,7 @@ def _evidence(
     shown = pd.Series(quoted, dtype="str").mask(wrong, "it is not in it")
     reasons = texts(["The answer does not meet it.", "The answer meets it.", None])
     return {
-        "evidence_quote": shown.mask(failed),
+        "evidence_quote": shown.mask(failed).array,
         "evidence_found": pd.arrays.BooleanArray(~wrong, failed.copy()),
         "rationale": reasons.take(np.where(failed, 2, passed.astype(np.int64))),
     }
