@@ -166,22 +166,20 @@ def _other_cases(
     """Say of each condition whether placebo and reference were run on other cases of it."""
     keys = list(dict.fromkeys([*names, *CASE]))
     run = outcomes.loc[outcomes[value].notna(), [*keys, "condition"]].drop_duplicates()
-    for other in (reference, PLACEBO):
-        there = run.loc[run["condition"].eq(other), keys].assign(**{f"on {other}": True})
-        run = run.merge(there, on=keys, how="left")
-    sides = run[[f"on {reference}", f"on {PLACEBO}"]].notna()
-    sides.columns = pd.Index(["delta", "over"])
+    sides = pd.DataFrame(index=run.index)
+    for side, other in (("delta", reference), ("over", PLACEBO)):
+        there = run.loc[run["condition"].eq(other), keys]
+        both = run.merge(there, on=keys, how="left", indicator="there")
+        sides[side] = both["there"].eq("both").to_numpy()
     sides["differs"] = sides["delta"] != sides["over"]
     keep = [*names, "condition"]
     counted = pd.concat([run[keep], sides], axis=1).groupby(keep, sort=False, dropna=False)
-    found = counted.agg({"delta": "sum", "over": "sum", "differs": "any"}).reset_index()
+    found = counted[["delta", "over", "differs"]].sum()
     said = [
         f"over_placebo rests on other cases than the delta: {over} and {delta}" if differs else ""
-        for delta, over, differs in zip(
-            found["delta"], found["over"], found["differs"], strict=True
-        )
+        for delta, over, differs in found.itertuples(index=False)
     ]
-    return found[keep].assign(said=said)
+    return found.assign(said=said)["said"].reset_index()
 
 
 def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:

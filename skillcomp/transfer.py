@@ -10,19 +10,14 @@ import numpy as np
 import pandas as pd
 
 from skillcomp import deltas
-from skillcomp.bias.effects import features
-from skillcomp.errors import FrameError
+from skillcomp.bias.effects import features, known_attempts
+from skillcomp.errors import plural
 from skillcomp.frames.casetable import Value, case_table, clusters_of, compared_outcomes
 from skillcomp.frames.contract import CASE, check, ordered
-from skillcomp.frames.estimates import (
-    estimates,
-    groups,
-    listed,
-    row,
-)
+from skillcomp.frames.estimates import estimates, groups, listed, row
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.gaps import standardised_gap
-from skillcomp.stats.results import Interval, undefined
+from skillcomp.stats.results import Interval, join_notes, undefined
 
 __all__ = ["contrast", "gap", "hedging", "rates"]
 
@@ -98,47 +93,25 @@ def gap(
     """
     names = listed(by)
     given = compared_outcomes(outcomes, names, "transfer", value=value, reference=reference)
-    pairs = _case_pairs(given, names, value, reference)
+    table = case_table(given, by=names)
+    passed = table["n_passed"] / table["n"].where(table["n"] > 0)
+    table["rate"] = passed if value == "passed" else table["share"]
+    facts = ["transfer", "comprehension_dimension"]
+    facts_of = given.drop_duplicates(CASE)[[*CASE, *(name for name in facts if name not in names)]]
+    table = table.merge(facts_of, on=CASE, validate="m:1")
     rows = []
-    for values, group in groups(pairs, names):
-        for condition in ordered(group["condition"]):
+    for values, group in groups(table, names):
+        base = group.loc[group["condition"].eq(reference), [*CASE, "rate"]]
+        for condition in ordered(group["condition"], reference):
             part = group[group["condition"].eq(condition)]
-            known = part[part["delta"].notna()]
-            dropped = len(part) - len(known)
+            both = part.merge(base, on=CASE, suffixes=("", "_of_reference"), validate="1:1")
+            both["delta"] = both["rate"] - both["rate_of_reference"]
+            known = both[both["delta"].notna()]
+            dropped = len(part) + len(base) - len(both) - len(known)
             about = values | {"condition": condition, "n_dropped": dropped}
             known = known[known["transfer"].notna()]
             rows += _within(known, ci_level, about) + _pooled(known, ci_level, about)
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
-
-
-def _case_pairs(given: pd.DataFrame, names: list[str], value: str, reference: str) -> pd.DataFrame:
-    """Return a row per case and condition, the reference beside it, delta NaN if one is empty."""
-    table = case_table(given, by=names).drop(columns="cluster")
-    facts = ["transfer", "comprehension_dimension"]
-    about = given.assign(cluster=clusters_of(given)).drop_duplicates(CASE)
-    about = about[[*CASE, "cluster", *facts]]
-    passed = table["n_passed"] / table["n"].where(table["n"] > 0)
-    table["rate"] = passed if value == "passed" else table["share"]
-    keys = list(dict.fromkeys([*names, *CASE]))
-    rates = table[[*keys, "condition", "n", "rate"]]
-    base = rates[rates["condition"].eq(reference)].drop(columns="condition")
-    cases = rates[keys].drop_duplicates()
-    parts = []
-    for condition in rates.loc[rates["condition"].ne(reference), "condition"].unique():
-        compared = rates[rates["condition"].eq(condition)]
-        # groups of by= without this condition have no comparison, and so no dropped cases
-        there = cases.merge(compared[names].drop_duplicates(), on=names) if names else cases
-        both = there.merge(compared.drop(columns="condition"), on=keys, how="left", validate="1:1")
-        both = both.merge(base, on=keys, how="left", suffixes=("1", "0"), validate="1:1")
-        has_one = both["n1"].notna() | both["n0"].notna()
-        parts.append(both[has_one].assign(condition=condition))
-    if not parts:
-        columns = [*keys, "condition", "n1", "n0", "rate1", "rate0", "delta", "cluster", *facts]
-        return pd.DataFrame(columns=list(dict.fromkeys(columns)))
-    pairs = pd.concat(parts, ignore_index=True)
-    pairs["delta"] = pairs["rate1"] - pairs["rate0"]
-    new = [c for c in about.columns if c in CASE or c not in keys]
-    return pairs.merge(about[new], on=CASE, validate="m:1")
 
 
 def _within(pairs: pd.DataFrame, ci_level: float, about: dict[str, Any]) -> list[dict[str, Any]]:
@@ -150,9 +123,8 @@ def _within(pairs: pd.DataFrame, ci_level: float, about: dict[str, Any]) -> list
     codes = kept.groupby(["skill", "comprehension_dimension"], sort=False).ngroup().to_numpy()
     n_levels = len(np.unique(codes))
     note = (
-        f"near and far compared within {names}: average over {n_levels} "
-        f"{'level' if n_levels == 1 else 'levels'} (dimension of a skill), "
-        "weights near x far / (near + far) cases"
+        f"near and far compared within {names}: average over {plural(n_levels, 'level')} "
+        "(dimension of a skill), weights near x far / (near + far) cases"
     )
     few = "too few cases in dimensions of a skill that have both near and far"
     return _rows(kept, codes, ci_level, about, note, few)
@@ -187,10 +159,7 @@ def _rows(
     far = pairs["transfer"].eq("far").to_numpy()
     found = standardised_gap(pairs["delta"], far, levels, pairs["cluster"], ci_level=ci_level)
     intervals = zip(_MEASURES, (found.first, found.second, found.gap), strict=True)
-    return [
-        row(m, replace(one, note="; ".join(filter(None, [note, one.note]))), **about)
-        for m, one in intervals
-    ]
+    return [row(m, replace(one, note=join_notes(note, one.note)), **about) for m, one in intervals]
 
 
 def rates(
@@ -277,7 +246,7 @@ def contrast(
             found = _share(named, "only_original_right", ci_level)
             if len(named) < len(mine):
                 why = "twins that name each other have no original and are left out"
-                found = replace(found, note="; ".join(filter(None, [found.note, why])))
+                found = replace(found, note=join_notes(found.note, why))
             rows.append(row("only_original_right", found, **about))
     return estimates(rows, by=[*names, "condition"])
 
@@ -358,13 +327,8 @@ def hedging(
     """
     names = listed(by)
     given = compared_outcomes(outcomes, names, "transfer")
-    about = features(attempts).set_index("attempt_id")["hedges_per_100"]
-    lost = given.loc[~given["attempt_id"].isin(about.index), "attempt_id"]
-    if len(lost):
-        raise FrameError(
-            f"transfer.hedging: {len(lost)} outcomes belong to attempts that are not in the "
-            f"attempts frame; the first is '{lost.iloc[0]}'."
-        )
+    answered = known_attempts(given, attempts, "transfer.hedging", "outcomes")
+    about = features(answered).set_index("attempt_id")["hedges_per_100"]
     given = given.assign(
         cluster=clusters_of(given), hedges=given["attempt_id"].map(about).astype("float64")
     )

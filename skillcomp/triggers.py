@@ -8,12 +8,13 @@ cases and go through the one interval for means of clusters (:mod:`skillcomp.sta
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from skillcomp import deltas
+from skillcomp.bias.effects import rows_of_group
 from skillcomp.errors import FrameError
 from skillcomp.frames.casetable import clusters_of
 from skillcomp.frames.contract import CASE, check, ordered
@@ -129,13 +130,17 @@ def detection(
     names = _names(by)
     check_settings("triggers.detection", ci_level)
     given = _prepared(invocations, cases, names, "triggers.detection")
-    pairs = _pairs(given, names)
     sums: list[_Sum] = []
-    for values, group in groups(pairs, names):
+    for values, group in groups(_pairs(given, names), names):
         sums += _sums(group, values)
         if "offered" not in names:
-            sums.append(_exact(_of(given, values), values))
-    return _detected(sums, names, ci_level)
+            sums.append(_exact(rows_of_group(given, values), values))
+    found = bounded_means([sample for *_, sample in sums], quantity=RATES, ci_level=ci_level)
+    rows = [
+        row(measure, _noted(interval, nothing), **about)
+        for (measure, about, nothing, _), interval in zip(sums, found, strict=True)
+    ]
+    return estimates(rows, by=[*names, "kind"], extra=["n_right", "n_asked", "n_missing"])
 
 
 def confusion(
@@ -197,13 +202,9 @@ def confusion(
                 samples.append((share.mean().to_numpy(dtype=float), cluster.to_numpy(), None))
                 about = {"expected": expected, "fired": name, "n_attempts": len(inside)}
                 rows.append(values | about | {"n_asked": len(part)})
-    found = bounded_means(samples, quantity=RATES, ci_level=ci_level) if samples else []
-    pairs = zip(rows, found, strict=True)
-    return estimates(
-        [row("fired_share", one, **about) for about, one in pairs],
-        by=[*names, "expected", "fired"],
-        extra=["n_attempts", "n_asked"],
-    )
+    found = bounded_means(samples, quantity=RATES, ci_level=ci_level)
+    shares = [row("fired_share", one, **about) for about, one in zip(rows, found, strict=True)]
+    return estimates(shares, by=[*names, "expected", "fired"], extra=["n_attempts", "n_asked"])
 
 
 def compare(
@@ -271,7 +272,7 @@ def compare(
                     about |= {"rate": one[both].mean(), "reference_rate": base[both].mean()}
                     about |= {"n_dropped": int((one.notna() ^ base.notna()).sum())}
                     rows.append((f"delta_{name}", values | about))
-    found = bounded_means(samples, quantity=DELTAS, null=0.0, ci_level=ci_level) if samples else []
+    found = bounded_means(samples, quantity=DELTAS, null=0.0, ci_level=ci_level)
     return estimates(
         [row(name, one, **about) for (name, about), one in zip(rows, found, strict=True)],
         by=[*names, "condition", "kind"],
@@ -381,29 +382,14 @@ def _pairs(given: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     return table.assign(share=table["fired"] / table["n"].where(table["n"] > 0))
 
 
-def _of(given: pd.DataFrame, values: dict[str, Any]) -> pd.DataFrame:
-    """Return the rows of one group."""
-    for name, value in values.items():
-        same = given[name].isna() if pd.isna(value) else given[name].eq(value)
-        given = given[same.astype(bool)]
-    return given
-
-
 def _right(table: pd.DataFrame) -> pd.Series:
     """Return how often the skill did what it should."""
     return table["share"].where(table["should"].eq(1.0), 1.0 - table["share"])
 
 
-@dataclass(frozen=True)
-class _Sum:
-    """A measure before its interval: value, weight and cluster of each prompt, and counts."""
-
-    measure: str
-    about: dict[str, Any]
-    value: pd.Series
-    weight: pd.Series | None
-    cluster: pd.Series
-    nothing: str
+# a measure before its interval, counts, what is said where there is nothing, and of each prompt
+# the value, the cluster and the weight
+_Sum = tuple[str, dict[str, Any], str, tuple[pd.Series, pd.Series, pd.Series | None]]
 
 
 def _slices(group: pd.DataFrame, measure: str = "") -> Iterator[tuple[str, str, pd.DataFrame]]:
@@ -427,7 +413,7 @@ def _sums(group: pd.DataFrame, values: dict[str, Any]) -> Iterator[_Sum]:
         counts["n_missing"] = (part["size"] - part["n"]).sum()
         about = values | {"kind": kind} | counts
         nothing = "no prompt that should" + " not" * (measure != "recall") + " fire it"
-        yield _Sum(measure, about, right, None, known["cluster"], nothing)
+        yield measure, about, nothing, (right, known["cluster"], None)
     known = group[group["n"] > 0]
     should, share, n = known["should"], known["share"], known["n"]
     missing = (group["size"] - group["n"]).sum()
@@ -438,9 +424,8 @@ def _sums(group: pd.DataFrame, values: dict[str, Any]) -> Iterator[_Sum]:
         some = weight > 0
         about = values | {"kind": "all", "n_missing": missing}
         about |= {"n_right": (value * weight * n)[some].sum(), "n_asked": (weight * n)[some].sum()}
-        yield _Sum(
-            measure, about, value[some], weight[some], known["cluster"][some], "nothing fired"
-        )
+        sample = (value[some], known["cluster"][some], weight[some])
+        yield measure, about, "nothing fired", sample
 
 
 def _expected(group: pd.DataFrame) -> pd.DataFrame:
@@ -478,18 +463,7 @@ def _exact(given: pd.DataFrame, values: dict[str, Any]) -> _Sum:
     about = values | {"kind": "all", "n_right": known["fired"].sum(), "n_asked": known["n"].sum()}
     about["n_missing"] = (table["size"] - table["n"]).sum()
     nothing = "of no attempt is it known of every skill on offer whether it should have fired"
-    return _Sum("exact", about, known["share"], None, known["cluster"], nothing)
-
-
-def _detected(sums: list[_Sum], names: list[str], ci_level: float) -> pd.DataFrame:
-    samples = [(one.value, one.cluster, one.weight) for one in sums]
-    found = bounded_means(samples, quantity=RATES, ci_level=ci_level) if samples else []
-    rows = [
-        row(one.measure, _noted(interval, one.nothing), **one.about)
-        for one, interval in zip(sums, found, strict=True)
-    ]
-    extra = ["n_right", "n_asked", "n_missing"]
-    return estimates(rows, by=[*names, "kind"], extra=extra)
+    return "exact", about, nothing, (known["share"], known["cluster"], None)
 
 
 def _noted(found: Interval, nothing: str) -> Interval:

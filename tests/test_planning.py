@@ -13,7 +13,7 @@ from skillcomp.frames import outcomes
 from skillcomp.frames.contract import check
 from skillcomp.planning import gold as gold_module
 from skillcomp.planning.components import PilotCases, components
-from skillcomp.planning.power import _Simulation
+from skillcomp.planning.power import _gap
 from skillcomp.simulate import Grader
 from skillcomp.stats.bounded import DELTAS, bounded_mean, bounded_mean_counts, bounded_mean_many
 from skillcomp.stats.gaps import standardised_gap
@@ -475,7 +475,7 @@ def test_planned_gaps_are_judged_as_transfer_gap_judges_them():
         rng.multinomial(12, [0.05, 0.1, 0.5, 0.2, 0.15], 20),
         rng.multinomial(9, [0.2, 0.2, 0.5, 0.05, 0.05], 20),
     ]
-    found = _Simulation(planning.Assumptions())._gap(drawn, values)
+    found = _gap(drawn, values, {"null": 0.0})
     far = np.repeat([0, 1], [12, 9])
     for i, (near_counts, far_counts) in enumerate(zip(*drawn, strict=True)):
         deltas = np.r_[np.repeat(values, near_counts), np.repeat(values, far_counts)]

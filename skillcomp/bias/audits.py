@@ -19,6 +19,7 @@ from skillcomp.bias.effects import (
     labelled_verdicts,
     leniency,
     not_identified,
+    rows_of_group,
 )
 from skillcomp.bias.pairwise import first_wins, of_pairs
 from skillcomp.bias.perturbations import EXTRA, compared, paired_verdicts
@@ -183,7 +184,7 @@ def audit(
         rows += [
             dict.fromkeys(names) | shown.row(values) | values
             for values, _ in groups(shown.pairs, shared)
-            if _same(given, values).empty
+            if rows_of_group(given, values).empty
         ]
     extra = ["per", "n_empty_strata", *EXTRA]
     return estimates(rows, by=[*names, "bias", "condition", "stratum"], extra=extra)
@@ -196,14 +197,6 @@ def _adjusted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for one, p_value in zip(family, adjusted, strict=True):
         one["p_adjusted"] = float(p_value)
     return rows
-
-
-def _same(frame: pd.DataFrame, values: dict[str, Any]) -> pd.DataFrame:
-    """Return the rows with these values; a missing value is one of its own."""
-    keep = pd.Series(True, index=frame.index)
-    for name, value in values.items():
-        keep &= frame[name].isna() if pd.isna(value) else frame[name].eq(value).fillna(False)
-    return frame[keep.astype(bool)]
 
 
 def _noted(one: dict[str, Any], what: str) -> dict[str, Any]:
@@ -291,7 +284,7 @@ class _Shown:
 
     def row(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the position row of one group."""
-        pairs = _same(self.pairs, values)
+        pairs = rows_of_group(self.pairs, values)
         found, dropped = not_identified("no pairwise judgements of this group", self.ci_level), {}
         if len(pairs):
             _, found, counts = of_pairs(pairs, self.ci_level)[2]

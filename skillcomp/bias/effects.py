@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -205,16 +205,26 @@ def checked_verdicts(
     return given.assign(passed=given["passed"].where(usable), cluster=cluster)
 
 
-def known_attempts(verdicts: pd.DataFrame, attempts: pd.DataFrame, what: str) -> pd.DataFrame:
-    """Return the attempts under their contract, or raise when a verdict's attempt is not there."""
+def known_attempts(
+    frame: pd.DataFrame, attempts: pd.DataFrame, what: str, rows: str = "verdicts"
+) -> pd.DataFrame:
+    """Return the attempts under their contract, or raise where that of a row is not there."""
     given = check(attempts, "attempts")
-    unknown = verdicts.loc[~verdicts["attempt_id"].isin(given["attempt_id"]), "attempt_id"]
+    unknown = frame.loc[~frame["attempt_id"].isin(given["attempt_id"]), "attempt_id"]
     if len(unknown):
         raise FrameError(
-            f"{what}: {len(unknown)} verdicts belong to attempts that are not in the attempts "
+            f"{what}: {len(unknown)} {rows} belong to attempts that are not in the attempts "
             f"frame; the first is '{unknown.iloc[0]}'. Read both with the same perturbation=."
         )
     return given
+
+
+def rows_of_group(frame: pd.DataFrame, values: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the rows with these values; a missing value is one of its own."""
+    for name, value in values.items():
+        same = frame[name].isna() if pd.isna(value) else frame[name].eq(value)
+        frame = frame[same.fillna(False).astype(bool)]
+    return frame
 
 
 _TEXTS = ["attempt_id", "check_id", "skill", "condition", "grader_family"]

@@ -23,9 +23,9 @@ from skillcomp.frames.estimates import (
     require_one_of,
     row,
 )
+from skillcomp.reliability.versions import paired_change
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean
 from skillcomp.stats.results import Interval, undefined
-from skillcomp.stats.significance import clustered_midp, mcnemar_midp
 
 WHAT = "bias.position"
 TIES = ("tie", "tied", "draw", "equal", "both", "neither", "none", "c",
@@ -271,15 +271,9 @@ def _changed(both: pd.DataFrame, ci_level: float) -> dict[str, Any]:
         nothing = undefined("", why, ci_level=ci_level, n=0.0)
         return row(measure, nothing, n_dropped=n_dropped, n_gained=0, n_lost=0)
     new, old = kept["consistent"].to_numpy(), kept["consistent_old"].to_numpy()
-    cluster = kept["cluster"].to_numpy()
-    gained, lost = new > old, new < old
-    found = bounded_mean(new - old, cluster, quantity=DELTAS, null=0.0, ci_level=ci_level)
-    test = clustered_midp(gained, lost, cluster)
-    found = replace(found, p_value=test.p_value, method=f"{found.method}; p: {test.method}")
-    counts = {"n_gained": int(gained.sum()), "n_lost": int(lost.sum()), "n_dropped": n_dropped}
-    p_items = mcnemar_midp(counts["n_gained"], counts["n_lost"]).p_value
-    rates = {"rate": float(new.mean()), "reference_rate": float(old.mean())}
-    return row(measure, found, **rates, **counts, p_items=p_items)
+    found, about = paired_change(new, old, kept["cluster"], ci_level)
+    counts = {"n_gained": int((new > old).sum()), "n_lost": int((new < old).sum())}
+    return row(measure, found, **about, **counts, n_dropped=n_dropped)
 
 
 def first_wins(

@@ -551,12 +551,8 @@ def differential(
     made = tables(verdicts, gold, by=names, unit=unit, cases=cases, what=what)
     require_reference(made.cases["condition"], reference)
     rows: list[dict[str, Any]] = []
-    labelled = made.labelled()
-    for values, part in groups(made.cases, names):
-        units = by_condition(
-            labelled.get(key_of(values, names), no_units()), ordered(part["condition"])
-        )
-        found = dict(zip(units, errors_of(list(units.values()), ci_level), strict=True))
+    for values, group in _groups(made, ci_level):
+        found, units = group.errors, group.units
         for condition, own in found.items():
             key = {**values, "condition": condition}
             named = {"sensitivity": own.sensitivity, "specificity": own.specificity}

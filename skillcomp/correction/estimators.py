@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -212,11 +212,6 @@ class Condition:
     cases: pd.DataFrame
 
     @property
-    def clusters(self) -> NDArray[np.intp] | None:
-        """Cluster codes where several cases share a cluster, else None."""
-        return shared_clusters(self.cases["cluster"])
-
-    @property
     def n_gold(self) -> int:
         """Cases with gold."""
         return int(self.cases["gold"].notna().sum())
@@ -226,12 +221,6 @@ class Condition:
         """Whether every case with gold was drawn with the same chance, as far as recorded."""
         known = self.cases["chance"][self.cases["gold"].notna()].dropna()
         return known.empty or bool(np.isclose(known, known.iloc[0]).all())
-
-
-def shared_clusters(labels: pd.Series) -> NDArray[np.intp] | None:
-    """Return cluster codes where several cases share a cluster, else None."""
-    codes, found = pd.factorize(labels)
-    return codes if len(found) < len(codes) else None
 
 
 def unrecorded(conditions: Iterable[Condition]) -> str:
@@ -246,9 +235,19 @@ def unrecorded(conditions: Iterable[Condition]) -> str:
     )
 
 
-def _chance(values: pd.Series, gold: pd.Series) -> Floats | None:
-    known = values[gold.notna()]
-    return values.to_numpy() if len(known) and known.notna().all() else None
+def _ppi(estimate: Callable[..., Interval], table: pd.DataFrame, ci_level: float) -> Interval:
+    """Return a prediction-powered estimate of cases, or of differences of cases."""
+    codes, clusters = pd.factorize(table["cluster"])
+    known = table.loc[table["gold"].notna(), "chance"]
+    chances = len(known) and known.notna().all()
+    return estimate(
+        table["gold"].to_numpy(),
+        table["verdict"].to_numpy(),
+        predicted_on_gold=table["seen"].to_numpy(),
+        clusters=codes if len(clusters) < len(codes) else None,
+        inclusion_probability=table["chance"].to_numpy() if chances else None,
+        ci_level=ci_level,
+    )
 
 
 @dataclass(frozen=True)
@@ -320,15 +319,7 @@ def ppi_rate(side: Condition, ci_level: float) -> Interval:
     """Prediction-powered pass rate of one condition."""
     if why := unrecorded([side]):
         return undefined("PPI++ mean", why, ci_level=ci_level, n=0.0)
-    table = side.cases
-    return ppi_mean(
-        table["gold"].to_numpy(),
-        table["verdict"].to_numpy(),
-        predicted_on_gold=table["seen"].to_numpy(),
-        clusters=side.clusters,
-        inclusion_probability=_chance(table["chance"], table["gold"]),
-        ci_level=ci_level,
-    )
+    return _ppi(ppi_mean, side.cases, ci_level)
 
 
 LABELS = {"verdict": "the grader as it is", "gold": "gold alone"}
@@ -401,14 +392,7 @@ def ppi_delta(side: Condition, base: Condition, pairs: pd.DataFrame, ci_level: f
         return undefined("PPI++ paired difference", why, ci_level=ci_level, n=0.0)
     pairs = pairs[pairs["verdict"].notna()]
     if pairs["gold"].notna().any():
-        return ppi_paired(
-            pairs["gold"].to_numpy(),
-            pairs["verdict"].to_numpy(),
-            predicted_on_gold=pairs["seen"].to_numpy(),
-            clusters=shared_clusters(pairs["cluster"]),
-            inclusion_probability=_chance(pairs["chance"], pairs["gold"]),
-            ci_level=ci_level,
-        )
+        return _ppi(ppi_paired, pairs, ci_level)
     found = _minus(ppi_rate(side, ci_level), ppi_rate(base, ci_level), "PPI++ by condition")
     if math.isnan(found.estimate):
         return found

@@ -31,24 +31,12 @@ from skillcomp.stats.results import NAN, Interval, join_notes, undefined
 
 NEEDED = ["kind", "attempt_id", "passage_id", "skill", "case_id", "condition", "document"]
 NEEDED += ["level", "n", "any_shared", "share", "n_tokens"]
+_NUMBERS = ["estimate", "ci_low", "ci_high", "ci_level", "se", "df"]
+_NUMBERS += ["n_texts", "n_clusters", "limit"]
 COLUMNS = {
-    "rule": "str",
-    "n": "Int64",
-    "cut": "float64",
-    "measure": "str",
-    "unit": "str",
-    "estimate": "float64",
-    "ci_low": "float64",
-    "ci_high": "float64",
-    "ci_level": "float64",
-    "se": "float64",
-    "df": "float64",
-    "n_texts": "float64",
-    "n_clusters": "float64",
-    "limit": "float64",
-    "chosen": "bool",
-    "method": "str",
-    "note": "str",
+    **{"rule": "str", "n": "Int64", "cut": "float64", "measure": "str", "unit": "str"},
+    **dict.fromkeys(_NUMBERS, "float64"),
+    **{"chosen": "bool", "method": "str", "note": "str"},
 }
 N_SPLITS, N_REPEATS = 5, 10  # of the nested cross-validation
 FEW_UNITS = 10  # documents or cases of a class below which resampling them shows too little

@@ -123,7 +123,8 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     positive = wide.index.get_level_values("name").isin(settings.positive)
     passages = wide.index.get_level_values("kind") == "passage"
     share, any_ = wide["share"].to_numpy(), wide["any"].to_numpy() > 0
-    candidates = _candidates(lengths, share, positive | _nulls(wide.index, settings))
+    null = wide.index.get_level_values("name").isin(settings.nulls)
+    candidates = _candidates(lengths, share, positive | null)
     flags = _flags(candidates, lengths, any_, share)
     document = about["document"].fillna(about["passage_id"])
     codes = pd.factorize(document)[0]
@@ -165,10 +166,6 @@ def _named(settings: Settings, known: pd.DataFrame) -> None:
     both = sorted(set(settings.positive) & set(settings.nulls))
     if both:
         raise FrameError(f"overlap.calibrate: '{both[0]}' is named as positive and as a null.")
-
-
-def _nulls(index: pd.Index, settings: Settings) -> NDArray[np.bool_]:
-    return np.asarray(index.get_level_values("name").isin(settings.nulls))
 
 
 def _candidates(lengths: Sequence[int], share: Floats, judged: NDArray[np.bool_]) -> pd.DataFrame:

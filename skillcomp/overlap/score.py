@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_curve
 
 from skillcomp.errors import FrameError, suggest
-from skillcomp.frames.contract import CASE, check, plain_values, settle
+from skillcomp.frames.contract import CASE, check, plain_values, require_frame, settle
 from skillcomp.frames.estimates import listed
 from skillcomp.ngrams import Ints, Matches, Tokenizer, check_n, match, shared_ngrams
 from skillcomp.records import Case, Skill
@@ -22,14 +22,8 @@ RULE = "SKILL.md less prompt"  # how verdicts name what counts as shared with a 
 _ATTEMPT = ["attempt_id", *CASE, "condition", "repeat"]
 _PASSAGE = ["passage_id", "skill", "document", "level"]
 _KEYS = {
-    "attempt_id": "str",
-    "passage_id": "str",
-    "skill": "str",
-    "case_id": "str",
-    "condition": "str",
-    "repeat": "Int64",
-    "document": "str",
-    "level": "str",
+    **dict.fromkeys(("attempt_id", "passage_id", *CASE, "condition"), "str"),
+    **{"repeat": "Int64", "document": "str", "level": "str"},
 }
 # what is counted for each text, what a cut says, and the verdict that it is applied to
 _KNOWN = {
@@ -164,8 +158,7 @@ def _whole_text(skill: Skill) -> str:
 
 def _kind(texts: pd.DataFrame) -> tuple[str, str]:
     """Return whether a frame holds attempts or passages, and the column of its texts."""
-    if not isinstance(texts, pd.DataFrame):
-        raise FrameError(f"texts: expected a pandas DataFrame, found {type(texts).__name__}.")
+    require_frame(texts, "texts")
     kinds = {"attempt_id": ("attempt", "answer"), "passage_id": ("passage", "text")}
     found = [name for name in kinds if name in texts.columns]
     if len(found) != 1:
@@ -267,33 +260,30 @@ def _long(
 ) -> pd.DataFrame:
     """Return one row per text and n."""
     row = np.repeat(np.arange(len(keys)), len(found.n))
-    index = pd.RangeIndex(len(row))
     absent = missing[row]
 
     def count(values: Ints) -> pd.arrays.IntegerArray:
         return pd.arrays.IntegerArray(values, absent.copy())
 
-    columns: dict[str, object] = {"kind": pd.Series(kind, index=index, dtype="str")}
-    for name, dtype in _KEYS.items():
-        here = name in keys.columns
-        columns[name] = keys[name].array.take(row) if here else pd.Series(None, index, dtype=dtype)
+    dtypes: Any = {"kind": "str", **_KEYS}
+    named = keys.assign(kind=kind).reindex(columns=list(dtypes)).astype(dtypes)
     shared, distinct = found.n_shared.ravel(), found.n_distinct.ravel()
     share = np.full(len(row), np.nan)
     np.divide(shared, distinct, out=share, where=(distinct > 0) & ~absent)
     longest = pd.Series(found.longest_text, dtype="str").mask(missing)
-    return pd.DataFrame(
-        {
-            **columns,
-            "n": np.tile(found.n, len(keys)),
-            "any_shared": pd.arrays.BooleanArray(shared > 0, absent.copy()),
-            "n_shared": count(shared),
-            "n_distinct": count(distinct),
-            "share": share,
-            "longest_run": count(found.longest_run[row]),
-            "longest_text": longest.array.take(row),
-            "n_tokens": count(found.n_tokens[row]),
-        },
-        index=index,
+    return (
+        named.take(row)
+        .reset_index(drop=True)
+        .assign(
+            n=np.tile(found.n, len(keys)),
+            any_shared=pd.arrays.BooleanArray(shared > 0, absent.copy()),
+            n_shared=count(shared),
+            n_distinct=count(distinct),
+            share=share,
+            longest_run=count(found.longest_run[row]),
+            longest_text=longest.array.take(row),
+            n_tokens=count(found.n_tokens[row]),
+        )
     )
 
 
@@ -307,8 +297,7 @@ def as_names(names: str | Sequence[str]) -> tuple[str, ...]:
 
 def need(frame: pd.DataFrame, columns: Sequence[str], *, what: str) -> pd.DataFrame:
     """Return a frame with what this package knows of at its dtypes; FrameError without a column."""
-    if not isinstance(frame, pd.DataFrame):
-        raise FrameError(f"{what}: expected a pandas DataFrame, found {type(frame).__name__}.")
+    require_frame(frame, what)
     there = [str(column) for column in frame.columns]
     for column in columns:
         if column not in there:

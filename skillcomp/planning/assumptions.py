@@ -8,26 +8,20 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import product
 from numbers import Integral
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar, get_args
 
 import numpy as np
 
-from skillcomp.errors import StudyError, suggest
-from skillcomp.frames.casetable import few_skills
+from skillcomp.errors import StudyError, plural, suggest
+from skillcomp.frames.casetable import Cluster, Value, few_skills
 from skillcomp.frames.estimates import require_one_of
 
-Value = Literal["passed", "share_passed"]
 Effect = Literal["delta", "gap"]
-Cluster = Literal["case", "skill"]
 Scope = Literal["within_dimensions", "pooled"]
 Numbers = int | Sequence[int]
 _T = TypeVar("_T")
 
-_WORDS = {
-    "effect": ("delta", "gap"),
-    "cluster": ("case", "skill"),
-    "scope": ("within_dimensions", "pooled"),
-}
+_WORDS = {"effect": Effect, "cluster": Cluster, "scope": Scope}
 PLAN = ["effect", "cluster", "scope", "n_skills", "n_cases", "n_repeats"]
 
 
@@ -126,7 +120,7 @@ class Assumptions:
         whole("seed", self.seed, least=0)
         number("far_share", self.far_share, least=0, most=1, open_=True)
         for name, allowed in _WORDS.items():
-            require_one_of(name, getattr(self, name), allowed, StudyError)
+            require_one_of(name, getattr(self, name), get_args(allowed), StudyError)
         for name, least in (("baseline_rate", 0.0), ("delta", -1.0)):
             if getattr(self, name) is not None:
                 number(name, getattr(self, name), least=least, most=1)
@@ -175,26 +169,23 @@ def stated(assumptions: Assumptions | None, words: Stated) -> Assumptions:
 class StudyPlan:
     """One study to be planned."""
 
+    asked: Assumptions
     n_skills: int
     n_cases: int
     n_repeats: int
-    effect: Effect
-    cluster: Cluster
-    far_share: float = 0.5
-    scope: Scope = "within_dimensions"
 
     @property
     def sides(self) -> list[int]:
         """Return the cases of each skill whose delta is taken: all, or near and far ones."""
-        if self.effect == "delta":
+        if self.asked.effect == "delta":
             return [self.n_cases]
-        far = round(self.n_cases * self.far_share)
+        far = round(self.n_cases * self.asked.far_share)
         return [self.n_cases - far, far]
 
     @property
     def problem(self) -> str:
         """Return why the plan cannot be judged at all, or an empty string."""
-        if self.cluster == "skill" and (few := few_skills(self.n_skills)):
+        if self.asked.cluster == "skill" and (few := few_skills(self.n_skills)):
             return few
         if min(self.sides) < 1:
             return "each skill needs a near and a far case"
@@ -205,31 +196,25 @@ class StudyPlan:
     def columns(self) -> dict[str, Any]:
         """Return what names the plan in a frame."""
         return {
-            "effect": self.effect,
-            "cluster": self.cluster,
-            "scope": self.scope if self.effect == "gap" else None,
+            "effect": self.asked.effect,
+            "cluster": self.asked.cluster,
+            "scope": self.asked.scope if self.asked.effect == "gap" else None,
             "n_skills": self.n_skills,
             "n_cases": self.n_cases,
             "n_repeats": self.n_repeats,
-            "skills": _counted(self.n_skills, "skill"),
-            "cases": _counted(self.n_cases, "case"),
-            "repeats": _counted(self.n_repeats, "repeat"),
+            "skills": plural(self.n_skills, "skill"),
+            "cases": plural(self.n_cases, "case"),
+            "repeats": plural(self.n_repeats, "repeat"),
         }
-
-
-def _counted(n: int, noun: str) -> str:
-    return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
 def plans(
     asked: Assumptions, n_skills: Numbers, n_cases: Numbers, n_repeats: Numbers
 ) -> list[StudyPlan]:
     """Return every combination asked for."""
-    skills, cases = wholes("n_skills", n_skills), wholes("n_cases", n_cases)
-    return [
-        StudyPlan(s, c, r, asked.effect, asked.cluster, asked.far_share, asked.scope)
-        for s, c, r in product(skills, cases, wholes("n_repeats", n_repeats))
-    ]
+    given = {"n_skills": n_skills, "n_cases": n_cases, "n_repeats": n_repeats}
+    numbers = [_several(name, values, whole) for name, values in given.items()]
+    return [StudyPlan(asked, *sizes) for sizes in product(*numbers)]
 
 
 def number(name: str, value: Any, *, least: float, most: float, open_: bool = False) -> float:
@@ -269,11 +254,6 @@ def whole(name: str, value: Any, *, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise StudyError(f"{name}: found {value!r}; allowed: a whole number of at least {least}.")
     return int(value)
-
-
-def wholes(name: str, values: Any) -> list[int]:
-    """Return one or several whole numbers of at least 1 as a list."""
-    return _several(name, values, whole)
 
 
 def effects(name: str, values: Any) -> list[float]:

@@ -14,31 +14,15 @@ from scipy.stats import chi2
 from scipy.stats import f as f_distribution
 
 from skillcomp.errors import FrameError, StudyError
-from skillcomp.frames.casetable import compared_outcomes
+from skillcomp.frames.casetable import Value, compared_outcomes
 from skillcomp.frames.contract import CASE, require_frame
-from skillcomp.frames.estimates import (
-    estimates,
-    groups,
-    listed,
-    row,
-)
-from skillcomp.planning.assumptions import Assumptions, StudyPlan, Value, level
+from skillcomp.frames.estimates import estimates, groups, listed, row
+from skillcomp.planning.assumptions import Assumptions, StudyPlan, level
 from skillcomp.stats.bounded import DELTAS, RATES, Quantity, bounded_mean, bounded_means
 from skillcomp.stats.results import Interval, join_notes, undefined
 
 Floats = NDArray[np.float64]
 
-MEASURES = (
-    "baseline_rate",
-    "delta",
-    "gap",
-    "tau2",
-    "tau2_gap",
-    "omega2",
-    "omega2_gap",
-    "sigma2_baseline",
-    "sigma2_skill",
-)
 _NOTHING = 1e-15  # mean squares of equal deltas, up to rounding
 _EXTRA = ["n_skills", "n_repeats"]
 # the sample variance of values in [0, 1] is at most 1/2, reached by two different repeats
@@ -124,8 +108,11 @@ def variance_components(
         for condition in part["condition"].unique():
             if condition != reference:
                 pairs = pilot_pairs(part, condition, reference, value)
-                about = {**values, "condition": condition}
-                rows += _rows(pairs, ci_level, about)
+                n, sizes = len(pairs.skill), {"n_clusters": float(pairs.n_skills)}
+                about = {**values, "condition": condition, "n_skills": pairs.n_skills}
+                about["n_repeats"] = float((pairs.n1 + pairs.n0).mean() / 2) if n else np.nan
+                found = components(pairs, ci_level)
+                rows += [row(m, found[m], **about) | sizes | {"n": float(n)} for m in MEASURES]
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
 
 
@@ -174,15 +161,6 @@ def pilot_pairs(part: pd.DataFrame, condition: str, reference: str, value: str) 
     names = ["far", "mean1", "mean0", "count1", "count0", "var1", "var0"]
     columns = [np.asarray(both[name], dtype=np.float64) for name in names]
     return PilotCases(pd.factorize(both["skill"])[0], *columns)
-
-
-def _rows(pairs: PilotCases, ci_level: float, about: dict[str, Any]) -> list[dict[str, Any]]:
-    found = components(pairs, ci_level)
-    n = len(pairs.skill)
-    repeats = float((pairs.n1 + pairs.n0).mean() / 2) if n else np.nan
-    about = about | {"n_skills": pairs.n_skills, "n_repeats": repeats}
-    sizes = {"n": float(n), "n_clusters": float(pairs.n_skills)}
-    return [row(measure, found[measure], **about) | sizes for measure in MEASURES]
 
 
 def components(pairs: PilotCases, ci_level: float) -> dict[str, Interval]:
@@ -249,8 +227,7 @@ def _within(delta: Floats, codes: NDArray[np.intp]) -> _Square:
 
 def _omega2(square: _Square, noise: _Square, ci_level: float) -> Interval:
     if np.isnan(square.value):
-        note = "no group has two cases"
-        return undefined(_MOMENTS, note, ci_level=ci_level)
+        return undefined(_MOMENTS, "no group has two cases", ci_level=ci_level)
     if np.isnan(noise.value):
         found = _difference(square, _Square(0.0, np.inf), 1.0, ci_level)
         note = "one repeat a case: holds the variance between repeats of both conditions as well"
@@ -262,7 +239,7 @@ def _tau2(pairs: PilotCases, ci_level: float) -> Interval:
     n_skills, size = pairs.n_skills, np.bincount(pairs.skill)
     within = _within(pairs.delta, pairs.skill)
     if n_skills < 2 or np.isnan(within.value):
-        return undefined(_MOMENTS, _needs("two cases"), ci_level=ci_level)
+        return undefined(_MOMENTS, _NEEDS.format("two cases"), ci_level=ci_level)
     means = np.bincount(pairs.skill, weights=pairs.delta) / size
     squares = size * (means - pairs.delta.mean()) ** 2
     between = _Square(float(squares.sum() / (n_skills - 1)), n_skills - 1.0)
@@ -270,8 +247,7 @@ def _tau2(pairs: PilotCases, ci_level: float) -> Interval:
     return _difference(between, within, float(effective), ci_level)
 
 
-def _needs(what: str) -> str:
-    return f"needs at least two skills, and {what} in at least one"
+_NEEDS = "needs at least two skills, and {} in at least one"
 
 
 def distances(pairs: PilotCases) -> PilotCases:
@@ -287,7 +263,7 @@ def _tau2_gap(pairs: PilotCases, within: _Square, ci_level: float) -> Interval:
     n_near = np.bincount(pairs.skill, minlength=pairs.n_skills) - n_far
     both = (n_far > 0) & (n_near > 0)
     if both.sum() < 2 or np.isnan(within.value):
-        note = _needs("near and far cases, with two of a kind")
+        note = _NEEDS.format("near and far cases, with two of a kind")
         return undefined(_MOMENTS, note, ci_level=ci_level)
     far = np.bincount(pairs.skill, weights=pairs.far * pairs.delta, minlength=pairs.n_skills)
     near = np.bincount(pairs.skill, weights=pairs.delta, minlength=pairs.n_skills) - far
@@ -361,6 +337,7 @@ class Components:
 
     baseline_rate: float = math.nan
     delta: float = math.nan
+    gap: float = math.nan
     tau2: float = math.nan
     tau2_gap: float = math.nan
     omega2: float = math.nan
@@ -375,22 +352,25 @@ class Components:
 
     def between_skills(self, plan: StudyPlan) -> float:
         """Return the variance between skills of a delta, or of one side of a gap."""
-        if plan.cluster == "case":
+        if plan.asked.cluster == "case":
             return 0.0
         # a skill's effect cancels in its own gap; halves of tau2_gap stand on either side
-        return self.tau2_gap / 2 if plan.effect == "gap" else self.tau2
+        return self.tau2_gap / 2 if plan.asked.effect == "gap" else self.tau2
 
     def of_a_case(self, plan: StudyPlan) -> float:
         """Return the variance of one case's observed delta around the mean of its skill."""
-        if plan.effect == "gap":
+        if plan.asked.effect == "gap":
             variance = self.omega2_gap
             # all near against all far cases: the interval takes skills for spread of cases
-            skills = plan.scope == "pooled" and plan.cluster == "case"
+            skills = plan.asked.scope == "pooled" and plan.asked.cluster == "case"
         else:
             variance = self.omega2
-            skills = plan.cluster == "case" and not math.isnan(self.tau2)
+            skills = plan.asked.cluster == "case" and not math.isnan(self.tau2)
         noise = 0.0 if self.one_repeat else self.sigma2_skill + self.sigma2_baseline
         return variance + (self.tau2 if skills else 0.0) + noise / plan.n_repeats
+
+
+MEASURES = tuple(one.name for one in fields(Components))
 
 
 def known_components(
@@ -424,7 +404,7 @@ def known_components(
                 "planning: the frame of components holds several groups; name their columns in by=."
             )
         numbers = rows.set_index("measure")["estimate"].to_dict()
-        known = {one.name: float(numbers.get(one.name, math.nan)) for one in fields(Components)}
+        known = {name: float(numbers.get(name, math.nan)) for name in MEASURES}
         found = Components(**(known | said))
         out.append((dict(zip(keys, key, strict=True)), found, _absent(found, needed)))
     if out and all(lacking for *_, lacking in out):

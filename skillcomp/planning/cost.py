@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, TypeVar
@@ -18,24 +18,20 @@ from skillcomp import pricing
 from skillcomp.errors import FrameError, StudyError, suggest
 from skillcomp.records import CONDITIONS, Case, Skill, Suite
 
-MODES = ("plain", "cached", "batched", "both")
+# whether prefixes are cached, and whether calls are batched
+MODES = {
+    "plain": (False, False),
+    "cached": (True, False),
+    "batched": (False, True),
+    "both": (True, True),
+}
 _TOKENS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
 ANSWER_TOKENS = 300.0  # an answer of 180 words, the mean of the pilot's 420
 _COLUMNS = {
-    "role": "str",
-    "name": "str",
-    "model": "str",
-    "condition": "str",
-    "mode": "str",
-    "planned": "bool",
-    "n_calls": "int64",
-    "input_tokens": "float64",
-    "cached_tokens": "float64",
-    "cache_write_tokens": "float64",
-    "output_tokens": "float64",
-    "cost_usd": "float64",
-    "counted": "bool",
-    "note": "str",
+    **dict.fromkeys(("role", "name", "model", "condition", "mode"), "str"),
+    **{"planned": "bool", "n_calls": "int64"},
+    **dict.fromkeys((*_TOKENS, "cost_usd"), "float64"),
+    **{"counted": "bool", "note": "str"},
 }
 
 
@@ -148,12 +144,11 @@ def cost_estimate(
     who += [study.grader(grader, len(named)) for grader in listed_agents(graders)]
     if not any(calls.n for one in who for some in one.calls.values() for calls in some):
         raise StudyError("cost_estimate: nothing would be asked: no agent, no grader or no case.")
-    planned = MODES[caching + 2 * batch]
     rows = [
-        {**row, "planned": mode == planned}
+        {**row, "mode": mode, "planned": how == (caching, batch)}
         for one in who
-        for mode in MODES
-        for row in _rows(one, mode, on, prices)
+        for mode, how in MODES.items()
+        for row in _rows(one, *how, on, prices)
     ]
     return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(_COLUMNS)
 
@@ -180,45 +175,36 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
     absent = [name for name in _COLUMNS if name not in estimate.columns]
     if absent:
         raise FrameError(f"cost_total: there is no column '{absent[0]}'; give cost_estimate's.")
-    rows = []
-    for mode, part in estimate.groupby("mode", sort=False):
-        unknown = part.loc[part["cost_usd"].isna(), "note"].dropna().unique()
-        rows.append(
-            {
-                "mode": mode,
-                "planned": bool(part["planned"].all()),
-                "n_calls": int(part["n_calls"].sum()),
-                "input_tokens": part["input_tokens"].sum(),
-                "output_tokens": part["output_tokens"].sum(),
-                # an unknown part makes the sum unknown
-                "cost_usd": part["cost_usd"].sum(skipna=False),
-                "note": "; ".join(unknown) or None,
-            }
-        )
-    table = pd.DataFrame(rows)
-    plain = table.loc[table["mode"].eq("plain"), "cost_usd"]
-    base = plain.iloc[0] if len(plain) and plain.iloc[0] else math.nan
-    table.insert(6, "ratio", table["cost_usd"] / base)
-    return table.astype({"mode": "str", "note": "str"})
+    modes = estimate.groupby("mode", sort=False)
+    counts = ["n_calls", "input_tokens", "output_tokens"]
+    table = modes[["planned"]].all().join(modes[counts].sum())
+    # an unknown part makes the sum unknown
+    table["cost_usd"] = modes["cost_usd"].sum(skipna=False)
+    table["ratio"] = table["cost_usd"] / (table["cost_usd"].get("plain") or math.nan)
+    unknown = estimate[estimate["cost_usd"].isna()].groupby("mode")["note"]
+    notes = {mode: "; ".join(part.dropna().unique()) or None for mode, part in unknown}
+    return table.assign(note=pd.Series(notes, dtype="str")).reset_index()
 
 
 def _rows(
-    who: Caller, mode: str, on: date | None, prices: Sequence[pricing.Price]
+    who: Caller, cached: bool, batch: bool, on: date | None, prices: Sequence[pricing.Price]
 ) -> Iterator[dict[str, Any]]:
     """Yield one row a condition; a prefix is written once and read from then on."""
     written: set[str] = set()
-    least = minimum_prefix(who.model)
+    least = minimum_prefix(who.model) if cached else math.inf
     for condition, calls in who.calls.items():
         sums = dict.fromkeys((*_TOKENS, "cost_usd"), 0.0)
         notes = [who.notes[condition]] if condition in who.notes else []
         for call in calls:
-            for usage, n in _usages(call, mode, least, written):
-                cost = _cost(usage, who.model, mode, on, prices)
+            for usage, n in _usages(call, least, written):
+                cost = pricing.Cost(math.nan, "no model is named, so no price is known")
+                if who.model is not None:
+                    cost = pricing.cost(usage, who.model, batch=batch, on=on, prices=prices)
                 notes += [cost.note] if cost.note else []
                 sums["cost_usd"] += cost.usd * n
                 for name in _TOKENS:
                     sums[name] += getattr(usage, name) * n
-            if _caches(mode) and 0 < call.prefix < least:
+            if cached and 0 < call.prefix < least:
                 notes.append(f"prefixes below {least:,} tokens are not cached")
         if not who.counted:
             notes.append(f"tokens estimated at {CHARS_PER_TOKEN} characters each")
@@ -227,7 +213,6 @@ def _rows(
             "name": who.name,
             "model": who.model,
             "condition": condition,
-            "mode": mode,
             "n_calls": sum(call.n for call in calls),
             **sums,
             "counted": who.counted,
@@ -235,38 +220,17 @@ def _rows(
         }
 
 
-def _usages(
-    call: Calls, mode: str, least: int, written: set[str]
-) -> Iterator[tuple[pricing.Usage, int]]:
+def _usages(call: Calls, least: float, written: set[str]) -> Iterator[tuple[pricing.Usage, int]]:
     whole, n = call.prefix + call.rest, call.n
-    if not n:
-        return
-    if not _caches(mode) or call.prefix < least:
+    if n and call.prefix < least:
         yield pricing.Usage(whole, call.output), n
         return
-    if call.key not in written:
+    if n and call.key not in written:
         written.add(call.key)
         yield pricing.Usage(whole, call.output, cache_write_tokens=call.prefix), 1
         n -= 1
     if n:
         yield pricing.Usage(whole, call.output, cached_tokens=call.prefix), n
-
-
-def _cost(
-    usage: pricing.Usage,
-    model: str | None,
-    mode: str,
-    on: date | None,
-    prices: Sequence[pricing.Price],
-) -> pricing.Cost:
-    if model is None:
-        return pricing.Cost(math.nan, "no model is named, so no price is known")
-    batch = mode in ("batched", "both")
-    return pricing.cost(usage, model, batch=batch, on=on, prices=prices)
-
-
-def _caches(mode: str) -> bool:
-    return mode in ("cached", "both")
 
 
 # The calls that a study makes: prompts and replies in tokens, not yet priced
@@ -474,11 +438,20 @@ class CostedStudy:
             return int(self.repeats.get(condition, 0))
         return int(self.repeats)
 
-    def cases(self) -> Iterator[tuple[Case, Skill]]:
-        """Yield every case with its skill."""
-        for suite in self.suites.values():
-            for case in suite.cases:
-                yield case, self.skills[suite.skill]
+    def caller(
+        self, role: str, one: Any, asked: Callable[..., Calls], notes: dict[str, str]
+    ) -> Caller:
+        """Return what someone is asked of every case under every condition."""
+        calls = {
+            condition: [
+                asked(case, self.skills[suite.skill], condition)
+                for suite in self.suites.values()
+                for case in suite.cases
+            ]
+            for condition in self.conditions
+        }
+        model = _model(one)
+        return Caller(role, _name(one), model, calls, self.count.counts(model), notes)
 
     def text(self, condition: str, skill: Skill) -> str | None:
         """Return what is loaded; None where it is not known and taken to be like the skill."""
@@ -494,46 +467,42 @@ class CostedStudy:
     def agent(self, agent: Any) -> Caller:
         """Return what an agent is asked: every case under every condition."""
         model = _model(agent)
-        calls: dict[str, list[Calls]] = {}
         notes: dict[str, str] = {}
-        for condition in self.conditions:
-            calls[condition] = []
-            for case, skill in self.cases():
-                key = text = self.text(condition, skill)
-                if text is None or key is None:
-                    key = f"{condition}/{skill.slug}"
-                    notes[condition] = f"{condition}: taken to be as long as the skill"
-                    text = loaded_text(skill)
-                prefix = self.count(model, text)
-                prefix += self.count.letters(SKILL_FRAME) if text else 0.0
-                prompt = self.count(model, case.prompt) + MESSAGE_TOKENS
-                reply = self.answer(case, condition) + self.thinking
-                calls[condition].append(Calls(key, prefix, prompt, reply, self.times(condition)))
-        return Caller("agent", _name(agent), model, calls, self.count.counts(model), notes)
+
+        def asked(case: Case, skill: Skill, condition: str) -> Calls:
+            key = text = self.text(condition, skill)
+            if text is None or key is None:
+                key = f"{condition}/{skill.slug}"
+                notes[condition] = f"{condition}: taken to be as long as the skill"
+                text = loaded_text(skill)
+            prefix = self.count(model, text)
+            prefix += self.count.letters(SKILL_FRAME) if text else 0.0
+            prompt = self.count(model, case.prompt) + MESSAGE_TOKENS
+            reply = self.answer(case, condition) + self.thinking
+            return Calls(key, prefix, prompt, reply, self.times(condition))
+
+        return self.caller("agent", agent, asked, notes)
 
     def grader(self, grader: Any, n_agents: int) -> Caller:
         """Return what a grader is asked: every answer of so many agents."""
         model, frame = _model(grader), frame_of_grader(grader)
         letters = self.count.letters
-        calls: dict[str, list[Calls]] = {}
-        for condition in self.conditions:
-            calls[condition] = []
-            for case, skill in self.cases():
-                n = len(case.checks)
-                if getattr(grader, "style", None) == "rubric":
-                    n = sum(
-                        c.judge is not None and c.judge.type == "llm-rubric" for c in case.checks
-                    )
-                shown = (skill.body or skill.text) if frame.sees_skill else ""
-                rest = self.count(model, case_data(case, skill, frame))
-                rest += self.answer(case, condition) + MESSAGE_TOKENS
-                rest += letters(frame.case + n * frame.check)
-                key = skill.slug if frame.sees_skill else "all"
-                prefix = self.count(model, shown) + letters(frame.system)
-                reply = letters(frame.reply + n * frame.verdict) + self.thinking
-                times = self.times(condition) * n_agents if n else 0
-                calls[condition].append(Calls(key, prefix, rest, reply, times))
-        return Caller("grader", _name(grader), model, calls, self.count.counts(model), {})
+
+        def asked(case: Case, skill: Skill, condition: str) -> Calls:
+            n = len(case.checks)
+            if getattr(grader, "style", None) == "rubric":
+                n = sum(c.judge is not None and c.judge.type == "llm-rubric" for c in case.checks)
+            shown = (skill.body or skill.text) if frame.sees_skill else ""
+            rest = self.count(model, case_data(case, skill, frame))
+            rest += self.answer(case, condition) + MESSAGE_TOKENS
+            rest += letters(frame.case + n * frame.check)
+            key = skill.slug if frame.sees_skill else "all"
+            prefix = self.count(model, shown) + letters(frame.system)
+            reply = letters(frame.reply + n * frame.verdict) + self.thinking
+            times = self.times(condition) * n_agents if n else 0
+            return Calls(key, prefix, rest, reply, times)
+
+        return self.caller("grader", grader, asked, {})
 
     def answer(self, case: Case, condition: str) -> float:
         """Return the length of an answer in tokens, from a pilot where there is one."""
@@ -581,10 +550,7 @@ def answer_lengths(attempts: pd.DataFrame | None) -> dict[tuple[str, str], float
     letters = answered["answer"].str.len()
     if answered.empty:
         return {}
-    fine = letters.groupby([answered["case_id"], answered["condition"]]).mean().reset_index()
+    by_case = letters.groupby([answered["case_id"], answered["condition"]]).mean()
     coarse = letters.groupby(answered["condition"]).mean()
-    found = {
-        (str(case), str(condition)): float(n) for case, condition, n in fine.itertuples(index=False)
-    }
-    found |= {("", str(condition)): float(n) for condition, n in coarse.items()}
-    return found | {("", ""): float(letters.mean())}
+    found: dict[Any, float] = {**by_case, ("", ""): float(letters.mean())}
+    return found | {("", condition): n for condition, n in coarse.items()}

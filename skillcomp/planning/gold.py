@@ -218,7 +218,13 @@ def gold_needed(
         n_cases = whole("n_cases", n_cases, least=FEWEST)
     if verdicts is None or gold is None:
         assumed = _assumed(
-            n_cases, sensitivity, specificity, baseline_rate, delta, gold_variance, n_checks
+            n_checks,
+            n_cases=n_cases,
+            sensitivity=sensitivity,
+            specificity=specificity,
+            baseline_rate=baseline_rate,
+            delta=delta,
+            gold_variance=gold_variance,
         )
         assert n_cases is not None
         rows = [
@@ -375,29 +381,18 @@ def _measured(values: Floats, checks: float) -> Differences:
     )
 
 
-def _assumed(
-    n_cases: int | None,
-    sensitivity: Rate | None,
-    specificity: Rate | None,
-    baseline_rate: float | None,
-    delta: float | None,
-    gold_variance: float | None,
-    n_checks: int,
-) -> Differences:
-    names = ("n_cases", "sensitivity", "specificity", "baseline_rate", "delta", "gold_variance")
-    values = (n_cases, sensitivity, specificity, baseline_rate, delta, gold_variance)
-    given = dict(zip(names, values, strict=True))
+def _assumed(n_checks: int, **given: Any) -> Differences:
+    """Return what is stated in the place of a pilot; raise StudyError where it is not enough."""
     absent = [name for name, value in given.items() if value is None]
     if absent:
         raise StudyError(
             f"gold_needed: give verdicts and gold of a pilot, or all assumptions; missing: "
             f"{', '.join(absent)}."
         )
-    assert baseline_rate is not None and delta is not None
-    base = number("baseline_rate", baseline_rate, least=0, most=1)
-    change = number("delta", delta, least=-1, most=1)
+    base = number("baseline_rate", given["baseline_rate"], least=0, most=1)
+    change = number("delta", given["delta"], least=-1, most=1)
     # a difference of two shares lies in -1 to 1, and so varies by 1 at most
-    gold_variance = number("gold_variance", gold_variance, least=0, most=1)
+    gold_variance = number("gold_variance", given["gold_variance"], least=0, most=1)
     if not -1e-9 <= base + change <= 1 + 1e-9:
         raise StudyError(
             f"baseline_rate, delta: found {base:g} and {change:g}, a rate of {base + change:.4g} "
@@ -405,7 +400,7 @@ def _assumed(
         )
     youden, error, seen = {}, 0.0, {}
     for condition, rate in (("baseline", base), ("skill", base + change)):
-        se, sp = _of_condition(sensitivity, condition), _of_condition(specificity, condition)
+        se, sp = (_of_condition(given[rate], condition) for rate in ("sensitivity", "specificity"))
         youden[condition] = se + sp - 1
         seen[condition] = rate * se + (1 - rate) * (1 - sp)
         error += (rate * se * (1 - se) + (1 - rate) * sp * (1 - sp)) / n_checks

@@ -137,14 +137,11 @@ def power_curve(
     [0.43, 0.98]
     """
     asked = stated(assumptions, words)
-    simulation, rows = _Simulation(asked), []
-    wanted = effects("sizes", sizes)
+    wanted, rows = effects("sizes", sizes), []
     for study in _studies(pilot, asked, plans(asked, n_skills, n_cases, n_repeats)):
         for size in wanted:
             problem = study.problem or study.impossible(size)
-            found = simulation.nothing(problem)
-            if not problem:
-                found = simulation.power(study.plan, study.known, size)
+            found = study.nothing(problem) if problem else study.power(size)
             rows.append(study.row("power", found, size=size))
     by = [*listed(asked.by), "condition", *PLAN]
     return estimates(rows, by=by, extra=["size", *_LABELS])
@@ -199,13 +196,9 @@ def minimum_detectable_delta(
     """
     asked = stated(assumptions, words)
     _check_power(power, asked.ci_level)
-    simulation = _Simulation(asked)
+    measure = f"minimum_detectable_{asked.effect}"
     rows = [
-        study.row(
-            f"minimum_detectable_{asked.effect}",
-            _smallest_effect(study, simulation, power),
-            power=power,
-        )
+        study.row(measure, _smallest_effect(study, power), power=power)
         for study in _studies(pilot, asked, plans(asked, n_skills, n_cases, n_repeats))
     ]
     return estimates(rows, by=[*listed(asked.by), "condition", *PLAN], extra=["power"])
@@ -263,20 +256,16 @@ def cases_needed(
     """
     asked = stated(assumptions, words)
     _check_power(power, asked.ci_level)
-    simulation, rows = _Simulation(asked), []
-    wanted = effects("size", size)
+    wanted, rows = effects("size", size), []
     fewest = 2 if asked.effect == "delta" else 4
     for study in _studies(pilot, asked, plans(asked, n_skills, fewest, n_repeats)):
         for one in wanted:
-            found = _fewest_cases(study, simulation, one, power)
+            found = _fewest_cases(study, one, power)
             n = found.estimate
             planned = study.with_cases(0 if math.isnan(n) else int(n))
-            in_all = n * study.plan.n_skills
-            for measure, count in (
-                ("cases_per_skill", n),
-                ("cases_in_all", in_all),
-                ("attempts", in_all * 2 * study.plan.n_repeats),
-            ):
+            counts = {"cases_per_skill": n, "cases_in_all": n * study.plan.n_skills}
+            counts["attempts"] = counts["cases_in_all"] * 2 * study.plan.n_repeats
+            for measure, count in counts.items():
                 shown = replace(found, estimate=count)
                 rows.append(planned.row(measure, shown, size=one, power=power))
     by = [*listed(asked.by), "condition", *PLAN]
@@ -292,7 +281,11 @@ def _check_power(power: float, ci_level: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _PlannedStudy:
-    """One group of the pilot with one plan, and why it cannot be judged, if so."""
+    """One group of the pilot with one plan: what of it is known, and what its studies would show.
+
+    Its power is told by drawing studies with known components and counting those that show their
+    effect.
+    """
 
     about: dict[str, Any]
     known: Components
@@ -314,7 +307,7 @@ class _PlannedStudy:
         base = 0.5 if math.isnan(self.known.baseline_rate) else self.known.baseline_rate
         # of an unknown baseline any delta is possible
         up, down = (1 - base, base) if not math.isnan(self.known.baseline_rate) else (1.0, 1.0)
-        if self.plan.effect == "delta":
+        if self.plan.asked.effect == "delta":
             return (up if sign > 0 else down) - _EDGE
         share = self.plan.sides[1] / self.plan.n_cases
         up, down = up - self.known.delta, down + self.known.delta
@@ -327,7 +320,8 @@ class _PlannedStudy:
         most = self.room(math.copysign(1.0, size))
         if abs(size) <= most:
             return ""
-        return f"a {self.plan.effect} of {size:g} needs a rate outside 0 to 1; at most {most:.3f}"
+        effect = self.plan.asked.effect
+        return f"a {effect} of {size:g} needs a rate outside 0 to 1; at most {most:.3f}"
 
     def with_cases(self, n_cases: int) -> _PlannedStudy:
         """Return the same study with another number of cases per skill."""
@@ -346,6 +340,64 @@ class _PlannedStudy:
             **extra,
         }
 
+    @property
+    def method(self) -> str:
+        """Return the method in words."""
+        asked = self.plan.asked
+        return (
+            f"simulation of {asked.n_studies} studies, seed {asked.seed}, judged by the "
+            f"bounded mean (c = {DELTAS.c:g}) at {asked.ci_level:g}"
+        )
+
+    def nothing(self, why: str) -> Interval:
+        """Return an answer that is unknown, with the reason."""
+        return undefined(self.method, why, ci_level=self.plan.asked.ci_level)
+
+    def power(self, size: float) -> Interval:
+        """Return the share of studies that show an effect of this size, with its error."""
+        asked, plan = self.plan.asked, self.plan
+        rng = np.random.default_rng(asked.seed)
+        steps = STEPS_OF_SHARES if asked.value == "share_passed" else plan.n_repeats
+        values = np.arange(-steps, steps + 1) / steps
+        drawn, possible = [], True
+        for n_cases, delta in zip(plan.sides, _deltas(plan, self.known, size), strict=True):
+            counts, fits = self._counts(rng, n_cases, delta, steps)
+            drawn.append(counts)
+            possible &= fits
+        # what a study is judged by: whether its interval holds 0
+        how: dict[str, Any] = {"null": 0.0, "ci_level": asked.ci_level, "limits": False}
+        if asked.cluster == "skill":  # the mean over skills of their deltas, or of their gaps
+            means = [one @ values / n for one, n in zip(drawn, plan.sides, strict=True)]
+            if asked.effect == "delta":
+                found = bounded_mean_many(means[0], quantity=DELTAS, **how)
+            else:
+                found = bounded_mean_many(means[1] - means[0], quantity=GAPS, **how)
+        elif asked.effect == "delta":
+            found = bounded_mean_counts(values, drawn[0], quantity=DELTAS, **how)
+        else:
+            found = _gap(drawn, values, how)
+        right = found.p_value < 1 - asked.ci_level
+        right &= np.copysign(1.0, size) * found.estimate > 0
+        share = bounded_mean(right.astype(np.float64))
+        note = "" if possible else OTHER_VARIANCE
+        return Interval(share.estimate, share.low, share.high, 0.95, self.method, note)
+
+    def _counts(
+        self, rng: np.random.Generator, n_cases: int, delta: float, steps: int
+    ) -> tuple[Counted, bool]:
+        """Draw how many cases of each study (or each of its skills) have each delta.
+
+        The second of the two says whether a delta can have these components.
+        """
+        asked, n_skills = self.plan.asked, self.plan.n_skills
+        variance = self.known.of_a_case(self.plan)
+        if asked.cluster == "case":
+            chance, fits = _case_deltas(delta, variance, steps)
+            return rng.multinomial(n_skills * n_cases, chance, asked.n_studies), fits
+        tables, fits = _skill_deltas(delta, self.known.between_skills(self.plan), variance, steps)
+        skill = rng.choice(len(_SKILLS), size=(asked.n_studies, n_skills), p=_CHANCE)
+        return rng.multinomial(n_cases, tables[skill]), fits
+
 
 def _studies(
     pilot: pd.DataFrame | None, asked: Assumptions, wanted: Sequence[StudyPlan]
@@ -355,64 +407,58 @@ def _studies(
             yield _PlannedStudy(about, known, plan, lacking)
 
 
-def _smallest_effect(study: _PlannedStudy, simulation: _Simulation, power: float) -> Interval:
+def _smallest_effect(study: _PlannedStudy, power: float) -> Interval:
     """Return the smallest effect that a planned study shows with the wanted power."""
     if study.problem:
-        return simulation.nothing(study.problem)
-    sign = -1.0 if study.plan.effect == "gap" else 1.0
+        return study.nothing(study.problem)
+    effect = study.plan.asked.effect
+    sign = -1.0 if effect == "gap" else 1.0
     most = study.room(sign)
-    best = simulation.power(study.plan, study.known, sign * most) if most > 0 else None
-    effect = study.plan.effect
-    if best is None:
-        return simulation.nothing(f"no {effect} is possible at these rates")
+    if most <= 0:
+        return study.nothing(f"no {effect} is possible at these rates")
+    best = study.power(sign * most)
     if best.estimate < power:
         far = f"even the largest possible {effect}, {most:.3f}"
-        return simulation.nothing(f"{far}, has a power of {best.estimate:.2f}")
+        return study.nothing(f"{far}, has a power of {best.estimate:.2f}")
     low, high, reached = 0.0, most, best
     while high - low > _STEP:
         middle = (low + high) / 2
-        found = simulation.power(study.plan, study.known, sign * middle)
+        found = study.power(sign * middle)
         low, high = (low, middle) if found.estimate >= power else (middle, high)
         reached = found if found.estimate >= power else reached
-    return _answer(high, reached, simulation)
+    return replace(study.nothing(join_notes(KNOWN, reached.note)), estimate=high)
 
 
-def _answer(value: float, reached: Interval, simulation: _Simulation) -> Interval:
-    """Return the answer of a search with the notes of the power at its end."""
-    return replace(simulation.nothing(join_notes(KNOWN, reached.note)), estimate=value)
-
-
-def _fewest_cases(
-    study: _PlannedStudy, simulation: _Simulation, size: float, power: float
-) -> Interval:
+def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
     """Return the fewest cases per skill that show an effect with the wanted power."""
     nothing = study.problem or study.impossible(size) or ("" if size else "a size of 0")
     if nothing:
-        return simulation.nothing(nothing)
+        return study.nothing(nothing)
 
     def reached(n: int) -> bool:
-        plan = study.with_cases(n).plan
-        return not plan.problem and simulation.power(plan, study.known, size).estimate >= power
+        planned = study.with_cases(n)
+        return not planned.plan.problem and planned.power(size).estimate >= power
 
-    hopeless = study.plan.cluster == "skill" and not reached(MOST_CASES)
-    found = None if hopeless else _smallest(reached, _guess(study, simulation, size, power))
+    skills = study.plan.asked.cluster == "skill"
+    hopeless = skills and not reached(MOST_CASES)
+    found = None if hopeless else _smallest(reached, _guess(study, size, power))
     if found is None:
         note = f"more than {MOST_CASES} cases per skill"
-        if study.plan.cluster == "skill":
+        if skills:
             varied = study.known.between_skills(study.plan) > _NOTHING
             why = "differ too much from each other" if varied else "are too few for this effect"
             note = (
                 f"no number of cases is enough: {study.plan.n_skills} skills {why} "
                 f"(tried {MOST_CASES} cases each)"
             )
-        return simulation.nothing(note)
-    at = simulation.power(study.with_cases(found).plan, study.known, size)
-    return _answer(float(found), at, simulation)
+        return study.nothing(note)
+    at = study.with_cases(found).power(size)
+    return replace(study.nothing(join_notes(KNOWN, at.note)), estimate=float(found))
 
 
-def _guess(study: _PlannedStudy, simulation: _Simulation, size: float, power: float) -> int:
+def _guess(study: _PlannedStudy, size: float, power: float) -> int:
     """Return about how many cases are enough, by normal quantiles: where the search begins."""
-    reach = norm.ppf((1 + simulation.asked.ci_level) / 2) + norm.ppf(power)
+    reach = norm.ppf((1 + study.plan.asked.ci_level) / 2) + norm.ppf(power)
     sides = len(study.plan.sides) ** 2
     each = sides * study.known.of_a_case(study.plan) / study.plan.n_skills
     return math.ceil(min(reach**2 * each / size**2, MOST_CASES))
@@ -435,99 +481,28 @@ def _smallest(enough: Callable[[int], bool], guess: int) -> int | None:
     return high
 
 
-@dataclass(frozen=True, slots=True)
-class _Simulation:
-    """Draws studies with known components and counts those that show their effect."""
-
-    asked: Assumptions
-
-    @property
-    def method(self) -> str:
-        """Return the method in words."""
-        return (
-            f"simulation of {self.asked.n_studies} studies, seed {self.asked.seed}, judged by the "
-            f"bounded mean (c = {DELTAS.c:g}) at {self.asked.ci_level:g}"
-        )
-
-    def nothing(self, why: str) -> Interval:
-        """Return an answer that is unknown, with the reason."""
-        return undefined(self.method, why, ci_level=self.asked.ci_level)
-
-    def power(self, plan: StudyPlan, known: Components, size: float) -> Interval:
-        """Return the share of studies that show an effect of this size, with its error."""
-        rng = np.random.default_rng(self.asked.seed)
-        steps = STEPS_OF_SHARES if self.asked.value == "share_passed" else plan.n_repeats
-        values = np.arange(-steps, steps + 1) / steps
-        drawn, possible = [], True
-        for n_cases, delta in zip(plan.sides, _deltas(plan, known, size), strict=True):
-            counts, fits = self._counts(rng, plan, known, n_cases, delta, steps)
-            drawn.append(counts)
-            possible &= fits
-        if plan.cluster == "skill":
-            found = self._over_skills(drawn, plan, values)
-        elif plan.effect == "delta":
-            found = bounded_mean_counts(values, drawn[0], **self._how(DELTAS))
-        else:
-            found = self._gap(drawn, values)
-        right = found.p_value < 1 - self.asked.ci_level
-        right &= np.copysign(1.0, size) * found.estimate > 0
-        share = bounded_mean(right.astype(np.float64))
-        note = "" if possible else OTHER_VARIANCE
-        return Interval(share.estimate, share.low, share.high, 0.95, self.method, note)
-
-    def _how(self, quantity: Quantity) -> dict[str, Any]:
-        """Return what a study is judged by: whether its interval holds 0."""
-        return {"quantity": quantity, "null": 0.0, "ci_level": self.asked.ci_level, "limits": False}
-
-    def _counts(
-        self,
-        rng: np.random.Generator,
-        plan: StudyPlan,
-        known: Components,
-        n_cases: int,
-        delta: float,
-        steps: int,
-    ) -> tuple[Counted, bool]:
-        """Draw how many cases of each study (or each of its skills) have each delta.
-
-        The second of the two says whether a delta can have these components.
-        """
-        variance = known.of_a_case(plan)
-        if plan.cluster == "case":
-            chance, fits = _case_deltas(delta, variance, steps)
-            return rng.multinomial(plan.n_skills * n_cases, chance, self.asked.n_studies), fits
-        tables, fits = _skill_deltas(delta, known.between_skills(plan), variance, steps)
-        skill = rng.choice(len(_SKILLS), size=(self.asked.n_studies, plan.n_skills), p=_CHANCE)
-        return rng.multinomial(n_cases, tables[skill]), fits
-
-    def _over_skills(self, drawn: list[Counted], plan: StudyPlan, values: Floats) -> BoundedMeans:
-        """Judge the mean over skills of their deltas, or of their gaps."""
-        means = [one @ values / n for one, n in zip(drawn, plan.sides, strict=True)]
-        if len(means) == 1:
-            return bounded_mean_many(means[0], **self._how(DELTAS))
-        return bounded_mean_many(means[1] - means[0], **self._how(GAPS))
-
-    def _gap(self, drawn: list[Counted], values: Floats) -> BoundedMeans:
-        """Judge far minus near as :func:`skillcomp.stats.gaps.standardised_gap` does one level."""
-        n = [float(one[0].sum()) for one in drawn]
-        near, far = (one @ values / m for one, m in zip(drawn, n, strict=True))
-        gap = (far - near)[:, None]
-        residuals = [
-            sign * 2.0 * (values - mean[:, None]) / math.sqrt(1.0 - 1.0 / m)
-            for sign, mean, m in ((-1.0, near, n[0]), (1.0, far, n[1]))
-        ]
-        return bounded_mean_counts(
-            np.hstack([gap + one for one in residuals]),
-            np.hstack(drawn),
-            weights=np.repeat([0.5 / n[0], 0.5 / n[1]], len(values)),
-            recentred=True,
-            **self._how(GAPS),
-        )
+def _gap(drawn: list[Counted], values: Floats, how: dict[str, Any]) -> BoundedMeans:
+    """Judge far minus near as :func:`skillcomp.stats.gaps.standardised_gap` does one level."""
+    n = [float(one[0].sum()) for one in drawn]
+    near, far = (one @ values / m for one, m in zip(drawn, n, strict=True))
+    gap = (far - near)[:, None]
+    residuals = [
+        sign * 2.0 * (values - mean[:, None]) / math.sqrt(1.0 - 1.0 / m)
+        for sign, mean, m in ((-1.0, near, n[0]), (1.0, far, n[1]))
+    ]
+    return bounded_mean_counts(
+        np.hstack([gap + one for one in residuals]),
+        np.hstack(drawn),
+        weights=np.repeat([0.5 / n[0], 0.5 / n[1]], len(values)),
+        recentred=True,
+        quantity=GAPS,
+        **how,
+    )
 
 
 def _deltas(plan: StudyPlan, known: Components, size: float) -> list[float]:
     """Return the true delta of each side: of near and far cases around the overall one."""
-    if plan.effect == "delta":
+    if plan.asked.effect == "delta":
         return [size]
     far_share = plan.sides[1] / plan.n_cases
     return [known.delta - far_share * size, known.delta + (1 - far_share) * size]

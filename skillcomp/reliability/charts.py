@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.errors import FrameError, plural
+from skillcomp.frames.contract import require_frame
 from skillcomp.frames.estimates import groups, listed, refuse_pooling, require_columns
 from skillcomp.stats.charts import BernoulliCusum, bernoulli_cusum, cusum_limit, cusum_steps
 
@@ -90,10 +91,7 @@ def chart(
     [[45, 28.0, 24, 41]]
     """
     names = listed(by)
-    if not isinstance(gold_checks, pd.DataFrame):
-        raise FrameError(
-            f"gold_checks: expected a pandas DataFrame, found {type(gold_checks).__name__}."
-        )
+    require_frame(gold_checks, "gold_checks")
     require_columns(gold_checks, names, "reliability.chart")
     refuse_pooling(gold_checks, names, "reliability.chart")
     streams = gold_checks["stream"].astype("str") if "stream" in gold_checks else pd.Series("")

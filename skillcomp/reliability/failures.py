@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.errors import FrameError, suggest
-from skillcomp.frames.contract import CASE, check, settle
+from skillcomp.frames.contract import CASE, check
 from skillcomp.frames.estimates import (
     GRADER,
     check_settings,
@@ -19,24 +19,15 @@ from skillcomp.frames.estimates import (
     groups,
     listed,
     refuse_pooling,
-    require_columns,
     row,
 )
 from skillcomp.frames.labels import known_verdict
-from skillcomp.reliability.rules import own_words, verdicts_with
+from skillcomp.reliability.rules import KEYS, own_words, shared_of, verdicts_with
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import Interval, undefined
 
-# In the order in which they are asked: the first that fits is the label.
-MODES = (
-    "verbatim_copying",
-    "leading_prompt_capitulation",
-    "scope_reduction_softening",
-    "near_far_failure",
-    "body_only_retrieval",
-    "paraphrastic_regurgitation",
-)
-# What each mode is decided by; a frame without it leaves the mode open.
+# In the order in which they are asked: the first that fits is the label. What each mode is decided
+# by; a frame without it leaves the mode open.
 _NEEDS: Mapping[str, str] = {
     "verbatim_copying": "check_kind, and the overlap of the answer",
     "leading_prompt_capitulation": "check_kind and comprehension_dimension",
@@ -45,16 +36,9 @@ _NEEDS: Mapping[str, str] = {
     "body_only_retrieval": "check_kind and bloom, and the overlap of the answer",
     "paraphrastic_regurgitation": "check_kind, and answers without the skill to compare with",
 }
+MODES = tuple(_NEEDS)
 _NEEDS_SKILL = {*MODES} - {"leading_prompt_capitulation", "scope_reduction_softening"}
 _BOUNDARY = ("C4", "C9")
-SHARED = {
-    **{"attempt_id": "str", "skill": "str", "n": "Int64"},
-    **{"any_shared": "boolean", "share": "float64"},
-}
-_KEYS = [
-    *("attempt_id", "skill", "case_id", "condition", "repeat"),
-    *("check_id", "check_kind", *GRADER),
-]
 _FACTS = ["comprehension_dimension", "transfer", "bloom", "contrast_of"]
 
 _PREMISE = (
@@ -221,7 +205,7 @@ def failure_modes(
         else:
             told.append((words[0], "rationale", words[1]) if words else (None, None, None))
     texts = pd.DataFrame(told, index=failed.index, columns=["mode", "basis", "why"], dtype="str")
-    return pd.concat([failed[_KEYS], texts, data], axis=1).reset_index(drop=True)
+    return pd.concat([failed[KEYS], texts, data], axis=1).reset_index(drop=True)
 
 
 _REASONS = {
@@ -286,19 +270,8 @@ def _closeness(
     shared: pd.DataFrame, loaded: pd.Series, n: int, short: int
 ) -> tuple[pd.Series, pd.Series]:
     """Return which attempts share a long run, and which are closer than any without the skill."""
-    require_columns(shared, ["attempt_id", "skill", "n", "any_shared", "share"], "failure_modes")
-    shared = settle(shared, SHARED, "failure_modes: shared")
-    shared = shared[shared["attempt_id"].notna()]
-    if shared.duplicated(["attempt_id", "n"]).any():
-        raise FrameError("failure_modes: shared has an attempt twice for one n.")
-    lengths = sorted(set(shared["n"]))
-    for length in (n, short):
-        if length not in lengths:
-            raise FrameError(
-                f"failure_modes: shared has no n-grams of length {length}; there: {lengths}."
-            )
-    long_ = shared[shared["n"].eq(n)].set_index("attempt_id")["any_shared"].astype("boolean")
-    brief = shared[shared["n"].eq(short)]
+    long_ = shared_of(shared, n, ["skill", "any_shared", "share"], "failure_modes")["any_shared"]
+    brief = shared_of(shared, short, ["skill", "share"], "failure_modes").reset_index()
     without = brief[~brief["attempt_id"].map(loaded).fillna(True).astype(bool)]
     most = brief["skill"].map(without.groupby("skill")["share"].max())
     # without answers that lacked the skill there is nothing to call coincidence
@@ -415,7 +388,7 @@ def failure_mode_rates(
     names, what = listed(by), "reliability.failure_mode_rates"
     check_settings(what, ci_level)
     made = dict.fromkeys(["mode", "basis"], "str") | dict.fromkeys(MODES, "boolean")
-    given = verdicts_with(modes, "modes", [*names, *_KEYS], made, by=names, cases=cases, what=what)
+    given = verdicts_with(modes, "modes", [*names, *KEYS], made, by=names, cases=cases, what=what)
     rows: list[dict[str, Any]] = []
     for values, part in groups(given, names):
         cluster = part["cluster"].to_numpy()

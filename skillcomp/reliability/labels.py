@@ -291,10 +291,8 @@ def _places(path: str | PathLike[str], key: str | PathLike[str] | None) -> tuple
 
 
 def _write(path: Path, frame: pd.DataFrame) -> None:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, quoting=csv.QUOTE_ALL)
-    writer.writerow(frame.columns)
-    writer.writerows([as_cell(value) for value in row] for row in frame.itertuples(index=False))
+    cells = frame.map(as_cell)
+    text = cells.to_csv(index=False, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("xb")  # refuses a file that came in between
@@ -303,7 +301,7 @@ def _write(path: Path, frame: pd.DataFrame) -> None:
     try:
         with file:
             # the byte order mark makes a spreadsheet read UTF-8
-            file.write(text.getvalue().encode("utf-8-sig"))
+            file.write(text.encode("utf-8-sig"))
     except OSError as cause:
         path.unlink()
         raise FrameError(f"{path}: cannot be written ({cause.strerror}).") from cause

@@ -66,10 +66,11 @@ _WHY_NOT = {
 }
 _BY_ATTEMPT = [name for name, counted in RULES.items() if counted == "attempts"]
 _REPLY = ["attempt_id", *GRADER]
-_KEYS = [
-    *("attempt_id", "skill", "case_id", "condition", "repeat"),
-    *("check_id", "check_kind", *GRADER, "passed"),
-]
+KEYS = ["attempt_id", *CASE, "condition", "repeat", "check_id", "check_kind", *GRADER]
+_SHARED = {
+    **{"attempt_id": "str", "skill": "str", "n": "Int64"},
+    **{"any_shared": "boolean", "share": "float64"},
+}
 
 
 def integrity(
@@ -152,7 +153,7 @@ def integrity(
     expected = check(checks, "checks")
     _require_attempts(given, answers)
     known = _with_absent_behaviours(given, expected)
-    marks = known[_KEYS].copy()
+    marks = known[[*KEYS, "passed"]].copy()
     marks[["count_differs", "ids_differ"]] = _counts(known)
     marks[["quote_empty", "quote_not_found"]] = _quotes(known, answers, asks_evidence or {})
     for name, words, on in (
@@ -166,7 +167,7 @@ def integrity(
     marks["dimension_inconsistent"] = _dimension(known)
     close = known["passed"].eq(False) | known["check_kind"].eq("negative")
     marks["closest_spot"] = close.where(known["passed"].notna()).astype("boolean")
-    return marks[[*_KEYS, *RULES, "closest_spot"]]
+    return marks[[*KEYS, "passed", *RULES, "closest_spot"]]
 
 
 def _require_attempts(given: pd.DataFrame, attempts: pd.DataFrame) -> None:
@@ -262,24 +263,29 @@ def _by_wording(rationale: pd.Series, applies: pd.Series, words: Sequence[str] |
 def _against_overlap(
     known: pd.DataFrame, shared: pd.DataFrame | None, n: int, verbatim: str
 ) -> pd.Series:
-    unknown = pd.Series(pd.NA, index=known.index, dtype="boolean")
     if shared is None:
-        return unknown
-    require_columns(shared, ["attempt_id", "n", "any_shared"], "integrity: shared")
-    shared = settle(shared, {"attempt_id": "str", "n": "Int64", "any_shared": "boolean"}, "shared")
-    lengths = sorted(set(shared["n"]))
-    if n not in lengths:
-        raise FrameError(f"integrity: shared has no n-grams of length {n}; there: {lengths}.")
-    here = shared["n"].eq(n) & shared["attempt_id"].notna()
-    copied = shared[here].set_index("attempt_id")["any_shared"]
-    if not copied.index.is_unique:
-        twice = copied.index[copied.index.duplicated()][0]
-        raise FrameError(f"integrity: shared has attempt '{twice}' twice for n = {n}.")
+        return pd.Series(pd.NA, index=known.index, dtype="boolean")
+    copied = shared_of(shared, n, ["any_shared"], "integrity")["any_shared"]
     found = known["attempt_id"].map(copied).astype("boolean")
     bound = known["check_kind"].eq("negative") & known["check_id"].str.contains(
         verbatim, regex=False
     )
     return known["passed"].eq(found).where(bound & known["passed"].notna() & found.notna(), pd.NA)
+
+
+def shared_of(shared: pd.DataFrame, n: int, needed: Sequence[str], what: str) -> pd.DataFrame:
+    """Return what each attempt shares by n-grams of one length, attempts in the index."""
+    require_columns(shared, ["attempt_id", "n", *needed], f"{what}: shared")
+    shared = settle(shared, _SHARED, f"{what}: shared")
+    here = shared[shared["attempt_id"].notna()]
+    lengths = sorted(set(here["n"]))
+    if n not in lengths:
+        raise FrameError(f"{what}: shared has no n-grams of length {n}; there: {lengths}.")
+    found = here[here["n"].eq(n)].set_index("attempt_id")
+    if not found.index.is_unique:
+        twice = found.index[found.index.duplicated()][0]
+        raise FrameError(f"{what}: shared has attempt '{twice}' twice for n = {n}.")
+    return found.astype({name: dtype for name, dtype in _SHARED.items() if name in needed})
 
 
 def _dimension(known: pd.DataFrame) -> pd.Series:
@@ -331,7 +337,8 @@ def integrity_rates(
     names, what = listed(by), "reliability.integrity_rates"
     check_settings(what, ci_level)
     made = dict.fromkeys(RULES, "boolean")
-    given = verdicts_with(marks, "marks", [*names, *_KEYS], made, by=names, cases=cases, what=what)
+    needed = [*names, *KEYS, "passed"]
+    given = verdicts_with(marks, "marks", needed, made, by=names, cases=cases, what=what)
     rows: list[dict[str, Any]] = []
     for values, part in groups(given, names):
         replies = part.drop_duplicates(_REPLY)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, plural, suggest
 from skillcomp.frames.casetable import clusters_of
@@ -31,6 +32,8 @@ from skillcomp.stats.significance import (
     mcnemar_midp,
     severity_shift,
 )
+
+Floats = NDArray[np.float64]
 
 VERSION = ["grader", "grader_version"]
 Version = tuple[str, str]
@@ -167,12 +170,11 @@ def _comparison(pair: Pair, level: float, *, with_gold: bool) -> list[dict[str, 
     for one, p_value in zip(rows[1:], adjusted, strict=True):
         one["p_adjusted"] = p_value
     items, n_dropped = pair.among()
+    why = "no item has both verdicts"
+    found = undefined("log odds of the discordant items", why, ci_level=level, n=0.0)
     if len(items):
         table, cluster = items[["old", "new"]].to_numpy(dtype=float), items["cluster"].to_numpy()
         found = severity_shift(table, cluster, ci_level=level)
-    else:
-        why = "no item has both verdicts"
-        found = undefined("log odds of the discordant items", why, ci_level=level, n=0.0)
     plain = _NO_RATES | {"p_interval": found.p_value}
     return [*rows, _row("severity_shift", found, pair, items, n_dropped) | plain]
 
@@ -187,16 +189,27 @@ def _change(
     if not len(items):
         found = undefined("paired difference", why, ci_level=level, n=0.0)
         return _row(measure, found, pair, items, n_dropped) | _NO_RATES
-    cluster = items["cluster"].to_numpy()
-    found = bounded_mean(right - before, cluster, quantity=DELTAS, null=0.0, ci_level=level)
-    about = {"rate": float(right.mean()), "reference_rate": float(before.mean())}
+    exchanged = label is not None
+    found, about = paired_change(right, before, items["cluster"], level, exchanged=exchanged)
+    return _row(measure, found, pair, items, n_dropped) | about
+
+
+def paired_change(
+    new: Floats, old: Floats, cluster: pd.Series, level: float, *, exchanged: bool = True
+) -> tuple[Interval, dict[str, float]]:
+    """Return how much more often the same items are right, and what stands beside it.
+
+    The p-value is that of versions exchanged within clusters, or of the interval itself.
+    """
+    clusters = cluster.to_numpy()
+    found = bounded_mean(new - old, clusters, quantity=DELTAS, null=0.0, ci_level=level)
+    about = {"rate": float(new.mean()), "reference_rate": float(old.mean())}
     about["p_interval"] = found.p_value
     about["p_items"] = mcnemar_midp(int((new > old).sum()), int((new < old).sum())).p_value
-    if label is not None:
-        test = clustered_midp(new > old, new < old, cluster)
-        method = f"{found.method}; p: {test.method}"
-        found = replace(found, p_value=test.p_value, method=method)
-    return _row(measure, found, pair, items, n_dropped) | about
+    if exchanged:
+        test = clustered_midp(new > old, new < old, clusters)
+        found = replace(found, p_value=test.p_value, method=f"{found.method}; p: {test.method}")
+    return found, about
 
 
 def _row(

@@ -178,30 +178,14 @@ def layout(
     left = np.repeat(sizes, sizes) - inside
     second = (left <= 2 * contrast_pairs) & (left % 2 == 1)
     index = np.arange(len(skill))
+    # rounding guards against 0.3 * 10 = 2.9999...
+    reached = np.floor(np.round(np.stack([inside, inside + 1]) * far_share, 9))
     return Layout(
         skill=skill,
-        # rounding guards against 0.3 * 10 = 2.9999...
-        far=np.diff(np.floor(np.round(np.stack([inside, inside + 1]) * far_share, 9)), axis=0)[0]
-        > 0,
+        far=reached[1] > reached[0],
         n_checks=np.resize(np.array(checks, dtype=np.int64), len(skill)),
         partner=np.where(second, index - 1, index),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Intercepts:
-    """Intercepts of the conditions and the marginal rates they give.
-
-    Attributes
-    ----------
-    values : numpy.ndarray
-        Case by condition.
-    rates : numpy.ndarray
-        Condition by (near, far): marginal rates in the unit asked for; NaN without such cases.
-    """
-
-    values: Floats
-    rates: Floats
 
 
 def solve(
@@ -211,8 +195,8 @@ def solve(
     deltas: list[float],
     gaps: list[float],
     unit: Unit,
-) -> Intercepts:
-    """Find the intercepts that give every condition exactly its marginal delta and gap.
+) -> Floats:
+    """Find the intercept of each case and condition that gives exactly its marginal delta and gap.
 
     `deltas` and `gaps` are those of each condition, the first included (0): rate minus the
     baseline's over all cases, and that delta among far cases minus among near ones. The mean over
@@ -225,21 +209,16 @@ def solve(
             f"only {'far' if share_far else 'near'} ones."
         )
     values = np.zeros((plan.n_cases, len(deltas)))
-    rates = np.full((len(deltas), 2), np.nan)
     plain, treated = spread.between(treated=False), spread.between(treated=True)
     values[:, 0] = intercept_for(baseline_rate, plain, spread.attempt, plan.checks(), unit)
-    for far in (0, 1):
-        rows = plan.far == bool(far)
-        if not rows.any():
-            continue
+    for far in np.unique(plan.far):
+        rows = plan.far == far
         checks = plan.checks(rows)
-        rates[0, far] = marginal_rate(values[0, 0], plain, spread.attempt, checks, unit)
+        base = marginal_rate(values[0, 0], plain, spread.attempt, checks, unit)
         for k in range(1, len(deltas)):
-            rates[k, far] = rates[0, far] + deltas[k] + (far - share_far) * gaps[k]
-            values[rows, k] = intercept_for(
-                float(rates[k, far]), treated, spread.attempt, checks, unit
-            )
-    return Intercepts(values, rates)
+            rate = base + deltas[k] + (int(far) - share_far) * gaps[k]
+            values[rows, k] = intercept_for(float(rate), treated, spread.attempt, checks, unit)
+    return values
 
 
 def draw_logits(
@@ -344,17 +323,15 @@ def counts(
     >>> bool(abs((many.skill - many.baseline).mean() / 3 - 0.1) < 0.01)
     True
     """
-    unit: Unit = "attempt"
     plan = layout(n_skills, n_cases, checks_per_case, far_share)
     spread = Spread(
         between_skill_sd, skill_level_sd, between_case_sd, case_effect_sd, between_attempt_sd
     )
-    found = solve(plan, spread, baseline_rate, [0.0, delta], [0.0, near_far_gap], unit)
+    found = solve(plan, spread, baseline_rate, [0.0, delta], [0.0, near_far_gap], "attempt")
     rng = np.random.default_rng(seed)
-    logits = draw_logits(plan, found.values, spread, rng, n_runs)
+    logits = draw_logits(plan, found, spread, rng, n_runs)
     passed = _passed(logits, plan.n_checks, n_repeats, between_attempt_sd, rng)
     rates = case_rates(np.moveaxis(logits, 1, 0), between_attempt_sd, plan.n_checks)
-    two_kinds = 0 < plan.far.mean() < 1
     return Counts(
         baseline=passed[..., 0],
         skill=passed[..., 1],
@@ -362,7 +339,7 @@ def counts(
         far=plan.far,
         n_repeats=n_repeats,
         delta=delta,
-        gap=near_far_gap if two_kinds else np.nan,
+        gap=near_far_gap if 0 < plan.far.mean() < 1 else np.nan,
         realised=(rates[..., 1] - rates[..., 0]).mean(axis=0),
     )
 

@@ -12,11 +12,19 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from skillcomp.errors import StudyError
-from skillcomp.frames.contract import CONTRACTS, missing_values
+from skillcomp.frames.contract import CASE, empty
 from skillcomp.records import BLOOM, CONCEPT_FIELDS, DIMENSIONS, SCHEMA_WEIGHTS
 from skillcomp.simulate import text
 from skillcomp.simulate.effects import Floats, Layout, Spread, case_rates
-from skillcomp.simulate.graders import Grader, Items, Rate, constant, value_by_condition
+from skillcomp.simulate.graders import (
+    Grader,
+    Items,
+    Rate,
+    framed,
+    texts,
+    utc,
+    value_by_condition,
+)
 
 Ints = NDArray[np.int64]
 
@@ -54,77 +62,49 @@ def _slugs(n_skills: int) -> list[str]:
     return [f"skill-{k + 1:02d}" for k in range(n_skills)]
 
 
-def _framed(kind: str, columns: dict[str, Any], n: int) -> pd.DataFrame:
-    """Return a frame of the kind: given columns as they are, the others NA."""
-    full = {
-        name: columns[name] if name in columns else missing_values(dtype, n)
-        for name, dtype in CONTRACTS[kind].columns.items()
-    }
-    return pd.DataFrame(full)
-
-
-def _texts(values: Sequence[str | None] | NDArray[Any]) -> Any:
-    return pd.array(list(values), dtype="str")
-
-
-def _case_ids(plan: Layout) -> tuple[Any, Any]:
-    slugs = np.array(_slugs(plan.n_skills), dtype=object)[plan.skill]
-    first = np.searchsorted(plan.skill, plan.skill)
-    numbers = np.arange(plan.n_cases) - first + 1
-    return _texts(slugs), _texts([f"{s}/{k:02d}" for s, k in zip(slugs, numbers, strict=True)])
-
-
 def simulated_cases(plan: Layout) -> pd.DataFrame:
     """Return the cases frame: two cases each of C1 to C9 and again, contrast pairs at the end."""
-    skill, case_id = _case_ids(plan)
-    first = np.searchsorted(plan.skill, plan.skill)
+    number = np.arange(plan.n_cases) - np.searchsorted(plan.skill, plan.skill)
     # neighbours share a dimension, so that it has a near and a far case
-    place = (np.arange(plan.n_cases) - first) // 2 % len(DIMENSIONS)
+    dimension = [DIMENSIONS[k] for k in number // 2 % len(DIMENSIONS)]
     fields = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False))
-    dimension = [DIMENSIONS[k] for k in place]
-    is_second = plan.partner != np.arange(plan.n_cases)
+    skill = [_slugs(plan.n_skills)[k] for k in plan.skill]
+    case_id = [f"{slug}/{k + 1:02d}" for slug, k in zip(skill, number, strict=True)]
+    twins = [(case_id[t], bool(t != k)) for k, t in enumerate(plan.partner)]
     columns = {
         "skill": skill,
         "suite": skill,
         "case_id": case_id,
-        "prompt": _texts(
-            # a pair shares its prompt but for one word
-            [
-                f"Simulated question {case_id[t]}{' turned' * int(x)}?"
-                for t, x in zip(plan.partner, is_second, strict=True)
-            ]
-        ),
-        "comprehension_dimension": _texts(dimension),
-        "concept_field": _texts([fields.get(d) for d in dimension]),
-        "dimension": _texts([fields.get(d) for d in dimension]),
-        "transfer": _texts(np.where(plan.far, "far", "near")),
-        "bloom": _texts([BLOOM[d] for d in dimension]),
-        "schema_weight": np.array([SCHEMA_WEIGHTS.get(d, np.nan) for d in dimension]),
-        "contrast_of": _texts(
-            [case_id[t] if x else None for t, x in zip(plan.partner, is_second, strict=True)]
-        ),
-        "n_checks": pd.array(plan.n_checks, dtype="Int64"),
+        # a pair shares its prompt but for one word
+        "prompt": [f"Simulated question {first}{' turned' * turned}?" for first, turned in twins],
+        "comprehension_dimension": dimension,
+        "concept_field": [fields.get(d) for d in dimension],
+        "dimension": [fields.get(d) for d in dimension],
+        "transfer": np.where(plan.far, "far", "near"),
+        "bloom": [BLOOM[d] for d in dimension],
+        "schema_weight": [SCHEMA_WEIGHTS.get(d, np.nan) for d in dimension],
+        "contrast_of": [first if turned else None for first, turned in twins],
+        "n_checks": plan.n_checks,
     }
-    return _framed("cases", columns, plan.n_cases)
+    return framed("cases", columns, plan.n_cases)
 
 
-def simulated_checks(plan: Layout) -> pd.DataFrame:
+def simulated_checks(plan: Layout, cases: pd.DataFrame) -> pd.DataFrame:
     """Return the checks frame; the last of several checks of a case is negative."""
-    skill, case_id = _case_ids(plan)
     case = np.repeat(np.arange(plan.n_cases), plan.n_checks)
     number = np.arange(len(case)) - (np.cumsum(plan.n_checks) - plan.n_checks)[case]
     negative = (number == plan.n_checks[case] - 1) & (plan.n_checks[case] > 1)
     columns = {
-        "skill": skill.take(case),
-        "case_id": case_id.take(case),
-        "check_id": _texts([f"check-{k + 1}" for k in number]),
-        "check_kind": _texts(np.where(negative, "negative", "positive")),
-        "goal": constant("outcome", len(case)),
-        "description": _texts(
-            np.where(negative, "Does not claim what was planted.", "States what was planted.")
-        ),
+        **{name: cases[name].array.take(case) for name in CASE},
+        "check_id": [f"check-{k + 1}" for k in number],
+        "check_kind": np.where(negative, "negative", "positive"),
+        "goal": "outcome",
+        "description": [_DESCRIPTIONS[k] for k in negative.astype(int)],
     }
-    return _framed("checks", columns, len(case))
+    return framed("checks", columns, len(case))
+
+
+_DESCRIPTIONS = ("States what was planted.", "Does not claim what was planted.")
 
 
 def answers(
@@ -164,37 +144,26 @@ def simulated_attempts(
     # one draw per case and repeat: both conditions are answered from one family
     family = rng.integers(0, len(families), (grid.plan.n_cases, grid.n_repeats))[case, repeat]
     failed = rng.random(n) < failure_rate
-    skill = cases["skill"].array.take(case)
-    ids = cases["case_id"].tolist()
-    minutes = rng.permutation(n).astype("timedelta64[m]")
-    loaded = [
-        slug if names[k] == "skill" else None for slug, k in zip(skill, condition, strict=True)
-    ]
+    of_case = {name: cases[name].array.take(case) for name in CASE}
+    place = zip(of_case["case_id"], condition.tolist(), repeat.tolist(), strict=True)
+    loaded = np.array(names)[condition] == "skill"
     spoken = np.rint(1.4 * written.n_words).astype(np.int64)
     columns = {
-        "attempt_id": _texts(
-            [
-                f"{ids[i]}/{names[k]}/{r + 1}"
-                for i, k, r in zip(case.tolist(), condition.tolist(), repeat.tolist(), strict=True)
-            ]
-        ),
-        "skill": skill,
-        "case_id": cases["case_id"].array.take(case),
-        "condition": _texts(names).take(condition),
-        "repeat": pd.array(repeat + 1, dtype="Int64"),
-        "loaded_skill": _texts(loaded),
-        "agent": _texts([f"agent-{f}" for f in families]).take(family),
-        "agent_model": constant("simulated", n),
-        "agent_family": _texts(list(families)).take(family),
-        "status": _texts(["ok", "error"]).take(failed.astype(np.int64)),
-        "answer": _texts(
-            [None if bad else a for bad, a in zip(failed.tolist(), written.text, strict=True)]
-        ),
+        "attempt_id": [f"{case_id}/{names[k]}/{r + 1}" for case_id, k, r in place],
+        **of_case,
+        "condition": texts(names).take(condition),
+        "repeat": repeat + 1,
+        "loaded_skill": pd.Series(of_case["skill"]).where(loaded).array,
+        "agent": texts([f"agent-{f}" for f in families]).take(family),
+        "agent_model": "simulated",
+        "agent_family": texts(families).take(family),
+        "status": texts(["ok", "error"]).take(failed.astype(np.int64)),
+        "answer": pd.Series(written.text, dtype="str").mask(failed).array,
         "n_words": pd.arrays.IntegerArray(written.n_words, failed.copy()),
         "output_tokens": pd.arrays.IntegerArray(spoken, failed.copy()),
-        "started_at": pd.DatetimeIndex(_ATTEMPTS_START + minutes).as_unit("us").tz_localize("UTC"),
+        "started_at": utc(_ATTEMPTS_START + rng.permutation(n).astype("timedelta64[m]")),
     }
-    return _framed("attempts", columns, n)
+    return framed("attempts", columns, n)
 
 
 def items(
@@ -244,17 +213,16 @@ def features_of(
 
 def true_labels(items: Items, where: Any, labeller: str, passed: NDArray[np.bool_]) -> pd.DataFrame:
     """Return gold rows of one labeller for the chosen checks."""
-    row, check_id = items.row[where], items.check["check_id"].array[where]
-    n = len(row)
+    row = items.row[where]
     columns = {
         "attempt_id": items.attempts["attempt_id"].array.take(row),
-        "check_id": check_id,
-        "labeller": constant(labeller, n),
-        "passed": pd.array(passed, dtype="boolean"),
-        "borderline": pd.array(np.zeros(n, dtype=bool), dtype="boolean"),
-        "inclusion_probability": np.ones(n),
+        "check_id": items.check["check_id"].array[where],
+        "labeller": labeller,
+        "passed": passed,
+        "borderline": False,
+        "inclusion_probability": 1.0,
     }
-    return _framed("gold", columns, n)
+    return framed("gold", columns, len(row))
 
 
 def simulated_gold(
@@ -286,7 +254,7 @@ def simulated_gold(
         for name in ("labeller-1", "labeller-2"):
             people[name] = truth ^ (rng.random(len(truth)) < labeller_error)
     found = [true_labels(items, where, name, passed) for name, passed in people.items()]
-    frame = pd.concat(found, ignore_index=True) if len(found) > 1 else found[0]
+    frame = pd.concat(found, ignore_index=True)
     frame["inclusion_probability"] = np.tile(chance[items.row[where]], len(people))
     return frame
 
@@ -309,9 +277,7 @@ def simulated_pairwise(
         for grader in list(named.values())[::-1]
         for order in (1, 2)
     ]
-    if not parts:
-        return _framed("pairwise", {}, 0)
-    return pd.concat(parts, ignore_index=True)
+    return pd.concat(parts, ignore_index=True) if parts else empty("pairwise")
 
 
 def _compared(
@@ -328,19 +294,18 @@ def _compared(
     odds = grader.position_bias + _QUALITY * (quality[:, 0] - quality[:, 1])
     odds = odds + grader.verbosity_bias * (length[:, 0] - length[:, 1])
     position = np.where(rng.random(len(shown)) < expit(odds), 0, 1)
-    ids, n = items.attempts["attempt_id"].array, len(shown)
+    ids = items.attempts["attempt_id"].array
     columns = {
-        "skill": items.attempts["skill"].array.take(index[:, 0]),
-        "case_id": items.attempts["case_id"].array.take(index[:, 0]),
-        "grader": constant(grader.name, n),
-        "grader_family": constant(grader.family, n),
-        "order": pd.array(np.full(n, order), dtype="Int64"),
+        **{name: items.attempts[name].array.take(index[:, 0]) for name in CASE},
+        "grader": grader.name,
+        "grader_family": grader.family,
+        "order": order,
         "first": ids.take(shown[:, 0]),
         "second": ids.take(shown[:, 1]),
-        "winner": ids.take(shown[np.arange(n), position]),
-        "winner_position": pd.array(position + 1, dtype="Int64"),
+        "winner": ids.take(shown[np.arange(len(shown)), position]),
+        "winner_position": position + 1,
     }
-    return _framed("pairwise", columns, n)
+    return framed("pairwise", columns, len(shown))
 
 
 def simulated_rates(
@@ -351,7 +316,7 @@ def simulated_rates(
     return pd.DataFrame(
         {
             **{name: cases[name].array.take(case) for name in ("skill", "case_id", "transfer")},
-            "condition": _texts(names).take(np.tile(np.arange(len(names)), plan.n_cases)),
+            "condition": texts(names).take(np.tile(np.arange(len(names)), plan.n_cases)),
             "behaviour_rate": case_rates(logits, spread.attempt).ravel(),
             "attempt_rate": case_rates(logits, spread.attempt, plan.n_checks).ravel(),
         }

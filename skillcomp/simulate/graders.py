@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.extensions import ExtensionArray
 from scipy.special import expit, logit
 
 from skillcomp.errors import StudyError, suggest
-from skillcomp.frames.contract import CONTRACTS
+from skillcomp.frames.contract import ATTEMPT_KEYS, CONTRACTS, missing_values
 from skillcomp.simulate.text import WrittenAnswers, quotes
 
 Floats = NDArray[np.float64]
@@ -257,7 +258,7 @@ def grade_items(
         failed = rng.random(len(odds)) < failure[where][items.row]
         rounds.append(_verdicts(grader, items, when, passed, failed, number, rng))
     assert first is not None
-    return (pd.concat(rounds, ignore_index=True) if len(rounds) > 1 else rounds[0]), *first
+    return pd.concat(rounds, ignore_index=True), *first
 
 
 def _verdicts(
@@ -273,29 +274,23 @@ def _verdicts(
     suffix = "" if number == 1 else f"-{number}"
     names = [f"{grader.name}/{k + 1}{suffix}" for k in range(int(when.batch.max(initial=-1)) + 1)]
     numbers = [f"{k:02d}" for k in range(BATCH_ATTEMPTS + 1)]
-    quote, found, rationale = _evidence(grader, items, passed, failed, rng)
-    of_attempt = ["attempt_id", "skill", "case_id", "condition", "repeat", "agent", "perturbation"]
     columns: dict[str, Any] = {
-        **{name: items.attempts[name].array.take(row) for name in of_attempt},
-        **{name: items.check[name].array for name in ("check_id", "check_kind", "goal")},
-        "grader": constant(grader.name, n),
-        **{f"grader_{of}": constant(getattr(grader, of), n) for of in _IDENTITY},
-        "round": pd.array(np.full(n, number), dtype="Int64"),
-        "batch": pd.array(names, dtype="str").take(when.batch),
-        "item": pd.array(numbers, dtype="str").take(when.item),
-        "order": pd.array(when.order, dtype="Int64"),
-        "status": pd.array(["ok", "malformed"], dtype="str").take(failed.astype(int)),
+        **{name: items.attempts[name].array.take(row) for name in ATTEMPT_KEYS},
+        **{name: items.check[name].array for name in items.check.columns},
+        "grader": grader.name,
+        **{f"grader_{of}": getattr(grader, of) for of in _IDENTITY},
+        "round": number,
+        "batch": texts(names).take(when.batch),
+        "item": texts(numbers).take(when.item),
+        "order": when.order,
+        "status": texts(["ok", "malformed"]).take(failed.astype(int)),
         "passed": pd.arrays.BooleanArray(passed, failed.copy()),
-        "score": np.full(n, np.nan),
-        "evidence_quote": quote,
-        "evidence_found": found,
-        "rationale": rationale,
+        **_evidence(grader, items, passed, failed, rng),
         "borderline": pd.arrays.BooleanArray(np.zeros(n, dtype=bool), failed.copy()),
         "dimension_passed": _dimension(grader, items, passed, failed, rng),
-        "cost_usd": np.full(n, np.nan),
-        "graded_at": pd.DatetimeIndex(when.graded_at).as_unit("us").tz_localize("UTC"),
+        "graded_at": utc(when.graded_at),
     }
-    return pd.DataFrame(columns)[list(CONTRACTS["verdicts"].columns)]
+    return framed("verdicts", columns, n)
 
 
 def _dimension(
@@ -307,7 +302,7 @@ def _dimension(
 ) -> Any:
     """Return what is said of all checks of an attempt together: the same in each of its rows."""
     if not grader.asks_evidence:
-        return pd.array([None] * len(items.row), dtype="boolean")
+        return None
     n = len(items.attempts)
     whole = np.bincount(items.row, weights=~passed, minlength=n) == 0
     if grader.dimension_error_rate:  # the only draws: other studies stay as they were
@@ -315,9 +310,30 @@ def _dimension(
     return pd.arrays.BooleanArray(whole[items.row], failed.copy())
 
 
-def constant(value: str | None, n: int) -> Any:
-    """Return a text column that holds one value in every row."""
-    return pd.array([value], dtype="str").take(np.zeros(n, dtype=np.int64))
+def framed(kind: str, columns: Mapping[str, Any], n: int) -> pd.DataFrame:
+    """Return a frame of the kind: arrays as they are, lists and single values at their dtypes."""
+    full = {}
+    dtype: Any
+    for name, dtype in CONTRACTS[kind].columns.items():
+        values = columns.get(name)
+        if values is None:
+            values = missing_values(dtype, n)
+        elif isinstance(values, str | int | float):
+            values = pd.array([values], dtype=dtype).repeat(n)
+        elif not isinstance(values, ExtensionArray):
+            values = pd.array(values, dtype=dtype)
+        full[name] = values
+    return pd.DataFrame(full)
+
+
+def texts(values: Sequence[str | None]) -> Any:
+    """Return a column of text."""
+    return pd.array(list(values), dtype="str")
+
+
+def utc(times: NDArray[np.datetime64]) -> Any:
+    """Return a column of times."""
+    return pd.DatetimeIndex(times).as_unit("us").tz_localize("UTC").array
 
 
 def _evidence(
@@ -326,27 +342,24 @@ def _evidence(
     passed: NDArray[np.bool_],
     failed: NDArray[np.bool_],
     rng: np.random.Generator,
-) -> tuple[Any, Any, Any]:
-    n = len(items.row)
+) -> dict[str, Any]:
+    """Return the columns of the evidence; none where the grader is not asked for it."""
     if not grader.asks_evidence:
-        return constant(None, n), pd.array([None] * n, dtype="boolean"), constant(None, n)
+        return {}
     if items.answers is not None:
         quoted = quotes(items.answers, items.row, rng)
     else:
         starts = [" ".join(answer.split()[:6]) for answer in items.attempts["answer"]]
         quoted = [starts[i] for i in items.row]
-    wrong = rng.random(n) < grader.quote_error_rate
+    wrong = rng.random(len(quoted)) < grader.quote_error_rate
     # no word of the simulated vocabulary has fewer than five letters
-    shown = ["it is not in it" if bad else q for bad, q in zip(wrong, quoted, strict=True)]
-    rows = np.flatnonzero(failed)
-    for i in rows:
-        shown[i] = None  # type: ignore[call-overload]
-    reasons = pd.array(["The answer does not meet it.", "The answer meets it.", None], dtype="str")
-    return (
-        pd.array(shown, dtype="str"),
-        pd.arrays.BooleanArray(~wrong, failed.copy()),
-        reasons.take(np.where(failed, 2, passed.astype(np.int64))),
-    )
+    shown = pd.Series(quoted, dtype="str").mask(wrong, "it is not in it")
+    reasons = texts(["The answer does not meet it.", "The answer meets it.", None])
+    return {
+        "evidence_quote": shown.mask(failed).array,
+        "evidence_found": pd.arrays.BooleanArray(~wrong, failed.copy()),
+        "rationale": reasons.take(np.where(failed, 2, passed.astype(np.int64))),
+    }
 
 
 def gold_stream(
@@ -409,11 +422,9 @@ def gold_stream(
     moved = (index * minutes_apart * 60).round().astype("timedelta64[s]")
     return pd.DataFrame(
         {
-            "stream": pd.array([f"stream-{k + 1}" for k in range(n_streams)], dtype="str").take(
-                np.repeat(np.arange(n_streams), n)
-            ),
+            "stream": texts([f"stream-{k + 1}" for k in range(n_streams)]).repeat(n),
             "index": pd.array(index, dtype="Int64"),
-            "time": pd.DatetimeIndex(GRADING_STARTS + moved).as_unit("us").tz_localize("UTC"),
+            "time": utc(GRADING_STARTS + moved),
             "error": pd.array(rng.random(len(index)) < true, dtype="boolean"),
             "true_rate": true,
         }

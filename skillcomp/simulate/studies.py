@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,6 @@ from skillcomp.records import Skill
 from skillcomp.simulate import frames
 from skillcomp.simulate.effects import (
     Floats,
-    Intercepts,
     Layout,
     Spread,
     Unit,
@@ -39,7 +38,6 @@ from skillcomp.simulate.graders import (
 
 _TRUTH = ["measure", "target", "unit", "condition", "transfer"]
 _TRUTH += ["grader", "grader_version", "period", "value"]
-_TRANSFER = ("near", "far")
 Rows = list[dict[str, Any]]
 
 
@@ -254,9 +252,10 @@ def study(
     deltas = _effects(delta, names, "delta")
     gaps = _effects(near_far_gap, names, "near_far_gap")
     found = solve(plan, spread, baseline_rate, deltas, gaps, unit)
-    logits = draw_logits(plan, found.values, spread, rng, 1)[0]
+    logits = draw_logits(plan, found, spread, rng, 1)[0]
     grid = frames.Grid(plan, names, n_repeats)
-    cases, checks = frames.simulated_cases(plan), frames.simulated_checks(plan)
+    cases = frames.simulated_cases(plan)
+    checks = frames.simulated_checks(plan, cases)
     sources, answers = frames.answers(
         grid, copying, answer_words, hedges_per_100, listed_share, rng
     )
@@ -266,6 +265,7 @@ def study(
     items = frames.items(grid, logits, spread, attempts, checks, answers, rng)
     verdicts, grader_truth = _graded(graders, items, rng)
     true_rows = _effect_rows(plan, found, spread, logits, names) + grader_truth
+    truth = pd.DataFrame(true_rows, columns=_TRUTH)
     return Study(
         cases=cases,
         checks=checks,
@@ -275,7 +275,7 @@ def study(
         pairwise=frames.simulated_pairwise(grid, graders, items, rng),
         labels=frames.true_labels(items, slice(None), "truth", items.truth),
         rates=frames.simulated_rates(plan, cases, names, logits, spread),
-        truth=_truth_frame(true_rows),
+        truth=truth.astype(dict.fromkeys(_TRUTH, "str") | {"value": "float64"}),
         skills={one.skill.slug: one.skill for one in sources},
         planted=frames.planted(attempts, answers),
         conditions=tuple(names),
@@ -354,9 +354,7 @@ def _graded(
         verdicts, odds, when = grade_items(grader, items, rng)
         graded.append(verdicts)
         rows += _grader_rows(grader, items, odds, when)
-    if not graded:
-        return empty("verdicts"), rows
-    return (pd.concat(graded, ignore_index=True) if len(graded) > 1 else graded[0]), rows
+    return (pd.concat(graded, ignore_index=True) if graded else empty("verdicts")), rows
 
 
 def _regraded(made: Study, given: pd.DataFrame) -> Items:
@@ -398,15 +396,14 @@ def _regraded(made: Study, given: pd.DataFrame) -> Items:
 
 
 def _effect_rows(
-    plan: Layout, found: Intercepts, spread: Spread, logits: Floats, conditions: list[str]
+    plan: Layout, intercepts: Floats, spread: Spread, logits: Floats, conditions: list[str]
 ) -> Rows:
     """Rates, deltas and gaps, of the population and of these cases, in both units."""
     rows: Rows = []
-    units: tuple[Unit, Unit] = ("behaviour", "attempt")
-    for unit in units:
+    for unit in get_args(Unit):
         power = plan.n_checks if unit == "attempt" else 1
         by_case = {
-            "population": _marginal(plan, found, spread, unit),
+            "population": _marginal(plan, intercepts, spread, unit),
             "these_cases": case_rates(logits, spread.attempt, power),
         }
         for target, rates in by_case.items():
@@ -414,39 +411,38 @@ def _effect_rows(
     return rows
 
 
-def _marginal(plan: Layout, found: Intercepts, spread: Spread, unit: Unit) -> Floats:
+def _marginal(plan: Layout, intercepts: Floats, spread: Spread, unit: Unit) -> Floats:
     """Return the marginal rate of each case's stratum, case by condition."""
-    rates = np.empty((plan.n_cases, found.values.shape[1]))
-    for far in (False, True):
+    rates = np.empty(intercepts.shape)
+    for far in np.unique(plan.far):
         rows = plan.far == far
-        if not rows.any():
-            continue
-        checks, first = plan.checks(rows), int(np.argmax(rows))
-        for k in range(rates.shape[1]):
+        checks = plan.checks(rows)
+        for k, intercept in enumerate(intercepts[rows][0]):
             between = spread.between(treated=k > 0)
-            rates[rows, k] = marginal_rate(
-                found.values[first, k], between, spread.attempt, checks, unit
-            )
+            rates[rows, k] = marginal_rate(intercept, between, spread.attempt, checks, unit)
     return rates
 
 
 def _contrasts(rates: Floats, plan: Layout, conditions: list[str], about: dict[str, str]) -> Rows:
     rows: Rows = []
-    strata: list[tuple[str | None, Any]] = [(None, slice(None))]
-    strata += [(_TRANSFER[far], plan.far == bool(far)) for far in (0, 1) if (plan.far == far).any()]
-    deltas: dict[tuple[str | None, int], float] = {}
-    for transfer, where in strata:
+    strata = {None: np.ones_like(plan.far), "near": ~plan.far, "far": plan.far}
+    deltas: dict[str | None, Floats] = {}
+    for transfer, where in strata.items():
+        if not where.any():
+            continue
         means = rates[where].mean(axis=0)
+        deltas[transfer] = means - means[0]
         for k, condition in enumerate(conditions):
             base = {**about, "condition": condition, "transfer": transfer}
             rows.append({"measure": "pass_rate", "value": means[k], **base})
             if k:
-                deltas[transfer, k] = means[k] - means[0]
-                rows.append({"measure": "delta", "value": deltas[transfer, k], **base})
-    for k, condition in enumerate(conditions[1:], start=1):
-        if ("near", k) in deltas and ("far", k) in deltas:
-            value = deltas["far", k] - deltas["near", k]
-            rows.append({"measure": "gap", "value": value, "condition": condition, **about})
+                rows.append({"measure": "delta", "value": deltas[transfer][k], **base})
+    if len(deltas) == len(strata):
+        gaps = (deltas["far"] - deltas["near"])[1:]
+        rows += [
+            {"measure": "gap", "value": value, "condition": condition, **about}
+            for condition, value in zip(conditions[1:], gaps, strict=True)
+        ]
     return rows
 
 
@@ -498,14 +494,3 @@ def _bias_rows(
         rows.append({"measure": f"{bias}_effect", **here, **about})
     rows.append({"measure": "position_bias", "value": grader.position_bias, **about})
     return rows
-
-
-def _truth_frame(rows: Rows) -> pd.DataFrame:
-    """Return the rows as a frame with text columns and a float value."""
-    table = {name: [row.get(name) for row in rows] for name in _TRUTH}
-    return pd.DataFrame(
-        {
-            name: pd.array(values, dtype="float64" if name == "value" else "str")
-            for name, values in table.items()
-        }
-    )

@@ -15,9 +15,7 @@ from markdown_it.token import Token
 
 from skillcomp import deltas
 from skillcomp.errors import FrameError, suggest
-from skillcomp.frames.casetable import (
-    Value,
-)
+from skillcomp.frames.casetable import Value
 from skillcomp.frames.contract import check
 from skillcomp.frames.estimates import (
     check_settings,
