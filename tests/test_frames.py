@@ -237,3 +237,15 @@ def test_a_folder_in_the_place_of_a_store_is_told(read):
 def test_runs_that_are_no_mapping_are_told(pilot):
     with pytest.raises(FrameError, match="runs: expected a mapping of names to stores"):
         sc.frames.runs(pilot)
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_mistyped_place_is_no_empty_study(tmp_path: Path, made: bool) -> None:
+    place = tmp_path / "pilto"
+    if made:
+        place.mkdir()
+        (place / "notes.txt").write_text("no store")
+    store = sc.RunStore(place)
+    for kind in ("cases", "checks", "attempts", "verdicts", "gold", "pairwise", "invocations"):
+        with pytest.raises(StoreError, match=r"pilto: there is no study here.*load\('pilot'\)"):
+            getattr(sc.frames, kind)(store)

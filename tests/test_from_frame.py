@@ -524,3 +524,17 @@ def test_any_other_table_is_refused_in_our_own_words_or_read(own: pd.DataFrame) 
         quiet(own, skill="a", case="b", condition="c", passed="d", repeat="e")
     except FrameError as error:
         assert str(error)
+
+
+def test_rows_that_an_unnamed_column_tells_apart_are_asked_about() -> None:
+    table = pd.DataFrame(
+        {"skill": "s", "case": ["1", "1", "2", "2"] * 2, "judge": ["a", "b"] * 4,
+         "condition": ["baseline"] * 4 + ["skill"] * 4, "passed": [True, False] * 4,
+         "topic": ["x", "x", "y", "y"] * 2, "words": [3.5, 2.5] * 4}
+    )  # fmt: skip
+    names = {"skill": "skill", "case": "case", "condition": "condition", "passed": "passed"}
+    with pytest.warns(FrameWarning, match=r"They differ in 'judge': grader=, check=, agent= or"):
+        sc.from_frame(table, **names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sc.from_frame(table, **names, grader="judge")

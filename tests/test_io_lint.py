@@ -583,3 +583,10 @@ def test_what_lints_as_a_ban_on_copying_is_what_the_overlap_check_decides(
     assert is_bound(check) is forbids
     assert ("anti_quote_missing" in {one.rule for one in found}) is not forbids
     assert not is_bound(check.model_copy(update={"check_kind": "positive"}))
+
+
+def test_a_transfer_that_is_neither_near_nor_far_is_an_error():
+    found = one_changed("transfer_unknown", transfer="middle")
+    assert found.severity == "error"
+    assert found.message == "transfer: found 'middle'; allowed: near, far."
+    assert "Did you mean 'near'?" in one_changed("transfer_unknown", transfer="neer").message

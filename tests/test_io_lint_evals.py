@@ -18,6 +18,7 @@ from skillcomp.errors import StudyError
 from skillcomp.io.lint import RULES, inspect_evals
 from skillcomp.io.lint_cases import finding
 from skillcomp.io.lint_evals import lint_testable
+from skillcomp.io.store import RunStore
 from skillcomp.records import Skill
 
 SKILL = """---
@@ -235,3 +236,13 @@ def test_what_a_file_says_cannot_begin_a_command_of_the_workflow() -> None:
         "a\n"
     )
     assert json.loads(sarif([]))["runs"][0]["results"] == []
+
+
+def test_the_copies_of_a_recorded_study_are_no_skills_of_the_repository(repository: Path) -> None:
+    whole = inspect_evals(repository)
+    store = RunStore(repository / "study")
+    store.add_skill(repository / "skills" / "tea")
+    assert inspect_evals(repository) == whole
+    put(repository, "app/manifest.json", '{"name": "a web page"}')
+    put(repository, "app/skills/tea/SKILL.md", SKILL)
+    assert inspect_evals(repository) != whole

@@ -339,3 +339,13 @@ def test_verdicts_that_cannot_be_flagged_are_named() -> None:
     refused("was not scored for n = 5", cut=cut.assign(n=5))
     refused("2 rows are marked chosen", cut=pd.concat([cut] * 2))
     refused("expected a pandas DataFrame, found NoneType", cut=None)  # type: ignore[arg-type]
+
+
+def test_the_longest_length_of_several_alike_is_said_to_be_the_end_of_those_offered():
+    passages, attempts = corpus({"verbatim": [30] * 12, "fresh": [0] * 12}), answers([0] * 12)
+    how = {"positive": "verbatim", "nulls": ["fresh"], "skills": SKILL, "n_resamples": 50}
+    for lengths, told in ((range(3, 9), True), (range(3, 36), False)):
+        shared = sc.overlap.score(attempts, skills=SKILL, n=lengths, exclude_prompt=False)
+        found = sc.overlap.calibrate(shared, attempts, passages=passages, **how)
+        note = found.loc[found["measure"].eq("chosen_n"), "note"].iloc[0]
+        assert ("n = 3 to 8 do equally well, and the longest offered" in note) == told, note

@@ -8,7 +8,7 @@ import pytest
 from written_study import written
 
 import skillcomp as sc
-from skillcomp.errors import FrameError, StudyError
+from skillcomp.errors import FrameError, StoreError, StudyError
 from skillcomp.report import answer, findings
 
 NAN = float("nan")
@@ -280,9 +280,11 @@ def test_the_headline_keeps_groups_together_in_order_of_effect(answers: dict) ->
 
 
 def test_what_cannot_be_answered_is_an_error_that_says_why(tmp_path: Path) -> None:
-    empty = sc.RunStore(tmp_path / "empty")
+    with pytest.raises(StoreError, match="there is no study here"):
+        answer(sc.RunStore(tmp_path / "mistyped"))
+    (tmp_path / "empty").mkdir()
     with pytest.raises(StudyError, match="holds no verdicts yet"):
-        answer(empty)
+        answer(sc.RunStore(tmp_path / "empty"))
     study = sc.simulate.study(n_skills=1, n_cases=5, seed=1)
     store = sc.RunStore(written(tmp_path / "named", study))
     with pytest.raises(StudyError, match=r"there is no grader 'jugde'.*Did you mean 'judge'"):
@@ -419,3 +421,35 @@ def test_a_chapter_keeps_its_own_data_where_the_study_lacks_the_frame(tmp_path: 
     assert "Opaque names with vague descriptions cost exact sets" in text  # its prose stays
     recorded = sc.datasets.load("triggers").fingerprint
     assert recorded in (tmp_path / "10-detection.json").read_text("utf-8")
+
+
+def test_the_reason_why_nothing_is_recommended_is_that_of_the_recommendation() -> None:
+    study = sc.simulate.study(n_skills=2, n_cases=8, n_repeats=1, gold_fraction=0.3, seed=3)
+    plain = study.verdicts[study.verdicts["condition"].isin(["baseline", "skill"])]
+    told = sc.correction.delta(plain, study.gold, by=["grader"], cases=study.cases)
+    assert not told["recommended"].any()
+    (reason,) = told["reason"].unique()
+    decided = sc.skillverdicts.decide(sc.frames.outcomes(study.verdicts, study.cases))
+    found = findings(decided, corrected=told)
+    (said,) = found.loc[found["topic"].eq("correction"), "sentence"]
+    assert said == f"judge: no correction is recommended ({reason})."
+
+
+def test_gradings_that_failed_are_told_and_count_as_unknown(tmp_path: Path) -> None:
+    study = sc.simulate.study(n_skills=2, n_cases=6, n_repeats=1, seed=4)
+    verdicts = study.verdicts.copy()
+    lost = verdicts.index[:20]
+    verdicts.loc[lost, "passed"] = pd.NA
+    verdicts.loc[lost[:15], "status"] = "malformed"
+    verdicts.loc[lost[15:], "status"] = "error"
+    made = sc.frames.Frames(
+        cases=study.cases, attempts=study.attempts, verdicts=verdicts, gold=study.gold,
+        outcomes=sc.frames.outcomes(verdicts, study.cases),
+    )  # fmt: skip
+    n = len(verdicts)
+    said = answer(made).findings.query("topic == 'grader'")["sentence"]
+    (told,) = said[said.str.contains("cannot be used")]
+    assert told.startswith(f"20 of {n:,} verdicts by judge cannot be used (15 malformed, 5 error):")
+    assert told.endswith("of the checks are unknown, and none of them counts as failed.")
+    whole = answer(made._replace(verdicts=study.verdicts)).findings
+    assert not whole["sentence"].str.contains("cannot be used").any()

@@ -175,3 +175,17 @@ def test_columns_can_be_chosen_and_a_wrong_one_is_named() -> None:
         sc.table(delta(), columns=["skil"])
     with pytest.raises(FrameError, match="expected a DataFrame, found list"):
         sc.table([1])
+
+
+def test_what_stands_on_the_scale_of_the_estimate_is_shown_on_it() -> None:
+    frame = pd.DataFrame(
+        {"skill": ["a", "b"], "measure": "delta_passed", "unit": "points",
+         "estimate": [0.306, -0.1], "ci_low": [0.2, -0.3], "ci_high": [0.4, 0.1],
+         "se": [0.104, 0.2], "worst_low": [0.25, -0.2], "worst_high": [0.35, 0.0],
+         "reference_low": [0.366, 0.01]}
+    )  # fmt: skip
+    said = sc.table(frame).cells.set_index("Skill")
+    assert said["Se"].tolist() == ["10.4", "20.0"]
+    assert said["Worst low"].tolist() == ["+25.0", "\N{MINUS SIGN}20.0"]
+    assert said["Worst high"].tolist() == ["+35.0", "0.0"]
+    assert said["Reference low"].tolist() == ["36.6 %", "1.0 %"]

@@ -13,7 +13,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import beta
 
-from skillcomp.errors import FrameError, suggest
+from skillcomp.errors import FrameError, plural, suggest
 from skillcomp.frames.contract import CASE, check, group_codes
 from skillcomp.frames.estimates import prepared, require_one_of, require_reference, row
 from skillcomp.stats.bounded import DELTAS, bounded_means
@@ -464,6 +464,8 @@ def _delta_row(
     about: dict[str, Any] = {"n_dropped": n_dropped, **dict.fromkeys(_RATES, np.nan), **lost}
     if not interval.n:
         nothing = "no case has outcomes in both conditions"
+        if asked := lost["n_missing"] + lost["n_missing_reference"]:
+            nothing += f"; {plural(int(asked), 'attempt')} lack one (no usable verdict)"
         return row(measure, replace(interval, note=nothing), **about)
     about |= {
         name: mean_of(level, pairs.weight) for name, level in zip(_RATES, levels, strict=True)

@@ -103,17 +103,18 @@ def refuse_pooling(
         found = sorted({"none" if pd.isna(name) or name == "" else str(name) for name in names})
         if len(found) > 1:
             held = f"altered copies beside the answers (perturbation: {', '.join(found)})"
-            raise _pooled(what, held, "perturbation", "a copy is no repeat of its answer")
+            raise _pooled(what, held, "perturbation", "a copy is no repeat of its answer", by)
     if agents and "agent" not in by and "agent" in frame.columns:
         found = sorted(map(str, frame["agent"].unique()))
         if len(found) > 1:
             held = f"answers of more than one agent: {', '.join(found)}"
-            raise _pooled(what, held, "agent", "they are no repeats of each other")
+            raise _pooled(what, held, "agent", "they are no repeats of each other", by)
 
 
-def _pooled(what: str, held: str, name: str, why: str) -> FrameError:
+def _pooled(what: str, held: str, name: str, why: str, by: Sequence[str]) -> FrameError:
     told = f"Add '{name}' to by=, or select one first: {why}."
-    return FrameError(f"{what}: the frame holds {held}. {told}")
+    whole = f" In full: by={[*by, name]}." if len(by) else ""
+    return FrameError(f"{what}: the frame holds {held}. {told}{whole}")
 
 
 def _refuse_graders(frame: pd.DataFrame, by: Sequence[str], what: str) -> None:
@@ -133,7 +134,7 @@ def _refuse_graders(frame: pd.DataFrame, by: Sequence[str], what: str) -> None:
         if np.any(rows[name].nunique(dropna=False) > 1):
             found = sorted(map(str, frame[name].unique()))
             held = f"more than one {name}: {', '.join(found)}"
-            raise _pooled(what, held, name, "pooling them would hide their differences")
+            raise _pooled(what, held, name, "pooling them would hide their differences", by)
 
 
 def prepared(

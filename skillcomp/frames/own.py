@@ -55,6 +55,7 @@ _NAMES: tuple[tuple[str, str, str | None], ...] = (
     ("grader_version", "grader_version", None),
 )
 _CELL = [*CASE, "condition", "agent"]
+_FEW_VALUES = 12  # of a column that may name graders or tries
 _TRY = [*_CELL, "repeat"]
 _KEYS = ["attempt_id", *_TRY]
 
@@ -240,6 +241,7 @@ class _Reading:
         self.from_zero = False
         self.tries: dict[str, int] = {}
         self.numbered = False
+        self.others: dict[Hashable, pd.Series] = {}  # unnamed columns of text
 
     def refuse(self) -> None:
         """Raise one error of all that is wrong so far."""
@@ -278,6 +280,8 @@ class _Reading:
         self.refuse()
         source = frame.reset_index(drop=True)
         held = {role: plain_values(source[name]) for role, name in self.named.items()}
+        unnamed = source.drop(columns=list(self.named.values())).select_dtypes(["str", "category"])
+        self.others = dict(unnamed.items())
         for role, values in held.items():
             odd = values[[not isinstance(one, Hashable) for one in values]]
             if len(odd):
@@ -391,8 +395,21 @@ class _Reading:
             self.told.append(
                 "rows that share skill, case, condition and agent are repeats, numbered in their "
                 f"order up to {int(numbers.max())}; name repeat= where a column says which."
+                + self._that_differ(rows)
             )
         return numbers.astype("Int64")
+
+    def _that_differ(self, rows: pd.DataFrame) -> str:
+        """Ask about unnamed columns of few values that tell such rows apart, as a judge's does."""
+        place = rows.groupby([*_CELL], dropna=False).ngroup()
+        found = [
+            f"'{name}'"
+            for name, values in self.others.items()
+            if 1 < values.nunique() <= _FEW_VALUES and values.groupby(place).nunique().gt(1).any()
+        ]
+        if not found:
+            return ""
+        return f" They differ in {', '.join(found)}: grader=, check=, agent= or repeat=?"
 
     def as_tries(self, values: pd.Series, *, again: bool = False) -> pd.Series:
         """Return a column of repeats as numbers from 1."""

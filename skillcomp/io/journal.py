@@ -165,6 +165,14 @@ def has_manifest(root: Path) -> bool:
     return (root / MANIFEST).exists()
 
 
+def is_store(root: Path) -> bool:
+    """Tell whether a folder is a recorded study, and not merely one with a file of that name."""
+    try:
+        return has_manifest(root) and bool(read_manifest(root))
+    except StoreError:
+        return False
+
+
 def read_manifest(root: Path) -> dict[str, Any]:
     """Return the manifest of a folder, a bare one where there is none yet."""
     file = root / MANIFEST

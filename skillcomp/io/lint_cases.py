@@ -122,6 +122,7 @@ _ERRORS: Mapping[str, str] = {
     "dimension_single": (
         "a case that grades several dimensions, or none, cannot say which one failed (report 8.8)"
     ),
+    "transfer_unknown": "a case that is neither near nor far is left out of both",
     "behaviours_missing": "without expected_behaviors a grader has nothing to decide (report 9.5)",
     "behaviour_id": "verdicts are joined to behaviours by their id",
     "truth_source": _GROUNDS,
@@ -310,8 +311,10 @@ class CaseLint:
                 f"{', '.join(family)}.{hint}",
             )
         elif case.transfer not in ("near", "far"):
+            rule = "transfer_missing" if case.transfer is None else "transfer_unknown"
             shown = _named(case.transfer, "nothing")
-            yield "transfer_missing", f"transfer: found {shown}; allowed: near, far."
+            hint = suggest(case.transfer or "", ("near", "far"))
+            yield rule, f"transfer: found {shown}; allowed: near, far.{hint}"
 
     def _far(self, case: Case) -> Said:
         if case.transfer != "far" or not self.text:

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from skillcomp.errors import SkillcompError, StudyError
+from skillcomp.io.journal import is_store
 from skillcomp.io.lint_cases import Finding, Said, finding
 from skillcomp.io.prompts import FILE, KINDS
 from skillcomp.io.skills import FILE_NAME, read_skill
@@ -161,7 +162,9 @@ def _files(root: Path, name: str) -> Iterator[Path]:
     for file in sorted(root.rglob(name)):
         parts = file.relative_to(root).parts[:-1]
         hidden = any(part.startswith(".") or part in _SKIPPED for part in parts)
-        if not hidden and file.is_file() and file.resolve().is_relative_to(whole):
+        # what a study recorded is a copy, and stands elsewhere once more
+        copied = any(is_store(root.joinpath(*parts[:k])) for k in range(1, len(parts)))
+        if not (hidden or copied) and file.is_file() and file.resolve().is_relative_to(whole):
             yield file
 
 

@@ -577,10 +577,17 @@ def _fingerprint(root: Path, known: _Hashes) -> str:
 
 
 def require_store(given: object) -> RunStore:
-    """Return a store as it was given, or raise that something else was."""
+    """Return a store to read from, or raise that something else was given, or an empty place."""
     if not isinstance(given, RunStore):
         raise StoreError(
             f"expected a RunStore (sc.RunStore(folder)), found {type(given).__name__} "
             f"{literal(given)}."
+        )
+    path = given.path
+    nothing = not journal.has_manifest(path) and not given.tables
+    if nothing and not (path.is_dir() and not any(path.iterdir())):
+        raise StoreError(
+            f"{path.absolute()}: there is no study here (no {journal.MANIFEST}, no tables); "
+            "the one that comes with skillcomp is read by sc.datasets.load('pilot')."
         )
     return given

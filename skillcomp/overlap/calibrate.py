@@ -450,7 +450,7 @@ def _answer(
     kept = picked[picked >= 0]
     again = chooser.n[kept]
     low = high = NAN
-    words, few = [note], _few(chooser)
+    words, few = [note, chooser.at_the_end(chosen)], _few(chooser)
     if kept.size:
         same = float(np.mean(again == chooser.n[chosen]))
         any_share = float(np.mean(chooser.is_any[kept]))

@@ -235,6 +235,21 @@ class Chooser:
             picked[by_share] = self._middle_cut(tied[by_share], worst[by_share])
         return np.where(usable, picked, -1)
 
+    def at_the_end(self, chosen: int) -> str:
+        """Say that other lengths do as well as the longest one offered, where that was chosen."""
+        if self.n[chosen] < self.n.max() or not self.is_any[chosen]:
+            return ""
+        sensitivity, *nulls = (flagged.sum(0) / texts.sum() for flagged, texts in self.tables)
+        alike = self.is_any & (np.max(nulls, axis=0) <= self.limit)
+        alike &= sensitivity >= sensitivity[chosen] - TIE
+        shortest = int(self.n[alike].min())
+        if shortest == self.n[chosen]:
+            return ""
+        return (
+            f"n = {shortest} to {self.n[chosen]} do equally well, and the longest offered is "
+            "taken: offer longer ones to see where copies are lost"
+        )
+
     def _middle_cut(self, tied: NDArray[np.bool_], worst: Floats) -> NDArray[np.intp]:
         worst = np.where(tied, worst, np.inf)
         kept = tied & (worst <= worst.min(axis=1, keepdims=True) + TIE)

@@ -43,7 +43,7 @@ class Answer:
         The sentences, as of :func:`skillcomp.report.findings`.
     frames : dict of str to pandas.DataFrame
         The estimates behind them: decided, overall, placebo, gap, effects, explained, triggers,
-        goals, agreement, drift, corrected, needed, as far as the study allows them.
+        goals, agreement, unusable, drift, corrected, needed, as far as the study allows them.
     groups : dict of str to str
         The group of each skill, where the study names groups.
     grader : str
@@ -169,6 +169,9 @@ def answer(
     if not isinstance(study, Frames) and (design := study.manifest.get("design")):
         parts.take("effects", True, structure.factorial, mine, design)
         parts.take("explained", True, structure.against, mine, study.skills, attempts=attempts)
+    unusable = _unusable(verdicts)
+    if len(unusable):
+        parts.found["unusable"] = unusable
     labels = None if gold.empty else gold
     against: dict[str, Any] = {"reference": chosen, "cases": cases}
     parts.take("drift", len(graders) > 1, reliability.drift, verdicts, labels, **against)
@@ -215,6 +218,15 @@ def _what_would_settle(parts: _Parts, mine: pd.DataFrame, margin: float) -> None
         return planning.cases_needed(pilot, by=["skill"], size=margin, **each)
 
     parts.take("needed", len(repeats), needed)
+
+
+def _unusable(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """Count the verdicts of each grader that say neither pass nor fail, by the reason."""
+    of_n = verdicts.groupby("grader", sort=False).size()
+    lacking = verdicts[verdicts["passed"].isna() | verdicts["status"].fillna("ok").ne("ok")]
+    reason = lacking["status"].fillna("ok").replace({"ok": "without a verdict"})
+    found = lacking.groupby(["grader", reason.rename("reason")], sort=False).size()
+    return found.rename("n").reset_index().assign(of_n=lambda rows: rows["grader"].map(of_n))
 
 
 def _named_by_what_they_do(verdicts: pd.DataFrame) -> pd.DataFrame:

@@ -43,6 +43,7 @@ def findings(
     explained: pd.DataFrame | None = None,
     triggers: pd.DataFrame | None = None,
     goals: pd.DataFrame | None = None,
+    unusable: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Say in sentences what a study found, skill by skill, and how far its grader can be trusted.
 
@@ -73,6 +74,9 @@ def findings(
         :func:`skillcomp.triggers.detection` over all skills on offer.
     goals : pandas.DataFrame, optional
         :func:`skillcomp.triggers.goals` by grader.
+    unusable : pandas.DataFrame, optional
+        One row per grader and reason why a check has no verdict of its: grader, reason, n, of_n
+        (verdicts asked of the grader).
 
     Returns
     -------
@@ -121,6 +125,7 @@ def findings(
         *_transfer(gap, set(main["condition"])),
         *formed,
         *_graders(agreement),
+        *_unusable(unusable),
         *_drift(drift),
         *_correction(corrected),
         # a document without the content is what a placebo would be
@@ -268,9 +273,11 @@ def _summary(main: pd.DataFrame, overall: pd.DataFrame | None) -> Iterator[dict[
         yield _said("summary", sentence, row["condition"])
 
 
-def _why(row: Row) -> str:
-    note = row.get("note")
-    return note.strip() if isinstance(note, str) and note.strip() else "no reason was recorded"
+def _why(row: Row, *columns: str) -> str:
+    """Return the first reason that a row gives in some columns, else in its note."""
+    told = (row.get(column) for column in (*columns, "note"))
+    texts = (one.strip() for one in told if isinstance(one, str))
+    return next(filter(None, texts), "no reason was recorded")
 
 
 def _skill(row: Row, beside: Row | None) -> dict[str, Any]:
@@ -483,6 +490,18 @@ def _graders(agreement: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
         yield _said("grader", text.replace(". and it", " and it"), name)
 
 
+def _unusable(unusable: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
+    """Say how many checks a grader was asked about and has no verdict on."""
+    for name, part in _by_grader(unusable) if unusable is not None else ():
+        n, of_n = part["n"].sum(), part["of_n"].iloc[0]
+        reasons = ", ".join(f"{row['n']:,} {called(row['reason'])}" for _, row in part.iterrows())
+        text = (
+            f"{n:,} of {of_n:,} verdicts by {name} cannot be used ({reasons}): "
+            f"{_rate(n / of_n)} of the checks are unknown, and none of them counts as failed."
+        )
+        yield _said("grader", text, name)
+
+
 def _errors(row: Row | None, verb: str, gold: str, start: str) -> str:
     """Return the errors in one direction; sensitivity and specificity are what is left of them."""
     share = _share(_left(1, row)) if _known(row) else "an unknown share"
@@ -530,7 +549,7 @@ def _correction(corrected: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
         row = _by_measure(part, "estimator")
         chosen = part[part["recommended"].fillna(False).astype(bool)]
         if "naive" not in row or chosen.empty or pd.isna(chosen["estimate"].iloc[0]):
-            why = _why(part.iloc[0]) if len(part) else "no estimate"
+            why = _why(part.iloc[0], "reason") if len(part) else "no estimate"
             yield _said("correction", f"{name}: no correction is recommended ({why}).", name)
             continue
         raw, kept = row["naive"], chosen.iloc[0]

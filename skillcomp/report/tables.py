@@ -17,6 +17,9 @@ from skillcomp.frames.estimates import require_columns, unit_of
 from skillcomp.style import called, interval, quantity
 
 _ESTIMATE = ("estimate", "ci_low", "ci_high")
+# what stands on the scale of the estimate, and which of it has no direction
+_ONE_SCALE = (*_ESTIMATE, "planted", "worst_low", "worst_high", "se", "margin")
+_UNSIGNED = ("se", "margin")
 _NOTES = ("method", "note")
 _WIDE = 88  # characters of a row that fill half of a page
 _PLAIN = {"rate", "count", "coefficient", None}  # units that the cells show, or have none
@@ -220,7 +223,7 @@ def _column(
         rows = zip(given[name], *(given[end] for end in ends), units, strict=True)
         told = [interval(dict(zip((*_ESTIMATE, "unit"), row, strict=True))) for row in rows]
         return f"{_head(name)} [interval]", told, True
-    known = spread.get(name) or (units if name in (*_ESTIMATE, "planted") else [None] * len(given))
+    known = spread.get(name) or (units if name in _ONE_SCALE else [None] * len(given))
     told = [_text(name, value, unit) for value, unit in zip(given[name], known, strict=True)]
     written = all(re.fullmatch(_NUMBER, one) for one in told)
     return _head(name), told, written or pd.api.types.is_numeric_dtype(given[name])
@@ -337,10 +340,12 @@ def _text(name: Any, value: Any, unit: str | None) -> str:
     number = float(value)
     if re.match(r"p_(value|adjusted|mcnemar)$", str(name)):
         return "< .001" if number < 0.001 else f"{number:.3f}".lstrip("0") or "0"
-    if re.search(r"(^|_)(rate|share|prevalence|coverage)($|_| )", str(name)) and 0 <= number <= 1:
+    rates = r"(^|_)(rate|share|prevalence|coverage)($|_| )|^reference_low$"
+    if re.search(rates, str(name)) and 0 <= number <= 1:
         return quantity(number, "rate")
     if unit:
-        return quantity(number, unit, signed=unit in ("points", "logits", "percentage points"))
+        signed = unit in ("points", "logits", "percentage points") and name not in _UNSIGNED
+        return quantity(number, unit, signed=signed)
     if number == round(number) and abs(number) < 1e15:
         return f"{number:,.0f}".replace("-", "−") if str(name) != "year" else f"{number:.0f}"
     return quantity(number)
