@@ -94,17 +94,13 @@ def whole_size(path: Path) -> tuple[int, bytes]:
     if not rest or _is_object(rest):
         return end, b""
     if not rest.startswith((b"{", b"\0")) or b"\r" in rest:
+        shown = rest[:40].decode(errors="replace") + ("..." if len(rest) > 40 else "")
         raise StoreError(
-            f"{path}: the last line ({_shown(rest)}) is no JSON object and no beginning of one; "
+            f"{path}: the last line ({shown!r}) is no JSON object and no beginning of one; "
             "expected JSON Lines: one object a line, each with a line feed after it. The file was "
             "left as it is."
         )
     return end - len(rest), rest
-
-
-def _shown(data: bytes) -> str:
-    text = data[:40].decode(errors="replace")
-    return repr(text + "..." if len(data) > 40 else text)
 
 
 def _is_object(line: bytes) -> bool:

@@ -163,11 +163,11 @@ class _Reader:
         self.others(row, _JUDGE_KEYS[kind], place)
         if kind == "contains":
             expected = row.get("expected")
-            whole = isinstance(expected, list) and bool(expected)
-            if not (whole and all(isinstance(one, str) and one for one in expected or ())):
+            texts = expected if isinstance(expected, list) else []
+            if not texts or not all(isinstance(one, str) and one for one in texts):
                 self.fault([*place, "expected"], expected, "a list of texts, none of them empty")
-                expected = []
-            return TaskJudge(type=kind, expected=tuple(expected or ()))
+                texts = []
+            return TaskJudge(type=kind, expected=tuple(texts))
         if kind == "pytest":
             return TaskJudge(type=kind, test_file=self.test_file(row.get("test_file"), place))
         threshold = self.number(row, "pass_threshold", place, 1.0)

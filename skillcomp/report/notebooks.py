@@ -19,6 +19,7 @@ from skillcomp.io.files import shipped
 
 CELL_TIMEOUT = 600  # seconds; the slowest cell of the recorded study takes a few
 _KERNEL = "python3"
+_INJECTED = "injected-parameters"
 _FOR_PAGE = "from skillcomp.report.tables import install\n\ninstall()"
 
 
@@ -137,11 +138,10 @@ def _inject(
     """Put a cell after the one of parameters, which says otherwise."""
     for index, cell in enumerate(notebook.cells):
         if "parameters" in cell.metadata.get("tags", []):
-            lines = [f"{name} = {value!r}" for name, value in parameters.items()]
-            source = "\n".join([*([_FOR_PAGE] if for_page else []), *lines])
-            extra = nbformat.v4.new_code_cell(source, metadata={"tags": ["injected-parameters"]})
-            extra.pop("id", None)
-            extra["id"] = "injected-parameters"
+            lines = [_FOR_PAGE] if for_page else []
+            lines += [f"{name} = {value!r}" for name, value in parameters.items()]
+            how = {"id": _INJECTED, "metadata": {"tags": [_INJECTED]}}
+            extra = nbformat.v4.new_code_cell("\n".join(lines), **how)
             notebook.cells.insert(index + 1, extra)
             return
     raise StudyError("report: the notebook has no cell tagged 'parameters'.")
@@ -155,7 +155,7 @@ def _reason(error: Exception) -> str:
 
 def is_injected(cell: nbformat.NotebookNode) -> bool:
     """Return whether a cell was put in by :func:`execute`."""
-    return "injected-parameters" in cell.metadata.get("tags", [])
+    return _INJECTED in cell.metadata.get("tags", [])
 
 
 def named_parameters(path: Path) -> dict[str, object]:

@@ -233,16 +233,15 @@ def _executed(
 
 def _headline(said: Answer, out: Path, fingerprint: str) -> list[Figure]:
     """Save and return the headline figure, in pieces where there are many skills."""
-    skills = list(dict.fromkeys(said.headline()["skill"]))
+    rows = said.headline()
+    skills = list(dict.fromkeys(rows["skill"]))
+    lead = "Change in the share of answers that pass, against no skill, on the same cases."
     figures = []
     for start in range(0, len(skills), ON_FIRST_PAGE):
         some = skills[start : start + ON_FIRST_PAGE]
-        stem = "00-answer" if not start else f"00-answer-{start // ON_FIRST_PAGE + 1}"
-        fig = said.draw(some)
-        rows = said.headline()
-        lead = "Change in the share of answers that pass, against no skill, on the same cases."
-        frames = {"delta": rows[rows["skill"].isin(some)]}
-        paths = style.save(fig, out / stem, data=frames, caption=lead, fingerprint=fingerprint)
+        stem = f"00-answer-{start // ON_FIRST_PAGE + 1}" if start else "00-answer"
+        data, fig = {"delta": rows[rows["skill"].isin(some)]}, said.draw(some)
+        paths = style.save(fig, out / stem, data=data, caption=lead, fingerprint=fingerprint)
         plt.close(fig)
         figures.append(figure_of(paths[1].read_bytes(), stem, out))
     return figures

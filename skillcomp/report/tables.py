@@ -68,10 +68,8 @@ class Table:
 
     def html(self, *, most: int | None = None) -> str:
         """Return the table as HTML, escaped; with `most`, further rows and notes behind a fold."""
-        rows = [
-            "<tr>" + "".join(self._cell(*one) for one in zip(row, self.numeric, strict=True))
-            for row in self.cells.itertuples(index=False, name=None)
-        ]
+        lines = self.cells.itertuples(index=False, name=None)
+        rows = ["".join(map(self._cell, line, self.numeric)) for line in lines]
         if not rows:
             return str(Markup("<p class='note'>No rows.</p>"))
         rest = [] if most is None or len(rows) <= most + 2 else rows[most:]
@@ -94,7 +92,7 @@ class Table:
             for head, right in zip(self.cells.columns, self.numeric, strict=True)
         )
         text = Markup("<caption>{}</caption>").format(self.about) if about and self.about else ""
-        body = Markup("").join(Markup(f"{row}</tr>") for row in rows)
+        body = Markup("").join(Markup(f"<tr>{row}</tr>") for row in rows)
         wide = sum(self._width(k) + 2 for k in range(len(self.numeric))) > _WIDE
         kind = "set wide" if wide else "set"
         return Markup("<table class='{}'>{}<thead><tr>{}</tr></thead><tbody>{}</tbody></table>")\
@@ -231,9 +229,9 @@ def _column(
 
 def _flat(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the frame with an index that says something as columns, and simple column names."""
-    named = not (isinstance(frame.index, pd.RangeIndex) or frame.index.equals(
-        pd.RangeIndex(len(frame)))) and frame.index.dtype.kind != "i"  # fmt: skip
-    named = named or any(name is not None for name in frame.index.names)
+    index = frame.index
+    named = index.dtype.kind != "i" and not index.equals(pd.RangeIndex(len(frame)))
+    named = named or any(name is not None for name in index.names)
     flat = frame.copy()
     flat.columns = pd.Index([_plain(one) for one in flat.columns])
     if not named:
@@ -245,7 +243,7 @@ def _flat(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _units(frame: pd.DataFrame, given: pd.DataFrame) -> list[str | None]:
-    found = frame["unit"].tolist() if "unit" in frame.columns else [None] * len(given)
+    found = frame.get("unit", [None] * len(given))
     return [unit if isinstance(unit, str) else None for unit in found]
 
 
