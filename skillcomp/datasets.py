@@ -7,7 +7,7 @@ from typing import Literal, overload
 
 import pandas as pd
 
-from skillcomp.errors import StudyError, suggest
+from skillcomp.errors import StudyError, instead
 from skillcomp.frames.readers import passages
 from skillcomp.io.files import shipped
 from skillcomp.io.store import RunStore
@@ -44,10 +44,7 @@ def path(name: str) -> Path:
         If there is no such data set, or it is not there.
     """
     if name not in _PLACES:
-        raise StudyError(
-            f"datasets: there is none called '{name}'; there: {', '.join(_PLACES)}."
-            + suggest(name, _PLACES)
-        )
+        raise StudyError(f"datasets: there is none called '{name}'{instead(name, _PLACES)}")
     found = shipped("data") / _PLACES[name]
     if not found.exists():
         raise StudyError(f"datasets: '{name}' is not at {found}; install skillcomp from its wheel.")

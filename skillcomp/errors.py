@@ -84,6 +84,12 @@ def suggest(found: str, allowed: Iterable[str]) -> str:
     return f" Did you mean '{near[0]}'?" if near else ""
 
 
+def instead(found: object, there: Iterable[object]) -> str:
+    """Return what there is instead of a word that is not, and the nearest, to end a sentence."""
+    words = list(map(str, there))
+    return f"; there: {', '.join(words) or 'none'}.{suggest(str(found), words)}"
+
+
 def literal(value: object) -> str:
     """Return a value as it is written, cut to 60 characters; never an error of its own."""
     try:

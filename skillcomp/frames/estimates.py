@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillcomp.errors import FrameError, SkillcompError, literal, suggest
+from skillcomp.errors import FrameError, SkillcompError, instead, literal, suggest
 from skillcomp.frames.contract import CONTRACTS, check, ordered, require_frame
 from skillcomp.stats.results import Interval, check_level
 
@@ -63,10 +63,7 @@ def require_columns(frame: pd.DataFrame, names: Sequence[str], what: str) -> Non
     require_frame(frame, what)
     for name in names:
         if name not in frame.columns:
-            raise FrameError(
-                f"{what}: there is no column '{name}'; there: {', '.join(map(str, frame.columns))}."
-                + suggest(name, [str(c) for c in frame.columns])
-            )
+            raise FrameError(f"{what}: there is no column '{name}'{instead(name, frame.columns)}")
 
 
 def refuse_pooling(
@@ -178,10 +175,8 @@ def require_reference(conditions: Iterable[str], reference: str | None) -> None:
     """Raise FrameError when there are conditions and the reference is none of them."""
     found = ordered(conditions)
     if found and reference is not None and reference not in found:
-        raise FrameError(
-            f"reference: there is no condition '{reference}'; there: {', '.join(found)}."
-            + suggest(reference, found)
-        )
+        told = instead(reference, found)
+        raise FrameError(f"reference: there is no condition '{reference}'{told}")
 
 
 def check_settings(what: str, ci_level: float, n_resamples: int = 1, seed: int = 0) -> None:

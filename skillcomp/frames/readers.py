@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, suggest
+from skillcomp.errors import FrameError, instead, suggest
 from skillcomp.frames.contract import (
     ATTEMPT_KEYS,
     CASE,
@@ -440,10 +440,7 @@ def _known(names: Sequence[str], present: Iterable[str], what: str) -> None:
     there = sorted(set(present))
     for name in names:
         if name not in there:
-            words = ", ".join(there) if there else "none"
-            raise FrameError(
-                f"{what} '{name}' is not in the store; there: {words}." + suggest(name, there)
-            )
+            raise FrameError(f"{what} '{name}' is not in the store{instead(name, there)}")
 
 
 _CASE_FACTS = ("comprehension_dimension", "transfer", "contrast_of")
@@ -551,10 +548,8 @@ def _graders(asked: str | Sequence[str] | None, found: pd.Series) -> list[str] |
     there = sorted(found.dropna().unique())
     for name in names:
         if name not in there:
-            raise FrameError(
-                f"outcomes: there is no verdict by a grader {name!r}; there: "
-                f"{', '.join(there) or 'none'}." + suggest(str(name), there)
-            )
+            told = f"outcomes: there is no verdict by a grader {name!r}"
+            raise FrameError(told + instead(name, there))
     return names
 
 

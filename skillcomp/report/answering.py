@@ -23,7 +23,7 @@ from skillcomp import (
     transfer,
     triggers,
 )
-from skillcomp.errors import SkillcompError, StudyError, suggest
+from skillcomp.errors import SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
 from skillcomp.frames.contract import group_codes
 from skillcomp.io.store import RunStore
@@ -259,10 +259,7 @@ def _chosen(graders: list[str], wanted: str | None, agreement: pd.DataFrame | No
         for name in graders:
             if wanted == name or name.startswith(f"{wanted} ("):
                 return name
-        raise StudyError(
-            f"report: there is no grader '{wanted}'; there: {', '.join(graders)}."
-            + suggest(wanted, graders)
-        )
+        raise StudyError(f"report: there is no grader '{wanted}'{instead(wanted, graders)}")
     if agreement is not None:
         raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate"])
         if len(raw):

@@ -19,7 +19,7 @@ from tqdm.auto import tqdm
 
 import skillcomp
 from skillcomp import frames, style
-from skillcomp.errors import SkillcompError, StudyError, suggest
+from skillcomp.errors import SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
 from skillcomp.io.journal import replace
 from skillcomp.io.store import RunStore
@@ -198,10 +198,8 @@ def _require_named(wanted: Mapping[str, object], named: Iterable[Mapping[str, ob
     known = sorted({name for own in named for name in own} - _OWN_PARAMETERS)
     for name in wanted:
         if name not in (*known, "GRADER", "MARGIN", "ROUND"):
-            raise StudyError(
-                f"report: no notebook has a parameter '{name}'; there: "
-                f"{', '.join(known) or 'none'}." + suggest(name, known)
-            )
+            told = instead(name, known)
+            raise StudyError(f"report: no notebook has a parameter '{name}'{told}")
 
 
 def _executed(
