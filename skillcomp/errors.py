@@ -84,6 +84,21 @@ def suggest(found: str, allowed: Iterable[str]) -> str:
     return f" Did you mean '{near[0]}'?" if near else ""
 
 
+def require_known(
+    what: str,
+    found: str,
+    known: Iterable[str],
+    error: type[SkillcompError],
+    *,
+    told: str = "allowed",
+) -> None:
+    """Raise an error that lists what is known unless a word is among it."""
+    words = list(known)
+    if found not in words:
+        listed = ", ".join(words) or "none"
+        raise error(f"{what} '{found}'; {told}: {listed}.{suggest(found, words)}")
+
+
 def literal(value: object) -> str:
     """Return a value as it is written, cut to 60 characters; never an error of its own."""
     try:

@@ -394,7 +394,7 @@ def read_study(path: Path, *, outside: bool = False) -> StudyFile:
 def _faults(error: ValidationError, node: yaml.Node | None) -> Iterator[str]:
     for fault in error.errors(include_url=False):
         # names of the members of a union are no places in the file
-        loc = [part for part in fault["loc"] if not _is_tag(part, fault["loc"])]
+        loc = [p for p in fault["loc"] if not (p in _TAGS or str(p).startswith("dict["))]
         place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc).lstrip(".")
         line = line_of(node, loc)
         yield f"line {line}: {place}: {_told(fault, str(loc[-1]) if loc else '')}"
@@ -402,10 +402,6 @@ def _faults(error: ValidationError, node: yaml.Node | None) -> Iterator[str]:
 
 _NOT_IN_FILE = {"folder", "outside"}
 _TAGS = ("anthropic", "openai", "cli", "replay", "comprehension", "suite", "str")
-
-
-def _is_tag(part: Any, loc: tuple[Any, ...]) -> bool:
-    return part in _TAGS or (isinstance(part, str) and part.startswith("dict["))
 
 
 def _told(fault: Mapping[str, Any], key: str) -> str:
