@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 import jinja2
-from pydantic import BaseModel, ConfigDict
 
 from skillcomp.errors import GraderError, require_known
 from skillcomp.live.agents.reply import Attribute, escape, short_hash
-from skillcomp.records import Case, Skill
+from skillcomp.records import Case, Record, Skill
 
 Style = Literal["forced", "evidence", "impression"]
 STYLES: tuple[Style, ...] = ("forced", "evidence", "impression")
@@ -36,11 +35,7 @@ _PLACE = re.compile(r"\{\{\s*(.*?)\s*\}\}")
 _MAX_TEMPLATE = 1 << 18  # characters; a prompt and no library
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class _Evidenced(_Strict):
+class _Evidenced(Record):
     # evidence stands before the verdict: what is written first cannot be made to fit it
     id: str
     evidence_quote: str
@@ -48,12 +43,12 @@ class _Evidenced(_Strict):
     verdict: Literal["PASS", "FAIL"]
 
 
-class _Marked(_Strict):
+class _Marked(Record):
     id: str
     verdict: Literal["PASS", "FAIL"]
 
 
-class ItemReply(_Strict):
+class ItemReply(Record):
     """What is answered about one item, by its blind name."""
 
     item: str
@@ -72,7 +67,7 @@ class ImpressionReply(ItemReply):
     behavior_verdicts: list[_Marked]
 
 
-class _Reported(_Strict):
+class _Reported(Record):
     id: str
     kind: Literal["positive", "negative"]
     evidence_quote: str
@@ -80,12 +75,12 @@ class _Reported(_Strict):
     verdict: Literal["PASS", "FAIL"]
 
 
-class _OverlapCheck(_Strict):
+class _OverlapCheck(Record):
     passed: bool
     overlap_ngrams: list[str]
 
 
-class ReportReply(_Strict):
+class ReportReply(Record):
     """What a grader answers in the JSON of the source report (A.1)."""
 
     case_id: str | int

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import regex
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from skillcomp.io.commands import opens_skill, thrashing, unwrapped
 from skillcomp.io.prompts import PATTERN_FLAGS
@@ -29,7 +29,7 @@ from skillcomp.live.graders.comprehension import (
 )
 from skillcomp.live.graders.prompts import GraderPrompt
 from skillcomp.live.graders.rules import Judged
-from skillcomp.records import Attempt, Case, Check, Goal, Skill
+from skillcomp.records import Attempt, Case, Check, Goal, Record, Skill
 
 RULES = "1"  # of the checks below; another number makes another version
 SECONDS = 2.0  # that one pattern may take on one text
@@ -341,19 +341,18 @@ Answer with the JSON object only.
 """
 
 
-class TraceCheck(BaseModel):
+class TraceCheck(Record):
     """One check of a rubric."""
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
     id: str
     passed: bool = Field(alias="pass")
     notes: str = Field(min_length=1)
 
 
-class TraceReply(BaseModel):
+class TraceReply(Record):
     """What the judge answers: the shape of the source's ``judge.json``."""
 
-    model_config = ConfigDict(extra="forbid")
     overall_pass: bool
     score: int = Field(ge=0, le=100)
     checks: list[TraceCheck]
