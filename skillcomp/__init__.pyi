@@ -32,7 +32,7 @@ from .live.agents import CliAgent as CliAgent
 from .live.agents import OpenAIAgent as OpenAIAgent
 from .live.agents import ReplayAgent as ReplayAgent
 from .live.graders.comprehension import ComprehensionGrader as ComprehensionGrader
-from .live.graders.pairwise import PairwiseGrader as PairwiseGrader
+from .live.graders.comprehension import PairwiseGrader as PairwiseGrader
 from .live.graders.replay import ReplayGrader as ReplayGrader
 from .live.graders.tasks import Contains as Contains
 from .live.graders.tasks import LlmRubric as LlmRubric

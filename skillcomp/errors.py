@@ -84,10 +84,24 @@ def suggest(found: str, allowed: Iterable[str]) -> str:
     return f" Did you mean '{near[0]}'?" if near else ""
 
 
-def instead(found: object, there: Iterable[object]) -> str:
+def instead(found: object, known: Iterable[object], *, told: str = "there") -> str:
     """Return what there is instead of a word that is not, and the nearest, to end a sentence."""
-    words = list(map(str, there))
-    return f"; there: {', '.join(words) or 'none'}.{suggest(str(found), words)}"
+    words = list(map(str, known))
+    return f"; {told}: {', '.join(words) or 'none'}.{suggest(str(found), words)}"
+
+
+def require_known(
+    what: str,
+    found: str,
+    known: Iterable[str],
+    error: type[SkillcompError],
+    *,
+    told: str = "allowed",
+) -> None:
+    """Raise an error that lists what is known unless a word is among it."""
+    words = list(known)
+    if found not in words:
+        raise error(f"{what} '{found}'{instead(found, words, told=told)}")
 
 
 def literal(value: object) -> str:

@@ -575,7 +575,7 @@ def test_a_suite_of_the_older_shape_gets_advice_and_no_errors():
 def test_what_lints_as_a_ban_on_copying_is_what_the_overlap_check_decides(
     check_id, description, forbids
 ):
-    from skillcomp.live.graders.rules import is_bound
+    from skillcomp.live.graders.rules import forbids_copying as is_bound
 
     check = Check(check_id=check_id, check_kind="negative", description=description)
     case = Case(case_id="tide/1", prompt="?", comprehension_dimension="C1", checks=(check,))

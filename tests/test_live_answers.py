@@ -33,9 +33,8 @@ from skillcomp.live.agents import ReplayAgent
 from skillcomp.live.agents.reply import Reply, StudyWarning
 from skillcomp.live.graders.comprehension import GraderWarning
 from skillcomp.live.graders.replay import ReplayGrader
-from skillcomp.live.study.conditions import n_tokens
-from skillcomp.live.study.plan import interleaved
-from skillcomp.live.work.budget import Budget
+from skillcomp.live.study.plan import interleaved, n_tokens
+from skillcomp.live.work.ledger import Budget
 from skillcomp.live.work.status import status, writer
 from skillcomp.records import Attempt
 

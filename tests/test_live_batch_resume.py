@@ -144,6 +144,25 @@ def test_grading_without_batches_collects_what_is_under_way_first(store, caplog)
     assert "has a batch under way" in caplog.text
 
 
+def test_a_malformed_grading_that_was_collected_is_asked_for_twice_more(store):
+    seen = Counter()
+
+    def garbled(where, number):
+        seen[where] += 1
+        return "garbage" if seen[where] == number else "ok"
+
+    faults = {
+        "batch_faults": lambda name: garbled("batch", N_CELLS + 1),
+        "faults": lambda number, body: garbled("single", 1),
+    }
+    with Dated(**faults) as server:
+        run(store, server)
+        leave(grade, store, server)
+        grade(store, server, False)
+        assert server.log[SINGLE] == 2
+    assert {row["status"] for row in rows(store, "verdicts")} == {"ok"}
+
+
 def test_gold_gradings_under_way_are_collected_too(tmp_path):
     store = make_store(tmp_path, gold=True)
     with Dated() as server:

@@ -22,7 +22,7 @@ from skillcomp.live.agents import AnthropicAgent, CliAgent, OpenAIAgent, Reply
 from skillcomp.live.agents.reply import UNREADABLE, StudyWarning
 from skillcomp.live.batches import BatchLimits
 from skillcomp.live.graders.prompts import reply_schema
-from skillcomp.live.work.budget import Budget, batch_cost, upper_cost, upper_tokens
+from skillcomp.live.work.ledger import Budget, batch_cost, upper_cost, upper_tokens
 from skillcomp.pricing import Price
 
 FASTB = BatchLimits(first_wait=0.01, longest_wait=0.02, n_rounds=1)

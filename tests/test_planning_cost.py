@@ -13,11 +13,10 @@ import skillcomp as sc
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.live.agents.reply import skill_block
 from skillcomp.live.graders.prompts import (
+    RUBRIC,
     STYLES,
-    RubricReply,
     grader_prompt,
     reply_schema,
-    rubric_prompt,
 )
 from skillcomp.planning import cost_estimate, cost_total
 from skillcomp.planning.cost import (
@@ -305,8 +304,8 @@ def test_only_tasks_with_a_rubric_are_planned_for_and_their_frame_agrees_with_th
     frame = frame_of_grader(grader)
     answer = "word " * 180
     told = {"question": cases[0].prompt, "rubric": judge.rubric, "answer": answer}
-    prompt = rubric_prompt(**told, item="abcdef12")
-    real = len(prompt.system) + len(prompt.user) + len(str(RubricReply.model_json_schema()))
+    prompt = RUBRIC.about(**told, item="abcdef12")
+    real = len(prompt.system) + len(prompt.user) + len(str(RUBRIC.reply.model_json_schema()))
     planned = frame.system + frame.case + len(case_data(cases[0], SKILL, frame)) + len(answer)
     assert planned == pytest.approx(real, rel=0.03)
 

@@ -19,7 +19,7 @@ import typer
 
 from skillcomp.cli import evaluating, studies
 from skillcomp.cli.terminal import FORMATS, github, sarif, say
-from skillcomp.errors import SkillcompError, StoreError, StudyError, suggest
+from skillcomp.errors import SkillcompError, StoreError, StudyError, require_known, suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -91,7 +91,9 @@ def init(folder: _Folder) -> None:
         shutil.copytree(pilot.path / "skills" / SLUG, folder / "skills" / SLUG)
         (folder / "suites").mkdir()
         shutil.copyfile(pilot.path / "suites" / f"{SLUG}.json", folder / "suites" / f"{SLUG}.json")
-        attempts = [row for row in _rows(pilot, "attempts") if _is_wanted(row)]
+        mine = (row for row in _rows(pilot, "attempts") if row["skill"] == SLUG)
+        mine = (row for row in mine if "perturbation" not in row)
+        attempts = [row for row in mine if row["condition"] in ("baseline", "skill")]
         ids = {row["attempt_id"] for row in attempts}
         verdicts = [
             row
@@ -111,11 +113,6 @@ def init(folder: _Folder) -> None:
 def _rows(store: Any, table: str) -> list[dict[str, Any]]:
     rows = store.table(table).to_pylist()
     return [{key: value for key, value in row.items() if value is not None} for row in rows]
-
-
-def _is_wanted(row: dict[str, Any]) -> bool:
-    plain = "perturbation" not in row
-    return plain and row["skill"] == SLUG and row["condition"] in ("baseline", "skill")
 
 
 def notebooks(folder: _Folder) -> None:
@@ -174,11 +171,7 @@ def check(
     """Validate and lint a skill, a suite or a whole study: what is wrong, where, and why."""
     from skillcomp.io.lint import inspect, inspect_evals
 
-    if form not in FORMATS:
-        allowed = ", ".join(f"'{one}'" for one in FORMATS)
-        raise StudyError(
-            f"check: --format: found {form!r}; allowed: {allowed}.{suggest(form, FORMATS)}"
-        )
+    require_known("check: --format: found", form, FORMATS, StudyError)
     every: list[Finding] = []
     wrong = False
     places, skills = ([path], []) if evals else _named_by(path)
@@ -373,9 +366,7 @@ def deltas(
     from skillcomp import frames, skillverdicts
     from skillcomp.io.store import RunStore
 
-    if by not in ("skill", "dimension"):
-        words = ["skill", "dimension"]
-        raise StudyError(f"deltas: --by '{by}'; allowed: skill, dimension." + suggest(by, words))
+    require_known("deltas: --by", by, ("skill", "dimension"), StudyError)
     store = RunStore(_study(data, "deltas", "a study"))
     cases = frames.cases(store)
     outcomes = frames.outcomes(frames.verdicts(store, round=round), cases)
@@ -385,14 +376,11 @@ def deltas(
         if there:
             raise StudyError(f"deltas: there is no round {round}; there: {', '.join(there)}.")
         raise StudyError(f"deltas: {data} holds no verdicts yet; run and grade the study first.")
-    if grader is not None and grader not in found:
-        raise StudyError(
-            f"deltas: there is no grader '{grader}'; there: {', '.join(found) or 'none'}."
-            + suggest(grader, found)
-        )
     if grader is None and len(found) > 1:
         raise StudyError(f"deltas: name one by --grader: {', '.join(found)}.")
-    kept = outcomes if grader is None else outcomes[outcomes["grader"].eq(grader)]
+    chosen = found[0] if grader is None else grader
+    require_known("deltas: there is no grader", chosen, found, StudyError, told="there")
+    kept = outcomes[outcomes["grader"].eq(chosen)]
     weight = None if weigh is None else "criticality_weight"
     if weigh is not None:
         kept = kept.merge(_weights(cases, weigh), on=["skill", "case_id"], how="left")

@@ -18,7 +18,7 @@ import typer
 
 from skillcomp.cli.studies import told
 from skillcomp.cli.terminal import say
-from skillcomp.errors import StudyError, suggest
+from skillcomp.errors import StudyError, require_known
 
 if TYPE_CHECKING:
     from skillcomp.live.agents.reply import Agent
@@ -205,10 +205,9 @@ def trigger_run(
     from skillcomp.io.store import RunStore
     from skillcomp.live.work import triggers
 
-    _one_of("--suite", suite, get_args(triggers.Which))
-    for option, name in (("--program", program), ("--judge-program", judge_program)):
-        if name is not None:
-            _one_of(option, name, get_args(triggers.Program))
+    require_known("trigger: --suite", suite, get_args(triggers.Which), StudyError)
+    for option, name in (("--program", program), ("--judge-program", judge_program or program)):
+        require_known(f"trigger: {option}", name, get_args(triggers.Program), StudyError)
     if resume and run_id is None:
         raise StudyError("trigger: --resume needs --run-id.")
     run_id = checked_slug(run_id or f"{datetime.now(UTC):%Y%m%d-%H%M%S}", StudyError)
@@ -262,10 +261,3 @@ def trigger_status(
         return
     for name, value in found.items():
         say(f"{name}: {'nobody' if value is None else value}")
-
-
-def _one_of(option: str, found: str, allowed: tuple[str, ...]) -> None:
-    if found not in allowed:
-        raise StudyError(
-            f"trigger: {option} '{found}'; allowed: {', '.join(allowed)}.{suggest(found, allowed)}"
-        )

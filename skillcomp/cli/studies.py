@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from skillcomp.io.store import RunStore
+    from skillcomp.live.study.file import StudyFile
 
 _INTERRUPTED = 130
 _Study = Annotated[Path, typer.Argument(metavar="STUDY.yaml", help="The study.")]
@@ -63,13 +64,9 @@ def run(
     allow_outside: _Outside = False,
 ) -> None:
     """Ask the agents of a study; started again, it goes on where it was."""
-    from skillcomp.live.study.file import read_study
     from skillcomp.live.work import answers
 
-    file = read_study(study, outside=allow_outside)
-    if not file.agents:
-        raise StudyError(f"{study}: 'agents' is missing; there is nobody to ask.")
-    store = file.open_store()
+    file, store = _opened(study, allow_outside, "agents", "ask")
     with told(store):
         table = answers.run(
             store,
@@ -107,15 +104,11 @@ def grade(
     allow_outside: _Outside = False,
 ) -> None:
     """Have the answers of a study graded, gold answers first; no answer is touched."""
-    from skillcomp.live.study.file import read_study
     from skillcomp.live.work import gradings
 
-    file = read_study(study, outside=allow_outside)
-    if not file.graders:
-        raise StudyError(f"{study}: 'graders' is missing; there is nobody to grade.")
-    own, store = file.grading, file.open_store()
+    file, store = _opened(study, allow_outside, "graders", "grade")
     file.open_suites(store)
-    graders = file.build_graders()
+    own, graders = file.grading, file.build_graders()
     with told(store):
         table = gradings.grade(
             store,
@@ -146,15 +139,11 @@ def compare(
     allow_outside: _Outside = False,
 ) -> None:
     """Have answers under two conditions compared in pairs, blind and in both orders."""
-    from skillcomp.live.study.file import read_study
     from skillcomp.live.work import comparisons
 
-    file = read_study(study, outside=allow_outside)
-    if not file.comparators:
-        raise StudyError(f"{study}: 'comparators' is missing; there is nobody to compare.")
-    own, graders = file.grading, file.build_comparators()
-    store = file.open_store()
+    file, store = _opened(study, allow_outside, "comparators", "compare")
     file.open_suites(store)
+    own, graders = file.grading, file.build_comparators()
     with told(store):
         table = comparisons.compare(
             store,
@@ -200,6 +189,16 @@ def status(
 
 def _name(stage: str, name: str, number: Any) -> str:
     return f"{name}, round {number}" if stage == "grade" else name
+
+
+def _opened(study: Path, outside: bool, who: str, what: str) -> tuple[StudyFile, RunStore]:
+    """Return a study in which somebody is named, and its store."""
+    from skillcomp.live.study.file import read_study
+
+    file = read_study(study, outside=outside)
+    if not getattr(file, who):
+        raise StudyError(f"{study}: '{who}' is missing; there is nobody to {what}.")
+    return file, file.open_store()
 
 
 def _first(*values: Any) -> Any:

@@ -130,15 +130,12 @@ async def _guarded(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
     except asyncio.CancelledError:
         stop.ask("interrupted")
         interrupted.ask("interrupted")
-        tqdm.write(_told(stop.n_under_way), file=sys.stderr)
+        told, n = "stopping; Ctrl-C again ends at once", stop.n_under_way
+        if n:
+            told = f"finishing {n} under way; Ctrl-C again gives {'it' if n == 1 else 'them'} up"
+        tqdm.write(told, file=sys.stderr)
         await task
         raise
-
-
-def _told(n: int) -> str:
-    if not n:
-        return "stopping; Ctrl-C again ends at once"
-    return f"finishing {n} under way; Ctrl-C again gives {'it' if n == 1 else 'them'} up"
 
 
 def _in_thread(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:

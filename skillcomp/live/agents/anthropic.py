@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -18,11 +17,7 @@ from pydantic import BaseModel
 from skillcomp.errors import AgentError
 from skillcomp.frames.estimates import require_one_of
 from skillcomp.io.traces import whole_number
-from skillcomp.live.agents.reply import (
-    Reply,
-    redact,
-    settings_json,
-)
+from skillcomp.live.agents.reply import Reply, redact, settings_json, whole_hash
 from skillcomp.live.agents.service import CacheGate, RetryPolicy, ServiceAgent
 from skillcomp.pricing import Price
 from skillcomp.records import AttemptStatus, Skill
@@ -92,7 +87,6 @@ class AnthropicAgent(ServiceAgent):
 
     _default_host, _variable = "api.anthropic.com", "ANTHROPIC_BASE_URL"
     _answers_with = "a message"
-    takes_batches = True
 
     def __init__(
         self,
@@ -143,11 +137,7 @@ class AnthropicAgent(ServiceAgent):
             )
         except anthropic.AnthropicError as error:
             raise AgentError(self._no_key(redact(str(error)))) from None
-        self._check_host(made)
-        return made
-
-    def _check_host(self, made: anthropic.AsyncAnthropic) -> None:
-        """Refuse an endpoint that a profile brings in, or that was set after the agent was made."""
+        # a profile can bring in an endpoint, and one can be set after the agent was made
         if (found := self._host_of(made.base_url)) != self._host:
             found, told = (host or self._default_host for host in (found, self._host))
             raise AgentError(
@@ -155,6 +145,7 @@ class AnthropicAgent(ServiceAgent):
                 f"'{found}', but the settings of the agent say '{told}'; give the endpoint as "
                 "base_url=."
             )
+        return made
 
     def _no_key(self, why: str) -> str:
         return (
@@ -198,7 +189,8 @@ class AnthropicAgent(ServiceAgent):
             return await self._send(create)
         loop = asyncio.get_running_loop()
         gate = self._gates.setdefault(loop, CacheGate(_SECONDS[self._ttl]))
-        prefix = _prefix(body)
+        before = {k: v for k, v in body.items() if k not in ("messages", "max_tokens")}
+        prefix = whole_hash(json.dumps(before, sort_keys=True))
         async with gate.passing(prefix):
             reply = await self._send(create)
             if reply.input_tokens is not None:
@@ -228,15 +220,10 @@ class AnthropicAgent(ServiceAgent):
         hours = getattr(used, "cache_creation", None)
         # here the input counts only what was neither read nor written
         whole = None if plain is None or read is None or write is None else plain + read + write
-        return self._usage(
-            message.model,
-            whole,
-            getattr(used, "output_tokens", None),
-            read,
-            write,
-            getattr(hours, "ephemeral_1h_input_tokens", None) or 0,
-            batch=batch or getattr(used, "service_tier", None) == "batch",
-        )
+        out, hour = getattr(used, "output_tokens", None), "ephemeral_1h_input_tokens"
+        counts = [whole, out, read, write, getattr(hours, hour, None) or 0]
+        in_batch = batch or getattr(used, "service_tier", None) == "batch"
+        return self._usage(message.model, counts, batch=in_batch)
 
     async def count_tokens(
         self, prompt: str, *, skill: Skill | None = None, system: str | None = None
@@ -244,7 +231,7 @@ class AnthropicAgent(ServiceAgent):
         """Return the length of the whole prompt in tokens, as the service counts it."""
         body = self.request(prompt, skill=skill, system=system)
         wanted = {key: body[key] for key in ("model", "messages", "system") if key in body}
-        counted, _ = await self._retry.call(lambda: self.client().messages.count_tokens(**wanted))
+        counted, _ = await self.retry.call(lambda: self.client().messages.count_tokens(**wanted))
         return int(counted.input_tokens)
 
 
@@ -263,12 +250,6 @@ def _explained(message: Message, status: AttemptStatus) -> str | None:
     if status == "error":
         return f"stop_reason '{message.stop_reason}' is not an answer"
     return None
-
-
-def _prefix(body: dict[str, Any]) -> str:
-    """Hash everything that comes before the messages."""
-    before = {key: value for key, value in body.items() if key not in ("messages", "max_tokens")}
-    return hashlib.sha256(json.dumps(before, sort_keys=True).encode()).hexdigest()
 
 
 def _allowed(option: str, found: Any, allowed: tuple[str, ...]) -> None:

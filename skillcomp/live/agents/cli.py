@@ -8,7 +8,7 @@ import re
 import shutil
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from skillcomp.errors import AgentError
+from skillcomp.errors import AgentError, require_known
 from skillcomp.io.skills import copy_skill
 from skillcomp.io.traces import Trace, is_result, kind_of, read_trace
 from skillcomp.live.agents import process
@@ -35,7 +35,7 @@ from skillcomp.live.agents.reply import (
     skill_block,
     unreadable,
 )
-from skillcomp.pricing import Price, Usage, cost
+from skillcomp.pricing import Price
 from skillcomp.records import Skill
 
 # What a program needs of the environment: to be found and to reach the network.
@@ -62,6 +62,11 @@ _SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re
 _KEY_LIKE = re.compile(r"\bsk-[A-Za-z0-9_-]{8,}|(?<=Bearer )\S{8,}")
 # What claude may do without asking; it has no sandbox, and nobody is there to be asked.
 _PERMISSIONS = {"read-only": "default", "workspace-write": "acceptEdits"}
+_RESULT = (
+    "agent '{name}': its whole output is one JSON object of the type 'result', kept as the answer, "
+    'with no cost read; give output="claude" if it comes from claude --output-format json, or '
+    'output="text" if it is the answer.'
+)
 _SHAPE = "Answer with one JSON object that fits this JSON schema, and nothing else:\n{schema}"
 
 
@@ -128,6 +133,8 @@ class CliAgent:
     On Linux no file of its own can grow beyond 2 GB; the number of its files is not limited.
     """
 
+    takes_files = True  # of a case: they come into the working folder
+
     def __init__(
         self,
         command: Sequence[str],
@@ -152,11 +159,12 @@ class CliAgent:
         self.family = family_of(model or self._program)
         auto = "home" if self._program == "claude" else "prompt"
         self._skill_in = auto if skill_in == "auto" else skill_in
+        self.installs_folders = self._skill_in == "home"  # with all files of a skill's
         self._skills_folder = skills_folder
         anyone = (name for names in KEYS.values() for name in names)
         self._passed = (*PASSED, *KEYS.get(self._program, anyone), *passed)
         self._timeout = timeout
-        self._has_told = False
+        self._has_told_of_result = False
         self.prices = tuple(prices)
         variable = _BASE_URL.get(self._program)
         # read now, so that what the settings say is what is asked
@@ -247,13 +255,13 @@ class CliAgent:
             ran = await run_program(command, environment, place, timeout)
             hidden = {**environment, **self._secrets}
             output, complaint = redact(ran.output, hidden), redact(ran.complaint, hidden)
+            ran = replace(ran, output=output, complaint=complaint)
             if bounds.keep is not None:
-                keep(place / "work", bounds.keep, output, complaint, hidden)
+                keep(place / "work", bounds.keep, ran.output, ran.complaint, hidden)
         try:
-            named = prompt if self._program == "codex" else ""
-            reply = self._reply(output, complaint.strip()[-2000:], ran, offered, bounds, named)
+            reply = self._reply(ran, offered, bounds, prompt)
         except Exception as error:  # of an answer that was paid for
-            return unreadable(error, output, seconds=ran.seconds, settings=self.settings)
+            return unreadable(error, ran.output, seconds=ran.seconds, settings=self.settings)
         if ran.is_cut and reply.status != "timeout":
             size = process.MAX_OUTPUT // 1_000_000
             told = f"the program wrote more than {size} MB; the rest is cut off"
@@ -283,16 +291,6 @@ class CliAgent:
         urls = {name: os.environ.get(name) for name in _ENDPOINTS if name in self._passed}
         hosts = (host_of(url, _ENDPOINTS[name]) for name, url in urls.items())
         return ", ".join(dict.fromkeys(host for host in hosts if host)) or None
-
-    @property
-    def takes_files(self) -> bool:
-        """Whether input files of a case can be read: they come into the working folder."""
-        return True
-
-    @property
-    def installs_folders(self) -> bool:
-        """Whether a skill is installed with all files of its folder."""
-        return self._skill_in == "home"
 
     def _install(self, skill: Skill, home: Path) -> None:
         folder = home / self._skills_folder / skill.slug
@@ -335,21 +333,15 @@ class CliAgent:
             return [*command[:at], value, *command[at + 1 :]]
         return [command[0], *command[1:2], option, value, *command[2:]]
 
-    def _reply(
-        self,
-        output: str,
-        complaint: str,
-        ran: Ran,
-        offered: Sequence[Skill],
-        bounds: Bounds,
-        named: str,
-    ) -> Reply:
-        code = ran.code
+    def _reply(self, ran: Ran, offered: Sequence[Skill], bounds: Bounds, prompt: str) -> Reply:
+        code, output, complaint = ran.code, ran.output, ran.complaint.strip()[-2000:]
         if isinstance(code, str):
             return Reply(status="error", error=code, fatal=True, settings=self.settings)
         trace = read_trace(output, self._kind)
         if self._kind is None and trace.kind == "text" and is_result(output):
-            self._tell_of_result()
+            if not self._has_told_of_result:
+                warnings.warn(_RESULT.format(name=self.name), StudyWarning, stacklevel=2)
+            self._has_told_of_result = True
         fields = {name: getattr(trace, name) for name in _SAME}
         if code is None:
             limit = bounds.timeout or self._timeout
@@ -373,36 +365,20 @@ class CliAgent:
             fields |= self._cost(trace)
         return Reply(
             **{**fields, "model": trace.model or self.model},
-            **_invoked(trace, offered, named),
+            **_invoked(trace, offered, prompt if self._program == "codex" else ""),
             seconds=ran.seconds,
             exit_code=code,
             trace=output[:_MAX_TRACE] if trace.kind != "text" else None,
             settings=self.settings,
         )
 
-    def _tell_of_result(self) -> None:
-        if self._has_told:
-            return
-        self._has_told = True
-        warnings.warn(
-            f"agent '{self.name}': its whole output is one JSON object of the type 'result', kept "
-            'as the answer, with no cost read; give output="claude" if it comes from claude '
-            '--output-format json, or output="text" if it is the answer.',
-            StudyWarning,
-            stacklevel=2,
-        )
-
     def _cost(self, trace: Trace) -> dict[str, Any]:
-        model = trace.model or self.model
-        read, write = trace.cached_tokens, trace.cache_write_tokens
-        whole, out = trace.input_tokens, trace.output_tokens
-        if model is None or whole is None or out is None or read is None or write is None:
+        model, whole, out = trace.model or self.model, trace.input_tokens, trace.output_tokens
+        counts = (whole, out, trace.cached_tokens, trace.cache_write_tokens)
+        tokens = [n for n in counts if n is not None]
+        if model is None or len(tokens) < len(counts):
             return {"cost_note": "the program reports no tokens or no model"}
-        try:
-            usage = Usage(whole, out, read, write)
-        except ValueError:
-            return {"cost_note": "the program reports more cached tokens than tokens"}
-        return cost_fields(cost(usage, model, prices=self.prices))
+        return cost_fields("the program", model, tokens, self.prices)
 
 
 def _check(command: Sequence[str], skill_in: str, output: str, base_url: str | None) -> None:
@@ -411,10 +387,9 @@ def _check(command: Sequence[str], skill_in: str, output: str, base_url: str | N
             f"CliAgent: the command is {command!r}; give a list of program and arguments, as "
             "['codex', 'exec', '-']: no shell takes it apart."
         )
-    if skill_in not in ("auto", "home", "prompt"):
-        raise AgentError(f"CliAgent: skill_in is '{skill_in}'; allowed: auto, home, prompt.")
-    if output not in ("auto", "claude", "codex", "text"):
-        raise AgentError(f"CliAgent: output is '{output}'; allowed: auto, claude, codex, text.")
+    require_known("CliAgent: skill_in is", skill_in, ("auto", "home", "prompt"), AgentError)
+    kinds = ("auto", "claude", "codex", "text")
+    require_known("CliAgent: output is", output, kinds, AgentError)
     program = Path(command[0]).name
     if base_url and program not in _BASE_URL:
         raise AgentError(

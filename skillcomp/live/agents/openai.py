@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
-from skillcomp.errors import AgentError
-from skillcomp.live.agents.reply import (
-    Reply,
-    settings_json,
-)
+from skillcomp.errors import AgentError, require_known
+from skillcomp.live.agents.reply import Reply, settings_json
 from skillcomp.live.agents.service import RetryPolicy, ServiceAgent
 from skillcomp.pricing import Price
 from skillcomp.records import AttemptStatus
@@ -95,10 +92,8 @@ class OpenAIAgent(ServiceAgent):
         prices: Sequence[Price] = (),
     ) -> None:
         _sdk()
-        if json_mode not in ("schema", "object", "none"):
-            raise AgentError(
-                f"OpenAIAgent: json_mode is '{json_mode}'; allowed: schema, object, none."
-            )
+        modes = ("schema", "object", "none")
+        require_known("OpenAIAgent: json_mode is", json_mode, modes, AgentError)
         super().__init__(
             model,
             name=name,
@@ -171,13 +166,9 @@ class OpenAIAgent(ServiceAgent):
         if used is None:
             return {"cost_note": "the endpoint reports no usage"}
         details = getattr(used, "prompt_tokens_details", None)
-        return self._usage(
-            completion.model,
-            getattr(used, "prompt_tokens", None),
-            getattr(used, "completion_tokens", None),
-            getattr(details, "cached_tokens", None),
-            getattr(details, "cache_write_tokens", None),
-        )
+        counts = [getattr(used, name, None) for name in ("prompt_tokens", "completion_tokens")]
+        cached = [getattr(details, name, None) for name in ("cached_tokens", "cache_write_tokens")]
+        return self._usage(completion.model, [*counts, *cached])
 
 
 def _text(content: Any) -> Any:

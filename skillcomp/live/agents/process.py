@@ -164,7 +164,11 @@ async def _code(
         except OSError as error:
             return f"{command[0]} cannot be started: {error.strerror}"
         _here().watch("+", process.pid)
-        _limit_files(process.pid, max_file)
+        # the size of every file, where the system can bound it from here
+        with contextlib.suppress(ImportError, AttributeError, OSError):
+            import resource
+
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (max_file, max_file))
         try:
             return await _ended(process, place, last)
         finally:
@@ -192,14 +196,6 @@ def _read(file: Path) -> str:
 def _is_full(place: Path) -> bool:
     files = (place / "io" / "out", place / "io" / "err")
     return any(file.exists() and file.stat().st_size > MAX_OUTPUT for file in files)
-
-
-def _limit_files(pid: int, most: int) -> None:
-    """Bound the size of every file that a process writes, where the system can do it from here."""
-    with contextlib.suppress(ImportError, AttributeError, OSError):
-        import resource
-
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -7,14 +7,14 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypedDict, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, model_validator
 
-from skillcomp.pricing import Cost
+from skillcomp.pricing import Price, Usage, cost
 from skillcomp.records import AttemptStatus, Record, Skill
 
 # First match wins; the words are those of the makers' own model names.
@@ -340,9 +340,16 @@ def _raw_text(came: Any) -> str:
     return redact(whole_text(came))[:_MAX_RAW]
 
 
-def cost_fields(cost: Cost) -> dict[str, Any]:
-    """Return the two fields of a `Reply` that a cost fills; NaN becomes None."""
-    return {"cost_usd": None if math.isnan(cost.usd) else cost.usd, "cost_note": cost.note}
+def cost_fields(
+    who: str, model: str, tokens: Sequence[int], prices: Sequence[Price], *, batch: bool = False
+) -> dict[str, Any]:
+    """Return the two fields of a `Reply` that a cost fills; `who` reports the tokens."""
+    try:
+        found = cost(Usage(*tokens), model, batch=batch, prices=prices)
+    except ValueError:
+        what = "tokens for one hour than in all" if any(tokens[4:]) else "cached tokens than tokens"
+        return {"cost_note": f"{who} reports more {what}"}
+    return {"cost_usd": None if math.isnan(found.usd) else found.usd, "cost_note": found.note}
 
 
 def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
@@ -406,4 +413,10 @@ def agent_version() -> str:
 
 def short_hash(*parts: str) -> str:
     """Return the hash by which two versions of a text are told apart."""
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_VERSION_LENGTH]
+    return whole_hash(*parts)[:_VERSION_LENGTH]
+
+
+def whole_hash(*parts: object) -> str:
+    """Return the sha256 of texts in hexadecimal; lone surrogates, which a text may hold, count."""
+    text = "\0".join(map(str, parts))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

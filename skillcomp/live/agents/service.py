@@ -40,7 +40,7 @@ from skillcomp.live.agents.reply import (
     without_control,
 )
 from skillcomp.live.stopping import Stop, StoppedError, interruption
-from skillcomp.pricing import Price, Usage, cost
+from skillcomp.pricing import Price
 from skillcomp.records import Skill
 
 _T = TypeVar("_T")
@@ -48,6 +48,7 @@ _log = logging.getLogger("skillcomp.live")
 
 _TRANSIENT_STATUS = frozenset({408, 409, 429})  # beside everything from 500 on
 _FATAL_STATUS = frozenset({401, 402, 403, 404})  # key, money, permission, unknown model
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
 _MAX_ERROR = 2000  # characters of a message that are kept
 # 429 answers that no waiting cures: the account's money is used up.
 _SPENT = ("spend_limit", "insufficient_quota", "billing")
@@ -67,7 +68,7 @@ def _spent(error: BaseException) -> bool:
     return any(word in str(code) for code in codes if code for word in _SPENT)
 
 
-def _header(error: BaseException, name: str) -> str | None:
+def _header(error: BaseException | None, name: str) -> str | None:
     headers = getattr(getattr(error, "response", None), "headers", None)
     value = headers.get(name) if headers is not None else None
     return None if value is None else str(value)
@@ -163,13 +164,9 @@ def retry_after(error: BaseException | None) -> float | None:
     Reads ``retry-after-ms``, then ``retry-after`` as seconds or as an HTTP date. A value that
     cannot be read, is negative or is not finite counts as not said.
     """
-    if error is None:
-        return None
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         value = _header(error, name)
-        if value is None:
-            continue
-        seconds = _seconds(value, unit)
+        seconds = None if value is None else _seconds(value, unit)
         if seconds is not None and 0 <= seconds < float("inf"):
             return seconds
     return None
@@ -261,13 +258,11 @@ class RetryPolicy:
 def _note(stop: Stop | None, state: tenacity.RetryCallState) -> None:
     error: Any = state.outcome.exception() if state.outcome else None
     wait = state.next_action.sleep if state.next_action else 0.0
-    if stop is not None and stop.on_wait is not None:
-        stop.on_wait(
-            " ".join(filter(None, (type(error).__name__, str(_status(error) or "")))), wait
-        )
     # the message of an error may quote the request; its class and status say enough
-    _log.info("try %d: %s %s; next in %.2f s", state.attempt_number, type(error).__name__,
-              _status(error) or "", wait)  # fmt: skip
+    what = " ".join(filter(None, (type(error).__name__, str(_status(error) or ""))))
+    if stop is not None and stop.on_wait is not None:
+        stop.on_wait(what, wait)
+    _log.info("try %d: %s; next in %.2f s", state.attempt_number, what, wait)
 
 
 _FAILED = 30.0  # seconds in which nobody waits after a call that failed
@@ -342,7 +337,7 @@ class ServiceAgent(ABC):
         self.family = family_of(model)
         self.prices = tuple(prices)
         self._model, self._timeout = model, timeout
-        self._retry = retry or RetryPolicy()
+        self.retry = retry or RetryPolicy()  # in batches too
         self._given = client.with_options(max_retries=0) if client is not None else None
         # read now, so that what the settings say is what is asked
         self._base_url = base_url or os.environ.get(self._variable) or None
@@ -351,11 +346,6 @@ class ServiceAgent(ABC):
         self._endpoint = self._host or (urlsplit(base_url).hostname if base_url else None)
         # A connection pool belongs to the event loop in which it was first used.
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
-
-    @property
-    def retry(self) -> RetryPolicy:
-        """How often it is asked again, in batches too."""
-        return self._retry
 
     def client(self) -> Any:
         """Return the SDK's client of the running event loop, with its own retries off."""
@@ -475,7 +465,7 @@ class ServiceAgent(ABC):
             return came
 
         try:
-            message, n_tries = await self._retry.call(once, interruption())
+            message, n_tries = await self.retry.call(once, interruption())
         except StoppedError:
             raise
         except Exception as error:
@@ -488,37 +478,18 @@ class ServiceAgent(ABC):
     def _require_key(self, error: Exception) -> None:  # noqa: B027 - most clients refuse earlier
         """Raise where an error of the client says that there is no key."""
 
-    def _usage(
-        self,
-        model: Any,
-        whole: Any,
-        out: Any,
-        read: Any = 0,
-        write: Any = 0,
-        hour: Any = 0,
-        *,
-        batch: bool = False,
-    ) -> dict[str, Any]:
-        """Return tokens and cost as fields of a reply; counts that cannot be have no cost."""
-        given = (whole, out, *(0 if n is None else n for n in (read, write, hour)))
+    def _usage(self, model: Any, counts: Sequence[Any], *, batch: bool = False) -> dict[str, Any]:
+        """Return tokens and cost as fields of a reply; counts that cannot be have no cost.
+
+        They are those of the whole prompt, of the answer, and of the prompt what was read from a
+        cache, written to one, and written for one hour; the last three may be left open (None).
+        """
+        whole, out, *cached = counts
+        given = (whole, out, *(0 if n is None else n for n in cached))
         tokens = [n for one in given if (n := whole_number(one)) is not None]
         if len(tokens) < len(given):
             return {"cost_note": f"{self._reporter} reports no token counts that can be read"}
-        n_in, n_out, n_read, n_write, n_hour = tokens
-        price: dict[str, Any]
-        try:
-            usage = Usage(*tokens)
-            if isinstance(model, str):
-                price = cost_fields(cost(usage, model, batch=batch, prices=self.prices))
-            else:
-                price = {"cost_note": f"{self._reporter} does not say which model answered"}
-        except ValueError:
-            what = "tokens for one hour than in all" if n_hour else "cached tokens than tokens"
-            price = {"cost_note": f"{self._reporter} reports more {what}"}
-        return {
-            "input_tokens": n_in,
-            "cached_tokens": n_read,
-            "cache_write_tokens": n_write,
-            "output_tokens": n_out,
-            **price,
-        }
+        fields: dict[str, Any] = dict(zip(_TOKENS, tokens, strict=False))
+        if not isinstance(model, str):
+            return fields | {"cost_note": f"{self._reporter} does not say which model answered"}
+        return fields | cost_fields(self._reporter, model, tokens, self.prices, batch=batch)

@@ -6,16 +6,16 @@ or given up; `transport` does the asking.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 
+from skillcomp.errors import plural
 from skillcomp.io.store import RunStore
-from skillcomp.live.work.ledger import Ledger
+from skillcomp.live.agents.reply import whole_hash
 
 _OVER = ("collected", "dropped")
 
@@ -53,7 +53,7 @@ class BatchLimits:
 
 def custom_id(nonce: str, key: str) -> str:
     """Return the name of a request in its batch."""
-    return hashlib.sha256(f"{nonce}\0{key}".encode()).hexdigest()[:48]
+    return whole_hash(nonce, key)[:48]
 
 
 class Before(NamedTuple):
@@ -111,41 +111,20 @@ class Sent:
         """The keys by custom_id."""
         return {custom_id(self.nonce, key): key for key in self.keys}
 
+    def noted(self) -> dict[str, Any]:
+        """Return what is noted of it before it is sent, from which it can be told again."""
+        note: dict[str, Any] = {"keys": self.keys}
+        if not math.isnan(self.usd):
+            note["usd"] = self.usd
+        if self.before is not None:
+            note["after"] = self.before.newest
+            note["server_at"] = self.before.at.isoformat() if self.before.at else None
+        return note
+
     def __str__(self) -> str:
         """Name, date and size."""
         name = f"batch {self.batch_id}" if self.batch_id else "a batch"
-        n = len(self.keys)
-        return f"{name} of {self.at:%Y-%m-%d %H:%M} UTC with {n} request{'s' if n != 1 else ''}"
-
-
-class Notes:
-    """The batches of one purpose, as the store's table ``batches`` has them."""
-
-    def __init__(self, store: RunStore, ledger: Ledger, purpose: str) -> None:
-        self._store, self._ledger, self._purpose = store, ledger, purpose
-
-    async def intend(self, sent: Sent) -> None:
-        """Note a batch before it is sent."""
-        more: dict[str, Any] = {"purpose": self._purpose, "keys": sent.keys}
-        if not math.isnan(sent.usd):
-            more["usd"] = sent.usd
-        if sent.before is not None:
-            more["after"] = sent.before.newest
-            more["server_at"] = sent.before.at.isoformat() if sent.before.at else None
-        await self.add(sent, "intent", **more)
-
-    async def add(self, sent: Sent, event: str, **more: Any) -> None:
-        """Note what has become of a batch."""
-        row = {"event": event, "nonce": sent.nonce, "at": datetime.now(UTC).isoformat(), **more}
-        await self._ledger.write("batches", [row])
-
-    def open(self) -> list[Sent]:
-        """Return the batches that were begun and are not over."""
-        return [sent for purpose, sent in open_batches(self._store) if purpose == self._purpose]
-
-    def known(self) -> set[str]:
-        """Return the service's names of all batches of the store."""
-        return {row["batch_id"] for row in self._store.records("batches") if row.get("batch_id")}
+        return f"{name} of {self.at:%Y-%m-%d %H:%M} UTC with {plural(len(self.keys), 'request')}"
 
 
 def open_batches(store: RunStore) -> Iterator[tuple[str, Sent]]:
@@ -193,10 +172,7 @@ def under_way(store: RunStore, stage: str) -> dict[str, str]:
         if what == stage:
             whose = name.rsplit("/", 1)[0] if stage == "grade" else name  # without the table
             count[whose].append(len(sent.keys))
-    return {name: _counted(sizes) for name, sizes in count.items()}
-
-
-def _counted(sizes: Sequence[int]) -> str:
-    n, n_requests = len(sizes), sum(sizes)
-    batches = f"{n} {'batch' if n == 1 else 'batches'}"
-    return f"{batches} with {n_requests} request{'s' if n_requests != 1 else ''}"
+    return {
+        name: f"{len(n)} {'batch' if len(n) == 1 else 'batches'} with {plural(sum(n), 'request')}"
+        for name, n in count.items()
+    }

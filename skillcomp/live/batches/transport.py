@@ -12,18 +12,12 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-)
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 import anthropic
 import tenacity
@@ -31,18 +25,17 @@ from anthropic.types.messages import MessageBatch, MessageBatchIndividualRespons
 
 from skillcomp.errors import AgentError
 from skillcomp.io.store import RunStore
+from skillcomp.live.agents.anthropic import AnthropicAgent
 from skillcomp.live.agents.reply import Agent, Reply, redact
 from skillcomp.live.agents.service import (
-    RetryPolicy,
     UnreadableReplyError,
     error_text,
     from_service,
     is_transient,
 )
-from skillcomp.live.batches import BatchLimits, Before, Notes, Sent
+from skillcomp.live.batches import BatchLimits, Before, Sent, custom_id, open_batches
 from skillcomp.live.stopping import Stop, StoppedError
-from skillcomp.live.work.budget import Budget, at_most
-from skillcomp.live.work.ledger import Ledger
+from skillcomp.live.work.ledger import Budget, Ledger, at_most
 
 _log = logging.getLogger("skillcomp.live")
 _SLACK = timedelta(minutes=10)  # between two clocks of the service
@@ -59,37 +52,9 @@ Body = tuple[str, dict[str, Any]]
 Book = Callable[[str, Reply], Awaitable[None]]
 
 
-@runtime_checkable
-class BatchAgent(Protocol):
-    """An agent whose questions can be put into a batch."""
-
-    name: str
-    model: str | None
-    family: str | None
-    settings: str
-    takes_batches: ClassVar[bool]  # of these agents alone
-
-    @property
-    def retry(self) -> RetryPolicy:
-        """How often it is asked again."""
-        ...
-
-    def client(self) -> anthropic.AsyncAnthropic:
-        """Return the client of the running event loop."""
-        ...
-
-    def request(self, prompt: str, **parts: Any) -> dict[str, Any]:
-        """Return the body of one call."""
-        ...
-
-    def read(self, message: Any, *, batch: bool = False) -> Reply:
-        """Return a message as a reply."""
-        ...
-
-
-def batch_agent(agent: Agent) -> BatchAgent:
+def batch_agent(agent: Agent) -> AnthropicAgent:
     """Return the agent, or raise that it cannot be asked in batches."""
-    if not isinstance(agent, BatchAgent):
+    if not isinstance(agent, AnthropicAgent):
         raise AgentError(
             f"agent '{agent.name}' ({type(agent).__name__}) cannot be asked in batches; allowed: "
             "AnthropicAgent."
@@ -105,7 +70,7 @@ class MissingBatchError(AgentError):
 class BatchService:
     """The calls to the service for one agent."""
 
-    agent: BatchAgent
+    agent: AnthropicAgent
     limits: BatchLimits
     stop: Stop
 
@@ -187,7 +152,7 @@ class BatchService:
         async def look() -> MessageBatch | None:
             nonlocal heard, level
             try:
-                batch = await self._tried(
+                batch: MessageBatch = await self._tried(
                     lambda: self.agent.client().messages.batches.retrieve(batch_id)
                 )
             except Exception as error:
@@ -240,21 +205,12 @@ def _over(batch: MessageBatch | None) -> bool:
 
 
 @dataclass
-class _Chunk:
-    keys: list[str] = field(default_factory=list)
-    bodies: list[dict[str, Any]] = field(default_factory=list)
-    aside: dict[str, float] = field(default_factory=dict)
-    usd: float = 0.0
-    size: int = 0
-
-
-@dataclass
 class Batches:
     """The batches of one purpose in one store."""
 
     store: RunStore
     ledger: Ledger
-    agent: BatchAgent
+    agent: AnthropicAgent
     purpose: str
     book: Book
     booked: set[str]  # names of the results that the store has already
@@ -263,9 +219,13 @@ class Batches:
     limits: BatchLimits
 
     def __post_init__(self) -> None:
-        """Open the notes of the purpose, and the way to the service."""
-        self._notes = Notes(self.store, self.ledger, self.purpose)
+        """Open the way to the service."""
         self._service = BatchService(self.agent, self.limits, self.stop)
+
+    async def _note(self, sent: Sent, event: str, **more: Any) -> None:
+        """Note what has become of a batch."""
+        row = {"event": event, "nonce": sent.nonce, "at": datetime.now(UTC).isoformat(), **more}
+        await self.ledger.write("batches", [row])
 
     # -- sending ------------------------------------------------------------------------------
 
@@ -274,9 +234,8 @@ class Batches:
     ) -> int:
         """Send bodies in as many batches as needed, wait for all, book what comes back."""
         sent: list[Sent] = []
-        async for chunk in self._chunks(bodies, estimate):
-            one = await self._submit(chunk)
-            if one is not None:
+        async for one, requests in self._chunks(bodies, estimate):
+            if await self._submit(one, requests):
                 sent.append(one)
             if self.stop.reason:
                 break
@@ -285,50 +244,40 @@ class Batches:
 
     async def _chunks(
         self, bodies: AsyncIterator[Body], estimate: Callable[[dict[str, Any]], float]
-    ) -> AsyncIterator[_Chunk]:
-        chunk = _Chunk()
+    ) -> AsyncIterator[tuple[Sent, list[dict[str, Any]]]]:
+        sent, requests, size = None, list[dict[str, Any]](), 0
         async for key, body in bodies:
             usd = estimate(body)
             taken = self.budget.fits(usd)
             if taken is None or self.stop.reason:
                 break
             length = len(json.dumps(body)) + 100  # its name and brackets
-            full = len(chunk.keys) >= self.limits.max_requests
-            if chunk.keys and (full or chunk.size + length > self.limits.max_bytes):
-                yield chunk
-                chunk = _Chunk()
-            chunk.keys.append(key)
-            chunk.bodies.append(body)
-            chunk.aside[key] = taken
-            chunk.usd += usd
-            chunk.size += length
-        if chunk.keys:
-            yield chunk
+            full = len(requests) >= self.limits.max_requests
+            if sent is not None and (full or size + length > self.limits.max_bytes):
+                yield sent, requests
+                sent, requests, size = None, [], 0
+            sent = sent or Sent(uuid.uuid4().hex, [], datetime.now(UTC), usd=0.0)
+            sent.keys.append(key)
+            sent.aside[key] = taken
+            sent.usd += usd
+            requests.append({"custom_id": custom_id(sent.nonce, key), "params": body})
+            size += length
+        if sent is not None:
+            yield sent, requests
 
-    async def _submit(self, chunk: _Chunk) -> Sent | None:
-        """Send one batch; None when work is to stop and the service has not said that it has it."""
-        sent = Sent(
-            uuid.uuid4().hex, chunk.keys, datetime.now(UTC), usd=chunk.usd, aside=chunk.aside
-        )
+    async def _submit(self, sent: Sent, requests: list[dict[str, Any]]) -> bool:
+        """Send one batch; False when work is to stop and the service has not said it has it."""
         try:
             sent.before = await self._service.before()
+            await self._note(sent, "intent", purpose=self.purpose, **sent.noted())
+            sent.batch_id = await self._post(sent, requests)
         except StoppedError:
             await self._free(sent)
-            return None
-        await self._notes.intend(sent)
-        try:
-            sent.batch_id = await self._post(sent, chunk.bodies)
-        except StoppedError:
-            await self._free(sent)
-            return None
-        await self._notes.add(sent, "created", batch_id=sent.batch_id)
-        return sent
+            return False
+        await self._note(sent, "created", batch_id=sent.batch_id)
+        return True
 
-    async def _post(self, sent: Sent, bodies: Iterable[dict[str, Any]]) -> str:
-        requests = [
-            {"custom_id": name, "params": body}
-            for name, body in zip(sent.names, bodies, strict=True)
-        ]
+    async def _post(self, sent: Sent, requests: list[dict[str, Any]]) -> str:
         unsure = False
 
         async def create() -> str:
@@ -339,7 +288,10 @@ class Batches:
             try:
                 return await self._service.post(requests)
             except Exception as error:
-                unsure = unsure or not _surely_refused(error)
+                code = error.status_code if isinstance(error, anthropic.APIStatusError) else None
+                # a TypeError tells of no credentials: the client did not send it
+                refused = code in _SURE_REFUSALS or isinstance(error, TypeError)
+                unsure = unsure or not refused
                 raise
 
         try:
@@ -348,7 +300,7 @@ class Batches:
             if not (from_service(error) or isinstance(error, StoppedError)):
                 raise
             if not unsure:
-                await self._notes.add(sent, "dropped")
+                await self._note(sent, "dropped")
             await self._free(sent)
             if self.stop.reason:
                 raise StoppedError(
@@ -362,36 +314,36 @@ class Batches:
 
     # -- finding again ------------------------------------------------------------------------
 
-    async def resume(self) -> int:
-        """Collect every batch of this purpose that an earlier process sent; return how many."""
-        open_ = self._notes.open()
+    async def resume(self) -> None:
+        """Collect every batch of this purpose that an earlier process sent."""
+        open_ = [sent for purpose, sent in open_batches(self.store) if purpose == self.purpose]
         for sent in open_:
             each = 0.0 if math.isnan(sent.each) else sent.each
             sent.aside = {key: self.budget.hold(each) for key in sent.keys}
         ready = []
         for sent in open_:
             try:
-                if sent.batch_id is None and not await self._found_again(sent):
-                    continue
+                if sent.batch_id is None:
+                    await self._find_again(sent)
             except StoppedError:
                 break
-            ready.append(sent)
+            if sent.batch_id is not None:
+                ready.append(sent)
         await self._collect_all(ready, earlier=True)
-        return len(open_)
 
-    async def _found_again(self, sent: Sent) -> bool:
+    async def _find_again(self, sent: Sent) -> None:
         sent.batch_id = await self._find(sent)
         if sent.batch_id is None:
-            await self._notes.add(sent, "dropped")
+            await self._note(sent, "dropped")
             await self._free(sent)
-            return False
-        await self._notes.add(sent, "created", batch_id=sent.batch_id)
-        return True
+        else:
+            await self._note(sent, "created", batch_id=sent.batch_id)
 
     async def _find(self, sent: Sent) -> str | None:
         """Return the batch that holds the requests of an intent, or None when there is none."""
         listed, met = await self._service.newer(sent.before.newest if sent.before else None)
-        known, names = self._notes.known(), sent.names
+        known = {row.get("batch_id") for row in self.store.records("batches")}
+        names = sent.names
         like = [
             batch
             for batch in listed
@@ -428,7 +380,7 @@ class Batches:
             await self._service.call(
                 lambda: self._take_in(batch, sent), f"results of {sent} cannot be read"
             )
-            await self._notes.add(sent, "collected", batch_id=batch.id)
+            await self._note(sent, "collected", batch_id=batch.id)
         except StoppedError:
             pass  # it stays with the service
         except MissingBatchError:
@@ -447,7 +399,7 @@ class Batches:
         _log.warning("%s: %s; they are sent again", sent, why)
         usd = sent.each * len(sent.aside)
         more = {} if math.isnan(usd) else {"usd": usd}
-        await self._notes.add(sent, "dropped", batch_id=sent.batch_id, why=why, **more)
+        await self._note(sent, "dropped", batch_id=sent.batch_id, why=why, **more)
         for taken in sent.aside.values():  # it may have been paid for
             lost = self._failed(why, "").model_copy(update={"cost_usd": taken}) if taken else None
             await self.budget.settle(taken, lost)
@@ -467,13 +419,13 @@ class Batches:
                 if len(waiting) >= _WRITTEN_AT_ONCE:
                     await _all_of(self._one(*one, sent) for one in waiting)
                     waiting = []
-        if n_seen < size(batch):
-            await _all_of(self._one(*one, sent) for one in waiting)
-            raise UnreadableReplyError(f"{n_seen} of {size(batch)} results came")
-        for name, key in missing.items():
+        is_whole = n_seen >= size(batch)
+        for name, key in missing.items() if is_whole else ():
             if (request_id := f"{batch.id}/{name}") not in self.booked:
                 waiting.append((key, self._failed("not among the results", request_id)))
         await _all_of(self._one(*one, sent) for one in waiting)
+        if not is_whole:
+            raise UnreadableReplyError(f"{n_seen} of {size(batch)} results came")
 
     async def _one(self, key: str, reply: Reply, sent: Sent) -> None:
         reply = at_most(reply, lambda: sent.each)
@@ -482,22 +434,21 @@ class Batches:
         await self.budget.settle(sent.aside.pop(key), reply)
 
     def _reply(self, row: MessageBatchIndividualResponse, request_id: str) -> Reply:
+        fatal = False
         try:
-            return self._read(row.result, request_id)
-        except (AttributeError, TypeError, ValueError) as error:
-            return self._failed(f"its result cannot be read ({error_text(error)})", request_id)
-
-    def _read(self, result: Any, request_id: str) -> Reply:
-        if result.type == "succeeded":
-            reply = self.agent.read(result.message, batch=True)
-            return reply.model_copy(update={"request_id": request_id})
-        if result.type == "errored":
-            error = result.error.error
-            text = f"{error.type}: {redact(error.message)}"
-            # the same request would be refused again
-            fatal = error.type in ("invalid_request_error", "not_found_error")
-        else:
-            text, fatal = f"{result.type} in its batch", result.type == "canceled"
+            result = row.result
+            if result.type == "succeeded":
+                reply = self.agent.read(result.message, batch=True)
+                return reply.model_copy(update={"request_id": request_id})
+            if result.type == "errored":
+                error = result.error.error
+                text = f"{error.type}: {redact(error.message)}"
+                # the same request would be refused again
+                fatal = error.type in ("invalid_request_error", "not_found_error")
+            else:
+                text, fatal = f"{result.type} in its batch", result.type == "canceled"
+        except (AttributeError, TypeError, ValueError) as wrong:
+            text = f"its result cannot be read ({error_text(wrong)})"
         return self._failed(text, request_id, fatal=fatal)
 
     def _failed(self, text: str, request_id: str, *, fatal: bool = False) -> Reply:
@@ -522,12 +473,6 @@ def tell_of(who: str, n: int) -> None:
         who,
         what,
     )
-
-
-def _surely_refused(error: Exception) -> bool:
-    if isinstance(error, anthropic.APIStatusError):
-        return error.status_code in _SURE_REFUSALS
-    return isinstance(error, TypeError)  # no credentials: the client did not send it
 
 
 def _within(batch: MessageBatch, sent: Sent) -> bool:

@@ -1,8 +1,7 @@
-"""Graders: who decides about the checks of an answer, one verdict each."""
+"""Graders that are models: one verdict a check of an answer, or the better of two answers."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,8 +13,10 @@ from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 from pydantic import BaseModel
 
 from skillcomp.errors import GraderError
-from skillcomp.live.agents.reply import Agent, Cell, Reply
+from skillcomp.live.agents.reply import Agent, Cell, Reply, whole_hash
 from skillcomp.live.graders.prompts import (
+    COMPARATOR,
+    ComparisonReply,
     GraderPrompt,
     ReplyForm,
     Style,
@@ -26,9 +27,9 @@ from skillcomp.live.graders.prompts import (
     reply_schema,
     switched_off,
 )
-from skillcomp.live.graders.rules import Judged, gives_condition_away, judge
+from skillcomp.live.graders.rules import Judged, gives_condition_away, judge, read_item
 from skillcomp.overlap.score import RULE, shared_with_skill
-from skillcomp.records import Attempt, Case, Check, Skill, Verdict, VerdictStatus
+from skillcomp.records import Attempt, Case, Check, PairwiseJudgement, Skill, Verdict, VerdictStatus
 
 _T = TypeVar("_T")
 ASKED_AGAIN = 2  # times, after a reply that breaks a rule (report 7.10: re-run, not a silent pass)
@@ -303,6 +304,139 @@ class ComprehensionGrader(BaseGrader):
         return Grading(verdicts, tuple(replies), tuple(problems), gives_condition_away(answer))
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """All that came of comparing two answers in one order.
+
+    Attributes
+    ----------
+    judgement : PairwiseJudgement or None
+        None when the comparator failed: it refused, could not be reached or could not be read.
+    replies : tuple of Reply
+        Every reply that was paid for, the malformed ones too, in order.
+    problems : tuple of str
+        Why the last reply could not be read; empty when it could.
+    gives_away : str or None
+        Words by which an answer tells its condition.
+    """
+
+    judgement: PairwiseJudgement | None
+    replies: tuple[Reply, ...] = ()
+    problems: tuple[str, ...] = ()
+    gives_away: str | None = None
+
+
+class PairwiseGrader(BaseGrader):
+    """A model that says which of two answers of one case is better, or that neither is.
+
+    It is shown the question and both answers, each delimited and escaped, and neither skill,
+    condition, attempt nor behaviours. `skillcomp.compare` shows it both orders.
+
+    Parameters
+    ----------
+    agent : Agent
+        Who is asked; best a model of another family than the agent under test.
+    version : str, optional
+        Pins the prompt: the first digits of the version that a study was begun with.
+    name : str, optional
+        The label in the frames; ``pairwise`` and the agent when not given.
+
+    Attributes
+    ----------
+    version : str
+        Hash of the prompt's templates and of the reply's schema.
+
+    Raises
+    ------
+    GraderError
+        When the pinned version is another than the present one.
+
+    Notes
+    -----
+    The rationale is asked for before the verdict. A reply that cannot be read is asked for again
+    at most twice, with what was wrong. Judges of pairs favour a place, and longer answers:
+    `skillcomp.bias.position` finds the first from both orders (Zheng et al. 2023,
+    arXiv:2306.05685).
+    """
+
+    agent: Agent
+
+    def __init__(
+        self, agent: Agent, *, version: str | None = None, name: str | None = None
+    ) -> None:
+        present = COMPARATOR.version
+        if version is not None and not present.startswith(version):
+            raise GraderError(
+                f"PairwiseGrader: version '{version}' is asked for, but the prompt is now "
+                f"'{present}'. Judgements of two versions are two graders: leave version= out to "
+                "compare anew, or install the release that the study was begun with."
+            )
+        self.agent = agent
+        self.version = present
+        self.name = name or f"pairwise:{agent.name}"
+        self.model, self.family = agent.model, agent.family
+
+    async def compare(
+        self, first: Attempt, second: Attempt, case: Case, *, item: str, order: int = 1
+    ) -> Comparison:
+        """Return which of two answers is better, shown in this order.
+
+        Parameters
+        ----------
+        first, second : Attempt
+            Two answers of the case with status ``ok``, as they are shown.
+        case : Case
+            The case of both.
+        item : str
+            What the comparator is told the comparison is called, so it must be blind.
+        order : int, default 1
+            1 or 2, for the record.
+
+        Returns
+        -------
+        Comparison
+            A tie is a judgement whose ``winner`` is None; a failure is no judgement.
+
+        Raises
+        ------
+        GraderError
+            When an answer is missing or of another case.
+        """
+        texts = [answer_of(one, case, done="compared") for one in (first, second)]
+        given = next(filter(None, map(gives_condition_away, texts)), None)
+        shown = {"first": texts[0], "second": texts[1]}
+        prompt = partial(COMPARATOR.about, question=case.prompt, item=item, **shown)
+        found, replies, problems = await ask_until_read(
+            self.agent, prompt, COMPARATOR.reply, partial(read_comparison, item=item)
+        )
+        if found is None:
+            return Comparison(None, tuple(replies), tuple(problems), given)
+        place = None if found.better == "tie" else int(found.better)
+        judgement = PairwiseJudgement(
+            skill=first.skill,
+            case_id=case.case_id,
+            grader=self.name,
+            order=order,
+            first=first.attempt_id,
+            second=second.attempt_id,
+            winner=None if place is None else (first, second)[place - 1].attempt_id,
+            winner_position=place,
+            grader_model=replies[-1].model or self.model,
+            grader_family=self.family,
+            grader_version=self.version,
+            rationale=found.rationale,
+        )
+        return Comparison(judgement, tuple(replies), (), given)
+
+
+def read_comparison(text: str, item: str) -> tuple[ComparisonReply | None, list[str]]:
+    """Return what a comparator's reply says, and why it cannot be used where it cannot."""
+    found, problems = read_item(text, COMPARATOR.reply, item)
+    if found is not None and not found.rationale.strip():
+        problems.append("The rationale is empty.")
+    return (None if problems else found), problems
+
+
 async def ask_until_read(
     agent: Agent,
     prompt: Callable[..., GraderPrompt],
@@ -363,17 +497,20 @@ def failure(reply: Reply) -> VerdictStatus:
     return "refused" if reply.status == "refused" else "error"
 
 
-def answer_of(attempt: Attempt, case: Case, skill: Skill) -> str:
-    """Return the answer to grade, or raise where there is none or the case is another's."""
+def answer_of(
+    attempt: Attempt, case: Case, skill: Skill | None = None, *, done: str = "graded"
+) -> str:
+    """Return the answer that is to be judged, or raise where there is none or it is another's."""
     if attempt.status != "ok" or attempt.answer is None:
         raise GraderError(
-            f"Attempt '{attempt.attempt_id}' has status '{attempt.status}' and nothing to grade; "
-            "only answers with status 'ok' are graded."
+            f"Attempt '{attempt.attempt_id}' has status '{attempt.status}' and nothing to "
+            f"{done.removesuffix('d')}; only answers with status 'ok' are {done}."
         )
-    if case.case_id != attempt.case_id or skill.slug != attempt.skill:
+    slug = skill.slug if skill else attempt.skill
+    if (case.case_id, slug) != (attempt.case_id, attempt.skill):
         raise GraderError(
             f"Attempt '{attempt.attempt_id}' belongs to case '{attempt.case_id}' of skill "
-            f"'{attempt.skill}'; given were case '{case.case_id}' and skill '{skill.slug}'."
+            f"'{attempt.skill}'; given were case '{case.case_id}' and skill '{slug}'."
         )
     return attempt.answer
 
@@ -394,7 +531,7 @@ def blind(attempts: Mapping[str, int], *, seed: int) -> list[Blind]:
     >>> [b.order for b in blind({"a/1": 4, "a/2": 4, "a/3": 4}, seed=1)]
     [1, 5, 9]
     """
-    digest = {name: hashlib.sha256(f"{seed}\0{name}".encode()).hexdigest() for name in attempts}
+    digest = {name: whole_hash(seed, name) for name in attempts}
     placed, order = [], 1
     for name in sorted(attempts, key=digest.__getitem__):
         placed.append(Blind(name, digest[name][-_ITEM_LENGTH:], order))

@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 from pydantic import Field, ValidationError
 
-from skillcomp.errors import GraderError, StudyError, suggest
-from skillcomp.io.files import digest
+from skillcomp.errors import GraderError, StudyError, require_known, suggest
+from skillcomp.live.agents.reply import whole_hash
 from skillcomp.records import Attempt, Case, Record, Suite, Verdict
 from skillcomp.stats.intervals import wilson
 
@@ -43,8 +43,7 @@ class GoldAnswer(Record):
     @property
     def attempt_id(self) -> str:
         """The name of its verdicts; another text under the same id has another."""
-        text = self.answer.encode("utf-8", "surrogatepass")
-        return f"{PREFIX}{self.case_id}/{self.id}@{digest(text)[:_DIGITS]}"
+        return f"{PREFIX}{self.case_id}/{self.id}@{whole_hash(self.answer)[:_DIGITS]}"
 
     def attempt(self, skill: str) -> Attempt:
         """Return it as an attempt that a grader can be given; it is never stored as one."""
@@ -128,11 +127,8 @@ def _check(answer: GoldAnswer, cases: Mapping[str, Case], place: str) -> None:
         )
     checks = [check.check_id for check in case.checks]
     for name in answer.labels:
-        if name not in checks:
-            raise StudyError(
-                f"{place}: labels: case '{case.case_id}' has no check '{name}'; it has "
-                f"{', '.join(checks)}.{suggest(name, checks)}"
-            )
+        what = f"{place}: labels: case '{case.case_id}' has no check"
+        require_known(what, name, checks, StudyError, told="it has")
 
 
 @dataclass(frozen=True)

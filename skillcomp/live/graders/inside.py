@@ -65,9 +65,6 @@ class _Reporter:
     def pytest_collection_finish(self, session: Any) -> None:
         self.tell(collected=[item.nodeid for item in session.items])
 
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self.tell(began=nodeid)
-
     def pytest_runtest_logreport(self, report: Any) -> None:
         said = _said(report) if report.outcome == "failed" else ""
         self.tell(test=report.nodeid, when=report.when, outcome=report.outcome, said=said)

@@ -11,16 +11,15 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 import jinja2
-from pydantic import BaseModel, ConfigDict
 
-from skillcomp.errors import GraderError, suggest
+from skillcomp.errors import GraderError, require_known
 from skillcomp.live.agents.reply import Attribute, escape, short_hash
-from skillcomp.records import Case, Skill
+from skillcomp.records import Case, Record, Skill
 
 Style = Literal["forced", "evidence", "impression"]
 STYLES: tuple[Style, ...] = ("forced", "evidence", "impression")
@@ -31,18 +30,12 @@ Without = Literal["RULE-1", "RULE-3", "RULE-6", "RULE-9", "concept_field", "expe
 SWITCHES: tuple[Without, ...] = get_args(Without)
 _RULES = tuple(name for name in SWITCHES if name.startswith("RULE"))
 _CASE = "grader-case.j2"
-_COMPARATOR, _TWO = "comparator.j2", "comparator-case.j2"
-_RUBRIC, _TASK = "rubric.j2", "rubric-case.j2"
 _COUNTED = ("", "This rule", "These two rules", "These three rules", "These four rules")
 _PLACE = re.compile(r"\{\{\s*(.*?)\s*\}\}")
 _MAX_TEMPLATE = 1 << 18  # characters; a prompt and no library
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class _Evidenced(_Strict):
+class _Evidenced(Record):
     # evidence stands before the verdict: what is written first cannot be made to fit it
     id: str
     evidence_quote: str
@@ -50,27 +43,31 @@ class _Evidenced(_Strict):
     verdict: Literal["PASS", "FAIL"]
 
 
-class _Marked(_Strict):
+class _Marked(Record):
     id: str
     verdict: Literal["PASS", "FAIL"]
 
 
-class EvidenceReply(_Strict):
-    """What a grader of style ``forced`` or ``evidence`` answers about one item."""
+class ItemReply(Record):
+    """What is answered about one item, by its blind name."""
 
     item: str
+
+
+class EvidenceReply(ItemReply):
+    """What a grader of style ``forced`` or ``evidence`` answers about one item."""
+
     behavior_verdicts: list[_Evidenced]
     dimension_verdict: Literal["PASS", "FAIL"]
 
 
-class ImpressionReply(_Strict):
+class ImpressionReply(ItemReply):
     """What a grader of style ``impression`` answers about one item."""
 
-    item: str
     behavior_verdicts: list[_Marked]
 
 
-class _Reported(_Strict):
+class _Reported(Record):
     id: str
     kind: Literal["positive", "negative"]
     evidence_quote: str
@@ -78,12 +75,12 @@ class _Reported(_Strict):
     verdict: Literal["PASS", "FAIL"]
 
 
-class _OverlapCheck(_Strict):
+class _OverlapCheck(Record):
     passed: bool
     overlap_ngrams: list[str]
 
 
-class ReportReply(_Strict):
+class ReportReply(Record):
     """What a grader answers in the JSON of the source report (A.1)."""
 
     case_id: str | int
@@ -93,22 +90,21 @@ class ReportReply(_Strict):
     verbatim_overlap_check: _OverlapCheck
 
 
-class ComparisonReply(_Strict):
+class ComparisonReply(ItemReply):
     """What a comparator answers about one item: two answers in one order."""
 
-    item: str
     rationale: str
     better: Literal["1", "2", "tie"]
 
 
-class RubricReply(_Strict):
+class RubricReply(ItemReply):
     """What a grader answers that scores one item by a rubric; no bounds, which services refuse."""
 
-    item: str
     rationale: str
     score: float
 
 
+_R = TypeVar("_R", bound=ItemReply)
 Schema = type[EvidenceReply] | type[ImpressionReply] | type[ReportReply]
 
 
@@ -143,20 +139,13 @@ def _source(name: str) -> str:
 
 
 def _style(style: str) -> Style:
-    if style not in STYLES:
-        raise GraderError(
-            f"There is no grader style '{style}'; allowed: {', '.join(STYLES)}."
-            + suggest(style, STYLES)
-        )
-    return style
+    require_known("There is no grader style", style, STYLES, GraderError)
+    return cast(Style, style)
 
 
 def reply_schema(style: Style, reply: ReplyForm = "plain") -> Schema:
     """Return the model that a reply of this style must fit."""
-    if reply not in (allowed := get_args(ReplyForm)):
-        raise GraderError(
-            f"reply: found '{reply}'; allowed: {', '.join(allowed)}." + suggest(reply, allowed)
-        )
+    require_known("reply: found", reply, get_args(ReplyForm), GraderError)
     if reply == "report":
         if _style(style) == "impression":
             raise GraderError(
@@ -185,15 +174,11 @@ def grader_version(
 def switched_off(without: Sequence[str], style: Style) -> tuple[str, ...]:
     """Return what a grader does without, each once and in one order; refuse other words."""
     names = [without] if isinstance(without, str) else list(without)
-    allowed = SWITCHES if _style(style) == "forced" else SWITCHES[len(_RULES) :]
-    allowed = () if style == "impression" else allowed
+    told = {"forced": SWITCHES, "evidence": SWITCHES[len(_RULES) :], "impression": ()}
+    allowed = told[_style(style)] or ("nothing, it is told none of these",)
     for name in names:
-        if name not in allowed:
-            raise GraderError(
-                f"without: found '{name}'; allowed with style '{style}': "
-                f"{', '.join(allowed) or 'nothing, it is told none of these'}."
-                + suggest(str(name), allowed)
-            )
+        what = f"allowed with style '{style}'"
+        require_known("without: found", name, allowed, GraderError, told=what)
     return tuple(name for name in SWITCHES if name in names)
 
 
@@ -215,11 +200,8 @@ def read_template(path: str | Path) -> str:
         raise GraderError(f"template {file}: allowed are at most {_MAX_TEMPLATE:,} characters.")
     found = _PLACE.findall(text)
     for name in found:
-        if name not in PLACEHOLDERS:
-            raise GraderError(
-                f"template {file}: there is no placeholder '{name}'; allowed: "
-                f"{', '.join(PLACEHOLDERS)}." + suggest(name, PLACEHOLDERS)
-            )
+        what = f"template {file}: there is no placeholder"
+        require_known(what, name, PLACEHOLDERS, GraderError)
     if lacking := [name for name in _NEEDED if name not in found]:
         raise GraderError(
             f"template {file}: {', '.join(f'{{{{ {name} }}}}' for name in lacking)} is missing; a "
@@ -312,45 +294,29 @@ def grader_prompt(
     )
 
 
-@cache
-def comparator_version() -> str:
-    """Return the hash of everything a comparator is told and may answer."""
-    return _hash_of(ComparisonReply, _COMPARATOR, _TWO)
+@dataclass(frozen=True)
+class BlindPrompt(Generic[_R]):
+    """A prompt that says nothing of skill or condition: its templates, and what is answered."""
+
+    rules: str
+    case: str
+    reply: type[_R]
+
+    @cached_property
+    def version(self) -> str:
+        """The hash of everything that is told and may be answered."""
+        schema = json.dumps(self.reply.model_json_schema(), sort_keys=True)
+        return short_hash(_source(self.rules), _source(self.case), schema)
+
+    def about(self, *, item: str, problems: Sequence[str] = (), **told: str) -> GraderPrompt:
+        """Return what is told about one item, by the names in its template."""
+        make = _environment().get_template
+        user = make(self.case).render(told, item=Attribute(item), problems=list(problems))
+        return GraderPrompt(system=make(self.rules).render(), user=user)
 
 
-def comparator_prompt(
-    *, question: str, first: str, second: str, item: str, problems: Sequence[str] = ()
-) -> GraderPrompt:
-    """Return what a comparator is told about two answers; nothing of skill or condition."""
-    told = {"question": question, "first": first, "second": second}
-    return _prompt_of(_COMPARATOR, _TWO, item, problems, told)
-
-
-@cache
-def rubric_version() -> str:
-    """Return the hash of everything that a grader by rubric is told and may answer."""
-    return _hash_of(RubricReply, _RUBRIC, _TASK)
-
-
-def rubric_prompt(
-    *, question: str, rubric: str, answer: str, item: str, problems: Sequence[str] = ()
-) -> GraderPrompt:
-    """Return what a grader by rubric is told about one answer; nothing of skill or condition."""
-    told = {"question": question, "rubric": rubric, "answer": answer}
-    return _prompt_of(_RUBRIC, _TASK, item, problems, told)
-
-
-def _hash_of(reply: type[BaseModel], *templates: str) -> str:
-    schema = json.dumps(reply.model_json_schema(), sort_keys=True)
-    return short_hash(*map(_source, templates), schema)
-
-
-def _prompt_of(
-    rules: str, case: str, item: str, problems: Sequence[str], told: dict[str, str]
-) -> GraderPrompt:
-    make = _environment().get_template
-    user = make(case).render(told, item=Attribute(item), problems=list(problems))
-    return GraderPrompt(system=make(rules).render(), user=user)
+COMPARATOR = BlindPrompt("comparator.j2", "comparator-case.j2", ComparisonReply)
+RUBRIC = BlindPrompt("rubric.j2", "rubric-case.j2", RubricReply)
 
 
 def _blocks(text: str) -> dict[str, str]:

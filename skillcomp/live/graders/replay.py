@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
 from skillcomp.errors import GraderError
 from skillcomp.io.store import RunStore
@@ -21,12 +21,7 @@ from skillcomp.live.graders.prompts import dimension_of
 from skillcomp.live.graders.rules import gives_condition_away, judge
 from skillcomp.records import Attempt, Case, Skill, Verdict
 
-
-class _Cell(NamedTuple):
-    case_id: str
-    condition: str
-    repeat: int
-    perturbation: str | None
+_PLACE = ("case_id", "condition", "repeat", "perturbation")  # of an answer in a study
 
 
 class ReplayGrader(BaseGrader):
@@ -83,11 +78,10 @@ class ReplayGrader(BaseGrader):
         self._verdicts: dict[str, dict[str, dict[str, Any]]] = {}
         for row in rows:
             self._verdicts.setdefault(row["attempt_id"], {})[row["check_id"]] = row
-        self._recorded: dict[_Cell, tuple[str, str]] = {}
+        self._recorded: dict[tuple[Any, ...], tuple[str, str]] = {}
         for row in store.table("attempts").to_pylist():
             if row["attempt_id"] in self._verdicts and row["answer"] is not None:
-                at = _Cell(*(row[field] for field in _Cell._fields))
-                self._recorded[at] = (row["attempt_id"], row["answer"])
+                self._recorded[tuple(map(row.get, _PLACE))] = (row["attempt_id"], row["answer"])
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
@@ -96,7 +90,7 @@ class ReplayGrader(BaseGrader):
 
         Checks without a recorded verdict have status ``error``, with the reason in ``raw``.
         """
-        at = _Cell(attempt.case_id, attempt.condition, attempt.repeat, attempt.perturbation)
+        at = tuple(getattr(attempt, name) for name in _PLACE)
         attempt_id, answer = self._recorded.get(at, ("", None))
         found = self._verdicts.get(attempt_id, {})
         told = "not recorded"

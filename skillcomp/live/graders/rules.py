@@ -17,6 +17,7 @@ from skillcomp.io.lint_cases import forbids_copying
 from skillcomp.live.agents.reply import whole_text
 from skillcomp.live.graders.prompts import (
     ImpressionReply,
+    ItemReply,
     ReplyForm,
     ReportReply,
     Style,
@@ -26,6 +27,7 @@ from skillcomp.records import Check
 from skillcomp.reliability.rules import HEDGES_ON_FAIL, HEDGES_ON_PASS, hedges
 
 _M = TypeVar("_M", bound=BaseModel)
+_I = TypeVar("_I", bound=ItemReply)
 _MAX_SHOWN = 5
 
 # An answer without the skill says that it does not know it; one with it may cite it.
@@ -61,6 +63,8 @@ class Judged:
         A PASS whose rationale hedges: it deserves a second look. None without a rationale.
     dimension_passed : bool or None
         What the reply says of all its behaviours together; None for graders by impression.
+    score : float or None
+        Where one is asked for.
     """
 
     passed: bool
@@ -68,11 +72,7 @@ class Judged:
     rationale: str | None = None
     borderline: bool | None = None
     dimension_passed: bool | None = None
-
-
-def is_bound(check: Check) -> bool:
-    """Return whether the overlap check, and not the grader, decides a check."""
-    return forbids_copying(check)
+    score: float | None = None
 
 
 def judge(
@@ -143,6 +143,14 @@ def _broken_report(
             "verbatim_overlap_check: passed is true exactly if overlap_ngrams is empty."
         )
     return problems
+
+
+def read_item(text: str, schema: type[_I], item: str) -> tuple[_I | None, list[str]]:
+    """Return what a reply says about an item, and why it cannot be used where it cannot."""
+    found, problem = read_json(text, schema)
+    if found is not None and found.item != item:
+        return found, [f"item must be '{item}'."]
+    return found, [problem] if found is None else []
 
 
 def read_json(text: str, schema: type[_M]) -> tuple[_M | None, str]:
@@ -216,7 +224,7 @@ def _broken(
     is_held = not one.passed and "RULE-6" not in without
     if is_held and (hedge := hedges(one.rationale or "", HEDGES_ON_FAIL)):
         problems.append(f"RULE-6: {name} is FAIL and its rationale says '{hedge}'.")
-    if is_bound(check) and one.passed == bool(overlap):
+    if forbids_copying(check) and one.passed == bool(overlap):
         must = "FAIL" if overlap else "PASS"
         problems.append(f"{name}: the overlap check is final, so this must be {must}.")
     return problems

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,10 +29,10 @@ from skillcomp.live.graders.comprehension import (
     failure,
     on_check,
 )
-from skillcomp.live.graders.prompts import RubricReply, rubric_prompt, rubric_version
-from skillcomp.live.graders.rules import gives_condition_away, read_json
+from skillcomp.live.graders.prompts import RUBRIC, RubricReply
+from skillcomp.live.graders.rules import gives_condition_away, read_item
 from skillcomp.live.graders.sandbox import Report, require_sandbox, run_tests
-from skillcomp.records import Attempt, Case, Check, Skill, Suite, Verdict, VerdictStatus
+from skillcomp.records import JUDGES, Attempt, Case, Check, Skill, Suite, Verdict, VerdictStatus
 
 TIMEOUT = 60.0  # seconds for one test file
 _RULES = "1"  # of this module; another number makes other versions of every judge
@@ -59,6 +58,8 @@ class Judgement:
 class _TaskGrader(BaseGrader):
     """What the three judges share: tasks of their kind, one verdict each."""
 
+    kinds: tuple[str, ...] = ()  # of judges; that of the grader where there are none
+
     async def judge(self, case: Case, check: Check, answer: str, item: str) -> Judgement:
         """Return what is to be said of an answer to a task."""
         raise NotImplementedError
@@ -74,7 +75,7 @@ class _TaskGrader(BaseGrader):
         replies: list[Reply] = []
         problems: list[str] = []
         for position, check in enumerate(case.checks):
-            if not self._is_mine(check):
+            if check.judge is None or check.judge.type not in (self.kinds or (self.kind,)):
                 continue
             found = await self.judge(case, check, answer, item)
             replies += found.replies
@@ -96,9 +97,6 @@ class _TaskGrader(BaseGrader):
             )
         given = gives_condition_away(answer) if replies else None
         return Grading(tuple(verdicts), tuple(replies), tuple(problems), given)
-
-    def _is_mine(self, check: Check) -> bool:
-        return check.judge is not None and check.judge.type == self.kind
 
 
 class Contains(_TaskGrader):
@@ -254,17 +252,17 @@ class LlmRubric(_TaskGrader):
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
         self.model, self.family = agent.model, agent.family
-        self.version = rubric_version()
+        self.version = RUBRIC.version
 
     async def judge(self, case: Case, check: Check, answer: str, item: str) -> Judgement:
         """Return the score and whether it reaches the threshold."""
         judge = check.judge
         assert judge is not None and judge.rubric is not None and judge.pass_threshold is not None
         prompt = partial(
-            rubric_prompt, question=case.prompt, rubric=judge.rubric, answer=answer, item=item
+            RUBRIC.about, question=case.prompt, rubric=judge.rubric, answer=answer, item=item
         )
         found, replies, problems = await ask_until_read(
-            self.agent, prompt, RubricReply, partial(_scored, item=item)
+            self.agent, prompt, RUBRIC.reply, partial(_scored, item=item)
         )
         about: dict[str, Any] = {"replies": tuple(replies), "problems": tuple(problems)}
         if found is not None:
@@ -278,13 +276,10 @@ class LlmRubric(_TaskGrader):
 
 def _scored(text: str, item: str) -> tuple[RubricReply | None, list[str]]:
     """Return what a reply says, and why it cannot be used where it cannot."""
-    found, problem = read_json(text, RubricReply)
-    if found is None:
-        return None, [problem]
-    problems = [] if found.item == item else [f"item must be '{item}'."]
-    if not (math.isfinite(found.score) and 0 <= found.score <= 1):
+    found, problems = read_item(text, RUBRIC.reply, item)
+    if found is not None and not 0 <= found.score <= 1:  # nor is NaN
         problems.append("score must be a number from 0 to 1.")
-    return (None, problems) if problems else (found, [])
+    return (None if problems else found), problems
 
 
 class SuiteGrader(_TaskGrader):
@@ -321,6 +316,8 @@ class SuiteGrader(_TaskGrader):
     GraderError
         When there are no tasks, a task needs an agent and there is none, or answers cannot be run.
     """
+
+    kinds = JUDGES
 
     def __init__(
         self,
@@ -381,9 +378,6 @@ class SuiteGrader(_TaskGrader):
         assert self.agent is not None
         return await LlmRubric(self.agent).judge(case, check, answer, item)
 
-    def _is_mine(self, check: Check) -> bool:
-        return check.judge is not None
-
 
 def _found(source: Source) -> dict[str, tuple[Suite, Path]]:
     """Return task suites by slug, each with its folder."""
@@ -407,4 +401,4 @@ def _version(suites: Mapping[str, tuple[Suite, Path]], kinds: Sequence[str]) -> 
         if "pytest" in kinds:
             for name in task_files(folder):
                 parts.append(f"{slug} {name} {digest((folder / name).read_bytes())}")
-    return short_hash(*parts, *([rubric_version()] if "llm-rubric" in kinds else []))
+    return short_hash(*parts, *([RUBRIC.version] if "llm-rubric" in kinds else []))

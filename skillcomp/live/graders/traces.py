@@ -12,21 +12,13 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import regex
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from skillcomp.io.commands import opens_skill, thrashing, unwrapped
 from skillcomp.io.prompts import PATTERN_FLAGS
 from skillcomp.io.traces import Trace, read_trace
 from skillcomp.live.agents.process import LEFT, left_in, put
-from skillcomp.live.agents.reply import (
-    TIME_LIMIT,
-    Agent,
-    Bounds,
-    Cell,
-    Reply,
-    escape,
-    short_hash,
-)
+from skillcomp.live.agents.reply import TIME_LIMIT, Agent, Bounds, Cell, Reply, escape, short_hash
 from skillcomp.live.graders.comprehension import (
     BaseGrader,
     Grading,
@@ -37,11 +29,18 @@ from skillcomp.live.graders.comprehension import (
 )
 from skillcomp.live.graders.prompts import GraderPrompt
 from skillcomp.live.graders.rules import Judged
-from skillcomp.records import Attempt, Case, Check, Goal, Skill
+from skillcomp.records import Attempt, Case, Check, Goal, Record, Skill
 
 RULES = "1"  # of the checks below; another number makes another version
 SECONDS = 2.0  # that one pattern may take on one text
 _Found = tuple[bool | None, str]
+_OF_ANSWER = ("output_schema", "invoked_skills", "must_include", "must_not_include")
+_OF_TRACE = ("thrashing", "max_commands", "required_steps")
+# Checks with a method of their name.
+_WAYS = (
+    *("exit_code", "final_message", "thrashing", "trigger", "output_schema", "invoked_skills"),
+    "required_steps",
+)
 Done = Attempt | Reply
 
 
@@ -97,27 +96,24 @@ class _About:
     def __init__(self, done: Done, case: Case, skill: str, files: Sequence[str] | None) -> None:
         self.done, self.case, self.skill, self.files = done, case, skill, files
         self.trace = read_trace(done.trace) if done.trace else Trace()
-        self.commands = commands_of(self.trace)
+        self.commands = commands_of(self.trace) or []
         self.ended = done.status == "ok"
 
     def found(self, check: Check) -> _Found:
         name, _, number = check.check_id.rpartition("-")
-        if check.check_id in self.case.extra and check.check_id.startswith("max_"):
-            return self.most(check.check_id, self.case.extra[check.check_id])
-        ways: Mapping[str, Callable[[], _Found]] = {
-            "exit_code": self.exit_code,
-            "final_message": self.final_message,
-            "thrashing": self.thrashing,
-            "trigger": self.trigger,
-            "output_schema": self.output_schema,
-            "invoked_skills": self.invoked_skills,
-            "required_steps": self.required_steps,
-        }
-        if check.check_id in ways:
-            return ways[check.check_id]()
-        if number.isdigit() and name == "require_files":
+        name = name if number.isdigit() else check.check_id
+        if name in _OF_ANSWER and not self.ended:
+            return None, "no answer"
+        if name in _OF_TRACE and self.trace.kind == "text":
+            return None, "no trace"
+        if name in self.case.extra and name.startswith("max_"):
+            return self.most(name, self.case.extra[name])
+        if name in _WAYS:
+            way: Callable[[], _Found] = getattr(self, name)
+            return way()
+        if name == "require_files":
             return self.require_file(check.description)
-        if number.isdigit() and name in ("must_include", "must_not_include"):
+        if name in ("must_include", "must_not_include"):
             return self.pattern(check.description, wanted=name == "must_include")
         return None, "no rule of this release"
 
@@ -133,8 +129,6 @@ class _About:
         return bool((self.done.answer or "").strip()), ""
 
     def thrashing(self) -> _Found:
-        if self.commands is None:
-            return None, "no trace"
         loop = thrashing(self.commands)
         return loop is None, "" if loop is None else f"again and again: {loop:.200}"
 
@@ -148,8 +142,6 @@ class _About:
 
     def most(self, column: str, limit: int) -> _Found:
         if column == "max_commands":
-            if self.commands is None:
-                return None, "no trace"
             n = len(effective(self.commands))
             return n <= limit, f"effective={n} total={len(self.commands)} max={limit}"
         spent = usage(self.done)[column.removeprefix("max_")]
@@ -165,16 +157,12 @@ class _About:
         return there, name
 
     def pattern(self, pattern: str, *, wanted: bool) -> _Found:
-        if not self.ended:
-            return None, "no answer"
         found = matches(pattern, self.done.answer or "")
         if found is None:
             return None, f"'{pattern}' took longer than {SECONDS:g} seconds"
         return found == wanted, pattern
 
     def output_schema(self) -> _Found:
-        if not self.ended:
-            return None, "no answer"
         content = _json(self.done.answer)
         if content is None:
             return False, "the final message is no JSON"
@@ -185,8 +173,6 @@ class _About:
         return wrong is None, wrong or ""
 
     def invoked_skills(self) -> _Found:
-        if not self.ended:
-            return None, "no answer"
         content = _json(self.done.answer)
         listed = content.get("invoked_skills") if isinstance(content, dict) else None
         named = isinstance(listed, list) and self.skill in listed
@@ -194,8 +180,6 @@ class _About:
         return named == self.case.should_trigger, f"expected '{self.skill}' {wanted} invoked_skills"
 
     def required_steps(self) -> _Found:
-        if self.commands is None:
-            return None, "no trace"
         left = iter(unwrapped(command) for command in self.commands)
         for step in self.case.extra["required_steps"]:
             # the iterator goes on behind the command that matched, so that order counts
@@ -357,19 +341,18 @@ Answer with the JSON object only.
 """
 
 
-class TraceCheck(BaseModel):
+class TraceCheck(Record):
     """One check of a rubric."""
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
     id: str
     passed: bool = Field(alias="pass")
     notes: str = Field(min_length=1)
 
 
-class TraceReply(BaseModel):
+class TraceReply(Record):
     """What the judge answers: the shape of the source's ``judge.json``."""
 
-    model_config = ConfigDict(extra="forbid")
     overall_pass: bool
     score: int = Field(ge=0, le=100)
     checks: list[TraceCheck]
@@ -436,15 +419,13 @@ class TraceJudge(BaseGrader):
         found, replies, problems = await ask_until_read(
             self.agent, prompt, TraceReply, _read, usable=("ok",), cell=cell
         )
-        judged = {} if found is None else _judged(found)
-        about = self.about(attempt, place, replies)
-        verdicts = verdicts_of(case, replies, judged, about)
+        judged: dict[str, Judged] = {}
         if found is not None:
+            judged = {f"rubric-{c.id}": Judged(c.passed, rationale=c.notes) for c in found.checks}
+            told, score = f"score {found.score}", float(found.score)
+            judged[OVERALL] = Judged(found.overall_pass, rationale=told, score=score)
             put(folder, JUDGEMENT, found.model_dump_json(by_alias=True, indent=2).encode())
-            score = {"score": float(found.score)}
-            verdicts = tuple(
-                v.model_copy(update=score) if v.check_id == OVERALL else v for v in verdicts
-            )
+        verdicts = verdicts_of(case, replies, judged, self.about(attempt, place, replies))
         return Grading(verdicts, tuple(replies), tuple(problems))
 
 
@@ -468,8 +449,3 @@ def _read(answer: str) -> tuple[TraceReply | None, list[str]]:
         return None, [f"{'.'.join(map(str, one['loc'])) or 'the whole'}: {one['msg']}"]
     lacking = {name for name, *_ in _ASKED} - {check.id for check in found.checks}
     return (None, [f"checks: {', '.join(sorted(lacking))} missing"]) if lacking else (found, [])
-
-
-def _judged(found: TraceReply) -> dict[str, Judged]:
-    known = {f"rubric-{c.id}": Judged(c.passed, None, c.notes, None, None) for c in found.checks}
-    return known | {OVERALL: Judged(found.overall_pass, None, f"score {found.score}", None, None)}

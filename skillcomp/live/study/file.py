@@ -10,8 +10,6 @@ from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Discriminator,
     Field,
     NonNegativeFloat,
@@ -32,7 +30,7 @@ from skillcomp.live import graders as graders_of
 from skillcomp.live.agents.reply import Agent
 from skillcomp.live.graders.prompts import Without
 from skillcomp.pricing import Price
-from skillcomp.records import Suite
+from skillcomp.records import Record, Suite
 
 _ONE_WAY = (
     "give either 'program' (claude or codex, with all that it needs) or 'command' (a list of "
@@ -41,11 +39,7 @@ _ONE_WAY = (
 _SECRET = re.compile(r"key|token|secret|password|credential", re.IGNORECASE)
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _Price(_Strict):
+class _Price(Record):
     model: str
     input: NonNegativeFloat
     output: NonNegativeFloat
@@ -56,7 +50,7 @@ class _Price(_Strict):
     above: NonNegativeInt = 0
 
 
-class _Agent(_Strict):
+class _Agent(Record):
     name: str | None = None
     timeout: PositiveFloat = 600.0
     prices: list[_Price] = Field(default_factory=list)
@@ -123,7 +117,7 @@ class _Cli(_Agent):
         return make[self.program](**self._fields("program", "command"))
 
 
-class _Replay(_Strict):
+class _Replay(Record):
     kind: Literal["replay"]
     store: Path
     agent: str | None = None
@@ -137,7 +131,7 @@ class _Replay(_Strict):
 _AgentSpec = Annotated[_Anthropic | _OpenAI | _Cli | _Replay, Field(discriminator="kind")]
 
 
-class _Comprehension(_Strict):
+class _Comprehension(Record):
     kind: Literal["comprehension"] = "comprehension"
     agent: _AgentSpec
     style: Literal["forced", "evidence", "impression"] = "forced"
@@ -154,7 +148,7 @@ class _Comprehension(_Strict):
         return graders_of.ComprehensionGrader(self.agent.build(folder), template=own, **fields)
 
 
-class _Comparator(_Strict):
+class _Comparator(Record):
     agent: _AgentSpec
     version: str | None = None
     name: str | None = None
@@ -164,7 +158,7 @@ class _Comparator(_Strict):
         return graders_of.PairwiseGrader(self.agent.build(folder), **fields)
 
 
-class _ReplayGrader(_Strict):
+class _ReplayGrader(Record):
     kind: Literal["replay"]
     store: Path
     grader: str | None = None
@@ -176,7 +170,7 @@ class _ReplayGrader(_Strict):
         return graders_of.ReplayGrader(store, self.grader, round=self.round, name=self.name)
 
 
-class _SuiteGrader(_Strict):
+class _SuiteGrader(Record):
     kind: Literal["suite"]
     agent: _AgentSpec | None = None
     trust: bool = False
@@ -203,7 +197,7 @@ _GraderSpec = Annotated[
 ]
 
 
-class _Grading(_Strict):
+class _Grading(Record):
     gold: Path | None = None
     min_gold_agreement: float | None = Field(default=None, gt=0, le=1)
     budget_usd: PositiveFloat | None = None
@@ -212,7 +206,7 @@ class _Grading(_Strict):
     seed: int | None = None
 
 
-class StudyFile(_Strict):
+class StudyFile(Record):
     """What a STUDY.yaml holds; paths are relative to the file.
 
     Attributes
@@ -394,7 +388,7 @@ def read_study(path: Path, *, outside: bool = False) -> StudyFile:
 def _faults(error: ValidationError, node: yaml.Node | None) -> Iterator[str]:
     for fault in error.errors(include_url=False):
         # names of the members of a union are no places in the file
-        loc = [part for part in fault["loc"] if not _is_tag(part, fault["loc"])]
+        loc = [p for p in fault["loc"] if not (p in _TAGS or str(p).startswith("dict["))]
         place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc).lstrip(".")
         line = line_of(node, loc)
         yield f"line {line}: {place}: {_told(fault, str(loc[-1]) if loc else '')}"
@@ -402,10 +396,6 @@ def _faults(error: ValidationError, node: yaml.Node | None) -> Iterator[str]:
 
 _NOT_IN_FILE = {"folder", "outside"}
 _TAGS = ("anthropic", "openai", "cli", "replay", "comprehension", "suite", "str")
-
-
-def _is_tag(part: Any, loc: tuple[Any, ...]) -> bool:
-    return part in _TAGS or (isinstance(part, str) and part.startswith("dict["))
 
 
 def _told(fault: Mapping[str, Any], key: str) -> str:
@@ -453,7 +443,7 @@ def _example(kind: str, loc: tuple[Any, ...], value: Any) -> str | None:
 
 def _keys(loc: tuple[Any, ...]) -> list[str]:
     """Return which keys are allowed where a strange one was found."""
-    models: dict[str, type[BaseModel]] = {
+    models: dict[str, type[Record]] = {
         "anthropic": _Anthropic,
         "openai": _OpenAI,
         "cli": _Cli,

@@ -251,8 +251,7 @@ def _given(replacements: Mapping[str, str], texts: list[str], protected: str) ->
     whole = "\n".join(texts)
     words = sorted({word for text in texts for word in text.split()})
     for old, new in replacements.items():
-        capital = old[:1].upper() + old[1:]
-        if not any(word_pattern([form]).search(whole) for form in (old, capital)):
+        if not word_pattern([old, old[:1].upper() + old[1:]]).search(whole):
             raise SuiteError(
                 f"replacements: '{old}' stands in no text of the suite.{suggest(old, words)}"
             )
@@ -282,11 +281,8 @@ def _places(case: Case) -> Iterator[tuple[str, str]]:
 def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, dict):
-        for one in value.values():
-            yield from _strings(one)
-    elif isinstance(value, list | tuple):
-        for one in value:
+    elif isinstance(value, dict | list | tuple):
+        for one in value.values() if isinstance(value, dict) else value:
             yield from _strings(one)
 
 
@@ -438,12 +434,12 @@ def find_changes(
     def free(word: str) -> bool:
         return word not in keep and not re.search(rf"(?<!\w){re.escape(word)}(?!\w)", protected)
 
-    changes = [change for change in _names(whole, taken, random) if free(change.found)]
-    known = {change.found for change in changes}
-    for change in (*_codes(whole, taken, random), *_identifiers(whole, taken, random)):
-        if free(change.found) and change.found not in known:
-            changes.append(change)
-    changes.sort(key=lambda change: whole.index(change.found))
+    found: dict[str, Change] = {}
+    for kind in (_names, _codes, _identifiers):
+        for change in kind(whole, taken, random):
+            if free(change.found):
+                found.setdefault(change.found, change)
+    changes = sorted(found.values(), key=lambda change: whole.index(change.found))
     return changes + _dates(texts, protected, keep, random)
 
 
@@ -505,7 +501,7 @@ def _dates(
     """Return all dates moved by one number of years, or none where that could change an answer."""
     whole = "\n".join(texts)
     written = list(dict.fromkeys(m[0] for form in _FORMS for m in form.finditer(whole)))
-    rest = "\n".join(texts)
+    rest = whole
     for form in _FORMS:
         rest = form.sub(" ", rest)
     # a year that stands alone may be a number, and moving the rest would move it against them

@@ -1,4 +1,4 @@
-"""What a study asks, in which order, and what of it is still open."""
+"""What a study asks: which cells, in which order, and which text is loaded in each."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from skillcomp.errors import StudyError
+from skillcomp.errors import StudyError, require_known, suggest
 from skillcomp.io.files import INPUTS, digest
-from skillcomp.io.skills import tree_of
+from skillcomp.io.skills import read_skill, tree_of
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import file_place, names_of_files
-from skillcomp.live.agents.reply import PAID, Agent, agent_version
-from skillcomp.live.study.conditions import ConditionText, Text, settle_texts
-from skillcomp.records import Case, Record, Suite
+from skillcomp.live.agents.reply import PAID, Agent, agent_version, whole_hash
+from skillcomp.records import CONDITIONS, Case, Record, Skill, Suite
 
-if TYPE_CHECKING:
-    from skillcomp.live.graders.comprehension import Judge
+Text = str | Path | Skill
+_CHARACTERS = 4  # a token; the usual estimate for English text
+_ALIKE = 1.25  # a placebo may be this many times longer or shorter than the skill
 
 
 class Key(NamedTuple):
@@ -31,6 +31,11 @@ class Key(NamedTuple):
     case_id: str
     condition: str
     repeat: int
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Key:
+        """Return the cell that a line of the plan or of the answers is about."""
+        return cls(row["agent"] or "", row["case_id"], row["condition"], row["repeat"])
 
 
 class PlannedCell(Record):
@@ -162,9 +167,8 @@ def make_plan(
     texts_before = map(ConditionText.model_validate, store.records("arms"))
     recorded = {(one.skill, one.condition): one for one in texts_before}
     skills = list(dict.fromkeys(suite.skill for suite in suites))
-    texts = settle_texts(
-        store, skills, conditions, placebo=placebo, previous=previous, recorded=recorded
-    )
+    given = {"placebo": placebo, "previous": previous}
+    texts = _settled_texts(store, skills, conditions, given, recorded)
     settled = settled_agents(store, agents)
     planned = {cell.place: cell for cell in map(PlannedCell.model_validate, store.records("plan"))}
     order = interleaved(
@@ -197,17 +201,9 @@ def make_plan(
 def _check(store: RunStore, suites: Sequence[Suite], agents: Sequence[Agent], repeats: int) -> None:
     if not suites or not any(suite.cases for suite in suites):
         raise StudyError(f"{store.path}: there are no cases to ask; add a suite first.")
-    if not agents:
-        raise StudyError("agents is empty; give at least one.")
+    require_apart("agent", agents, lambda agent: agent.name)
     if not isinstance(repeats, int) or repeats < 1:
         raise StudyError(f"repeats is {repeats!r}; allowed: a whole number from 1.")
-    names = [agent.name for agent in agents]
-    for name in names:
-        if names.count(name) > 1:
-            raise StudyError(
-                f"Two agents are named '{name}'; give one of them another name=, since answers "
-                "are told apart by it."
-            )
     for suite in suites:
         if suite.skill not in store.skills:
             raise StudyError(
@@ -219,6 +215,19 @@ def _check(store: RunStore, suites: Sequence[Suite], agents: Sequence[Agent], re
     ids = Counter(case.case_id for suite in suites for case in suite.cases)
     if twice := [name for name, n in ids.items() if n > 1]:
         raise StudyError(f"The case ids {', '.join(twice)} stand more than once.")
+
+
+def require_apart(kind: str, given: Sequence[Any], ident: Callable[[Any], object]) -> None:
+    """Raise when nobody is given, or what two of them say could not be told apart."""
+    if not given:
+        raise StudyError(f"{kind}s is empty; give at least one.")
+    several = Counter(map(ident, given))
+    for one in given:
+        if several[ident(one)] > 1:
+            raise StudyError(
+                f"Two {kind}s are named '{one.name}'; give one of them another name=, since what "
+                "they say is told apart by it."
+            )
 
 
 def settled_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgent]:
@@ -245,15 +254,14 @@ def settled_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgen
         for name in ("model", "settings", "prompt_version"):
             was, now = getattr(before, name), getattr(given, name)
             if was != now and not (name == "settings" and before.is_still(now)):
-                raise _changed("agent", agent.name, name, was, now)
+                raise changed("agent", agent.name, name, was, now)
     return new
 
 
 def _names(planned: Iterable[PlannedCell], agents: Sequence[str], store: RunStore) -> Any:
     """Return the function that names a new cell: the agent is told where there are several."""
-    taken = {cell.attempt_id: cell.agent for cell in planned}
-    rows = store.table("attempts").select(["attempt_id", "agent"]).to_pylist()
-    taken |= {row["attempt_id"]: row["agent"] or "" for row in rows}
+    taken = {cell.attempt_id for cell in planned}
+    taken |= set(store.table("attempts").column("attempt_id").to_pylist())
     several = len(set(agents)) > 1
 
     def name(key: Key) -> str:
@@ -295,7 +303,7 @@ def tries(store: RunStore) -> dict[Key, Tried]:
     for row in store.table("attempts").select(columns).to_pylist():
         if row["perturbation"] is not None or row["source_attempt_id"] is not None:
             continue
-        key = Key(row["agent"] or "", row["case_id"], row["condition"], row["repeat"])
+        key = Key.of(row)
         if row["status"] in PAID:
             found[key].paid += (sys.intern(row["status"]),)
         else:
@@ -303,105 +311,8 @@ def tries(store: RunStore) -> dict[Key, Tried]:
     return found
 
 
-class PlannedGrader(Record):
-    """A grader as it began to grade a study; a line of the store's ``graders``.
-
-    Attributes
-    ----------
-    grader, version : str, str or None
-        Which grader: verdicts of another version stand apart in every frame.
-    round : int or None
-        Of a recording, which says another model in another round when the service moved on; None
-        for a grader that asks, which is one and the same in all rounds.
-    kind, model, family : str or None
-        As the grader has them.
-    settings : str or None
-        Of the agent behind it.
-    """
-
-    grader: str
-    version: str | None = None
-    round: int | None = None
-    kind: str | None = None
-    model: str | None = None
-    family: str | None = None
-    settings: str | None = None
-
-    def is_same(self, other: PlannedGrader) -> bool:
-        """Return whether verdicts of both would stand under one name, version and round."""
-        if (self.grader, self.version) != (other.grader, other.version):
-            return False
-        return None in (self.round, other.round) or self.round == other.round
-
-
-def require_graders(graders: Sequence[Any], ident: Callable[[Any], object]) -> None:
-    """Raise when there is no grader, or verdicts of two could not be told apart."""
-    if not graders:
-        raise StudyError("graders is empty; give at least one.")
-    several = Counter(map(ident, graders))
-    for grader in graders:
-        if several[ident(grader)] > 1:
-            raise StudyError(f"Two graders are named '{grader.name}'; give one another name=.")
-
-
-def settle_graders(store: RunStore, graders: Sequence[Judge], round: int) -> None:
-    """Write down who grades, before anything is asked; refuse one changed under its name.
-
-    The caller has the store open for writing (`RunStore.writer`).
-    """
-    known = [PlannedGrader.model_validate(row) for row in store.records("graders")]
-    new: list[PlannedGrader] = []
-    for grader in graders:
-        given = _planned(grader, round)
-        before = [one for one in (*known, *new) if one.is_same(given)]
-        for one in before:
-            for name in ("model", "family", "settings"):
-                if (was := getattr(one, name)) != (now := getattr(given, name)):
-                    raise _changed("grader", given.grader, name, was, now)
-        if not before:
-            _compare_receipts(store, given, round)
-        if given not in before:
-            new.append(given)
-    store.append("graders", new)
-
-
-def _planned(grader: Judge, round: int) -> PlannedGrader:
-    agent = getattr(grader, "agent", None)
-    return PlannedGrader(
-        grader=grader.name,
-        version=grader.version,
-        round=round if agent is None else None,
-        kind=grader.kind,
-        model=grader.model,
-        family=grader.family,
-        settings=getattr(agent or grader, "settings", None),
-    )
-
-
-def _compare_receipts(store: RunStore, given: PlannedGrader, round: int) -> None:
-    """Compare with the last grading of a store that has no line about this grader."""
-    mine = ("grade", given.grader, given.version)
-    last: dict[str, Any] = {}
-    for row in store.records("receipts"):
-        same_round = given.round is None or row["study"].get("round") == round
-        if (row["stage"], row["name"], row.get("prompt_version")) == mine and same_round:
-            last = row
-    if (was := last.get("model")) is not None and was != given.model:
-        raise _changed("grader", given.grader, "model", was, given.model)
-    if (was := last.get("settings")) is not None and not _holds(given.settings, was):
-        raise _changed("grader", given.grader, "settings", was, given.settings)
-
-
-def _holds(now: str | None, was: str) -> bool:
-    """Return whether all settings of an earlier release are still the same; there may be more."""
-    try:
-        old, new = json.loads(was), json.loads(now or "{}")
-        return bool(old.items() <= {key: new.get(key) for key in old}.items())
-    except (ValueError, AttributeError, TypeError):
-        return was == now
-
-
-def _changed(kind: str, who: str, name: str, was: str | None, now: str | None) -> StudyError:
+def changed(kind: str, who: str, name: str, was: str | None, now: str | None) -> StudyError:
+    """Return the error that an agent or a grader is no longer what it was under its name."""
     what = "Answers" if kind == "agent" else "Verdicts"
     return StudyError(
         f"{kind} '{who}': {name} is now {now}, the study was begun with {was}. {what} of two "
@@ -456,3 +367,184 @@ def input_files(store: RunStore, case: Case) -> tuple[tuple[str, Path], ...]:
     above = fixture.rpartition("/")[0] if fixture in recorded else fixture  # a file or a folder
     names = (name for name in names_of_files(case.extra) if name in recorded)
     return tuple((name.removeprefix(f"{above}/"), folder / name) for name in names)
+
+
+class ConditionText(Record):
+    """What is loaded for the cases of a skill under a condition.
+
+    Attributes
+    ----------
+    skill, condition : str
+        Whose cases, and under which condition.
+    loaded_skill : str or None
+        Name of the text; None for a baseline.
+    sha256 : str or None
+        Of the text as loaded.
+    n_tokens : int or None
+        Its length, estimated at four characters a token.
+    choice : str
+        ``none``, ``own``, ``given`` or ``nearest`` (another skill of about the same length).
+    text : str or None
+        The text where it is not one of the store's skills.
+    note : str or None
+        What to keep in mind about it.
+    """
+
+    skill: str
+    condition: str
+    loaded_skill: str | None = None
+    sha256: str | None = None
+    n_tokens: int | None = None
+    choice: str = "none"
+    text: str | None = None
+    note: str | None = None
+
+    def loaded(self, store: RunStore) -> Skill | None:
+        """Return the skill to give to an agent, None for a baseline."""
+        if self.loaded_skill is None:
+            return None
+        if self.text is None:
+            skill = store.skills[self.loaded_skill]
+            # with its folder only where that was recorded: answers of earlier releases had none
+            has_tree = "tree" in store.manifest["skills"].get(skill.slug, {})
+            path = str((store.path / skill.path).resolve()) if has_tree else ""
+            return skill.model_copy(update={"path": path})
+        # an agent is told the name without the mark that tells two texts of a skill apart
+        return Skill(slug=self.loaded_skill.split("@")[0], text=self.text, body=self.text)
+
+
+def n_tokens(text: str) -> int:
+    """Return the length of a text in tokens, estimated at four characters each."""
+    return -(-len(text) // _CHARACTERS)
+
+
+def _settled_texts(
+    store: RunStore,
+    skills: Sequence[str],
+    conditions: Collection[str],
+    given: Mapping[str, Text | Mapping[str, Text] | None],
+    recorded: Mapping[tuple[str, str], ConditionText],
+) -> dict[tuple[str, str], ConditionText]:
+    """Return what is loaded for every skill under every condition."""
+    _check_conditions(conditions, given)
+    found: dict[tuple[str, str], ConditionText] = {}
+    for slug in skills:
+        for condition in conditions:
+            known = recorded.get((slug, condition))
+            text = _text_of(store, slug, condition, given.get(condition), known, len(skills) == 1)
+            if known is not None and text.sha256 != known.sha256:
+                raise StudyError(
+                    f"condition '{condition}' of skill '{slug}': the study was begun with "
+                    f"'{known.loaded_skill}' ({_hash_of(known)}), now given is "
+                    f"'{text.loaded_skill}' ({_hash_of(text)}). One study keeps one text; use a "
+                    "new store for another."
+                )
+            found[slug, condition] = known or text
+    return found
+
+
+def _check_conditions(conditions: Collection[str], given: Mapping[str, object]) -> None:
+    if not conditions:
+        raise StudyError(f"conditions is empty; allowed: {', '.join(CONDITIONS)}.")
+    for condition in conditions:
+        require_known("There is no condition", condition, CONDITIONS, StudyError)
+    for name, text in given.items():
+        if text is not None and name not in conditions:
+            raise StudyError(
+                f"{name}= is given, but '{name}' is not among the conditions "
+                f"({', '.join(conditions)})."
+            )
+
+
+def _text_of(
+    store: RunStore,
+    slug: str,
+    condition: str,
+    given: Text | Mapping[str, Text] | None,
+    known: ConditionText | None,
+    alone: bool,
+) -> ConditionText:
+    if condition == "baseline":
+        return ConditionText(skill=slug, condition=condition)
+    own = store.skills[slug]
+    if condition == "skill":
+        return _of(slug, condition, own, choice="own", name=slug)
+    text = given.get(slug) if isinstance(given, Mapping) else given
+    if text is None:
+        if known is not None:
+            return known
+        if condition == "placebo" and given is None:
+            return _nearest(store, own)
+        raise StudyError(
+            f"condition '{condition}' of skill '{slug}': no text; give {condition}= a SKILL.md"
+            f"{'' if given is None else f' for {slug!r} too'}."
+        )
+    loaded = _read(store, text, condition)
+    if condition == "placebo":
+        inside = store.skills.get(loaded.slug)
+        known_text = inside is not None and inside.text == loaded.text
+        chosen = _of(slug, condition, loaded, choice="given", name=loaded.slug)
+        chosen = chosen if known_text else chosen.model_copy(update={"text": loaded.text})
+        return _compared(chosen, own)
+    if not alone and not isinstance(given, Mapping) and slug not in (loaded.slug, loaded.name):
+        raise StudyError(
+            f"previous= is one file, '{loaded.slug}', and not of skill '{slug}'; give a mapping "
+            "from slug to file."
+        )
+    name = f"{slug}@{whole_hash(loaded.text)[:8]}"
+    return _of(slug, condition, loaded, choice="given", name=name, text=loaded.text)
+
+
+def _of(
+    slug: str, condition: str, loaded: Skill, *, choice: str, name: str, text: str | None = None
+) -> ConditionText:
+    return ConditionText(
+        skill=slug,
+        condition=condition,
+        loaded_skill=name,
+        sha256=whole_hash(loaded.text),
+        n_tokens=n_tokens(loaded.text),
+        choice=choice,
+        text=text,
+    )
+
+
+def _nearest(store: RunStore, own: Skill) -> ConditionText:
+    others = [skill for slug, skill in store.skills.items() if slug != own.slug]
+    if not others:
+        raise StudyError(
+            f"condition 'placebo' of skill '{own.slug}': the store holds no other skill to load "
+            "in its place; give placebo= a text of about the same length."
+        )
+    length = n_tokens(own.text)
+    chosen = min(others, key=lambda skill: (abs(n_tokens(skill.text) - length), skill.slug))
+    found = _of(own.slug, "placebo", chosen, choice="nearest", name=chosen.slug)
+    return _compared(found, own)
+
+
+def _compared(text: ConditionText, own: Skill) -> ConditionText:
+    length, other = n_tokens(own.text), text.n_tokens or 0
+    if max(length, other) <= _ALIKE * min(length, other):
+        return text
+    note = f"the placebo has about {other} tokens, the skill about {length}"
+    return text.model_copy(update={"note": note})
+
+
+def _read(store: RunStore, text: Text, condition: str) -> Skill:
+    if isinstance(text, Skill):
+        return text
+    if isinstance(text, str) and text in store.skills:
+        return store.skills[text]
+    if isinstance(text, str) and len(text.split()) > 1 and not Path(text[:200]).exists():
+        return Skill(slug=condition, text=text, body=text)
+    path = Path(text)
+    if not path.exists():
+        raise StudyError(
+            f"{condition}= is '{text}': no file and no skill of the store "
+            f"({', '.join(store.skills)}).{suggest(path.name, store.skills)}"
+        )
+    return read_skill(path)
+
+
+def _hash_of(text: ConditionText) -> str:
+    return f"sha256 {text.sha256[:8]}" if text.sha256 else "no text"

@@ -20,11 +20,9 @@ from skillcomp.live.agents.reply import PAID, Agent, Cell, Reply, StudyWarning, 
 from skillcomp.live.batches import BatchLimits, outstanding
 from skillcomp.live.batches.transport import Batches, batch_agent
 from skillcomp.live.stopping import Stop, run_sync
-from skillcomp.live.study.conditions import Text
-from skillcomp.live.study.plan import Plan, PlannedCell, Tried, input_files, make_plan, tries
-from skillcomp.live.work.budget import Budget, at_most, batch_cost, charged
+from skillcomp.live.study.plan import Plan, PlannedCell, Text, Tried, input_files, make_plan, tries
 from skillcomp.live.work.jobs import Engine, Options, Recorder
-from skillcomp.live.work.ledger import RunRecord, begun
+from skillcomp.live.work.ledger import Budget, RunRecord, at_most, batch_cost, begun, charged
 from skillcomp.live.work.status import most_frequent, status
 from skillcomp.records import Attempt, Suite
 
@@ -125,7 +123,8 @@ def run(
     """
     found = _suites(store, suites)
     wanted_again = _again(again)
-    _check_width(concurrency)
+    if not isinstance(concurrency, int) or concurrency < 1:
+        raise StudyError(f"concurrency is {concurrency!r}; allowed: a whole number from 1.")
     options = Options.of(concurrency, batch, progress, agents)
     with store.writer():
         settings = dict[str, Any](conditions=list(conditions), repeats=repeats, seed=seed)
@@ -151,7 +150,7 @@ class AnswerWork(Engine[PlannedCell]):
         settings: dict[str, Any],
         options: Options,
     ) -> None:
-        super().__init__(store, options)
+        super().__init__(store, options, agents)
         self.plan, self.again, self.settings = plan, again, settings
         self.tried = tries(store)  # also of cells that this run does not want
         # all there from the start, so that memory does not grow with the answers
@@ -165,10 +164,6 @@ class AnswerWork(Engine[PlannedCell]):
         """What batches of this stage are noted under, and who is asked in them."""
         return {f"run:{name}": agent for name, agent in self.agents.items()}
 
-    def who(self, agent: Agent) -> str:
-        """Return how messages name who is asked."""
-        return f"agent '{agent.name}'"
-
     def is_done(self, job: PlannedCell) -> bool:
         """Return whether a cell has its answer."""
         return self.done[job.place].is_done(self.again)
@@ -177,10 +172,6 @@ class AnswerWork(Engine[PlannedCell]):
         """Return the cells that are left to ask, in their order."""
         cells = (cell for cell in self.plan.cells if agent in (None, cell.agent))
         return [cell for cell in cells if not self.is_done(cell)]
-
-    def n_wanted(self, agent: str) -> int:
-        """Return how many cells of an agent this run wants."""
-        return sum(cell.agent == agent for cell in self.plan.cells)
 
     async def main(self, budget_usd: float | None, stop: Stop) -> None:
         """Ask what is open."""
@@ -209,7 +200,7 @@ class AnswerWork(Engine[PlannedCell]):
                 settings=agent.settings,
                 study=self.settings,
                 prompt_version=agent_version(),
-                n_wanted=self.n_wanted(agent.name),
+                n_wanted=sum(cell.agent == agent.name for cell in self.plan.cells),
                 n_open=len(self.open(agent.name)),
             )
             for agent in self.agents.values()
@@ -218,11 +209,6 @@ class AnswerWork(Engine[PlannedCell]):
     def at_end(self, receipt: RunRecord) -> dict[str, Any]:
         """Return what the end of a receipt says."""
         return {"n_open": len(self.open(receipt.name))}
-
-    async def close(self) -> None:
-        """Close the agents' connections."""
-        for agent in self.agents.values():
-            await agent.aclose()
 
     async def work_on(self, job: PlannedCell, *, batched: bool) -> bool:
         """Ask one cell and record the answer."""
@@ -239,7 +225,7 @@ class AnswerWork(Engine[PlannedCell]):
             cell=Cell(job.case_id, job.condition, job.repeat, self.files[job.case_id]),
         )
         paid = reply.status in PAID
-        self.watch(job.agent, ok=paid, fatal=reply.fatal, told=reply.error, wait=reply.wait_seconds)
+        self.watch(job.agent, reply, ok=paid)
         return paid
 
     async def _book(self, cell: PlannedCell, reply: Reply, started: datetime | None) -> None:
@@ -282,16 +268,13 @@ class AnswerWork(Engine[PlannedCell]):
 
         async def book(key: str, reply: Reply) -> None:
             if key not in cells:  # of an earlier run that wanted more than this one
-                cells[key] = self._unplanned(key)
+                rows = map(PlannedCell.model_validate, self.store.records("plan"))
+                cells[key] = next(cell for cell in rows if cell.attempt_id == key)
             await self._book(cells[key], at_most(reply, partial(cost, cells[key])), None)
             if reply.fatal or reply.status not in PAID:
                 self.failed_in_batch(key, reply)
 
         return self.batches(purpose, book, ids)
-
-    def _unplanned(self, attempt_id: str) -> PlannedCell:
-        rows = (PlannedCell.model_validate(row) for row in self.store.records("plan"))
-        return next(cell for cell in rows if cell.attempt_id == attempt_id)
 
     def warn_of_files(self) -> None:
         """Say which agents cannot see the files of a skill, or the input of a case."""
@@ -377,11 +360,6 @@ def _again(again: Collection[str]) -> frozenset[str]:
     return words
 
 
-def _check_width(concurrency: int) -> None:
-    if not isinstance(concurrency, int) or concurrency < 1:
-        raise StudyError(f"concurrency is {concurrency!r}; allowed: a whole number from 1.")
-
-
 def _name(cell: PlannedCell, reply: Reply, tried: Tried) -> str:
     """Return the cell's own name for its first reply, a longer one for whatever else was tried."""
     if reply.status not in PAID:
@@ -394,14 +372,7 @@ def _attempt(
 ) -> Attempt:
     said = {name: getattr(reply, name) for name in _FROM_REPLY}
     return Attempt(
-        **said,
-        attempt_id=attempt_id,
-        skill=cell.skill,
-        case_id=cell.case_id,
-        condition=cell.condition,
-        repeat=cell.repeat,
-        loaded_skill=cell.loaded_skill,
-        agent=agent.name,
+        **{**cell.model_dump(), **said, "attempt_id": attempt_id},
         agent_model=reply.model or agent.model,
         agent_family=agent.family,
         started_at=started,

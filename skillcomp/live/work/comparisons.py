@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import StudyError, suggest
+from skillcomp.errors import StudyError, require_known
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents.reply import Agent, Reply
+from skillcomp.live.agents.reply import Agent, Reply, whole_hash
 from skillcomp.live.batches import BatchLimits
-from skillcomp.live.graders.comprehension import ASKED_AGAIN, GraderWarning, family_warning
-from skillcomp.live.graders.pairwise import Comparison, PairwiseGrader, read_comparison
-from skillcomp.live.study.plan import require_graders, require_unedited, settle_graders
-from skillcomp.live.work.jobs import KEPT, Judging, Options, judge_all, reply_of
+from skillcomp.live.graders.comprehension import (
+    ASKED_AGAIN,
+    GraderWarning,
+    PairwiseGrader,
+    family_warning,
+    read_comparison,
+)
+from skillcomp.live.study.plan import require_apart, require_unedited
+from skillcomp.live.work.gradings import settle_graders
+from skillcomp.live.work.jobs import KEPT, Judging, Options, judge_all
 from skillcomp.live.work.status import status
 from skillcomp.records import Attempt, Case
 
@@ -104,7 +108,7 @@ def compare(
     for grader in graders:
         if told := family_warning(grader, families):
             warnings.warn(told, GraderWarning, stacklevel=2)
-    pairs.sort(key=lambda one: hashlib.sha256(f"{seed}\0{one.key}".encode()).hexdigest())
+    pairs.sort(key=lambda one: whole_hash(seed, one.key))
     study = {"condition": condition, "against": against, "seed": seed}
     with store.writer():
         settle_graders(store, graders, 1)
@@ -130,7 +134,7 @@ class OrderedPair:
     @property
     def item(self) -> str:
         """What a comparator is told it is called: tells nothing, and is the same at every start."""
-        return hashlib.sha256(self.key.encode()).hexdigest()[:_ITEM_LENGTH]
+        return whole_hash(self.key)[:_ITEM_LENGTH]
 
 
 class Comparisons(Judging[OrderedPair]):
@@ -138,6 +142,7 @@ class Comparisons(Judging[OrderedPair]):
 
     kept, each = "What was compared is kept; start again later.", "comparison"
     stage, said, plural = "compare", "comparisons", "comparisons"
+    made = ("pairwise", "order", "first", "second")
     told = (
         "comparisons are not made",
         "failed",
@@ -155,7 +160,6 @@ class Comparisons(Judging[OrderedPair]):
     ) -> None:
         super().__init__(store, grader, len(pairs), dict(study), options)
         self.pairs = pairs
-        self.done: set[str] = set()
 
     @property
     def purposes(self) -> dict[str, Agent]:
@@ -166,35 +170,21 @@ class Comparisons(Judging[OrderedPair]):
         """Return the columns that name a comparison in the table of replies."""
         return dict(zip(("order", "first", "second"), json.loads(key), strict=True))
 
-    def is_done(self, job: OrderedPair) -> bool:
-        """Return whether an order of a pair is judged, or refused for good."""
-        return job.key in self.done
+    def key_of(self, row: Mapping[str, Any]) -> str:
+        """Return the key of the pair and order that a line of a table is about."""
+        return json.dumps([row["order"], row["first"], row["second"]])
 
     async def judge(self) -> None:
         """Compare what is open."""
-        self.done = {_key(row) for row in self._own("pairwise")}
-        self.replies.clear()
-        for row in self._own("comparisons"):
-            if row["status"] in KEPT:
-                self.replies[_key(row)].append(reply_of(row))
-        self.done |= {key for key, kept in self.replies.items() if kept[-1].status == "refused"}
-        pending = [pair for pair in self.pairs if not self.is_done(pair)]
+        self.take_replies({})
+        done = {self.key_of(row) for row in self.own("pairwise")}
+        done |= {key for key, kept in self.replies.items() if kept[-1].status == "refused"}
+        pending = [pair for pair in self.pairs if pair.key not in done]
         for pair in pending:
             self.replies[pair.key] = _unused(self.replies[pair.key], pair.item)
-        # what is paid for first: the budget may end at any other
-        pending.sort(key=lambda pair: not self.replies[pair.key])
-        n, title = len(self.pairs), f"comparisons of {self.grader.name}"
-        with closing(self.bar(title, n, n - len(pending))) as self.shown:
-            purpose = next(iter(self.purposes)) if self.options.limits else None
-            self.n_open = len(await self.do_all(pending, purpose)) + len(self.malformed)
-
-    def _own(self, table: str) -> Iterable[dict[str, Any]]:
-        """Yield this grader's lines of a table."""
-        known = table == "pairwise"
-        rows = self.store.table(table).to_pylist() if known else self.store.records(table)
-        for row in rows:
-            if (row["grader"], row["grader_version"]) == (self.grader.name, self.grader.version):
-                yield row
+        title, (purpose,) = f"comparisons of {self.grader.name}", self.purposes
+        self.n_open = await self.do_pending(pending, len(self.pairs), title, purpose)
+        self.n_open += len(self.malformed)
 
     async def work_on(self, job: OrderedPair, *, batched: bool) -> bool:
         """Compare one pair in one order and store the judgement."""
@@ -204,31 +194,12 @@ class Comparisons(Judging[OrderedPair]):
         )
         if found.judgement is not None:
             await self.ledger.write("pairwise", [found.judgement])
-        if not self._is_final(job.key, found):
-            return False
-        self.done_with(job.key, gives_away=found.gives_away is not None)
-        return True
-
-    def _is_final(self, key: str, found: Comparison) -> bool:
-        """Return whether a comparison is over; stop where nothing further can succeed."""
         last = found.replies[-1]
         ok = last.status in KEPT
-        if not ok:
-            self.failed.add(key)
-        told = None if ok else last.error
-        fatal = not ok and last.fatal
-        self.watch(self.grader.name, ok=ok, fatal=fatal, told=told, wait=last.wait_seconds)
-        if ok and found.problems:
-            self.malformed.add(key)
-            self.cannot_read(found.problems[0])
-        elif ok:
-            self.done.add(key)
-            self.unreadable = 0
-        return ok
-
-
-def _key(row: Mapping[str, Any]) -> str:
-    return json.dumps([row["order"], row["first"], row["second"]])
+        if found.problems:
+            self.malformed.add(job.key)
+        self.n_given_away += ok and found.gives_away is not None
+        return self.is_over(job.key, last, found.problems, ok=ok)
 
 
 def _unused(kept: Sequence[Reply], item: str) -> list[Reply]:
@@ -246,15 +217,12 @@ def _pairs(
     for grader in graders:
         if not isinstance(grader, PairwiseGrader):
             raise StudyError(f"graders: found {grader!r}; allowed: PairwiseGrader.")
-    require_graders(graders, lambda grader: grader.name)
+    require_apart("grader", graders, lambda grader: grader.name)
     attempts = [one for one in store.records("attempts") if one.perturbation is None]
     there = sorted({one.condition for one in attempts})
     for key, name in (("condition", condition), ("against", against)):
-        if name not in there:
-            raise StudyError(
-                f"{key}: {store.path} has no answers under '{name}'; there: "
-                f"{', '.join(there) or 'none'}." + suggest(name, there)
-            )
+        what = f"{key}: {store.path} has no answers under"
+        require_known(what, name, there, StudyError, told="there")
     if condition == against:
         raise StudyError(f"condition and against are both '{condition}'; give two conditions.")
     cases = {case.case_id: case for suite in store.suites.values() for case in suite.cases}

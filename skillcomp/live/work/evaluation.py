@@ -6,7 +6,6 @@ one can be, stands beside them in fields of our own.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import tempfile
@@ -15,17 +14,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import orjson
 
-from skillcomp.errors import StudyError, SuiteError, plural, suggest
+from skillcomp.errors import StudyError, SuiteError, plural, require_known
 from skillcomp.io.files import checked_slug, digest, read_bytes
 from skillcomp.io.journal import replace
 from skillcomp.io.skills import FILE_NAME, read_skill
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
-from skillcomp.live.agents.reply import Agent, Asked, Reply, agent_version, settings_json
+from skillcomp.live.agents.reply import Agent, Reply, agent_version, settings_json, whole_hash
 from skillcomp.live.graders.tasks import SuiteGrader
 from skillcomp.live.work.answers import run
 from skillcomp.live.work.gradings import grade
@@ -103,11 +102,7 @@ def read_ranking(path: Path, candidate_id: str, slug: str) -> Candidate:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise StudyError(f"{path}: expected an object with a list 'scored_candidates'.")
     ids = [str(row.get("id")) for row in rows]
-    if candidate_id not in ids:
-        raise StudyError(
-            f"{path}: there is no candidate '{candidate_id}'; there: {', '.join(ids) or 'none'}."
-            + suggest(candidate_id, ids)
-        )
+    require_known(f"{path}: there is no candidate", candidate_id, ids, StudyError, told="there")
     row = rows[ids.index(candidate_id)]
     place, score = f"{path}: candidate '{candidate_id}'", row.get("score")
     if isinstance(score, bool) or not isinstance(score, int | float):
@@ -153,7 +148,7 @@ class MockAgent:
     settings: str = settings_json(mock=True)
     is_recording = True  # it costs nothing
 
-    async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
+    async def ask(self, prompt: str, **about: Any) -> Reply:
         """Return an answer that says what it is."""
         return Reply(answer="mock: nothing was asked", model="mock", cost_usd=0.0, seconds=0.0)
 
@@ -207,24 +202,21 @@ class Evaluation:
         self.grader = SuiteGrader(path, judge, trust=trust, mock=mock)
         self.suite = read_tasks_of(path)
         self.tasks = [case.case_id.partition("/")[2] for case in self.suite.cases]
-        parts = [self._made_by(), _text_of(candidate.skill), candidate.original or ""]
-        key = _hash(*(one.text if isinstance(one, Skill) else one for one in parts))
-        self.store = RunStore(state_root / "evaluations" / f"{candidate.run_id}-{key[:12]}")
         self.notes: list[str] = []
-
-    def _made_by(self) -> str:
-        """Return everything but the skills that decides what comes out."""
-        judge = getattr(self.grader.agent, "settings", None)
-        return json.dumps(
-            {
-                "suite": self.suite.sha256,
-                "judges": [self.grader.judges, self.grader.version, self.grader.model, judge],
-                "agent": [self.agent.name, self.agent.model, self.agent.settings, agent_version()],
-                "pass_k": self.pass_k,
-                "mock": self.mock,
-            },
-            sort_keys=True,
-        )
+        # everything but the skills that decides what comes out
+        settings = getattr(self.grader.agent, "settings", None)
+        made_by = {
+            "suite": self.suite.sha256,
+            "judges": [self.grader.judges, self.grader.version, self.grader.model, settings],
+            "agent": [self.agent.name, self.agent.model, self.agent.settings, agent_version()],
+            "pass_k": self.pass_k,
+            "mock": self.mock,
+        }
+        who, before = json.dumps(made_by, sort_keys=True), candidate.original
+        key = whole_hash(who, _text_of(candidate.skill), before.text if before else "")
+        self.store = RunStore(state_root / "evaluations" / f"{candidate.run_id}-{key[:12]}")
+        self.key = whole_hash(who, before.text) if before else ""  # of the kept baseline
+        self._kept_name = f"baseline_{self.key[:32]}.json"
 
     def estimate(self) -> str:
         """Return in one line what all this may cost, before anything is asked."""
@@ -444,19 +436,10 @@ class Evaluation:
 
     # -- kept baselines -----------------------------------------------------------------------
 
-    def _key(self) -> str:
-        assert self.candidate.original is not None
-        return _hash(self._made_by(), self.candidate.original.text)
-
-    def _kept_file(self) -> Path:
-        assert self.cache is not None
-        return self.cache / f"baseline_{self._key()[:32]}.json"
-
     def _kept(self) -> dict[str, Any] | None:
         """Return a kept baseline of this very evaluation that is whole and younger than a week."""
-        if self.cache is None or not self._kept_file().exists():
+        if self.cache is None or not (file := self.cache / self._kept_name).exists():
             return None
-        file = self._kept_file()
         try:
             data = read_bytes(
                 file, root=self.cache, max_bytes=_MAX_JSON, what="baseline", error=StudyError
@@ -464,7 +447,7 @@ class Evaluation:
             entry = orjson.loads(data)
             body = entry["body"]
             age = now() - datetime.fromisoformat(body["created_at"])
-            whole = entry["sha256"] == digest(_packed(body)) and body["key"] == self._key()
+            whole = entry["sha256"] == digest(_packed(body)) and body["key"] == self.key
             whole &= [row["task_id"] for row in body["results"]] == self.tasks
         except (StudyError, ValueError, KeyError, TypeError, AttributeError):
             whole, age, body = False, timedelta(0), {}
@@ -481,14 +464,14 @@ class Evaluation:
         if self.cache is None or any(row["passed"] is None for row in results.values()):
             return
         body = {
-            "key": self._key(),
+            "key": self.key,
             "created_at": now().isoformat(),
             "mock": self.mock,
             "results": list(results.values()),
         }
         self.cache.mkdir(parents=True, exist_ok=True)
         entry = {"sha256": digest(_packed(body)), "body": body}
-        replace(self._kept_file(), orjson.dumps(entry, option=orjson.OPT_INDENT_2))
+        replace(self.cache / self._kept_name, orjson.dumps(entry, option=orjson.OPT_INDENT_2))
 
 
 def write_artefact(artefact: dict[str, Any], path: Path) -> None:
@@ -501,10 +484,6 @@ def write_artefact(artefact: dict[str, Any], path: Path) -> None:
 
 def _text_of(skill: Skill | Path) -> str:
     return skill.text if isinstance(skill, Skill) else read_skill(skill).text
-
-
-def _hash(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _packed(body: Mapping[str, Any]) -> bytes:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import warnings
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,9 +20,8 @@ from skillcomp.io.store import RunStore
 from skillcomp.live.agents.reply import TIME_LIMIT, Agent, Reply
 from skillcomp.live.batches import BatchLimits
 from skillcomp.live.graders.comprehension import (
-    Blind,
     GraderWarning,
-    Grading,
+    Judge,
     LiveGrader,
     blind,
     family_warning,
@@ -36,11 +35,11 @@ from skillcomp.live.graders.gold import (
     gold_answers,
     passes,
 )
-from skillcomp.live.study.plan import require_graders, require_unedited, settle_graders
-from skillcomp.live.work.jobs import KEPT, Judging, Options, judge_all, reply_of
+from skillcomp.live.study.plan import changed, require_apart, require_unedited
+from skillcomp.live.work.jobs import Judging, Options, judge_all
 from skillcomp.live.work.ledger import RunRecord
 from skillcomp.live.work.status import status
-from skillcomp.records import Attempt, Case, Skill, Suite, Verdict
+from skillcomp.records import Attempt, Case, Record, Skill, Verdict
 
 _log = logging.getLogger("skillcomp.live")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -128,7 +127,9 @@ def grade(
     _check(store, graders, round)
     answers = gold_answers(store.suites.values(), gold)
     check_least(min_gold_agreement, answers)
-    require_unedited(store, _suites_of(store, {answer.case_id for answer in answers}))
+    gold_cases = {answer.case_id for answer in answers}
+    carrying = (s for s in store.suites.values() if any(c.case_id in gold_cases for c in s.cases))
+    require_unedited(store, carrying)
     asked = (getattr(grader, "agent", None) or cast(Any, grader) for grader in graders)
     options = Options.of(concurrency, batch, progress, asked)
     families = store.table("attempts").column("agent_family").unique().to_pylist()
@@ -140,19 +141,10 @@ def grade(
             warnings.warn(told, GraderWarning, stacklevel=2)
     with store.writer():
         settle_graders(store, graders, round)
-        items = _gradable(store)
+        items, study = _gradable(store), {"round": round, "seed": seed}
         works = [
-            Gradings(
-                store,
-                grader,
-                _taken(items, grader),
-                answers,
-                round,
-                min_gold_agreement,
-                seed,
-                options,
-            )
-            for grader in graders
+            Gradings(store, one, _taken(items, one), answers, min_gold_agreement, study, options)
+            for one in graders
         ]
         judge_all(works, budget_usd, "graded")
     return status(store)
@@ -195,22 +187,18 @@ def regrade(store: RunStore, grader: LiveGrader, **options: Any) -> pd.DataFrame
 
 @dataclass(frozen=True)
 class Item:
-    """An answer with what it is graded by, and its blind name."""
+    """An answer with what it is graded by, its blind name and the place of its first verdict."""
 
     attempt: Attempt
     case: Case
     skill: Skill
-    placed: Blind | None = None
+    item: str = ""
+    order: int = 1
 
     @property
     def key(self) -> str:
         """The attempt's name."""
         return self.attempt.attempt_id
-
-    @property
-    def checks(self) -> set[str]:
-        """Names of all that is to be decided."""
-        return {check.check_id for check in self.case.checks}
 
 
 class Gradings(Judging[Item]):
@@ -218,6 +206,7 @@ class Gradings(Judging[Item]):
 
     kept, each, plural = "What was graded is kept; start again later.", "grading", "gradings"
     stage, said = "grade", "replies"
+    made = ("verdicts", "attempt_id", "check_id", "status", "graded_at")
     told = (
         "answers are not graded",
         "gradings failed",
@@ -231,14 +220,13 @@ class Gradings(Judging[Item]):
         grader: LiveGrader,
         items: Mapping[str, Item],
         answers: Sequence[GoldAnswer],
-        round: int,
         least: float | None,
-        seed: int,
+        study: dict[str, int],
         options: Options,
     ) -> None:
-        super().__init__(store, grader, len(items), {"round": round, "seed": seed}, options)
-        self.items, self.answers = items, answers
-        self.round, self.least, self.seed = round, least, seed
+        super().__init__(store, grader, len(items), study, options)
+        self.items, self.answers, self.least = items, answers, least
+        self.round = self.mine["round"] = study["round"]
         self.done: defaultdict[str, set[str]] = defaultdict(set)  # checks by attempt
         self.table = "verdicts"
         self.found: Agreement | None = None
@@ -251,20 +239,16 @@ class Gradings(Judging[Item]):
 
     def row_of(self, key: str) -> dict[str, Any]:
         """Return the columns that name a grading in the table of replies."""
-        return {"attempt_id": key, "round": self.round}
+        return {"attempt_id": key}
 
-    def is_done(self, job: Item) -> bool:
-        """Return whether all checks of an answer have their verdicts."""
-        return job.checks <= self.done[job.key]
+    def key_of(self, row: Mapping[str, Any]) -> str:
+        """Return the attempt that a line of a table is about."""
+        return str(row["attempt_id"])
 
     async def judge(self) -> None:
         """Grade gold, then the study."""
-        used = self._malformed_at()
-        for row in self._own("replies"):
-            # replies that made a malformed grading are not used again: it is asked anew
-            fresh = datetime.fromisoformat(row["at"]) > used.get(row["attempt_id"], _LONG_AGO)
-            if row["status"] in KEPT and fresh:
-                self.replies[row["attempt_id"]].append(reply_of(row))
+        # replies that made a malformed grading are not used again: it is asked anew
+        self.take_replies(self._malformed_at())
         if self.answers:
             await self._hold_against_gold()
         if not self.stop.reason:
@@ -288,29 +272,17 @@ class Gradings(Judging[Item]):
             self.stop.ask(self.budget.exhausted)
         if self.stop.reason and n_open:
             return
-        own = [Verdict.model_validate(row) for row in self._own("gold_verdicts")]
+        own = [Verdict.model_validate(row) for row in self.own("gold_verdicts")]
         self.found = gold_agreement(self.answers, own)
         _log.info("grader %s: %s", self.grader.name, self.found)
         told = f"{self.grader.name}: {self.found}"
         tqdm(total=0, desc=told, bar_format="{desc}", disable=not self.options.progress).close()
         passes(self.found, self.grader.name, self.least)
 
-    def _own(self, table: str) -> Iterable[dict[str, Any]]:
-        """Yield this grader's lines of a table in this round."""
-        mine = (self.grader.name, self.grader.version, self.round)
-        rows = self.store.records(table)
-        if table == "verdicts":  # there may be many
-            columns = ["attempt_id", "check_id", "grader", "grader_version", "round"]
-            columns += ["status", "graded_at"]
-            rows = iter(self.store.table(table).select(columns).to_pylist())
-        for row in rows:
-            if (row["grader"], row.get("grader_version"), row["round"]) == mine:
-                yield row
-
     def _malformed_at(self) -> dict[str, datetime]:
         """Return when each malformed grading was made that is to be asked for again."""
         found: dict[str, datetime] = {}
-        for row in (row for table in _TABLES for row in self._own(table)):
+        for row in (row for table in _TABLES for row in self.own(table)):
             at = row.get("graded_at")
             if self.agent and row["status"] == "malformed" and at is not None:
                 at = at if isinstance(at, datetime) else datetime.fromisoformat(at)
@@ -319,68 +291,43 @@ class Gradings(Judging[Item]):
 
     async def _grade_all(self, items: Mapping[str, Item], table: str, title: str) -> int:
         """Grade what is open of some items; return how many are still open then."""
-        self.table, placed = table, _placed(items, self.seed)
-        self.done = defaultdict(set)
-        for row in self._own(table):
+        self.table, self.done, pending = table, defaultdict(set), []
+        for row in self.own(table):
             if row["status"] != "malformed" or not self.agent:
                 self.done[row["attempt_id"]].add(row["check_id"])
-        pending = [item for item in placed if not self.is_done(item)]
-        # what is paid for first: the budget may end at any other
-        pending.sort(key=lambda item: item.key not in self.replies)
+        n_checks = {name: len(item.case.checks) for name, item in items.items()}
+        for name, item, order in blind(n_checks, seed=self.study["seed"]):
+            wanted = {check.check_id for check in items[name].case.checks}
+            if not wanted <= self.done[name]:
+                pending.append(replace(items[name], item=item, order=order))
         purpose = next(name for name in self.purposes if name.endswith(f"/{table}"))
-        with closing(self.bar(title, len(items), len(items) - len(pending))) as self.shown:
-            in_batches = purpose if self.options.limits else None
-            return len(await self.do_all(pending, in_batches))
+        return await self.do_pending(pending, len(items), title, purpose)
 
     async def work_on(self, job: Item, *, batched: bool) -> bool:
         """Grade one answer and store the verdicts."""
         grader = self.asking(job.key, batched=batched)
-        assert job.placed is not None
         grading = await grader.grade(
             job.attempt,
             job.case,
             job.skill,
             round=self.round,
             batch=f"{self.grader.name}/{self.round}",
-            item=job.placed.item,
-            order=job.placed.order,
+            item=job.item,
+            order=job.order,
         )
-        done = self.done[job.key]
+        statuses, done = {v.status for v in grading.verdicts}, self.done[job.key]
         fresh = [v for v in grading.verdicts if v.status != "error" and v.check_id not in done]
         await self.ledger.write(self.table, fresh)
-        if not self._is_final(job.key, grading):
-            return False
-        if self.agent is None:
+        ok, problems = "error" not in statuses, list[str]()
+        if ok and self.agent is None:
             self.tallies[self.grader.name].add(Reply(model=self.grader.model))
-        given = grading.gives_away is not None and self.table == "verdicts"
-        self.done_with(job.key, gives_away=given)
-        return True
-
-    def _is_final(self, name: str, grading: Grading) -> bool:
-        """Return whether a grading is final; stop where nothing further can succeed."""
-        ok = all(verdict.status != "error" for verdict in grading.verdicts)
-        if not ok:
-            self.failed.add(name)
-        if self.agent:
-            told = None
-            if not ok:
-                replies = grading.replies
-                told = replies[-1].error if replies else grading.verdicts[0].raw
-            wait = grading.replies[-1].wait_seconds if grading.replies else None
-            fatal = not ok and grading.fatal
-            self.watch(self.grader.name, ok=ok, fatal=fatal, told=told, wait=wait)
-            if ok and all(verdict.status != "malformed" for verdict in grading.verdicts):
-                self.unreadable = 0
-            elif ok:
-                if self.table == "verdicts":
-                    self.malformed.add(name)
-                self.cannot_read((grading.problems or ("no reason is known",))[0])
-        return ok
-
-
-def _placed(items: Mapping[str, Item], seed: int) -> list[Item]:
-    order = blind({name: len(item.case.checks) for name, item in items.items()}, seed=seed)
-    return [replace(items[one.attempt_id], placed=one) for one in order]
+        elif ok and "malformed" in statuses:
+            problems = list(grading.problems) or ["no reason is known"]
+        if self.table == "verdicts":
+            self.malformed |= {job.key} if problems else set()
+            self.n_given_away += ok and grading.gives_away is not None
+        why = Reply(error=next((v.raw for v in grading.verdicts), None))  # of who asked nobody
+        return self.is_over(job.key, (why, *grading.replies)[-1], problems, ok=ok)
 
 
 def _gradable(store: RunStore) -> dict[str, Item]:
@@ -423,7 +370,7 @@ def _check(store: RunStore, graders: Sequence[LiveGrader], round: int) -> None:
         if not callable(getattr(grader, "grade", None)):
             why = "; sc.compare takes it" if hasattr(grader, "compare") else ""
             raise StudyError(f"graders: found {grader!r}{why}; allowed: what has a method grade.")
-    require_graders(graders, lambda grader: (grader.name, grader.version))
+    require_apart("grader", graders, lambda grader: (grader.name, grader.version))
     if not isinstance(round, int) or round < 1:
         raise StudyError(f"round is {round!r}; allowed: a whole number from 1.")
     if not store.table("attempts").num_rows:
@@ -435,6 +382,85 @@ def _check(store: RunStore, graders: Sequence[LiveGrader], round: int) -> None:
     require_unedited(store, [one for one in store.suites.values() if one.skill in skills])
 
 
-def _suites_of(store: RunStore, cases: Collection[str]) -> list[Suite]:
-    found = store.suites.values()
-    return [suite for suite in found if any(case.case_id in cases for case in suite.cases)]
+class PlannedGrader(Record):
+    """A grader as it began to grade a study; a line of the store's ``graders``.
+
+    Attributes
+    ----------
+    grader, version : str, str or None
+        Which grader: verdicts of another version stand apart in every frame.
+    round : int or None
+        Of a recording, which says another model in another round when the service moved on; None
+        for a grader that asks, which is one and the same in all rounds.
+    kind, model, family : str or None
+        As the grader has them.
+    settings : str or None
+        Of the agent behind it.
+    """
+
+    grader: str
+    version: str | None = None
+    round: int | None = None
+    kind: str | None = None
+    model: str | None = None
+    family: str | None = None
+    settings: str | None = None
+
+    def is_same(self, other: PlannedGrader) -> bool:
+        """Return whether verdicts of both would stand under one name, version and round."""
+        if (self.grader, self.version) != (other.grader, other.version):
+            return False
+        return None in (self.round, other.round) or self.round == other.round
+
+
+def settle_graders(store: RunStore, graders: Sequence[Judge], round: int) -> None:
+    """Write down who grades, before anything is asked; refuse one changed under its name.
+
+    The caller has the store open for writing (`RunStore.writer`).
+    """
+    known = [PlannedGrader.model_validate(row) for row in store.records("graders")]
+    new: list[PlannedGrader] = []
+    for grader in graders:
+        agent = getattr(grader, "agent", None)
+        given = PlannedGrader(
+            grader=grader.name,
+            version=grader.version,
+            round=round if agent is None else None,
+            kind=grader.kind,
+            model=grader.model,
+            family=grader.family,
+            settings=getattr(agent or grader, "settings", None),
+        )
+        before = [one for one in (*known, *new) if one.is_same(given)]
+        for one in before:
+            for name in ("model", "family", "settings"):
+                if (was := getattr(one, name)) != (now := getattr(given, name)):
+                    raise changed("grader", given.grader, name, was, now)
+        if not before:
+            _compare_receipts(store, given, round)
+        if given not in before:
+            new.append(given)
+    store.append("graders", new)
+
+
+def _compare_receipts(store: RunStore, given: PlannedGrader, round: int) -> None:
+    """Compare with the last grading of a store that has no line about this grader."""
+    mine = ("grade", given.grader, given.version)
+    last: dict[str, Any] = {}
+    for row in store.records("receipts"):
+        same_round = given.round is None or row["study"].get("round") == round
+        if (row["stage"], row["name"], row.get("prompt_version")) == mine and same_round:
+            last = row
+    if (was := last.get("model")) is not None and was != given.model:
+        raise changed("grader", given.grader, "model", was, given.model)
+    if (was := last.get("settings")) is not None and not _holds(given.settings, was):
+        raise changed("grader", given.grader, "settings", was, given.settings)
+
+
+def _holds(now: str | None, was: str) -> bool:
+    """Return whether all settings of an earlier release are still the same; there may be more."""
+    try:
+        old, new = json.loads(was), json.loads(now or "{}")
+        return bool(old.items() <= {key: new.get(key) for key in old}.items())
+    except (ValueError, AttributeError, TypeError):
+        return was == now

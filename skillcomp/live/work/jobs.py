@@ -7,7 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -24,8 +24,19 @@ from skillcomp.live.batches.transport import Batches, batch_agent, tell_of
 from skillcomp.live.batches.transport import Book as BatchBook
 from skillcomp.live.graders.comprehension import GraderWarning
 from skillcomp.live.stopping import Stop, fan_out, interruption, run_sync
-from skillcomp.live.work.budget import Budget, at_most, batch_cost, charged, shape_text, upper_cost
-from skillcomp.live.work.ledger import Ledger, RunRecord, Tally, begun, ended
+from skillcomp.live.work.ledger import (
+    Budget,
+    Ledger,
+    RunRecord,
+    Tally,
+    at_most,
+    batch_cost,
+    begun,
+    charged,
+    ended,
+    shape_text,
+    upper_cost,
+)
 from skillcomp.live.work.status import clear_waiting, most_frequent, write_waiting
 
 _TOLD_FROM = 1.0  # seconds; shorter waits are not shown
@@ -84,13 +95,13 @@ class Recorder:
         """Return the next kept reply, or ask; see `Agent.ask`."""
         if self._kept:
             return self._kept.pop(0)
-        skill, schema = about.get("skill"), about.get("schema")
         if self._book is None:
-            parts = {"prompt": prompt, "skill": skill, "schema": schema}
-            parts["system"] = about.get("system")
-            raise NeedsReply({name: part for name, part in parts.items() if part is not None})
+            given = {name: part for name, part in about.items() if part is not None}
+            given.pop("cell", None)
+            raise NeedsReply({"prompt": prompt, **given})
 
         def estimate() -> float:
+            skill, schema = about.get("skill"), about.get("schema")
             shape = shape_text(schema) if schema is not None else None
             block = skill_block(skill) if skill else None
             return upper_cost(self._agent, prompt, about.get("system"), block, shape)
@@ -159,8 +170,8 @@ class Engine(ABC, Generic[J]):
     kept = "What was done is kept; start again later."  # ends the sentence of an early stop
     each = "job"
 
-    def __init__(self, store: RunStore, options: Options) -> None:
-        self.store, self.options = store, options
+    def __init__(self, store: RunStore, options: Options, asked: Sequence[Any]) -> None:
+        self.store, self.options, self.asked = store, options, asked
         self.in_a_row = 0
         self.refused: Counter[str] = Counter()  # by who was asked
         self.answered: set[str] = set()
@@ -177,20 +188,12 @@ class Engine(ABC, Generic[J]):
         """What batches of this stage are noted under, and who is asked in them."""
 
     @abstractmethod
-    def who(self, agent: Agent) -> str:
-        """Return how messages name who is asked."""
-
-    @abstractmethod
     def transport(self, purpose: str) -> Batches:
         """Return the batches of one purpose."""
 
     @abstractmethod
     async def work_on(self, job: J, *, batched: bool) -> bool:
         """Ask and record one job; False when it is still to be done."""
-
-    @abstractmethod
-    def is_done(self, job: J) -> bool:
-        """Return whether a job needs nothing more."""
 
     @abstractmethod
     def begun(self) -> list[RunRecord]:
@@ -200,11 +203,15 @@ class Engine(ABC, Generic[J]):
     def at_end(self, receipt: RunRecord) -> dict[str, Any]:
         """Return what the end of a receipt says: n_open and the like."""
 
-    @abstractmethod
-    async def close(self) -> None:
-        """Close the connections of those who are asked."""
+    def is_done(self, job: J) -> bool:
+        """Return whether what a batch brought has left nothing to do of a job."""
+        return False
 
     # -- the same for all ---------------------------------------------------------------------
+
+    def who(self, agent: Agent) -> str:
+        """Return how messages name who is asked."""
+        return f"agent '{agent.name}'"
 
     @asynccontextmanager
     async def at_work(self, budget: Budget, stop: Stop) -> AsyncIterator[None]:
@@ -225,7 +232,8 @@ class Engine(ABC, Generic[J]):
             self.stopped = stop.reason or (budget.exhausted if n_open else None)
             rows = [ended(r, self.tallies[r.name], stopped=self.stopped, **m) for r, m in last]
             await self.ledger.write("receipts", rows)
-            await self.close()
+            for one in self.asked:
+                await one.aclose()
 
     async def collect_earlier(self) -> None:
         """Take in the batches that earlier calls left under way; nothing is asked."""
@@ -291,7 +299,7 @@ class Engine(ABC, Generic[J]):
                     yield name, agent.request(parts.pop("prompt"), **parts)
 
         # also where this run has no limit: the next one may count what this one has sent
-        estimate, transport = batch_cost(self.purposes[purpose], Budget(1.0)), None
+        estimate = batch_cost(self.purposes[purpose], Budget(1.0))
         transport = self.transport(purpose)
         while await transport.send(bodies(), estimate) and not self.stop.reason:
             pass
@@ -306,27 +314,19 @@ class Engine(ABC, Generic[J]):
         if reply.fatal or self.failures[key] >= limits.n_rounds:
             self.given_up.add(key)
 
-    def watch(
-        self,
-        who: str,
-        *,
-        ok: bool,
-        fatal: bool = False,
-        told: str | None = None,
-        wait: float | None = None,
-    ) -> None:
+    def watch(self, who: str, last: Reply, *, ok: bool) -> None:
         """Stop where nothing further can succeed, or not for a long time."""
         self.in_a_row = 0 if ok else self.in_a_row + 1
         if ok:
             self.answered.add(who)
-        if not ok and (wait or 0.0) > _LONG:
-            until = datetime.now(UTC) + timedelta(seconds=wait or 0.0)
+        told, wait = last.error, last.wait_seconds or 0.0
+        if not ok and wait > _LONG:
+            until = datetime.now(UTC) + timedelta(seconds=wait)
             self.stop.ask(f"the service asks to wait until {until:%Y-%m-%d %H:%M} UTC: {told}")
             return
         self.refused[who] += not ok and bool(_NO_ACCESS.search(told or ""))
-        fatal |= self.refused[who] >= _REFUSED and who not in self.answered
         why = None
-        if fatal:
+        if last.fatal or (self.refused[who] >= _REFUSED and who not in self.answered):
             why = f"stopped, since every further {self.each} would fail too: {told}"
         elif self.in_a_row >= _IN_A_ROW:
             why = f"stopped after {self.in_a_row} failures in a row; the last: {told}"
@@ -350,24 +350,25 @@ class Engine(ABC, Generic[J]):
 class Judging(Engine[J]):
     """One grader at work: every reply is kept before it is looked at, and nothing is paid twice.
 
-    A subclass says which columns name a job in the table of replies (`row_of`) and what the lines
-    of a table say of this grader (`_own`); ``stage``, ``said`` and the words of messages are its
-    own.
+    A subclass says which columns name a job in the tables (`row_of`, `key_of`); the tables and the
+    words of messages are its own.
     """
 
     stage: Literal["grade", "compare"]
     said: str  # the table of replies
+    made: tuple[str, ...]  # the table of what they come to, which may be long, and its columns
     plural: str  # of what is done once, in messages
     told: tuple[str, str, str]  # in warnings: what is open, what failed, and what tells too much
 
     def __init__(
         self, store: RunStore, grader: Any, n_wanted: int, study: dict[str, Any], options: Options
     ) -> None:
-        super().__init__(store, options)
+        super().__init__(store, options, [grader])
         self.grader, self.n_wanted, self.study = grader, n_wanted, study
         self.agent: Agent | None = getattr(grader, "agent", None)  # a recording asks nobody
         self.replies: defaultdict[str, list[Reply]] = defaultdict(list)  # not judged by so far
         self.n_open, self.n_given_away = n_wanted, 0
+        self.mine = {"grader": grader.name, "grader_version": grader.version}
         self.failed: set[str] = set()  # in this run
         self.malformed: set[str] = set()  # what counts as open, in this run
         self.unreadable = 0  # in a row
@@ -377,12 +378,21 @@ class Judging(Engine[J]):
         """Return the columns that name a job in the table of replies."""
 
     @abstractmethod
-    def _own(self, table: str) -> Iterable[dict[str, Any]]:
-        """Yield this grader's lines of a table."""
+    def key_of(self, row: Mapping[str, Any]) -> str:
+        """Return the key of the job that a line of a table is about."""
 
     @abstractmethod
     async def judge(self) -> None:
         """Do what is open."""
+
+    def own(self, table: str) -> Iterable[dict[str, Any]]:
+        """Return this grader's lines of a table."""
+        made, *columns = self.made
+        rows = self.store.records(table)
+        if table == made:
+            rows = iter(self.store.table(made).select([*self.mine, *columns]).to_pylist())
+        mine = tuple(self.mine.values())
+        return (row for row in rows if tuple(map(row.get, self.mine)) == mine)
 
     def who(self, agent: Agent) -> str:
         """Return how messages name who is asked."""
@@ -403,26 +413,14 @@ class Judging(Engine[J]):
     def begun(self) -> list[RunRecord]:
         """Return the receipt of the grader, before anything is asked."""
         self.n_open = self.n_wanted
-        receipt = begun(
-            self.store,
-            self.stage,
-            self.grader.name,
-            model=self.grader.model,
-            settings=getattr(self.agent, "settings", None),
-            prompt_version=self.grader.version,
-            study=self.study,
-            n_wanted=self.n_wanted,
-            n_open=self.n_open,
-        )
-        return [receipt]
+        who = {"model": self.grader.model, "prompt_version": self.grader.version}
+        who["settings"] = getattr(self.agent, "settings", None)
+        n = {"n_wanted": self.n_wanted, "n_open": self.n_open}
+        return [begun(self.store, self.stage, self.grader.name, study=self.study, **who, **n)]
 
     def at_end(self, receipt: RunRecord) -> dict[str, Any]:
         """Return what the end of a receipt says."""
         return {"n_open": self.n_open}
-
-    async def close(self) -> None:
-        """Close the grader's connections."""
-        await self.grader.aclose()
 
     def asking(self, key: str, *, batched: bool) -> Any:
         """Return a copy of the grader whose questions about a job go through a `Recorder`."""
@@ -438,8 +436,7 @@ class Judging(Engine[J]):
         return double
 
     async def _book(self, key: str, reply: Reply) -> None:
-        about = {"grader": self.grader.name, "grader_version": self.grader.version}
-        row = {**about, **self.row_of(key), "at": datetime.now(UTC).isoformat()}
+        row = {**self.mine, **self.row_of(key), "at": datetime.now(UTC).isoformat()}
         await self.ledger.write(self.said, [row | reply.model_dump(exclude_none=True)])
         self.tallies[self.grader.name].add(reply)
 
@@ -453,20 +450,39 @@ class Judging(Engine[J]):
             else:
                 self.failed_in_batch(key, reply)
 
-        return self.batches(purpose, book, (row.get("request_id") for row in self._own(self.said)))
+        return self.batches(purpose, book, (row.get("request_id") for row in self.own(self.said)))
 
-    def done_with(self, key: str, *, gives_away: bool) -> None:
-        """Count a job that needs nothing more."""
-        self.replies.pop(key, None)
-        self.n_given_away += gives_away
-        self.shown.update()
+    def take_replies(self, used: Mapping[str, datetime]) -> None:
+        """Take what the store has to judge by; replies made until the time of `used` are used."""
+        self.replies.clear()  # what was collected just now is in the store, too
+        for row in self.own(self.said):
+            key = self.key_of(row)
+            fresh = key not in used or datetime.fromisoformat(row["at"]) > used[key]
+            if row["status"] in KEPT and fresh:
+                known = {name: row[name] for name in Reply.model_fields if name in row}
+                self.replies[key].append(Reply(**known))
 
-    def cannot_read(self, problem: str) -> None:
-        """Stop a grader whose replies cannot be read, one after the other."""
-        self.unreadable += 1
-        if self.unreadable >= _UNREADABLE:
+    async def do_pending(self, pending: list[J], n: int, title: str, purpose: str) -> int:
+        """Do what is open of n jobs; return how many are still open then."""
+        # what is paid for first: the budget may end at any other
+        pending.sort(key=lambda job: not self.replies.get(job.key))
+        with closing(self.bar(title, n, n - len(pending))) as self.shown:
+            return len(await self.do_all(pending, purpose if self.options.limits else None))
+
+    def is_over(self, key: str, last: Reply, problems: Sequence[str], *, ok: bool) -> bool:
+        """Return whether nothing is left to do of a job; stop where nothing further can succeed."""
+        if self.agent:
+            self.watch(self.grader.name, last, ok=ok)
+        if not ok:
+            self.failed.add(key)
+            return False
+        self.unreadable = self.unreadable + 1 if problems else 0
+        if self.is_at_fault:
             told = f"{self.unreadable} {self.plural} in a row cannot be read"
-            self.stop.ask(f"{told}; the last: {problem}")
+            self.stop.ask(f"{told}; the last: {problems[0]}")
+        self.replies.pop(key, None)
+        self.shown.update()
+        return True
 
     @property
     def is_at_fault(self) -> bool:
@@ -475,7 +491,7 @@ class Judging(Engine[J]):
 
     def warn(self) -> None:
         """Say what was left open, and whether the grader could tell the condition."""
-        name, n = f"grader '{self.grader.name}'", self.n_wanted
+        name, n = self.who(self.grader), self.n_wanted
         open_, failed, given_away = self.told
         if self.n_open:
             told = [f"{len(self.failed)} {failed}"] if self.failed else []
@@ -522,8 +538,3 @@ async def _collect_all(works: Sequence[Judging[Any]], budget: Budget, stop: Stop
     if errors:
         raise errors[0]
     return stop.reason
-
-
-def reply_of(row: Mapping[str, Any]) -> Reply:
-    """Return the reply that a line of a table of replies holds."""
-    return Reply(**{name: row[name] for name in Reply.model_fields if name in row})

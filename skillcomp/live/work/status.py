@@ -115,7 +115,7 @@ def _runs(store: RunStore) -> Iterable[dict[str, Any]]:
     done = tries(store)
     planned: Counter[tuple[str, str]] = Counter()
     for row in store.records("plan"):
-        key = Key(row["agent"], row["case_id"], row["condition"], row["repeat"])
+        key = Key.of(row)
         planned[key.agent, key.condition] += 1
         done.setdefault(key, Tried())
     cells: defaultdict[tuple[str, str], list[Tried]] = defaultdict(list)
@@ -158,7 +158,13 @@ def _grades(store: RunStore) -> Iterable[dict[str, Any]]:
     }
     to_grade = {name for name, n in needs.items() if n}
     said = _said(store)
-    receipts, batches = _last_receipts(store), under_way(store, "grade")
+    # the last: the end of a run carries what its beginning could not know
+    receipts = {
+        (row["name"], row["prompt_version"], row["study"]["round"]): row
+        for row in store.records("receipts")
+        if row["stage"] == "grade"
+    }
+    batches = under_way(store, "grade")
     recordings = {
         (row["grader"], row.get("version"))
         for row in store.records("graders")
@@ -279,7 +285,7 @@ _Failure = tuple[str, str, int | None, str | None, str]
 def _failed_cells(store: RunStore) -> Iterable[_Failure]:
     columns = ["agent", "case_id", "condition", "repeat", "status", "error", "attempt_id"]
     table = store.table("attempts").select([*columns, "perturbation"]).to_pylist()
-    rows = [(Key(r["agent"] or "", r["case_id"], r["condition"], r["repeat"]), r) for r in table]
+    rows = [(Key.of(row), row) for row in table]
     paid = {key for key, row in rows if row["status"] in PAID}
     for key, row in rows:
         if key not in paid and row["perturbation"] is None:
@@ -353,15 +359,6 @@ def waiting(store: RunStore) -> str | None:
         return f"until {until:%H:%M:%S} UTC: {note['why']}"
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _last_receipts(store: RunStore) -> dict[_Grader, Mapping[str, Any]]:
-    # the end of a run carries what its beginning could not know
-    return {
-        (row["name"], row["prompt_version"], row["study"]["round"]): row
-        for row in store.records("receipts")
-        if row["stage"] == "grade"
-    }
 
 
 def writer(store: RunStore) -> str | None:

@@ -22,7 +22,7 @@ from typing import Any, Literal, Unpack
 
 import orjson
 
-from skillcomp.errors import SkillcompError, StoreError, StudyError, SuiteError, suggest
+from skillcomp.errors import SkillcompError, StoreError, StudyError, SuiteError, require_known
 from skillcomp.io.files import checked_slug
 from skillcomp.io.journal import replace
 from skillcomp.io.prompts import FILE
@@ -167,7 +167,8 @@ def prepare_run(
         )
     found = {file.parent.name: file for file in sorted(skills.rglob(FILE_NAME))}
     suites = {file.parent.name: file for file in sorted(evals.glob(f"*/{FILE}"))}
-    asked = {slug: read_suite(file) for slug, file in suites.items() if _is_in(slug, only_skills)}
+    wanted = only_skills or suites
+    asked = {slug: read_suite(file) for slug, file in suites.items() if slug in wanted}
     ids = [case.case_id.partition("/")[2] for suite in asked.values() for case in suite.cases]
     for what, names, there in (
         ("skill", only_skills, suites),
@@ -175,20 +176,14 @@ def prepare_run(
         ("case", only_cases, ids),
     ):
         for name in names:
-            if name not in there:
-                raise StudyError(
-                    f"trigger: there is no {what} '{name}'; there: {', '.join(there) or 'none'}."
-                    + suggest(name, there)
-                )
+            require_known(f"trigger: there is no {what}", name, there, StudyError, told="there")
     store, picked = RunStore(folder / "store"), dict[str, list[Case]]()
     for slug, suite in asked.items():
         if not (some := chosen_cases(suite, which, only_cases, max_cases)):
             continue
         _require_sound(suite, some, suites[slug])
-        if slug not in found:
-            raise StudyError(
-                f"trigger: {suites[slug]} has no skill '{slug}' in {skills}.{suggest(slug, found)}"
-            )
+        what = f"trigger: {suites[slug]}: {skills} has no skill"
+        require_known(what, slug, found, StudyError, told="there")
         picked[slug] = some
     if not picked:
         hint = " --case chooses among those of --suite; --suite all holds every case."
@@ -207,8 +202,9 @@ def prepare_run(
             shutil.rmtree(folder / "store")  # the name stays free
             raise
     cases = [(slug, case) for slug, some in picked.items() for case in some]
-    wanted = (c for _, c in cases if (c.extra.get("judge", False) if judge is None else judge))
-    judged = tuple(case.case_id for case in wanted)
+    judged = tuple(
+        c.case_id for _, c in cases if (c.extra.get("judge", False) if judge is None else judge)
+    )
     skill_of = {case.case_id: slug for slug, case in cases}
     plan = TriggerPlan(folder.name, which, skill_of, judged, beside, program, **options)
     ignore = folder.parent / ".gitignore"
@@ -216,10 +212,6 @@ def prepare_run(
         ignore.write_text("*\n", encoding="utf-8")
     _dump(folder / "run.json", {**asdict(plan), "skillcomp": version("skillcomp")})
     return plan
-
-
-def _is_in(name: str, wanted: Sequence[str]) -> bool:
-    return not wanted or name in wanted
 
 
 def _require_sound(suite: Suite, cases: Sequence[Case], file: Path) -> None:
@@ -234,12 +226,9 @@ def _require_sound(suite: Suite, cases: Sequence[Case], file: Path) -> None:
 def read_run(folder: Path) -> TriggerPlan:
     """Return what a run asked for."""
     file = folder / "run.json"
-    if not file.is_file():
-        there = [one.parent.name for one in folder.parent.glob("*/run.json")]
-        raise StudyError(
-            f"trigger: there is no run '{folder.name}' in {folder.parent}; there: "
-            f"{', '.join(sorted(there)) or 'none'}.{suggest(folder.name, there)}"
-        )
+    there = sorted(one.parent.name for one in folder.parent.glob("*/run.json"))
+    told = f"there in {folder.parent}"
+    require_known("trigger: there is no run", folder.name, there, StudyError, told=told)
     try:
         given = orjson.loads(file.read_bytes())
         given.pop("skillcomp", None)
@@ -308,7 +297,7 @@ class _CaseAgent:
     """A program that is asked each case within the case's bounds, and whose work is kept."""
 
     def __init__(self, run: Path, plan: TriggerPlan, store: RunStore) -> None:
-        self._run, self._plan, self._store = run, plan, store
+        self._run, self._plan = run, plan
         self._program = _program(plan.program, plan.model)
         self._cases = {c.case_id: c for suite in store.suites.values() for c in suite.cases}
         self.name, self.model = self._program.name, self._program.model
@@ -318,11 +307,10 @@ class _CaseAgent:
             **known, neighbours=list(plan.neighbours), timeout_s=plan.timeout_s
         )
         self.takes_files, self.installs_folders = True, True
-        self._beside = {slug: self._whole(store.skills[slug]) for slug in plan.neighbours}
-
-    def _whole(self, skill: Skill) -> Skill:
-        path = (self._store.path / skill.path).resolve()
-        return skill.model_copy(update={"path": str(path)})
+        self._beside: dict[str, Skill] = {}
+        for slug in plan.neighbours:
+            path = (store.path / store.skills[slug].path).resolve()
+            self._beside[slug] = store.skills[slug].model_copy(update={"path": str(path)})
 
     async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
         """Ask one case, grade what came by its checks, and keep all of it; see `Agent.ask`."""
@@ -408,12 +396,10 @@ def write_case(
         {"id": c.check.check_id, "goal": c.check.goal, "pass": c.passed, "notes": c.note}
         for c in found
     ]
+    graded = {"deterministic": deterministic, "case_checks": checks}
     drop(folder, JUDGEMENT)  # what the program left under this name is none
     put(folder, "final.txt", (reply.answer or "").encode())
-    for file, content in (
-        ("meta.json", meta),
-        ("grade.json", {"deterministic": deterministic, "case_checks": checks}),
-    ):
+    for file, content in (("meta.json", meta), ("grade.json", graded)):
         put(folder, file, orjson.dumps(content, option=orjson.OPT_INDENT_2))
 
 
