@@ -181,6 +181,7 @@ def require_reference(conditions: Iterable[str], reference: str | None) -> None:
         raise FrameError(
             f"reference: there is no condition '{reference}'; there: {', '.join(found)}."
             + suggest(reference, found)
+            + (" Name one of them by reference=." if reference == "baseline" else "")
         )
 
 
