@@ -30,7 +30,7 @@ $(VENV)/.dev-ready: $(BIN)/python pyproject.toml constraints.txt
 report: $(VENV)/.run-ready  ## build report/index.html from the recorded study: no key, no network
 	$(BIN)/skillcomp report --data $(DATA) --out $(OUT)
 
-test: $(VENV)/.dev-ready  ## lint, types, layers and all tests
+test: $(VENV)/.dev-ready  ## lint, types, layers and all tests but the slow
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check skillcomp tests benchmarks tools
 	$(BIN)/mypy

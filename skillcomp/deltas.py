@@ -246,9 +246,11 @@ def _prepared(
     outcomes: pd.DataFrame, names: list[str], value: str, what: str, *, agents: bool = True
 ) -> pd.DataFrame:
     if value not in ("passed", "share_passed"):
+        known = [] if value in AMOUNTS else ["passed", "share_passed", *AMOUNTS]
         raise FrameError(
-            f"value: found '{value}'; allowed: 'passed', 'share_passed' or, of an attempts frame, "
-            f"{', '.join(AMOUNTS)}." + suggest(str(value), ["passed", "share_passed", *AMOUNTS])
+            f"value: found '{value}'; allowed: 'passed', 'share_passed' and, in deltas.paired, "
+            f"'score' of an outcomes frame or, of an attempts frame, {', '.join(AMOUNTS[:-1])}."
+            + suggest(str(value), known)
         )
     return prepared(outcomes, "outcomes", names, what, compared=["condition"], agents=agents)
 

@@ -211,6 +211,7 @@ def test_leniency_compares_answers_of_one_skill_and_gold_label() -> None:
     assert rows.loc["gold fail", "ci_low"] < 0 < rows.loc["gold fail", "ci_high"]
     # each label has one skill with both conditions, and one skill without any
     assert rows.loc["gold fail", "n_empty_strata"] == 1
+    assert "lack a condition and tell nothing: 1" in rows.loc["gold fail", "note"]
 
 
 def test_leniency_within_skill_is_the_weighted_difference_by_hand() -> None:

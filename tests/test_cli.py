@@ -232,6 +232,7 @@ def test_check_of_an_edited_study_fails(run, small, tmp_path):
             lambda at: at,
             "is none of: a SKILL.md, a folder with one, a suite (.json, .csv, or .yaml with tasks)",
         ),
+        (lambda at: at, "(a folder with manifest.json). --evals lints all skills below a folder."),
         (lambda at: _write(at / "a.json", b"\xff\xfe"), "line 1: byte 0xff is not UTF-8"),
         (lambda at: _write(at / "a.json", b'{"evals": [}'), "line 1, column 12: not JSON"),
         (lambda at: _write(at / "a.json", b"{}"), "'evals' is missing"),
@@ -375,6 +376,10 @@ def test_deltas_give_the_scorecard_by_dimension(run):
     assert heads == ["deltas:", "scorecard:", "verdicts:"]
     assert "p_adjusted" in out
     assert "score_low" in out
+    notes = [line for line in out.splitlines() if line.startswith("note:")]
+    assert "note: scores are from 1 (no check passes) to 5 (every check does)" in notes
+    assert not any(line.strip() == "note:" for line in notes)
+    assert "note:" not in run("deltas", PILOT, "--grader", "g2")[1]
     status, out, _ = run("deltas", PILOT, "--grader", "g2", "--by", "dimensions")
     assert status == 2
 

@@ -89,7 +89,7 @@ def test_times_are_read_as_utc_and_bad_ones_named() -> None:
 
 def test_a_missing_value_in_a_key_is_counted() -> None:
     rows = _verdict_rows().assign(condition=["skill", None])
-    with pytest.raises(FrameError, match="column 'condition': missing in 1 rows; it is required"):
+    with pytest.raises(FrameError, match="column 'condition': missing in 1 row; it is required"):
         contracts.check(rows, "verdicts")
 
 
@@ -108,7 +108,7 @@ def _verdict_rows(**columns: object) -> pd.DataFrame:
 
 def test_an_empty_text_does_not_count_as_a_name() -> None:
     own = pd.DataFrame({"skill": ["a", ""], "case_id": ["a/1", "a/2"]})
-    with pytest.raises(FrameError, match="column 'skill': empty in 1 rows; it is required"):
+    with pytest.raises(FrameError, match="column 'skill': empty in 1 row; it is required"):
         contracts.check(own, "cases")
 
 

@@ -240,7 +240,7 @@ def test_a_failed_grader_is_a_gap_and_not_a_fail() -> None:
     naive = one(found, "naive", condition="skill")
     assert naive["estimate"] == pytest.approx(18 / 19)
     ppi = one(found, "ppi", condition="skill")
-    assert "1 cases without a prediction left out, 1 of them with gold" in ppi["note"]
+    assert "1 case without a prediction left out, 1 of them with gold" in ppi["note"]
 
 
 def test_whole_attempts_pass_only_when_every_behaviour_does() -> None:

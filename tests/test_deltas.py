@@ -80,7 +80,7 @@ def test_a_case_without_an_outcome_in_one_condition_is_dropped_and_counted() -> 
     row = one(sc.deltas.paired(outcomes([[True], [False], [None]], [[True], [True], [True]])))
     assert row["n"] == 2
     assert row["n_dropped"] == 1
-    assert "1 cases dropped" in row["note"]
+    assert "1 case dropped" in row["note"]
 
 
 def test_no_pair_at_all_is_unknown_and_says_why() -> None:
@@ -211,6 +211,13 @@ def test_contrast_pairs_form_one_cluster() -> None:
     assert one(sc.deltas.paired(frame))["n_clusters"] == 7
 
 
+def test_verdicts_given_as_outcomes_are_recognised(pilot: sc.RunStore) -> None:
+    with pytest.raises(FrameError, match=r"rows share a key(.|\n)*sc.frames.outcomes\(verdicts"):
+        sc.deltas.paired(sc.frames.verdicts(pilot), by=["grader"])
+    with pytest.raises(FrameError, match=r"missing in 1 row; it is required\.$"):
+        sc.deltas.paired(outcomes([[True]], [[True]]).assign(skill=[None, "s"]))
+
+
 def test_several_graders_are_never_pooled_silently() -> None:
     frame = outcomes([[False]] * 3, [[True]] * 3)
     both = pd.concat([frame, frame.assign(grader="h")])
@@ -228,6 +235,10 @@ def test_bad_words_are_named_with_the_nearest_right_one() -> None:
         sc.deltas.paired(frame, reference="basline")
     with pytest.raises(FrameError, match="value: found 'pass'"):
         sc.deltas.paired(frame, value="pass")  # type: ignore[arg-type]
+    with pytest.raises(
+        FrameError, match=r"in deltas.paired, 'score' of an outcomes .*_commands\.$"
+    ):
+        sc.deltas.rates(frame, value="score")  # type: ignore[arg-type]
     with pytest.raises(FrameError, match=r"no column 'skil'.*Did you mean 'skill'"):
         sc.deltas.paired(frame, by=["skil"])
     with pytest.raises(FrameError, match="by= names 'condition'"):

@@ -352,6 +352,7 @@ def test_a_mock_needs_nobody_passes_everything_and_is_never_taken_for_real(
     (place / "suite" / "task_suite.yaml").write_text(text)
     code, line, artefact, err = call(*mode, *cache, "--mock")
     assert (code, line["execution_pass_rate"], line["verdict"]) == (0, 1.0, "pass")
+    assert line["mock"] is True
     assert artefact["mock"] is True and "interval" not in artefact
     assert artefact["agent"]["model"] == "mock" and artefact["judge"]["version"] == "mock"
     assert "mock: nothing was asked" in err

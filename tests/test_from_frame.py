@@ -147,6 +147,7 @@ def test_the_report_of_frames_has_no_chapters(tmp_path) -> None:
     [
         ("without skill", "with skill", "'without skill' as baseline (8 rows)"),
         ("No_Skill", "With-Skill", "'With-Skill' as skill (8 rows)"),
+        ("w/o SKILL.md", "w/ SKILL.md", "'w/ SKILL.md' as skill (8 rows)"),
         ("control", "treatment", "'control' as baseline (8 rows)"),
         (False, True, "False as baseline (8 rows), True as skill (8 rows)"),
         (0, 1, "0 as baseline (8 rows), 1 as skill (8 rows)"),
@@ -202,6 +203,7 @@ def test_truth_values_and_our_own_words_need_no_warning() -> None:
     [
         ({"passed": 0.5}, "column 'passed' (passed=): found 0.5 (16 rows); allowed: True, False"),
         ({"passed": "passd"}, "Did you mean 'passed'?"),
+        ({"passed": "parse error"}, "and put None where there is no verdict"),
         ({"passed": "baseline"}, "found 'baseline' (16 rows)"),
         ({"transfer": "distant"}, "(transfer=): found 'distant' (16 rows); allowed: 'near', 'far'"),
         ({"check_kind": "postive"}, "Did you mean 'positive'?"),
@@ -238,8 +240,11 @@ def test_two_words_for_one_condition_are_refused_unless_they_are_given_a_meaning
 def test_conditions_of_ones_own_stay_and_a_missing_baseline_is_told() -> None:
     own = table()
     own["condition"] = own["condition"].map({"baseline": "v1", "skill": "v2"})
-    with pytest.warns(FrameWarning, match="none is 'baseline'.*there: v1, v2"):
+    with pytest.warns(FrameWarning, match="none is 'baseline'.*there: v1, v2") as caught:
         made = sc.from_frame(own, repeat="repeat")
+    assert "conditions={'v1': 'baseline'}, or name it" in str(caught[0].message)
+    with pytest.raises(FrameError, match=r"there: v1, v2\. Name one of them by reference="):
+        sc.skillverdicts.decide(made.outcomes)
     delta = sc.deltas.paired(made.outcomes, reference="v1")
     assert delta["condition"].tolist() == ["v2"]
     known = {"v1": "baseline", "v2": "skill"}
@@ -266,6 +271,25 @@ def test_a_column_that_is_not_there_is_named_with_the_nearest(named, said) -> No
     with pytest.raises(FrameError) as caught:
         sc.from_frame(table(), **named)
     assert said in str(caught.value)
+
+
+def test_the_columns_that_are_there_are_listed_once() -> None:
+    with pytest.raises(FrameError) as caught:
+        sc.from_frame(table(), case="a", condition="b", passed="c")
+    assert "3 problems" in str(caught.value) and str(caught.value).count("; there: ") == 1
+
+
+@pytest.mark.parametrize(
+    ("amount", "said"),
+    [
+        ("fast", "column 'took' (seconds=): found 'fast' (16 rows); expected numbers."),
+        (-1.0, "column 'took' (seconds=): found -1.0 (16 rows); allowed: at least 0."),
+    ],
+)
+def test_an_amount_that_is_none_is_told_by_the_column_of_the_table(amount, said) -> None:
+    with pytest.raises(FrameError) as caught:
+        sc.from_frame(table(took=amount), repeat="repeat", seconds="took")
+    assert str(caught.value).startswith("from_frame, 1 problem") and said in str(caught.value)
 
 
 def test_no_column_is_taken_that_was_not_named() -> None:

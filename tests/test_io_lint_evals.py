@@ -70,7 +70,7 @@ def rules(root: Path) -> list[str]:
 def test_a_sound_repository_has_nothing_to_say_about(repository: Path) -> None:
     found = inspect_evals(repository)
     assert found.findings == ()
-    assert found.summary == f"'{repository}': 1 skills, 3 prompts: no problems"
+    assert found.summary == f"'{repository}': 1 skill, 3 prompts: no problems"
 
 
 WITHOUT = {
@@ -142,7 +142,7 @@ def test_a_link_to_another_folder_is_not_followed(repository: Path, tmp_path_fac
     put(outside, "SKILL.md", SKILL)
     (repository / "skills" / "linked").mkdir()
     (repository / "skills/linked/SKILL.md").symlink_to(outside / "SKILL.md")
-    assert inspect_evals(repository).what.endswith("1 skills, 3 prompts")
+    assert inspect_evals(repository).what.endswith("1 skill, 3 prompts")
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,12 @@ def test_words_that_no_text_has_are_named() -> None:
         calibrate(corpus(LEVELS), answers([0] * 10), nulls=["verbatim"])
 
 
+@pytest.mark.parametrize("lost", ["passage_id", "text"])
+def test_passages_without_a_column_are_told_by_the_argument(lost: str) -> None:
+    with pytest.raises(FrameError, match=f"calibrate: passages needs a column '{lost}'; found: "):
+        calibrate(corpus(LEVELS).drop(columns=lost), answers([0] * 10))
+
+
 def test_copied_answers_are_marked_and_never_dropped() -> None:
     attempts = answers([12, 0, 12, 0], "skill")
     attempts.loc[3, "answer"] = None

@@ -98,7 +98,7 @@ def test_the_five_commands_of_the_readme_end_in_a_delta_with_an_interval(
     row = dict(zip(header.split(), line.split(), strict=True))
     assert (row["skill"], row["condition"], float(row["n"])) == ("my-skill", "skill", N_CASES)
     assert -1 < float(row["ci_low"]) < float(row["estimate"]) < float(row["ci_high"]) < 1
-    store = sc.RunStore(tmp_path / "my-study")
+    store = sc.RunStore(tmp_path / "study")
     assert len(sc.frames.attempts(store)) == N_CASES * 2 * 2
     shown = "".join(done.stdout + done.stderr for done in told.values())
     kept = (file.read_text("utf-8", "replace") for file in store.path.rglob("*") if file.is_file())

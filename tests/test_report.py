@@ -371,9 +371,19 @@ def test_without_the_notebooks_the_message_says_where_they_are(tmp_path: Path) -
         report.find_notebooks(tmp_path)
 
 
+def test_a_report_without_chapters_shows_no_progress_of_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report.build(PILOT, tmp_path / "out", notebooks=[])
+    assert capsys.readouterr().err == ""
+
+
 def test_a_folder_that_is_no_study_is_named(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=r"empty is not a recorded study: it has no manifest"):
         report.build(tmp_path / "empty", tmp_path / "out", progress=False)
+    (tmp_path / "table.csv").write_text("case,passed\n1,1\n")
+    with pytest.raises(StudyError, match=r"table of your own: sc.report.build\(sc.from_frame\(tab"):
+        report.build(tmp_path / "table.csv", tmp_path / "out", progress=False)
     assert not (tmp_path / "out").exists()
 
 

@@ -217,7 +217,7 @@ def test_sensitivity_and_specificity_by_hand():
     verdict = [1, 1, 1, 1, 0, np.nan, 0, 0, 1, 1]
     right = sensitivity(verdict, gold)
     assert (right.estimate, right.n) == (0.8, 5.0)
-    assert "1 labels without a verdict left out" in right.note
+    assert "1 label without a verdict left out" in right.note
     # 4 of 5 with a pseudo-case of weight c at the bound: Beta(4, 1 + c) and Beta(4 + c, 1)
     assert [right.low, right.high] == pytest.approx(
         [beta.ppf(0.025, 4, 1 + RATES.c), beta.ppf(0.975, 4 + RATES.c, 1)], abs=1e-9

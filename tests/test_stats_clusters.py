@@ -325,7 +325,7 @@ def test_missing_values_are_left_out_and_counted():
     assert (found.low, found.n) == (expected.low, 3.0)
     assert found.note == "1 missing value left out"
     fit = cr2([1.0, np.nan, 3.0, 5.0], [1.0] * 4, [1, 2, 3, 4])
-    assert fit.n == 3 and "1 rows with a missing value left out" in fit.note
+    assert fit.n == 3 and "1 row with a missing value left out" in fit.note
 
 
 def test_bad_input_to_cr2_is_refused_with_what_was_found():

@@ -394,7 +394,7 @@ def test_a_case_without_all_conditions_is_dropped_and_counted() -> None:
     found = by_effect(sc.structure.factorial(outcomes[~gone], DESIGN))
     assert found.loc[("content", ""), ["n", "n_dropped"]].tolist() == [23, 1]
     assert found.loc[("content", "structured"), ["n", "n_dropped"]].tolist() == [24, 0]
-    assert "1 cases dropped" in found.loc[("form", ""), "note"]
+    assert "1 case dropped" in found.loc[("form", ""), "note"]
 
 
 def test_attempts_without_an_outcome_are_counted_and_unequal_loss_is_told() -> None:

@@ -443,7 +443,7 @@ def _difference(kept: pd.DataFrame, n_strata: int, n_empty: int, ci_level: float
         compared = _centred(kept["compared"].to_numpy(dtype=float), codes)
         found = _cut(_fitted(kept, compared[:, None], codes, ci_level))
     if n_empty:
-        note = f"{n_empty} strata of skill and gold label lack a condition and tell nothing"
+        note = f"strata of skill and gold label that lack a condition and tell nothing: {n_empty}"
         found = replace(found, note=join_notes(note, found.note))
     return found
 

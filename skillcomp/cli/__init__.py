@@ -157,7 +157,7 @@ def _new(folder: Path, command: str) -> Iterator[None]:
 @app.command()
 def check(
     path: Annotated[
-        Path, typer.Argument(help="A SKILL.md, its folder, a suite, a study or its STUDY.yaml.")
+        Path, typer.Argument(help="A SKILL.md, its folder, a suite, a study or its study.yaml.")
     ],
     strict: Annotated[bool, typer.Option(help="Let warnings count as errors.")] = False,
     advice: Annotated[bool, typer.Option("--advice", help="Show the warnings as well.")] = False,
@@ -226,7 +226,7 @@ def _with_references(found: Found, store: RunStore) -> Found:
 
 
 def _named_by(path: Path) -> tuple[list[Path], list[Path]]:
-    """Return what a STUDY.yaml names, or the path itself; then the skills that belong to it."""
+    """Return what a study.yaml names, or the path itself; then the skills that belong to it."""
     from skillcomp.io.tasks import is_task_suite
 
     if path.suffix not in (".yaml", ".yml") or not path.is_file() or is_task_suite(path):
@@ -416,7 +416,9 @@ def _print(tables: dict[str, tuple[pd.DataFrame, list[str]]], as_json: bool) -> 
             say(f"{name}:")
         shown = table[columns].round(3).astype(object)
         say(shown.where(table[columns].notna(), "-").to_string(index=False))
-        for note in dict.fromkeys(table["note"]):
+        if "score" in columns:
+            say("note: scores are from 1 (no check passes) to 5 (every check does)")
+        for note in filter(None, dict.fromkeys(table["note"])):
             say(f"note: {note}")
 
 

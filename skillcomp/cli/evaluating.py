@@ -137,7 +137,8 @@ def evaluate(
     if interval := artefact.get("interval"):
         say(f"with {interval['n']} tasks this supports: {interval['supports']}", err=True)
     of.write_artefact(artefact, output or state_root / "evaluations" / f"{candidate.run_id}.json")
-    say(json.dumps({name: artefact[name] for name in _LINE if name in artefact}))
+    line = {name: artefact[name] for name in _LINE if name in artefact}
+    say(json.dumps(line | ({"mock": True} if mock else {})))
     if code := _CODES[artefact["verdict"]]:
         raise typer.Exit(code)
 

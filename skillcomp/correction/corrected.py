@@ -35,7 +35,7 @@ from skillcomp.correction.estimators import (
     tables,
     unrecorded,
 )
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, plural
 from skillcomp.frames.contract import ordered
 from skillcomp.frames.estimates import (
     check_settings,
@@ -388,7 +388,7 @@ def _without_a_draw(
             "its other attempts"
         )
     if n_gold < FEWEST_GOLD:
-        return "", f"{n_gold} cases with gold, fewer than {FEWEST_GOLD}: label more"
+        return "", f"{plural(n_gold, 'case')} with gold, fewer than {FEWEST_GOLD}: label more"
     unknown = unrecorded(sides.values())
     return ("", unknown) if unknown else None
 

@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from skillcomp.errors import plural
 from skillcomp.frames.casetable import clusters_of
 from skillcomp.frames.contract import CASE
 from skillcomp.frames.estimates import groups, prepared, require_one_of
@@ -280,7 +281,7 @@ def errors_of(groups: Sequence[pd.DataFrame], ci_level: float) -> list[Errors]:
             used = units[wanted & units["verdict"].notna()]
             lost = int(wanted.sum()) - len(used)
             samples.append((used["verdict"].eq(truth).astype("float64"), used["cluster"], None))
-            notes.append(f"{lost} labels without a verdict left out" if lost else "")
+            notes.append(f"{plural(lost, 'label')} without a verdict left out" if lost else "")
             if used.empty:
                 notes[-1] = f"no gold label {word} with a verdict"
     found = []
@@ -345,7 +346,9 @@ def plain_deltas(
             skills = pairs.loc[known, "skill"].nunique()
             said = [f"cases of these {skills} skills"] if skills > 1 else []
             if dropped:
-                said += [f"{dropped} cases dropped: no outcome in one of the two conditions"]
+                said += [
+                    f"{plural(dropped, 'case')} dropped: no outcome in one of the two conditions"
+                ]
             notes.append("; ".join(said))
             asked.append((pairs, source))
     return _bounded(asked, DELTAS, 0.0, notes, ci_level)

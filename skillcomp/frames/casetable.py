@@ -473,6 +473,6 @@ def _delta_row(
     if note == ONE_SKILL:
         refused = undefined("", note, ci_level=interval.ci_level, n=interval.n)
         return row(measure, refused, **about)
-    dropped = f"{n_dropped} cases dropped: no outcome in one of the two conditions"
+    dropped = f"{plural(n_dropped, 'case')} dropped: no outcome in one of the two conditions"
     notes = [interval.note, note, dropped if n_dropped else "", warning]
     return row(measure, replace(interval, note="; ".join(filter(None, notes))), **about)

@@ -495,6 +495,10 @@ def checked(frame: pd.DataFrame, kind: str) -> tuple[pd.DataFrame, Codes]:
     codes = Codes(whole)
     if not _keeps(whole, given, contract, codes):
         problems += _violations(whole, kind)
+    if problems and kind == "outcomes" and "check_id" in source.columns:
+        problems.append(
+            "this looks like a verdicts frame: sc.frames.outcomes(verdicts, cases) makes outcomes."
+        )
     if problems:
         raise FrameError(problem_list(f"{kind} frame", problems), problems)
     extras = source.columns.difference(list(contract.columns), sort=False)
@@ -584,7 +588,7 @@ def _violations(frame: pd.DataFrame, kind: str) -> list[str]:
     problems: list[str] = []
     for name in _names(contract, frame.columns):
         if n := int(frame[name].eq("").sum()):
-            problems.append(f"column '{name}': empty in {n} rows; it is required.")
+            problems.append(f"column '{name}': empty in {plural(n, 'row')}; it is required.")
     from pandera.errors import SchemaErrors
 
     try:
@@ -618,7 +622,8 @@ def _sentence(
     name: str, rule: str, frame: pd.DataFrame, rows: pd.DataFrame, contract: Contract
 ) -> str:
     if rule.startswith("not_nullable"):
-        return f"column '{name}': missing in {int(frame[name].isna().sum())} rows; it is required."
+        n = int(frame[name].isna().sum())
+        return f"column '{name}': missing in {plural(n, 'row')}; it is required."
     found = show(rows["failure_case"])
     if name in contract.allowed:
         allowed = contract.allowed[name]

@@ -176,6 +176,7 @@ def require_reference(conditions: Iterable[str], reference: str | None) -> None:
     found = ordered(conditions)
     if found and reference is not None and reference not in found:
         told = instead(reference, found)
+        told += " Name one of them by reference=." if reference == "baseline" else ""
         raise FrameError(f"reference: there is no condition '{reference}'{told}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from hashlib import sha256
@@ -23,10 +24,12 @@ _CONDITIONS = {
     "baseline": (
         *("baseline", "base", "control", "without", "no", "off", "0", "false", "no skill"),
         *("without skill", "without the skill", "without a skill", "noskill", "unassisted"),
+        *("w/o", "w/o skill", "w/o skill.md", "without skill.md", "no skill.md"),
     ),
     "skill": (
         *("skill", "with", "treatment", "treated", "on", "yes", "1", "true", "with skill"),
         *("with the skill", "with a skill", "withskill", "skilled"),
+        *("w/", "w/ skill", "w/ skill.md", "with skill.md", "skill.md"),
     ),
     "placebo": ("placebo", "sham", "placebo skill", "other skill"),
     "previous": ("previous", "old", "old skill", "previous skill", "previous version"),
@@ -221,7 +224,8 @@ def from_frame(
         else _labels_inside(given, rows, read),
     }
     read.refuse()
-    made = {kind: check_frame(one, kind) for kind, one in made.items()}
+    made = {kind: read.checked(one, kind) for kind, one in made.items()}
+    read.refuse()
     outcomes = readers.outcomes(made["verdicts"], made["cases"])
     if made["cases"]["dimension"].notna().any():
         extra = made["cases"][[*CASE, "dimension"]]
@@ -269,14 +273,15 @@ class _Reading:
         for role in required:
             if role not in self.named:
                 self.problems.append(f"{role}= is needed: name the column of the table.")
+        words = [str(one) for one in frame.columns]
+        there = f"; there: {', '.join(words) or 'none'}"
+        near = {word.casefold(): word for word in reversed(words)}
         for role, name in self.named.items():
             if name not in frame.columns:
-                words = [str(one) for one in frame.columns]
-                near = {word.casefold(): word for word in reversed(words)}
                 found = near.get(str(name).casefold())
                 hint = f" Did you mean '{found}'?" if found else suggest(str(name), words)
-                there = ", ".join(words) or "none"
-                self.problems.append(f"there is no {self.place(role)}; there: {there}.{hint}")
+                self.problems.append(f"there is no {self.place(role)}{there}.{hint}")
+                there = ""  # once is enough
         self.refuse()
         source = frame.reset_index(drop=True)
         held = {role: plain_values(source[name]) for role, name in self.named.items()}
@@ -326,11 +331,30 @@ class _Reading:
         ]
         self.tell(role, f"{', '.join(parts)}.")
 
+    def checked(self, frame: pd.DataFrame, kind: str) -> pd.DataFrame:
+        """Return a frame under its contract; a problem is told of the column in the table."""
+        try:
+            return check_frame(frame, kind)
+        except FrameError as error:
+            before = "gold: " if kind == "gold" else ""
+            for one in error.problems:
+                told = re.sub(
+                    r"column '(\w+)'",
+                    lambda found: self.place(found[1]) if found[1] in self.named else found[0],
+                    one,
+                    count=1,
+                )
+                self.problems.append(before + told)
+            return frame
+
     def truths(self, values: pd.Series, role: str) -> pd.Series:
         """Return PASS or FAIL as nullable truth values."""
         if values.dtype.kind == "b" or str(values.dtype) == "boolean":
             return values.astype("boolean")
-        allowed = "True, False, 1, 0, words such as 'yes' and 'fail', or missing; cut a score first"
+        allowed = (
+            "True, False, 1, 0, words such as 'yes' and 'fail', or missing; cut a score first, "
+            "and put None where there is no verdict"
+        )
         return self.mapped(values, role, _TRUTHS, allowed).astype("boolean")
 
     def keys(self, given: dict[str, pd.Series], n: int) -> pd.DataFrame:
@@ -374,7 +398,9 @@ class _Reading:
             self.tell(
                 "condition",
                 "none is 'baseline', with which analyses compare unless told otherwise; there: "
-                f"{', '.join(dict.fromkeys(found.values()))}.",
+                f"{', '.join(dict.fromkeys(found.values()))}. Say which it is, as "
+                f"conditions={{{_literal(next(iter(found)))}: 'baseline'}}, or name it to each "
+                "analysis by reference=.",
             )
         return values.map(found, na_action="ignore").astype("str")
 

@@ -434,6 +434,7 @@ def inspect(path: Path, *, skills: Sequence[Path] = ()) -> Found:
         f"check: {path} is none of: a SKILL.md, a folder with one, a suite (.json, .csv, or .yaml "
         "with tasks), a study "
         "(a folder with manifest.json)."
+        + (" --evals lints all skills below a folder." if path.is_dir() else "")
     )
 
 
@@ -458,15 +459,17 @@ def inspect_evals(path: Path) -> Found:
     if not isdir(path):
         raise StudyError(f"check --evals: there is no folder {path}.")
     n_skills, n_cases, findings = lint_evals(path)
-    return Found("evals", f"'{path}': {n_skills} skills, {n_cases} prompts", findings)
+    return Found(
+        "evals", f"'{path}': {plural(n_skills, 'skill')}, {plural(n_cases, 'prompt')}", findings
+    )
 
 
 def _study(path: Path) -> Found:
     store = RunStore(path)
     n_cases = sum(len(suite.cases) for suite in store.suites.values())
-    what = f"study '{path.name}': {len(store.skills)} skills, {n_cases} cases, "
-    what += f"{store.table('attempts').num_rows} attempts, "
-    what += f"{store.table('verdicts').num_rows} verdicts"
+    counts = {"skill": len(store.skills), "case": n_cases}
+    counts |= {one: store.table(f"{one}s").num_rows for one in ("attempt", "verdict")}
+    what = f"study '{path.name}': {', '.join(plural(n, one) for one, n in counts.items())}"
     read: list[Skill | Suite] = [*store.skills.values(), *store.suites.values()]
     inside = {f"{one.path}: {problem}" for one in read for problem in one.problems}
     # the store repeats what its skills and suites say of themselves

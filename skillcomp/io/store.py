@@ -45,8 +45,9 @@ class RunStore:
 
     The folder holds ``manifest.json`` (format version, date, sha256 of every skill and suite),
     ``skills/<slug>/SKILL.md``, ``suites/<slug>.json`` (or ``.csv``; tasks in
-    ``suites/<slug>/task_suite.yaml`` with their fixtures) and one JSON Lines file a table, to which
-    lines are only ever added. Any number of processes may read while one writes.
+    ``suites/<slug>/task_suite.yaml`` with their fixtures) and one JSON Lines file a table (what
+    each holds: ``data/README.md``), to which lines are only ever added. Any number of processes may
+    read while one writes.
 
     Parameters
     ----------

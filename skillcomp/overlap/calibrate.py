@@ -152,6 +152,7 @@ def calibrate(
         raise FrameError(f"overlap.calibrate: by= found {names}; allowed: [] or ['skill'].")
     kept = _scored(shared, attempts)
     lengths = sorted(int(n) for n in shared["n"].unique())
+    passages = need(passages, ["passage_id", "text"], what="overlap.calibrate: passages")
     scored = score(passages, skills=skills, n=lengths, tokenizer=tokenizer)
     every = pd.concat([kept, scored], ignore_index=True)
     parts = []

@@ -337,13 +337,18 @@ def _refuse_double_rows(
         return
     first = (spots == spots[double].iloc[0]) | (spots.isna() & spots[double].iloc[0].isna())
     rows = frame[first.all(axis=1).to_numpy()]
-    told = ("estimate", "ci_low", "ci_high", "ci_level", "p_value", "p_adjusted", "n", "note")
-    differ = [str(c) for c in rows.columns if c not in told and rows[c].nunique(dropna=False) > 1]
-    hint = f"columns that tell them apart: {', '.join(differ)}" if differ else "the rows are alike"
     raise FrameError(
         f"{where}: {len(rows)} rows stand in one place with y={', '.join(names)} and hue={hue}; "
-        f"{hint}. Name one in y= or hue=, or facet by it (skillcomp.plots.facet)."
+        f"{_telling(rows)}. Name one in y= or hue=, or facet by it (skillcomp.plots.facet)."
     )
+
+
+def _telling(rows: pd.DataFrame) -> str:
+    """Say which columns tell rows apart that would be drawn in one place."""
+    told = {*("estimate", "ci_low", "ci_high", "ci_level", "se", "df", "p_value", "p_adjusted")}
+    told |= {"n", "n_clusters", "note"}
+    differ = [str(c) for c in rows.columns if c not in told and rows[c].nunique(dropna=False) > 1]
+    return f"columns that tell them apart: {', '.join(differ)}" if differ else "the rows are alike"
 
 
 def _end_at_edge(
@@ -500,9 +505,11 @@ def transfer(
     scopes, of_scope = _scopes(frame, where)
     spots = list(zip(of_row, hues, of_scope, strict=True))
     if len(set(spots)) < len(spots):
+        first = next(spot for spot in spots if spots.count(spot) > 1)
+        alike = frame[[spot == first for spot in spots]]
         raise FrameError(
-            f"{where}: two rows share the place and {hue}; select one, or facet by the column "
-            "that tells them apart (skillcomp.plots.facet)."
+            f"{where}: two rows share the place and {hue}; {_telling(alike)}. Select one, or "
+            "facet by it (skillcomp.plots.facet)."
         )
     places = [place for place in _PLACES if place in of_row]
     beside = list(zip(hues, of_scope, strict=True))

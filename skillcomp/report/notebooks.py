@@ -1,4 +1,4 @@
-"""Notebooks: found in the checkout, executed on a study, and written with their outputs."""
+"""Notebooks: found in the checkout or the package, executed on a study, written with outputs."""
 
 from __future__ import annotations
 

@@ -101,7 +101,11 @@ def build(
         paths = list(notebooks) if notebooks is not None else find_notebooks()
         folder = Path(data)
         if not (folder / "manifest.json").is_file():
-            raise StudyError(f"report: {folder} is not a recorded study: it has no manifest.json.")
+            hint = " For a table of your own: sc.report.build(sc.from_frame(table, ...), out)."
+            raise StudyError(
+                f"report: {folder} is not a recorded study: it has no manifest.json."
+                + (hint if folder.is_file() else "")
+            )
         study = RunStore(folder)
     named = {path: named_parameters(path) for path in paths}
     wanted = dict(parameters or {})
@@ -118,7 +122,7 @@ def build(
     figures = _headline(said, out, fingerprint) if said else []
     every: list[Chapter] = []
     apart: dict[str, str] = {}  # chapters on pages of their own, and the studies that they show
-    for path in tqdm(paths, desc="report", unit="notebook", disable=not progress):
+    for path in tqdm(paths, desc="report", unit=" notebooks", disable=not (progress and paths)):
         own = {name: value for name, value in wanted.items() if name in named[path]}
         about = fingerprint
         if "NEEDS" in named[path] and not _has_rows(study, str(named[path]["NEEDS"])):

@@ -19,6 +19,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student_t
 
+from skillcomp.errors import plural
 from skillcomp.stats.results import (
     HypothesisTest,
     Interval,
@@ -332,7 +333,7 @@ def cr2(
     label = f"{kind} with Satterthwaite t"
     # what a coefficient could be, in the units of the response over those of its column
     scale = np.abs(response).max() / np.abs(design).max(axis=0)
-    note = f"{dropped} rows with a missing value left out" if dropped else ""
+    note = f"{plural(dropped, 'row')} with a missing value left out" if dropped else ""
     se = np.sqrt(np.diag(covariance))
     flat = se <= 1e-12 * scale
     if n_clusters < 2:

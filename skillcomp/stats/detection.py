@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse, stats
 from scipy.optimize import brentq
 
+from skillcomp.errors import plural
 from skillcomp.stats.bounded import RATES
 from skillcomp.stats.results import NAN, Interval, check_level, join_notes, quantile, undefined
 
@@ -86,7 +87,7 @@ def _prepare(labels: ArrayLike, scores: ArrayLike, groups: ArrayLike | None) -> 
     seen: dict[Any, int] = {}
     codes = np.array([seen.setdefault(g, len(seen)) for g in raw[keep].tolist()], dtype=np.int64)
     dropped = int((~keep).sum())
-    note = f"{dropped} rows without label, score or document left out" if dropped else ""
+    note = f"{plural(dropped, 'row')} without label, score or document left out" if dropped else ""
     return _Labelled(label[keep] == 1, score[keep], codes, len(seen), groups is not None, note)
 
 

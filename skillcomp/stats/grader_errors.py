@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import hypergeom
 
+from skillcomp.errors import plural
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.clusters import cr2, sign_flip
 from skillcomp.stats.results import (
@@ -127,7 +128,7 @@ def _against_gold(
     wanted = true == truth
     used = wanted & np.isfinite(given)
     lost = int(wanted.sum() - used.sum())
-    note = f"{lost} labels without a verdict left out" if lost else ""
+    note = f"{plural(lost, 'label')} without a verdict left out" if lost else ""
     if not used.any():
         what = "passes" if truth else "fails"
         return undefined(label, f"no gold label {what} with a verdict", ci_level=level, n=0.0)

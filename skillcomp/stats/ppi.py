@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta, norm
 from scipy.stats import t as student_t
 
+from skillcomp.errors import plural
 from skillcomp.stats.bounded import DELTAS, RATES
 from skillcomp.stats.clusters import cr2, cr2_mean
 from skillcomp.stats.results import NAN, Interval, check_level, join_notes, undefined, within_range
@@ -476,7 +477,7 @@ def _collect(
     labelled = np.isfinite(y)
     usable = np.isfinite(f) & (np.isfinite(g) | ~labelled)
     lost, lost_gold = int((~usable).sum()), int((labelled & ~usable).sum())
-    note = f"{lost} cases without a prediction left out, {lost_gold} of them with gold"
+    note = f"{plural(lost, 'case')} without a prediction left out, {lost_gold} of them with gold"
     weights, weighted = np.ones(int(usable.sum())), False
     if inclusion_probability is not None:
         chance = _vector("inclusion_probability", inclusion_probability, y.size)

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pandas as pd
 
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, plural
 from skillcomp.frames.casetable import (
     ONE_SKILL,
     UNEQUAL_LOSS,
@@ -247,7 +247,7 @@ def _effects(
     for effect, interval, note, rates in zip(effects, found, notes, sides, strict=True):
         n_missing, loss = _loss(list(effect.weights), counts)
         n_dropped = len(wide) - int(interval.n)
-        few = f"{n_dropped} cases dropped: not all conditions have an outcome"
+        few = f"{plural(n_dropped, 'case')} dropped: not all conditions have an outcome"
         if not interval.n:
             interval = replace(interval, note="no case has outcomes in all conditions compared")
         elif note == ONE_SKILL:
