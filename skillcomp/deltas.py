@@ -5,7 +5,7 @@ Pairs are formed on the case; repeats are averaged inside it; attempts are never
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Literal, get_args
@@ -299,11 +299,7 @@ def rates(
     table = with_weights(case_table(given, by=names), given, weight)
     keys = [given[name] for name in [*names, "condition"]]
     missing = given[value].isna().groupby(keys, sort=False, dropna=False).sum().to_dict()
-    asked = [
-        (values | {"condition": condition}, group[group["condition"].eq(condition)])
-        for values, group in groups(table, names)
-        for condition in ordered(group["condition"])
-    ]
+    asked = list(condition_groups(table, names))
     known = [_levels(part, value, cluster) for _, part in asked]
     quantity = RATES if value == "passed" else SHARES
     samples = [sample for sample, _ in known]
@@ -314,6 +310,16 @@ def rates(
         found = _claimed(interval, note)
         rows.append(row(f"rate_{value}", found, **about, n_missing=int(missing.get(key, 0))))
     return estimates(rows, by=[*names, "condition"], extra=["n_missing"])
+
+
+def condition_groups(
+    frame: pd.DataFrame, by: Sequence[str]
+) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """Yield the values of ``by`` and the condition, and the rows of each of them."""
+    for values, group in groups(frame, by):
+        for condition in ordered(group["condition"]):
+            part = group[group["condition"].eq(condition)]
+            yield values | {"condition": condition}, part
 
 
 def over_time(
@@ -537,10 +543,9 @@ def _pass_k(
     given = _prepared(outcomes, names, "passed", f"deltas.{measure}")
     table = case_table(given, by=names)
     rows = []
-    for values, group in groups(table, names):
-        for condition in ordered(group["condition"]):
-            part = group[group["condition"].eq(condition) & group["n"].gt(0)]
-            passed, cluster = part["n_passed"].to_numpy(dtype=int), part["cluster"].to_numpy()
-            result = compute(part["n"], passed, k, clusters=cluster, ci_level=ci_level)
-            rows.append(row(measure, result, **values, condition=condition, k=k))
+    for values, group in condition_groups(table, names):
+        part = group[group["n"].gt(0)]
+        passed, cluster = part["n_passed"].to_numpy(dtype=int), part["cluster"].to_numpy()
+        result = compute(part["n"], passed, k, clusters=cluster, ci_level=ci_level)
+        rows.append(row(measure, result, **values, k=k))
     return estimates(rows, by=[*names, "condition"], extra=["k"])

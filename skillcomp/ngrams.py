@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -358,8 +358,8 @@ def match(
     Tokens become integers, and the n-grams of one length become integers by the pair (integer
     of the first n - 1 tokens, last token), so equal integers mean equal n-grams: nothing rests
     on a hash alone. A position goes on to n + 1 only if it matched at n. Runs beyond the
-    largest n are measured with a suffix automaton of the source (doi:10.1016/0304-3975(85)90157-4)
-    in time linear in the text.
+    largest n are measured by sorting the runs of both by prefix doubling (doi:10.1137/0222058), in
+    time that hardly depends on how long they are.
 
     Without `excludes`, a text that shares an n-gram shares its shorter ones too. With them this
     need not hold: a run of four tokens can be new although both its runs of three stand in the
@@ -398,7 +398,7 @@ def match(
 
 @dataclass(frozen=True)
 class _Job:
-    """What `match` was asked; `automata` are kept from one batch to the next."""
+    """What `match` was asked."""
 
     texts: Sequence[str]
     sources: Sequence[str]
@@ -407,7 +407,6 @@ class _Job:
     exclude_of: Ints
     n: Ints
     tokenizer: Tokenizer | None
-    automata: dict[tuple[str, int], SuffixAutomaton] = field(default_factory=dict)
 
 
 def _match_batch(job: _Job, rows: Ints) -> Matches:
@@ -436,8 +435,7 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
         _at_least(text, x, len(rows), top)[:, np.minimum(job.n, top)]
         for x in (repeated, shared, low)
     ]
-    sides = {"source": (source, used), "exclude": (exclude + len(used), banned)}
-    shared = _lengthen(job, tokens, text, shared, known, sides)
+    shared = _lengthen(tokens, top, text, shared, known, (source, exclude + len(used)))
     at = np.flatnonzero(shared > known)
     run, begin = _first_longest(text[at], at, shared[at], len(rows))
     begin -= tokens.bounds[first:-1] - tokens.bounds[first]
@@ -499,11 +497,11 @@ def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
 
 
 def _rank(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return dense ranks, which values stood before, and which stand more than once."""
+    """Return ranks in order, which values stood before, and which stand more than once."""
     # Value and place in one number make a plain sort stable, and it is several times as fast.
     bits = len(values).bit_length()
     if int(values.max(initial=0)) >> (63 - bits):
-        values = pd.factorize(values)[0].astype(np.int64)
+        values = pd.factorize(values, sort=True)[0].astype(np.int64)
     both = np.sort(values << bits | np.arange(len(values)))
     place, value = both & ((1 << bits) - 1), both >> bits
     same = np.zeros(len(values) + 1, dtype=bool)
@@ -533,120 +531,66 @@ def _first_longest(text: Ints, at: Ints, length: Ints, n_texts: int) -> tuple[In
 
 
 def _lengthen(
-    job: _Job,
-    tokens: Tokens,
-    text: Ints,
-    shared: Ints,
-    known: Ints,
-    sides: dict[str, tuple[Ints, Ints]],
+    tokens: Tokens, top: int, text: Ints, shared: Ints, known: Ints, owners: tuple[Ints, Ints]
 ) -> Ints:
-    """Return `shared` with the true lengths of runs longer than the longest n-gram asked for.
-
-    `sides` tells of source and exclude which document of the batch each text is compared with, and
-    the numbers of these documents in the job.
-    """
-    top = int(job.n[-1])
+    """Return `shared` with true lengths; `owners` are the source and the exclude of each text."""
     place = np.arange(len(shared))
     begun = np.maximum.accumulate(np.where(shared == top, place, -top))
     end = np.flatnonzero(place - begun < top)  # all places of a match of `top` tokens
     if not len(end):
         return shared
-    runs = {}
-    for side, (owner, names) in sides.items():
-        if side == "exclude" and not (known == top).any():
-            runs[side] = np.zeros(len(end), dtype=np.int64)
-            continue
-        numbers = dict(zip(np.unique(owner).tolist(), names.tolist(), strict=True))
-        at = end + len(tokens.ids) - len(text)
-        runs[side] = _runs(job, tokens, at, owner[text[end]], side, numbers)
-    new = (runs["source"] >= top) & (runs["source"] > runs["exclude"])
+    at = end + len(tokens.ids) - len(text)
+    source, banned = _runs(tokens, at, owners[0][text[end]]), np.zeros_like(end)
+    if (known == top).any():
+        banned = _runs(tokens, at, owners[1][text[end]])
+    new = (source >= top) & (source > banned)
     longer = shared.copy()
     # Ends ascend, so the longest of the runs with one beginning is written last.
-    longer[end[new] - runs["source"][new] + 1] = runs["source"][new]
+    longer[end[new] - source[new] + 1] = source[new]
     return longer
 
 
-def _runs(
-    job: _Job, tokens: Tokens, at: Ints, owner: Ints, role: str, names: dict[int, int]
-) -> Ints:
-    """Return the longest run ending at each of some places that stands in its own document.
-
-    Only neighbouring places make a run. `names` tells under which number the job knows a document:
-    the integers of tokens change from batch to batch, the order in which they first appear in a
-    document does not, and the automata that the job keeps are built on that.
-    """
+def _runs(tokens: Tokens, at: Ints, owner: Ints) -> Ints:
+    """Return the longest run of neighbouring places ending at each that stands in its document."""
     length = np.zeros(len(at), dtype=np.int64)
     for doc in np.unique(owner).tolist():
-        code, distinct = pd.factorize(tokens.of(doc))
-        key = (role, names[doc])
-        if key not in job.automata:
-            job.automata[key] = SuffixAutomaton(code.tolist())
-        code_of = np.full(tokens.base, -1, dtype=np.int64)
-        code_of[distinct] = np.arange(len(distinct))
         mine = np.flatnonzero(owner == doc)
+        # an end mark stands in no document: nothing runs across it
         gap = np.flatnonzero(np.diff(at[mine]) > 1) + 1
-        piece = np.insert(code_of[tokens.ids[at[mine]]], gap, -1)
-        runs = np.array(job.automata[key].runs(piece.tolist()), dtype=np.int64)
+        piece = np.insert(tokens.ids[at[mine]], gap, END)
+        runs = _longest_starts(piece[::-1], tokens.of(doc)[::-1])[::-1]
         length[mine] = np.delete(runs, gap + np.arange(len(gap)))
     return length
 
 
-class SuffixAutomaton:
-    """All runs of one sequence, for measuring how far others agree with it.
-
-    Building takes time and memory linear in the sequence, whatever it repeats (Blumer et al. 1985,
-    doi:10.1016/0304-3975(85)90157-4).
-    """
-
-    def __init__(self, source: Sequence[int]) -> None:
-        # For each state, 0 being the empty run: what follows, the longest shorter ending in
-        # another state, and its length.
-        self._follow: list[dict[int, int]] = [{}]
-        self._link = [-1]
-        self._size = [0]
-        last = 0
-        for token in source:
-            last = self._append(token, last)
-
-    def _append(self, token: int, last: int) -> int:
-        new = self._state({}, 0, self._size[last] + 1)
-        state = last
-        while state >= 0 and token not in self._follow[state]:
-            self._follow[state][token] = new
-            state = self._link[state]
-        if state >= 0:
-            near = self._follow[state][token]
-            longer = self._size[near] > self._size[state] + 1
-            self._link[new] = self._split(token, state, near) if longer else near
-        return new
-
-    def _split(self, token: int, state: int, near: int) -> int:
-        """Give the runs of a state that end in more places a state of their own."""
-        split = self._state(dict(self._follow[near]), self._link[near], self._size[state] + 1)
-        while state >= 0 and self._follow[state].get(token) == near:
-            self._follow[state][token] = split
-            state = self._link[state]
-        self._link[near] = split
-        return split
-
-    def _state(self, follow: dict[int, int], link: int, size: int) -> int:
-        self._follow.append(follow)
-        self._link.append(link)
-        self._size.append(size)
-        return len(self._size) - 1
-
-    def runs(self, piece: Sequence[int]) -> list[int]:
-        """Return for each place the length of the longest run of the source that ends there."""
-        follow, link, size = self._follow, self._link, self._size
-        out, state, length = [], 0, 0
-        for token in piece:
-            while state and token not in follow[state]:
-                state = link[state]
-                length = size[state]
-            if token in follow[state]:
-                state, length = follow[state][token], length + 1
-            out.append(length)
-        return out
+def _longest_starts(piece: Ints, source: Ints) -> Ints:
+    """Return for each place of a piece the longest run of a source that starts there."""
+    both = np.concatenate([piece, [END], source])
+    n, size = len(both), 1
+    ranks = [_rank(both)[0]]
+    # runs of 1, 2, 4, ... tokens are numbered in their order, until no run can be as long
+    most = min(int(np.diff(np.flatnonzero(both == END), prepend=-1).max()), len(source))
+    while size <= most:
+        after = np.append(ranks[-1][size:], np.zeros(size, dtype=np.int64))  # ranks begin at 1
+        ranks.append(_rank(ranks[-1] * (n + 1) + after)[0])
+        size *= 2
+    order = np.argsort(ranks[-1])
+    there = np.where(order > len(piece), np.arange(n), -1)
+    below = np.maximum.accumulate(there)
+    above = n - 1 - np.maximum.accumulate(np.where(there[::-1] >= 0, np.arange(n), -1))[::-1]
+    longest = np.zeros(n, dtype=np.int64)
+    # what agrees longest with a place is its neighbour in the order
+    for near in (below, above):
+        known = np.flatnonzero((near >= 0) & (near < n))
+        one, other = order[known], order[near[known]]
+        length = np.zeros(len(known), dtype=np.int64)
+        for power, rank in reversed(list(enumerate(ranks))):
+            x, y = one + length, other + length
+            inside = np.maximum(x, y) < n
+            same = rank[np.minimum(x, n - 1)] == rank[np.minimum(y, n - 1)]
+            length += (inside & same) << power
+        longest[one] = np.maximum(longest[one], length)
+    return longest[: len(piece)]
 
 
 def __dir__() -> list[str]:

@@ -236,18 +236,16 @@ def contrast(
         only_original_right=right.eq(1) & pairs["passed_of"].fillna(False).astype(bool),
     )
     rows = []
-    for values, part in groups(pairs, names):
-        for condition in ordered(part["condition"]):
-            mine = part[part["condition"].eq(condition) & part["known"]]
-            about = values | {"condition": condition}
-            for measure in ("both_right", "one_right", "none_right"):
-                rows.append(row(measure, _share(mine, measure, ci_level), **about))
-            named = mine[~mine["mutual"]]
-            found = _share(named, "only_original_right", ci_level)
-            if len(named) < len(mine):
-                why = "twins that name each other have no original and are left out"
-                found = replace(found, note=join_notes(found.note, why))
-            rows.append(row("only_original_right", found, **about))
+    for values, part in deltas.condition_groups(pairs, names):
+        mine = part[part["known"]]
+        for measure in ("both_right", "one_right", "none_right"):
+            rows.append(row(measure, _share(mine, measure, ci_level), **values))
+        named = mine[~mine["mutual"]]
+        found = _share(named, "only_original_right", ci_level)
+        if len(named) < len(mine):
+            why = "twins that name each other have no original and are left out"
+            found = replace(found, note=join_notes(found.note, why))
+        rows.append(row("only_original_right", found, **values))
     return estimates(rows, by=[*names, "condition"])
 
 
@@ -339,18 +337,13 @@ def hedging(
     shares = grouped.mean().reset_index()
     measures = ("hedged_rate_right", "hedged_rate_wrong", "hedged_gap")
     rows = []
-    for values, part in groups(shares, names):
-        for condition in ordered(part["condition"]):
-            mine = part[part["condition"].eq(condition)]
-            both = mine.groupby("skill")["wrong"].transform("nunique").eq(2)
-            mine, key = mine[both], values | {"condition": condition}
-            why = "no skill has both right and wrong answers"
-            three = [undefined("", why, ci_level=ci_level, n=0)] * 3
-            if len(mine):
-                given_groups = mine["hedged"], mine["wrong"], mine["skill"], mine["cluster"]
-                found = standardised_gap(*given_groups, quantity=RATES, ci_level=ci_level)
-                three = [found.first, found.second, found.gap]
-            rows += [
-                row(one, interval, **key) for one, interval in zip(measures, three, strict=True)
-            ]
+    for values, part in deltas.condition_groups(shares, names):
+        mine = part[part.groupby("skill")["wrong"].transform("nunique").eq(2)]
+        why = "no skill has both right and wrong answers"
+        three = [undefined("", why, ci_level=ci_level, n=0)] * 3
+        if len(mine):
+            given_groups = mine["hedged"], mine["wrong"], mine["skill"], mine["cluster"]
+            found = standardised_gap(*given_groups, quantity=RATES, ci_level=ci_level)
+            three = [found.first, found.second, found.gap]
+        rows += [row(m, one, **values) for m, one in zip(measures, three, strict=True)]
     return estimates(rows, by=[*names, "condition"])

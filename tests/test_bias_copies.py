@@ -85,6 +85,13 @@ def test_code_quotations_and_tables_stay_as_they_are(kind: str) -> None:
         assert block in answer
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_no_answers_there_are_no_copies(kind: str) -> None:
+    none = pd.DataFrame(columns=["attempt_id", "skill", "case_id", "condition", "answer"])
+    copies = sc.bias.perturb(none, kind=kind)
+    assert copies.empty and "perturbation" in copies.columns
+
+
 def test_padding_leaves_the_answer_whole_and_adds_no_hedge() -> None:
     answer = changed(ANSWER, "pad")
     assert ANSWER in answer

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skillcomp.bias.effects import (
     ANSWER,
     checked_verdicts,
     feature_effect,
+    group_numbers,
     known_attempts,
     labelled_verdicts,
     leniency,
@@ -153,7 +152,7 @@ def audit(
     every = known_attempts(given, attempts, what)
     require_reference(given["condition"], reference)
     labels = reference_labels(gold, what)
-    given = given.reset_index(drop=True).assign(_group=_numbers(given, names))
+    given = given.reset_index(drop=True).assign(_group=group_numbers(given, names))
     labelled, copies = labelled_verdicts(given, every, labels), paired_verdicts(given, every, what)
     labelled_of, copies_of = (f.groupby("_group").indices for f in (labelled, copies))
     items = join_gold(given[ITEM], labels)
@@ -201,14 +200,6 @@ def _adjusted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _noted(one: dict[str, Any], what: str) -> dict[str, Any]:
     return one | {"note": join_notes(one["note"], what)}
-
-
-def _numbers(frame: pd.DataFrame, names: list[str]) -> NDArray[Any]:
-    """Return a number for each row that the rows of its group share."""
-    if not names:
-        return np.zeros(len(frame), dtype=np.int64)
-    groups_ = frame.groupby(names, sort=False, dropna=False, observed=True)
-    return groups_.ngroup().to_numpy(dtype=np.int64)
 
 
 def _settled(items: pd.DataFrame) -> str:

@@ -260,8 +260,10 @@ def _place(verdicts: pd.DataFrame) -> pd.Series:
     return (order - first) / span.where(span.gt(0))
 
 
-def _strata(frame: pd.DataFrame, names: Sequence[str]) -> NDArray[Any]:
+def group_numbers(frame: pd.DataFrame, names: Sequence[str]) -> NDArray[Any]:
     """Return the number of the combination of columns that each row is in."""
+    if not names:
+        return np.zeros(len(frame), dtype=np.int64)
     groups = frame.groupby(list(names), sort=False, dropna=False, observed=True)
     return groups.ngroup().to_numpy()
 
@@ -307,7 +309,7 @@ def feature_effect(frame: pd.DataFrame, name: str, others: list[str], ci_level: 
     whole = known.dropna(subset=held)
     note = _left_out(known, len(known) - len(whole), others, held)
     known = whole
-    codes = _strata(known, ["skill", "condition", "gold"])
+    codes = group_numbers(known, ["skill", "condition", "gold"])
     given = known[name].to_numpy(dtype=float)
     value, span, reason = _centred(given, codes), float(np.ptp(given)), ""
     total = float(value @ value)

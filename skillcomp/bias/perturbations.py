@@ -125,7 +125,6 @@ def perturb(attempts: pd.DataFrame, *, kind: Kind) -> pd.DataFrame:
         change(answer, zlib.crc32(name.encode()))
         for answer, name in zip(frame["answer"], frame["attempt_id"], strict=True)
     ]
-    kept = [new != old for new, old in zip(answers, frame["answer"], strict=True)]
     copies = frame.assign(
         source_attempt_id=frame["attempt_id"],
         attempt_id=frame["attempt_id"] + f"/{kind}",
@@ -134,7 +133,7 @@ def perturb(attempts: pd.DataFrame, *, kind: Kind) -> pd.DataFrame:
         n_words=pd.array([len(answer.split()) for answer in answers], dtype="Int64"),
         **dict.fromkeys(_OF_THE_CALL),
     )
-    return check(copies[kept], "attempts")
+    return check(copies[copies["answer"].ne(frame["answer"])], "attempts")
 
 
 _OF_THE_CALL = (
