@@ -952,3 +952,22 @@ def test_a_plot_draws_on_the_axes_it_is_given():
 def test_what_is_no_frame_is_refused():
     with pytest.raises(FrameError, match="expected a pandas DataFrame, found list"):
         plots.estimates([1, 2], y="skill")
+
+
+def test_a_whole_calibration_is_drawn_as_it_comes():
+    places = {"n": [3, 4, 5], "unit": "rate", "ci_low": 0.1, "ci_high": 0.9, "limit": 0.05}
+    rows = [
+        pd.DataFrame({"rule": rule, "measure": measure, "estimate": [0.2, 0.5, 0.4], **places})
+        for rule in ("any", "share")
+        for measure in ("sensitivity", "false_flags_baseline", "false_flags_fresh", "auc",
+                        "flagged_skill", "flagged_placebo", "specificity", "flagged_light")
+    ]  # fmt: skip
+    chosen = pd.DataFrame(
+        {"rule": "any", "n": 4, "unit": "count", "estimate": 4.0, "ci_low": 3.5, "ci_high": 4.5,
+         "measure": ["chosen_n_baseline", "chosen_n_fresh", "chosen_n"]}
+    )  # fmt: skip
+    ax = plots.threshold(pd.concat([*rows, chosen], ignore_index=True))
+    shown = legend_texts(ax)
+    assert shown[:3] == ["sensitivity", "false flags (baseline)", "false flags (fresh)"]
+    assert not [text for text in shown if "AUC" in text or "flagged" in text]
+    assert "chosen (n = 4)" in shown

@@ -166,6 +166,7 @@ def threshold(
     """
     where = "plots.threshold"
     draw.require(frame, [x, "measure", "estimate", "ci_low", "ci_high"], where)
+    frame = _of_the_chosen_rule(frame)
     spread = frame[frame["measure"].eq("chosen_n")]
     frame = frame[frame["measure"].ne("chosen_n")]
     draw.unit(frame, where)
@@ -213,6 +214,18 @@ def _spread(ax: Axes, rows: pd.DataFrame, x: str, where: str) -> list[draw.Entry
             text = " to ".join(draw.number_text(side, percent=False) for side in (low, high))
             entries.append((f"{x} chosen over resamples ({text})", Line2D([], [], **how)))
     return entries
+
+
+def _of_the_chosen_rule(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the curves of the chosen rule where a frame is a whole calibration, else all of it."""
+    measure = frame["measure"].astype("str")
+    nulls = measure[measure.str.startswith("chosen_n_")].str.removeprefix("chosen_n_").unique()
+    if not len(nulls) or not {"rule", "n"} <= set(frame.columns):
+        return frame
+    curves = ["sensitivity", "chosen_n", *(f"false_flags_{null}" for null in nulls)]
+    choice = frame[measure.eq("chosen_n")]
+    kept = frame[measure.isin(curves) & frame["rule"].isin(choice["rule"])]
+    return kept.assign(chosen=kept["n"].isin(choice["estimate"]))
 
 
 def _threshold_curves(
