@@ -224,6 +224,7 @@ def test_the_frames_hold_the_steps_of_all_attempts_with_a_trace(tmp_path):
     ]
     assert commands["exit_code"].tolist()[:4] == [0, 2, 0, 2] and commands["exit_code"].isna()[4]
     assert len(sc.frames.events(store, perturbation="all")) == 19 + 17 + 19
+    (tmp_path / "none").mkdir()
     empty = sc.frames.events(sc.RunStore(tmp_path / "none"))
     assert empty.empty and list(empty) == list(events)
 

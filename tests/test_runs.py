@@ -62,9 +62,9 @@ def test_what_changed_between_runs_is_named(stores: dict[str, sc.RunStore]) -> N
     assert changed == {"reworded": [*CHANGED]}
     whats = set(made["what"])
     assert {"prompts of tea", "skills on offer", "agent", "grader trace"} <= whats
-    less = sc.frames.runs(
-        {"first": stores["first"], "none": sc.RunStore(stores["first"].path / "x")}
-    )
+    nothing = stores["first"].path.parent / "nothing"
+    nothing.mkdir()
+    less = sc.frames.runs({"first": stores["first"], "none": sc.RunStore(nothing)})
     assert less.loc[less["run"].eq("none"), "value"].isna().all()
     assert less.loc[less["run"].eq("none"), "changed"].all()
 

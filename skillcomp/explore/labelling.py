@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from skillcomp.errors import FrameError, SkillcompError, StudyError, plural
 from skillcomp.explore import explorer as ui
-from skillcomp.frames.contract import CASE
+from skillcomp.frames.contract import CASE, empty
 from skillcomp.frames.readers import gold as read_gold
 from skillcomp.io.store import RunStore
 from skillcomp.records import GoldLabel
@@ -238,7 +238,8 @@ def label_editor(
 
 def _labels_of(store: RunStore, labeller: str) -> dict[tuple[str, str], GoldLabel]:
     """Return what a labeller said before, the last word on each check."""
-    frame = read_gold(store, labeller="all")
+    # the first label makes the store
+    frame = read_gold(store, labeller="all") if store.tables else empty("gold")
     mine = frame[frame["labeller"].eq(labeller)]
     rows = mine.astype("object").where(mine.notna(), None).to_dict("records")
     labels = [GoldLabel(**{str(name): value for name, value in row.items()}) for row in rows]
