@@ -128,6 +128,7 @@ _RC: Any = {
     "svg.hashsalt": "skillcomp",
     "text.usetex": False,
 }
+_SIGN = "svg.hashsalt"  # by which the style is known to hold
 
 
 def use() -> AbstractContextManager[Any]:
@@ -169,6 +170,8 @@ def figure(
 ) -> tuple[Figure, Any]:
     """Make a figure of a printed width with its axes.
 
+    Where the style of :func:`use` does not hold yet, it holds from now on: sizes are chosen for it.
+
     Parameters
     ----------
     width : {"column", "text", "page"}
@@ -201,6 +204,8 @@ def figure(
         height = min(max(0.72 * WIDTHS[width] / max(ncols, 1), 2.6) * nrows, 9.0)
     if not height > 0:
         raise SkillcompError(f"style.figure: height is {height}; allowed: above 0 (inches).")
+    if mpl.rcParams[_SIGN] != _RC[_SIGN]:
+        use()
     return plt.subplots(
         nrows,
         ncols,

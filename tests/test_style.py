@@ -95,6 +95,16 @@ def test_a_figure_is_never_higher_than_a_page():
     assert style.figure("page", nrows=9)[0].get_size_inches()[1] == 9.0
 
 
+def test_a_figure_brings_the_style_and_leaves_what_was_set_after_it():
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        style.figure("column")
+        assert mpl.rcParams["xtick.labelsize"] == 7.0
+        mpl.rcParams["xtick.labelsize"] = 6.0
+        style.figure("column")
+        assert mpl.rcParams["xtick.labelsize"] == 6.0
+
+
 def test_a_wrong_width_names_the_nearest():
     message = r"no width 'colum'; allowed: column, text, page\. Did you mean 'column'\?"
     with pytest.raises(SkillcompError, match=message):
