@@ -209,7 +209,7 @@ def test_the_grader_and_the_analysis_of_copying_find_the_same(pilot):
         (reply(*GOOD, item="i2"), "item must be 'i1'"),
         (reply(*GOOD[:2]), "RULE-9: no verdict for no_verbatim_span"),
         (reply(*GOOD, GOOD[0]), "RULE-1: more than one verdict for names_practice"),
-        (reply(*GOOD, verdict("own_idea")), "RULE-1: 1 verdicts carry an id that is not"),
+        (reply(*GOOD, verdict("own_idea")), "RULE-1: 1 verdict with an id that is not"),
         (reply(*GOOD[1:], verdict("names_practice", quote="")), "evidence_quote is empty"),
         (
             reply(*GOOD[1:], verdict("names_practice", quote="a craft")),

@@ -139,7 +139,7 @@ def test_empty_answers_are_told_and_shown(tmp_path):
     store = make_store(tmp_path)
     body = f"print('''{lines(INIT, {**RESULT, 'result': ''})}''')"
     agent = CliAgent(script(tmp_path, body), name="mute")
-    with pytest.warns(StudyWarning, match="'mute': 8 answers are empty after a normal stop"):
+    with pytest.warns(StudyWarning, match="'mute': 8 answers empty after a normal stop"):
         table = sc.run(
             store, agents=[agent], conditions=["baseline"], concurrency=2, progress=False
         )

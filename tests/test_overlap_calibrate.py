@@ -299,7 +299,7 @@ def test_scores_that_cannot_be_calibrated_are_named() -> None:
         given(shared.assign(n=shared["n"].astype(str)))
     with pytest.raises(FrameError, match="shared needs a column 'share'; found: "):
         given(shared.drop(columns="share"))
-    with pytest.raises(FrameError, match=r"1 rows stand there twice, .* 'baseline/0' and n = 3"):
+    with pytest.raises(FrameError, match=r"1 row too many, .* 'baseline/0' and n = 3"):
         given(pd.concat([shared, shared.head(1)]))
     with pytest.raises(FrameError, match="attempt 'baseline/0' was not scored for every n"):
         given(shared.iloc[1:])
@@ -336,7 +336,7 @@ def test_verdicts_that_cannot_be_flagged_are_named() -> None:
     refused("verdicts needs a column 'passed'", verdicts=verdicts.drop(columns="passed"))
     refused("shared needs a column 'attempt_id'", shared=shared.drop(columns="attempt_id"))
     refused("'passed': found 'yes' .2 rows.; allowed: True", verdicts=verdicts.assign(passed="yes"))
-    refused("2 rows stand there twice", shared=pd.concat([shared] * 2))
+    refused("2 rows too many", shared=pd.concat([shared] * 2))
     other = verdicts.assign(attempt_id=["a", "b"])
     refused(
         "no verdict is about an attempt in shared: .* 'a', shared has 'skill/0'", verdicts=other

@@ -219,7 +219,7 @@ def test_a_strange_dimension_verdict_is_refused() -> None:
         FrameError, match=r"'dimension_passed': found 'maybe'.*allowed: True, False"
     ):
         marks(verdicts(dimension_passed="maybe"))
-    with pytest.raises(FrameError, match=r"1 cases of the verdicts have no checks.*'s/1'"):
+    with pytest.raises(FrameError, match=r"1 case of the verdicts without checks.*'s/1'"):
         integrity(verdicts(), attempts(), CHECKS.assign(case_id="s/2"))
 
 

@@ -182,7 +182,7 @@ def test_every_mistake_in_a_sheet_is_told_at_once(tmp_path: Path) -> None:
     problems = "\n".join(caught.value.problems)
     assert "label is 'PASSS'; allowed: PASS, P, FAIL, F or empty. Did you mean 'pass'?" in problems
     assert "borderline is 'perhaps'" in problems
-    assert "1 rows are not in the key, the first is 'item-9.1'." in problems
+    assert "1 row not in the key, the first is 'item-9.1'." in problems
     assert "stands more than once" in problems
     filled.drop(columns="label").to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(FrameError, match="there is no column 'label'"):

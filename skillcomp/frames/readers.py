@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, instead, suggest
+from skillcomp.errors import FrameError, instead, plural, suggest
 from skillcomp.frames.contract import (
     ATTEMPT_KEYS,
     CASE,
@@ -247,7 +247,7 @@ def _orphans(attempt_ids: pd.Series, kind: str) -> None:
     if len(attempt_ids):
         names = ", ".join(attempt_ids.unique()[:3])
         raise FrameError(
-            f"{kind}: {len(attempt_ids)} rows belong to attempts that the store does not hold: "
+            f"{kind}: {plural(len(attempt_ids), 'row')} of attempts that the store does not hold: "
             f"{names} ..."
         )
 
@@ -574,7 +574,7 @@ def _case_facts(
     unknown = sorted(case_id for _, case_id in names[~names.isin(facts.index)])
     if unknown:
         raise FrameError(
-            f"outcomes: {len(unknown)} cases of the verdicts are not in the cases frame, "
-            f"the first is '{unknown[0]}'." + suggest(unknown[0], cases["case_id"])
+            f"outcomes: {plural(len(unknown), 'case')} of the verdicts not in the cases frame, the "
+            f"first is '{unknown[0]}'." + suggest(unknown[0], cases["case_id"])
         )
     return facts.assign(n_checks=facts["n_checks"].astype("float64").fillna(0)).loc[names]

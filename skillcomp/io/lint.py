@@ -231,7 +231,7 @@ def _root(suite: Suite) -> Path | None:
 def _covered(suite: Suite, one: CaseLint) -> Said:
     cases = suite.cases
     if len(cases) < FEWEST:
-        yield "cases_few", f"{len(cases)} cases; expected at least {FEWEST}."
+        yield "cases_few", f"{plural(len(cases), 'case')}; expected at least {FEWEST}."
     covered = {case.comprehension_dimension for case in cases}
     missing = [name for name in dimension_family(covered) if name not in covered]
     expected = "expected one or more for each of C1 to C9."
@@ -339,7 +339,9 @@ def _needed_sections(skill: Skill, rule: str) -> Said:
         if not text.strip():
             yield rule, f"{place}: the section '{section.title}' is empty."
         elif title == "Verification" and n < ITEMS:
-            message = f"{place}: '{section.title}' has {n} items; expected at least {ITEMS}."
+            message = (
+                f"{place}: '{section.title}' has {plural(n, 'item')}; expected at least {ITEMS}."
+            )
             yield "verification_short", message
 
 
@@ -426,7 +428,9 @@ def inspect(path: Path, *, skills: Sequence[Path] = ()) -> Found:
     if is_suite or (path / PROMPTS).is_file():
         suite = read_suite(path)
         n_checks = sum(len(case.checks) for case in suite.cases)
-        what = f"suite '{suite.slug}': {len(suite.cases)} cases, {n_checks} checks"
+        what = (
+            f"suite '{suite.slug}': {plural(len(suite.cases), 'case')}, {plural(n_checks, 'check')}"
+        )
         if suite.kind == "tasks":
             what = f"task suite '{suite.slug}': {plural(len(suite.cases), 'task')}"
         return Found("suite", what, tuple(_suite(suite, _beside(path, suite, skills), path, None)))

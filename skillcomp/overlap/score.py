@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.metrics import roc_curve
 
-from skillcomp.errors import FrameError, suggest
+from skillcomp.errors import FrameError, plural, suggest
 from skillcomp.frames.contract import CASE, check, plain_values, require_frame, settle
 from skillcomp.frames.estimates import listed
 from skillcomp.ngrams import Ints, Matches, Tokenizer, check_n, match, shared_ngrams
@@ -201,8 +201,8 @@ def _sources(named: pd.Series, skills: Mapping[str, Skill | str]) -> tuple[list[
         if slug not in skills:
             rows = int((named == slug).sum())
             raise FrameError(
-                f"texts, column 'skill': found '{slug}' ({rows} rows), which is not in skills; "
-                f"there: {', '.join(skills)}.{suggest(slug, skills)}"
+                f"texts, column 'skill': found '{slug}' ({plural(rows, 'row')}), which is not in "
+                f"skills; there: {', '.join(skills)}.{suggest(slug, skills)}"
             )
     return list(slugs), codes.astype(np.int64)
 
@@ -322,7 +322,7 @@ def once(shared: pd.DataFrame, *, what: str) -> None:
     if len(again):
         first = again.iloc[0]
         raise FrameError(
-            f"{what}: {len(again)} rows stand there twice, the first for attempt_id "
+            f"{what}: {plural(len(again), 'row')} too many, the first for attempt_id "
             f"'{first['attempt_id']}' and n = {first['n']}; allowed: one row per attempt and n."
         )
 

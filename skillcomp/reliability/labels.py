@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillcomp.errors import FrameError, suggest
+from skillcomp.errors import FrameError, plural, suggest
 from skillcomp.frames.contract import CASE, check
 from skillcomp.frames.labels import ITEM
 
@@ -424,7 +424,7 @@ def _problems(filled: pd.DataFrame, secret: pd.DataFrame) -> list[str]:
     strange = filled.loc[~filled["row"].isin(secret["row"]), "row"]
     if len(strange):
         problems.append(
-            f"{len(strange)} rows are not in the key, the first is '{strange.iloc[0]}'."
+            f"{plural(len(strange), 'row')} not in the key, the first is '{strange.iloc[0]}'."
             + suggest(strange.iloc[0], secret["row"])
         )
     twice = filled.loc[filled["row"].duplicated(), "row"]

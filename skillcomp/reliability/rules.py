@@ -186,8 +186,8 @@ def _with_absent_behaviours(given: pd.DataFrame, expected: pd.DataFrame) -> pd.D
     unknown = sorted(set(given.loc[~pd.MultiIndex.from_frame(given[CASE]).isin(known), "case_id"]))
     if unknown:
         raise FrameError(
-            f"integrity: {len(unknown)} cases of the verdicts have no checks, the first is "
-            f"'{unknown[0]}'."
+            f"integrity: {plural(len(unknown), 'case')} of the verdicts without checks, the first "
+            f"is '{unknown[0]}'."
         )
     usable = given["status"].isna() | given["status"].eq("ok")
     given = given.assign(passed=given["passed"].where(usable), there=True, usable=usable)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from skillcomp.errors import plural
 from skillcomp.frames.readers import normalise_quote
 from skillcomp.io.lint_cases import forbids_copying
 from skillcomp.live.agents.reply import whole_text
@@ -186,7 +187,7 @@ def _wrong_ids(given: list[str], checks: Sequence[Check]) -> list[str]:
     if twice:
         problems.append(f"RULE-1: more than one verdict for {_names(twice)}.")
     if strange:
-        problems.append(f"RULE-1: {strange} verdicts carry an id that is not in the list.")
+        problems.append(f"RULE-1: {plural(strange, 'verdict')} with an id that is not in the list.")
     return problems
 
 

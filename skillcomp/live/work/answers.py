@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import StudyError, suggest
+from skillcomp.errors import StudyError, plural, suggest
 from skillcomp.frames.estimates import require_one_of
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.reply import PAID, Agent, Cell, Reply, StudyWarning, agent_version
@@ -292,7 +292,7 @@ class AnswerWork(Engine[PlannedCell]):
             if with_files and not getattr(agent, "installs_folders", False):
                 told.append(f"sees SKILL.md only of {', '.join(with_files)}, none of its files")
             if n_cases and not getattr(agent, "takes_files", False):
-                told.append(f"cannot read the files that {n_cases} cases list as their input")
+                told.append(f"cannot read the files listed as input by {plural(n_cases, 'case')}")
             if told:
                 text = f"agent '{name}' {' and '.join(told)}."
                 warnings.warn(text, StudyWarning, stacklevel=3)
@@ -310,11 +310,13 @@ class AnswerWork(Engine[PlannedCell]):
         for name, tally in self.tallies.items():
             if tally.n_empty:
                 told.append(
-                    f"agent '{name}': {tally.n_empty} answers are empty after a normal stop; they "
-                    "are its own and are graded."
+                    f"agent '{name}': {plural(tally.n_empty, 'answer')} empty after a normal stop; "
+                    "such are its own and are graded."
                 )
             if (n := tally.n_retries) > 0:
-                told.append(f"agent '{name}' asked its service again {n} times by itself.")
+                told.append(
+                    f"agent '{name}' asked its service again by itself ({plural(n, 'time')})."
+                )
         texts = self.plan.texts.values()
         told += [f"skill '{text.skill}': {text.note}." for text in texts if text.note]
         for text in told:
