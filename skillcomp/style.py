@@ -128,7 +128,6 @@ _RC: Any = {
     "svg.hashsalt": "skillcomp",
     "text.usetex": False,
 }
-_SIGN = "svg.hashsalt"  # by which the style is known to hold
 
 
 def use() -> AbstractContextManager[Any]:
@@ -204,7 +203,7 @@ def figure(
         height = min(max(0.72 * WIDTHS[width] / max(ncols, 1), 2.6) * nrows, 9.0)
     if not height > 0:
         raise SkillcompError(f"style.figure: height is {height}; allowed: above 0 (inches).")
-    if mpl.rcParams[_SIGN] != _RC[_SIGN]:
+    if mpl.rcParams["svg.hashsalt"] != _RC["svg.hashsalt"]:  # the style does not hold
         use()
     return plt.subplots(
         nrows,

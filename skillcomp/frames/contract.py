@@ -376,13 +376,16 @@ class Codes:
         Numbered from 0 in the order of appearance; a missing value is a value of its own.
         """
         if name not in self._columns:
-            values = self._frame[name]
-            texts = isinstance(values.dtype, pd.StringDtype) and len(values) > 0
-            if texts and values.eq(values.iloc[0]).all():  # a fifth of the time of factorize
-                self._columns[name] = None, 1
-            else:
-                code, found = pd.factorize(values, use_na_sentinel=False)
-                self._columns[name] = code, len(found)
+            values, n = self._frame[name].array, len(self._frame)
+            first = np.arange(n)
+            if values.dtype == "str" and n:
+                # equal values mostly stand together, and comparing is cheaper than hashing
+                first = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+            runs = values.take(first) if 2 * len(first) < n else values
+            code, found = pd.factorize(runs, use_na_sentinel=False)
+            if len(runs) < n:
+                code = np.repeat(code, np.diff(first, append=n))
+            self._columns[name] = (code, len(found)) if len(found) > 1 else (None, 1)
         return self._columns[name]
 
     def _combined(self, names: Sequence[str]) -> tuple[Ints, int]:
