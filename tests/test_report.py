@@ -10,6 +10,7 @@ import nbformat
 import pytest
 from browser import Browser, Page, chromium
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from PIL import Image, ImageChops, ImageStat
 from written_study import written
 
 from skillcomp import report, simulate
@@ -342,7 +343,9 @@ def test_every_figure_can_be_taken_away_with_its_data(studies: dict[str, Path]) 
     assert "Study, sha256" in text and "matplotlib" in text
 
 
-def test_a_page_without_figures_links_no_archive_of_them(tmp_path: Path) -> None:
+def test_readme_shows_the_figure_and_a_page_without_figures_links_no_archive_of_them(
+    tmp_path: Path,
+) -> None:
     left = tmp_path / "07-earlier.png"
     left.touch()  # of an earlier report in the same folder
     how = {"notebooks": [], "progress": False}
@@ -350,6 +353,10 @@ def test_a_page_without_figures_links_no_archive_of_them(tmp_path: Path) -> None
     assert 'href="figures.zip"' in study
     with zipfile.ZipFile(tmp_path / "figures.zip") as archive:
         assert {name[:9] for name in archive.namelist()} == {"00-answer"}
+    drawn = Image.open(tmp_path / "00-answer.png").convert("L").resize((500, 368))
+    shown = Image.open(ROOT / "docs/pictures/headline.png").convert("L").resize((500, 368))
+    apart = ImageChops.difference(drawn, shown)
+    assert ImageStat.Stat(apart).rms[0] < 4, "run tools/pictures.py: README shows another figure"
     fires = report.build(ROOT / "data" / "triggers", tmp_path, **how).read_text("utf-8")
     assert "figures.zip" not in fires and not (tmp_path / "figures.zip").exists()
 

@@ -1,48 +1,97 @@
-"""Make the pictures of the README: the headline figure and the first screen of the answer page.
+"""Make the pictures of the README: the headline figure, the answer page and two explorers.
 
-Usage: ``python tools/pictures.py`` in a checkout, with a Chromium on the machine. The pictures of
-the explorers are made by their browser test.
+Usage: ``python tools/pictures.py`` in a checkout (after ``make test``, which installs JupyterLab's
+browser tests), with a Chromium on the machine.
 """
 
+# ruff: noqa: E402 - what tests share is no package
 from __future__ import annotations
 
-import shutil
-import subprocess
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from PIL import Image
 
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+from browser import Browser, chromium
+from jupyter import TOKEN, server, write_notebook
+from test_explore_jupyter import READY
+
 from skillcomp import datasets, report
 
-OUT = Path(__file__).resolve().parent.parent / "docs" / "pictures"
-SCREEN = (1280, 900)  # pixels
+OUT = ROOT / "docs" / "pictures"
+SCREEN = {"width": 1280, "height": 900}  # pixels
+LAB = {"width": 1180, "height": 900}
+CELLS = [
+    """\
+import skillcomp as sc
+sc.style.use()
+store = sc.RunStore(DATA)
+attempts, cases = sc.frames.attempts(store), sc.frames.cases(store)
+verdicts, gold = sc.frames.verdicts(store, round=1), sc.frames.gold(store)
+outcomes = sc.frames.outcomes(verdicts, cases, grader="g2")
+outcomes = outcomes[outcomes["condition"].ne("placebo")]
+about = {"cases": cases, "checks": sc.frames.checks(store), "skills": store.skills}""",
+    """\
+reader = sc.explore.verdicts(verdicts, attempts, gold, n=4, **about)
+reader.choose(skill="braid-provenance", grader="g1", gold="disagrees")""",
+    "sc.explore.deltas(outcomes, attempts=attempts, verdicts=verdicts, gold=gold, **about)",
+]
+SHOWN = {"explorer.png": 1, "explorer-deltas.png": 2}  # the cell of each
 WIDEST = 1000  # pixels; wider than README's column on a hosting site
 
 
-def keep(source: Path, name: str) -> None:
-    """Save a picture at README's width and with 256 colours, which a chart or a page has."""
+def small(source: Path) -> Image.Image:
+    """Return a picture at README's width and with 256 colours, which a chart or a page has."""
     picture = Image.open(source).convert("RGB")
     if picture.width > WIDEST:
         size = (WIDEST, round(picture.height * WIDEST / picture.width))
         picture = picture.resize(size, Image.Resampling.LANCZOS)
-    picture.quantize(256).save(OUT / name, optimize=True)
+    return picture.quantize(256)
+
+
+def explorers(browser: Browser, folder: Path) -> None:
+    """Picture the explorers in JupyterLab."""
+    home = folder / "home"
+    home.mkdir()
+    first = CELLS[0].replace("DATA", repr(str(datasets.path("pilot"))))
+    write_notebook(folder / "read-cases.ipynb", [first, *CELLS[1:]])
+    of = "document.querySelectorAll('.jp-Cell')"
+    with server(folder, home) as url:
+        page = browser.page(f"{url}/lab/tree/read-cases.ipynb?token={TOKEN}", **LAB)
+        page.wait(READY, seconds=180)
+        page.evaluate("void jupyterapp.commands.execute('application:toggle-left-area')")
+        page.evaluate("void jupyterapp.commands.execute('notebook:run-all-cells')")
+        for name, number in SHOWN.items():
+            page.wait(f"{of}[{number}].querySelector('.scx-view').childElementCount", seconds=180)
+            page.evaluate(f"{of}[{number}].querySelector('.scx').id = 'shown'")
+            if name == "explorer-deltas.png":
+                page.click("#shown tr[data-do=row]:nth-of-type(3)")
+                page.click("#shown tr[data-do=case]:nth-of-type(2)")
+                page.wait("document.querySelectorAll('#shown .scx-answer').length")
+            page.evaluate(f"{of}[{number}].scrollIntoView()")
+            page.evaluate("new Promise(done => setTimeout(done, 1000))")
+            page.picture(folder / name)
+            small(folder / name).save(OUT / name, optimize=True)
+            page.evaluate("document.querySelector('#shown').id = ''")
 
 
 def main() -> None:
-    """Build the answer page of the pilot and picture it."""
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        raise SystemExit("no Chromium here.")
+    """Build the answer page of the pilot and picture it, then the explorers."""
     OUT.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory() as folder:
-        page = report.build(datasets.path("pilot"), Path(folder), notebooks=[], progress=False)
-        keep(page.parent / "00-answer.png", "headline.png")
-        shot = Path(folder) / "page.png"
-        command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
-        command += [f"--screenshot={shot}", "--window-size={},{}".format(*SCREEN), page.as_uri()]
-        subprocess.run(command, check=True, capture_output=True)
-        keep(shot, "page.png")
+    with TemporaryDirectory() as place:
+        folder, profile = Path(place), Path(place) / "profile"
+        profile.mkdir()
+        answer = report.build(datasets.path("pilot"), folder, notebooks=[], progress=False)
+        small(answer.parent / "00-answer.png").save(OUT / "headline.png", optimize=True)
+        with chromium(profile) as browser:
+            page = browser.page(answer, **SCREEN)
+            page.evaluate("document.documentElement.style.scrollbarWidth = 'none'")
+            page.picture(folder / "page.png")
+            small(folder / "page.png").save(OUT / "page.png", optimize=True)
+            explorers(browser, folder)
 
 
 if __name__ == "__main__":
