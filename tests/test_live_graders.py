@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import re
 import sys
@@ -372,6 +373,27 @@ def test_the_version_is_the_hash_of_prompt_and_schema_and_can_be_pinned(monkeypa
     monkeypatch.setattr(prompts, "_source", lambda name: "another prompt")
     assert grader_version("forced") != now
     grader_version.cache_clear()
+
+
+# sha256 of what graders were told in the first release, by the version that stands in its stores
+TOLD_FIRST = {
+    "837d064b95ba": "f63677602cde5a2624ae3b5f8176d45643842cbc300bba3c0d620b6ce035a2b4",
+    "4e36003d1584": "a91599e8c6adf1520ba6ec68d2680bd9efab5a754e617f7c60683aff5b327735",
+    "07fb165f8f78": "4932afb244d9411e894255c1936108c2f39b0c5d094b0942ae27403bf6ea87cd",
+}
+
+
+@pytest.mark.parametrize(("style", "version"), list(zip(STYLES, TOLD_FIRST, strict=True)))
+def test_a_store_of_the_first_release_finds_the_grader_that_it_knows(style, version):
+    about = {"case": CASE, "skill": SKILL, "answer": "Draw <it> & wait.", "item": "item-1"}
+    told = [
+        grader_prompt(style, **about, overlap=overlap, problems=problems)
+        for overlap in ((), ("a b c d e f",))
+        for problems in ((), ("RULE-9: no verdict for 'x'.",))
+    ]
+    text = "\0".join(f"{one.system}\0{one.user}" for one in told)
+    assert hashlib.sha256(text.encode()).hexdigest() == TOLD_FIRST[version]
+    assert grader_version(style) == version
 
 
 def test_an_unknown_style_says_which_there_are():

@@ -30,6 +30,13 @@ Without = Literal["RULE-1", "RULE-3", "RULE-6", "RULE-9", "concept_field", "expe
 SWITCHES: tuple[Without, ...] = get_args(Without)
 _RULES = tuple(name for name in SWITCHES if name.startswith("RULE"))
 _CASE = "grader-case.j2"
+# What these templates say is, letter by letter, what graders of older stores were told under the
+# names on the right; a change of a template makes another hash, which stands here no longer.
+_FIRST_NAMES = {
+    "cc8e781cbc46": "837d064b95ba",
+    "d02f721984c5": "4e36003d1584",
+    "2665762ac2e6": "07fb165f8f78",
+}
 _COUNTED = ("", "This rule", "These two rules", "These three rules", "These four rules")
 _PLACE = re.compile(r"\{\{\s*(.*?)\s*\}\}")
 _MAX_TEMPLATE = 1 << 18  # characters; a prompt and no library
@@ -168,7 +175,8 @@ def grader_version(
     own = [_source(f"grader-{style}.j2") if template is None else template, _source(_CASE)]
     if template is not None or reply == "report":
         own += [reply, style]
-    return "-no-".join([short_hash(*own, schema), *without])
+    told = short_hash(*own, schema)
+    return "-no-".join([_FIRST_NAMES.get(told, told), *without])
 
 
 def switched_off(without: Sequence[str], style: Style) -> tuple[str, ...]:
