@@ -22,8 +22,10 @@ from skillcomp.frames.casetable import (
     case_table,
     check_cluster,
     claim,
+    claimed,
     clusters_of,
     delta_rows,
+    level_of,
     with_weights,
 )
 from skillcomp.frames.contract import CASE, CONTRACTS, ordered
@@ -37,11 +39,12 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
+from skillcomp.frames.labels import usable
 from skillcomp.records import dimension_family
 from skillcomp.stats.bounded import RATES, SHARES, bounded_means
 from skillcomp.stats.clusters import cr2_mean, log_ratio
 from skillcomp.stats.passk import pooled_pass_at_k, pooled_pass_hat_k
-from skillcomp.stats.results import Interval, join_notes, undefined
+from skillcomp.stats.results import join_notes, undefined
 from skillcomp.stats.significance import holm
 
 Amount = Literal[
@@ -196,7 +199,7 @@ def _paired_amounts(
     require_reference(given["condition"], reference)
     amount = given[value]
     if value != "score":
-        amount = amount.where(given["status"].isna() | given["status"].eq("ok"))
+        amount = amount.where(usable(given))
     given = given.assign(cluster=clusters_of(given), amount=amount)
     keys = list(dict.fromkeys([*names, *CASE, "cluster"]))
     sides = given.groupby([*keys, "condition"], sort=False, dropna=False, observed=True)["amount"]
@@ -307,7 +310,7 @@ def rates(
     rows = []
     for (about, _), (_, note), interval in zip(asked, known, intervals, strict=True):
         key = tuple(about.values()) if names else about["condition"]
-        found = _claimed(interval, note)
+        found = claimed(interval, note, "no attempt has an outcome")
         rows.append(row(f"rate_{value}", found, **about, n_missing=int(missing.get(key, 0))))
     return estimates(rows, by=[*names, "condition"], extra=["n_missing"])
 
@@ -431,20 +434,9 @@ def _changed(changes: pd.DataFrame | None) -> dict[str, str]:
     return {run: ", ".join(part.dropna().astype("str")) for run, part in told}
 
 
-def _claimed(found: Interval, note: str) -> Interval:
-    """Return a rate with what must be said of its claim, NaN where it may not be claimed."""
-    if not found.n:
-        return replace(found, note="no attempt has an outcome")
-    if note == ONE_SKILL:
-        return undefined("", note, ci_level=found.ci_level, n=found.n)
-    return replace(found, note=join_notes(found.note, note))
-
-
 def _levels(part: pd.DataFrame, value: Value, cluster: Cluster) -> tuple[tuple[Any, Any, Any], str]:
     """Return the level of each case with an outcome and its cluster; what to say of the claim."""
-    level = (
-        part["n_passed"] / part["n"].where(part["n"] > 0) if value == "passed" else part["share"]
-    )
+    level = level_of(part, value)
     known = level.notna()
     label, note = claim(part.loc[known, "skill"], part.loc[known, "cluster"], cluster)
     weights = part.loc[known, WEIGHT].to_numpy(dtype=float) if WEIGHT in part else None
@@ -481,7 +473,7 @@ def by_dimension(
     The family is C1 to C9 per ``by`` and condition, declared here and not chosen by the data; of a
     study with dimensions of its own it is all that its cases name.
     """
-    names = listed(by)
+    names = [name for name in listed(by) if name != "comprehension_dimension"]
     given = _prepared(outcomes, names, value, "deltas.by_dimension")
     given = given[given["comprehension_dimension"].notna()]
     keys = [*names, "comprehension_dimension"]

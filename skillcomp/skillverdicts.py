@@ -286,7 +286,7 @@ def dimensions(
     of 5 has 4, and none has less than 1. It is averaged over repeats, then cases; its interval is
     that of a bounded mean, scaled. A score hides which check failed: the verdict is ``passed``.
     """
-    names = listed(by)
+    names = [name for name in listed(by) if name != "comprehension_dimension"]
     keys = [*names, "comprehension_dimension"]
     given = check(outcomes, "outcomes")
     refuse_pooling(given, names, "skillverdicts.dimensions")

@@ -220,25 +220,9 @@ def looks(levels: Iterable[object]) -> dict[Any, Look]:
 
     Conditions keep theirs whatever else is drawn: baseline grey circle, skill blue square, placebo
     vermilion triangle; another condition beside baseline or skill takes the vermilion triangle
-    when no placebo is there. Levels that are no conditions take the categories in turn.
+    when no placebo is there. Levels that are no conditions take the categories in turn. More than
+    six are refused: no reader tells seven colours apart.
 
-    Parameters
-    ----------
-    levels : iterable
-        Distinct levels in the order in which they are to be drawn.
-
-    Returns
-    -------
-    dict
-        Level to ``Look(color, marker)``, in the same order.
-
-    Raises
-    ------
-    FrameError
-        With more than six levels: no reader tells seven colours apart, so facet instead.
-
-    Examples
-    --------
     >>> looks(["baseline", "skill"])["skill"]
     Look(color='#0072B2', marker='s')
     """
@@ -266,22 +250,9 @@ def plain(value: Any, *, width: int | None = None) -> str:
     r"""Turn any value into text that matplotlib shows as it stands.
 
     Labels may come from a model's answer: dollar signs never start mathematics, line breaks and
-    control characters become blanks, characters without a glyph become U+FFFD.
+    control characters become blanks, characters without a glyph become U+FFFD. What is longer than
+    ``width`` is cut and marked by an ellipsis.
 
-    Parameters
-    ----------
-    value : object
-        Missing values become ``"missing"``.
-    width : int, optional
-        Longest text in characters; the rest is cut and marked by an ellipsis.
-
-    Returns
-    -------
-    str
-        One line of text with ``$`` escaped.
-
-    Examples
-    --------
     >>> plain("costs $5\nor $6", width=14)
     'costs \\$5 or \\$6'
     """
@@ -298,25 +269,10 @@ def plain(value: Any, *, width: int | None = None) -> str:
 def quantity(value: Any, unit: str | None = None, *, signed: bool = False, digits: int = 1) -> str:
     """Return a number as people read it: 0.512 as 51.2 % or, as points, +51.2; unknown as n/a.
 
-    Parameters
-    ----------
-    value : float
-        As it stands in an estimates frame.
-    unit : str, optional
-        Its ``unit``: rates and points are shown times 100, counts as whole numbers.
-    signed : bool, default False
-        Whether a gain has a plus.
-    digits : int, default 1
-        Decimals of rates and points; other numbers have three significant digits, from 1,000 on
-        all before the point.
+    Rates and points are shown times 100 with so many digits, counts as whole numbers, others with
+    three significant digits, from 1,000 on all before the point; a minus is a true one, and zero
+    never negative.
 
-    Returns
-    -------
-    str
-        With a true minus, and never a negative zero.
-
-    Examples
-    --------
     >>> quantity(0.512, "rate"), quantity(-0.0714, "points", signed=True), quantity(232.0, "count")
     ('51.2 %', '−7.1', '232')
     """
@@ -361,35 +317,15 @@ def interval(row: Mapping[str, Any] | pd.Series, *, digits: int = 1) -> str:
 
 
 def tell(ax: Any, what: str, numbers: str = "") -> None:
-    """Say what axes show, for caption and alternative text.
+    """Say what axes show, without a full stop, for caption and alternative text.
 
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes
-        The axes.
-    what : str
-        What they show, without a full stop.
-    numbers : str
-        What is drawn there, for readers who do not see it, where no estimates say so.
+    ``numbers`` is what is drawn, for readers who do not see it, where no estimates say so.
     """
     _TOLD[ax] = (what, numbers)
 
 
 def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
-    """Say of a figure's frames what they hold: rows, n, clusters, level and method.
-
-    Parameters
-    ----------
-    data : mapping of str to pandas.DataFrame
-        The frames behind a figure.
-    lead : str
-        What stands first, such as what the figure shows.
-
-    Returns
-    -------
-    str
-        One paragraph; of a frame that holds no estimates, its number of rows.
-    """
+    """Say after a lead what a figure's frames hold: rows, n, clusters, level and method."""
     alike: dict[str, list[str]] = {}
     for name, frame in data.items():
         about: list[str] = []

@@ -12,7 +12,13 @@ import pandas as pd
 from skillcomp import deltas
 from skillcomp.bias.effects import features, known_attempts
 from skillcomp.errors import plural
-from skillcomp.frames.casetable import Value, case_table, clusters_of, compared_outcomes
+from skillcomp.frames.casetable import (
+    Value,
+    case_table,
+    clusters_of,
+    compared_outcomes,
+    level_of,
+)
 from skillcomp.frames.contract import CASE, check, ordered
 from skillcomp.frames.estimates import estimates, groups, listed, row
 from skillcomp.stats.bounded import RATES, bounded_mean
@@ -94,8 +100,7 @@ def gap(
     names = listed(by)
     given = compared_outcomes(outcomes, names, "transfer", value=value, reference=reference)
     table = case_table(given, by=names)
-    passed = table["n_passed"] / table["n"].where(table["n"] > 0)
-    table["rate"] = passed if value == "passed" else table["share"]
+    table["rate"] = level_of(table, value)
     facts = ["transfer", "comprehension_dimension"]
     facts_of = given.drop_duplicates(CASE)[[*CASE, *(name for name in facts if name not in names)]]
     table = table.merge(facts_of, on=CASE, validate="m:1")

@@ -14,7 +14,6 @@ from typing import Any
 import pandas as pd
 
 from skillcomp import deltas
-from skillcomp.bias.effects import rows_of_group
 from skillcomp.errors import FrameError
 from skillcomp.frames.casetable import clusters_of
 from skillcomp.frames.contract import CASE, check, ordered
@@ -26,6 +25,7 @@ from skillcomp.frames.estimates import (
     prepared,
     require_one_of,
     row,
+    rows_of_group,
 )
 from skillcomp.frames.readers import outcomes
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_means

@@ -443,3 +443,10 @@ def test_changes_with_few_flips_cover_the_true_change(n_cases: int, up: float, d
         found = bounded_mean(np.repeat(step, 3), case, quantity=DELTAS)
         hits += found.low <= up - down <= found.high
     assert hits / trials >= 0.935
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5])
+def test_a_seed_that_draws_nothing_is_refused_with_what_is_allowed(seed: float) -> None:
+    three = graded({"g1": [True, False], "g2": [True, True], "g3": [False, True]})
+    with pytest.raises(FrameError, match=r"seed: found .*; allowed: a whole number of 0 or more"):
+        drift(three, reference="g1", seed=seed)

@@ -13,16 +13,14 @@ from skillcomp.bias.effects import (
     ANSWER,
     checked_verdicts,
     feature_effect,
-    group_numbers,
     known_attempts,
     labelled_verdicts,
     leniency,
     not_identified,
-    rows_of_group,
 )
 from skillcomp.bias.pairwise import first_wins, of_pairs
 from skillcomp.bias.perturbations import EXTRA, compared, paired_verdicts
-from skillcomp.frames.contract import check, ordered, require_frame
+from skillcomp.frames.contract import check, group_codes, ordered, require_frame
 from skillcomp.frames.estimates import (
     check_settings,
     estimates,
@@ -30,6 +28,7 @@ from skillcomp.frames.estimates import (
     listed,
     require_reference,
     row,
+    rows_of_group,
 )
 from skillcomp.frames.labels import ITEM, join_gold, labellers_said, reference_labels, strays_of
 from skillcomp.stats.results import join_notes
@@ -152,7 +151,7 @@ def audit(
     every = known_attempts(given, attempts, what)
     require_reference(given["condition"], reference)
     labels = reference_labels(gold, what)
-    given = given.reset_index(drop=True).assign(_group=group_numbers(given, names))
+    given = given.reset_index(drop=True).assign(_group=group_codes(given, names)[0])
     labelled, copies = labelled_verdicts(given, every, labels), paired_verdicts(given, every, what)
     labelled_of, copies_of = (f.groupby("_group").indices for f in (labelled, copies))
     items = join_gold(given[ITEM], labels)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError
 from skillcomp.frames.casetable import clusters_of
-from skillcomp.frames.contract import check
+from skillcomp.frames.contract import check, group_codes
 from skillcomp.frames.estimates import prepared
-from skillcomp.frames.labels import join_gold, known_verdict, without_checks
+from skillcomp.frames.labels import join_gold, known_verdict, usable, without_checks
 from skillcomp.stats.bounded import RATES
 from skillcomp.stats.clusters import cr2
 from skillcomp.stats.gaps import independent_difference
@@ -200,9 +200,9 @@ def checked_verdicts(
     given = prepared(verdicts, "verdicts", by, what, copies=False)
     if len(given):
         given = without_checks(given, exclude_checks, what).reset_index(drop=True)
-    usable = given["status"].isna() | given["status"].eq("ok")
-    cluster = clusters_of(given, cases)
-    return given.assign(passed=given["passed"].where(usable), cluster=cluster)
+    return given.assign(
+        passed=given["passed"].where(usable(given)), cluster=clusters_of(given, cases)
+    )
 
 
 def known_attempts(
@@ -217,14 +217,6 @@ def known_attempts(
             f"frame; the first is '{unknown.iloc[0]}'. Read both with the same perturbation=."
         )
     return given
-
-
-def rows_of_group(frame: pd.DataFrame, values: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the rows with these values; a missing value is one of its own."""
-    for name, value in values.items():
-        same = frame[name].isna() if pd.isna(value) else frame[name].eq(value)
-        frame = frame[same.fillna(False).astype(bool)]
-    return frame
 
 
 _TEXTS = ["attempt_id", "check_id", "skill", "condition", "grader_family"]
@@ -258,14 +250,6 @@ def _place(verdicts: pd.DataFrame) -> pd.Series:
     first, last = grouped.transform("min"), grouped.transform("max")
     span = (last - first).where(verdicts["batch"].notna())
     return (order - first) / span.where(span.gt(0))
-
-
-def group_numbers(frame: pd.DataFrame, names: Sequence[str]) -> NDArray[Any]:
-    """Return the number of the combination of columns that each row is in."""
-    if not names:
-        return np.zeros(len(frame), dtype=np.int64)
-    groups = frame.groupby(list(names), sort=False, dropna=False, observed=True)
-    return groups.ngroup().to_numpy()
 
 
 def in_points(found: Interval) -> Interval:
@@ -309,7 +293,7 @@ def feature_effect(frame: pd.DataFrame, name: str, others: list[str], ci_level: 
     whole = known.dropna(subset=held)
     note = _left_out(known, len(known) - len(whole), others, held)
     known = whole
-    codes = group_numbers(known, ["skill", "condition", "gold"])
+    codes = group_codes(known, ["skill", "condition", "gold"])[0]
     given = known[name].to_numpy(dtype=float)
     value, span, reason = _centred(given, codes), float(np.ptp(given)), ""
     total = float(value @ value)

@@ -18,7 +18,6 @@ from skillcomp.correction.estimators import (
     Errors,
     Tables,
     Unit,
-    by_condition,
     by_condition_delta,
     corrected_rate,
     differential_tests,
@@ -151,7 +150,7 @@ def _groups(made: Tables, ci_level: float) -> Iterator[tuple[dict[str, Any], _Gr
     for values, part in groups(made.cases, made.by):
         names = ordered(part["condition"])
         every = labelled.get(key_of(values, made.by), no_units())
-        units = by_condition(every, names)
+        units = {c: every[every["condition"].eq(c)] for c in names}
         found = errors_of([*units.values(), every], ci_level)
         sides = {c: Condition(part[part["condition"].eq(c)].reset_index(drop=True)) for c in names}
         yield values, _Group(sides, units, dict(zip(names, found[:-1], strict=True)), found[-1])

@@ -28,6 +28,7 @@ from skillcomp.stats.bounded import DELTAS, RATES, Quantity, bounded_means
 from skillcomp.stats.grader_errors import (
     DifferentialTests,
     differential_misclassification,
+    rates_against_gold,
     youden,
 )
 from skillcomp.stats.ppi import ppi_mean, ppi_paired
@@ -274,30 +275,12 @@ def errors_of(groups: Sequence[pd.DataFrame], ci_level: float) -> list[Errors]:
 
     Units are rows with verdict, gold and cluster. NaN with a note without a unit of a class.
     """
-    samples, notes = [], []
+    asked = []
     for units in groups:
-        for truth, word in ((1.0, "passes"), (0.0, "fails")):
-            wanted = units["gold"].eq(truth)
-            used = units[wanted & units["verdict"].notna()]
-            lost = int(wanted.sum()) - len(used)
-            samples.append((used["verdict"].eq(truth).astype("float64"), used["cluster"], None))
-            notes.append(f"{plural(lost, 'label')} without a verdict left out" if lost else "")
-            if used.empty:
-                notes[-1] = f"no gold label {word} with a verdict"
-    found = []
-    for number, one in enumerate(bounded_means(samples, quantity=RATES, ci_level=ci_level)):
-        label, note = ("specificity" if number % 2 else "sensitivity"), notes[number]
-        if not one.n:
-            found.append(undefined(label, note, ci_level=ci_level, n=0.0))
-        else:
-            said = join_notes(one.note, note)
-            found.append(replace(one, method=f"{label}, {one.method}", note=said))
+        verdict, gold = (units[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
+        asked += [(verdict, gold, truth, units["cluster"].to_numpy()) for truth in (1.0, 0.0)]
+    found = rates_against_gold(asked, ci_level)
     return [Errors(*found[i : i + 2]) for i in range(0, len(found), 2)]
-
-
-def by_condition(units: pd.DataFrame, conditions: Iterable[str]) -> dict[str, pd.DataFrame]:
-    """Return the units of each condition, an empty frame where it has none."""
-    return {name: units[units["condition"].eq(name)] for name in conditions}
 
 
 def no_units() -> pd.DataFrame:

@@ -16,7 +16,7 @@ from skillcomp.explore import explorer as ui
 from skillcomp.explore.reading import Answers, grader_names
 from skillcomp.frames.casetable import Value
 from skillcomp.frames.contract import check
-from skillcomp.frames.estimates import listed
+from skillcomp.frames.estimates import listed, rows_of_group
 from skillcomp.records import Skill
 from skillcomp.reliability import versions
 from skillcomp.report.tables import Table, table
@@ -163,9 +163,7 @@ class DeltaExplorer(ui.Explorer):
         if at is None:
             return
         row = self.frame.iloc[at]
-        mine = self._outcomes
-        for name in self._by:
-            mine = mine[mine[name].isna() if ui.absent(row[name]) else mine[name].eq(row[name])]
+        mine = rows_of_group(self._outcomes, {name: row[name] for name in self._by})
         found = skillverdicts.cases(mine, reference=self._reference)
         found = found[found["condition"].eq(row["condition"])]
         # those that changed most stand first

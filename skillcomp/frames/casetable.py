@@ -13,35 +13,27 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import beta
 
-from skillcomp.errors import FrameError, plural, suggest
+from skillcomp.errors import FrameError, plural
 from skillcomp.frames.contract import CASE, check, group_codes
-from skillcomp.frames.estimates import prepared, require_one_of, require_reference, row
+from skillcomp.frames.estimates import (
+    prepared,
+    require_columns,
+    require_one_of,
+    require_reference,
+    row,
+)
 from skillcomp.stats.bounded import DELTAS, bounded_means
-from skillcomp.stats.results import Interval, undefined
+from skillcomp.stats.results import Interval, join_notes, undefined
 
 
 def clusters_of(frame: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Series:
     """Return the cluster of each row: its case, with all cases that contrast with that.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Reads skill, case_id and, where it is there, contrast_of (case_id of the twin, of the same
-        skill). One row per case, attempt or verdict, in any order.
-    cases : pandas.DataFrame, optional
-        A cases frame that tells of further twins.
-
-    Returns
-    -------
-    pandas.Series
-        int64, on the index of ``frame``: numbers from 0 in the sorted order of skills and cases, so
-        that the order of the rows decides nothing, not even which resamples are drawn. Cases of two
-        skills never share one. Cases that name the same absent twin do.
-
-    Notes
-    -----
-    Connected components, so that it does not matter which twin names the other, or whether both
-    do.
+    Rows are cases, attempts or verdicts; ``cases`` may tell of further twins. Clusters are
+    connected components, so that it does not matter which twin names the other; cases of two
+    skills never share one, cases that name the same absent twin do. They are numbered from 0 in
+    the sorted order of skills and cases, so that the order of the rows decides nothing, not even
+    which resamples are drawn.
 
     Examples
     --------
@@ -96,23 +88,13 @@ def compared_outcomes(
 
 
 def case_table(outcomes: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFrame:
-    """Return what each case contributes, one row per ``by``, case and condition.
+    """Return what each case of checked outcomes contributes, one row per ``by`` and condition.
 
-    Parameters
-    ----------
-    outcomes : pandas.DataFrame
-        A checked outcomes frame.
-    by : sequence of str
-        Further columns that keep rows apart.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``by``, skill, case_id, cluster (a number that cases share which contrast), condition, n
-        (attempts with an outcome), n_passed, share (mean share of checks passed over the attempts
-        that have one; NaN without), n_shares (how many have one), size (attempts that there should
-        be: the rows, and one for each repeat that other cases of the skill have under the condition
-        and this one has not).
+    ``by``, skill, case_id, cluster (a number that cases share which contrast), condition, n
+    (attempts with an outcome), n_passed, share (mean share of checks passed over the attempts
+    that have one; NaN without), n_shares (how many have one), size (attempts that there should be:
+    the rows, and one for each repeat that other cases of the skill have under the condition and
+    this one has not).
     """
     names = list(dict.fromkeys([*by, *CASE, "cluster", "condition"]))
     keyed = outcomes.assign(cluster=clusters_of(outcomes))[names].reset_index(drop=True)
@@ -149,21 +131,10 @@ WEIGHT = "case_weight"  # the column of a case table that holds the weights of c
 
 
 def with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None) -> pd.DataFrame:
-    """Add the weight of each case to a case table, from a column of the outcomes.
-
-    Raises
-    ------
-    FrameError
-        If there is no such column, a weight is not a number above 0, or one case has two.
-    """
+    """Add the weight of each case to a case table, from a column of the outcomes."""
     if weight is None:
         return table
-    if weight not in outcomes.columns:
-        raise FrameError(
-            f"weight=: there is no column '{weight}'; there: "
-            f"{', '.join(map(str, outcomes.columns))}."
-            + suggest(weight, map(str, outcomes.columns))
-        )
+    require_columns(outcomes, [weight], "weight=")
     numbers = pd.to_numeric(outcomes[weight], errors="coerce").astype("float64")
     wrong = ~(numbers.gt(0) & np.isfinite(numbers)).to_numpy(dtype=bool)
     if wrong.any():
@@ -177,6 +148,13 @@ def with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None
     if len(twice):
         raise FrameError(f"weight=: case '{twice['case_id'].iloc[0]}' has more than one weight.")
     return table.merge(known, on=CASE, how="left", validate="m:1")
+
+
+def level_of(table: pd.DataFrame, value: str) -> pd.Series:
+    """Return what of each row of a case table passed: the share of attempts, or that of checks."""
+    if value == "passed":
+        return table["n_passed"] / table["n"].where(table["n"] > 0)
+    return table["share"]
 
 
 def mean_of(values: Any, weights: Any = None) -> float:
@@ -198,19 +176,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class CasePairs:
-    """Cases of one group under a condition and the reference.
+    """The columns of a case table for the condition (1) and the reference (0), case by case.
 
-    Attributes
-    ----------
-    n1, n_passed1, share1, n_shares1, size1, and the same with 0 : ndarray of float
-        Attempts with an outcome, how many of them passed, the mean share of checks passed, how many
-        have one, and attempts that there should be, under the condition (1) and the reference (0).
-    cluster, skill : ndarray of int
-        Number of the case's cluster and skill.
-    n_dropped : int
-        Cases left out because one of the conditions has nothing on them.
-    weight : ndarray of float, optional
-        Weight of each case; all equal without.
+    ``n_dropped`` counts the cases left out because one of the two has nothing on them; all cases
+    weigh alike without ``weight``.
     """
 
     n1: Floats
@@ -229,18 +198,7 @@ class CasePairs:
     weight: Floats | None = None
 
     def where(self, keep: Any) -> CasePairs:
-        """Return some of the pairs.
-
-        Parameters
-        ----------
-        keep : ndarray of bool
-            Which; the others count as dropped.
-
-        Returns
-        -------
-        CasePairs
-            The pairs kept.
-        """
+        """Return the pairs to keep; the others count as dropped."""
         if keep.all():
             return self
         columns = {one.name: getattr(self, one.name) for one in fields(self)}
@@ -252,21 +210,9 @@ class CasePairs:
 
 
 class Pairing:
-    """Pairs each row of a table of cases with the row of the same case under the reference.
+    """Pairs each row of a case table with the row of the same case under the reference.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        As made by :func:`case_table`.
-    by : sequence of str
-        Columns that keep rows apart.
-    reference : str
-        The condition that the others are compared with.
-
-    Attributes
-    ----------
-    groups : list of dict
-        The values of ``by`` of each group, in the order of the table.
+    ``groups`` are the values of ``by`` of each group, in the order of the table.
     """
 
     def __init__(self, table: pd.DataFrame, by: Sequence[str], reference: str) -> None:
@@ -295,35 +241,11 @@ class Pairing:
         self._weight = table[WEIGHT].to_numpy(dtype=np.float64) if WEIGHT in table else None
 
     def conditions(self, group: int) -> list[str]:
-        """Return the conditions of one group in the order of the table.
-
-        Parameters
-        ----------
-        group : int
-            Number of the combination of ``by``.
-
-        Returns
-        -------
-        list of str
-            The reference among them.
-        """
+        """Return the conditions of one group, the reference too, in the order of the table."""
         return self._found[group]
 
     def pairs(self, group: int, condition: str) -> CasePairs:
-        """Return the pairs of one group.
-
-        Parameters
-        ----------
-        group : int
-            Number of the combination of ``by``.
-        condition : str
-            The condition to compare with the reference.
-
-        Returns
-        -------
-        CasePairs
-            In the order of the table.
-        """
+        """Return the pairs of a condition and the reference in one group, in the table's order."""
         wanted = group * len(self._names) + self._names.index(condition)
         low, high = np.searchsorted(self._keys, np.array([wanted, wanted + 1]))
         rows = self._rows[low:high]
@@ -452,6 +374,18 @@ def claim(
     return skills, ""
 
 
+def claimed(found: Interval, note: str, nothing: str, *more: str) -> Interval:
+    """Return an interval with what :func:`claim` says of it, NaN where it may not be claimed.
+
+    ``nothing`` is said where there is no case, ``more`` where there is an estimate.
+    """
+    if not found.n:
+        return replace(found, note=nothing)
+    if note == ONE_SKILL:
+        return undefined("", note, ci_level=found.ci_level, n=found.n)
+    return replace(found, note=join_notes(found.note, note, *more))
+
+
 def _delta_row(
     pairs: CasePairs,
     value: Value,
@@ -462,17 +396,12 @@ def _delta_row(
 ) -> dict[str, Any]:
     measure, (lost, warning), n_dropped = f"delta_{value}", missing, pairs.n_dropped
     about: dict[str, Any] = {"n_dropped": n_dropped, **dict.fromkeys(_RATES, np.nan), **lost}
-    if not interval.n:
-        nothing = "no case has outcomes in both conditions"
-        if asked := lost["n_missing"] + lost["n_missing_reference"]:
-            nothing += f"; {plural(int(asked), 'attempt')} lack one (no usable verdict)"
-        return row(measure, replace(interval, note=nothing), **about)
-    about |= {
-        name: mean_of(level, pairs.weight) for name, level in zip(_RATES, levels, strict=True)
-    }
-    if note == ONE_SKILL:
-        refused = undefined("", note, ci_level=interval.ci_level, n=interval.n)
-        return row(measure, refused, **about)
+    if interval.n:
+        means = (mean_of(level, pairs.weight) for level in levels)
+        about |= dict(zip(_RATES, means, strict=True))
+    nothing = "no case has outcomes in both conditions"
+    if asked := lost["n_missing"] + lost["n_missing_reference"]:
+        nothing += f"; {plural(int(asked), 'attempt')} lack one (no usable verdict)"
     dropped = f"{plural(n_dropped, 'case')} dropped: no outcome in one of the two conditions"
-    notes = [interval.note, note, dropped if n_dropped else "", warning]
-    return row(measure, replace(interval, note="; ".join(filter(None, notes))), **about)
+    told = claimed(interval, note, nothing, dropped if n_dropped else "", warning)
+    return row(measure, told, **about)

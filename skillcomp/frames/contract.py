@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from difflib import get_close_matches
@@ -41,33 +41,15 @@ TIME: Any = "datetime64[us, UTC]"
 
 @dataclass(frozen=True)
 class Contract:
-    """What a frame of one kind holds.
+    """What a frame of one kind holds."""
 
-    Attributes
-    ----------
-    columns : dict of str to str
-        Column name to pandas dtype, in order.
-    required : tuple of str
-        Columns that must be there and hold no missing value; others are added as NA.
-    unique : tuple of str
-        Columns that together name a row.
-    otherwise : tuple of str
-        Columns that together name a row whose first ``unique`` column is missing.
-    allowed : dict of str to tuple
-        Closed vocabularies; NA is allowed beside them unless the column is required.
-    ranges : dict of str to (float, float)
-        Closed ranges of numeric columns.
-    own : tuple of str
-        Of ``allowed`` the columns of dimensions, which may hold names of one's own instead.
-    """
-
-    columns: Mapping[str, str]
-    required: tuple[str, ...]
-    unique: tuple[str, ...] = ()
-    otherwise: tuple[str, ...] = ()
-    allowed: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    own: tuple[str, ...] = ()
+    columns: Mapping[str, str]  # name to pandas dtype, in order
+    required: tuple[str, ...]  # must be there without a gap; other columns are added as NA
+    unique: tuple[str, ...]  # together name a row
+    otherwise: tuple[str, ...]  # together name a row whose first `unique` column is missing
+    allowed: Mapping[str, tuple[Any, ...]]  # closed vocabularies, and NA unless required
+    ranges: Mapping[str, tuple[float, float]]  # closed
+    own: tuple[str, ...]  # of `allowed`, dimensions: may hold names of one's own instead
 
 
 CASE = ["skill", "case_id"]  # what names a case: two suites may number theirs alike
@@ -229,13 +211,8 @@ def show(values: pd.Series) -> str:
 
 def convert(values: pd.Series, dtype: Any) -> pd.Series:
     """Bring a column to its dtype where nothing is lost, else say which values stand in the way."""
-    if str(values.dtype) == dtype:
-        return values
-    if (dtype, values.dtype.kind) in {("boolean", "b"), ("Int64", "i"), ("float64", "i")} and (
-        isinstance(values.dtype, np.dtype)
-    ):
-        converted: pd.Series = values.astype(dtype)
-        return converted
+    if _fits(values.dtype, dtype):
+        return values if str(values.dtype) == dtype else pd.Series(values.astype(dtype))
     values = plain_values(values)
     present = values[values.notna()]
     if present.empty:

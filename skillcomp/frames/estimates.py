@@ -49,13 +49,13 @@ UNITS = (
 
 
 def listed(by: str | Sequence[str] | None) -> list[str]:
-    """Return ``by`` as a list; a single name is taken as a list of one."""
+    """Return ``by`` as a list, each name once; a single name is taken as a list of one."""
     if by is None:
         return []
     names = [by] if isinstance(by, str) else list(by) if isinstance(by, Iterable) else [by]
     if not all(isinstance(name, str) for name in names):
         raise FrameError(f"by=: found {by!r}; allowed: names of columns, such as ['skill'].")
-    return names
+    return list(dict.fromkeys(names))
 
 
 def require_columns(frame: pd.DataFrame, names: Sequence[str], what: str) -> None:
@@ -77,21 +77,10 @@ def refuse_pooling(
 ) -> None:
     """Raise FrameError when an analysis would pool what its reader must know apart.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        A verdicts or outcomes frame; a column that is not there tells nothing apart.
-    by : sequence of str
-        The columns by which the analysis keeps rows apart.
-    what : str
-        The analysis, for the message.
-    graders : bool, default True
-        Refuse several graders, versions or rounds, and names in ``by`` that the result needs.
-    agents : bool, default False
-        Refuse answers of several agents, which are no repeats of each other.
-    copies : bool, default True
-        Refuse altered copies beside the answers: no repeats either. A missing ``perturbation``,
-        ``none`` and an empty text are the answer itself.
+    ``graders`` refuses several graders, versions or rounds, and names in ``by`` that the result
+    needs; ``agents`` answers of several agents and ``copies`` altered copies beside the answers,
+    for both are no repeats (a missing ``perturbation``, ``none`` and an empty text are the answer
+    itself). A column that is not there tells nothing apart.
     """
     if graders:
         _refuse_graders(frame, by, what)
@@ -181,24 +170,7 @@ def require_reference(conditions: Iterable[str], reference: str | None) -> None:
 
 
 def check_settings(what: str, ci_level: float, n_resamples: int = 1, seed: int = 0) -> None:
-    """Refuse a level or a number of resamples that no interval can be made with.
-
-    Parameters
-    ----------
-    what : str
-        The analysis, for the message.
-    ci_level : float
-        Confidence level, strictly between 0 and 1.
-    n_resamples : int, default 1
-        Resamples, at least 1.
-    seed : int, default 0
-        Of the resamples, at least 0.
-
-    Raises
-    ------
-    FrameError
-        With what was found and what is allowed.
-    """
+    """Raise FrameError for a level, a number of resamples or a seed that makes no interval."""
     try:
         check_level(ci_level)
     except (TypeError, ValueError):
@@ -222,6 +194,14 @@ def groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[dict[str, A
         return
     for key, rows in frame.groupby(list(by), sort=False, dropna=False, observed=True):
         yield dict(zip(by, key, strict=True)), rows
+
+
+def rows_of_group(frame: pd.DataFrame, values: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the rows with these values; a missing value is one of its own."""
+    for name, value in values.items():
+        same = frame[name].isna() if pd.isna(value) else frame[name].eq(value)
+        frame = frame[same.fillna(False).astype(bool)]
+    return frame
 
 
 def unit_of(measure: str) -> str | None:
@@ -256,17 +236,7 @@ def row(measure: str, interval: Interval, *, unit: Any = None, **columns: Any) -
 def estimates(
     rows: Sequence[Mapping[str, Any]], *, by: Sequence[str], extra: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """Return rows as an estimates frame: ``by``, the contract's columns, then ``extra``.
-
-    Parameters
-    ----------
-    rows : sequence of mapping
-        As made by :func:`row`.
-    by : sequence of str
-        Columns that name the row; they come first.
-    extra : sequence of str
-        Named diagnostics that come last.
-    """
+    """Return rows of :func:`row` as an estimates frame: ``by``, its contract, then ``extra``."""
     shape = list(CONTRACTS["estimates"].columns)
     names = [*by, *shape, *extra]
     frame = pd.DataFrame([dict(one) for one in rows], columns=pd.Index(names))

@@ -18,40 +18,22 @@ _NAMED = 4
 
 
 def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
-    """Return one label per item, settled where several labellers said something of it.
+    """Return one label per item of a checked gold frame, settled where several said something.
 
-    Parameters
-    ----------
-    gold : pandas.DataFrame
-        A checked gold frame.
-    what : str
-        Who asks, for the message.
+    ``labeller`` says how it was settled:
 
-    Returns
-    -------
-    pandas.DataFrame
-        A gold frame with one row per attempt and check. ``labeller`` says how it was settled:
+    - ``adjudicated``: the adjudicated label stands. A row of the adjudicator without a label
+      decides nothing: adjudicating a whole sheet leaves blank what nobody disputed;
+    - ``agreed``: no adjudicated one; all who gave a label gave the same;
+    - ``disputed``: they differ and nobody adjudicated; passed is NA;
+    - a name: the only one who gave a label, or, with NA, one of those who gave none.
 
-        - ``adjudicated``: the adjudicated label stands. A row of the adjudicator without a label
-          decides nothing: adjudicating a whole sheet leaves blank what nobody disputed;
-        - ``agreed``: no adjudicated one; all who gave a label gave the same;
-        - ``disputed``: they differ and nobody adjudicated; passed is NA;
-        - a name: the only one who gave a label, or, with NA, one of those who gave none.
-
-        inclusion_probability: of the row, else of another row of the item. ``borderline`` of an
-        agreed or disputed label is True where one labeller says so. Labels of one labeller, of
-        whatever name, are returned as they are.
-
-    Raises
-    ------
-    FrameError
-        If labellers differ on an item and nothing was ever adjudicated: whose label to take is
-        not for the analysis to say.
-
-    Notes
-    -----
-    To adjudicate only what is disputed is usual. To keep the adjudicated labels alone would then
-    keep the doubtful items alone, and every error rate with them.
+    inclusion_probability: of the row, else of another row of the item. ``borderline`` of an
+    agreed or disputed label is True where one labeller says so. Labels of one labeller, of
+    whatever name, are returned as they are. Where labellers differ and nothing was ever
+    adjudicated, whose label to take is not for the analysis to say: FrameError. To adjudicate
+    only what is disputed is usual; to keep the adjudicated labels alone would then keep the
+    doubtful items alone, and every error rate with them.
     """
     # a label without a name is of yet another labeller, not of the one who is named
     names = list(gold["labeller"].unique())
@@ -95,18 +77,8 @@ def _unsettled(names: list[str], n_items: int, what: str) -> str:
 def reference_labels(gold: pd.DataFrame, what: str) -> pd.DataFrame:
     """Return one reference label per item, settled by :func:`one_label`, as numbers.
 
-    Parameters
-    ----------
-    gold : pandas.DataFrame
-        A gold frame.
-    what : str
-        Who asks, for the message.
-
-    Returns
-    -------
-    pandas.DataFrame
-        attempt_id, check_id, gold (1, 0, NaN without a label), inclusion_probability, settled_by
-        (adjudicated, agreed, disputed, a name or ``no name``; never NA).
+    attempt_id, check_id, gold (1, 0, NaN without a label), inclusion_probability, settled_by
+    (adjudicated, agreed, disputed, a name or ``no name``; never NA).
     """
     labels = one_label(check(gold, "gold"), what)
     return labels[[*ITEM, "inclusion_probability"]].assign(
@@ -125,27 +97,18 @@ def join_gold(verdicts: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
     return own.merge(labels, on=ITEM, how="left", validate="many_to_one")
 
 
+def usable(rows: pd.DataFrame) -> pd.Series:
+    """Tell which answers or verdicts came about, as far as their status says otherwise."""
+    return rows["status"].isna() | rows["status"].eq("ok")
+
+
 def known_verdict(verdicts: pd.DataFrame) -> pd.Series:
     """Return each verdict as 1 or 0, NaN where the grader failed: that is never a FAIL."""
-    usable = verdicts["status"].isna() | verdicts["status"].eq("ok")
-    return verdicts["passed"].where(usable).astype("float64")
+    return verdicts["passed"].where(usable(verdicts)).astype("float64")
 
 
 def strays_of(verdicts: pd.DataFrame, labels: pd.DataFrame) -> str:
-    """Say how many gold labels belong to attempts without a verdict, "" where none does.
-
-    Parameters
-    ----------
-    verdicts : pandas.DataFrame
-        A checked verdicts frame.
-    labels : pandas.DataFrame
-        One row per item, as of :func:`reference_labels`.
-
-    Returns
-    -------
-    str
-        Such as ``5 of 20 gold labels match no attempt of the verdicts``.
-    """
+    """Say how many reference labels are of attempts without a verdict, "" where none is."""
     known = labels["attempt_id"].isin(verdicts["attempt_id"])
     if known.all():
         return ""
@@ -155,18 +118,8 @@ def strays_of(verdicts: pd.DataFrame, labels: pd.DataFrame) -> str:
 def labellers_said(labellers: pd.Series, passed: pd.Series) -> str:
     """Say how labels were settled, "" where all of them were in one way and none is disputed.
 
-    Parameters
-    ----------
-    labellers : pandas.Series
-        The column ``labeller`` of :func:`one_label`, one value per label that counts.
-    passed : pandas.Series
-        Their labels, NA where there is none.
-
-    Returns
-    -------
-    str
-        Such as ``gold: 10 labels adjudicated, 805 agreed, 5 disputed and left out`` or, where
-        several people labelled different items, ``gold: 100 labels by anna, 95 by bob``.
+    Such as ``gold: 10 labels adjudicated, 805 agreed, 5 disputed and left out`` or, where
+    several people labelled different items, ``gold: 100 labels by anna, 95 by bob``.
     """
     disputed = labellers.eq(DISPUTED)
     if labellers.nunique(dropna=False) <= 1 and not disputed.any():
@@ -189,27 +142,7 @@ def labellers_said(labellers: pd.Series, passed: pd.Series) -> str:
 def without_checks(
     frame: pd.DataFrame, exclude: str | Sequence[str] | None, what: str
 ) -> pd.DataFrame:
-    """Leave out the checks whose id contains one of the texts.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Anything with ``check_id``.
-    exclude : str or sequence of str, optional
-        Texts, such as ``"verbatim"``; upper and lower case differ. Nothing is left out when
-        omitted.
-    what : str
-        The analysis, for the message.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The other rows, with their index.
-
-    Raises
-    ------
-    FrameError
-        If a text is empty or in no check id, or ``check_id`` is missing.
+    """Leave out the rows of checks whose id contains one of the texts, case for case.
 
     Examples
     --------

@@ -317,7 +317,7 @@ class _Reading:
             odd = values[values.isin(unknown)]
             hint = suggest(str(unknown[0]).casefold(), [str(word) for word in words if word])
             self.fault(role, f"found {show(odd)}; allowed: {allowed}.{hint}")
-        elif any(not _same(word, meaning) for word, meaning in found.items()):
+        elif any(_literal(word) != _literal(meaning) for word, meaning in found.items()):
             self.tell_words(values, role, found)
         return values.map(found, na_action="ignore")
 
@@ -383,7 +383,7 @@ class _Reading:
                 self.fault("condition", f"found {show(values[values.eq(word)])}; expected text.")
                 return values.astype("object")
             found[word] = name
-            plainly &= _same(word, name)
+            plainly &= _literal(word) == _literal(name)
         for word, name in found.items():
             if _plain_word(meant.setdefault(name, word)) != _plain_word(word) and not (
                 word in self.conditions and meant[name] in self.conditions
@@ -628,13 +628,9 @@ def _name(value: Any) -> str | None:
 def _plain_word(value: Any) -> str:
     """Return a word without case, blanks at its ends, and the signs that join words."""
     text = str(value) if isinstance(value, bool | np.bool_) else _name(value)
-    words = ("" if text is None else text).casefold().replace("_", " ").replace("-", " ")
-    return " ".join(words.split()) if text is not None else "\0"
-
-
-def _same(word: Any, meaning: Any) -> bool:
-    plainly = word.item() if isinstance(word, np.generic) else word
-    return type(plainly) is type(meaning) and plainly == meaning
+    if text is None:
+        return "\0"  # no word
+    return " ".join(text.casefold().replace("_", " ").replace("-", " ").split())
 
 
 def _literal(value: Any) -> str:

@@ -31,7 +31,7 @@ from skillcomp.frames.contract import (
     group_codes,
     missing_values,
 )
-from skillcomp.frames.labels import ADJUDICATED, ITEM, one_label
+from skillcomp.frames.labels import ADJUDICATED, ITEM, one_label, usable
 from skillcomp.io.prompts import kind_of_prompt
 from skillcomp.io.store import RunStore, require_store
 from skillcomp.io.tables import read_table
@@ -509,16 +509,15 @@ def outcomes(
     code, first = codes.groups(["attempt_id", "grader", "grader_version", "round"])
     names = (*ATTEMPT_KEYS, *GRADER_KEYS)
     result: dict[str, Any] = {name: given[name].array.take(first) for name in names}
-    answered = given["status"].eq("ok") | given["status"].isna()
-    usable = (answered & given["passed"].notna()).to_numpy(dtype=bool)
-    n_seen = np.bincount(code, weights=usable)
+    decided = (usable(given) & given["passed"].notna()).to_numpy(dtype=bool)
+    n_seen = np.bincount(code, weights=decided)
     n_passed = np.bincount(
-        code, weights=usable & given["passed"].to_numpy(dtype=bool, na_value=False)
+        code, weights=decided & given["passed"].to_numpy(dtype=bool, na_value=False)
     )
     attempts = given[CASE].take(first)
     case, first_attempt = group_codes(attempts, CASE)
     asked = pd.MultiIndex.from_frame(attempts.take(first_attempt))
-    scored = usable & given["score"].notna().to_numpy()
+    scored = decided & given["score"].notna().to_numpy()
     n_scores = np.bincount(code, weights=scored)
     facts = _case_facts(asked, known, lambda: _checks_seen(case[code], codes))
     # a suite may have lost checks since the grading: never fewer than were seen

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from skillcomp.errors import FrameError
+from skillcomp.frames.contract import CONTRACTS
 from skillcomp.plots import _shared as draw
 from skillcomp.style import CATEGORIES, INK, TICK_SIZE, Look, plain
 
@@ -26,6 +27,7 @@ _ESTIMATORS: Mapping[Any, Look] = {
     "rogan_gladen_by_arm": CATEGORIES[3],
     "ppi": CATEGORIES[0],
 }
+_WHERE = "plots.transfer"
 _RATES = ("near", "far")
 _PLACES = {
     "near": "Near",
@@ -34,6 +36,10 @@ _PLACES = {
     "far_delta": "Far\n(delta)",
     "gap": "Gap\n(far − near)",
 }
+
+
+# what estimates say; other columns tell rows apart
+_TOLD = {*CONTRACTS["estimates"].columns} - {"measure", "unit", "method"}
 
 
 def estimates(
@@ -115,16 +121,11 @@ def estimates(
     # agreement as it is and corrected for chance stand on one scale, as long as that is not percent
     together = ("coefficient", "rate") if percent is False else ()
     unit = draw.unit(frame, "plots.estimates", together=together)
-    null = _no_effect(null, unit)
     hues, look_of, _ = draw.hue_looks(frame, hue)
     percent = unit in (None, "rate", "points") if percent is None else percent
-    ax, longest = _forest(
-        frame, names, hue, look_of, null, width, ax, "plots.estimates", group=group
-    )
-    draw.scale(ax.xaxis, percent=percent, signed=null == 0)
-    text = label if label is not None else _label(null, unit, percent) + draw.level_text(frame)
-    draw.label_x(ax, text, taken=longest)
-    bare = _bare(frame, "plots.estimates")
+    how: dict[str, Any] = {"unit": unit, "null": null, "percent": percent, "label": label, "ax": ax}
+    how |= {"where": "plots.estimates", "width": width, "group": group}
+    ax, text, bare = _forest(frame, names, hue, look_of, **how)
     entries: list[draw.Entry] = []
     for level, look in look_of.items() if len(look_of) > 1 else ():
         rows = draw.where_equal(hues, level)
@@ -133,7 +134,7 @@ def estimates(
     if bare.any():
         entries.append(("hollow: no interval", draw.marker(Look(INK, "o"), hollow=True)))
     draw.legend(ax, entries, legend)
-    draw.tell(ax, f"{_without_level(text)} {draw.each(names, hue)}")
+    draw.tell(ax, f"{text} {draw.each(names, hue)}")
     return ax
 
 
@@ -230,15 +231,12 @@ def corrected(
     names = [y] if isinstance(y, str) else list(y)
     draw.require(frame, [*names, "estimate", "ci_low", "ci_high", hue], where)
     unit = draw.unit(frame, where)
-    null = _no_effect(null, unit)
     order, hues = draw.levels(frame[hue]), draw.values(frame[hue])
     known = all(level in _ESTIMATORS for level in order)
     look_of = {n: _ESTIMATORS[n] for n in order} if known else draw.hue_looks(frame, hue)[1]
     filled = draw.truth(frame, "recommended", where) if "recommended" in frame.columns else None
-    ax, longest = _forest(frame, names, hue, look_of, null, "text", ax, where, filled)
-    draw.scale(ax.xaxis, percent=True, signed=null == 0)
-    text = label if label is not None else _label(null, unit, True) + draw.level_text(frame)
-    draw.label_x(ax, text, taken=longest)
+    how: dict[str, Any] = {"unit": unit, "null": null, "percent": True, "label": label, "ax": ax}
+    ax, text, _ = _forest(frame, names, hue, look_of, **how, where=where, filled=filled)
     entries: list[draw.Entry] = []
     for level in order:
         chosen = filled is None or bool((filled & draw.where_equal(hues, level)).any())
@@ -246,14 +244,8 @@ def corrected(
     if filled is not None and filled.any():
         entries.append(("filled: recommended", draw.marker(Look(INK, "o"), line="-")))
     draw.legend(ax, entries if len(entries) > 1 else [], legend)
-    draw.tell(ax, f"{_without_level(text)} {draw.each(names, hue)}, the recommended one filled")
+    draw.tell(ax, f"{text} {draw.each(names, hue)}, the recommended one filled")
     return ax
-
-
-def _bare(frame: pd.DataFrame, where: str) -> draw.Bools:
-    """Return which rows have an estimate and no interval."""
-    value, low, high = (draw.numbers(frame, c, where) for c in ("estimate", "ci_low", "ci_high"))
-    return np.isfinite(value) & (np.isnan(low) | np.isnan(high))
 
 
 def _forest(
@@ -261,20 +253,27 @@ def _forest(
     names: list[str],
     hue: str | None,
     look_of: Mapping[Any, Look],
-    null: float | None,
-    width: str,
+    *,
+    unit: str | None,
+    null: float | str | None,
+    percent: bool,
+    label: str | None,
     ax: Axes | None,
     where: str,
+    width: str = "text",
     filled: draw.Bools | None = None,
     group: str | None = None,
-) -> tuple[Axes, int]:
-    """Draw points, intervals and notes; return the axes and the length of the longest row's name.
+) -> tuple[Axes, str, draw.Bools]:
+    """Draw points, intervals and notes; return axes, label and which estimates have no interval.
 
     A point is hollow where it is not `filled` or, without that, where it has no interval.
     """
+    null = _no_effect(null, unit)
     hues, order = [None] * len(frame) if hue is None else draw.values(frame[hue]), list(look_of)
     categories, places = _rows(frame, names, group)
-    _refuse_double_rows(frame, names, hue, places, hues, where)
+    said = f"stand in one place with y={', '.join(names)} and hue={hue}"
+    spots = list(zip(places, hues, strict=True))
+    _refuse_alike(frame, spots, where, said, "Name one in y= or hue=")
     step = dict(zip(order, draw.offsets(len(order)), strict=True))
     at = np.array([place + step[level] for place, level in zip(places, hues, strict=True)])
     lines = len(categories) * (len(order) * _LINE + 0.06)
@@ -299,7 +298,11 @@ def _forest(
     longest = _name_rows(ax, frame, categories, places, hues, order, headed=group is not None)
     space = draw.characters(ax) - longest - 8
     _write_notes(ax, frame, at, value, [look_of[level] for level in hues], space)
-    return ax, longest
+    draw.scale(ax.xaxis, percent=percent, signed=null == 0)
+    make = draw.difference_label if null == 0 else draw.estimate_label
+    text = label if label is not None else make(unit, percent=percent) + draw.level_text(frame)
+    draw.label_x(ax, text, taken=longest)
+    return ax, _without_level(text), bare & np.isfinite(value)
 
 
 def _rows(
@@ -323,32 +326,20 @@ def _rows(
     return categories, np.array([place[row] for row in of_row], dtype=np.float64)
 
 
-def _refuse_double_rows(
-    frame: pd.DataFrame,
-    names: list[str],
-    hue: str | None,
-    places: draw.Floats,
-    hues: list[Any],
-    where: str,
+def _refuse_alike(
+    frame: pd.DataFrame, spots: Sequence[Any], where: str, said: str, advice: str
 ) -> None:
-    spots = pd.DataFrame({"place": places, "hue": hues})
-    double = spots.duplicated(keep=False).to_numpy()
-    if not double.any():
+    """Raise FrameError where rows would be drawn in one place, with what tells them apart."""
+    if len(set(spots)) == len(spots):
         return
-    first = (spots == spots[double].iloc[0]) | (spots.isna() & spots[double].iloc[0].isna())
-    rows = frame[first.all(axis=1).to_numpy()]
+    first = next(spot for spot in spots if spots.count(spot) > 1)
+    rows = frame[[spot == first for spot in spots]]
+    differ = [str(c) for c in rows.columns if c not in _TOLD and rows[c].nunique(dropna=False) > 1]
+    told = f"columns that tell them apart: {', '.join(differ)}" if differ else "the rows are alike"
     raise FrameError(
-        f"{where}: {len(rows)} rows stand in one place with y={', '.join(names)} and hue={hue}; "
-        f"{_telling(rows)}. Name one in y= or hue=, or facet by it (skillcomp.plots.facet)."
+        f"{where}: {len(rows)} rows {said}; {told}. {advice}, or facet by it "
+        "(skillcomp.plots.facet)."
     )
-
-
-def _telling(rows: pd.DataFrame) -> str:
-    """Say which columns tell rows apart that would be drawn in one place."""
-    told = {*("estimate", "ci_low", "ci_high", "ci_level", "se", "df", "p_value", "p_adjusted")}
-    told |= {"n", "n_clusters", "note"}
-    differ = [str(c) for c in rows.columns if c not in told and rows[c].nunique(dropna=False) > 1]
-    return f"columns that tell them apart: {', '.join(differ)}" if differ else "the rows are alike"
 
 
 def _end_at_edge(
@@ -442,11 +433,6 @@ def _count(n: float, clusters: float) -> str:
     return f"{text} in {draw.number_text(clusters, percent=False)} cases" if few else text
 
 
-def _label(null: float | None, unit: str | None, percent: bool) -> str:
-    make = draw.difference_label if null == 0 else draw.estimate_label
-    return make(unit, percent=percent)
-
-
 def transfer(
     frame: pd.DataFrame,
     *,
@@ -498,19 +484,12 @@ def transfer(
     of its place, its note in the key. Differences stand right of a vertical line,
     with a line at 0. The gap is the frame's own row, never a subtraction made here.
     """
-    where = "plots.transfer"
-    draw.require(frame, [hue, "estimate", "ci_low", "ci_high"], where)
-    draw.unit(frame, where, together=("rate", "points"))
-    of_row, (hues, look_of, _) = _place_of(frame, where), draw.hue_looks(frame, hue)
-    scopes, of_scope = _scopes(frame, where)
+    draw.require(frame, [hue, "estimate", "ci_low", "ci_high"], _WHERE)
+    draw.unit(frame, _WHERE, together=("rate", "points"))
+    of_row, (hues, look_of, _) = _place_of(frame), draw.hue_looks(frame, hue)
+    scopes, of_scope = _scopes(frame)
     spots = list(zip(of_row, hues, of_scope, strict=True))
-    if len(set(spots)) < len(spots):
-        first = next(spot for spot in spots if spots.count(spot) > 1)
-        alike = frame[[spot == first for spot in spots]]
-        raise FrameError(
-            f"{where}: two rows share the place and {hue}; {_telling(alike)}. Select one, or "
-            "facet by it (skillcomp.plots.facet)."
-        )
+    _refuse_alike(frame, spots, _WHERE, f"share the place and {hue}", "Select one")
     places = [place for place in _PLACES if place in of_row]
     beside = list(zip(hues, of_scope, strict=True))
     lanes = [(level, scope) for level in look_of for scope in scopes if (level, scope) in beside]
@@ -520,11 +499,11 @@ def transfer(
     for level, scope in lanes:
         rows = draw.where_equal(beside, (level, scope))
         mine = [of_row[i] for i in np.flatnonzero(rows)]
-        _lane(ax, frame[rows], mine, at[rows], look_of[level], level, scope != scopes[0], where)
-    unknown = _mark_unknown(ax, frame, at, [look_of[level] for level in hues], where)
-    _name_places(ax, frame, places, of_row, percent, where)
-    text = label if label is not None else _transfer_label(places, percent)
-    draw.label_y(ax, text if label is not None else text + draw.level_text(frame))
+        _lane(ax, frame[rows], mine, at[rows], look_of[level], level, scope != scopes[0])
+    unknown = _mark_unknown(ax, frame, at, [look_of[level] for level in hues])
+    _name_places(ax, frame, places, of_row, percent)
+    text = label if label is not None else _transfer_label(places, percent) + draw.level_text(frame)
+    draw.label_y(ax, text)
     entries = draw.marked(look_of)
     if len(scopes) > 1:
         ink = Look(INK, "o")
@@ -534,7 +513,7 @@ def transfer(
     return ax
 
 
-def _place_of(frame: pd.DataFrame, where: str) -> list[Any]:
+def _place_of(frame: pd.DataFrame) -> list[Any]:
     """Return each row's place: its transfer, its measure where that is missing."""
     both = zip(draw.optional(frame, "transfer"), draw.optional(frame, "measure"), strict=True)
     of_row = [distance if distance is not None else measure for distance, measure in both]
@@ -542,19 +521,19 @@ def _place_of(frame: pd.DataFrame, where: str) -> list[Any]:
     if wrong:
         found = ", ".join("missing" if p is None else repr(str(p)) for p in wrong[:5])
         raise FrameError(
-            f"{where}: 'transfer' (or 'measure' where that is missing) holds {found}; allowed: "
+            f"{_WHERE}: 'transfer' (or 'measure' where that is missing) holds {found}; allowed: "
             f"{', '.join(_PLACES)}."
         )
     return of_row
 
 
-def _scopes(frame: pd.DataFrame, where: str) -> tuple[list[Any], list[Any]]:
+def _scopes(frame: pd.DataFrame) -> tuple[list[Any], list[Any]]:
     """Return the scopes and that of each row; a row without one goes with the first."""
     of_row = draw.optional(frame, "scope")
     found = [s for s in dict.fromkeys(of_row) if s is not None] or [None]
     if len(found) > 2:
         raise FrameError(
-            f"{where}: column 'scope' has {len(found)} levels; allowed: at most 2. Facet by scope "
+            f"{_WHERE}: column 'scope' has {len(found)} levels; allowed: at most 2. Facet by scope "
             "instead (skillcomp.plots.facet)."
         )
     return found, [found[0] if scope is None else scope for scope in of_row]
@@ -568,10 +547,9 @@ def _lane(
     look: Look,
     name: object,
     hollow: bool,
-    where: str,
 ) -> None:
     """Draw the points of one condition and scope, near joined to far."""
-    value, low, high = (draw.numbers(rows, c, where) for c in ("estimate", "ci_low", "ci_high"))
+    value, low, high = (draw.numbers(rows, c, _WHERE) for c in ("estimate", "ci_low", "ci_high"))
     draw.intervals(ax, at, low, high, look, upright=True)
     draw.points(ax, at, value, look, name, hollow=np.isnan(low) | np.isnan(high) | hollow)
     for pair in (("near", "far"), ("near_delta", "far_delta")):
@@ -582,10 +560,10 @@ def _lane(
 
 
 def _name_places(
-    ax: Axes, frame: pd.DataFrame, places: list[str], of_row: list[Any], percent: bool, where: str
+    ax: Axes, frame: pd.DataFrame, places: list[str], of_row: list[Any], percent: bool
 ) -> None:
     """Name the places, with n, and part rates from differences by a line with their own zero."""
-    counts = draw.numbers(frame, "n", where)
+    counts = draw.numbers(frame, "n", _WHERE)
     texts = []
     wide = max(int(draw.characters(ax, 0.66) / max(len(places), 1)), 7)
     for place in places:
@@ -605,10 +583,10 @@ def _name_places(
 
 
 def _mark_unknown(
-    ax: Axes, frame: pd.DataFrame, at: draw.Floats, look: list[Look], where: str
+    ax: Axes, frame: pd.DataFrame, at: draw.Floats, look: list[Look]
 ) -> list[draw.Entry]:
     """Mark the rows that are not known at the foot of their place; return why, for the legend."""
-    value, notes = draw.numbers(frame, "estimate", where), draw.optional(frame, "note")
+    value, notes = draw.numbers(frame, "estimate", _WHERE), draw.optional(frame, "note")
     foot, reasons = ax.get_xaxis_transform(), []
     space = max(draw.characters(ax) // 2 - 6, 22)  # leaves room for a second column of the legend
     for row in np.flatnonzero(~np.isfinite(value)):

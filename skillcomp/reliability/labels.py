@@ -16,7 +16,7 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, plural, suggest
 from skillcomp.frames.contract import CASE, check
-from skillcomp.frames.labels import ITEM
+from skillcomp.frames.labels import ITEM, usable
 
 COLUMNS = ["row", "skill", "prompt", "answer", "behaviour", "kind", "label", "borderline", "note"]
 KEY_COLUMNS = ["row", "attempt_id", "check_id", "inclusion_probability"]
@@ -128,9 +128,8 @@ def drawable(
                 f"conditions: there is no '{name}'; there: {', '.join(there)}."
                 + suggest(name, there)
             )
-    usable = attempts["status"].isna() | attempts["status"].eq("ok")
     rows = attempts[
-        usable
+        usable(attempts)
         & attempts["answer"].str.strip().fillna("").ne("")
         & attempts["perturbation"].isna()
         & attempts["condition"].isin(wanted)

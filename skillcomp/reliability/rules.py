@@ -22,6 +22,7 @@ from skillcomp.frames.estimates import (
     require_columns,
     row,
 )
+from skillcomp.frames.labels import usable
 from skillcomp.frames.readers import normalise_quote
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import undefined
@@ -189,8 +190,8 @@ def _with_absent_behaviours(given: pd.DataFrame, expected: pd.DataFrame) -> pd.D
             f"integrity: {plural(len(unknown), 'case')} of the verdicts without checks, the first "
             f"is '{unknown[0]}'."
         )
-    usable = given["status"].isna() | given["status"].eq("ok")
-    given = given.assign(passed=given["passed"].where(usable), there=True, usable=usable)
+    given = given.assign(there=True, usable=usable(given))
+    given["passed"] = given["passed"].where(given["usable"])
     keys = [*CASE, "condition", "repeat"]
     replies = given[[*_REPLY, *keys]].drop_duplicates(_REPLY)
     wanted = replies.merge(expected[[*CASE, "check_id", "check_kind"]], on=CASE, how="left")

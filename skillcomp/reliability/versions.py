@@ -140,7 +140,7 @@ def drift(
     >>> found.loc["pass_rate_change", ["estimate", "n_gained", "n_lost"]].tolist()
     [-0.375, 0.0, 3.0]
     """
-    check_settings("reliability.drift", ci_level, n_resamples)
+    check_settings("reliability.drift", ci_level, n_resamples, seed)
     names = listed(by)
     given = given_versions(verdicts, names, exclude_checks, cases, "reliability.drift")
     first = reference_version(given, reference)

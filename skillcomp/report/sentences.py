@@ -11,6 +11,7 @@ from skillcomp.frames.estimates import require_columns
 from skillcomp.style import called, quantity
 
 Row = pd.Series
+Sentences = Iterator[dict[str, Any]]
 _COUNTED = {
     "teaching": ("teaches", "teach"),
     "redundant": ("is redundant", "are redundant"),
@@ -107,34 +108,33 @@ def findings(
     tea harms: with the skill 20 % of the answers pass and without it 60 %, 40 points fewer [60 to
     10 fewer] on 14 cases.
     """
-    formed = [*_structure(effects), *_explained(explained), *_triggers(triggers), *_goals(goals)]
-    if decided is None:
-        return _framed(formed)
     rates, limits = ["rate", "reference_rate"], ["estimate", "ci_low", "ci_high"]
     for frame, names in (
         (decided, ["skill", "condition", *rates, *limits, "n", "margin", "verdict", "note"]),
         (placebo, ["skill", "condition", *limits]),
         (gap, ["measure", "scope", *limits]),
+        (effects, ["effect", "at", "reference_rate", *limits]),
+        (explained, ["feature", "measure", "estimate", "ci_low"]),
     ):
         if frame is not None:
             require_columns(frame, names, "report.findings")
-    main = _main(decided)
-    rows = [
-        *_summary(main, overall),
-        *(_skill(row, _of(placebo, row)) for _, row in main.iterrows()),
-        *_transfer(gap, set(main["condition"])),
-        *formed,
-        *_graders(agreement),
-        *_unusable(unusable),
-        *_drift(drift),
-        *_correction(corrected),
-        # a document without the content is what a placebo would be
-        *_unknown(main, effects if placebo is None else placebo, agreement, needed),
-    ]
-    return _framed(rows)
-
-
-def _framed(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    formed = [*_of(effects, _structure), *_of(explained, _explained)]
+    formed += [*_of(triggers, _triggers), *_of(goals, _goals)]
+    rows = formed
+    if decided is not None:
+        main = _main(decided)
+        rows = [
+            *_summary(main, overall),
+            *(_skill(row, _same(placebo, row)) for _, row in main.iterrows()),
+            *_transfer(gap, set(main["condition"])),
+            *formed,
+            *_graders(agreement),
+            *_of(unusable, _unusable),
+            *_drift(drift),
+            *_of(corrected, _correction),
+            # a document without the content is what a placebo would be
+            *_unknown(main, effects if placebo is None else placebo, agreement, needed),
+        ]
     return pd.DataFrame(rows, columns=["topic", "about", "verdict", "sentence"]).astype("str")
 
 
@@ -149,7 +149,13 @@ def _main(decided: pd.DataFrame) -> pd.DataFrame:
     return decided[decided["condition"].isin(told)]
 
 
-def _of(frame: pd.DataFrame | None, row: Row) -> Row | None:
+def _of(frame: pd.DataFrame | None, say: Callable[[pd.DataFrame], Sentences]) -> Sentences:
+    """Return what a frame says, nothing where there is none."""
+    return iter(()) if frame is None else say(frame)
+
+
+def _same(frame: pd.DataFrame | None, row: Row) -> Row | None:
+    """Return the known row of a frame about the skill and condition of another's."""
     if frame is None:
         return None
     same = frame[frame["skill"].eq(row["skill"]) & frame["condition"].eq(row["condition"])]
@@ -248,7 +254,7 @@ def _list(names: Iterable[str]) -> str:
 # Skills
 
 
-def _summary(main: pd.DataFrame, overall: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
+def _summary(main: pd.DataFrame, overall: pd.DataFrame | None) -> Sentences:
     counts, n = main["verdict"].value_counts(), len(main)
     found = [(name, words) for name, words in _COUNTED.items() if name in counts]
     parts = [f"{counts[name]} {words[int(counts[name] > 1)]}" for name, words in found]
@@ -332,7 +338,7 @@ def _against_placebo(verdict: str, beside: Row | None) -> str:
 # Near and far
 
 
-def _transfer(gap: pd.DataFrame | None, conditions: set[Any]) -> Iterator[dict[str, Any]]:
+def _transfer(gap: pd.DataFrame | None, conditions: set[Any]) -> Sentences:
     if gap is None:
         yield _said("transfer", "The cases are not marked as near or far: transfer is not known.")
         return
@@ -362,12 +368,8 @@ def _transfer(gap: pd.DataFrame | None, conditions: set[Any]) -> Iterator[dict[s
 # Content and form
 
 
-def _structure(effects: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
+def _structure(effects: pd.DataFrame) -> Sentences:
     """Say how much of what a document does is one factor and how much the other."""
-    if effects is None:
-        return
-    need = ["effect", "at", "estimate", "ci_low", "ci_high", "reference_rate"]
-    require_columns(effects, need, "report.findings")
     of = {(one["effect"], one["at"]): one for _, one in effects.iterrows()}
     factors = [name for name, at in of if not at and any(a for n, a in of if n == name)]
     total = of.get(("total", ""))
@@ -394,11 +396,8 @@ def _structure(effects: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
         yield _said("structure", f"{said[:1].upper()}{said[1:]}.")
 
 
-def _explained(explained: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
+def _explained(explained: pd.DataFrame) -> Sentences:
     """Say how much a score explains, and how much it would have to explain to be seen."""
-    if explained is None:
-        return
-    require_columns(explained, ["feature", "measure", "estimate", "ci_low"], "report.findings")
     for name, part in explained.groupby("feature", sort=False):
         row = _by_measure(part)
         found = row["r_squared"]
@@ -421,10 +420,8 @@ def _explained(explained: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
 # Triggers
 
 
-def _triggers(found: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
+def _triggers(found: pd.DataFrame) -> Sentences:
     """Say of each condition how often the right skills fired, and how often a wrong one did."""
-    if found is None:
-        return
     by = [name for name in ("agent", "condition") if name in found.columns]
     for key, part in found[found["estimate"].notna()].groupby(by, sort=False):
         name = ", ".join(map(str, key))
@@ -452,9 +449,7 @@ def _triggers(found: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
         yield _said("trigger", text, key[-1])
 
 
-def _goals(found: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
-    if found is None:
-        return
+def _goals(found: pd.DataFrame) -> Sentences:
     by = [name for name in ("grader", "condition") if name in found.columns]
     for key, part in found[found["estimate"].notna()].groupby(by, sort=False):
         told = [f"{one['goal']} {_share(one)}" for _, one in part.iterrows()]
@@ -465,7 +460,7 @@ def _goals(found: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
 # Graders
 
 
-def _graders(agreement: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
+def _graders(agreement: pd.DataFrame | None) -> Sentences:
     if agreement is None:
         yield _said("grader", "There are no gold labels: how often the grader errs is not known.")
         return
@@ -482,17 +477,16 @@ def _graders(agreement: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
             if _known(row.get(measure))
         ]
         told = f" ({', '.join(coefficients)})" if coefficients else ""
-        text = (
-            f"{name} agrees with gold on {_rate(raw['estimate'])} of {raw['n']:,.0f} checks{told}."
-        )
-        text += _errors(row.get("specificity"), "passes", "fails (false passes)", " It ")
-        text += _errors(row.get("sensitivity"), "fails", "passes (false fails)", " and it ")
-        yield _said("grader", text.replace(". and it", " and it"), name)
+        said = f"agrees with gold on {_rate(raw['estimate'])} of {raw['n']:,.0f} checks{told}"
+        fails, passes = _errors(row.get("specificity")), _errors(row.get("sensitivity"))
+        wrong = f"It passes {fails} of what gold fails (false passes)"
+        wrong += f" and it fails {passes} of what gold passes (false fails)"
+        yield _said("grader", f"{name} {said}. {wrong}.", name)
 
 
-def _unusable(unusable: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
+def _unusable(unusable: pd.DataFrame) -> Sentences:
     """Say how many checks a grader was asked about and has no verdict on."""
-    for name, part in _by_grader(unusable) if unusable is not None else ():
+    for name, part in _by_grader(unusable):
         n, of_n = part["n"].sum(), part["of_n"].iloc[0]
         reasons = ", ".join(f"{row['n']:,} {called(row['reason'])}" for _, row in part.iterrows())
         text = (
@@ -502,13 +496,12 @@ def _unusable(unusable: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
         yield _said("grader", text, name)
 
 
-def _errors(row: Row | None, verb: str, gold: str, start: str) -> str:
+def _errors(row: Row | None) -> str:
     """Return the errors in one direction; sensitivity and specificity are what is left of them."""
-    share = _share(_left(1, row)) if _known(row) else "an unknown share"
-    return f"{start}{verb} {share} of what gold {gold}."
+    return _share(_left(1, row)) if _known(row) else "an unknown share"
 
 
-def _drift(drift: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
+def _drift(drift: pd.DataFrame | None) -> Sentences:
     if drift is None:
         yield _said("drift", "One grader in one version: no drift between graders can be seen.")
         return
@@ -541,9 +534,7 @@ def _pass_rate(name: Any, reference: Any, row: Row) -> str:
     return f"{said}: {_changed(row)} points."
 
 
-def _correction(corrected: pd.DataFrame | None) -> Iterator[dict[str, Any]]:
-    if corrected is None:
-        return
+def _correction(corrected: pd.DataFrame) -> Sentences:
     best: list[float] = []
     for name, part in _by_grader(corrected):
         row = _by_measure(part, "estimator")
@@ -574,7 +565,7 @@ def _unknown(
     placebo: pd.DataFrame | None,
     agreement: pd.DataFrame | None,
     needed: pd.DataFrame | None,
-) -> Iterator[dict[str, Any]]:
+) -> Sentences:
     undecided = main.loc[main["verdict"].eq("undetermined"), "skill"]
     counts = needed[needed["measure"].eq("cases_per_skill")] if needed is not None else None
     if counts is not None and len(undecided) > _FEW and counts["estimate"].notna().any():

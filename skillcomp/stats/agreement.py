@@ -520,7 +520,7 @@ def _two_rater_parts(codes: Floats, q: int) -> tuple[Floats, Solve]:
     return cells, solve
 
 
-def _share_parts(counts: Floats, q: int, name: str) -> tuple[Floats, Solve]:
+def _share_parts(counts: Floats, q: int) -> tuple[Floats, Solve]:
     raters = counts.sum(axis=1)
     usable = raters >= 2
     pairs = np.where(usable, raters * (raters - 1.0), 1.0)
@@ -531,8 +531,6 @@ def _share_parts(counts: Floats, q: int, name: str) -> tuple[Floats, Solve]:
     def solve(sums: Floats) -> tuple[Floats, Floats]:
         observed = _ratio(sums[..., 1], sums[..., 0])
         share = _ratio(sums[..., 3:], sums[..., 2][..., None])
-        if name == "raw_agreement":
-            return observed, np.where(np.isfinite(observed), 0.0, np.nan)
         if q < 2:
             return observed, np.full(observed.shape, np.nan)
         return observed, (share * (1.0 - share)).sum(axis=-1) / (q - 1)
@@ -582,7 +580,7 @@ def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None)
         features, solve = _coincidence_parts(counts)
         slope = _coincidence_slope
     else:
-        features, solve = _share_parts(counts, q, name)
+        features, solve = _share_parts(counts, q)
         slope = partial(_share_slope, solve)
     raters = counts.sum(axis=1)
     agreeing = _ratio((counts * (counts - 1.0)).sum(axis=1), raters * (raters - 1.0))

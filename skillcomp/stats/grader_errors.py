@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import hypergeom
 
 from skillcomp.errors import plural
-from skillcomp.stats.bounded import RATES, bounded_mean
+from skillcomp.stats.bounded import RATES, bounded_means
 from skillcomp.stats.clusters import cr2, sign_flip
 from skillcomp.stats.results import (
     NAN,
@@ -65,7 +67,7 @@ def sensitivity(
     >>> sensitivity([1, 1, 0, 0], [1, 1, 1, 0]).n
     3.0
     """
-    return _against_gold("sensitivity", verdicts, gold, 1.0, clusters, check_level(ci_level))
+    return _against_gold(verdicts, gold, 1.0, clusters, check_level(ci_level))
 
 
 def specificity(
@@ -106,11 +108,10 @@ def specificity(
     >>> specificity([1, 1, 0, 0], [1, 1, 1, 0]).estimate
     1.0
     """
-    return _against_gold("specificity", verdicts, gold, 0.0, clusters, check_level(ci_level))
+    return _against_gold(verdicts, gold, 0.0, clusters, check_level(ci_level))
 
 
 def _against_gold(
-    label: str,
     verdicts: ArrayLike,
     gold: ArrayLike,
     truth: float,
@@ -125,17 +126,37 @@ def _against_gold(
     for name, values in (("verdicts", given), ("gold", true)):
         if not np.isin(values[np.isfinite(values)], (0.0, 1.0)).all():
             raise ValueError(f"{name} must hold 0, 1 or NaN.")
-    wanted = true == truth
-    used = wanted & np.isfinite(given)
-    lost = int(wanted.sum() - used.sum())
-    note = f"{plural(lost, 'label')} without a verdict left out" if lost else ""
-    if not used.any():
-        what = "passes" if truth else "fails"
-        return undefined(label, f"no gold label {what} with a verdict", ci_level=level, n=0.0)
-    right = (given[used] == truth).astype(float)
-    groups = None if clusters is None else np.asarray(clusters)[used]
-    found = bounded_mean(right, groups, quantity=RATES, ci_level=level)
-    return replace(found, method=f"{label}, {found.method}", note=join_notes(found.note, note))
+    groups = None if clusters is None else np.asarray(clusters)
+    return rates_against_gold([(given, true, truth, groups)], level)[0]
+
+
+def rates_against_gold(
+    asked: Sequence[tuple[Floats, Floats, float, NDArray[Any] | None]], ci_level: float
+) -> list[Interval]:
+    """Return how much of what passes (1) or fails (0) by gold the grader sees so, all at once.
+
+    Asked by verdicts and gold, NaN where unknown, the one or the other, and clusters.
+    """
+    samples, notes = [], []
+    for given, true, truth, clusters in asked:
+        wanted = true == truth
+        used = wanted & np.isfinite(given)
+        right = (given[used] == truth).astype(float)
+        samples.append((right, None if clusters is None else clusters[used], None))
+        lost = int(wanted.sum() - used.sum())
+        notes.append(f"{plural(lost, 'label')} without a verdict left out" if lost else "")
+        if not used.any():
+            notes[-1] = f"no gold label {'passes' if truth else 'fails'} with a verdict"
+    found = []
+    solved = bounded_means(samples, quantity=RATES, ci_level=ci_level)
+    for (_, _, truth, _), one, note in zip(asked, solved, notes, strict=True):
+        label = "sensitivity" if truth else "specificity"
+        if not one.n:
+            found.append(undefined(label, note, ci_level=ci_level, n=0.0))
+        else:
+            said = join_notes(one.note, note)
+            found.append(replace(one, method=f"{label}, {one.method}", note=said))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

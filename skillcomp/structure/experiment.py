@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, get_args
 
@@ -11,13 +11,14 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.casetable import (
-    ONE_SKILL,
     UNEQUAL_LOSS,
     Cluster,
     Value,
     case_table,
     check_cluster,
     claim,
+    claimed,
+    level_of,
 )
 from skillcomp.frames.contract import CASE
 from skillcomp.frames.estimates import (
@@ -30,7 +31,7 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.stats.bounded import DELTAS, Quantity, bounded_means
-from skillcomp.stats.results import Interval, join_notes, undefined
+from skillcomp.stats.results import Interval
 
 
 def factorial(
@@ -129,8 +130,7 @@ def factorial(
         raise FrameError(f"{what}: the reference '{reference}' is a condition of the design.")
     kept = given[given["condition"].isin([*asked.conditions, reference])]
     table = case_table(kept, by=names)
-    passed = table["n_passed"] / table["n"].where(table["n"] > 0)
-    table["level"] = passed if value == "passed" else table["share"]
+    table["level"] = level_of(table, value)
     there = table["n"] if value == "passed" else table["n_shares"]
     table["missing"] = table["size"] - there
     effects = asked.effects(reference)
@@ -248,17 +248,12 @@ def _effects(
         n_missing, loss = _loss(list(effect.weights), counts)
         n_dropped = len(wide) - int(interval.n)
         few = f"{plural(n_dropped, 'case')} dropped: not all conditions have an outcome"
-        if not interval.n:
-            interval = replace(interval, note="no case has outcomes in all conditions compared")
-        elif note == ONE_SKILL:
-            interval = undefined("", note, ci_level=ci_level, n=interval.n)
-        else:
-            told = join_notes(interval.note, note, few if n_dropped else "", loss)
-            interval = replace(interval, note=told)
+        nothing = "no case has outcomes in all conditions compared"
+        told = claimed(interval, note, nothing, few if n_dropped else "", loss)
         columns = {**about, **rates, "effect": effect.name, "at": effect.at}
         columns |= {"n_dropped": n_dropped, "n_missing": n_missing}
         measure = f"{'difference' if effect.crossed else 'delta'}_{value}"
-        rows.append(row(measure, interval, **columns))
+        rows.append(row(measure, told, **columns))
     return rows
 
 
