@@ -115,11 +115,13 @@ def gap(
             dropped = len(part) + len(base) - len(both) - len(known)
             about = values | {"condition": condition, "n_dropped": dropped}
             known = known[known["transfer"].notna()]
-            rows += _within(known, ci_level, about) + _pooled(known, ci_level, about)
+            rows += _within_dimensions(known, ci_level, about) + _pooled(known, ci_level, about)
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
 
 
-def _within(pairs: pd.DataFrame, ci_level: float, about: dict[str, Any]) -> list[dict[str, Any]]:
+def _within_dimensions(
+    pairs: pd.DataFrame, ci_level: float, about: dict[str, Any]
+) -> list[dict[str, Any]]:
     known = pairs[pairs["comprehension_dimension"].notna()]
     level = known.groupby(["skill", "comprehension_dimension"], sort=False)
     kept = known[level["transfer"].transform("nunique").eq(2)]

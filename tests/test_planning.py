@@ -13,7 +13,7 @@ from skillcomp.frames import outcomes
 from skillcomp.frames.contract import check
 from skillcomp.planning import gold as gold_module
 from skillcomp.planning.components import PilotCases, components
-from skillcomp.planning.power import _gap
+from skillcomp.planning.power import gap_limits
 from skillcomp.simulate import Grader
 from skillcomp.stats.bounded import DELTAS, bounded_mean, bounded_mean_counts, bounded_mean_many
 from skillcomp.stats.gaps import standardised_gap
@@ -119,8 +119,8 @@ def test_components_are_unbiased_and_their_limits_cover():
             "tau2": planning.components._tau2(pairs, 0.95),
             **{
                 name: planning.components._omega2(
-                    planning.components._within(pairs.delta, codes),
-                    planning.components._noise(
+                    planning.components.spread_of_cases(pairs.delta, codes),
+                    planning.components.noise_of_repeats(
                         pairs,
                         {
                             "sigma2_skill": planning.components._sigma2(pairs.within1, 0.95),
@@ -165,7 +165,7 @@ def test_the_planned_length_is_that_of_the_printed_interval(noise, n_gold):
     rng = np.random.default_rng(4)
     gold = rng.choice([-1.0, -0.5, 0.0, 0.5, 1.0], 4000, p=[0.05, 0.1, 0.35, 0.3, 0.2])
     grader = np.where(rng.random(4000) < noise, rng.choice([-0.5, 0.0, 0.5, 1.0], 4000), gold)
-    pilot = gold_module._measured(np.stack([gold, grader, grader], axis=1), 5.0)
+    pilot = gold_module.differences_of(np.stack([gold, grader, grader], axis=1), 5.0)
     planned, _ = gold_module.expected_length(pilot, np.array([n_gold]), 60, 0.95)
     lengths = []
     for _ in range(150):
@@ -179,7 +179,7 @@ def test_with_gold_on_every_case_the_planned_variance_is_ppis_too():
     rng = np.random.default_rng(1)
     gold, noise = rng.standard_normal((2, 50)) / 4
     mean, on_gold = np.clip(gold + noise / 2, -1, 1), np.clip(gold + noise, -1, 1)
-    pilot = gold_module._measured(np.stack([gold, mean, on_gold], axis=1), 5.0)
+    pilot = gold_module.differences_of(np.stack([gold, mean, on_gold], axis=1), 5.0)
     variance, lam = gold_module.expected_variance(pilot, np.array([50]), 50)
     interval = ppi_paired(gold, mean, predicted_on_gold=on_gold)
     assert np.sqrt(variance[0]) == pytest.approx(interval.se, rel=1e-9)
@@ -475,7 +475,7 @@ def test_planned_gaps_are_judged_as_transfer_gap_judges_them():
         rng.multinomial(12, [0.05, 0.1, 0.5, 0.2, 0.15], 20),
         rng.multinomial(9, [0.2, 0.2, 0.5, 0.05, 0.05], 20),
     ]
-    found = _gap(drawn, values, {"null": 0.0})
+    found = gap_limits(drawn, values, {"null": 0.0})
     far = np.repeat([0, 1], [12, 9])
     for i, (near_counts, far_counts) in enumerate(zip(*drawn, strict=True)):
         deltas = np.r_[np.repeat(values, near_counts), np.repeat(values, far_counts)]
@@ -505,7 +505,7 @@ def test_shares_of_checks_are_planned_by_simulation_too():
 def test_planned_intervals_cover_their_effect(cluster, delta):
     """Power at the true effect as null: drawn studies exclude their own delta in 5 % or fewer."""
     rng = np.random.default_rng(1)
-    chance, fits = planning.power._case_deltas(delta, 0.09, 2)
+    chance, fits = planning.power.case_deltas(delta, 0.09, 2)
     assert fits
     counts = rng.multinomial(
         84 if cluster == "case" else 14, chance, (2000, 6)[: 1 + (cluster == "skill")]
@@ -618,7 +618,7 @@ def test_a_variance_that_no_delta_has_becomes_the_nearest_one_with_a_note():
 @given(st.floats(-0.99, 0.99), st.floats(0.0, 1.0), st.integers(1, 8))
 @settings(max_examples=60, deadline=None)
 def test_drawn_deltas_have_the_mean_and_variance_that_are_asked_for(delta, variance, steps):
-    chance, possible = planning.power._case_deltas(delta, variance, steps)
+    chance, possible = planning.power.case_deltas(delta, variance, steps)
     values = np.arange(-steps, steps + 1) / steps
     assert chance.min() >= 0 and chance.sum() == pytest.approx(1)
     assert chance @ values == pytest.approx(delta, abs=1e-6)

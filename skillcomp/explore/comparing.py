@@ -111,7 +111,7 @@ class DeltaExplorer(ui.Explorer):
         self._answers = answers
         self._row: int | None = None
         self._case: int | None = None
-        self.choices = {"repeat": ui.Choice("Repeat", [], [])}
+        self.choices = {"repeat": ui.Control("Repeat", [], [])}
         known = frame.dropna(subset=["estimate"])
         self._picture: ui.Picture | None = None
         self._spots: list[dict[str, Any]] = []
@@ -291,12 +291,12 @@ class DriftExplorer(ui.Explorer):
         self._names = pd.Series(grader_names(verdicts), index=verdicts.index)
         names = list(dict.fromkeys(self._names))
         self.choices = {
-            "reference": ui.choice("From", names, every=False),
-            "grader": ui.choice("To", names, every=False),
-            "direction": ui.choice("Flips", ["to PASS", "to FAIL"], key="/"),
+            "reference": ui.dropdown("From", names, every=False),
+            "grader": ui.dropdown("To", names, every=False),
+            "direction": ui.dropdown("Flips", ["to PASS", "to FAIL"], key="/"),
         }
         if gold is not None:
-            self.choices["gold"] = ui.choice("Gold", ["PASS", "FAIL", "none"])
+            self.choices["gold"] = ui.dropdown("Gold", ["PASS", "FAIL", "none"])
         self.choices["grader"].at = len(names) - 1
         self._known: dict[tuple[str, str], Any] = {}
         self._at: int | None = None

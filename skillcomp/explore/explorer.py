@@ -54,7 +54,7 @@ Piece = tuple[str, bool, bool]
 
 
 @dataclass
-class Choice:
+class Control:
     """A control that has one of several values, drawn as a dropdown or a slider."""
 
     label: str
@@ -91,13 +91,13 @@ class Choice:
         return told | {"options": [visible(one) for one in self.shown]}
 
 
-def choice(label: str, values: Iterable[Any], *, every: bool = True, key: str = "") -> Choice:
+def dropdown(label: str, values: Iterable[Any], *, every: bool = True, key: str = "") -> Control:
     """Return a dropdown of values, by default with all of them together as the first."""
     found = list(dict.fromkeys(values))
     shown = [str(one) for one in found]
     if every:
         found, shown = [None, *found], [EVERY, *shown]
-    return Choice(label, found, shown, key=key)
+    return Control(label, found, shown, key=key)
 
 
 def button(name: str, label: str, do: str, value: Any = None, **about: Any) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class Explorer(anywidget.AnyWidget):
 
     Attributes
     ----------
-    choices : dict of str to Choice
+    choices : dict of str to Control
         The dropdowns and sliders by name.
     view : str
         What is in view, as HTML in which every text is escaped.
@@ -151,7 +151,7 @@ class Explorer(anywidget.AnyWidget):
     token = traitlets.Unicode().tag(sync=True)  # what a label that comes back is about
     tick = traitlets.Int(0).tag(sync=True)  # one more when everything is drawn
 
-    choices: dict[str, Choice]
+    choices: dict[str, Control]
 
     def __init__(self, title: str) -> None:
         super().__init__(title=title)

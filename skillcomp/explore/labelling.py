@@ -34,7 +34,7 @@ class LabelEditor(ui.Explorer):
 
     Attributes
     ----------
-    choices : dict of str to Choice
+    choices : dict of str to Control
         Which checks to walk: of a skill, a check, or those still to label.
     note, borderline : str, bool
         Written with the next label.
@@ -52,9 +52,9 @@ class LabelEditor(ui.Explorer):
         self._names = list(zip(self._items["attempt_id"], self._items["check_id"], strict=True))
         self._done = _labels_of(store, labeller)
         self.choices = {
-            "skill": ui.choice("Skill", self._items["skill"], key="/"),
-            "check_id": ui.choice("Check", self._items["check_id"]),
-            "state": ui.choice("State", _STATES),
+            "skill": ui.dropdown("Skill", self._items["skill"], key="/"),
+            "check_id": ui.dropdown("Check", self._items["check_id"]),
+            "state": ui.dropdown("State", _STATES),
         }
         self.note, self.borderline = "", False
         self._agreement: Markup | None = None

@@ -367,7 +367,7 @@ class VerdictBrowser(ui.Explorer):
 
     Attributes
     ----------
-    choices : dict of str to Choice
+    choices : dict of str to Control
         The filters by column; ``value`` None leaves every row.
     at : int
         Place of the check in view among those left, from 0.
@@ -379,7 +379,7 @@ class VerdictBrowser(ui.Explorer):
         keys = [*CASE, "check_id", "repeat"]
         self._item = table.groupby(keys, sort=False, dropna=False).ngroup().to_numpy()
         self.choices = {
-            name: ui.choice(_FILTERS[name], _FIXED.get(name, values), key="/" * (name == "skill"))
+            name: ui.dropdown(_FILTERS[name], _FIXED.get(name, values), key="/" * (name == "skill"))
             for name, values in self._levels.items()
         }
         self.at = 0

@@ -105,7 +105,7 @@ class ThresholdExplorer(ui.Explorer):
 
     Attributes
     ----------
-    choices : dict of str to Choice
+    choices : dict of str to Control
         ``n`` and ``cut`` (None is any shared n-gram).
     errors, moved : pandas.DataFrame
         The texts judged wrongly, and those that change sides against the point that was kept.
@@ -139,8 +139,8 @@ class ThresholdExplorer(ui.Explorer):
         self._level = list(dict.fromkeys(known.loc[passage, "level"]))
         lengths = [str(n) for n in self._sample.lengths]
         self.choices = {
-            "n": ui.Choice("n", list(self._sample.lengths), lengths, kind="slider", key="↓ ↑"),
-            "cut": ui.Choice("Cut", [], [], kind="slider", key="← →"),
+            "n": ui.Control("n", list(self._sample.lengths), lengths, kind="slider", key="↓ ↑"),
+            "cut": ui.Control("Cut", [], [], kind="slider", key="← →"),
         }
         self.choices["n"].at = self._sample.lengths.index(start[0])
         self._cuts(start[1])

@@ -174,17 +174,17 @@ def components(pairs: PilotCases, ci_level: float) -> dict[str, Interval]:
         "sigma2_skill": _sigma2(pairs.within1, ci_level),
         "sigma2_baseline": _sigma2(pairs.within0, ci_level),
     }
-    noise = _noise(pairs, sigma)
+    noise = noise_of_repeats(pairs, sigma)
     known = distances(pairs)
     kinds = np.unique(2 * known.skill + known.far.astype(np.intp), return_inverse=True)[1]
-    apart = _within(known.delta, kinds)
+    apart = spread_of_cases(known.delta, kinds)
     return {
         "baseline_rate": bounded_mean(pairs.mean0, labels, quantity=RATES, ci_level=ci_level),
         "delta": bounded_mean(pairs.delta, labels, quantity=DELTAS, null=0.0, ci_level=ci_level),
         "gap": _gap(known, ci_level),
         "tau2": _tau2(pairs, ci_level),
         "tau2_gap": _tau2_gap(known, apart, ci_level),
-        "omega2": _omega2(_within(pairs.delta, pairs.skill), noise, ci_level),
+        "omega2": _omega2(spread_of_cases(pairs.delta, pairs.skill), noise, ci_level),
         "omega2_gap": _omega2(apart, noise, ci_level),
         **sigma,
     }
@@ -206,7 +206,7 @@ class _Square:
     df: float
 
 
-def _noise(pairs: PilotCases, sigma: dict[str, Interval]) -> _Square:
+def noise_of_repeats(pairs: PilotCases, sigma: dict[str, Interval]) -> _Square:
     """Return the mean variance of a case's delta that comes from repeats."""
     parts = ((sigma["sigma2_skill"], pairs.n1), (sigma["sigma2_baseline"], pairs.n0))
     value = sum(one.estimate * float((1 / n).mean()) for one, n in parts)
@@ -216,7 +216,8 @@ def _noise(pairs: PilotCases, sigma: dict[str, Interval]) -> _Square:
     return _Square(value, max(2 * value**2 / spread, 1.0))
 
 
-def _within(delta: Floats, codes: NDArray[np.intp]) -> _Square:
+def spread_of_cases(delta: Floats, codes: NDArray[np.intp]) -> _Square:
+    """Return the variance of cases' deltas about the means of their groups."""
     size = np.bincount(codes)
     df = float(len(delta) - len(size))
     if df < 1:
@@ -237,7 +238,7 @@ def _omega2(square: _Square, noise: _Square, ci_level: float) -> Interval:
 
 def _tau2(pairs: PilotCases, ci_level: float) -> Interval:
     n_skills, size = pairs.n_skills, np.bincount(pairs.skill)
-    within = _within(pairs.delta, pairs.skill)
+    within = spread_of_cases(pairs.delta, pairs.skill)
     if n_skills < 2 or np.isnan(within.value):
         return undefined(_MOMENTS, _NEEDS.format("two cases"), ci_level=ci_level)
     means = np.bincount(pairs.skill, weights=pairs.delta) / size

@@ -258,7 +258,7 @@ def _pilot(
         )
         return nothing, None
     picks = np.random.default_rng(seed).integers(0, len(values), (n_resamples, len(values)))
-    return _measured(values, n_checks), _measured(values[picks], n_checks)
+    return differences_of(values, n_checks), differences_of(values[picks], n_checks)
 
 
 def _rows(
@@ -358,7 +358,7 @@ def _limits(
     return float(low), math.nan, f"{pilots} gold on every case is not enough: no upper limit"
 
 
-def _measured(values: Floats, checks: float) -> Differences:
+def differences_of(values: Floats, checks: float) -> Differences:
     """Measure cases x (gold, grader, grader on gold), gold NaN where there is none."""
     has: NDArray[np.bool_] = np.asarray(np.isfinite(values).all(axis=-1))
     count = has.sum(axis=-1)[..., None]

@@ -375,7 +375,7 @@ class _PlannedStudy:
         elif asked.effect == "delta":
             found = bounded_mean_counts(values, drawn[0], quantity=DELTAS, **how)
         else:
-            found = _gap(drawn, values, how)
+            found = gap_limits(drawn, values, how)
         right = found.p_value < 1 - asked.ci_level
         right &= np.copysign(1.0, size) * found.estimate > 0
         share = bounded_mean(right.astype(np.float64))
@@ -392,7 +392,7 @@ class _PlannedStudy:
         asked, n_skills = self.plan.asked, self.plan.n_skills
         variance = self.known.of_a_case(self.plan)
         if asked.cluster == "case":
-            chance, fits = _case_deltas(delta, variance, steps)
+            chance, fits = case_deltas(delta, variance, steps)
             return rng.multinomial(n_skills * n_cases, chance, asked.n_studies), fits
         tables, fits = _skill_deltas(delta, self.known.between_skills(self.plan), variance, steps)
         skill = rng.choice(len(_SKILLS), size=(asked.n_studies, n_skills), p=_CHANCE)
@@ -481,7 +481,7 @@ def _smallest(enough: Callable[[int], bool], guess: int) -> int | None:
     return high
 
 
-def _gap(drawn: list[Counted], values: Floats, how: dict[str, Any]) -> BoundedMeans:
+def gap_limits(drawn: list[Counted], values: Floats, how: dict[str, Any]) -> BoundedMeans:
     """Judge far minus near as :func:`skillcomp.stats.gaps.standardised_gap` does one level."""
     n = [float(one[0].sum()) for one in drawn]
     near, far = (one @ values / m for one, m in zip(drawn, n, strict=True))
@@ -519,14 +519,14 @@ def _skill_deltas(delta: float, tau2: float, variance: float, steps: int) -> tup
     reach = 1 + 4 * spread + 1e-9
     centre = brentq(mean, -reach, reach) if spread > 0 and abs(delta) < 1 else delta
     found = [
-        _case_deltas(round(float(one), 9), variance, steps)
+        case_deltas(round(float(one), 9), variance, steps)
         for one in np.clip(centre + spread * _SKILLS, -1, 1)
     ]
     return np.stack([chance for chance, _ in found]), all(fits for _, fits in found)
 
 
 @lru_cache(maxsize=4096)
-def _case_deltas(delta: float, variance: float, steps: int) -> tuple[Floats, bool]:
+def case_deltas(delta: float, variance: float, steps: int) -> tuple[Floats, bool]:
     """Return the chance of each delta that a case can have, and whether the variance is possible.
 
     Values from -1 to 1 in steps of ``1 / steps`` (one over the repeats). Of all distributions with

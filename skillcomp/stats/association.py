@@ -139,7 +139,8 @@ def _sums(a: Floats, b: Floats, groups: Clusters) -> Floats:
     return np.asarray(own.sum(axis=1, keepdims=True) - own, dtype=np.float64)
 
 
-def _moments(sums: Floats) -> tuple[Floats, Floats, Floats]:
+def _centred(sums: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the sums of xx, xy and yy about the means."""
     n, x, y, xx, xy, yy = sums
     with np.errstate(divide="ignore", invalid="ignore"):
         return xx - x * x / n, xy - x * y / n, yy - y * y / n
@@ -155,7 +156,7 @@ def _limited(a: Floats, b: Floats, groups: Clusters, ci_level: float) -> Interva
     if count < MIN_CLUSTERS:
         few = f"{count} clusters are too few for limits (at least {MIN_CLUSTERS})"
         return replace(found, note=few)
-    xx, xy, yy = _moments(_sums(a, b, groups))
+    xx, xy, yy = _centred(_sums(a, b, groups))
     with np.errstate(divide="ignore", invalid="ignore"):
         left = xy / np.sqrt(xx * yy)
     if not (np.isfinite(left).all() and np.abs(left).max() < _PERFECT and abs(r) < _PERFECT):
@@ -175,7 +176,7 @@ def _cross_validated(a: Floats, b: Floats, groups: Clusters) -> float:
         return math.nan
     sums = _sums(a, b, groups)
     n, x, y = sums[:3]
-    xx, xy, _ = _moments(sums)
+    xx, xy, _ = _centred(sums)
     usable = xx > _FLAT
     slope = np.divide(xy, xx, out=np.zeros_like(xy), where=usable)
     code = np.arange(len(a))
