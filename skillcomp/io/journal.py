@@ -118,15 +118,6 @@ def _ends_open(path: Path) -> bool:
         return stream.read(1) != b"\n"
 
 
-def _n_lines(path: Path, size: int) -> int:
-    count = 0
-    with path.open("rb") as stream:
-        while size > 0 and (chunk := stream.read(min(size, 1 << 24))):
-            count += chunk.count(b"\n")
-            size -= len(chunk)
-    return count
-
-
 def mend(root: Path, table: str) -> None:
     """Move a torn last line out of a table, note it in the manifest, and warn.
 
@@ -135,7 +126,8 @@ def mend(root: Path, table: str) -> None:
     file = root / f"{table}.jsonl"
     size, torn = whole_size(file)
     if torn:
-        line = _n_lines(file, size) + 1
+        with file.open("rb") as stream:
+            line = sum(1 for _ in stream)  # the torn one is the last
         repair: Any = {"table": table, "line": line, "n_bytes": len(torn), "at": time_now()}
         # in this order a second crash in between can tell it twice, but never lose it
         append(file.with_suffix(".torn"), [torn], sync=True)

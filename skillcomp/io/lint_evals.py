@@ -179,7 +179,7 @@ def _read(
             found.append(_in(file, "reading", str(error)))
 
 
-def _in(file: Path | str, rule: str, message: str, case_id: str | None = None) -> Finding:
+def _in(file: Path, rule: str, message: str, case_id: str | None = None) -> Finding:
     return finding(rule, str(file), message, case_id=case_id, file=str(file))
 
 
@@ -218,17 +218,17 @@ def _alike(skills: list[tuple[Path, Skill]]) -> Iterator[Finding]:
 def _covered(
     skills: list[tuple[Path, Skill]], suites: list[tuple[Path, Suite]]
 ) -> Iterator[Finding]:
-    of_skill = {suite.skill: suite for _, suite in suites}
+    of_skill = {suite.skill: (place, suite) for place, suite in suites}
     known = {skill.slug for _, skill in skills}
     for file, skill in skills:
-        suite = of_skill.get(skill.slug)
-        if suite is None:
+        if skill.slug not in of_skill:
             yield _in(file, "evals_none", f"there is no evals/skills/{skill.slug}/{FILE}.")
             continue
+        place, suite = of_skill[skill.slug]
         kinds = {case.prompt_kind for case in suite.cases}
         for kind in KINDS:
             if kind not in kinds:
-                yield _in(suite.path, "kind_none", f"no {kind} prompt among {len(suite.cases)}.")
+                yield _in(place, "kind_none", f"no {kind} prompt among {len(suite.cases)}.")
     for file, suite in suites:
         if suite.skill not in known:
             folder = f"no folder of this name with {FILE_NAME}"

@@ -257,7 +257,7 @@ class AnswerWork(Engine[PlannedCell]):
         cells = {cell.attempt_id: cell for cell in self.plan.cells if cell.agent == agent.name}
         ids = self.store.table("attempts").column("request_id").to_pylist()
         ids += [row.get("request_id") for row in self.store.records("surplus")]
-        estimate = batch_cost(agent, Budget(1.0))
+        estimate = batch_cost(agent)
 
         def cost(cell: PlannedCell) -> float:
             at, cases = (cell.skill, cell.condition), self.plan.cases
