@@ -1,6 +1,7 @@
 """The store: what is written comes back, one writes, damage is found and never hidden."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -183,6 +184,12 @@ def test_a_tables_name_cannot_leave_the_folder(store, name):
         store.append(name, [{}])
     with pytest.raises(StoreError, match="cannot name a table"):
         store.table(name)
+
+
+def test_what_a_caller_does_to_the_skills_of_a_store_stays_with_the_caller(pilot):
+    skills, suites = dict(pilot.skills), pickle.loads(pickle.dumps(pilot.suites))
+    pilot.skills.clear()
+    assert pilot.skills == skills and pilot.suites == suites
 
 
 def test_what_is_no_place_is_told():

@@ -14,7 +14,6 @@ from hashlib import file_digest, sha256
 from os import PathLike
 from os.path import isdir
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -118,25 +117,31 @@ class RunStore:
         """Names of the tables that have a file, in alphabetical order."""
         return tuple(sorted(file.stem for file in self.path.glob("*.jsonl")))
 
-    @cached_property
+    @property
     def skills(self) -> Mapping[str, Skill]:
         """The recorded skills by slug, read on first use; their paths are relative to the store."""
-        return MappingProxyType(
-            {
-                file.parent.name: read_skill(file).model_copy(update={"path": place})
-                for file, place in _inside(self.path, _SKILL_FILES)
-            }
-        )
+        return dict(self._skills)
 
-    @cached_property
+    @property
     def suites(self) -> Mapping[str, Suite]:
         """The recorded suites by slug, read on first use; their paths are relative to the store."""
+        return dict(self._suites)
+
+    @cached_property
+    def _skills(self) -> dict[str, Skill]:
+        return {
+            file.parent.name: read_skill(file).model_copy(update={"path": place})
+            for file, place in _inside(self.path, _SKILL_FILES)
+        }
+
+    @cached_property
+    def _suites(self) -> dict[str, Suite]:
         listed, found = self.manifest["suites"], {}
         for file, place in _inside(self.path, _SUITE_FILES):
             slug = file.parent.name if file.name == TASKS else file.stem
             suite = read_suite(file, slug=slug, skill=listed.get(slug, {}).get("skill"))
             found[slug] = suite.model_copy(update={"path": place})
-        return MappingProxyType(dict(sorted(found.items())))
+        return dict(sorted(found.items()))
 
     def table(self, name: str) -> pa.Table:
         """Return a table as Arrow with stable columns.
@@ -364,7 +369,7 @@ class RunStore:
         self._add("skills", slug, f"skills/{slug}/{FILE_NAME}", file.read_bytes(), more)
         if more:
             copy_skill(file.parent, self.path / "skills" / slug)
-        vars(self).pop("skills", None)  # read anew
+        vars(self).pop("_skills", None)  # read anew
         return self.skills[slug]
 
     def add_suite(self, path: str | PathLike[str], *, slug: str | None = None) -> Suite:
@@ -411,7 +416,7 @@ class RunStore:
             self._make_way(target)
             if target.resolve() != file.resolve():
                 shutil.copyfile(file, target)
-        vars(self).pop("suites", None)  # read anew
+        vars(self).pop("_suites", None)  # read anew
         return self.suites[slug]
 
     def _make_way(self, target: Path) -> None:

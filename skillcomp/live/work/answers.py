@@ -181,9 +181,7 @@ class AnswerWork(Engine[PlannedCell]):
         async with self.at_work(budget, stop):
             with closing(self.bar("answers", n_cells, n_cells - len(self.open()))) as self.shown:
                 await self.collect_earlier()
-                if stop.reason:
-                    pass
-                elif self.options.limits is None:
+                if self.options.limits is None:
                     await self.do_all(self.open())
                 else:
                     for purpose, agent in self.purposes.items():
