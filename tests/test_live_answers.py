@@ -259,8 +259,11 @@ def test_a_text_that_is_too_long_for_the_name_of_a_file_is_a_text(store, tmp_pat
 
 
 def test_a_word_that_is_too_long_for_the_name_of_a_file_is_told(store):
-    with FakeAnthropic() as server, pytest.raises(StudyError, match="no file and no skill"):
-        run(store, server, conditions=["placebo"], placebo="w" * 300)
+    with FakeAnthropic() as server:
+        with pytest.raises(StudyError, match="no file and no skill"):
+            run(store, server, conditions=["placebo"], placebo="w" * 300)
+        with pytest.raises(StudyError, match="no file and no suite"):
+            run(store, server, suites=["w" * 300])
 
 
 def test_an_older_skill_is_kept_with_the_study_and_cannot_be_exchanged(store, tmp_path):

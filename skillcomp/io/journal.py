@@ -200,11 +200,18 @@ def _is_of_objects(value: Any, kind: type) -> bool:
     return isinstance(value, kind) and all(isinstance(one, dict) for one in values)
 
 
+def write_json(path: Path, content: Any, *, sort_keys: bool = False) -> None:
+    """Put JSON for people and programs in the place of a file, whole; its folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    options |= orjson.OPT_SORT_KEYS if sort_keys else 0
+    replace(path, orjson.dumps(content, option=options))
+
+
 def write_manifest(root: Path, **changes: Any) -> None:
     """Change entries of the manifest; a reader sees the old or the new one whole."""
     manifest = {**read_manifest(root), **changes}
-    options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
-    replace(root / MANIFEST, orjson.dumps(manifest, option=options))
+    write_json(root / MANIFEST, manifest, sort_keys=True)
 
 
 @contextmanager

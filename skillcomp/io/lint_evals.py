@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from os.path import exists
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -190,9 +191,9 @@ def _links(skill: Skill, file: Path, root: Path) -> Said:
             continue
         place = file.parent / PurePosixPath(target)
         where = f"line {_line(skill, name)}: '{name}'"
-        if not place.resolve().is_relative_to(root.resolve()):
+        if "\0" not in target and not place.resolve().is_relative_to(root.resolve()):
             yield "link_outside", f"{where} leads out of {root}."
-        elif not place.exists():
+        elif not exists(place):  # nor is what no file can be called
             yield "link_missing", f"{where} is not there."
 
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from functools import partial
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -345,7 +346,7 @@ def _suite(store: RunStore, one: Suite | str | Path) -> Suite:
         )
     if isinstance(one, str) and one in store.suites:
         return store.suites[one]
-    if not Path(one).is_file():
+    if not isfile(one):
         raise StudyError(
             f"suite '{one}': no file and no suite of the store "
             f"({', '.join(store.suites) or 'which has none'}).{suggest(str(one), store.suites)}"
