@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -16,6 +17,9 @@ __all__ = [
     "SuiteError",
     "suggest",
 ]
+
+
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # by a terminal
 
 
 class SkillcompError(Exception):
@@ -111,6 +115,11 @@ def literal(value: object) -> str:
     except Exception:  # a stranger's object, or a number too long to write out
         text = f"a value of type {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def without_control(text: str) -> str:
+    """Return a text without the signs that a terminal would obey; line feeds and tabs stay."""
+    return _OBEYED.sub("\ufffd", text)
 
 
 def plural(count: int, noun: str) -> str:

@@ -96,6 +96,12 @@ def test_a_skill_that_lacks_one_thing_has_one_finding(rule: str, repository: Pat
     assert found[0].file == str(file) and found[0].severity == RULES[rule][0]
 
 
+@pytest.mark.parametrize("name", ["a" * 300 + ".md", "a\0b.md"])
+def test_a_link_to_what_no_file_can_be_called_leads_nowhere(name: str, repository: Path) -> None:
+    put(repository, "skills/tea/SKILL.md", SKILL.replace("references/times.md", name))
+    assert rules(repository) == ["link_missing"]
+
+
 def test_a_long_list_of_steps_is_no_bounded_workflow(repository: Path) -> None:
     steps = "\n".join(f"{n}. Step." for n in range(1, 20))
     put(repository, "skills/tea/SKILL.md", SKILL.replace("1. Boil.\n2.", f"{steps}\n20."))

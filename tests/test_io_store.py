@@ -1,6 +1,7 @@
 """The store: what is written comes back, one writes, damage is found and never hidden."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillcomp.errors import SkillError, StoreError
+from skillcomp.errors import SkillError, StoreError, SuiteError
 from skillcomp.io import RunStore, read_table
 from skillcomp.io.store import StoreWarning
 from skillcomp.io.tables import RECORDS, schema
@@ -185,9 +186,19 @@ def test_a_tables_name_cannot_leave_the_folder(store, name):
         store.table(name)
 
 
+def test_what_a_caller_does_to_the_skills_of_a_store_stays_with_the_caller(pilot):
+    skills, suites = dict(pilot.skills), pickle.loads(pickle.dumps(pilot.suites))
+    pilot.skills.clear()
+    assert pilot.skills == skills and pilot.suites == suites
+
+
 def test_what_is_no_place_is_told():
     with pytest.raises(StoreError, match=r"RunStore: expected a path \(str or Path\), found int 3"):
         RunStore(3)
+    with pytest.raises(
+        SuiteError, match=r"add_suite: expected a path \(str or Path\), found NoneType"
+    ):
+        RunStore("nowhere").add_suite(None)
 
 
 def test_a_folder_that_cannot_be_locked_is_told(tmp_path):

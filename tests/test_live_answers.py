@@ -33,6 +33,7 @@ from skillcomp.live.agents import ReplayAgent
 from skillcomp.live.agents.reply import Reply, StudyWarning
 from skillcomp.live.graders.comprehension import GraderWarning
 from skillcomp.live.graders.replay import ReplayGrader
+from skillcomp.live.study.file import read_study
 from skillcomp.live.study.plan import interleaved, n_tokens
 from skillcomp.live.work.ledger import Budget
 from skillcomp.live.work.status import status, writer
@@ -245,6 +246,24 @@ def test_a_placebo_is_the_other_skill_of_nearest_length_or_what_is_given(store, 
     }
     assert sides[0]["n_tokens"] == n_tokens(text)
     assert {r["loaded_skill"] for r in rows(other, "attempts")} == {None, "placebo"}
+
+
+@pytest.mark.parametrize("text", ["Bread is baked. " * 20, "Хлеб пекут из муки. " * 10])
+def test_a_text_that_is_too_long_for_the_name_of_a_file_is_a_text(store, tmp_path, text):
+    file = tmp_path / "study.yaml"
+    file.write_text(f"store: s\nplacebo: {text.strip()!r}\n", encoding="utf-8")
+    placebo = read_study(file).texts(store, "placebo")
+    with FakeAnthropic() as server, pytest.warns(StudyWarning, match="the placebo has about"):
+        run(store, server, conditions=["placebo"], placebo=placebo, repeats=1)
+    assert {row["text"] for row in store.records("arms")} == {text.strip()}
+
+
+def test_a_word_that_is_too_long_for_the_name_of_a_file_is_told(store):
+    with FakeAnthropic() as server:
+        with pytest.raises(StudyError, match="no file and no skill"):
+            run(store, server, conditions=["placebo"], placebo="w" * 300)
+        with pytest.raises(StudyError, match="no file and no suite"):
+            run(store, server, suites=["w" * 300])
 
 
 def test_an_older_skill_is_kept_with_the_study_and_cannot_be_exchanged(store, tmp_path):

@@ -54,7 +54,7 @@ def test_the_shape_of_an_answer_and_the_limit_of_either_maker_count():
     one = AnthropicAgent(AGENT, max_tokens=500)
     shaped = one.request("What?", schema=reply_schema("forced"))
     plain = one.request("What?")
-    estimate = batch_cost(one, Budget(1.0))
+    estimate = batch_cost(one)
     # over 600 characters of schema, at half the price of writing it to a cache for an hour
     assert estimate(shaped) > estimate(plain) + 300 * 4 / 2 / 1e6
     for name in ("max_tokens", "max_completion_tokens"):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -91,13 +91,13 @@ def init(folder: _Folder) -> None:
         shutil.copytree(pilot.path / "skills" / SLUG, folder / "skills" / SLUG)
         (folder / "suites").mkdir()
         shutil.copyfile(pilot.path / "suites" / f"{SLUG}.json", folder / "suites" / f"{SLUG}.json")
-        mine = (row for row in _rows(pilot, "attempts") if row["skill"] == SLUG)
-        mine = (row for row in mine if "perturbation" not in row)
+        mine = (row for row in pilot.table("attempts").to_pylist() if row["skill"] == SLUG)
+        mine = (row for row in mine if row["perturbation"] is None)
         attempts = [row for row in mine if row["condition"] in ("baseline", "skill")]
         ids = {row["attempt_id"] for row in attempts}
         verdicts = [
             row
-            for row in _rows(pilot, "verdicts")
+            for row in pilot.table("verdicts").to_pylist()
             if row["attempt_id"] in ids and row["grader"] == _GRADER and row["round"] == 1
         ]
         recorded = RunStore(folder / "recorded")
@@ -108,11 +108,6 @@ def init(folder: _Folder) -> None:
     say(f"init: {folder} holds a skill, its suite and a study that runs offline. Next:")
     for step in (f"cd {folder}", *STEPS):
         say(f"  {step}")
-
-
-def _rows(store: Any, table: str) -> list[dict[str, Any]]:
-    rows = store.table(table).to_pylist()
-    return [{key: value for key, value in row.items() if value is not None} for row in rows]
 
 
 def notebooks(folder: _Folder) -> None:

@@ -15,6 +15,8 @@ from urllib.parse import quote
 
 import typer
 
+from skillcomp.errors import without_control
+
 if TYPE_CHECKING:
     from skillcomp.io.lint_cases import Finding
 
@@ -22,12 +24,11 @@ FORMATS = ("text", "sarif", "github")
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROW = re.compile(r"row (\d+)\b")
 _LINE = re.compile(r"^(?:row \d+, )?line (\d+)\b|, line (\d+): ")
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def say(text: object, *, err: bool = False) -> None:
     """Print a text; control characters, which skills, suites and programs can hold, are shown."""
-    typer.echo(_CONTROL.sub("\ufffd", str(text)), err=err)
+    typer.echo(without_control(str(text)), err=err)
 
 
 def sarif(findings: Sequence[Finding]) -> str:

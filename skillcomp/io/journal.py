@@ -118,15 +118,6 @@ def _ends_open(path: Path) -> bool:
         return stream.read(1) != b"\n"
 
 
-def _n_lines(path: Path, size: int) -> int:
-    count = 0
-    with path.open("rb") as stream:
-        while size > 0 and (chunk := stream.read(min(size, 1 << 24))):
-            count += chunk.count(b"\n")
-            size -= len(chunk)
-    return count
-
-
 def mend(root: Path, table: str) -> None:
     """Move a torn last line out of a table, note it in the manifest, and warn.
 
@@ -135,7 +126,8 @@ def mend(root: Path, table: str) -> None:
     file = root / f"{table}.jsonl"
     size, torn = whole_size(file)
     if torn:
-        line = _n_lines(file, size) + 1
+        with file.open("rb") as stream:
+            line = sum(1 for _ in stream)  # the torn one is the last
         repair: Any = {"table": table, "line": line, "n_bytes": len(torn), "at": time_now()}
         # in this order a second crash in between can tell it twice, but never lose it
         append(file.with_suffix(".torn"), [torn], sync=True)
@@ -208,11 +200,18 @@ def _is_of_objects(value: Any, kind: type) -> bool:
     return isinstance(value, kind) and all(isinstance(one, dict) for one in values)
 
 
+def write_json(path: Path, content: Any, *, sort_keys: bool = False) -> None:
+    """Put JSON for people and programs in the place of a file, whole; its folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    options |= orjson.OPT_SORT_KEYS if sort_keys else 0
+    replace(path, orjson.dumps(content, option=options))
+
+
 def write_manifest(root: Path, **changes: Any) -> None:
     """Change entries of the manifest; a reader sees the old or the new one whole."""
     manifest = {**read_manifest(root), **changes}
-    options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
-    replace(root / MANIFEST, orjson.dumps(manifest, option=options))
+    write_json(root / MANIFEST, manifest, sort_keys=True)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from os.path import exists
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -179,7 +180,7 @@ def _read(
             found.append(_in(file, "reading", str(error)))
 
 
-def _in(file: Path | str, rule: str, message: str, case_id: str | None = None) -> Finding:
+def _in(file: Path, rule: str, message: str, case_id: str | None = None) -> Finding:
     return finding(rule, str(file), message, case_id=case_id, file=str(file))
 
 
@@ -190,9 +191,9 @@ def _links(skill: Skill, file: Path, root: Path) -> Said:
             continue
         place = file.parent / PurePosixPath(target)
         where = f"line {_line(skill, name)}: '{name}'"
-        if not place.resolve().is_relative_to(root.resolve()):
+        if "\0" not in target and not place.resolve().is_relative_to(root.resolve()):
             yield "link_outside", f"{where} leads out of {root}."
-        elif not place.exists():
+        elif not exists(place):  # nor is what no file can be called
             yield "link_missing", f"{where} is not there."
 
 
@@ -218,17 +219,17 @@ def _alike(skills: list[tuple[Path, Skill]]) -> Iterator[Finding]:
 def _covered(
     skills: list[tuple[Path, Skill]], suites: list[tuple[Path, Suite]]
 ) -> Iterator[Finding]:
-    of_skill = {suite.skill: suite for _, suite in suites}
+    of_skill = {suite.skill: (place, suite) for place, suite in suites}
     known = {skill.slug for _, skill in skills}
     for file, skill in skills:
-        suite = of_skill.get(skill.slug)
-        if suite is None:
+        if skill.slug not in of_skill:
             yield _in(file, "evals_none", f"there is no evals/skills/{skill.slug}/{FILE}.")
             continue
+        place, suite = of_skill[skill.slug]
         kinds = {case.prompt_kind for case in suite.cases}
         for kind in KINDS:
             if kind not in kinds:
-                yield _in(suite.path, "kind_none", f"no {kind} prompt among {len(suite.cases)}.")
+                yield _in(place, "kind_none", f"no {kind} prompt among {len(suite.cases)}.")
     for file, suite in suites:
         if suite.skill not in known:
             folder = f"no folder of this name with {FILE_NAME}"

@@ -14,14 +14,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, get_args
 
 import orjson
 import regex
 
 from skillcomp.errors import SkillcompError, SuiteError, suggest
-from skillcomp.io.files import INPUTS, MAX_FILES, bases_of, inside, is_below, read_bytes
+from skillcomp.io.files import INPUTS, MAX_FILES, bases_of, inside, is_below, leaves, read_bytes
 from skillcomp.records import Case, Check, CheckKind, Goal, PromptKind, Suite
 
 FILE = "prompts.csv"
@@ -194,8 +194,7 @@ class _Row:
     def files(self) -> list[str]:
         kept = []
         for name in self.listed("require_files"):
-            pure = PurePosixPath(name)
-            if pure.is_absolute() or ".." in pure.parts or "\\" in name:
+            if leaves(name):
                 self.note("require_files", f"'{name}' leaves the working folder.")
             else:
                 kept.append(name)

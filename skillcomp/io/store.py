@@ -9,6 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from hashlib import file_digest, sha256
 from os import PathLike
 from os.path import isdir
@@ -19,7 +20,7 @@ import pyarrow as pa
 from filelock import Timeout
 from pydantic import BaseModel
 
-from skillcomp.errors import StoreError, literal
+from skillcomp.errors import StoreError, SuiteError, literal
 from skillcomp.io import journal
 from skillcomp.io.files import as_path, checked_slug, digest
 from skillcomp.io.journal import StoreWarning
@@ -36,8 +37,6 @@ _OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
 _TABLE = re.compile("[a-z_][a-z0-9_]{0,99}")
 _SKILL_FILES = (f"skills/*/{FILE_NAME}",)
 _SUITE_FILES = ("suites/*.csv", "suites/*.json", f"suites/*/{TASKS}")
-
-_Hashes = dict[Path, tuple[int, int, str]]  # file -> size, time of change in ns, sha256
 
 
 class RunStore:
@@ -98,9 +97,8 @@ class RunStore:
         self._tables: dict[str, tuple[tuple[int, int], pa.Table]] = {}
         self._extras: dict[str, Counter[str]] = {}
         self._notices: dict[str, str] = {}
-        self._skills: dict[str, Skill] | None = None
-        self._suites: dict[str, Suite] | None = None
-        self._hashes: _Hashes = {}
+        # size, time of change in ns and sha256 of each file
+        self._hashes: dict[Path, tuple[int, int, str]] = {}
         journal.read_manifest(self.path)  # a broken or newer one is told now
         for table in self.tables:
             self._settle(table)
@@ -121,17 +119,29 @@ class RunStore:
 
     @property
     def skills(self) -> Mapping[str, Skill]:
-        """The recorded skills by slug, read on first use."""
-        if self._skills is None:
-            self._skills = _read_skills(self.path)
+        """The recorded skills by slug, read on first use; their paths are relative to the store."""
         return dict(self._skills)
 
     @property
     def suites(self) -> Mapping[str, Suite]:
-        """The recorded suites by slug, read on first use."""
-        if self._suites is None:
-            self._suites = _read_suites(self.path)
+        """The recorded suites by slug, read on first use; their paths are relative to the store."""
         return dict(self._suites)
+
+    @cached_property
+    def _skills(self) -> dict[str, Skill]:
+        return {
+            file.parent.name: read_skill(file).model_copy(update={"path": place})
+            for file, place in _inside(self.path, _SKILL_FILES)
+        }
+
+    @cached_property
+    def _suites(self) -> dict[str, Suite]:
+        listed, found = self.manifest["suites"], {}
+        for file, place in _inside(self.path, _SUITE_FILES):
+            slug = file.parent.name if file.name == TASKS else file.stem
+            suite = read_suite(file, slug=slug, skill=listed.get(slug, {}).get("skill"))
+            found[slug] = suite.model_copy(update={"path": place})
+        return dict(sorted(found.items()))
 
     def table(self, name: str) -> pa.Table:
         """Return a table as Arrow with stable columns.
@@ -226,7 +236,18 @@ class RunStore:
     @property
     def fingerprint(self) -> str:
         """The sha256 over manifest, skills, suites and tables: two equal studies have the same."""
-        return _fingerprint(self.path, self._hashes)
+        whole, known = sha256(), self._hashes
+        patterns = (journal.MANIFEST, *_SKILL_FILES, *_SUITE_FILES, "*.jsonl")
+        files = [file for pattern in patterns for file in self.path.glob(pattern)]
+        for place, file in sorted((f.relative_to(self.path).as_posix(), f) for f in files):
+            state = file.stat()
+            # a file is read again only once it has changed
+            if known.get(file, (None, None))[:2] != (state.st_size, state.st_mtime_ns):
+                with file.open("rb") as stream:
+                    hashed = file_digest(stream, "sha256").hexdigest()
+                known[file] = (state.st_size, state.st_mtime_ns, hashed)
+            whole.update(f"{place}\n{known[file][2]}\n".encode())
+        return whole.hexdigest()
 
     # Writing
 
@@ -348,7 +369,7 @@ class RunStore:
         self._add("skills", slug, f"skills/{slug}/{FILE_NAME}", file.read_bytes(), more)
         if more:
             copy_skill(file.parent, self.path / "skills" / slug)
-        self._skills = None
+        vars(self).pop("_skills", None)  # read anew
         return self.skills[slug]
 
     def add_suite(self, path: str | PathLike[str], *, slug: str | None = None) -> Suite:
@@ -378,7 +399,7 @@ class RunStore:
         SuiteError
             If the file cannot be read.
         """
-        given = Path(path)
+        given = as_path(path, "add_suite", SuiteError)
         if isdir(given):
             given = given / (TASKS if (given / TASKS).is_file() else PROMPTS)
         suite = read_suite(given)
@@ -395,7 +416,7 @@ class RunStore:
             self._make_way(target)
             if target.resolve() != file.resolve():
                 shutil.copyfile(file, target)
-        self._suites = None
+        vars(self).pop("_suites", None)  # read anew
         return self.suites[slug]
 
     def _make_way(self, target: Path) -> None:
@@ -495,26 +516,6 @@ def _make(root: Path) -> None:
     _make_folder(root)
 
 
-def _read_skills(root: Path) -> dict[str, Skill]:
-    """Return the skills of a folder by slug, with paths relative to it."""
-    return {
-        file.parent.name: read_skill(file).model_copy(update={"path": place})
-        for file, place in _inside(root, _SKILL_FILES)
-    }
-
-
-def _read_suites(root: Path) -> dict[str, Suite]:
-    """Return the suites of a folder by slug, with paths relative to it."""
-    listed = journal.read_manifest(root)["suites"]
-    found = {}
-    for file, place in _inside(root, _SUITE_FILES):
-        slug = file.parent.name if file.name == TASKS else file.stem
-        skill = listed.get(slug, {}).get("skill")
-        suite = read_suite(file, slug=slug, skill=skill)
-        found[slug] = suite.model_copy(update={"path": place})
-    return dict(sorted(found.items()))
-
-
 def _inside(root: Path, patterns: Sequence[str]) -> Iterator[tuple[Path, str]]:
     for file in sorted(file for pattern in patterns for file in root.glob(pattern)):
         _require_inside(file, root, "nothing was read")
@@ -557,24 +558,6 @@ def _mismatches(
     for slug in listed:
         if slug not in present:
             yield f"{kind}: '{slug}' is in the manifest and its file is missing."
-
-
-def _fingerprint(root: Path, known: _Hashes) -> str:
-    """Return the sha256 over names and contents; files unchanged since ``known`` are not re-read.
-
-    ``known`` is brought up to date.
-    """
-    whole = sha256()
-    patterns = (journal.MANIFEST, *_SKILL_FILES, *_SUITE_FILES, "*.jsonl")
-    files = [file for pattern in patterns for file in root.glob(pattern)]
-    for place, file in sorted((f.relative_to(root).as_posix(), f) for f in files):
-        state = file.stat()
-        if known.get(file, (None, None))[:2] != (state.st_size, state.st_mtime_ns):
-            with file.open("rb") as stream:
-                hashed = file_digest(stream, "sha256").hexdigest()
-            known[file] = (state.st_size, state.st_mtime_ns, hashed)
-        whole.update(f"{place}\n{known[file][2]}\n".encode())
-    return whole.hexdigest()
 
 
 def require_store(given: object) -> RunStore:

@@ -36,12 +36,11 @@ _LONE = re.compile("[\ud800-\udfff]")  # halves of a character, which UTF-8 cann
 _BEYOND = 2**63  # where the whole numbers of a table end
 _MAX_RAW = 100_000  # characters of an unreadable reply that are kept
 MAX_ANSWER = 1_000_000  # characters of an answer that are kept; a longer one is truncated
-_MAX_ERROR = 2000  # characters of a message that are kept
+MAX_ERROR = 2000  # characters of a message that are kept
 _NUMBERS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "n_commands")
 # The text of a skill is given to an agent byte for byte, as a harness would load it.
 _SKILL_BLOCK = 'You have one skill loaded.\n\n<skill name="{slug}">\n{text}\n</skill>'
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
-_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # by a terminal
 _VERSION_LENGTH = 12  # hex digits of the hash; enough to tell prompts apart
 TIME_LIMIT = "timeout_s"  # stop_reason of an answer that took longer than its case allows
 # What came back from a model and is charged for, whatever its use.
@@ -308,7 +307,7 @@ def unreadable(error: BaseException, came: Any, **known: Any) -> Reply:
     return Reply(
         **known,
         status="error",
-        error=redact(told)[:_MAX_ERROR],
+        error=redact(told)[:MAX_ERROR],
         cost_note=UNREADABLE,
         trace=_raw_text(came),
     )
@@ -389,16 +388,6 @@ def escape(value: Any) -> str:
     text = _CONTROL.sub("\ufffd", str(value))
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return text.replace('"', "&quot;") if isinstance(value, Attribute) else text
-
-
-def without_control(text: str) -> str:
-    """Return a text without the signs that a terminal would obey; line feeds and tabs stay."""
-    return _OBEYED.sub("\ufffd", text)
-
-
-def printable(text: str) -> str:
-    """Return a text as one line that may stand in a terminal."""
-    return " ".join(without_control(text).split())
 
 
 def skill_block(skill: Skill) -> str:

@@ -25,9 +25,10 @@ from weakref import WeakKeyDictionary
 import tenacity
 from pydantic import BaseModel
 
-from skillcomp.errors import AgentError, SkillcompError
+from skillcomp.errors import AgentError, SkillcompError, without_control
 from skillcomp.io.traces import whole_number
 from skillcomp.live.agents.reply import (
+    MAX_ERROR,
     Cell,
     Reply,
     cost_fields,
@@ -37,7 +38,6 @@ from skillcomp.live.agents.reply import (
     skill_block,
     unreadable,
     with_raw,
-    without_control,
 )
 from skillcomp.live.stopping import Stop, StoppedError, interruption
 from skillcomp.pricing import Price
@@ -49,7 +49,6 @@ _log = logging.getLogger("skillcomp.live")
 _TRANSIENT_STATUS = frozenset({408, 409, 429})  # beside everything from 500 on
 _FATAL_STATUS = frozenset({401, 402, 403, 404})  # key, money, permission, unknown model
 _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
-_MAX_ERROR = 2000  # characters of a message that are kept
 # 429 answers that no waiting cures: the account's money is used up.
 _SPENT = ("spend_limit", "insufficient_quota", "billing")
 
@@ -131,7 +130,7 @@ def error_text(error: BaseException) -> str:
     head = type(error).__name__ if status is None else f"{type(error).__name__} {status}"
     text = redact(without_control(f"{head}: {getattr(error, 'api_message', None) or error}"))
     # cut last, since half a key is not found
-    return redact(text, _keys_sent(error))[:_MAX_ERROR]
+    return redact(text, _keys_sent(error))[:MAX_ERROR]
 
 
 def _keys_sent(error: BaseException) -> dict[str, str]:

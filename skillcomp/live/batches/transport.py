@@ -248,8 +248,7 @@ class Batches:
         sent, requests, size = None, list[dict[str, Any]](), 0
         async for key, body in bodies:
             usd = estimate(body)
-            taken = self.budget.fits(usd)
-            if taken is None or self.stop.reason:
+            if self.stop.reason or (taken := self.budget.fits(usd)) is None:
                 break
             length = len(json.dumps(body)) + 100  # its name and brackets
             full = len(requests) >= self.limits.max_requests

@@ -33,7 +33,7 @@ from skillcomp.records import Attempt, Case, Check, PairwiseJudgement, Skill, Ve
 
 _T = TypeVar("_T")
 ASKED_AGAIN = 2  # times, after a reply that breaks a rule (report 7.10: re-run, not a silent pass)
-_ITEM_LENGTH = 8  # hex digits
+ITEM_LENGTH = 8  # hex digits of a blind name
 
 
 class GraderWarning(UserWarning):
@@ -534,7 +534,7 @@ def blind(attempts: Mapping[str, int], *, seed: int) -> list[Blind]:
     digest = {name: whole_hash(seed, name) for name in attempts}
     placed, order = [], 1
     for name in sorted(attempts, key=digest.__getitem__):
-        placed.append(Blind(name, digest[name][-_ITEM_LENGTH:], order))
+        placed.append(Blind(name, digest[name][-ITEM_LENGTH:], order))
         order += attempts[name]
     return placed
 

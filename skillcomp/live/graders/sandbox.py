@@ -7,7 +7,6 @@ nothing is run unless the answers are trusted, and then only the limits are ther
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import random
@@ -17,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -27,6 +25,7 @@ from typing import Any
 
 from skillcomp.errors import GraderError
 from skillcomp.live.agents.process import Ran, room, run_program
+from skillcomp.live.stopping import run_sync
 
 # Of one run of a test file. The address space is larger than what is used of it; a test that
 # writes does so into files of its own folder or to its output.
@@ -143,13 +142,8 @@ def why_no_sandbox() -> str | None:
 
 def probe(*, trusted: bool) -> Report:
     """Run a test that passes; also where a loop is running, as in a notebook."""
-
-    def run() -> Report:
-        made = run_tests({"t.py": _PROBE}, "t.py", "x", timeout=60, trusted=trusted)
-        return asyncio.run(made)
-
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(run).result()
+    tests = {"t.py": _PROBE}
+    return run_sync(lambda _: run_tests(tests, "t.py", "x", timeout=60, trusted=trusted))
 
 
 def _environment(inside: Path) -> dict[str, str]:

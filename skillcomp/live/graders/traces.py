@@ -95,7 +95,7 @@ class _About:
 
     def __init__(self, done: Done, case: Case, skill: str, files: Sequence[str] | None) -> None:
         self.done, self.case, self.skill, self.files = done, case, skill, files
-        self.trace = read_trace(done.trace) if done.trace else Trace()
+        self.trace = trace_of(done)
         self.commands = commands_of(self.trace) or []
         self.ended = done.status == "ok"
 
@@ -214,6 +214,11 @@ def misfit(content: Any, schema: Mapping[str, Any]) -> str | None:
     bounded = jsonschema.validators.extend(kind, {"pattern": pattern})
     error = next(bounded(schema, registry=Registry()).iter_errors(content), None)
     return None if error is None else f"{error.json_path}: {error.message:.300}"
+
+
+def trace_of(done: Done) -> Trace:
+    """Return what an answer says of its making; no events where there is no trace."""
+    return read_trace(done.trace) if done.trace else Trace()
 
 
 def commands_of(trace: Trace) -> list[str] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from os.path import exists
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -308,10 +309,8 @@ class StudyFile(Record):
     def _text(self, store: RunStore, text: str, key: str) -> str | Path:
         if text in store.skills:
             return text
-        path = self.folder / text if len(text) < 500 and "\n" not in text else None
-        if path is not None and (path.exists() or " " not in text):
-            return self._inside(path, key)
-        return text
+        path = self.folder / text
+        return self._inside(path, key) if exists(path) or len(text.split()) == 1 else text
 
 
 def read_agent(text: str, *, key: str, timeout: float | None = None) -> Agent:
@@ -345,7 +344,7 @@ def read_agent(text: str, *, key: str, timeout: float | None = None) -> Agent:
 
 def _there(folder: Path, path: Path, key: str) -> Path:
     found = folder / path
-    if not found.exists():
+    if not exists(found):
         near = suggest(path.name, [p.name for p in found.parent.glob("*")])
         raise StudyError(f"{key}: there is nothing at {found}.{near}")
     return found

@@ -8,6 +8,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from os.path import exists
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -535,10 +536,10 @@ def _read(store: RunStore, text: Text, condition: str) -> Skill:
         return text
     if isinstance(text, str) and text in store.skills:
         return store.skills[text]
-    if isinstance(text, str) and len(text.split()) > 1 and not Path(text[:200]).exists():
+    if isinstance(text, str) and len(text.split()) > 1 and not exists(text):
         return Skill(slug=condition, text=text, body=text)
     path = Path(text)
-    if not path.exists():
+    if not exists(path):
         raise StudyError(
             f"{condition}= is '{text}': no file and no skill of the store "
             f"({', '.join(store.skills)}).{suggest(path.name, store.skills)}"

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from functools import partial
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -181,9 +182,7 @@ class AnswerWork(Engine[PlannedCell]):
         async with self.at_work(budget, stop):
             with closing(self.bar("answers", n_cells, n_cells - len(self.open()))) as self.shown:
                 await self.collect_earlier()
-                if stop.reason:
-                    pass
-                elif self.options.limits is None:
+                if self.options.limits is None:
                     await self.do_all(self.open())
                 else:
                     for purpose, agent in self.purposes.items():
@@ -257,7 +256,7 @@ class AnswerWork(Engine[PlannedCell]):
         cells = {cell.attempt_id: cell for cell in self.plan.cells if cell.agent == agent.name}
         ids = self.store.table("attempts").column("request_id").to_pylist()
         ids += [row.get("request_id") for row in self.store.records("surplus")]
-        estimate = batch_cost(agent, Budget(1.0))
+        estimate = batch_cost(agent)
 
         def cost(cell: PlannedCell) -> float:
             at, cases = (cell.skill, cell.condition), self.plan.cases
@@ -347,7 +346,7 @@ def _suite(store: RunStore, one: Suite | str | Path) -> Suite:
         )
     if isinstance(one, str) and one in store.suites:
         return store.suites[one]
-    if not Path(one).is_file():
+    if not isfile(one):
         raise StudyError(
             f"suite '{one}': no file and no suite of the store "
             f"({', '.join(store.suites) or 'which has none'}).{suggest(str(one), store.suites)}"

@@ -16,6 +16,7 @@ from skillcomp.live.agents.reply import Agent, Reply, whole_hash
 from skillcomp.live.batches import BatchLimits
 from skillcomp.live.graders.comprehension import (
     ASKED_AGAIN,
+    ITEM_LENGTH,
     GraderWarning,
     PairwiseGrader,
     family_warning,
@@ -26,8 +27,6 @@ from skillcomp.live.work.gradings import settle_graders
 from skillcomp.live.work.jobs import KEPT, Judging, Options, judge_all
 from skillcomp.live.work.status import status
 from skillcomp.records import Attempt, Case
-
-_ITEM_LENGTH = 8  # hex digits
 
 
 def compare(
@@ -134,7 +133,7 @@ class OrderedPair:
     @property
     def item(self) -> str:
         """What a comparator is told it is called: tells nothing, and is the same at every start."""
-        return whole_hash(self.key)[:_ITEM_LENGTH]
+        return whole_hash(self.key)[:ITEM_LENGTH]
 
 
 class Comparisons(Judging[OrderedPair]):

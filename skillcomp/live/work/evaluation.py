@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from os.path import exists
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import orjson
 
 from skillcomp.errors import StudyError, SuiteError, plural, require_known
 from skillcomp.io.files import checked_slug, digest, read_bytes
-from skillcomp.io.journal import replace
+from skillcomp.io.journal import write_json
 from skillcomp.io.skills import FILE_NAME, read_skill
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
@@ -115,7 +116,7 @@ def read_ranking(path: Path, candidate_id: str, slug: str) -> Candidate:
     if not isinstance(named, str) or not named:
         raise StudyError(f"{path}: target: found {target!r}; expected the path of the original.")
     places = [Path(named), path.parent / named]
-    found = next((one for one in places if one.exists()), places[0])
+    found = next(filter(exists, places), places[0])
     told = {
         "lane": ranking.get("lane", "generic-skill"),
         "source_ranking_artifact": str(path),
@@ -469,17 +470,14 @@ class Evaluation:
             "mock": self.mock,
             "results": list(results.values()),
         }
-        self.cache.mkdir(parents=True, exist_ok=True)
         entry = {"sha256": digest(_packed(body)), "body": body}
-        replace(self.cache / self._kept_name, orjson.dumps(entry, option=orjson.OPT_INDENT_2))
+        write_json(self.cache / self._kept_name, entry)
 
 
 def write_artefact(artefact: dict[str, Any], path: Path) -> None:
     """Write an artefact whole; it names the place where it lies."""
     place = path.expanduser().resolve()
-    place.parent.mkdir(parents=True, exist_ok=True)
-    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    replace(place, orjson.dumps({**artefact, "truth_anchor": str(place)}, option=options))
+    write_json(place, {**artefact, "truth_anchor": str(place)})
 
 
 def _text_of(skill: Skill | Path) -> str:

@@ -299,7 +299,7 @@ class Engine(ABC, Generic[J]):
                     yield name, agent.request(parts.pop("prompt"), **parts)
 
         # also where this run has no limit: the next one may count what this one has sent
-        estimate = batch_cost(self.purposes[purpose], Budget(1.0))
+        estimate = batch_cost(self.purposes[purpose])
         transport = self.transport(purpose)
         while await transport.send(bodies(), estimate) and not self.stop.reason:
             pass

@@ -282,12 +282,10 @@ def shape_text(schema: type[BaseModel]) -> str:
     return json.dumps(schema.model_json_schema())
 
 
-def batch_cost(agent: Agent, budget: Budget) -> Callable[[dict[str, Any]], float]:
+def batch_cost(agent: Agent) -> Callable[[dict[str, Any]], float]:
     """Return a function from the body of a request to what it can cost at most in a batch."""
 
     def estimate(body: dict[str, Any]) -> float:
-        if budget.limit is None:
-            return 0.0
         texts = [body["messages"][0]["content"]]
         texts += [block["text"] for block in body.get("system", [])]
         if shape := body.get("output_config", {}).get("format"):

@@ -16,11 +16,11 @@ from typing import Any
 import orjson
 import pandas as pd
 
-from skillcomp.errors import plural
+from skillcomp.errors import plural, without_control
 from skillcomp.frames.contract import ordered
 from skillcomp.io import journal
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents.reply import PAID, printable
+from skillcomp.live.agents.reply import PAID
 from skillcomp.live.batches import under_way
 from skillcomp.live.study.plan import Key, Tried, tries
 
@@ -269,7 +269,7 @@ def errors(store: RunStore) -> pd.DataFrame:
     found: dict[tuple[str, str, int | None, str], list[Any]] = {}
     failures = (*_failed_cells(store), *_failed_gradings(store), *_failed_comparisons(store))
     for stage, name, number, reason, place in failures:
-        shown = printable(reason or "no reason is known")[:_REASON]
+        shown = _one_line(reason or "no reason is known")[:_REASON]
         key = (stage, name, number, _NUMBER.sub("#", shown))
         found.setdefault(key, [0, shown, place])[0] += 1
     rows = [(*key[:3], shown, n, place) for key, (n, shown, place) in found.items()]
@@ -326,6 +326,10 @@ def _failed_comparisons(store: RunStore) -> Iterable[_Failure]:
         yield "compare", row["grader"], None, told, f"{row['first']} and {row['second']}"
 
 
+def _one_line(text: str) -> str:
+    return " ".join(without_control(text).split())
+
+
 def most_frequent(store: RunStore, stage: str, name: str | None = None) -> str:
     """Return the most frequent reason for what is open, as the end of a sentence."""
     table = errors(store)
@@ -339,7 +343,7 @@ def most_frequent(store: RunStore, stage: str, name: str | None = None) -> str:
 def write_waiting(store: RunStore, why: str, until: datetime) -> None:
     """Note that the writer of a store waits; a note and no record, so it may be lost."""
     with suppress(OSError):
-        text = orjson.dumps({"why": printable(why), "until": until.isoformat(timespec="seconds")})
+        text = orjson.dumps({"why": _one_line(why), "until": until.isoformat(timespec="seconds")})
         (store.path / _WAITING).write_bytes(text)
 
 

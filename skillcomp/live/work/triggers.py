@@ -24,12 +24,11 @@ import orjson
 
 from skillcomp.errors import SkillcompError, StoreError, StudyError, SuiteError, require_known
 from skillcomp.io.files import checked_slug
-from skillcomp.io.journal import replace
+from skillcomp.io.journal import write_json
 from skillcomp.io.prompts import FILE
 from skillcomp.io.skills import FILE_NAME
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
-from skillcomp.io.traces import Trace, read_trace
 from skillcomp.live.agents import CliAgent
 from skillcomp.live.agents.process import drop, left_in, put
 from skillcomp.live.agents.reply import PAID, Asked, Bounds, Reply, settings_json
@@ -41,6 +40,7 @@ from skillcomp.live.graders.traces import (
     commands_of,
     effective,
     grade_trace,
+    trace_of,
     usage,
 )
 from skillcomp.live.stopping import run_sync
@@ -210,7 +210,7 @@ def prepare_run(
     ignore = folder.parent / ".gitignore"
     if not ignore.exists():
         ignore.write_text("*\n", encoding="utf-8")
-    _dump(folder / "run.json", {**asdict(plan), "skillcomp": version("skillcomp")})
+    write_json(folder / "run.json", {**asdict(plan), "skillcomp": version("skillcomp")})
     return plan
 
 
@@ -276,7 +276,7 @@ def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
             grade(store, graders=graders, concurrency=plan.concurrency, progress=progress)
     finally:
         summary = summarise(folder, plan)
-        _dump(folder / "summary.json", summary)
+        write_json(folder / "summary.json", summary)
         (folder / "summary.md").write_text(_markdown(summary), encoding="utf-8")
     return summary
 
@@ -347,8 +347,8 @@ class _CaseAgent:
             with (self._run / "progress.jsonl").open("ab") as stream:
                 stream.write(orjson.dumps(row) + b"\n")
             done = {k: v for k, v in summarise(self._run, self._plan).items() if k != "rows"}
-            _dump(self._run / "summary.partial.json", {**done, "last": row})
-        _dump(self._run / "current.json", {**row, "status": status})
+            write_json(self._run / "summary.partial.json", {**done, "last": row})
+        write_json(self._run / "current.json", {**row, "status": status})
 
     async def aclose(self) -> None:
         """Close the program's connections."""
@@ -360,8 +360,7 @@ def write_case(
 ) -> None:
     """Write ``final.txt``, ``meta.json`` and ``grade.json`` of a case, in the source's shapes."""
     name = skill.name or skill.slug
-    trace = read_trace(reply.trace) if reply.trace else Trace()
-    commands = commands_of(trace)
+    commands = commands_of(trace_of(reply))
     found = grade_trace(reply, case, name, left_in(folder))
     meta = {
         "skill": {"name": name, "slug": skill.slug},
@@ -539,8 +538,3 @@ def _load(file: Path) -> dict[str, Any]:
     except (OSError, orjson.JSONDecodeError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _dump(file: Path, content: Any) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    replace(file, orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
