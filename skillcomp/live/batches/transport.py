@@ -353,7 +353,7 @@ class Batches:
             if await self._service.holds(batch.id, names):
                 return batch.id
         for batch in reversed(like):
-            if batch.processing_status != "ended" and _within(batch, sent):
+            if batch.processing_status != "ended" and _can_be_of(batch, sent):
                 _log.warning("%s may be %s; waiting for its end", batch.id, sent)
                 await self._service.ended(batch.id)
                 if await self._service.holds(batch.id, names):
@@ -474,7 +474,7 @@ def tell_of(who: str, n: int) -> None:
     )
 
 
-def _within(batch: MessageBatch, sent: Sent) -> bool:
+def _can_be_of(batch: MessageBatch, sent: Sent) -> bool:
     """Return whether a batch can have been sent right after a look at the list."""
     if sent.before is None:  # an earlier release noted no more than this machine's clock
         return abs(batch.created_at - sent.at) <= _CLOCKS
