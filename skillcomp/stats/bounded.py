@@ -534,9 +534,7 @@ def _counted(value: Floats, weight: Floats) -> _Samples:
 
 def _solve_distinct(samples: _Samples, *how: Any) -> Floats:
     """Solve each different study once; cases weigh alike in all of them."""
-    told = samples.count
-    if not (samples.value == samples.value[:1]).all():
-        told = np.hstack([samples.count, samples.value])
+    told = np.hstack([samples.count, samples.value])
     _, first, back = np.unique(told, axis=0, return_index=True, return_inverse=True)
     return _solve(samples.rows(first), *how)[:, back.ravel()]
 
