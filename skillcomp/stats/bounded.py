@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, ndtri
 from scipy.stats import beta as beta_distribution
 
-from skillcomp.stats.clusters import ZERO_VARIANCE, Clusters, complete_values, cr2_of_sums
+from skillcomp.stats.clusters import ZERO_VARIANCE, Clusters, complete_values, satterthwaite
 from skillcomp.stats.results import Interval, check_level, join_notes, undefined
 
 Floats = NDArray[np.float64]
@@ -115,14 +115,14 @@ class _Samples:
     def mirrored(self) -> _Samples:
         return _Samples(-self.value, self.weight, self.count)
 
-    def with_pseudo_case(self, quantity: Quantity) -> _Samples:
-        """Add the pseudo-case: ``c`` cases at the low bound, of mean size weighted by variance."""
+    def with_pseudo_case(self, bound: float, quantity: Quantity) -> _Samples:
+        """Add the pseudo-case: ``c`` cases at the bound, of mean size weighted by variance."""
         size = (self.count * self.weight**3).sum(1) / (self.count * self.weight**2).sum(1)
         if quantity.largest:
             size = np.where(self.count > 0, self.weight, 0.0).max(1)
         column = np.ones((len(self.value), 1))
         return _Samples(
-            np.hstack([self.value, quantity.low * column]),
+            np.hstack([self.value, bound * column]),
             np.hstack([self.weight, size[:, None]]),
             np.hstack([self.count, quantity.c * column]),
         )
@@ -215,7 +215,7 @@ def _lower_limits(samples: _Samples, quantity: Quantity, tail: float) -> Floats:
     Newton's method on the normal quantile of the chance, from a beta distribution of the same
     mean and variance, kept inside a bracket.
     """
-    whole = samples.with_pseudo_case(quantity)
+    whole = samples.with_pseudo_case(quantity.low, quantity)
     top = samples.top
     limits = np.full(len(top), float(quantity.low))
     live = np.flatnonzero(top > quantity.low)
@@ -284,7 +284,11 @@ def _weights(weights: ArrayLike | None, values: Floats) -> Floats:
 
 
 def _solve(
-    samples: _Samples, quantity: Quantity, null: float | None, ci_level: float, limits: bool = True
+    samples: _Samples,
+    quantity: Quantity,
+    null: float | None,
+    ci_level: float,
+    limits: bool = True,
 ) -> Floats:
     """Limits of both sides unless not wanted, and the p-value of ``null`` by inverting them."""
     tail = 0.5 * (1.0 - ci_level)
@@ -297,7 +301,8 @@ def _solve(
     if null is not None and not math.isnan(null):
         sides = []
         for one, bounds, at in ((samples, quantity, null), (samples.mirrored(), turned, -null)):
-            chance, _ = _chance_below(one.with_pseudo_case(bounds), np.full(len(low), at))
+            whole = one.with_pseudo_case(bounds.low, bounds)
+            chance, _ = _chance_below(whole, np.full(len(low), at))
             # all values at the bound: the mean cannot lie below, whatever the weights
             sure = (one.top <= bounds.low) & (at >= bounds.low)
             sides.append(np.where(sure, 1.0, chance))
@@ -442,8 +447,7 @@ def _read(
     heavy = _weights(weights, numbers)[np.isfinite(numbers)]
     sizes, sums = groups.totals(heavy), groups.totals(heavy * known)
     estimate = float(sums.sum() / sizes.sum())
-    variance, df = cr2_of_sums(sizes, sums - estimate * sizes)
-    se, df = (math.sqrt(variance), df) if variance > ZERO_VARIANCE else (math.nan, math.nan)
+    se, df = _cr2(sizes, sums - estimate * sizes)
     means = sums / sizes
     compact = _compact(means if free else np.clip(means, quantity.low, quantity.high), sizes)
     n, count, effective = groups.n, groups.count, float(sizes.sum() ** 2 / (sizes**2).sum())
@@ -454,9 +458,24 @@ def _read(
     return compact, Interval(estimate, *ends, ci_level, label, note, *counts, se, df)
 
 
+def _cr2(sizes: Floats, residuals: Floats) -> tuple[float, float]:
+    """CR2 standard error and Satterthwaite degrees of freedom of a mean from cluster sums."""
+    if len(sizes) < 2:
+        return math.nan, math.nan
+    share = sizes / sizes.sum()
+    variance = float((residuals**2 / (1.0 - share)).sum() / sizes.sum() ** 2)
+    if variance <= ZERO_VARIANCE:
+        return math.nan, math.nan
+    return math.sqrt(variance), satterthwaite(share)
+
+
+def _rounded(value: Floats, weight: Floats) -> Floats:
+    return np.asarray(np.round(np.stack([value, weight], axis=1), 12), dtype=np.float64)
+
+
 def _compact(value: Floats, weight: Floats) -> _Samples:
     """Count the clusters of equal value and weight; rounding keeps thirds of thirds together."""
-    pairs = np.asarray(np.round(np.stack([value, weight], axis=1), 12), dtype=np.float64)
+    pairs = _rounded(value, weight)
     distinct, count = np.unique(pairs, axis=0, return_counts=True)
     return _Samples(distinct[None, :, 0], distinct[None, :, 1], count[None, :].astype(np.float64))
 
@@ -515,28 +534,23 @@ def bounded_mean_many(
     groups = Clusters.of(clusters, matrix.shape[1])
     sizes = np.broadcast_to(groups.sizes, (len(matrix), groups.count))
     means = np.clip(groups.totals(matrix) / sizes, quantity.low, quantity.high)
-    found = _solve_distinct(_counted(means, sizes), quantity, null, ci_level, limits)
+    compact, back = _compact_many(means, sizes)
+    found = _solve(compact, quantity, null, ci_level, limits)[:, back]
     return BoundedMeans.around(matrix.mean(axis=1), found, ci_level)
 
 
-def _counted(value: Floats, weight: Floats) -> _Samples:
-    """Return studies as counts of the values that any has, where these are fewer than cases."""
-    pairs = np.round(np.stack([value.ravel(), weight.ravel()], axis=1), 12)
+def _compact_many(value: Floats, weight: Floats) -> tuple[_Samples, NDArray[np.intp]]:
+    """Return the different studies by distinct values, and which of them each study is."""
+    pairs = _rounded(value.ravel(), weight.ravel())
     distinct, code = np.unique(pairs, axis=0, return_inverse=True)
-    shape, n = (len(value), len(distinct)), value.shape[1]
+    n_studies, n = value.shape
     if len(distinct) >= n:
-        return _Samples(value, weight, np.ones(value.shape))
-    flat = np.repeat(np.arange(shape[0]), n) * shape[1] + code.ravel()
-    count = np.bincount(flat, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
-    value_of, weight_of = (np.broadcast_to(column, shape) for column in distinct.T)
-    return _Samples(value_of, weight_of, count)
-
-
-def _solve_distinct(samples: _Samples, *how: Any) -> Floats:
-    """Solve each different study once; cases weigh alike in all of them."""
-    told = np.hstack([samples.count, samples.value])
-    _, first, back = np.unique(told, axis=0, return_index=True, return_inverse=True)
-    return _solve(samples.rows(first), *how)[:, back.ravel()]
+        return _Samples(value, weight, np.ones(value.shape)), np.arange(n_studies)
+    flat = np.repeat(np.arange(n_studies), n) * len(distinct) + code.ravel()
+    count = np.bincount(flat, minlength=n_studies * len(distinct)).reshape(n_studies, -1)
+    kept, back = np.unique(count, axis=0, return_inverse=True)
+    value_of, weight_of = (np.tile(column, (len(kept), 1)) for column in distinct.T)
+    return _Samples(value_of, weight_of, kept.astype(np.float64)), back.ravel()
 
 
 def bounded_mean_counts(
@@ -596,6 +610,9 @@ def bounded_mean_counts(
         raise ValueError("values must be numbers; none may be missing.")
     value = np.broadcast_to(found if recentred else _inside(found, quantity), count.shape)
     heavy = _weights(weights, np.zeros(count.shape[1]))
-    samples = _Samples(value, np.broadcast_to(heavy, count.shape), count)
-    solved = _solve_distinct(samples, quantity, null, ci_level, limits)
+    _, first, back = np.unique(
+        np.hstack([count, value]), axis=0, return_index=True, return_inverse=True
+    )
+    samples = _Samples(value[first], np.tile(heavy, (len(first), 1)), count[first])
+    solved = _solve(samples, quantity, null, ci_level, limits)[:, back.ravel()]
     return BoundedMeans.around((count * value) @ heavy / (count @ heavy), solved, ci_level)

@@ -51,27 +51,30 @@ def cluster_codes(labels: Any) -> tuple[NDArray[np.intp], int]:
     return codes, len(found)
 
 
-def cr2_of_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:
-    """Return the CR2 variance of a mean and its Satterthwaite degrees of freedom.
-
-    From the size of each cluster and its sum of value minus mean; NaN for a single cluster.
-    """
-    if len(sizes) < 2:
-        return math.nan, math.nan
-    share = sizes / sizes.sum()
+def satterthwaite(share: Floats) -> float:
+    """Return the degrees of freedom of the CR2 variance of a mean, from the clusters' shares."""
     weight = 1.0 / (1.0 - share)
-    variance = (weight * residuals**2).sum() / sizes.sum() ** 2
     crossed = (weight * share**2).sum() ** 2 - (weight**2 * share**4).sum()
-    return float(variance), float(1.0 / ((share**2).sum() + crossed))
+    return float(1.0 / ((share**2).sum() + crossed))
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """Cases sorted by cluster, ready for sums over clusters."""
+    """Cases sorted by cluster, ready for sums over clusters.
 
-    order: NDArray[np.intp]  # positions of the cases, cluster by cluster
-    starts: NDArray[np.intp]  # where each cluster begins in `order`
-    sizes: Floats  # cases in each cluster
+    Attributes
+    ----------
+    order : ndarray of int, shape (n,)
+        Positions of the cases, cluster by cluster.
+    starts : ndarray of int, shape (G,)
+        Where each cluster begins in ``order``.
+    sizes : ndarray of float, shape (G,)
+        Cases in each cluster.
+    """
+
+    order: NDArray[np.intp]
+    starts: NDArray[np.intp]
+    sizes: Floats
 
     @classmethod
     def of(cls, labels: Any, n: int) -> Clusters:
@@ -106,6 +109,27 @@ class Clusters:
             return values
         sums: Floats = np.add.reduceat(values[..., self.order], self.starts, axis=-1)
         return sums
+
+    def covariance(self, totals1: Floats, totals0: Floats) -> Floats:
+        """Return the CR2 covariance of two means from the cluster sums of value minus mean.
+
+        The same sums twice give the variance; at least two clusters are needed.
+        """
+        if self.single:
+            product: Floats = np.einsum("...g,...g->...", totals1, totals0)
+            return product / (self.n * (self.n - 1.0))
+        weights = 1.0 / (1.0 - self.sizes / self.n) / self.n**2
+        return np.asarray((totals1 * totals0) @ weights, dtype=float)
+
+    @property
+    def df(self) -> float:
+        """Satterthwaite degrees of freedom of the CR2 variance of a mean.
+
+        NaN for one cluster of several cases; 1, the widest choice, for a single case.
+        """
+        if self.count < 2:
+            return 1.0 if self.n == 1 else float("nan")
+        return satterthwaite(self.sizes / self.n)
 
 
 def complete_values(
@@ -396,10 +420,11 @@ def cr2_mean(
     totals = groups.totals(numbers - mean)
     size = float(np.abs(numbers).max()) if scale is None else scale
     # the spread in units of that size, so that dollars and tokens are treated alike
-    variance, df = cr2_of_sums(groups.sizes, totals / size if size > 0 else totals)
-    if variance <= ZERO_VARIANCE:
+    spread = totals / size if size > 0 else totals
+    if float(groups.covariance(spread, spread)) <= ZERO_VARIANCE:
         return replace(bare, se=0.0, note=join_notes(_COLLAPSED, note))
-    se = math.sqrt(variance) * size
+    variance = float(groups.covariance(spread, spread)) * size**2
+    se, df = math.sqrt(variance), groups.df
     reach = quantile(ci_level, df) * se
     p_value = float(2 * student_t.sf(abs(mean) / se, df))
     return replace(bare, low=mean - reach, high=mean + reach, se=se, df=df, p_value=p_value)
