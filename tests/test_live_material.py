@@ -96,7 +96,7 @@ def test_files_that_were_edited_in_the_store_end_the_study(tmp_path):
 def test_an_agent_behind_a_service_warns_of_what_it_cannot_see(tmp_path, monkeypatch):
     only_the_fake_key(monkeypatch, tmp_path)
     store = make(tmp_path)
-    told = "sees SKILL.md only of tides, none of its files and cannot read the files that 1 cases"
+    told = "sees SKILL.md only of tides, none of its files and cannot read the files listed as"
     with FakeAnthropic() as server, pytest.warns(StudyWarning, match=told):
         sc.run(store, agents=[agent(server.url)], progress=False)
 

@@ -193,7 +193,7 @@ def test_a_tokenizer_can_be_given() -> None:
         ({"cases": cases(None)}, r"'types/1' has no prompt in cases"),
         (
             {"skills": {"typos": "a"}},
-            r"'types' \(1 rows\), which is not in skills; there: typos. Did",
+            r"'types' \(1 row\), which is not in skills; there: typos. Did",
         ),
         ({"skills": {"types": " "}}, r"skills\['types'\]: found str without text"),
         ({"texts": cases()}, r"found none of the two among: skill, case_id, prompt"),
