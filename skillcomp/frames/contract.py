@@ -345,7 +345,22 @@ class Codes:
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
+        self._runs: dict[str, tuple[Any, Ints | None]] = {}
         self._columns: dict[str, tuple[Ints | None, int]] = {}
+
+    def runs(self, name: str) -> tuple[Any, Ints | None]:
+        """Return a column without most of its repetitions, and where each value begins; None: all.
+
+        Equal texts mostly stand together, and comparing neighbours is cheaper than hashing.
+        """
+        if name not in self._runs:
+            values = self._frame[name].array
+            self._runs[name] = values, None
+            if values.dtype == "str" and len(values):
+                first = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+                if 2 * len(first) < len(values):
+                    self._runs[name] = values.take(first), first
+        return self._runs[name]
 
     def column(self, name: str) -> tuple[Ints | None, int]:
         """Return the number of each row's value and how many there are; no numbers where all agree.
@@ -353,15 +368,10 @@ class Codes:
         Numbered from 0 in the order of appearance; a missing value is a value of its own.
         """
         if name not in self._columns:
-            values, n = self._frame[name].array, len(self._frame)
-            first = np.arange(n)
-            if values.dtype == "str" and n:
-                # equal values mostly stand together, and comparing is cheaper than hashing
-                first = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
-            runs = values.take(first) if 2 * len(first) < n else values
-            code, found = pd.factorize(runs, use_na_sentinel=False)
-            if len(runs) < n:
-                code = np.repeat(code, np.diff(first, append=n))
+            values, first = self.runs(name)
+            code, found = pd.factorize(values, use_na_sentinel=False)
+            if first is not None:
+                code = np.repeat(code, np.diff(first, append=len(self._frame)))
             self._columns[name] = (code, len(found)) if len(found) > 1 else (None, 1)
         return self._columns[name]
 
@@ -496,7 +506,11 @@ def _keeps(frame: pd.DataFrame, given: list[str], contract: Contract, codes: Cod
     return (
         not any(frame[name].hasnans for name in given if name in contract.required)
         and not any(frame[name].eq("").any() for name in _names(contract, given))
-        and all(_allowed(contract, k, frame[k]).all() for k in contract.allowed if k in given)
+        and all(
+            _allowed(contract, name, pd.Series(codes.runs(name)[0])).all()
+            for name in contract.allowed
+            if name in given
+        )
         and all(_between(frame[k], *v) for k, v in contract.ranges.items() if k in given)
         and (not unique or not set(unique) <= set(frame) or codes.differ(unique))
     )

@@ -559,7 +559,10 @@ def _whole(numbers: NDArray[Any]) -> pd.arrays.IntegerArray:
 def _checks_seen(case: Ints, codes: Codes) -> Ints:
     """Count the distinct checks that the verdicts on each case name."""
     code, n_checks = codes.column("check_id")
-    return np.bincount(pd.unique(case * n_checks + (0 if code is None else code)) // n_checks)
+    pairs, size = case * n_checks + (0 if code is None else code), (case.max() + 1) * n_checks
+    # where most pairs occur, counting all of them is cheaper than hashing
+    seen = np.flatnonzero(np.bincount(pairs)) if size <= len(case) else pd.unique(pairs)
+    return np.bincount(seen // n_checks)
 
 
 def _case_facts(
