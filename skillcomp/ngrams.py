@@ -28,7 +28,7 @@ this that they them with from have will would could should their there where whe
 about after before between into than then
 """
 STOP_WORDS = frozenset(_STOP.split())
-_BATCH = 2**20  # characters worked on at once: keeps the arrays inside the processor's cache
+BATCH = 2**20  # characters worked on at once: keeps the arrays inside the processor's cache
 END = 0  # stands after the last token of each document and matches nothing
 MIN_LENGTH = 4  # characters; the report keeps tokens longer than three
 
@@ -381,7 +381,7 @@ def match(
     # Texts of one source stand together, so that a batch needs few sources.
     order = np.argsort(source_index, kind="stable")
     size = np.fromiter((len(texts[i]) + 1 for i in order), dtype=np.int64, count=len(order))
-    batch_of = np.cumsum(size) // _BATCH
+    batch_of = np.cumsum(size) // BATCH
     batches = np.split(order, np.flatnonzero(np.diff(batch_of)) + 1)
     parts = [_match_batch(job, rows) for rows in batches]
     back = np.argsort(order, kind="stable")

@@ -93,7 +93,7 @@ class FakeAnthropic:
         self.log: Counter[str] = Counter()  # "METHOD path status"
         self.in_flight = self.most_in_flight = 0
         self.batches: dict[str, dict[str, Any]] = {}
-        self._n, self._n_exchanges, self._port, self._keep = 0, 0, port, keep
+        self._n, self.n_exchanges, self._port, self._keep = 0, 0, port, keep
         self._tasks: set[asyncio.Task[Any]] = set()
 
     # -- life ---------------------------------------------------------------------------------
@@ -151,8 +151,8 @@ class FakeAnthropic:
                 headers[line.split(": ", 1)[0].lower()] = line.split(": ", 1)[1]
         raw = await reader.readexactly(int(headers.get("content-length", 0)))
         path = target.split("?")[0]
-        self._n_exchanges += 1
-        number = self._n_exchanges
+        self.n_exchanges += 1
+        number = self.n_exchanges
         if self._keep:
             self.headers.append(headers)
         status, out, extra, cut = 500, b"", {}, ""
@@ -274,9 +274,9 @@ class FakeAnthropic:
     ) -> tuple[int, bytes, dict[str, str], str]:
         parts = path.split("/")[4:]
         if not parts and method == "POST":
-            return _ok(self._create_batch(body))
+            return _ok(self.create_batch(body))
         if not parts:
-            rows = [self._shown(batch) for batch in reversed(self.batches.values())]
+            rows = [self.shown(batch) for batch in reversed(self.batches.values())]
             return _ok({"data": rows, "has_more": False, "first_id": None, "last_id": None})
         batch = self.batches.get(parts[0])
         if batch is None:
@@ -287,16 +287,16 @@ class FakeAnthropic:
             return 200, self._results(batch), {"content-type": "application/x-jsonl"}, ""
         if parts[1:] == ["cancel"]:
             batch["canceled"], batch["left"] = True, min(batch["left"], 1)
-            return _ok(self._shown(batch))
+            return _ok(self.shown(batch))
         if method == "DELETE":
             if batch["left"] > 0:
                 raise rules.bad("only a batch that has ended can be deleted")
             del self.batches[parts[0]]
             return _ok({"id": parts[0], "type": "message_batch_deleted"})
         batch["left"] -= 1
-        return _ok(self._shown(batch))
+        return _ok(self.shown(batch))
 
-    def _create_batch(self, body: Any) -> dict[str, Any]:
+    def create_batch(self, body: Any) -> dict[str, Any]:
         requests = body.get("requests") if isinstance(body, dict) else None
         if not requests or len(requests) > 100_000:
             raise rules.bad("requests: between 1 and 100000 are allowed")
@@ -308,9 +308,9 @@ class FakeAnthropic:
         name = f"msgbatch_{len(self.batches) + 1:04d}"
         batch = {"id": name, "requests": requests, "left": self._batch_polls, "canceled": False}
         self.batches[name] = batch
-        return self._shown(batch)
+        return self.shown(batch)
 
-    def _shown(self, batch: dict[str, Any]) -> dict[str, Any]:
+    def shown(self, batch: dict[str, Any]) -> dict[str, Any]:
         ended = batch["left"] <= 0
         n = len(batch["requests"])
         counts = dict.fromkeys(("processing", "succeeded", "errored", "canceled", "expired"), 0)

@@ -119,9 +119,9 @@ class Dated(FakeAnthropic):
         super().__init__(*args, **kw)
         self.lose, self.refuse, self.n_posts = lose, refuse, 0
 
-    def _shown(self, batch):
+    def shown(self, batch):
         batch.setdefault("made", datetime.now(UTC).isoformat())
-        return {**super()._shown(batch), "created_at": batch["made"]}
+        return {**super().shown(batch), "created_at": batch["made"]}
 
     def _batch_route(self, method, path, target, body):
         if (method, path) != ("POST", "/v1/messages/batches"):

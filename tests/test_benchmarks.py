@@ -293,7 +293,7 @@ def test_finished_cells_are_kept_and_not_run_again(
 
 
 def test_other_code_makes_other_files(tmp_path: Path) -> None:
-    for name in (*cells._VECTORISED, *cells._SCAN, *cells._FRAMES):
+    for name in (*cells.VECTORISED, *cells.SCAN, *cells.FRAMES):
         copy = tmp_path / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes((cells.ROOT / name).read_bytes())

@@ -79,6 +79,34 @@ def test_every_import_of_the_package_is_a_declared_dependency() -> None:
         assert tops <= declared, path
 
 
+def private(name: str) -> bool:
+    """Whether a name is nobody else's: not what Python, IPython or a front end ask for."""
+    return name.startswith("_") and not name.endswith("_") and not name.startswith("_repr_")
+
+
+def test_tests_and_benchmarks_reach_in_through_public_names() -> None:
+    ours = set()
+    for _, tree in sources():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                ours.add(node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                ours.add(node.id)
+    for path in chain.from_iterable(ROOT.glob(f"{one}/**/*.py") for one in ("tests", "benchmarks")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) not in {"self", "cls"}:
+                names = [node.attr]
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("skillcomp"):
+                names = [one.name for one in node.names]
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("setattr"):
+                given = [one.value for one in node.args if isinstance(one, ast.Constant)]
+                names = [one.rpartition(".")[2] for one in given if isinstance(one, str)]
+            else:
+                continue
+            found = [one for one in names if private(one) and one in ours]
+            assert not found, f"{path.relative_to(ROOT)}: {found[0]}"
+
+
 def reached(question: Callable[[], object]) -> set[str]:
     """The files of the package whose code runs for a question that was asked before."""
     question()  # what loads on first use is loaded

@@ -344,8 +344,8 @@ class Archived(Dated):
 
     gone = None
 
-    def _shown(self, batch):
-        shown = super()._shown(batch)
+    def shown(self, batch):
+        shown = super().shown(batch)
         if batch["left"] <= 0 and (self.gone is None or batch["id"] in self.gone):
             shown |= {"results_url": None, "archived_at": shown["created_at"]}
         return shown
@@ -465,9 +465,9 @@ class Clocked(Dated):
         super().__init__(*args, **kw)
         self.late, self.tells = late, tells
 
-    def _shown(self, batch):
+    def shown(self, batch):
         batch.setdefault("made", (datetime.now(UTC) - self.late).isoformat())
-        return super()._shown(batch)
+        return super().shown(batch)
 
     async def _route(self, *request):
         status, out, extra, cut = await super()._route(*request)

@@ -194,10 +194,10 @@ def test_a_study_that_dies_with_a_batch_under_way_finds_it_again(store, moment, 
 
 def test_ctrl_c_leaves_a_batch_with_the_service_and_finds_it_again(store):
     class Slow(Dated):
-        def _shown(self, batch):
+        def shown(self, batch):
             if batch["left"] == 10**6 - 3:
                 os.kill(os.getpid(), signal.SIGINT)
-            return super()._shown(batch)
+            return super().shown(batch)
 
     with Slow(batch_polls=10**6) as server:
         with pytest.raises(KeyboardInterrupt):
@@ -238,7 +238,7 @@ def test_batches_of_others_are_left_alone(store):
 
 def test_a_batch_that_is_refused_is_told_and_forgotten(store):
     with Dated() as server:
-        server._create_batch = lambda _: (_ for _ in ()).throw(rules.bad("requests: too many"))
+        server.create_batch = lambda _: (_ for _ in ()).throw(rules.bad("requests: too many"))
         with pytest.raises(AgentError, match=r"32 requests was not taken .*requests: too many"):
             run(store, server)
     assert [row["event"] for row in store.records("batches")] == ["intent", "dropped"]

@@ -370,7 +370,7 @@ def test_the_version_is_the_hash_of_prompt_and_schema_and_can_be_pinned(monkeypa
         ComprehensionGrader(agent, version="0000")
     assert ComprehensionGrader(agent, overlap_n=5).version == f"{now}-n5"
     grader_version.cache_clear()
-    monkeypatch.setattr(prompts, "_source", lambda name: "another prompt")
+    monkeypatch.setattr(prompts, "template_text", lambda name: "another prompt")
     assert grader_version("forced") != now
     grader_version.cache_clear()
 

@@ -69,8 +69,8 @@ def kill_at_random(store, server, draw, **options):
     """
     process = start(store, server, **options)
     further = draw.randint(0, 4 if options else 14)
-    target = server._n_exchanges + further
-    while server._n_exchanges < target and process.exitcode is None:
+    target = server.n_exchanges + further
+    while server.n_exchanges < target and process.exitcode is None:
         process.join(0.001)
     process.join(draw.uniform(0, 0.03 if further else 0.3))
     alive = process.exitcode is None

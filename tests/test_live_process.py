@@ -89,7 +89,7 @@ def test_folders_that_nobody_holds_are_cleared_away_at_the_next_start(tmp_path, 
     others = tmp_path / "skillcomp-of-others"
     others.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("skillcomp.live.agents.process._house", None)
+    monkeypatch.setattr("skillcomp.live.agents.process.house", None)
     with room() as place:
         assert place.is_relative_to(tmp_path)
     assert not left.exists() and others.exists()

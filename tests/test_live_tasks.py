@@ -123,7 +123,7 @@ def test_the_probe_believes_no_program_that_does_not_work(monkeypatch, tmp_path)
     program.write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2\nexit 1\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(sandbox, "_walls", lambda *_: [str(program)])
+    monkeypatch.setattr(sandbox, "sandboxed", lambda *_: [str(program)])
     why = sandbox.why_no_sandbox.__wrapped__()
     assert why is not None and "No permissions to create new namespace" in why
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
@@ -175,10 +175,10 @@ def test_answers_that_mean_harm_do_none_and_are_recorded(suite, mode, monkeypatc
     assert (suite.parent / "fixtures" / "test_run.py").read_text() == TEST
     assert list((suite.parent / "fixtures").iterdir()) == [suite.parent / "fixtures/test_run.py"]
     # another test may be judging meanwhile: what was left behind here would stay
-    left = set(sandbox._USERS)
+    left = set(sandbox.USERS)
     last = time.monotonic() + 30
     while left and time.monotonic() < last:
-        left &= {uid for uid, _ in sandbox._processes()}
+        left &= {uid for uid, _ in sandbox.processes()}
         time.sleep(0.1)
     assert not left
     # what one answer wrote is gone when the next is judged

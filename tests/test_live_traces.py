@@ -28,7 +28,7 @@ from skillcomp.io.traces import kind_of, read_trace
 from skillcomp.live.agents import CliAgent, process
 from skillcomp.live.agents import cli as cli_agent
 from skillcomp.live.agents.reply import StudyWarning
-from skillcomp.live.study.file import _Cli
+from skillcomp.live.study.file import read_agent
 from skillcomp.pricing import Price
 
 # what is a stream, and what an answer that looks like one
@@ -193,7 +193,8 @@ def test_another_endpoint_is_among_the_settings(monkeypatch):
     assert CliAgent.codex().settings == usual[1]  # it does not get that variable
 
 
-def test_a_study_file_can_say_what_a_program_writes(tmp_path):
-    made = _Cli(kind="cli", command=["mine"], output="text").build(tmp_path)
-    assert json.loads(made.settings)["output"] == "text"
-    assert "output" not in json.loads(_Cli(kind="cli", command=["mine"]).build(tmp_path).settings)
+def test_a_study_file_can_say_what_a_program_writes():
+    said = read_agent("{kind: cli, command: [mine], output: text}", key="agent")
+    unsaid = read_agent("{kind: cli, command: [mine]}", key="agent")
+    assert json.loads(said.settings)["output"] == "text"
+    assert "output" not in json.loads(unsaid.settings)

@@ -171,7 +171,7 @@ def test_results_do_not_depend_on_how_the_texts_fall_into_batches(
         "n": [2, 3, 5],
     }
     whole = match(texts, sources, **asked)
-    monkeypatch.setattr(ngrams, "_BATCH", 60)
+    monkeypatch.setattr(ngrams, "BATCH", 60)
     parts = match(texts, sources, **asked)
     for name in ("n_tokens", "n_distinct", "n_shared", "longest_run"):
         assert (getattr(whole, name) == getattr(parts, name)).all(), name

@@ -96,7 +96,7 @@ def test_the_same_seed_gives_the_same_copy_and_seeds_differ():
 def test_a_name_is_replaced_by_one_that_fits_its_pronoun_and_is_new_to_the_suite():
 
     found = changed("Ines says she packs; Tomas says he waits; Clara and Otto watch.")
-    she, he = surface._SHE.split(), surface._HE.split()
+    she, he = surface.SHE.split(), surface.HE.split()
     assert {found["Ines"], found["Clara"]} <= set(she) - {"Ines", "Clara"}
     assert {found["Tomas"], found["Otto"]} <= set(he) - {"Tomas", "Otto"}
     assert len(set(found.values())) == 4

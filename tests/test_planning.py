@@ -12,7 +12,15 @@ from skillcomp.errors import FrameError, StudyError
 from skillcomp.frames import outcomes
 from skillcomp.frames.contract import check
 from skillcomp.planning import gold as gold_module
-from skillcomp.planning.components import PilotCases, components
+from skillcomp.planning.components import (
+    PilotCases,
+    components,
+    noise_of_repeats,
+    omega2_interval,
+    sigma2_interval,
+    spread_of_cases,
+    tau2_interval,
+)
 from skillcomp.planning.power import gap_limits
 from skillcomp.simulate import Grader
 from skillcomp.stats.bounded import DELTAS, bounded_mean, bounded_mean_counts, bounded_mean_many
@@ -116,15 +124,15 @@ def test_components_are_unbiased_and_their_limits_cover():
     for pairs in draws(n_runs, 1):
         # means may leave [0, 1] here; only the variances are looked at
         result = {
-            "tau2": planning.components._tau2(pairs, 0.95),
+            "tau2": tau2_interval(pairs, 0.95),
             **{
-                name: planning.components._omega2(
-                    planning.components.spread_of_cases(pairs.delta, codes),
-                    planning.components.noise_of_repeats(
+                name: omega2_interval(
+                    spread_of_cases(pairs.delta, codes),
+                    noise_of_repeats(
                         pairs,
                         {
-                            "sigma2_skill": planning.components._sigma2(pairs.within1, 0.95),
-                            "sigma2_baseline": planning.components._sigma2(pairs.within0, 0.95),
+                            "sigma2_skill": sigma2_interval(pairs.within1, 0.95),
+                            "sigma2_baseline": sigma2_interval(pairs.within0, 0.95),
                         },
                     ),
                     0.95,

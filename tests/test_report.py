@@ -364,10 +364,10 @@ def test_readme_shows_the_figure_and_a_page_without_figures_links_no_archive_of_
 def test_an_explorer_stands_behind_a_fold() -> None:
     how = {"application/vnd.jupyter.widget-view+json": {}, "text/html": "<table></table>"}
     output = nbformat.v4.new_output("display_data", data=how)
-    shown = str(report.chapters._output(output))
+    shown = str(report.chapters.shown_output(output))
     assert re.match(r"<details class='fold'><summary>The explorer as it opens</summary>", shown)
     del output.data["application/vnd.jupyter.widget-view+json"]
-    assert "<details" not in str(report.chapters._output(output))
+    assert "<details" not in str(report.chapters.shown_output(output))
 
 
 # What can go wrong

@@ -193,7 +193,7 @@ def test_perfect_agreement_hands_over_to_the_limits_of_the_raw_agreement():
 def test_resamples_without_variation_are_left_out_and_counted(monkeypatch):
     # Four of 30 cases do not pass twice: (26/30)**30 = 1.4 % of the resamples hold none of them.
     pairs = ratings_of([[2, 1], [1, 26]])
-    monkeypatch.setattr("skillcomp.stats.agreement._FEWEST_EVENTS", 1)
+    monkeypatch.setattr("skillcomp.stats.agreement.FEWEST_EVENTS", 1)
     found = bootstrap_agreement(pairs, "cohen_kappa")
     lost = int(found.note.split()[0])
     assert found.note.endswith("undefined resamples left out") and 10 < lost < 50

@@ -21,15 +21,15 @@ from benchmarks.validity.studies import Batch
 
 ROOT = Path(__file__).resolve().parents[2]
 # What a change of which makes the stored results worthless.
-_VECTORISED = (
+VECTORISED = (
     "benchmarks/validity/designs.py",
     "benchmarks/validity/first_release.py",
     "benchmarks/validity/methods.py",
     "skillcomp/simulate/effects.py",
     *(f"skillcomp/stats/{name}.py" for name in ("bounded", "clusters", "intervals", "results")),
 )
-_SCAN = ("benchmarks/validity/scan.py", "skillcomp/stats/bounded.py")
-_FRAMES = (
+SCAN = ("benchmarks/validity/scan.py", "skillcomp/stats/bounded.py")
+FRAMES = (
     "benchmarks/validity/designs.py",
     "benchmarks/validity/studies.py",
     *(
@@ -53,7 +53,7 @@ def code_version(root: Path = ROOT) -> dict[type[Cell], str]:
         for path in sorted((root / folder).glob("*.py"))
     ]
     kinds: tuple[tuple[type[Cell], tuple[str, ...]], ...] = (
-        (Design, _VECTORISED), (Scan, _SCAN), (Batch, (*_FRAMES, *packages)),
+        (Design, VECTORISED), (Scan, SCAN), (Batch, (*FRAMES, *packages)),
     )  # fmt: skip
     return {
         kind: sha256(b"".join((root / name).read_bytes() for name in names)).hexdigest()[:16]

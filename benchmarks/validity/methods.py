@@ -117,14 +117,14 @@ def tails(sample: Sample, groups: Clusters, quantity: Quantity) -> tuple[Floats,
     weights = np.ones(sample.values.shape[1]) if sample.weights is None else sample.weights
     sizes = np.broadcast_to(groups.totals(weights[None, :]), (len(sample.values), groups.count))
     means = np.clip(groups.totals(sample.values * weights) / sizes, quantity.low, quantity.high)
-    compact, back = bounded._compact_many(means, np.array(sizes))
+    compact, back = bounded.compact_samples(means, np.array(sizes))
     sides = []
     for samples, bound, at in (
         (compact, quantity.low, sample.truth),
         (compact.mirrored(), -quantity.high, -sample.truth),
     ):
         whole = samples.with_pseudo_case(bound, quantity)
-        chance, _ = bounded._chance_below(whole, np.full(len(whole.value), at))
+        chance, _ = bounded.chance_below(whole, np.full(len(whole.value), at))
         sides.append(chance[back])
     return sides[0], sides[1]
 

@@ -155,7 +155,7 @@ class Explorer(anywidget.AnyWidget):
 
     def __init__(self, title: str) -> None:
         super().__init__(title=title)
-        self.on_msg(self._hear)
+        self.on_msg(self.hear)
         self._later: Any = None
         self._redraw()
 
@@ -257,7 +257,8 @@ class Explorer(anywidget.AnyWidget):
     def _noted(self, name: str, value: Any) -> None:
         """Take what was written into a field that is no choice."""
 
-    def _hear(self, _: Any, content: Any, buffers: Any = None) -> None:
+    def hear(self, _: Any, content: Any, buffers: Any = None) -> None:
+        """Do what the page sent, if it is a command and meant for what is in view."""
         if not isinstance(content, dict) or not isinstance(content.get("do"), str):
             return
         told = content.get("token")

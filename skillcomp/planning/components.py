@@ -171,8 +171,8 @@ def components(pairs: PilotCases, ci_level: float) -> dict[str, Interval]:
     several = pairs.n_skills > 1
     labels = pairs.skill if several else None
     sigma = {
-        "sigma2_skill": _sigma2(pairs.within1, ci_level),
-        "sigma2_baseline": _sigma2(pairs.within0, ci_level),
+        "sigma2_skill": sigma2_interval(pairs.within1, ci_level),
+        "sigma2_baseline": sigma2_interval(pairs.within0, ci_level),
     }
     noise = noise_of_repeats(pairs, sigma)
     known = distances(pairs)
@@ -182,15 +182,16 @@ def components(pairs: PilotCases, ci_level: float) -> dict[str, Interval]:
         "baseline_rate": bounded_mean(pairs.mean0, labels, quantity=RATES, ci_level=ci_level),
         "delta": bounded_mean(pairs.delta, labels, quantity=DELTAS, null=0.0, ci_level=ci_level),
         "gap": _gap(known, ci_level),
-        "tau2": _tau2(pairs, ci_level),
+        "tau2": tau2_interval(pairs, ci_level),
         "tau2_gap": _tau2_gap(known, apart, ci_level),
-        "omega2": _omega2(spread_of_cases(pairs.delta, pairs.skill), noise, ci_level),
-        "omega2_gap": _omega2(apart, noise, ci_level),
+        "omega2": omega2_interval(spread_of_cases(pairs.delta, pairs.skill), noise, ci_level),
+        "omega2_gap": omega2_interval(apart, noise, ci_level),
         **sigma,
     }
 
 
-def _sigma2(within: Floats, ci_level: float) -> Interval:
+def sigma2_interval(within: Floats, ci_level: float) -> Interval:
+    """Return the mean over cases of the variance between repeats, with its interval."""
     if np.isnan(within).all():
         note = "one repeat a case cannot tell repeats from cases; omega2 holds both"
         return undefined("", note, ci_level=ci_level, n=float(len(within)))
@@ -226,7 +227,8 @@ def spread_of_cases(delta: Floats, codes: NDArray[np.intp]) -> _Square:
     return _Square(float(((delta - means[codes]) ** 2).sum() / df), df)
 
 
-def _omega2(square: _Square, noise: _Square, ci_level: float) -> Interval:
+def omega2_interval(square: _Square, noise: _Square, ci_level: float) -> Interval:
+    """Return the variance of deltas between cases, less the part that comes from repeats."""
     if np.isnan(square.value):
         return undefined(_MOMENTS, "no group has two cases", ci_level=ci_level)
     if np.isnan(noise.value):
@@ -236,7 +238,8 @@ def _omega2(square: _Square, noise: _Square, ci_level: float) -> Interval:
     return _difference(square, noise, 1.0, ci_level)
 
 
-def _tau2(pairs: PilotCases, ci_level: float) -> Interval:
+def tau2_interval(pairs: PilotCases, ci_level: float) -> Interval:
+    """Return the variance of deltas between skills, by the mean squares of their cases."""
     n_skills, size = pairs.n_skills, np.bincount(pairs.skill)
     within = spread_of_cases(pairs.delta, pairs.skill)
     if n_skills < 2 or np.isnan(within.value):

@@ -242,11 +242,11 @@ def _cell(
             drawn = figure_of(png, stems.pop(0) if stems else "", out)
             nothing = Markup("<p class='note'>Not drawn, for want of data: {}</p>")
             yield nothing.format(drawn.caption) if drawn.empty else drawn
-        elif html := _output(output):
+        elif html := shown_output(output):
             yield html
 
 
-def _output(output: nbformat.NotebookNode) -> Markup | None:
+def shown_output(output: nbformat.NotebookNode) -> Markup | None:
     """Return an output that is no picture as harmless HTML; errors and scripts have none."""
     if output.output_type == "stream":
         text = str(output.text)

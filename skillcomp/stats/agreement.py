@@ -32,7 +32,7 @@ _ONE_CATEGORY = "all ratings fall into one category: agreement beyond chance is 
 _CONSTANT_AC1 = "all ratings fall into one category: AC1 equals raw agreement here"
 # With fewer events than this, neither a normal approximation nor resampling sees the spread:
 # one resample in seven holds no event at all when the sample holds two.
-_FEWEST_EVENTS = 5
+FEWEST_EVENTS = 5
 # Above this share of undefined resamples the remaining ones no longer describe the sample.
 _MOST_UNDEFINED = 0.05
 # Resampling counts held at once, so that 10,000 cases stay below 100 MB.
@@ -96,10 +96,10 @@ def _of_table(
         return undefined(name, _ONE_CATEGORY, ci_level=level, n=total)
     agreed = float(np.trace(cells))
     base = Interval(estimate, NAN, NAN, level, n=total, se=se)
-    if total - agreed < _FEWEST_EVENTS:
-        rule = f"fewer than {_FEWEST_EVENTS} disagreements"
-    elif rare and float(np.min(np.diag(cells))) < _FEWEST_EVENTS:
-        rule = f"a category with fewer than {_FEWEST_EVENTS} agreements"
+    if total - agreed < FEWEST_EVENTS:
+        rule = f"fewer than {FEWEST_EVENTS} disagreements"
+    elif rare and float(np.min(np.diag(cells))) < FEWEST_EVENTS:
+        rule = f"a category with fewer than {FEWEST_EVENTS} agreements"
     elif not se > 0.0:
         rule = "standard error is zero"
     else:
@@ -340,14 +340,14 @@ def _cases(clusters: ArrayLike | None, units: int) -> NDArray[np.intp]:
 
 
 def _why_too_few(name: str, parts: _Parts, group: NDArray[np.intp]) -> str:
-    if np.unique(group[parts.agreeing < 1.0]).size < _FEWEST_EVENTS:
-        return f"fewer than {_FEWEST_EVENTS} cases with a disagreement"
+    if np.unique(group[parts.agreeing < 1.0]).size < FEWEST_EVENTS:
+        return f"fewer than {FEWEST_EVENTS} cases with a disagreement"
     if name == "gwet_ac1":
         return ""
     # The other coefficients rest on the rarest category; AC1 does not.
     agreed = [np.unique(group[parts.category == k]).size for k in range(parts.n_categories)]
-    if min(agreed) < _FEWEST_EVENTS:
-        return f"a category agreed on in fewer than {_FEWEST_EVENTS} cases"
+    if min(agreed) < FEWEST_EVENTS:
+        return f"a category agreed on in fewer than {FEWEST_EVENTS} cases"
     return ""
 
 

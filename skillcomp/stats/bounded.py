@@ -128,7 +128,7 @@ class _Samples:
         )
 
 
-def _chance_below(samples: _Samples, at: Floats, *, slope: bool = False) -> tuple[Floats, Floats]:
+def chance_below(samples: _Samples, at: Floats, *, slope: bool = False) -> tuple[Floats, Floats]:
     """Chance that the weighted mean with random weights lies below ``at``, and its density.
 
     ``sum g w (at - value) > 0`` with g gamma of shape ``count``: a linear combination of
@@ -225,7 +225,7 @@ def _lower_limits(samples: _Samples, quantity: Quantity, tail: float) -> Floats:
     for _ in range(100):
         if not len(live):
             break
-        chance, density = _chance_below(whole, at, slope=True)
+        chance, density = chance_below(whole, at, slope=True)
         z = ndtri(np.clip(chance, 1e-300, 1.0 - 1e-16))
         above = z > wanted
         high, low = np.where(above, at, high), np.where(above, low, at)
@@ -302,7 +302,7 @@ def _solve(
         sides = []
         for one, bounds, at in ((samples, quantity, null), (samples.mirrored(), turned, -null)):
             whole = one.with_pseudo_case(bounds.low, bounds)
-            chance, _ = _chance_below(whole, np.full(len(low), at))
+            chance, _ = chance_below(whole, np.full(len(low), at))
             # all values at the bound: the mean cannot lie below, whatever the weights
             sure = (one.top <= bounds.low) & (at >= bounds.low)
             sides.append(np.where(sure, 1.0, chance))
@@ -534,12 +534,12 @@ def bounded_mean_many(
     groups = Clusters.of(clusters, matrix.shape[1])
     sizes = np.broadcast_to(groups.sizes, (len(matrix), groups.count))
     means = np.clip(groups.totals(matrix) / sizes, quantity.low, quantity.high)
-    compact, back = _compact_many(means, sizes)
+    compact, back = compact_samples(means, sizes)
     found = _solve(compact, quantity, null, ci_level, limits)[:, back]
     return BoundedMeans.around(matrix.mean(axis=1), found, ci_level)
 
 
-def _compact_many(value: Floats, weight: Floats) -> tuple[_Samples, NDArray[np.intp]]:
+def compact_samples(value: Floats, weight: Floats) -> tuple[_Samples, NDArray[np.intp]]:
     """Return the different studies by distinct values, and which of them each study is."""
     pairs = _rounded(value.ravel(), weight.ravel())
     distinct, code = np.unique(pairs, axis=0, return_inverse=True)

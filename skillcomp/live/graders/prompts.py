@@ -139,7 +139,8 @@ def _environment() -> jinja2.Environment:
     )
 
 
-def _source(name: str) -> str:
+def template_text(name: str) -> str:
+    """Return the text of a template of ours."""
     environment = _environment()
     assert environment.loader is not None
     return environment.loader.get_source(environment, name)[0]
@@ -172,7 +173,10 @@ def grader_version(
 ) -> str:
     """Return the hash of everything a grader is told and may answer, and what it does without."""
     schema = json.dumps(reply_schema(style, reply).model_json_schema(), sort_keys=True)
-    own = [_source(f"grader-{style}.j2") if template is None else template, _source(_CASE)]
+    own = [
+        template_text(f"grader-{style}.j2") if template is None else template,
+        template_text(_CASE),
+    ]
     if template is not None or reply == "report":
         own += [reply, style]
     told = short_hash(*own, schema)
@@ -314,7 +318,7 @@ class BlindPrompt(Generic[_R]):
     def version(self) -> str:
         """The hash of everything that is told and may be answered."""
         schema = json.dumps(self.reply.model_json_schema(), sort_keys=True)
-        return short_hash(_source(self.rules), _source(self.case), schema)
+        return short_hash(template_text(self.rules), template_text(self.case), schema)
 
     def about(self, *, item: str, problems: Sequence[str] = (), **told: str) -> GraderPrompt:
         """Return what is told about one item, by the names in its template."""

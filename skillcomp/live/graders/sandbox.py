@@ -31,7 +31,7 @@ from skillcomp.live.stopping import run_sync
 # writes does so into files of its own folder or to its output.
 MEMORY, FILE, PROCESSES, OPEN = 2 << 30, 16 << 20, 64, 256
 DISK = 64 << 20  # bytes of the folders that the sandbox may write to
-_USERS = range(61184, 65520)  # user ids that systems leave for programs like this one
+USERS = range(61184, 65520)  # user ids that systems leave for programs like this one
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin")
 _PYTHON = ("bin", "lib", "lib32", "lib64", "pyvenv.cfg")  # what a Python needs of its folder
 _WAIT = 2.0  # seconds for what is left of a user's processes to end
@@ -125,7 +125,7 @@ async def run_tests(
         (place / "judge" / ".job").write_text(json.dumps(job), encoding="utf-8")
         program = [sys.executable, "-I", "-B"]
         program += [str(inside / "judge" / name) for name in (".inside.py", ".job")]
-        command = program if trusted else [*_walls(place, user is not None), *program]
+        command = program if trusted else [*sandboxed(place, user is not None), *program]
         environment = _environment(inside)
         ran = await run_program(command, environment, place, timeout, max_file=FILE)
         return _read(place / "io" / "report", ran, timeout)
@@ -158,7 +158,7 @@ def _environment(inside: Path) -> dict[str, str]:
     }
 
 
-def _walls(place: Path, is_root: bool) -> list[str]:
+def sandboxed(place: Path, is_root: bool) -> list[str]:
     """Return the command that puts what follows into a sandbox."""
     found = find_spec("pytest")
     python = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parents[1]}
@@ -201,8 +201,8 @@ def _user(trusted: bool) -> Iterator[int | None]:
     if sys.platform != "linux" or os.getuid() != 0:
         yield None
         return
-    busy = {uid for uid, _ in _processes()}
-    user = random.SystemRandom().choice([uid for uid in _USERS if uid not in busy])
+    busy = {uid for uid, _ in processes()}
+    user = random.SystemRandom().choice([uid for uid in USERS if uid not in busy])
     try:
         yield user
     finally:
@@ -211,7 +211,7 @@ def _user(trusted: bool) -> Iterator[int | None]:
 
 def _end_all(user: int) -> None:
     last = time.monotonic() + _WAIT
-    while left := [pid for uid, pid in _processes() if uid == user]:
+    while left := [pid for uid, pid in processes() if uid == user]:
         for pid in left:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -220,7 +220,7 @@ def _end_all(user: int) -> None:
         time.sleep(0.01)
 
 
-def _processes() -> Iterator[tuple[int, int]]:
+def processes() -> Iterator[tuple[int, int]]:
     """Yield the user of every process, and its id."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -232,7 +232,7 @@ def _processes() -> Iterator[tuple[int, int]]:
 def _n_processes(user: int) -> int:
     """Return how many processes and threads a user has."""
     found = 0
-    for uid, pid in _processes() if sys.platform == "linux" else ():
+    for uid, pid in processes() if sys.platform == "linux" else ():
         with suppress(OSError):
             found += len(os.listdir(f"/proc/{pid}/task")) if uid == user else 0
     return found

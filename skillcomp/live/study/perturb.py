@@ -353,11 +353,11 @@ def _more(suite: Suite, skill: Skill | None, cases: Collection[str] | None = Non
 
 
 # Given names by the pronoun that a text is likely to use with them, so that it still agrees.
-_SHE = """Agnes Aisha Alice Amara Ana Anita Anna Astrid Beatriz Carla Chiara Clara Dana
+SHE = """Agnes Aisha Alice Amara Ana Anita Anna Astrid Beatriz Carla Chiara Clara Dana
 Elena Elif Emma Esther Fatima Freya Greta Hana Helen Ines Ingrid Irene Jana Karin
 Laila Lena Leila Lucia Maja Maria Marta Mei Mina Miriam Nadia Nina Nora Olga Paula Petra Priya
 Rosa Ruth Salma Sara Selma Sofia Tara Teresa Vera Yara Yuki Zoe"""
-_HE = """Adam Ahmed Amir Anders Andrei Anton Arjun Ben Bjorn Boris Carlos Dario David
+HE = """Adam Ahmed Amir Anders Andrei Anton Arjun Ben Bjorn Boris Carlos Dario David
 Diego Emil Eric Erik Felix Filip Gabriel Georg Hans Hassan Henrik Ivan Ivo Jakob James 
 Jonas Karim Kenji Kofi Lars Leo Liam Luca Lukas Marco Mario Martin Mateo Miguel Nikolai
 Noah Oliver Omar Oscar Otto Pablo Paul Pedro Rafael Ravi Rui Samir Sven Tariq Theo Tomas Yann"""
@@ -445,13 +445,13 @@ def find_changes(
 
 def _names(whole: str, taken: str, random: Random) -> Iterator[Change]:
     used = set(re.findall(r"\w+", taken))
-    for names in (_SHE.split(), _HE.split()):
+    for names in (SHE.split(), HE.split()):
         unused = [name for name in names if name not in used]
         random.shuffle(unused)
         found = [name for name in names if re.search(rf"\b{name}\b", whole)]
         for name, new in zip(found, unused, strict=False):
             yield Change("person", name, new)
-    known = {*_SHE.split(), *_HE.split(), *_PRODUCTS.split()}
+    known = {*SHE.split(), *HE.split(), *_PRODUCTS.split()}
     unused = [name for name in _INVENTED.split() if name not in used]
     random.shuffle(unused)
     marked = dict.fromkeys(m for pattern in _NAMED for m in pattern.findall(whole))
