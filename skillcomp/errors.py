@@ -96,16 +96,16 @@ def instead(found: object, known: Iterable[object], *, told: str = "there") -> s
 
 def require_known(
     what: str,
-    found: str,
+    found: object,
     known: Iterable[str],
-    error: type[SkillcompError],
+    error: type[SkillcompError] | None = None,
     *,
     told: str = "allowed",
 ) -> None:
-    """Raise an error that lists what is known unless a word is among it."""
+    """Raise an error (FrameError if none is given) that lists what is known, unless this is it."""
     words = list(known)
     if found not in words:
-        raise error(f"{what} '{found}'{instead(found, words, told=told)}")
+        raise (error or FrameError)(f"{what} {literal(found)}{instead(found, words, told=told)}")
 
 
 def literal(value: object) -> str:

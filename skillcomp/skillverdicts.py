@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.deltas import paired, rates
-from skillcomp.errors import FrameError, suggest
+from skillcomp.errors import FrameError, require_known, suggest
 from skillcomp.frames.contract import CASE, CONTRACTS, check, settle
 from skillcomp.frames.estimates import (
     estimates,
@@ -24,7 +24,6 @@ from skillcomp.frames.estimates import (
     prepared,
     refuse_pooling,
     require_columns,
-    require_one_of,
     require_reference,
     row,
 )
@@ -420,7 +419,7 @@ def aggregate(
     FrameError
         For an unknown policy or exception.
     """
-    require_one_of("policy", policy, ["strict", "weighted", "pass_count"])
+    require_known("policy: found", policy, ["strict", "weighted", "pass_count"])
     keys = [*listed(by), "condition"]
     require_columns(judged, [*keys, "comprehension_dimension", "passed"], "skillverdicts.aggregate")
     family = dimension_family(judged["comprehension_dimension"])

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from skillcomp import deltas
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.casetable import clusters_of
 from skillcomp.frames.contract import CASE, check, ordered
 from skillcomp.frames.estimates import (
@@ -23,7 +23,6 @@ from skillcomp.frames.estimates import (
     groups,
     listed,
     prepared,
-    require_one_of,
     row,
     rows_of_group,
 )
@@ -252,7 +251,7 @@ def compare(
     names = [name for name in _names(by) if name != "condition"]
     check_settings("triggers.compare", ci_level)
     given = _prepared(invocations, cases, [*names, "condition"], "triggers.compare")
-    require_one_of("triggers.compare: reference", reference, ordered(given["condition"]))
+    require_known("triggers.compare: reference: found", reference, ordered(given["condition"]))
     tables = {"": _pairs(given, [*names, "condition"])}
     if "offered" not in names:
         tables["exact"] = _exact_cases(given, [*names, "condition"])

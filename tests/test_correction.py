@@ -478,7 +478,7 @@ def test_a_method_by_name_gives_its_rows_only() -> None:
 
 def test_unknown_words_are_named_with_what_is_allowed() -> None:
     verdicts, gold = study({"baseline": BASELINE, "skill": SKILL})
-    with pytest.raises(FrameError, match=r"method: found 'pii'; allowed: 'auto', 'naive'.*'ppi'"):
+    with pytest.raises(FrameError, match=r"method: found 'pii'; allowed: auto, naive.*ppi"):
         sc.correction.delta(verdicts, gold, method="pii")
     with pytest.raises(FrameError, match="gold_drawn: found 'randomly'"):
         sc.correction.rate(verdicts, gold, gold_drawn="randomly")

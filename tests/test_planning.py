@@ -704,7 +704,7 @@ def test_planned_power_comes_true_in_full_studies():
         ({"effect": "gap"}, "needed: delta"),
         ({"cluster": "skill"}, "needed: tau2"),
         ({"cluster": "skills"}, "cluster: found 'skills'.*Did you mean 'skill'"),
-        ({"effect": "interaction"}, "effect: found 'interaction'; allowed: 'delta', 'gap'"),
+        ({"effect": "interaction"}, "effect: found 'interaction'; allowed: delta, gap"),
         ({"method": "formula"}, "method: found 'formula'; allowed: 'simulation', which judges"),
         ({"omega2": -0.1}, "omega2, a variance: found -0.1; allowed: a number of at least 0"),
         ({"n_cases": 0}, "n_cases: found 0; allowed: a whole number of at least 1"),

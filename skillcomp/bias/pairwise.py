@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.bias.effects import in_points
-from skillcomp.errors import FrameError, suggest
+from skillcomp.errors import FrameError, require_known, suggest
 from skillcomp.frames.casetable import clusters_of
 from skillcomp.frames.contract import CASE, check, require_frame
 from skillcomp.frames.estimates import (
@@ -20,7 +20,6 @@ from skillcomp.frames.estimates import (
     groups,
     listed,
     require_columns,
-    require_one_of,
     row,
 )
 from skillcomp.reliability.versions import paired_change
@@ -375,7 +374,7 @@ def _from_our_layout(pairwise: pd.DataFrame, ties: Sequence[str]) -> pd.DataFram
 def _from_other_layout(
     pairwise: pd.DataFrame, pair: str | None, winner_names: str, ties: Sequence[str]
 ) -> pd.DataFrame:
-    require_one_of("winner_names", winner_names, ["answer", "position"])
+    require_known("winner_names: found", winner_names, ["answer", "position"])
     found = [str(name) for name in pairwise.columns]
     column = pair or next((name for name in _PAIR if name in found), None)
     lacking = [name for name in ("order", "winner") if name not in found]

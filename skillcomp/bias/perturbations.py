@@ -12,14 +12,13 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.bias.effects import Part, checked_verdicts, in_points, known_attempts, parts
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.contract import CASE, check
 from skillcomp.frames.estimates import (
     check_settings,
     estimates,
     groups,
     listed,
-    require_one_of,
     row,
 )
 from skillcomp.stats.bounded import DELTAS, bounded_mean
@@ -116,7 +115,7 @@ def perturb(attempts: pd.DataFrame, *, kind: Kind) -> pd.DataFrame:
     >>> perturb(frame, kind="reorder")["answer"].tolist()
     ['Look at:\n\n- risk\n- cost']
     """
-    require_one_of("kind", kind, _CHANGES)
+    require_known("kind: found", kind, _CHANGES)
     given = check(attempts, "attempts")
     plain = given["perturbation"].isna() & given["source_attempt_id"].isna()
     frame = given[plain & given["answer"].notna()].reset_index(drop=True)

@@ -34,14 +34,13 @@ from skillcomp.correction.estimators import (
     tables,
     unrecorded,
 )
-from skillcomp.errors import FrameError, plural
+from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.contract import ordered
 from skillcomp.frames.estimates import (
     check_settings,
     estimates,
     groups,
     listed,
-    require_one_of,
     require_reference,
     row,
 )
@@ -333,8 +332,8 @@ def _estimated(
 
 def estimators_of(method: str, gold_drawn: str) -> tuple[str, ...]:
     """Return the estimators to give, or raise FrameError for an unknown word."""
-    require_one_of("method", method, ("auto", *ESTIMATORS))
-    require_one_of("gold_drawn", gold_drawn, get_args(Drawn))
+    require_known("method: found", method, ("auto", *ESTIMATORS))
+    require_known("gold_drawn: found", gold_drawn, get_args(Drawn))
     return ESTIMATORS if method == "auto" else (method,)
 
 

@@ -13,10 +13,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from skillcomp.errors import plural
+from skillcomp.errors import plural, require_known
 from skillcomp.frames.casetable import clusters_of
 from skillcomp.frames.contract import CASE
-from skillcomp.frames.estimates import groups, prepared, require_one_of
+from skillcomp.frames.estimates import groups, prepared
 from skillcomp.frames.labels import (
     join_gold,
     known_verdict,
@@ -112,7 +112,7 @@ def tables(
     where a frame breaks its contract, graders, agents or labellers would be pooled, or the unit is
     unknown.
     """
-    require_one_of("unit", unit, VALUES)
+    require_known("unit: found", unit, VALUES)
     given = prepared(verdicts, "verdicts", by, what, agents=True)
     labels = reference_labels(gold, what)
     joined = join_gold(given.assign(verdict=known_verdict(given)), labels)

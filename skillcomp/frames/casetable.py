@@ -13,12 +13,11 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import beta
 
-from skillcomp.errors import FrameError, plural
+from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.contract import CASE, check, group_codes
 from skillcomp.frames.estimates import (
     prepared,
     require_columns,
-    require_one_of,
     require_reference,
     row,
 )
@@ -81,7 +80,7 @@ def compared_outcomes(
     The value is a rate, ``by`` does not name the condition, graders and agents are not pooled, and
     the reference is there.
     """
-    require_one_of("value", value, get_args(Value))
+    require_known("value: found", value, get_args(Value))
     given = prepared(outcomes, "outcomes", by, what, compared=["condition"], agents=True)
     require_reference(given["condition"], reference)
     return given
@@ -259,7 +258,7 @@ class Pairing:
 
 def check_cluster(cluster: str) -> None:
     """Raise FrameError unless ``cluster`` is ``"case"`` or ``"skill"``."""
-    require_one_of("cluster", cluster, get_args(Cluster))
+    require_known("cluster: found", cluster, get_args(Cluster))
 
 
 def delta_rows(

@@ -19,6 +19,7 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, literal, plural, problem_list, suggest
@@ -332,12 +333,28 @@ def _to_time(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
     return times.astype(TIME).reindex(values.index)
 
 
+_NUMPY = {"boolean": "bool", "float64": "float64"}  # what values are kept in; int64 otherwise
+
+
 def missing_values(dtype: Any, n: int) -> Any:
     """Return an array of ``n`` missing values of a dtype of the contracts."""
     if dtype == "str":
         # pandas would make n Python objects first
         return pd.array(pa.nulls(n, pa.large_string()), dtype="str")
-    return pd.Series([None], dtype=dtype).array.repeat(n)
+    values = pd.array(np.zeros(n, _NUMPY.get(dtype, "int64")), dtype=dtype)
+    values[:] = None  # a mask is filled, where repeat would pick value by value
+    return values
+
+
+_HEAD = 1000  # rows that tell whether it is worth while to look at all of them
+
+
+def _run_starts(values: Any) -> Ints | None:
+    """Return where equal neighbours begin, None unless they come in twos at least on average."""
+    arrow = pa.array(values)
+    differs = pc.fill_null(pc.not_equal(arrow[1:], arrow[:-1]), True)
+    first = np.append(0, pc.indices_nonzero(differs).to_numpy().astype(np.int64) + 1)
+    return first if 2 * len(first) < len(values) else None
 
 
 class Codes:
@@ -351,16 +368,20 @@ class Codes:
     def runs(self, name: str) -> tuple[Any, Ints | None]:
         """Return a column without most of its repetitions, and where each value begins; None: all.
 
-        Equal texts mostly stand together, and comparing neighbours is cheaper than hashing.
+        Equal values mostly stand together, and comparing neighbours is cheaper than hashing.
         """
         if name not in self._runs:
             values = self._frame[name].array
-            self._runs[name] = values, None
-            if values.dtype == "str" and len(values):
-                first = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
-                if 2 * len(first) < len(values):
-                    self._runs[name] = values.take(first), first
+            first = None
+            if values.dtype in ("str", "Int64") and _run_starts(values[:_HEAD]) is not None:
+                first = _run_starts(values)
+            self._runs[name] = (values if first is None else values.take(first)), first
         return self._runs[name]
+
+    def rows(self, name: str, found: Any) -> Any:
+        """Give every row what was found for the run of a column that it belongs to."""
+        first = self.runs(name)[1]
+        return found if first is None else found.repeat(np.diff(first, append=len(self._frame)))
 
     def column(self, name: str) -> tuple[Ints | None, int]:
         """Return the number of each row's value and how many there are; no numbers where all agree.
@@ -368,22 +389,19 @@ class Codes:
         Numbered from 0 in the order of appearance; a missing value is a value of its own.
         """
         if name not in self._columns:
-            values, first = self.runs(name)
-            code, found = pd.factorize(values, use_na_sentinel=False)
-            if first is not None:
-                code = np.repeat(code, np.diff(first, append=len(self._frame)))
-            self._columns[name] = (code, len(found)) if len(found) > 1 else (None, 1)
+            code, found = pd.factorize(self.runs(name)[0], use_na_sentinel=False)
+            several = len(found) > 1
+            self._columns[name] = (self.rows(name, code), len(found)) if several else (None, 1)
         return self._columns[name]
 
     def _combined(self, names: Sequence[str]) -> tuple[Ints, int]:
         """Return a number below the second result for each row's combination of some columns."""
-        n = len(self._frame)
-        code, size = np.zeros(n, dtype=np.int64), 1
+        n, code, size = len(self._frame), np.zeros(len(self._frame), dtype=np.int64), 1
         for name in names:
             other, n_found = self.column(name)
             if other is None:
                 continue
-            code, size = code * n_found + other, size * n_found
+            code, size = code * n_found + other if size > 1 else other, size * n_found
             if size > 2 * n:  # few of them occur
                 code, found = pd.factorize(code)
                 size = len(found)
@@ -505,15 +523,25 @@ def _keeps(frame: pd.DataFrame, given: list[str], contract: Contract, codes: Cod
     unique = list(contract.unique)
     return (
         not any(frame[name].hasnans for name in given if name in contract.required)
-        and not any(frame[name].eq("").any() for name in _names(contract, given))
+        and not any(_shortest(frame[name]) == 0 for name in _names(contract, given))
         and all(
             _allowed(contract, name, pd.Series(codes.runs(name)[0])).all()
             for name in contract.allowed
             if name in given
         )
-        and all(_between(frame[k], *v) for k, v in contract.ranges.items() if k in given)
+        and all(
+            _between(pd.Series(codes.runs(name)[0]), *limits)
+            for name, limits in contract.ranges.items()
+            if name in given
+        )
         and (not unique or not set(unique) <= set(frame) or codes.differ(unique))
     )
+
+
+def _shortest(texts: pd.Series) -> int | None:
+    """Return the length of the shortest text; pandas would make an array of all lengths first."""
+    shortest: int | None = pc.min(pc.binary_length(pa.array(texts.array))).as_py()
+    return shortest
 
 
 def _between(values: pd.Series, low: float, high: float) -> bool:

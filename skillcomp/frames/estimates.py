@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillcomp.errors import FrameError, SkillcompError, instead, literal, suggest
+from skillcomp.errors import FrameError, instead
 from skillcomp.frames.contract import CONTRACTS, check, ordered, require_frame
 from skillcomp.stats.results import Interval, check_level
 
@@ -146,18 +146,6 @@ def prepared(
     require_columns(given, by, what)
     refuse_pooling(given, by, what, **pooled)
     return given
-
-
-def require_one_of(
-    name: str, found: object, allowed: Iterable[str], error: type[SkillcompError] | None = None
-) -> None:
-    """Raise an error (FrameError if none is given) unless an argument is an allowed word."""
-    words = list(allowed)
-    if found not in words:
-        listed = ", ".join(f"'{word}'" for word in words)
-        raise (error or FrameError)(
-            f"{name}: found {literal(found)}; allowed: {listed}.{suggest(str(found), words)}"
-        )
 
 
 def require_reference(conditions: Iterable[str], reference: str | None) -> None:

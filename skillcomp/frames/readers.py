@@ -508,8 +508,14 @@ def outcomes(
     # the key columns are constant in a group: the first row of a group carries them
     code, first = codes.groups(["attempt_id", "grader", "grader_version", "round"])
     names = (*ATTEMPT_KEYS, *GRADER_KEYS)
-    result: dict[str, Any] = {name: given[name].array.take(first) for name in names}
-    decided = (usable(given) & given["passed"].notna()).to_numpy(dtype=bool)
+    result: dict[str, Any] = {
+        name: given[name].array.take(first)
+        if name in verdicts
+        else missing_values(CONTRACTS["outcomes"].columns[name], len(first))
+        for name in names
+    }
+    answered = usable(pd.DataFrame({"status": codes.runs("status")[0]})).to_numpy()
+    decided = codes.rows("status", answered) & given["passed"].notna().to_numpy()
     n_seen = np.bincount(code, weights=decided)
     n_passed = np.bincount(
         code, weights=decided & given["passed"].to_numpy(dtype=bool, na_value=False)

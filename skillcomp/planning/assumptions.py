@@ -12,9 +12,8 @@ from typing import Any, Literal, TypedDict, TypeVar, get_args
 
 import numpy as np
 
-from skillcomp.errors import StudyError, plural, suggest
+from skillcomp.errors import StudyError, plural, require_known, suggest
 from skillcomp.frames.casetable import Cluster, Value, few_skills
-from skillcomp.frames.estimates import require_one_of
 
 Effect = Literal["delta", "gap"]
 Scope = Literal["within_dimensions", "pooled"]
@@ -120,7 +119,7 @@ class Assumptions:
         whole("seed", self.seed, least=0)
         number("far_share", self.far_share, least=0, most=1, open_=True)
         for name, allowed in _WORDS.items():
-            require_one_of(name, getattr(self, name), get_args(allowed), StudyError)
+            require_known(f"{name}: found", getattr(self, name), get_args(allowed), StudyError)
         for name, least in (("baseline_rate", 0.0), ("delta", -1.0)):
             if getattr(self, name) is not None:
                 number(name, getattr(self, name), least=least, most=1)

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pandas as pd
 
-from skillcomp.errors import FrameError, plural
+from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.casetable import (
     UNEQUAL_LOSS,
     Cluster,
@@ -26,7 +26,6 @@ from skillcomp.frames.estimates import (
     groups,
     listed,
     prepared,
-    require_one_of,
     require_reference,
     row,
 )
@@ -116,7 +115,7 @@ def factorial(
     2  content x form         -1.0
     """
     check_cluster(cluster)
-    require_one_of("value", value, get_args(Value))
+    require_known("value: found", value, get_args(Value))
     names = listed(by)
     what = "structure.factorial"
     if {"condition", "effect", "at"} & set(names):

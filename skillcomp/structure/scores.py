@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from skillcomp import deltas
-from skillcomp.errors import FrameError, suggest
+from skillcomp.errors import FrameError, require_known, suggest
 from skillcomp.frames.casetable import Value
 from skillcomp.frames.contract import check
 from skillcomp.frames.estimates import (
@@ -23,7 +23,6 @@ from skillcomp.frames.estimates import (
     groups,
     listed,
     require_columns,
-    require_one_of,
     row,
 )
 from skillcomp.io.skills import skill_of
@@ -290,7 +289,7 @@ def documents(
     against : How much the score explains.
     skillcomp.plots.scores : Draws the result.
     """
-    require_one_of("outcome", outcome, get_args(Outcome))
+    require_known("outcome: found", outcome, get_args(Outcome))
     names = [name for name in listed(by) if name not in ("skill", "condition")]
     if own := {"document", "feature", "score"} & set(names):
         raise FrameError(f"structure: by= names '{own.pop()}', a column of the result. Rename it.")

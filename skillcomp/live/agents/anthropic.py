@@ -14,8 +14,7 @@ import anthropic
 from anthropic.types import Message
 from pydantic import BaseModel
 
-from skillcomp.errors import AgentError
-from skillcomp.frames.estimates import require_one_of
+from skillcomp.errors import AgentError, require_known
 from skillcomp.io.traces import whole_number
 from skillcomp.live.agents.reply import Reply, redact, settings_json, whole_hash
 from skillcomp.live.agents.service import CacheGate, RetryPolicy, ServiceAgent
@@ -254,4 +253,4 @@ def _explained(message: Message, status: AttemptStatus) -> str | None:
 
 def _allowed(option: str, found: Any, allowed: tuple[str, ...]) -> None:
     if found is not None:
-        require_one_of(f"AnthropicAgent: {option}", found, allowed, AgentError)
+        require_known(f"AnthropicAgent: {option}: found", found, allowed, AgentError)

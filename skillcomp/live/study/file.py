@@ -261,6 +261,8 @@ class StudyFile(Record):
         return self._inside(self.folder / self.store, "store")
 
     def _inside(self, path: Path, key: str) -> Path:
+        if "\0" in str(path):
+            raise StudyError(f"{key}: found {literal(path.name)}; a path holds no NUL character.")
         if not self.outside and not path.resolve().is_relative_to(self.folder.resolve()):
             raise StudyError(
                 f"{key}: {path} is outside the study's folder {self.folder.resolve()}. Where that "

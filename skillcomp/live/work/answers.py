@@ -14,8 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import StudyError, plural, suggest
-from skillcomp.frames.estimates import require_one_of
+from skillcomp.errors import StudyError, plural, require_known, suggest
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.reply import PAID, Agent, Cell, Reply, StudyWarning, agent_version
 from skillcomp.live.batches import BatchLimits, outstanding
@@ -357,7 +356,7 @@ def _suite(store: RunStore, one: Suite | str | Path) -> Suite:
 def _again(again: Collection[str]) -> frozenset[str]:
     words = frozenset([again] if isinstance(again, str) else again)
     for found in sorted(words):
-        require_one_of("again", found, _AGAIN, StudyError)
+        require_known("again: found", found, _AGAIN, StudyError)
     return words
 
 
