@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from skillcomp.errors import FrameError, suggest
+from skillcomp.errors import FrameError, literal, suggest
 from skillcomp.frames.casetable import (
     ONE_SKILL,
     WEIGHT,
@@ -251,9 +251,9 @@ def _prepared(
     if value not in ("passed", "share_passed"):
         known = [] if value in AMOUNTS else ["passed", "share_passed", *AMOUNTS]
         raise FrameError(
-            f"value: found '{value}'; allowed: 'passed', 'share_passed' and, in deltas.paired, "
-            f"'score' of an outcomes frame or, of an attempts frame, {', '.join(AMOUNTS[:-1])}."
-            + suggest(str(value), known)
+            f"value: found {literal(value)}; allowed: 'passed', 'share_passed' and, in "
+            "deltas.paired, 'score' of an outcomes frame or, of an attempts frame, "
+            f"{', '.join(AMOUNTS[:-1])}." + suggest(str(value), known)
         )
     return prepared(outcomes, "outcomes", names, what, compared=["condition"], agents=agents)
 

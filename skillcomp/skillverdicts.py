@@ -285,12 +285,10 @@ def dimensions(
     of 5 has 4, and none has less than 1. It is averaged over repeats, then cases; its interval is
     that of a bounded mean, scaled. A score hides which check failed: the verdict is ``passed``.
     """
-    names = [name for name in listed(by) if name != "comprehension_dimension"]
+    names = [one for one in listed(by) if one not in ("comprehension_dimension", "condition")]
     keys = [*names, "comprehension_dimension"]
     given = check(outcomes, "outcomes")
     refuse_pooling(given, names, "skillverdicts.dimensions")
-    if "condition" in names:
-        raise FrameError("skillverdicts.dimensions: by= names 'condition', which is kept apart.")
     given = given[given["comprehension_dimension"].notna()]
     level = rates(given, by=keys, ci_level=ci_level)
     marks = ((5 * given["share_passed"] - 1) / 4).clip(lower=0.0)

@@ -169,7 +169,7 @@ def figure(
 ) -> tuple[Figure, Any]:
     """Make a figure of a printed width with its axes.
 
-    Where the style of :func:`use` does not hold yet, it holds from now on: sizes are chosen for it.
+    Where :func:`use` was not called, it is called: sizes are chosen for its style.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def figure(
         height = min(max(0.72 * WIDTHS[width] / max(ncols, 1), 2.6) * nrows, 9.0)
     if not height > 0:
         raise SkillcompError(f"style.figure: height is {height}; allowed: above 0 (inches).")
-    if mpl.rcParams["svg.hashsalt"] != _RC["svg.hashsalt"]:  # the style does not hold
+    if mpl.rcParams["svg.hashsalt"] != _RC["svg.hashsalt"]:  # use() was not called
         use()
     return plt.subplots(
         nrows,

@@ -641,3 +641,10 @@ def test_the_audit_of_each_case_or_answer_is_that_of_its_rows_and_takes_no_secon
         pd.testing.assert_frame_equal(
             here[keys].reset_index(drop=True), same[keys].reset_index(drop=True)
         )
+
+
+@pytest.mark.parametrize("name", ["condition", "bias", "stratum"])
+def test_an_audit_by_a_column_of_its_result_is_refused(name: str) -> None:
+    verdicts, *rest = small({("a", "baseline"): [(True, True)], ("a", "skill"): [(True, True)]})
+    with pytest.raises(FrameError, match=f"bias.audit: by= names '{name}', a column of the result"):
+        sc.bias.audit(verdicts.assign(**{name: verdicts["condition"]}), *rest, by=["grader", name])

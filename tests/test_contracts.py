@@ -138,3 +138,13 @@ def test_columns_of_several_levels_and_things_that_are_no_frame_are_told() -> No
     for thing in (None, [], {"skill": ["a"]}, pd.Series(["a"]), np.zeros(3), "cases"):
         with pytest.raises(FrameError, match="expected a pandas DataFrame"):
             contracts.check(thing, "cases")
+
+
+def test_texts_that_python_keeps_are_taken_and_half_a_character_is_told() -> None:
+    kept = pd.StringDtype("python", na_value=np.nan)
+    own = {"skill": pd.array(["a", "b"], dtype=kept), "case_id": pd.array(["1", "1"], dtype=kept)}
+    assert contracts.check(pd.DataFrame(own), "cases")["skill"].tolist() == ["a", "b"]
+    own["case_id"] = pd.array(["1", "\ud800"], dtype=kept)
+    with pytest.raises(FrameError, match=r"column 'case_id': found .*ud800.*; expected text"):
+        contracts.check(pd.DataFrame(own), "cases")
+    assert contracts.group_codes(pd.DataFrame(own), ["case_id"])[0].tolist() == [0, 1]

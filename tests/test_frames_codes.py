@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from skillcomp.frames.contract import Codes, group_codes, missing_values
 
 TEXT = st.one_of(st.none(), st.sampled_from(["a", "b", "bb", ""]))
+MISSING = st.sampled_from([None, np.nan, pd.NA, pd.NaT])  # each stands for no value
 NUMBER = st.one_of(st.none(), st.integers(0, 2))
 
 
@@ -24,13 +25,17 @@ def frames(draw):
             "truth": pd.array(truths, dtype="boolean"),
             "value": pd.array([None if k is None else k / 2 for k in numbers], dtype="float64"),
             "level": pd.Categorical(texts),
+            "own": pd.array(
+                [draw(MISSING) if text is None else text for text in texts], dtype=object
+            ),
         }
     )
 
 
 @settings(max_examples=150, deadline=None)
 @given(
-    frame=frames(), names=st.lists(st.sampled_from(["text", "number", "truth", "value", "level"]))
+    frame=frames(),
+    names=st.lists(st.sampled_from(["text", "number", "truth", "value", "level", "own"])),
 )
 def test_groups_are_those_of_pandas_in_the_order_of_appearance(frame, names):
     names = list(dict.fromkeys(names))

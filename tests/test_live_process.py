@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -21,7 +22,6 @@ import skillcomp as sc
 from skillcomp.errors import AgentError, StudyError
 from skillcomp.io.traces import read_trace
 from skillcomp.live.agents import CliAgent
-from skillcomp.live.agents.process import room
 from skillcomp.live.agents.reply import MAX_ANSWER, Reply, StudyWarning
 from skillcomp.live.study.file import read_study
 
@@ -82,16 +82,16 @@ def test_a_killed_runner_leaves_no_program_and_no_folder_behind(tmp_path):
     assert _wait_for(lambda: not list((tmp_path / "tmp").glob("skillcomp-*")))
 
 
-def test_folders_that_nobody_holds_are_cleared_away_at_the_next_start(tmp_path, monkeypatch):
+def test_folders_that_nobody_holds_are_cleared_away_at_the_next_start(tmp_path):
     left = tmp_path / "skillcomp-left"
     (left / "room").mkdir(parents=True)
     (left / ".lock").touch()
     others = tmp_path / "skillcomp-of-others"
     others.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("skillcomp.live.agents.process.house", None)
-    with room() as place:
-        assert place.is_relative_to(tmp_path)
+    starts = "from skillcomp.live.agents.process import room\nwith room() as place: print(place)"
+    told = {**os.environ, "TMPDIR": str(tmp_path)}
+    place = subprocess.check_output([sys.executable, "-c", starts], env=told, text=True)
+    assert Path(place).is_relative_to(tmp_path)
     assert not left.exists() and others.exists()
 
 

@@ -81,6 +81,13 @@ def test_a_dimension_passes_when_all_its_cases_pass_in_the_majority_and_ties_fai
     assert with_skill.loc["C1", "estimate"] == 0.5
 
 
+def test_dimensions_by_condition_are_those_that_they_are_anyway(forced: pd.DataFrame) -> None:
+    plain, named = (
+        sc.skillverdicts.dimensions(forced, by=by) for by in (["skill"], ["skill", "condition"])
+    )
+    pd.testing.assert_frame_equal(plain, named)
+
+
 def test_a_dimension_with_a_missing_outcome_is_unknown_unless_another_case_fails() -> None:
     frame = study(18, 0, 18)
     frame.loc[frame["attempt_id"].eq("skill/0/1"), "passed"] = None

@@ -20,6 +20,7 @@ from skillcomp.bias.effects import (
 )
 from skillcomp.bias.pairwise import first_wins, of_pairs
 from skillcomp.bias.perturbations import EXTRA, compared, paired_verdicts
+from skillcomp.errors import FrameError
 from skillcomp.frames.contract import check, group_codes, ordered, require_frame
 from skillcomp.frames.estimates import (
     check_settings,
@@ -121,8 +122,8 @@ def audit(
     ------
     FrameError
         If a frame breaks its contract, graders, rounds or labellers would be pooled, a verdict's
-        attempt is missing, ``reference`` or an excluded check is not there, or ``ci_level`` is no
-        level.
+        attempt is missing, ``reference`` or an excluded check is not there, ``by`` names a column
+        of the result, or ``ci_level`` is no level.
 
     See Also
     --------
@@ -145,6 +146,11 @@ def audit(
     """
     names, what = [name for name in listed(by) if name != "perturbation"], "bias.audit"
     check_settings(what, ci_level)
+    if taken := sorted({"bias", "condition", "stratum", "per"} & set(names)):
+        raise FrameError(
+            f"bias.audit: by= names '{taken[0]}', a column of the result. Drop it, or give the "
+            "verdicts of one value only."
+        )
     given = checked_verdicts(
         verdicts, by=names, exclude_checks=exclude_checks, cases=cases, what=what
     )

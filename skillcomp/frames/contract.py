@@ -38,6 +38,7 @@ from skillcomp.records import (
 
 Ints = NDArray[np.int64]
 TIME: Any = "datetime64[us, UTC]"
+_TEXT = pd.StringDtype("pyarrow", na_value=np.nan)  # "str", and not of Python's own texts
 
 
 @dataclass(frozen=True)
@@ -283,16 +284,18 @@ def settle(frame: pd.DataFrame, dtypes: Mapping[str, str], what: str) -> pd.Data
 def _fits(found: Any, dtype: str) -> bool:
     """Tell whether a dtype is the one asked for, or plain numpy of the same kind."""
     kinds = {"Int64": "i", "boolean": "b", "float64": "f"}
+    if isinstance(found, pd.StringDtype):
+        return dtype == "str" and found == _TEXT
     return str(found) == dtype or (isinstance(found, np.dtype) and found.kind == kinds.get(dtype))
 
 
 def _to_text(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
     if isinstance(values.dtype, pd.StringDtype):
-        return values.astype("str")
+        return values.astype(_TEXT)
     bad = present[~present.map(lambda v: isinstance(v, str | int) and not isinstance(v, bool))]
     if len(bad):
         raise Unfit(f"found {show(bad)}; expected text.")
-    return present.map(str).astype("str").reindex(values.index)
+    return present.map(str).astype(_TEXT).reindex(values.index)
 
 
 def _to_boolean(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
@@ -350,7 +353,10 @@ _HEAD = 1000  # rows that tell whether it is worth while to look at all of them
 
 
 def _run_starts(values: Any) -> Ints | None:
-    """Return where equal neighbours begin, None unless they come in twos at least on average."""
+    """Return where runs of equal values begin, None unless they are longer than two on average.
+
+    A missing value is a run of its own.
+    """
     arrow = pa.array(values)
     differs = pc.fill_null(pc.not_equal(arrow[1:], arrow[:-1]), True)
     first = np.append(0, pc.indices_nonzero(differs).to_numpy().astype(np.int64) + 1)
@@ -366,20 +372,21 @@ class Codes:
         self._columns: dict[str, tuple[Ints | None, int]] = {}
 
     def runs(self, name: str) -> tuple[Any, Ints | None]:
-        """Return a column without most of its repetitions, and where each value begins; None: all.
+        """Return the first value of each run of a column and where it begins.
 
-        Equal values mostly stand together, and comparing neighbours is cheaper than hashing.
+        Every value, and None, where runs are short. Equal values mostly stand together, and
+        comparing neighbours is cheaper than hashing.
         """
         if name not in self._runs:
             values = self._frame[name].array
             first = None
-            if values.dtype in ("str", "Int64") and _run_starts(values[:_HEAD]) is not None:
+            if values.dtype in (_TEXT, "Int64") and _run_starts(values[:_HEAD]) is not None:
                 first = _run_starts(values)
             self._runs[name] = (values if first is None else values.take(first)), first
         return self._runs[name]
 
-    def rows(self, name: str, found: Any) -> Any:
-        """Give every row what was found for the run of a column that it belongs to."""
+    def spread(self, name: str, found: Any) -> Any:
+        """Return for every row what was found for its run in a column."""
         first = self.runs(name)[1]
         return found if first is None else found.repeat(np.diff(first, append=len(self._frame)))
 
@@ -389,9 +396,12 @@ class Codes:
         Numbered from 0 in the order of appearance; a missing value is a value of its own.
         """
         if name not in self._columns:
-            code, found = pd.factorize(self.runs(name)[0], use_na_sentinel=False)
+            values = self.runs(name)[0]
+            # of a Series all missing values are one, of an array None and NaN are two
+            whole = pd.Series(values, dtype=values.dtype)
+            code, found = pd.factorize(whole, use_na_sentinel=False)
             several = len(found) > 1
-            self._columns[name] = (self.rows(name, code), len(found)) if several else (None, 1)
+            self._columns[name] = (self.spread(name, code), len(found)) if several else (None, 1)
         return self._columns[name]
 
     def _combined(self, names: Sequence[str]) -> tuple[Ints, int]:

@@ -515,7 +515,7 @@ def outcomes(
         for name in names
     }
     answered = usable(pd.DataFrame({"status": codes.runs("status")[0]})).to_numpy()
-    decided = codes.rows("status", answered) & given["passed"].notna().to_numpy()
+    decided = codes.spread("status", answered) & given["passed"].notna().to_numpy()
     n_seen = np.bincount(code, weights=decided)
     n_passed = np.bincount(
         code, weights=decided & given["passed"].to_numpy(dtype=bool, na_value=False)

@@ -335,11 +335,11 @@ def _refuse_alike(
     first = next(spot for spot in spots if spots.count(spot) > 1)
     rows = frame[[spot == first for spot in spots]]
     differ = [str(c) for c in rows.columns if c not in _TOLD and rows[c].nunique(dropna=False) > 1]
-    told = f"columns that tell them apart: {', '.join(differ)}" if differ else "the rows are alike"
-    raise FrameError(
-        f"{where}: {len(rows)} rows {said}; {told}. {advice}, or facet by it "
-        "(skillcomp.plots.facet)."
-    )
+    told = "the rows are alike. Keep one of them."
+    if differ:
+        told = f"columns that tell them apart: {', '.join(differ)}. {advice}, or facet by it "
+        told += "(skillcomp.plots.facet)."
+    raise FrameError(f"{where}: {len(rows)} rows {said}; {told}")
 
 
 def _end_at_edge(

@@ -92,14 +92,14 @@ class _House:
             self._lock.release()
 
 
-house: _House | None = None
+_house: _House | None = None
 
 
 def _here() -> _House:
-    global house
-    if house is None or house.pid != os.getpid() or not house.folder.exists():
-        house = _House()
-    return house
+    global _house
+    if _house is None or _house.pid != os.getpid() or not _house.folder.exists():
+        _house = _House()
+    return _house
 
 
 def _sweep() -> None:

@@ -416,7 +416,7 @@ def _told(fault: Mapping[str, Any], key: str) -> str:
     if kind == "union_tag_invalid":
         tags = re.findall(r"'([^']*)'", fault["ctx"]["expected_tags"])
         tag = str(fault["ctx"]["tag"])
-        return f"kind: found '{tag}'; allowed: {', '.join(tags)}.{suggest(tag, tags)}"
+        return f"kind: found {literal(tag)}; allowed: {', '.join(tags)}.{suggest(tag, tags)}"
     if kind == "literal_error":
         words = re.findall(r"'([^']*)'", fault["ctx"]["expected"])
         return f"{found}allowed: {', '.join(words)}.{suggest(str(fault['input']), words)}"

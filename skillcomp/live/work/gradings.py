@@ -170,8 +170,7 @@ def regrade(store: RunStore, grader: LiveGrader, **options: Any) -> pd.DataFrame
     Notes
     -----
     The round is one above the last of this grader and version; a later round that was left
-    unfinished is finished first. A malformed grading stands in its round as errors and leaves none
-    unfinished.
+    unfinished is finished first. Malformed verdicts count as given: they leave no round unfinished.
     """
     _check(store, [grader], 1)
     rounds: defaultdict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
