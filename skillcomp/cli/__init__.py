@@ -410,6 +410,8 @@ def _print(tables: dict[str, tuple[pd.DataFrame, list[str]]], as_json: bool) -> 
         if len(tables) > 1:
             say(f"{name}:")
         shown = table[columns].round(3).astype(object)
+        for name in [one for one in columns if one == "n" or one.startswith("n_")]:
+            shown[name] = table[name].astype("Int64")
         say(shown.where(table[columns].notna(), "-").to_string(index=False))
         if "score" in columns:
             say("note: scores are from 1 (no check passes) to 5 (every check does)")

@@ -323,8 +323,9 @@ def _head(name: Any) -> str:
     if text in _HEADS:
         return _HEADS[text]
     words = re.sub(r"^n_", "", text).replace("_", " ") if text.startswith("n_") else called(text)
-    # a name such as g0 is of the study
-    return words if re.fullmatch(r"[a-z]+\d+", words) else words[:1].upper() + words[1:]
+    # a name such as g0, claude:opus or rubric@fc05 is of the study
+    own = re.fullmatch(r"[a-z]+\d+|\S+[:@]\S+", words)
+    return words if own else words[:1].upper() + words[1:]
 
 
 def _text(name: Any, value: Any, unit: str | None) -> str:
