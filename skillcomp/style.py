@@ -341,9 +341,9 @@ def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
                 len(levels)
             )
         if "method" in frame.columns and "estimate" in frame.columns:
-            # how exactly, after the first comma, stands in the frame
-            told = (str(one).partition(",")[0] for one in frame["method"].dropna().unique())
-            methods = list(dict.fromkeys(one.strip() for one in told if one.strip()))
+            methods = [str(one) for one in frame["method"].dropna().unique() if str(one).strip()]
+            if len(methods) > 1:  # how exactly each does it, after its first comma, is in the frame
+                methods = list(dict.fromkeys(one.partition(",")[0] for one in methods))
             more = f" and {len(methods) - 2} more" if len(methods) > 2 else ""
             short = [shorten(called(one), _METHOD, placeholder=" …") for one in methods[:2]]
             about += [f"by {'; '.join(short)}{more}"] * bool(methods)

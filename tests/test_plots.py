@@ -654,9 +654,7 @@ def test_an_unknown_gap_is_marked_and_its_reason_in_the_key():
 def test_transfer_refuses_other_places_and_double_rows():
     with pytest.raises(FrameError, match=r"holds 'middle'; allowed: near, far"):
         plots.transfer(near_far().assign(transfer="middle"))
-    with pytest.raises(
-        FrameError, match=r"2 rows share the place and condition; .*alike\. Keep"
-    ):
+    with pytest.raises(FrameError, match=r"2 rows share the place and condition; .*alike\. Keep"):
         plots.transfer(pd.concat([near_far(), near_far()]))
     graders = [near_far().assign(grader=grader, se=at) for at, grader in enumerate(["g1", "g2"])]
     with pytest.raises(FrameError, match=r"that tell them apart: grader\. Select one, or facet"):

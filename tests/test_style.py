@@ -373,3 +373,9 @@ def test_frames_that_are_alike_are_described_once() -> None:
     said = style.describe({"delta": one, "gap": one}, lead="What it is.")
     assert said.startswith("What it is. delta: 1 row, gap: 1 row, n = 84, by bounded mean")
     assert len(said) < 200 and said.count("n = 84") == 1
+
+
+def test_a_caption_names_several_methods_by_their_first_words_and_one_in_full():
+    frame = pd.DataFrame({"estimate": [0.1, 0.2], "method": ["CR2 t, of 3", "CR2 t, of 4"]})
+    assert style.describe({"found": frame}) == "found: 2 rows, by CR2 t."
+    assert style.describe({"found": frame.head(1)}) == "found: 1 row, by CR2 t, of 3."
