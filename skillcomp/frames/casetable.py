@@ -158,7 +158,7 @@ def level_of(table: pd.DataFrame, value: str) -> pd.Series:
 
 def mean_of(values: Any, weights: Any = None) -> float:
     """Return the mean of cases, weighted where there are weights."""
-    return float(np.average(values, weights=weights))
+    return float(np.mean(values) if weights is None else np.average(values, weights=weights))
 
 
 Value = Literal["passed", "share_passed"]

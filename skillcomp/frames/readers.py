@@ -520,17 +520,19 @@ def outcomes(
     n_passed = np.bincount(
         code, weights=decided & given["passed"].to_numpy(dtype=bool, na_value=False)
     )
-    attempts = given[CASE].take(first)
+    attempts = pd.DataFrame({name: result[name] for name in CASE}, copy=False)
     case, first_attempt = group_codes(attempts, CASE)
     asked = pd.MultiIndex.from_frame(attempts.take(first_attempt))
-    scored = decided & given["score"].notna().to_numpy()
-    n_scores = np.bincount(code, weights=scored)
     facts = _case_facts(asked, known, lambda: _checks_seen(case[code], codes))
     # a suite may have lost checks since the grading: never fewer than were seen
     n_checks = np.maximum(facts["n_checks"].to_numpy(dtype=float)[case], np.bincount(code))
     result |= {name: facts[name].array.take(case) for name in _CASE_FACTS}
+    scored = decided & given["score"].notna().to_numpy()
+    score = np.full(len(first), np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
-        score = np.bincount(code, weights=np.where(scored, given["score"], 0.0)) / n_scores
+        if scored.any():  # few graders give one
+            total = np.bincount(code, weights=np.where(scored, given["score"], 0.0))
+            score = total / np.bincount(code, weights=scored)
         share = np.where(2 * n_seen >= n_checks, n_passed / n_seen, np.nan)
     failed, complete = n_passed < n_seen, n_seen == n_checks
     result |= {
