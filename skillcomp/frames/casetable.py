@@ -119,8 +119,8 @@ def _absent(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: pd.Serie
     group = group_codes(table, list(dict.fromkeys([*by, "skill", "condition"])))[0]
     number, found = pd.factorize(repeat)
     known, k = number >= 0, max(len(found), 1)
-    own = np.unique(code[known] * k + number[known]) // k
-    every = np.unique(group[code[known]] * k + number[known]) // k
+    own = pd.unique(code[known] * k + number[known]) // k
+    every = pd.unique(group[code[known]] * k + number[known]) // k
     n_groups = int(group.max(initial=-1)) + 1
     asked = np.bincount(every, minlength=n_groups)[group]
     return np.asarray(asked - np.bincount(own, minlength=len(table)), dtype=np.int64)
