@@ -142,6 +142,15 @@ def test_values_that_are_no_proportions_keep_their_unit():
     assert ax.get_xlabel() == "Estimate"
 
 
+def test_differences_of_one_measure_are_named_by_what_passed():
+    named = delta(measure="delta_share_passed")
+    ax = plots.estimates(named, y="skill")
+    assert ax.get_xlabel() == "Difference in checks passed (percentage points)"
+    several = delta(measure=["delta_passed", "delta_share_passed"] * 2)
+    ax = plots.estimates(several, y="skill")
+    assert ax.get_xlabel() == "Difference (percentage points)"
+
+
 def test_the_level_of_the_intervals_is_said():
     ax = plots.estimates(delta(ci_level=0.9), y="skill")
     assert ax.get_xlabel() == "Difference (percentage points), 90% CI"

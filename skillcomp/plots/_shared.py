@@ -180,11 +180,21 @@ _UNITS = {
 }
 
 
-def difference_label(unit: str | None, *, percent: bool) -> str:
+_COMPARED = {"delta_passed": "attempts passed", "delta_share_passed": "checks passed"}
+
+
+def difference_of(frame: pd.DataFrame) -> str:
+    """Return what an axis of differences is called, with what passed where all rows agree."""
+    measures = list(frame["measure"].unique()) if "measure" in frame.columns else []
+    what = _COMPARED.get(measures[0]) if len(measures) == 1 else None
+    return f"Difference in {what}" if what else "Difference"
+
+
+def difference_label(unit: str | None, *, percent: bool, name: str = "Difference") -> str:
     """Return the words of an axis of differences."""
     if percent:
-        return "Difference (percentage points)"
-    return f"Difference ({_UNITS.get(unit, unit)})" if unit else "Difference"
+        return f"{name} (percentage points)"
+    return f"{name} ({_UNITS.get(unit, unit)})" if unit else name
 
 
 def estimate_label(unit: str | None, *, percent: bool, name: str = "Estimate") -> str:

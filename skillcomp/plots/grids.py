@@ -98,7 +98,7 @@ def dimensions(
     for i, j in np.argwhere(told):
         low, high = (draw.number_text(round(side[i, j], 2), **said) for side in limits)
         texts[i][j] += f"\n[{low}, {high}]"
-    text = label if label is not None else _value_label(value, null, percent)
+    text = label if label is not None else _value_label(frame, value, null, percent)
     cmap = RATES if null is None else DIFFERENCES
     bar = {"pad": 0.02, "aspect": 25, "label": draw.wrapped(text, draw.panel_size(ax)[1] - 0.9)}
     _heat_map(ax, cells, texts, norm, cmap, TICK_SIZE, bar)
@@ -372,9 +372,9 @@ def _only_name(frame: pd.DataFrame, column: str, otherwise: str) -> str:
     return plain(names[0]) if len(names) == 1 else otherwise
 
 
-def _value_label(value: str, null: float | None, percent: bool) -> str:
+def _value_label(frame: pd.DataFrame, value: str, null: float | None, percent: bool) -> str:
     if null == 0:
-        return "Difference (percentage points)" if percent else "Difference"
+        return draw.difference_label(None, percent=percent, name=draw.difference_of(frame))
     name = "Rate" if percent and value == "estimate" else draw.words(value)
     return name + (" (%)" if percent else "")
 

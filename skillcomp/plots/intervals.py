@@ -299,8 +299,11 @@ def _forest(
     space = draw.characters(ax) - longest - 8
     _write_notes(ax, frame, at, value, [look_of[level] for level in hues], space)
     draw.scale(ax.xaxis, percent=percent, signed=null == 0)
-    make = draw.difference_label if null == 0 else draw.estimate_label
-    text = label if label is not None else make(unit, percent=percent) + draw.level_text(frame)
+    if null == 0:
+        text = draw.difference_label(unit, percent=percent, name=draw.difference_of(frame))
+    else:
+        text = draw.estimate_label(unit, percent=percent)
+    text = label if label is not None else text + draw.level_text(frame)
     draw.label_x(ax, text, taken=longest)
     return ax, _without_level(text), bare & np.isfinite(value)
 
