@@ -321,7 +321,8 @@ def test_figures_and_marks_speak_to_readers_who_do_not_see_them(
 ) -> None:
     opened = browser.page(studies["harms"], width=1280)
     first = "document.querySelector('#answer img').alt"
-    assert re.search(r"Difference \(percentage points\).*skill-0\d, skill", opened.evaluate(first))
+    said = r"Difference in attempts passed \(percentage points\).*skill-0\d, skill"
+    assert re.search(said, opened.evaluate(first))
     assert measured(opened, "all('img:not([aria-hidden])').filter(i => !i.alt).length") == 0
     assert measured(opened, "all('img').every(i => i.alt || i.previousElementSibling)") is True
     assert measured(opened, "all('.mark').every(m => m.ariaHidden === 'true')") is True
