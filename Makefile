@@ -46,7 +46,7 @@ $(VENV)/.programs-ready: tests/programs/package.json | $(BIN)/python
 	@touch $@
 
 slow: $(VENV)/.dev-ready  ## the long simulations that `make test` leaves out
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow --timeout 3600
 
 check: $(VENV)/.run-ready  ## validate the recorded skills and suites
 	$(BIN)/skillcomp check $(DATA)

@@ -269,11 +269,11 @@ def _twin_attempts(given: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     # missing repeat numbers equal one another: the running number keeps them one to one
     turn = given.groupby([*keys, "case_id"], dropna=False, observed=True).cumcount()
     given = given.assign(turn=turn)
-    twins = given.merge(cases[[*CASE, "mutual"]], on=CASE)
+    contrasts = given.merge(cases[[*CASE, "mutual"]], on=CASE)
     other = given[[*keys, "turn", "case_id", "passed"]].rename(
         columns={"case_id": "contrast_of", "passed": "passed_of"}
     )
-    return twins.merge(other, on=[*keys, "turn", "contrast_of"], how="left", validate="m:1")
+    return contrasts.merge(other, on=[*keys, "turn", "contrast_of"], how="left", validate="m:1")
 
 
 def _share(pairs: pd.DataFrame, measure: str, ci_level: float) -> Interval:

@@ -317,14 +317,14 @@ def goals(
     names = [name for name in listed(by) if name != "goal"]
     if len(given) and given["goal"].isna().all():
         raise FrameError(f"triggers.goals: no verdict has a goal; allowed: {', '.join(GOALS)}.")
-    twins = None if cases is None else check(cases, "cases")[[*CASE, "contrast_of"]]
+    contrasts = None if cases is None else check(cases, "cases")[[*CASE, "contrast_of"]]
     found: list[pd.DataFrame] = []
     for goal in GOALS:
         reached = outcomes(given[given["goal"].eq(goal)])
         if reached.empty and (found or goal != GOALS[-1]):
             continue
-        if twins is not None:
-            reached = reached.drop(columns="contrast_of").merge(twins, on=CASE, how="left")
+        if contrasts is not None:
+            reached = reached.drop(columns="contrast_of").merge(contrasts, on=CASE, how="left")
         reached = reached.assign(goal=goal)
         found.append(deltas.rates(reached, by=["goal", *names], ci_level=ci_level))
     return pd.concat(found, ignore_index=True)

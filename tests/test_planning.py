@@ -131,8 +131,8 @@ def test_components_are_unbiased_and_their_limits_cover():
                     noise_of_repeats(
                         pairs,
                         {
-                            "sigma2_skill": sigma2_interval(pairs.within1, 0.95),
-                            "sigma2_baseline": sigma2_interval(pairs.within0, 0.95),
+                            "sigma2_skill": sigma2_interval(pairs.variance1, 0.95),
+                            "sigma2_baseline": sigma2_interval(pairs.variance0, 0.95),
                         },
                     ),
                     0.95,

@@ -127,9 +127,9 @@ def rate(
             "ppi": ppi_rate(side, ci_level),
         }
         one, n_gold, settled = {condition: side}, side.n_gold, made.settled(values, [condition])
-        choice = choose(one, found, n_gold, gold_drawn, strays=made.strays, settled=settled)
+        chosen = choose(one, found, n_gold, gold_drawn, strays=made.strays, settled=settled)
         about = error_columns(error) | {"youden": error.j, "n_gold": n_gold}
-        rows += rows_of(f"rate_{VALUES[unit]}", found, wanted, choice, key | about)
+        rows += rows_of(f"rate_{VALUES[unit]}", found, wanted, chosen, key | about)
     extra = [*LEADING, "sensitivity", "specificity", "youden"]
     return estimates(rows, by=[*names, "condition"], extra=extra)
 
@@ -289,7 +289,7 @@ def delta(
         two = {c: sides[c] for c in (condition, reference)}
         found, n_gold = _estimated(plain, two, group, ci_level)
         settled = made.settled(values, list(two))
-        choice = choose(two, found, n_gold, gold_drawn, strays=made.strays, settled=settled)
+        chosen = choose(two, found, n_gold, gold_drawn, strays=made.strays, settled=settled)
         tests = differential_tests(group.units[condition], group.units[reference])
         about = {
             **error_columns(own[condition]),
@@ -299,7 +299,7 @@ def delta(
             "reference": reference,
             "n_gold": n_gold,
         }
-        rows += rows_of(f"delta_{VALUES[unit]}", found, wanted, choice, key | about)
+        rows += rows_of(f"delta_{VALUES[unit]}", found, wanted, chosen, key | about)
     shown = ["sensitivity", "specificity", "reference_sensitivity", "reference_specificity"]
     extra = [*LEADING, "reference", *shown, "delta_youden", "p_differential"]
     return estimates(rows, by=[*names, "condition"], extra=extra)
@@ -424,11 +424,11 @@ def rows_of(
     measure: str,
     found: Mapping[str, Interval],
     wanted: tuple[str, ...],
-    choice: tuple[str, str],
+    chosen: tuple[str, str],
     columns: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
     """Return one row per wanted estimator with the recommendation."""
-    name, reason = choice
+    name, reason = chosen
     return [
         row(measure, found[one], **columns, estimator=one, recommended=one == name, reason=reason)
         for one in wanted

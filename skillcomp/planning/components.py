@@ -130,8 +130,8 @@ class PilotCases:
     mean0: Floats
     n1: Floats
     n0: Floats
-    within1: Floats
-    within0: Floats
+    variance1: Floats
+    variance0: Floats
 
     @property
     def delta(self) -> Floats:
@@ -171,8 +171,8 @@ def components(pairs: PilotCases, ci_level: float) -> dict[str, Interval]:
     several = pairs.n_skills > 1
     labels = pairs.skill if several else None
     sigma = {
-        "sigma2_skill": sigma2_interval(pairs.within1, ci_level),
-        "sigma2_baseline": sigma2_interval(pairs.within0, ci_level),
+        "sigma2_skill": sigma2_interval(pairs.variance1, ci_level),
+        "sigma2_baseline": sigma2_interval(pairs.variance0, ci_level),
     }
     noise = noise_of_repeats(pairs, sigma)
     known = distances(pairs)
@@ -190,12 +190,12 @@ def components(pairs: PilotCases, ci_level: float) -> dict[str, Interval]:
     }
 
 
-def sigma2_interval(within: Floats, ci_level: float) -> Interval:
+def sigma2_interval(variances: Floats, ci_level: float) -> Interval:
     """Return the mean over cases of the variance between repeats, with its interval."""
-    if np.isnan(within).all():
+    if np.isnan(variances).all():
         note = "one repeat a case cannot tell repeats from cases; omega2 holds both"
-        return undefined("", note, ci_level=ci_level, n=float(len(within)))
-    found = bounded_mean(within, quantity=_SPREADS, ci_level=ci_level)
+        return undefined("", note, ci_level=ci_level, n=float(len(variances)))
+    found = bounded_mean(variances, quantity=_SPREADS, ci_level=ci_level)
     return replace(found, method=f"mean over cases of the variance between repeats, {found.method}")
 
 

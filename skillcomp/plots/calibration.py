@@ -223,9 +223,9 @@ def _of_the_chosen_rule(frame: pd.DataFrame) -> pd.DataFrame:
     if not len(nulls) or not {"rule", "n"} <= set(frame.columns):
         return frame
     curves = ["sensitivity", "chosen_n", *(f"false_flags_{null}" for null in nulls)]
-    choice = frame[measure.eq("chosen_n")]
-    kept = frame[measure.isin(curves) & frame["rule"].isin(choice["rule"])]
-    return kept.assign(chosen=kept["n"].isin(choice["estimate"]))
+    answers = frame[measure.eq("chosen_n")]
+    kept = frame[measure.isin(curves) & frame["rule"].isin(answers["rule"])]
+    return kept.assign(chosen=kept["n"].isin(answers["estimate"]))
 
 
 def _threshold_curves(

@@ -70,20 +70,20 @@ def simulated_cases(plan: Layout) -> pd.DataFrame:
     fields = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False))
     skill = [_slugs(plan.n_skills)[k] for k in plan.skill]
     case_id = [f"{slug}/{k + 1:02d}" for slug, k in zip(skill, number, strict=True)]
-    twins = [(case_id[t], bool(t != k)) for k, t in enumerate(plan.partner)]
+    pairs = [(case_id[t], bool(t != k)) for k, t in enumerate(plan.partner)]
     columns = {
         "skill": skill,
         "suite": skill,
         "case_id": case_id,
         # a pair shares its prompt but for one word
-        "prompt": [f"Simulated question {first}{' turned' * turned}?" for first, turned in twins],
+        "prompt": [f"Simulated question {first}{' turned' * turned}?" for first, turned in pairs],
         "comprehension_dimension": dimension,
         "concept_field": [fields.get(d) for d in dimension],
         "dimension": [fields.get(d) for d in dimension],
         "transfer": np.where(plan.far, "far", "near"),
         "bloom": [BLOOM[d] for d in dimension],
         "schema_weight": [SCHEMA_WEIGHTS.get(d, np.nan) for d in dimension],
-        "contrast_of": [first if turned else None for first, turned in twins],
+        "contrast_of": [first if turned else None for first, turned in pairs],
         "n_checks": plan.n_checks,
     }
     return framed("cases", columns, plan.n_cases)

@@ -135,10 +135,10 @@ def _pseudo_weight(bounds: tuple[float, float]) -> float:
 
 
 def _sides(
-    moments: tuple[ArrayLike, ...], bounds: tuple[float, float], ci_level: float
+    summary: tuple[ArrayLike, ...], bounds: tuple[float, float], ci_level: float
 ) -> list[tuple[Floats, Floats]]:
     """Return both shapes of the beta distribution behind the lower and the upper limit."""
-    where, off, variance, lam, count, df = (np.asarray(v, dtype=np.float64) for v in moments)
+    where, off, variance, lam, count, df = (np.asarray(v, dtype=np.float64) for v in summary)
     where = np.clip(where, *bounds)  # from further out the limits would meet at the bound
     span, c = bounds[1] - bounds[0], _pseudo_weight(bounds)
     tail = (1.0 - ci_level) / 2.0
@@ -197,20 +197,20 @@ def _estimate(
                 f"{rule}, where the plain interval can collapse: two imagined errors added"
             )
         method += f", bounded mean, c = {_pseudo_weight(bounds):g}"
-        moments = (estimate, found.moved, variance, found.lam, data.effective, df)
-        low, high = map(float, ppi_limits(*moments, bounds=bounds, ci_level=ci_level))
+        summary = (estimate, found.moved, variance, found.lam, data.effective, df)
+        low, high = map(float, ppi_limits(*summary, bounds=bounds, ci_level=ci_level))
         inside, _, _, cut = within_range(estimate, low, high, bounds)
         # only a delta has a zero worth testing
-        p_value = _p_of_zero(moments, bounds, ci_level) if bounds[0] < 0.0 else NAN
+        p_value = _p_of_zero(summary, bounds, ci_level) if bounds[0] < 0.0 else NAN
     counts = float(has.sum()), float(groups) if data.clustered else NAN
     rest = math.sqrt(variance), NAN if normal else df, p_value
     return Interval(inside, low, high, ci_level, method, join_notes(*notes, cut), *counts, *rest)
 
 
-def _p_of_zero(moments: tuple[float, ...], bounds: tuple[float, float], ci_level: float) -> float:
+def _p_of_zero(summary: tuple[float, ...], bounds: tuple[float, float], ci_level: float) -> float:
     """Return the level at which the interval just holds no difference."""
     middle = -bounds[0] / (bounds[1] - bounds[0])
-    below, above = _sides(moments, bounds, ci_level)
+    below, above = _sides(summary, bounds, ci_level)
     tails = float(beta.cdf(middle, *below)), float(beta.sf(middle, *above))
     return min(1.0, 2.0 * min(tails))
 
