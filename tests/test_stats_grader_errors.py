@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import fisher_exact
 from statsmodels.stats.proportion import proportion_confint
@@ -59,10 +59,11 @@ def test_a_perfect_grader_leaves_agresti_coull(rate, n):
 
 
 @given(rates, sizes, rates, sizes, rates, sizes)
+@example(0.0, 1, 1.0, 1, 1e-12, 1)
 @settings(max_examples=300)
 def test_the_interval_holds_its_estimate_and_never_collapses(p, n, se, m1, sp, m0):
     found = rogan_gladen(p, n, se, m1, sp, m0)
-    if se + sp <= 1.0 + 1e-12:
+    if se + sp - 1.0 <= 1e-12:
         assert np.isnan(found.estimate) and "no better than chance" in found.note
     elif np.isnan(found.low):
         assert "no interval" in found.note
