@@ -60,6 +60,13 @@ def test_a_table_loads_no_part_of_the_page() -> None:
     assert "pandas" in loaded and not loaded & {"nbconvert", "nbclient", "nh3", "jinja2"}
 
 
+def test_asking_loads_no_part_of_the_statistics() -> None:
+    code = "import sys, skillcomp as sc; sc.run; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    loaded = {name.split(".")[0] for name in done.stdout.split()}
+    assert "pandas" in loaded and not loaded & {"scipy", "sklearn", "statsmodels", "matplotlib"}
+
+
 @pytest.mark.parametrize("name", sc.__all__)
 def test_every_name_of_the_package_resolves(name: str) -> None:
     assert getattr(sc, name) is not None

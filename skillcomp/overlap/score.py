@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.metrics import roc_curve
 
 from skillcomp.errors import FrameError, plural, suggest
 from skillcomp.frames.contract import CASE, check, plain_values, require_frame, settle
@@ -464,6 +463,8 @@ def roc(
 
 def _points(passages: pd.DataFrame, copying: Sequence[str]) -> pd.DataFrame:
     """Return the points of one n."""
+    from sklearn.metrics import roc_curve  # a grader that looks for shared words needs none of it
+
     copies = passages["level"].isin(copying).to_numpy()
     false_rate, true_rate, cut = roc_curve(copies, passages["share"].fillna(0.0))
     found, wrong = true_rate * copies.sum(), false_rate * (~copies).sum()

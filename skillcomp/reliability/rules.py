@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import FrameError, plural, suggest
-from skillcomp.frames.casetable import clusters_of
 from skillcomp.frames.contract import CASE, CONTRACTS, check, settle
 from skillcomp.frames.estimates import (
     GRADER,
@@ -24,7 +23,6 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.frames.labels import usable
 from skillcomp.frames.readers import normalise_quote
-from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import undefined
 
 # The source report's own lists: A.4 (RULE-6) and 8.9.
@@ -335,6 +333,8 @@ def integrity_rates(
     FrameError
         If columns are missing or several graders, versions or rounds would be pooled.
     """
+    from skillcomp.stats.bounded import RATES, bounded_mean  # a grader that asks needs none of it
+
     names, what = listed(by), "reliability.integrity_rates"
     check_settings(what, ci_level)
     made = dict.fromkeys(RULES, "boolean")
@@ -366,6 +366,8 @@ def verdicts_with(
     what: str,
 ) -> pd.DataFrame:
     """Return verdicts with what was ``made`` of them (column: dtype), and the cluster of each."""
+    from skillcomp.frames.casetable import clusters_of  # likewise
+
     require_columns(frame, [*needed, *made], what)
     known = settle(frame, {**CONTRACTS["verdicts"].columns, **made}, f"{what}: {argument}")
     refuse_pooling(known, by, what)

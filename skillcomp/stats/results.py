@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from numbers import Real
 
-from scipy.stats import t as student_t
-
 from skillcomp.errors import FrameError
 
 NAN = math.nan
@@ -110,6 +108,8 @@ def check_level(ci_level: float) -> float:
 
 def quantile(ci_level: float, df: float = math.inf) -> float:
     """Return the two-sided t quantile of a level; the normal one without degrees of freedom."""
+    from scipy.stats import t as student_t  # whoever only asks and records needs none of it
+
     return float(student_t.isf((1.0 - ci_level) / 2.0, df))
 
 
