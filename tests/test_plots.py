@@ -496,7 +496,9 @@ def test_the_spread_of_the_choice_is_a_bracket_at_the_foot():
     ax = plots.threshold(pd.concat([calibration(), spread]))
     (bracket,) = gids(ax, "spread")
     assert list(bracket.get_xdata()) == [3.5, 6.5]
-    assert legend_texts(ax)[-1] == "n chosen over resamples (3.5 to 6.5)"
+    assert legend_texts(ax)[-1] == "n chosen over resamples (4 to 6)"  # whole lengths
+    one = plots.threshold(pd.concat([calibration(), spread.assign(ci_high=4.5)]))
+    assert legend_texts(one)[-1] == "n chosen over resamples (always 4)"
     assert len(drawn_points(ax)) == 2
 
 

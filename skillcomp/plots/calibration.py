@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import Any
 
@@ -211,7 +212,9 @@ def _spread(ax: Axes, rows: pd.DataFrame, x: str, where: str) -> list[draw.Entry
     ):
         if np.isfinite([low, high]).all():
             ax.plot([low, high], [0.02, 0.02], transform=foot, gid="spread", **how)
-            text = " to ".join(draw.number_text(side, percent=False) for side in (low, high))
+            # the limits stand half a step outside the lengths that were chosen
+            first, last = math.ceil(low), math.floor(high)
+            text = f"{first} to {last}" if first < last else f"always {first}"
             entries.append((f"{x} chosen over resamples ({text})", Line2D([], [], **how)))
     return entries
 
