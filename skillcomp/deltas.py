@@ -195,7 +195,7 @@ def _paired_amounts(
     """Return differences and ratios of what attempts took, case by case."""
     check_cluster(cluster)
     kind = "outcomes" if value == "score" else "attempts"
-    given = prepared(attempts, kind, names, "deltas.paired", agents=True)
+    given = prepared(attempts, kind, names, "deltas.paired", compared=["condition"], agents=True)
     require_reference(given["condition"], reference)
     amount = given[value]
     if value != "score":
@@ -300,18 +300,16 @@ def rates(
     check_cluster(cluster)
     given = _prepared(outcomes, names, value, "deltas.rates")
     table = with_weights(case_table(given, by=names), given, weight)
-    keys = [given[name] for name in [*names, "condition"]]
-    missing = given[value].isna().groupby(keys, sort=False, dropna=False).sum().to_dict()
+    missing = [int(part[value].isna().sum()) for _, part in condition_groups(given, names)]
     asked = list(condition_groups(table, names))
     known = [_levels(part, value, cluster) for _, part in asked]
     quantity = RATES if value == "passed" else SHARES
     samples = [sample for sample, _ in known]
     intervals = bounded_means(samples, quantity=quantity, ci_level=ci_level)
     rows = []
-    for (about, _), (_, note), interval in zip(asked, known, intervals, strict=True):
-        key = tuple(about.values()) if names else about["condition"]
+    for (about, _), (_, note), interval, n in zip(asked, known, intervals, missing, strict=True):
         found = claimed(interval, note, "no attempt has an outcome")
-        rows.append(row(f"rate_{value}", found, **about, n_missing=int(missing.get(key, 0))))
+        rows.append(row(f"rate_{value}", found, **about, n_missing=n))
     return estimates(rows, by=[*names, "condition"], extra=["n_missing"])
 
 

@@ -113,7 +113,7 @@ def decide(
     """
     if not is_number(margin) or not 0.0 < margin < 1.0:
         raise FrameError(f"margin: found {margin!r}; allowed: a number above 0 and below 1.")
-    names = listed(by)
+    names, outcomes = listed(by), check(outcomes, "outcomes")
     how: dict[str, Any] = {"by": names, "value": value, "weight": weight, "ci_level": ci_level}
     deltas = paired(outcomes, reference=reference, **how)
     levels = rates(outcomes, **how)
@@ -418,7 +418,7 @@ def aggregate(
         For an unknown policy or exception.
     """
     require_known("policy: found", policy, ["strict", "weighted", "pass_count"])
-    keys = [*listed(by), "condition"]
+    keys = [*(name for name in listed(by) if name != "condition"), "condition"]
     require_columns(judged, [*keys, "comprehension_dimension", "passed"], "skillverdicts.aggregate")
     family = dimension_family(judged["comprehension_dimension"])
     default = SCHEMA_WEIGHTS if "C1" in family else dict.fromkeys(family, 1.0)

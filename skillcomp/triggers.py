@@ -261,6 +261,7 @@ def compare(
         keys = list(dict.fromkeys(keys))
         table = table.assign(right=_right(table))
         wide = table.set_index([*keys, "condition"])["right"].unstack("condition")
+        wide = wide.reindex(columns=given["condition"].unique())  # of some nothing may be known
         for values, group in groups(wide.add_prefix("of ").reset_index(), names):
             for condition in ordered(given["condition"].unique(), reference):
                 for name, kind, part in _slices(group, measure):
@@ -386,8 +387,8 @@ def _right(table: pd.DataFrame) -> pd.Series:
     return table["share"].where(table["should"].eq(1.0), 1.0 - table["share"])
 
 
-# a measure before its interval, counts, what is said where there is nothing, and of each prompt
-# the value, the cluster and the weight
+# What an interval is computed from: the measure, the row's other columns, the note where there is
+# nothing, and of each prompt the value, the cluster and the weight.
 _Sum = tuple[str, dict[str, Any], str, tuple[pd.Series, pd.Series, pd.Series | None]]
 
 
@@ -448,7 +449,8 @@ def _exact_cases(given: pd.DataFrame, names: list[str]) -> pd.DataFrame:
         list(dict.fromkeys([*keys, "attempt_id"])), sort=False, dropna=False, observed=True
     )
     attempts = each.agg(worst=("wrong", "max"), open=("open", "any")).reset_index()
-    # one skill that is wrong would decide it, but only the wrong would be known so: all must be
+    # one wrong skill settles an attempt, but to count those alone would keep only failures: every
+    # skill must be known
     exact = (1.0 - attempts["worst"]).where(~attempts["open"])
     found = attempts.assign(exact=exact).groupby(keys, sort=False, dropna=False, observed=True)
     table = found["exact"].agg(n="count", size="size", fired="sum").reset_index()

@@ -648,3 +648,13 @@ def test_an_audit_by_a_column_of_its_result_is_refused(name: str) -> None:
     verdicts, *rest = small({("a", "baseline"): [(True, True)], ("a", "skill"): [(True, True)]})
     with pytest.raises(FrameError, match=f"bias.audit: by= names '{name}', a column of the result"):
         sc.bias.audit(verdicts.assign(**{name: verdicts["condition"]}), *rest, by=["grader", name])
+
+
+def test_judges_that_are_numbers_are_compared_by_either_form_of_their_name() -> None:
+    frame = judged_pairs({"1": [True, False, False], "2": [True, True, True]})
+    numbered = frame.assign(grader=frame["grader"].astype("int64"))
+    expected = sc.bias.consistency_change(frame, reference="1")
+    assert expected["estimate"].notna().all()
+    for reference in ("1", 1):
+        found = sc.bias.consistency_change(numbered, reference=reference)  # type: ignore[arg-type]
+        pd.testing.assert_frame_equal(found, expected)

@@ -490,3 +490,15 @@ def test_a_column_that_is_named_twice_or_kept_apart_anyway_is_taken_once() -> No
     ):
         named, plain = analysis(frame, by=["skill", own]), analysis(frame, by=["skill"])
         pd.testing.assert_frame_equal(named, plain)
+
+
+def test_missing_outcomes_are_counted_where_a_column_of_by_is_missing_too() -> None:
+    frame = outcomes([[None], [True]], [[True], [None]], batch=pd.NA)
+    assert sc.deltas.rates(frame)["n_missing"].tolist() == [1, 1]
+    assert sc.deltas.rates(frame, by=["batch"])["n_missing"].tolist() == [1, 1]
+
+
+def test_amounts_cannot_be_kept_apart_by_what_is_compared() -> None:
+    frame = outcomes([[True]] * 3, [[True]] * 3, score=1.0)
+    with pytest.raises(FrameError, match=r"by= names 'condition', which is what is compared"):
+        sc.deltas.paired(frame, value="score", by=["condition"])

@@ -861,3 +861,10 @@ def test_keywords_take_the_place_of_the_assumptions_fields():
         planning.power_curve(omega=0.2)
     with pytest.raises(StudyError, match="effect: found 'deltas'"):
         planning.Assumptions(effect="deltas")
+
+
+@pytest.mark.parametrize("far_share", [0.1, 0.9])
+def test_a_gap_is_planned_where_few_cases_are_far_or_near(far_share: float) -> None:
+    about = {"omega2": 0.02, "sigma2": 0.05, "delta": 0.1, "effect": "gap", "n_studies": 200}
+    found = planning.cases_needed(size=0.3, far_share=far_share, **about).iloc[0]
+    assert 5 < found["estimate"] < 60

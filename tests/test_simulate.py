@@ -531,3 +531,9 @@ def test_a_control_chart_finds_a_drift_among_the_verdicts():
     half = len(wrong) // 2
     assert found.alarm is not None
     assert half < found.alarm < half + 100
+
+
+def test_sizes_may_be_numbers_of_numpy() -> None:
+    asked = {"n_skills": 2, "n_repeats": 1, "checks_per_case": np.int64(2)}
+    one = simulate.study(n_cases=np.int64(4), **asked)
+    pd.testing.assert_frame_equal(one.verdicts, simulate.study(n_cases=4, **asked).verdicts)

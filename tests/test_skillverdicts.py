@@ -343,3 +343,21 @@ def test_a_placebo_on_other_cases_than_the_delta_is_said_with_both_numbers() -> 
     moved = sc.skillverdicts.decide(pd.concat([frame[~baseline], placebo[3:]]), by=[])
     note = moved.set_index("condition")["note"]["skill"]
     assert "over_placebo rests on other cases than the delta: 9 and 9" in note
+
+
+def test_a_frame_that_needs_conversion_is_judged_with_a_placebo_too() -> None:
+    frame = study(6, 1, 5).astype({"passed": "object"})
+    placebo = frame[frame["condition"].eq("baseline")].assign(condition="placebo")
+    placebo["attempt_id"] = "p" + placebo["attempt_id"]
+    frame = pd.concat([frame, placebo]).assign(skill=7)  # names that are numbers
+    found = sc.skillverdicts.decide(frame, by=["skill"])
+    assert found["skill"].tolist() == ["7", "7"]
+    with pytest.raises(FrameError, match="nothing_here"):
+        sc.skillverdicts.decide(frame, by=["nothing_here"])
+
+
+def test_aggregate_keeps_conditions_apart_once_where_by_names_them() -> None:
+    judged = sc.skillverdicts.dimensions(study(18, 2, 16), by=["skill", "condition"])
+    found = sc.skillverdicts.aggregate(judged, by=["skill", "condition"])
+    assert list(found.columns).count("condition") == 1
+    pd.testing.assert_frame_equal(found, sc.skillverdicts.aggregate(judged, by=["skill"]))

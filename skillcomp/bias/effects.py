@@ -179,7 +179,7 @@ def prose(answer: str) -> str:
 Floats = NDArray[np.float64]
 
 POINTS = 100.0  # percentage points of a rate
-NOT = "not identified"
+NOT_IDENTIFIED = "not identified"
 _METHOD = "linear probability, least squares"
 _FEWEST_CLUSTERS = 5  # below, CR2 rests on one or two degrees of freedom
 _REACH = 0.9  # share of a unit that the feature must span; labels may miss the ends of a batch
@@ -260,7 +260,7 @@ def in_points(found: Interval) -> Interval:
 
 def not_identified(reason: str, ci_level: float, n: float = 0.0) -> Interval:
     """Return NaN with a note that begins with "not identified"."""
-    return undefined(_METHOD, f"{NOT}: {reason}", ci_level=ci_level, n=n)
+    return undefined(_METHOD, f"{NOT_IDENTIFIED}: {reason}", ci_level=ci_level, n=n)
 
 
 def _dummies(codes: NDArray[np.intp]) -> Floats:

@@ -235,7 +235,8 @@ def consistency_change(
     pairs = first_wins(
         pairwise, by=[*names, judge], pair=pair, winner_names=winner_names, ties=ties, cases=cases
     )
-    there = list(map(str, pairs[judge].dropna().unique()))
+    pairs[judge] = pairs[judge].astype("str")
+    reference, there = str(reference), pairs[judge].dropna().unique().tolist()
     if reference not in there or len(there) < 2:
         lacking = "is the only one" if reference in there else "is not there"
         raise FrameError(

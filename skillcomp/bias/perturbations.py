@@ -130,12 +130,12 @@ def perturb(attempts: pd.DataFrame, *, kind: Kind) -> pd.DataFrame:
         perturbation=kind,
         answer=pd.array(answers, dtype="str"),
         n_words=pd.array([len(answer.split()) for answer in answers], dtype="Int64"),
-        **dict.fromkeys(_OF_THE_CALL),
+        **dict.fromkeys(_CALL_COLUMNS),
     )
     return check(copies[copies["answer"].ne(frame["answer"])], "attempts")
 
 
-_OF_THE_CALL = (
+_CALL_COLUMNS = (
     "input_tokens", "cached_tokens", "output_tokens", "cost_usd", "seconds", "started_at",
 )  # fmt: skip
 

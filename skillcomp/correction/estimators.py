@@ -344,7 +344,7 @@ def _bounded(
     notes: Sequence[str],
     ci_level: float,
 ) -> list[dict[str, Interval]]:
-    """Return the bounded means of both sources, all solved together; two asked make one answer."""
+    """Return for each two of the asked, verdicts and gold, one dict of bounded means."""
     known = [(table[table[source].notna()], source) for table, source in asked]
     samples = [(table[source], table["cluster"], None) for table, source in known]
     found = bounded_means(samples, quantity=quantity, null=null, ci_level=ci_level)

@@ -151,7 +151,7 @@ def calibrate(
     if names not in ([], ["skill"]):
         raise FrameError(f"overlap.calibrate: by= found {names}; allowed: [] or ['skill'].")
     kept = _scored(shared, attempts)
-    lengths = sorted(int(n) for n in shared["n"].unique())
+    lengths = sorted(int(n) for n in shared["n"].dropna().unique())
     passages = need(passages, ["passage_id", "text"], what="overlap.calibrate: passages")
     scored = score(passages, skills=skills, n=lengths, tokenizer=tokenizer)
     every = pd.concat([kept, scored], ignore_index=True)
@@ -223,7 +223,7 @@ def _rows(sample: Sample, settings: Settings) -> list[dict[str, Any]]:
         rows += performance(sample, settings, candidate)
     for column, n in enumerate(sample.lengths):
         rows.append(_area(sample, settings, column, n))
-    rows += _optimism(sample, settings, chooser, chosen)
+    rows += _nested_validation(sample, settings, chooser, chosen)
     rows += _by_null(sample, settings, ones)
     said = f"under {' and '.join(settings.nulls)} together"
     answer = _answer(sample, settings, chooser, chosen, "chosen_n", said)
@@ -368,7 +368,7 @@ def _area(sample: Sample, settings: Settings, column: int, n: int) -> dict[str, 
     return _row(sample, None, "auc", value) | {"rule": "share", "n": n}
 
 
-def _optimism(
+def _nested_validation(
     sample: Sample, settings: Settings, chooser: Chooser, chosen: int
 ) -> list[dict[str, Any]]:
     """Judge the choice on documents and cases that it was not made on (nested, repeated)."""

@@ -50,7 +50,7 @@ GAPS = Quantity(-2.0, 2.0, DELTAS.c, largest=True)  # of two deltas
 MOST_CASES = 2000  # per skill: a search beyond this has no practical answer
 STEPS_OF_SHARES = 20  # steps from 0 to 1 in which deltas of shares of checks are drawn
 KNOWN = "the components are taken as known: no limits"
-CALM = "the components leave a delta no variance at all: nothing to plan with"
+NO_VARIANCE = "the components leave a delta no variance at all: nothing to plan with"
 ONE_REPEAT = "the pilot has one repeat a case: further repeats are taken to gain nothing"
 OTHER_VARIANCE = "a delta cannot vary as much or as little as stated: the nearest is simulated"
 _LABELS = ["skills", "cases", "repeats"]  # the numbers in words, for the key of a figure
@@ -257,7 +257,10 @@ def cases_needed(
     asked = stated(assumptions, words)
     _check_power(power, asked.ci_level)
     wanted, rows = effects("size", size), []
-    fewest = 2 if asked.effect == "delta" else 4
+    fewest = 2
+    if asked.effect == "gap":  # the fewest of which one is near and one far
+        sizes = range(4, MOST_CASES + 1)
+        fewest = next((n for n in sizes if 0 < round(n * asked.far_share) < n), 4)
     for study in _studies(pilot, asked, plans(asked, n_skills, fewest, n_repeats)):
         for one in wanted:
             found = _fewest_cases(study, one, power)
@@ -300,7 +303,7 @@ class _PlannedStudy:
         if self.plan.problem:
             return self.plan.problem
         between = self.known.between_skills(self.plan)
-        return "" if self.known.of_a_case(self.plan) + between > _NOTHING else CALM
+        return "" if self.known.of_a_case(self.plan) + between > _NOTHING else NO_VARIANCE
 
     def room(self, sign: float) -> float:
         """Return the largest effect in this direction that keeps every rate inside 0 to 1."""
@@ -536,16 +539,16 @@ def case_deltas(delta: float, variance: float, steps: int) -> tuple[Floats, bool
     values = np.arange(-steps, steps + 1) / steps
     below = min(math.floor((delta + 1) * steps + 1e-9), 2 * steps - 1)
     above = min(max((delta + 1) * steps - below, 0.0), 1.0)
-    calm = np.zeros(len(values))
-    calm[[below, below + 1]] = 1 - above, above
+    narrowest = np.zeros(len(values))
+    narrowest[[below, below + 1]] = 1 - above, above
     square = variance + delta**2
-    least = float(calm @ values**2)
+    least = float(narrowest @ values**2)
     if square <= least + _NEAREST:
-        return calm, square > least - _NEAREST
+        return narrowest, square > least - _NEAREST
     if square >= 1 - _NEAREST:
-        wild = np.zeros(len(values))
-        wild[[0, -1]] = (1 - delta) / 2, (1 + delta) / 2
-        return wild, square < 1 + _NEAREST
+        widest = np.zeros(len(values))
+        widest[[0, -1]] = (1 - delta) / 2, (1 + delta) / 2
+        return widest, square < 1 + _NEAREST
     return _largest_entropy(np.stack([values, values**2]), np.array([delta, square])), True
 
 

@@ -156,7 +156,7 @@ def agreement(
         lost = int(labels["gold"].notna().sum() - items["gold"].notna().sum()) if whole else 0
         remark = f"{plural(lost, 'gold label')} without a verdict of this grader" if lost else ""
         settled = labellers_said(items["settled_by"], items["gold"])
-        ceiling = _ceiling(items, raters, _lone(gold, raters), settings)
+        ceiling = _ceiling(items, raters, _whose_labels(gold, raters), settings)
         found = _against_gold(items, settings)
         found = {
             n: replace(i, note=join_notes(i.note, remark, settled, _unequal(items)))
@@ -237,7 +237,7 @@ def _ceiling(
     }
 
 
-def _lone(gold: pd.DataFrame, raters: pd.DataFrame) -> str:
+def _whose_labels(gold: pd.DataFrame, raters: pd.DataFrame) -> str:
     """Say whose labels there are where nobody's can be compared with another's."""
     if raters.shape[1]:
         return "one labeller"

@@ -106,7 +106,7 @@ def chart(
     for values, rows in groups(given, names):
         found = bernoulli_cusum(rows["_error"].to_numpy(dtype=float), p0=p0, p1=p1, limit=limit)
         when = None if times is None else rows["_time"].reset_index(drop=True)
-        parts.append(_drawn(found, rows["_error"], when).assign(**values))
+        parts.append(_chart_rows(found, rows["_error"], when).assign(**values))
     shape = [*names, *_COLUMNS]
     if not parts:
         return pd.DataFrame(columns=pd.Index(shape))
@@ -171,7 +171,7 @@ def _truth(values: pd.Series, name: str) -> pd.Series:
     return values.astype("boolean")
 
 
-def _drawn(found: BernoulliCusum, errors: pd.Series, times: pd.Series | None) -> pd.DataFrame:
+def _chart_rows(found: BernoulliCusum, errors: pd.Series, times: pd.Series | None) -> pd.DataFrame:
     number = np.arange(1, len(errors) + 1)
     at = None if found.alarm is None else found.alarm + 1
     change = None if found.change is None else found.change + 1

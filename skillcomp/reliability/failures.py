@@ -26,8 +26,8 @@ from skillcomp.reliability.rules import KEYS, own_words, shared_of, verdicts_wit
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import Interval, undefined
 
-# In the order in which they are asked: the first that fits is the label. What each mode is decided
-# by; a frame without it leaves the mode open.
+# Asked in this order: the first that fits is the label. Each with what it is decided by: where the
+# data lack that, the mode stays unknown.
 _NEEDS: Mapping[str, str] = {
     "verbatim_copying": "check_kind, and the overlap of the answer",
     "leading_prompt_capitulation": "check_kind and comprehension_dimension",

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, plural, suggest
+from skillcomp.errors import FrameError, plural, problem_list, suggest
 from skillcomp.frames.contract import CASE, check
 from skillcomp.frames.labels import ITEM, usable
 
@@ -205,20 +206,21 @@ def draw_cases(
         )
     shares = _allocate(n_cases, {skill: len(ids) for skill, ids in free.items()}, bare, rng)
     chosen: list[tuple[str, str]] = []
-    chance: dict[str, float] = {}
     for skill, ids in free.items():
         chosen += [(skill, one) for one in rng.permutation(ids)[: shares[skill]].tolist()]
-        labelled = len(every[skill]) - len(ids) + shares[skill]
-        chance[skill] = labelled / len(every[skill])
-    rows = pool[_named(pool).isin(chosen)]
-    repeats = rows.groupby([*CASE, "condition"], sort=False)
-    rows = rows.assign(
-        inclusion_probability=rows["skill"].map(chance)
-        / repeats["attempt_id"].transform("count").astype("float64"),
-        _lot=rng.random(len(rows)),
-    )
+    named = _named(pool)
+    chances = _chances(pool, named.isin([*done, *chosen]))
+    rows = pool.assign(inclusion_probability=chances)[named.isin(chosen)]
+    rows = rows.assign(_lot=rng.random(len(rows)))
     first = rows.groupby([*CASE, "condition"], sort=False)["_lot"].idxmin()
     return rows.loc[first].drop(columns="_lot")
+
+
+def _chances(pool: pd.DataFrame, labelled: NDArray[np.bool_] | pd.Series) -> pd.Series:
+    """Return each attempt's chance of a label: that of its case, spread over its repeats."""
+    share = pool.assign(labelled=labelled).drop_duplicates(CASE).groupby("skill")["labelled"].mean()
+    repeats = pool.groupby([*CASE, "condition"], sort=False)["attempt_id"].transform("count")
+    return (pool["skill"].map(share) / repeats).astype("float64")
 
 
 def _allocate(
@@ -356,11 +358,7 @@ def read_labels(
     filled = filled[filled[["row", "label"]].apply("".join, axis=1).ne("")]
     problems = _problems(filled, secret)
     if problems:
-        raise FrameError(
-            f"{sheet_path.name}, {len(problems)} problems:\n"
-            + "\n".join(f"- {one}" for one in problems),
-            problems,
-        )
+        raise FrameError(problem_list(sheet_path.name, problems), problems)
     told = secret.merge(filled.reindex(columns=["row", "label", "borderline", "note"]), how="left")
     note = told["note"].fillna("")
     gold = pd.DataFrame(
@@ -515,10 +513,7 @@ def join_batches(
             "condition. Leave its labels out, or name the conditions it was drawn with."
         )
     pool["drawn"] = pool["attempt_id"].isin(joined["attempt_id"])
-    drawn = pool.groupby(CASE)["drawn"].transform("any")
-    by_case = pool.assign(drawn=drawn).drop_duplicates(CASE)
-    share = by_case.groupby("skill")["drawn"].mean()
-    repeats = pool.groupby([*CASE, "condition"])["attempt_id"].transform("count")
-    chance = (pool["skill"].map(share) / repeats).set_axis(pool["attempt_id"])
+    labelled = pool.groupby(CASE)["drawn"].transform("any")
+    chance = _chances(pool, labelled).set_axis(pool["attempt_id"])
     probability = joined["attempt_id"].map(chance).astype("float64")
     return check(joined.assign(inclusion_probability=probability), "gold")

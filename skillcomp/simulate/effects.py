@@ -159,7 +159,7 @@ def layout(
         raise StudyError(f"n_skills: found {n_skills}; allowed: 1 or more.")
     if not 0 <= far_share <= 1:
         raise StudyError(f"far_share: found {far_share}; allowed: 0 to 1.")
-    sizes = [n_cases] * n_skills if isinstance(n_cases, int) else list(n_cases)
+    sizes = [n_cases] * n_skills if isinstance(n_cases, int | np.integer) else list(n_cases)
     if len(sizes) != n_skills or min(sizes) < 1:
         raise StudyError(
             f"n_cases: found {n_cases!r} for {n_skills} skills; allowed: one number, or one for "
@@ -170,7 +170,8 @@ def layout(
             f"contrast_pairs: found {contrast_pairs}; allowed: 0 to half of a skill's cases "
             f"({min(sizes) // 2})."
         )
-    checks = [checks_per_case] if isinstance(checks_per_case, int) else list(checks_per_case)
+    given = checks_per_case
+    checks = [given] if isinstance(given, int | np.integer) else list(given)
     if not checks or min(checks) < 1:
         raise StudyError(f"checks_per_case: found {checks_per_case!r}; allowed: 1 or more each.")
     inside = np.concatenate([np.arange(n) for n in sizes])
@@ -438,7 +439,7 @@ def scored_documents(
     1.0
     """
     for name, size in (("n_skills", n_skills), ("n_cases", n_cases), ("n_repeats", n_repeats)):
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
             raise StudyError(f"{name}: found {size!r}; allowed: a whole number of 1 or more.")
     if not 0.0 <= r_squared <= 1.0:
         raise StudyError(f"r_squared: found {r_squared!r}; allowed: 0 to 1.")

@@ -142,7 +142,7 @@ def factorial(
 
 @dataclass(frozen=True)
 class _Effect:
-    """An effect, the level of the other factor at which it is taken, and what it weighs how."""
+    """An effect, the level of the other factor at which it is taken, a weight per condition."""
 
     name: str
     at: str
