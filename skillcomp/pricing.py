@@ -165,7 +165,8 @@ def price(
     Parameters
     ----------
     model : str
-        Name as asked for or as reported; the date of a snapshot is ignored.
+        Name as asked for or as reported; the date of a snapshot is ignored unless a row of
+        ``prices`` has it.
     on : datetime.date, optional
         The day of the call; today when not given.
     prompt_tokens : float, default 0
@@ -187,13 +188,20 @@ def price(
     True
     """
     day = on or date.today()
-    name = _SNAPSHOT.sub("", model)
-    own = [row for row in prices if row.model in (model, name)]
-    known = own or [row for row in PRICES if row.model == name]
     # a tier begins one token above its bound; the lowest tier begins at none
+    known = _rows_of(model, prices)
     tier = [row for row in known if prompt_tokens > row.above or not row.above]
     fits = [row for row in tier if (row.since or date.min) <= day]
     return max(fits, key=lambda row: (row.since or date.min, row.above), default=None)
+
+
+def _rows_of(model: str, prices: Sequence[Price]) -> list[Price]:
+    """Return the user's rows of this very name, else of it without a date, else those of PRICES."""
+    name = _SNAPSHOT.sub("", model)
+    for rows, wanted in ((prices, model), (prices, name), (PRICES, name)):
+        if found := [row for row in rows if row.model == wanted]:
+            return found
+    return []
 
 
 def cost(
@@ -239,7 +247,7 @@ def cost(
     day = on or date.today()
     row = price(model, on=day, prompt_tokens=usage.input_tokens, prices=prices)
     if row is None:
-        return Cost(math.nan, _why_unknown(model, day, prices))
+        return Cost(math.nan, _why_unknown(model, day, usage.input_tokens, prices))
     plain = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
     tokens = {
         "input": plain,
@@ -258,13 +266,17 @@ def cost(
     return Cost(usd, None, row)
 
 
-def _why_unknown(model: str, day: date, prices: Sequence[Price]) -> str:
-    name = _SNAPSHOT.sub("", model)
-    rows = [row for row in (*prices, *PRICES) if row.model in (model, name)]
+def _why_unknown(model: str, day: date, prompt_tokens: float, prices: Sequence[Price]) -> str:
+    rows = _rows_of(model, prices)
+    if sold := [row.above for row in rows if (row.since or date.min) <= day]:
+        return (
+            f"no price for model '{model}' and a prompt of {prompt_tokens:,.0f} tokens; "
+            f"its lowest tier begins above {min(sold):,}"
+        )
     if rows:
         first = min(row.since or date.min for row in rows)
         return f"no price for model '{model}' on {day}; the table begins on {first}"
-    near = suggest(name, [row.model for row in PRICES])
+    near = suggest(_SNAPSHOT.sub("", model), [row.model for row in PRICES])
     return f"no price for model '{model}' in the table of {READ_ON}.{near}"
 
 

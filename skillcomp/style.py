@@ -415,7 +415,7 @@ def _row_names(row: pd.Series) -> list[str]:
 
 
 def _telling(frame: pd.DataFrame) -> list[str]:
-    """Return the columns of short words behind the estimate that differ between rows."""
+    """Return the text columns after 'estimate' (at most 40 characters) whose values differ."""
     behind = list(frame.columns)[list(frame.columns).index("estimate") + 1 :]
     return [
         name

@@ -302,6 +302,17 @@ def test_other_code_makes_other_files(tmp_path: Path) -> None:
     bounded.write_text(bounded.read_text() + "\n# changed\n", encoding="utf-8")
     after = cells.code_version(tmp_path)
     assert all(before[kind] != after[kind] for kind in before)
+    for kind, name in (
+        (designs.Design, "skillcomp/stats/significance.py"),
+        (scan.Scan, "benchmarks/validity/methods.py"),
+        (scan.Scan, "skillcomp/stats/clusters.py"),
+        (scan.Scan, "skillcomp/stats/results.py"),
+        (studies.Batch, "skillcomp/bias/effects.py"),
+    ):
+        before = cells.code_version(tmp_path)
+        with (tmp_path / name).open("a", encoding="utf-8") as file:
+            file.write("\n# changed\n")
+        assert before[kind] != cells.code_version(tmp_path)[kind]
 
 
 def test_the_study_ends_in_tables_a_figure_a_page_and_a_status(

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 import skillcomp as sc
 from skillcomp.errors import FrameError, StudyError
@@ -761,3 +762,11 @@ def test_nothing_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     reader_of(study()).do("step", 1)
     editor(tmp_path).do("label", True)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_view_shows_more_notes_than_there_are_letters() -> None:
+    parts = Environment(loader=PackageLoader("skillcomp"), undefined=StrictUndefined)
+    names = [f"n{i}" for i in range(60)]
+    notes: Any = parts.get_template("explore-parts.html").module
+    shown = notes.notes(sc.table(pd.DataFrame({"skill": names, "note": names, "method": "m"})))
+    assert "<sup>aaa</sup> n52" in shown and '<p class="scx-key">all rows: m</p>' in shown

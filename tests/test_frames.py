@@ -178,6 +178,14 @@ def test_the_pilots_quotes_are_substrings_of_its_answers(pilot: sc.RunStore) -> 
     assert verdicts.loc[verdicts["grader"].eq("g0"), "evidence_found"].isna().all()
 
 
+def test_a_round_is_a_number_and_one_that_is_not_there_has_no_rows(pilot: sc.RunStore) -> None:
+    assert len(sc.frames.verdicts(pilot, round=np.int64(2))) == 817
+    assert sc.frames.verdicts(pilot, round=7).empty
+    for odd in (True, "two", [1, 2.5]):
+        with pytest.raises(FrameError, match=r"round: found .*; allowed: a number"):
+            sc.frames.verdicts(pilot, round=odd)
+
+
 def test_an_unknown_perturbation_is_named(pilot: sc.RunStore) -> None:
     with pytest.raises(
         FrameError, match="perturbation 'pat' is not in the store; there: none, pad"

@@ -402,6 +402,11 @@ def test_rubric_dimensions_in_any_spelling_and_names_of_ones_own() -> None:
     with pytest.warns(FrameWarning, match=r"'c1' as C1 \(8 rows\), 'C2 ' as C2"):
         made = sc.from_frame(own, repeat="repeat", dimension="dimension")
     assert set(made.outcomes["comprehension_dimension"]) == {"C1", "C2"}
+    own = table(dimension=["c1"] * 8 + [None] * 8)
+    with pytest.warns(FrameWarning, match=r"'c1' as C1 \(8 rows\)\."):
+        made = sc.from_frame(own, repeat="repeat", dimension="dimension")
+    assert made.cases["comprehension_dimension"].tolist()[:2] == ["C1", "C1"]
+    assert made.cases["comprehension_dimension"].isna().sum() == 2
     own = table(dimension=["recall"] * 8 + ["C2"] * 8)
     with pytest.warns(FrameWarning, match="not all are C1 to C9"):
         made = sc.from_frame(own, repeat="repeat", dimension="dimension")

@@ -102,6 +102,16 @@ def test_a_link_to_what_no_file_can_be_called_leads_nowhere(name: str, repositor
     assert rules(repository) == ["link_missing"]
 
 
+def test_a_link_may_be_percent_encoded(repository: Path) -> None:
+    put(repository, "skills/tea/my notes.md", "Hot.")
+    file = put(
+        repository, "skills/tea/SKILL.md", SKILL.replace("references/times.md", "my%20notes.md")
+    )
+    assert rules(repository) == []
+    file.write_text(SKILL.replace("references/times.md", "%2E%2E/../../times.md"))
+    assert rules(repository) == ["link_outside"]
+
+
 def test_a_long_list_of_steps_is_no_bounded_workflow(repository: Path) -> None:
     steps = "\n".join(f"{n}. Step." for n in range(1, 20))
     put(repository, "skills/tea/SKILL.md", SKILL.replace("1. Boil.\n2.", f"{steps}\n20."))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skillcomp.errors import SkillError
 from skillcomp.io import read_skill
-from skillcomp.io.skills import MAX_BYTES
+from skillcomp.io.skills import MAX_BYTES, sections_of
 from skillcomp.records import CONCEPT_FIELDS
 
 CONCEPT = "\n".join(f"  {key}: What {key} says." for key in CONCEPT_FIELDS)
@@ -77,6 +77,12 @@ def test_sections_know_their_line_level_anchor_and_text(make):
     assert all(s.title in lines[s.line - 1] for s in skill.sections)
     assert skill.sections[0].text == "Opening words."
     assert "# not a heading" in skill.sections[1].text
+
+
+def test_only_what_opens_a_fence_hides_headings_and_only_a_bare_fence_closes_it():
+    text = "```npm i``` first.\n# A\n```sh\n# no\n```python\n# no\n````\n"
+    text += "# B\n~~~ `a`\n# no\n~~~ \n# C\n"
+    assert [one.title for one in sections_of(text)] == ["A", "B", "C"]
 
 
 def test_the_folder_and_the_file_give_the_same_skill(make):

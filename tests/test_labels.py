@@ -8,7 +8,7 @@ import pytest
 import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.frames.labels import labellers_said as said
-from skillcomp.frames.labels import one_label
+from skillcomp.frames.labels import one_label, without_checks
 from skillcomp.records import GoldLabel
 
 Label = bool | None
@@ -200,6 +200,13 @@ def test_an_adjudicator_may_leave_the_agreed_rows_of_the_sheet_blank(
         pd.testing.assert_frame_equal(
             analysis(given, filled), analysis(given, disputes_adjudicated)
         )
+
+
+def test_checks_to_leave_out_are_named_by_text() -> None:
+    frame = pd.DataFrame({"check_id": ["a"]})
+    with pytest.raises(FrameError, match="drift: exclude_checks: found 5; allowed: part of a"):
+        without_checks(frame, 5, "drift")
+    assert without_checks(frame, None, "drift").equals(frame)
 
 
 def test_how_gold_was_settled_is_told_for_each_group(

@@ -212,6 +212,8 @@ def test_the_wait_that_the_service_asks_for_is_kept_up_to_a_cap():
         assert policy.wait(state) == seconds
     assert retry.retry_after(error_with({"retry-after": "soon"})) is None
     assert retry.retry_after(error_with({"retry-after": "inf"})) is None
+    absurd = "Mon, 01 Jan 2024 00:00:00 +99999999999999999999"
+    assert retry.retry_after(error_with({"retry-after": absurd})) is None
 
 
 def test_the_service_may_say_whether_to_ask_again():
@@ -498,3 +500,8 @@ def test_the_password_of_a_proxy_is_a_secret_too():
     environment = {"HTTPS_PROXY": "http://me:hunter2hunter2@localhost:8080", "PATH": "/usr/bin"}
     text = redact("via me:hunter2hunter2 in /usr/bin", environment)
     assert text == "via me:[HTTPS_PROXY] in /usr/bin"
+
+
+def test_of_two_secrets_of_which_one_begins_the_other_no_tail_is_left():
+    found = redact("x abcdefgh12345 abcdefgh", {"A_KEY": "abcdefgh", "B_KEY": "abcdefgh12345"})
+    assert found == "x [B_KEY] [A_KEY]"

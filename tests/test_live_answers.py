@@ -37,7 +37,7 @@ from skillcomp.live.study.file import read_study
 from skillcomp.live.study.plan import interleaved, n_tokens
 from skillcomp.live.work.ledger import Budget
 from skillcomp.live.work.status import status, writer
-from skillcomp.records import Attempt
+from skillcomp.records import Attempt, Verdict
 
 
 @pytest.fixture(autouse=True)
@@ -475,6 +475,16 @@ def test_status_can_be_read_while_a_study_runs(store):
     assert writer(store) is None
 
 
+def test_a_note_of_the_writer_that_cannot_be_read_tells_nothing(store, monkeypatch):
+    def refuse(_):
+        raise PermissionError
+
+    with store.writer():
+        assert writer(store)
+        monkeypatch.setattr(Path, "read_bytes", refuse)
+        assert writer(store) is None
+
+
 def test_the_state_of_a_recorded_study_has_no_plan(pilot):
     table = status(pilot)
     assert set(table["name"]) == {"claude", "g0", "g1", "g2"}
@@ -722,6 +732,31 @@ def test_a_recording_says_nothing_about_another_answer(pilot):
         ReplayGrader(pilot, "g9")
     with pytest.raises(GraderError, match="name one by grader="):
         ReplayGrader(pilot)
+
+
+def test_a_recording_of_several_agents_gives_each_answer_its_own_verdicts(tmp_path):
+    store = make_store(tmp_path, n_cases=1)
+    case = next(iter(store.suites.values())).cases[0]
+    check = case.checks[0].check_id
+    about = {"skill": "tides", "case_id": case.case_id, "condition": "skill", "repeat": 1}
+    attempts = [
+        Attempt(attempt_id=f"{agent}{n}", agent=agent, answer=answer, **{**about, "repeat": n})
+        for n in (1, 2)
+        for agent, answer in (("a", "One." if n == 1 else "Same."), ("b", "Same."))
+    ]
+    store.append("attempts", attempts)
+    passed = {one.attempt_id: one.agent == "a" for one in attempts}
+    same = {"check_id": check, "grader": "g"}
+    verdicts = [Verdict(attempt_id=name, passed=ok, **same) for name, ok in passed.items()]
+    store.append("verdicts", verdicts)
+    grader = ReplayGrader(store)
+    for one in attempts:
+        skill = store.skills["tides"]
+        found = asyncio.run(grader.grade(one, case, skill)).verdicts[0]
+        assert (found.status, found.passed) == ("ok", one.agent == "a")
+    other = Attempt(**{**attempts[0].model_dump(), "answer": "Else."})
+    found = asyncio.run(grader.grade(other, case, store.skills["tides"])).verdicts[0]
+    assert "the answer is another one" in found.raw
 
 
 # -- the key --------------------------------------------------------------------------------------

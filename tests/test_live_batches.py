@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import warnings
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import anthropic
 import pytest
@@ -25,10 +27,12 @@ from live_study import N_CELLS, Dated, graded, make_store, ok_cells, rows
 
 import skillcomp as sc
 from skillcomp.errors import AgentError
-from skillcomp.live.agents import CliAgent
+from skillcomp.live.agents import CliAgent, RetryPolicy
 from skillcomp.live.agents.reply import StudyWarning
-from skillcomp.live.batches import BatchLimits, custom_id
+from skillcomp.live.batches import BatchLimits, Before, custom_id
+from skillcomp.live.batches.transport import BatchService
 from skillcomp.live.graders.comprehension import GraderWarning
+from skillcomp.live.stopping import Stop
 from skillcomp.live.work.status import status
 
 QUICK = BatchLimits(first_wait=0.005, longest_wait=0.01)
@@ -265,3 +269,17 @@ def test_only_the_messages_api_has_batches(store):
         sc.run(store, agents=[other], batch=True)
     with pytest.raises(AgentError, match=r"agent 'cat' \(CliAgent\) cannot be asked in batches"):
         sc.run(store, agents=[CliAgent(["cat"])], batch=True, progress=False)
+
+
+def test_a_date_that_cannot_be_is_no_date(store):
+    async def listed(limit):
+        async def parse():
+            return SimpleNamespace(data=[SimpleNamespace(id="b")])
+
+        when = "Mon, 01 Jan 2024 00:00:00 +99999999999999999999"
+        return SimpleNamespace(parse=parse, headers={"date": when})
+
+    batches = SimpleNamespace(with_raw_response=SimpleNamespace(list=listed))
+    client = SimpleNamespace(messages=SimpleNamespace(batches=batches))
+    asked = SimpleNamespace(retry=RetryPolicy(), client=lambda: client, name="a")
+    assert asyncio.run(BatchService(asked, BatchLimits(), Stop()).before()) == Before("b", None)

@@ -161,6 +161,20 @@ def test_a_grader_below_the_gold_agreement_gives_status_2(tmp_path, monkeypatch,
     ("change", "message"),
     [
         ({"repeat": 2}, r"line \d+: repeat: not a known key; .*Did you mean 'repeats'\?"),
+        ({"suite": []}, r"line \d\d: suite: not a known key; .*Did you mean 'suites'\?"),
+        (
+            {"placebo": {"cli": 1}},
+            r"placebo.cli: found 1;",
+        ),
+        (
+            {"agents": [{"kind": "anthropic", "model": "m", "prices": [{"outptu": 2}]}]},
+            r"agents\[0\].prices\[0\].outptu: not a known key; allowed: model, input, output, "
+            r".*Did you mean 'output'\?",
+        ),
+        (
+            {"comparators": [{"agent": {"kind": "cli", "command": ["a"]}, "versoin": "1"}]},
+            r"comparators\[0\].versoin: not a known key; allowed: agent, .*mean 'version'\?",
+        ),
         ({"repeats": 0}, r"line \d+: repeats: found 0; allowed: greater than 0"),
         ({"store": None}, r"store: missing"),
         (

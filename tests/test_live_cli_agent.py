@@ -439,3 +439,14 @@ def test_a_key_among_the_arguments_is_not_in_the_settings(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-value")
     agent = CliAgent(["mine", "--key=sk-very-secret-value"])
     assert "sk-very" not in agent.settings and "--key=[OPENAI_API_KEY]" in agent.settings
+
+
+def test_every_key_of_a_command_is_hidden_also_the_second_under_one_flag():
+    for given, shown in (
+        (["sk-aaaaaaaaaaaa", "sk-bbbbbbbbbbbb"], ["[a key]", "[a key (2)]"]),
+        (
+            ["-c", "api_key=AAAAAAAA1", "-c", "api_key=BBBBBBBB2"],
+            ["-c", "api_key=[api_key, a key]", "-c", "api_key=[api_key, a key (2)]"],
+        ),
+    ):
+        assert json.loads(CliAgent(["tool", *given]).settings)["command"] == ["tool", *shown]

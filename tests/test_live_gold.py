@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from pathlib import Path
@@ -17,7 +18,7 @@ import skillcomp as sc
 from skillcomp.errors import GraderError
 from skillcomp.live.batches import BatchLimits
 from skillcomp.live.graders.comprehension import GraderWarning
-from skillcomp.live.graders.gold import GoldAnswer
+from skillcomp.live.graders.gold import GoldAnswer, gold_answers
 
 FAST_BATCH = BatchLimits(max_requests=20, first_wait=0.01, longest_wait=0.02)
 
@@ -113,3 +114,10 @@ def test_a_grader_that_paused_is_asked_again(store, batch):
     statuses = [row["status"] for row in store.records("replies")]
     assert sorted(statuses) == ["ok"] * 4 + ["paused"]
     assert set(graded(store).values()) == {1} and len(graded(store)) == 8
+
+
+def test_a_gold_file_may_begin_with_a_byte_order_mark(store, tmp_path):
+    file = tmp_path / "gold.jsonl"
+    file.write_text(json.dumps(gold("One.")) + "\n", encoding="utf-8-sig")
+    (found,) = gold_answers(store.suites.values(), file)
+    assert found == GoldAnswer(**gold("One."))

@@ -18,6 +18,7 @@ from skillcomp.io import skills as io_skills
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents import CliAgent
 from skillcomp.live.agents.reply import StudyWarning
+from skillcomp.records import Case, Check, Suite
 
 LIST = (
     "import json, os, sys\n"
@@ -138,3 +139,14 @@ def test_input_that_leads_elsewhere_or_is_not_there_is_refused(tmp_path, name):
         SuiteError, match=r"case 'tides/1': files: (there is no|'.*leads elsewhere)"
     ):
         RunStore(tmp_path / "study").add_suite(tmp_path / "tides.json")
+
+
+def test_a_private_copy_goes_by_whole_words():
+    def changes(prompt, **replacements):
+        case = Case(case_id="tide/1", prompt=prompt, checks=(Check(check_id="c"),))
+        suite = Suite(slug="tide", skill="tide", cases=(case,))
+        copy = sc.perturb_suite(suite, replacements=replacements)
+        return [found for _, found, _ in copy.extra["perturbation"]["changes"]]
+
+    assert changes("May Anna go to Annapolis?", Annapolis="Boston") == ["Annapolis", "Anna"]
+    assert changes("Is it art? Artists know.", art="craft") == ["art"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sys
 import time
+import weakref
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,7 @@ import skillcomp as sc
 from skillcomp import cli
 from skillcomp.errors import GraderError
 from skillcomp.live.agents import AnthropicAgent
-from skillcomp.live.graders import sandbox
+from skillcomp.live.graders import sandbox, tasks
 from skillcomp.records import Attempt, Case, Check, Skill, TaskJudge
 
 SKILL = Skill(slug="tide", text="# Tide\nDraw the mark.")
@@ -128,6 +130,27 @@ def test_the_probe_believes_no_program_that_does_not_work(monkeypatch, tmp_path)
     assert why is not None and "No permissions to create new namespace" in why
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     assert sandbox.why_no_sandbox.__wrapped__() is not None
+
+
+def test_the_loop_of_a_call_that_is_over_is_let_go(suite, monkeypatch):
+    async def wait(*_, **__):
+        await asyncio.sleep(0)
+        return sandbox.Report(said="x")
+
+    monkeypatch.setattr(tasks, "run_tests", wait)
+    monkeypatch.setattr(tasks.os, "cpu_count", lambda: 1)
+    grader = sc.Pytest(suite, trust=True)
+    case = next(c for c in sc.read_suite(suite).cases if c.case_id == "tide/run")
+
+    async def both():
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        await asyncio.gather(*(grader.judge(case, case.checks[0], "x") for _ in range(2)))
+
+    loops = []
+    for _ in range(3):
+        asyncio.run(both())
+    gc.collect()
+    assert [one() is None for one in loops] == [True, True, False]
 
 
 def test_tests_that_pass_and_tests_that_fail(suite, mode):

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
+from live_study import make_store
+
+import skillcomp as sc
 from skillcomp.io.prompts import checks_of
 from skillcomp.live.agents.reply import TIME_LIMIT, Reply
 from skillcomp.live.graders import traces
@@ -149,6 +155,20 @@ def test_a_pattern_has_a_time_limit(monkeypatch):
     assert found(done, case(must_not_include=[slow]))["must_not_include-1"] is None
 
 
+def test_a_step_that_is_too_slow_to_look_for_is_not_known_unless_a_later_command_matches(
+    monkeypatch,
+):
+    monkeypatch.setattr(traces, "SECONDS", 0.05)
+    about, endless = case(required_steps=["(a|aa)+$"]), "a" * 60 + "b"
+    (slow,) = (
+        one for one in grade_trace(reply(endless), about, "s", ())
+        if one.check.check_id == "required_steps"
+    )  # fmt: skip
+    assert slow.passed is None and slow.note == "'(a|aa)+$' took longer than 0.05 seconds"
+    assert found(reply(endless, "aa"), about)["required_steps"] is True
+    assert found(reply("b"), about)["required_steps"] is False
+
+
 class Judge:
     name, model, family, settings = "j", "m", "f", "{}"
 
@@ -230,3 +250,22 @@ def test_a_check_of_another_release_is_not_known():
     about = Case(case_id="s/1", prompt="Ask", checks=(Check(check_id="new_rule"),))
     assert found(reply("ls"), about) == {"new_rule": None}
     assert TraceGrader(lambda skill, case_id: None).version
+
+
+def test_the_state_of_a_grader_with_checks_of_its_own_counts_what_it_was_asked(tmp_path):
+    store = make_store(tmp_path, n_cases=2)
+    place = {"skill": "tides", "condition": "skill", "repeat": 1, "agent_family": "g"}
+    late = {"status": "truncated", "stop_reason": TIME_LIMIT}
+    store.append(
+        "attempts",
+        [
+            Attempt(attempt_id="1", case_id="tides/1", answer="x", **place),
+            Attempt(attempt_id="2", case_id="tides/2", **late, **place),
+        ],
+    )
+    judge = TraceJudge(Judge(rubric()), lambda skill, case_id: tmp_path, {"tides/1"})
+    rules = TraceGrader(lambda skill, case_id: tmp_path)
+    table = sc.grade(store, graders=[rules, judge], progress=False).set_index("name")
+    counts = table[["n_wanted", "n_ok", "n_not_ok", "n_open"]].T
+    assert counts["trace"].tolist() == [2, 2, 0, 0]
+    assert counts["rubric:j"].tolist() == [1, 1, 0, 0]

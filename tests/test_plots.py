@@ -866,6 +866,18 @@ def test_scores_draw_every_document_with_its_interval():
         plots.scores(frame.drop(columns="score"))
 
 
+def test_a_level_that_counts_as_false_keeps_its_name():
+    frame = pd.DataFrame({"score": [1, 2], "estimate": [0.1, 0.2], "eff": [0, 1]})
+    assert legend_texts(plots.scores(frame, hue="eff")) == ["0", "1"]
+    ax = plots.estimates(frame.assign(ci_low=0.0, ci_high=0.5), y="score", hue="eff")
+    assert list(drawn_points(ax)) == ["0", "1"]
+
+
+def test_a_path_of_unknown_values_draws_its_limit_only():
+    ax = plots.cusum(path().assign(cusum=np.nan), limit=2.0)
+    assert ax.get_ylim()[0] <= 0
+
+
 def test_documents_of_the_same_score_stand_side_by_side():
     frame = pd.DataFrame({"score": [20.0, 20.0, 20.0, 80.0], "estimate": [0.4, 0.4, 0.5, 0.6]})
     (drawn,) = drawn_points(plots.scores(frame)).values()

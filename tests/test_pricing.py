@@ -77,6 +77,24 @@ def test_own_prices_come_first_and_may_leave_gaps():
     assert gap.note == "no price for cache_read and batch of model 'gpt-6'"
 
 
+def test_a_row_of_ones_own_for_a_snapshot_is_not_lost_to_one_without_a_date():
+    mine = (Price("m", 1, 1), Price("m-20260101", 5, 5))
+    assert [price(name, prices=mine).input for name in ("m", "m-20260101", "m-20260202")] == [
+        1,
+        5,
+        1,
+    ]
+    assert pricing.table(prices=mine)["model"].tolist()[:2] == ["m", "m-20260101"]
+
+
+def test_why_a_price_of_ones_own_does_not_hold_is_told_of_that_row():
+    name = "claude-haiku-5-5"
+    later = cost(Usage(10, 0), name, on=NOW, prices=(Price(name, 1, 2, since=date(2100, 1, 1)),))
+    assert later.note.endswith("the table begins on 2100-01-01")
+    longer = cost(Usage(10, 0), "m", prices=(Price("m", 1, 2, above=1000),))
+    assert longer.note.endswith("a prompt of 10 tokens; its lowest tier begins above 1,000")
+
+
 def test_parts_that_exceed_the_prompt_are_refused():
     with pytest.raises(ValueError, match="input_tokens counts the whole prompt"):
         Usage(10, 0, cached_tokens=11)

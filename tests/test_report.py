@@ -172,6 +172,17 @@ def test_anchors_are_unique_over_the_chapters(page: Path) -> None:
     assert any(anchor.startswith(f"{NOTEBOOKS[1].stem}--") for anchor in anchors)
 
 
+def test_headings_of_the_same_words_have_anchors_of_their_own(tmp_path: Path) -> None:
+    cells = [new_markdown_cell(text) for text in ("# Q?\n## Results\n## Results", "## Results")]
+    made = report.chapters.chapter_of(
+        new_notebook(cells=cells), Path("03-x.ipynb"), tmp_path, (), "", ""
+    )
+    parts = [part for sheet in made.sheets for one in sheet for part in (one.heading, *one.parts)]
+    assert re.findall(r'id="03-x--([^"]+)"', "".join(parts)) == [
+        "q", "results", "results-2", "results-3",
+    ]  # fmt: skip
+
+
 # In a browser
 
 
@@ -349,11 +360,15 @@ def test_readme_shows_the_figure_and_a_page_without_figures_links_no_archive_of_
 ) -> None:
     left = tmp_path / "07-earlier.png"
     left.touch()  # of an earlier report in the same folder
+    (tmp_path / "00-answer-2.png").write_bytes(b"old study")
+    (tmp_path / "00-answers.csv").write_bytes(b"not of a report")
     how = {"notebooks": [], "progress": False}
     study = report.build(PILOT, tmp_path, **how).read_text("utf-8")
     assert 'href="figures.zip"' in study
     with zipfile.ZipFile(tmp_path / "figures.zip") as archive:
         assert {name[:9] for name in archive.namelist()} == {"00-answer"}
+        assert not {"00-answer-2.png", "00-answers.csv"} & set(archive.namelist())
+    assert (tmp_path / "00-answers.csv").exists()
     drawn = Image.open(tmp_path / "00-answer.png").convert("L").resize((500, 368))
     shown = Image.open(ROOT / "docs/pictures/headline.png").convert("L").resize((500, 368))
     apart = ImageChops.difference(drawn, shown)

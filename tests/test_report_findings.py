@@ -192,6 +192,20 @@ def test_drift_and_correction_name_graders_and_numbers() -> None:
     )
 
 
+def test_several_conditions_of_a_skill_are_not_counted_as_skills() -> None:
+    rows = [decided(skill=s, condition=c, verdict="undetermined") for s in "ab" for c in "xy"]
+    found = findings(pd.concat(rows, ignore_index=True))
+    assert said(found, "summary") == "All 4 conditions are undetermined."
+    assert said(found, "limits").count("a: how many cases would settle it is not known.") == 1
+    assert "2 skills say nothing" in said(found, "limits")
+
+
+def test_a_verdict_that_is_not_known_is_not_counted() -> None:
+    assert said(findings(decided(verdict=NAN)), "summary") == ""
+    both = findings(pd.concat([decided(), decided(skill="oak", verdict=NAN)], ignore_index=True))
+    assert said(both, "summary") == "Of 2 skills 1 teaches."
+
+
 def test_a_missing_column_is_named() -> None:
     with pytest.raises(FrameError, match=r"report\.findings: there is no column 'verdict'"):
         findings(decided().drop(columns="verdict"))

@@ -189,3 +189,30 @@ def test_what_stands_on_the_scale_of_the_estimate_is_shown_on_it() -> None:
     assert said["Worst low"].tolist() == ["+25.0", "\N{MINUS SIGN}20.0"]
     assert said["Worst high"].tolist() == ["+35.0", "0.0"]
     assert said["Reference low"].tolist() == ["36.6 %", "1.0 %"]
+
+
+def test_a_note_has_its_letter_only_where_a_row_names_it_however_many_there_are() -> None:
+    names = [f"n{i}" for i in range(60)]
+    made = sc.table(pd.DataFrame({"skill": names, "note": names}))
+    assert len(set(made.cells["Notes"])) == 60
+    assert made.cells["Notes"].tolist()[25:53:27] == ["z", "aaa"]
+    assert "<sup>aaa</sup> n52</p>" in made.html() and "hhh: n59" in made.markdown()
+    assert r"\par hhh: n59" in made.latex()
+    common = sc.table(pd.DataFrame({"skill": ["a", "b"], "estimate": [0.1, 0.2], "method": "m"}))
+    assert common.lettered == [("", "all rows: m")]
+    assert "<p class='note'>all rows: m</p>" in common.html()
+    assert "\n\nall rows: m\n" in common.markdown() and r"\par all rows: m" in common.latex()
+
+
+def test_frames_that_are_no_estimates_are_shown_too() -> None:
+    endless = pd.DataFrame({"a": [float("inf"), 1.0], "estimate": [1.0, float("-inf")]})
+    cells = sc.table(endless).cells
+    assert cells["A"].tolist() == ["∞", "1"] and cells["Estimate"].tolist() == ["1", "−∞"]
+    arrays = pd.DataFrame({"a": [pd.Series([1, 2]).to_numpy(), [3, 4]], "b": 1})
+    assert sc.table(arrays).cells["A"].tolist() == ["[1 2]", "[3, 4]"]
+    twice = pd.DataFrame([["x", 1, 2, 3]], columns=["skill", "n", "n", "n"])
+    assert sc.table(twice).cells.iloc[0].tolist() == ["x", "1", "2", "3"]
+    twice.index = pd.Index(["y"], name="skill")
+    assert list(sc.table(twice).cells) == ["Skill", "Skill", "n", "N", "N"]
+    units = pd.DataFrame([["rate", "rate", 0.5]], columns=["unit", "unit", "estimate"])
+    assert sc.table(units).cells["Estimate"].tolist() == ["50.0 %"]

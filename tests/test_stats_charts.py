@@ -167,6 +167,7 @@ def test_a_planted_rise_is_found_within_the_expected_run_length():
         (lambda: bernoulli_cusum([0, 3], p0=0.1, p1=0.2, limit=9), "errors must be 0 or 1"),
         (lambda: cusum_limit(0.1, up=3, down=1, arl=0.5), "arl must be a number of checks above 1"),
         (lambda: cusum_run_length(0.1, up=3, down=0, limit=5), "must be at least 1"),
+        (lambda: false_alarm_probability(2, 0.2, up=1, down=1, limit=0), "must be at least 1"),
     ],
 )
 def test_errors_say_what_was_found_and_what_is_allowed(call, words):

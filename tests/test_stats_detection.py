@@ -82,6 +82,7 @@ def test_one_class_is_unknown_not_a_number():
     found = delong([1, 1, 1], [1, 2, 3])
     assert math.isnan(found.estimate) and "one class only" in found.note
     assert math.isnan(bootstrap_auc([], []).low)
+    assert delong([], [], groups=[]).note == delong([], []).note == "not defined: no rows"
 
 
 def test_missing_rows_are_left_out_and_counted():

@@ -64,13 +64,9 @@ class Found:
     hours: float
 
 
-def intervals(
-    runs: int, out: Path, *, jobs: int = -1, quick: bool = False, only: int | None = None
-) -> Found:
-    """Run every design and scan (or the ``only`` smallest) and write their tables."""
+def intervals(runs: int, out: Path, *, jobs: int = -1, quick: bool = False) -> Found:
+    """Run every design and scan and write their tables."""
     chosen, points = designs(runs), scan.scans(quick)
-    if only:
-        chosen, points = chosen[-only:], points[-only:]
     folder = out / "cells"
     scanned, t1 = work(points, scan.run, folder, jobs=jobs, title="scan of yes/no outcomes")
     cells, t2 = work(chosen, methods.run, folder, jobs=jobs, title="designs")

@@ -20,22 +20,28 @@ from benchmarks.validity.scan import Scan
 from benchmarks.validity.studies import Batch
 
 ROOT = Path(__file__).resolve().parents[2]
-# What a change of which makes the stored results worthless.
+# Files whose change makes stored results invalid.
 VECTORISED = (
     "benchmarks/validity/designs.py",
     "benchmarks/validity/first_release.py",
     "benchmarks/validity/methods.py",
     "skillcomp/simulate/effects.py",
+    *(
+        f"skillcomp/stats/{name}.py"
+        for name in ("bounded", "clusters", "intervals", "results", "significance")
+    ),
+)
+SCAN = (
+    *(f"benchmarks/validity/{name}.py" for name in ("methods", "scan")),
     *(f"skillcomp/stats/{name}.py" for name in ("bounded", "clusters", "intervals", "results")),
 )
-SCAN = ("benchmarks/validity/scan.py", "skillcomp/stats/bounded.py")
 FRAMES = (
     "benchmarks/validity/designs.py",
     "benchmarks/validity/studies.py",
     *(
         f"skillcomp/{name}.py"
         for name in (
-            "deltas", "transfer",
+            "bias/effects", "deltas", "transfer",
         )
     ),
 )  # fmt: skip

@@ -378,12 +378,6 @@ def _shares(
     return found
 
 
-def _ceiling(cases: int, capped: float) -> float:
-    """Mean share of the checks that can be passed."""
-    checks = 3 + np.arange(cases) % 3
-    return float((1 - capped / checks).mean())
-
-
 def shares_of(
     rng: Rng, runs: int, *, cases: int, rate: float, attempts: int, sd: float = 0.0,
     capped: float = 0.0, alike: float = 0.0, heavy: float = 0.0,

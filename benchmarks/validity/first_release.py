@@ -16,6 +16,7 @@ from scipy.stats import t as student_t
 
 from benchmarks.validity.designs import Sides
 from skillcomp.stats.clusters import ZERO_VARIANCE, Clusters
+from skillcomp.stats.intervals import wilson_limits
 
 __all__ = ["Rule", "paired_rule", "t_quantile", "wilson_on_effective_n"]
 
@@ -48,8 +49,8 @@ class _Sides:
     phi: Floats
 
     def limits(self, q: float) -> tuple[Floats, Floats]:
-        low1, high1 = _wilson(self.rate1, self.n1, q)
-        low0, high0 = _wilson(self.rate0, self.n0, q)
+        low1, high1 = wilson_limits(self.rate1, self.n1, q)
+        low0, high0 = wilson_limits(self.rate0, self.n0, q)
         delta = self.rate1 - self.rate0
         low = delta - _root_sum(self.rate1 - low1, high0 - self.rate0, self.phi)
         high = delta + _root_sum(high1 - self.rate1, self.rate0 - low0, self.phi)
@@ -68,7 +69,8 @@ class _Sides:
             share: Floats, a: Floats, na: Floats, b: Floats, nb: Floats, phi: Floats
         ) -> Floats:
             q = share / (1.0 - share)
-            return a - b - _root_sum(a - _wilson(a, na, q)[0], _wilson(b, nb, q)[1] - b, phi)
+            low, high = wilson_limits(a, na, q)[0], wilson_limits(b, nb, q)[1]
+            return a - b - _root_sum(a - low, high - b, phi)
 
         args = tuple(v[open_] for v in (a, na, b, nb, self.phi))
         ends = np.zeros(args[0].shape), np.full(args[0].shape, _LARGEST_SHARE)
@@ -127,21 +129,12 @@ def wilson_on_effective_n(
     units = _effective_n(rate, variance, clusters, ceiling)
     plain = clusters.single & (ceiling <= clusters.n)
     q = np.where(plain, t_quantile(math.inf), t_quantile(clusters.df))
-    return _wilson(rate, units, q)
+    return wilson_limits(rate, units, q)
 
 
 def t_quantile(df: float) -> float:
     """Two-sided 95 % quantile."""
     return float(student_t.isf(0.025, df))
-
-
-def _wilson(rate: Floats, n: Floats, q: Floats | float) -> tuple[Floats, Floats]:
-    z2n = np.square(q) / n
-    centre = (rate + z2n / 2.0) / (1.0 + z2n)
-    half = np.sqrt(z2n * (rate * (1.0 - rate) + z2n / 4.0)) / (1.0 + z2n)
-    low = np.where(rate <= 0.0, 0.0, np.clip(centre - half, 0.0, rate))
-    high = np.where(rate >= 1.0, 1.0, np.clip(centre + half, rate, 1.0))
-    return low, high
 
 
 def _root_sum(x: Floats, y: Floats, phi: Floats) -> Floats:

@@ -19,6 +19,7 @@ from scipy.stats import binom, norm
 from benchmarks.validity.designs import DELTAS, RATES
 from benchmarks.validity.methods import GRID, QUANTITIES, Rows
 from skillcomp.stats import Quantity, bounded_mean_counts, bounded_mean_many
+from skillcomp.stats.intervals import wilson_limits
 
 Floats = NDArray[np.float64]
 
@@ -71,14 +72,9 @@ def run(scan: Scan) -> Rows:
 
 def _known(passed: Floats, n: int) -> dict[str, tuple[Floats, Floats]]:
     """Limits of a rate by the usual methods, to be compared with."""
-    rate, z2 = passed / n, float(norm.isf(0.025)) ** 2
-    centre = (rate + z2 / (2 * n)) / (1 + z2 / n)
-    half = np.sqrt(z2 / n * (rate * (1 - rate) + z2 / (4 * n))) / (1 + z2 / n)
     jeffreys = [beta_distribution.ppf(q, passed + 0.5, n - passed + 0.5) for q in (0.025, 0.975)]
     return {
-        "Wilson": (
-            np.where(passed == 0, 0.0, centre - half), np.where(passed == n, 1.0, centre + half)
-        ),
+        "Wilson": wilson_limits(passed / n, n, norm.isf(0.025)),
         "Jeffreys": (
             np.where(passed == 0, 0.0, jeffreys[0]), np.where(passed == n, 1.0, jeffreys[1])
         ),

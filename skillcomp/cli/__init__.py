@@ -19,7 +19,7 @@ import typer
 
 from skillcomp.cli import evaluating, studies
 from skillcomp.cli.terminal import FORMATS, github, sarif, say
-from skillcomp.errors import SkillcompError, StoreError, StudyError, require_known, suggest
+from skillcomp.errors import SkillcompError, StoreError, StudyError, require_known
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -78,7 +78,7 @@ def _root(
         typer.Option("--version", help="Say which version this is.", callback=_tell_version),
     ] = False,
 ) -> None:
-    """Hold what belongs to no command."""
+    """Options that belong to no single command."""
 
 
 def init(folder: _Folder) -> None:
@@ -279,10 +279,7 @@ def _chosen(paths: list[Path], wanted: list[str]) -> list[Path]:
     for name in wanted:
         if not any(name in (path.stem, path.stem[:2]) for path in paths):
             stems = [path.stem for path in paths]
-            raise StudyError(
-                f"report: there is no notebook '{name}'; there: {', '.join(stems)}."
-                + suggest(name, stems)
-            )
+            require_known("report: there is no notebook", name, stems, StudyError, told="there")
     return [p for p in paths if p.stem in wanted or p.stem[:2] in wanted]
 
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, literal, plural, problem_list, suggest
+from skillcomp.errors import FrameError, literal, plural, problem_list, require_known, suggest
 from skillcomp.records import (
     CONCEPT_FIELDS,
     CONDITIONS,
@@ -568,11 +568,7 @@ def _allowed(contract: Contract, name: str, values: pd.Series) -> pd.Series:
 
 
 def _contract(kind: str) -> Contract:
-    if kind not in CONTRACTS:
-        raise FrameError(
-            f"There is no frame of kind '{kind}'; allowed: {', '.join(CONTRACTS)}."
-            + suggest(kind, CONTRACTS)
-        )
+    require_known("There is no frame of kind", kind, CONTRACTS)
     return CONTRACTS[kind]
 
 

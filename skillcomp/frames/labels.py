@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -150,7 +150,8 @@ def without_checks(
     >>> without_checks(frame, "verbatim", "drift")["check_id"].tolist()
     ['states_rule']
     """
-    texts = [exclude] if isinstance(exclude, str) else list(exclude or ())
+    asked = () if exclude is None else exclude
+    texts = [asked] if isinstance(asked, str) or not isinstance(asked, Iterable) else list(asked)
     if texts and "check_id" not in frame.columns:
         raise FrameError(f"{what}: exclude_checks needs the column 'check_id', which is not there.")
     left_out = pd.Series(False, index=frame.index)

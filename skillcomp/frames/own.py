@@ -242,6 +242,7 @@ class _Reading:
         self.conditions = conditions
         self.problems: list[str] = []
         self.told: list[str] = []
+        # what the table's repeats turned out to be, for the gold frame read after it
         self.from_zero = False
         self.tries: dict[str, int] = {}
         self.numbered = False
@@ -426,7 +427,7 @@ class _Reading:
         return numbers.astype("Int64")
 
     def _that_differ(self, rows: pd.DataFrame) -> str:
-        """Ask about unnamed columns of few values that tell such rows apart, as a judge's does."""
+        """Name the unnamed columns in which rows numbered as repeats differ."""
         place = rows.groupby([*_CELL], dropna=False).ngroup()
         found = [
             f"'{name}'"
@@ -489,7 +490,8 @@ class _Reading:
             )
             return texts
         if texts.dropna().ne(upper.dropna()).any():
-            self.tell_words(texts, role, dict(zip(texts, upper, strict=True)))
+            known = texts.notna()
+            self.tell_words(texts, role, dict(zip(texts[known], upper[known], strict=True)))
         return upper
 
 

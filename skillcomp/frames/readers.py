@@ -187,7 +187,8 @@ def verdicts(
     perturbation : str or sequence of str, optional
         As in :func:`attempts`; None gives verdicts on unperturbed attempts.
     round : int or sequence of int or "all", default 1
-        1 is the first grading; 2 and up are gradings repeated later.
+        1 is the first grading; 2 and up are gradings repeated later. A round that is not there
+        has no rows.
 
     Returns
     -------
@@ -202,8 +203,8 @@ def verdicts(
     Raises
     ------
     FrameError
-        If a verdict belongs to an attempt that the store does not hold, or if ``perturbation`` or
-        ``round`` names what is not there.
+        If a verdict belongs to an attempt that the store does not hold, ``perturbation`` names
+        what is not there, or ``round`` is neither a number, several nor "all".
     """
     _require_measured(store)
     frame = _last_words(_frame(store.table("verdicts"), "verdicts"))
@@ -238,7 +239,7 @@ def _rounds(values: pd.Series, asked: int | Sequence[int] | str) -> pd.Series:
     if asked == "all":
         return pd.Series(True, index=values.index)
     names = list(asked) if isinstance(asked, Iterable) else [asked]
-    if not all(isinstance(name, int) for name in names):
+    if not all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in names):
         raise FrameError(f"round: found {asked!r}; allowed: a number, several numbers or 'all'.")
     return values.fillna(1).isin(names)
 

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 _LONGEST = 20_000  # characters of a command that is taken apart, which takes their square in time
+_TIMES, _LONGEST_LOOP = 3, 4  # a loop of at most so many commands, so often in a row
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 # programs that write nothing, whatever their arguments, but for the options in _WRITING
 _READERS = frozenset(
@@ -155,10 +156,10 @@ def shows_skill(text: str, slug: str) -> bool:
     return False
 
 
-def thrashing(commands: Sequence[str], times: int = 3, longest: int = 4) -> str | None:
+def thrashing(commands: Sequence[str]) -> str | None:
     """Return the commands that stand again and again in a row, or None.
 
-    One command, or a loop of up to `longest` of them, that stands `times` times running.
+    One command, or a loop of up to four of them, that stands three times running.
 
     Examples
     --------
@@ -168,9 +169,9 @@ def thrashing(commands: Sequence[str], times: int = 3, longest: int = 4) -> str 
     True
     """
     said = [unwrapped(command) for command in commands]
-    for length in range(1, longest + 1):
-        for start in range(len(said) - length * times + 1):
+    for length in range(1, _LONGEST_LOOP + 1):
+        for start in range(len(said) - length * _TIMES + 1):
             loop = said[start : start + length]
-            if loop * times == said[start : start + length * times]:
+            if loop * _TIMES == said[start : start + length * _TIMES]:
                 return "; ".join(loop)
     return None

@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import orjson
 import yaml
 
 from skillcomp.errors import SkillcompError, literal
@@ -76,6 +77,14 @@ def read_bytes(
         size = real.stat().st_size
         raise error(f"{path}: {size:,} bytes; a {what} may have at most {max_bytes:,}.")
     return data
+
+
+def json_or_none(path: Path) -> Any:
+    """Return what a file of JSON holds; None where it cannot be read."""
+    try:
+        return orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return None
 
 
 def bases_of(file: Path) -> list[Path]:

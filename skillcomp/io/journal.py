@@ -16,7 +16,7 @@ import orjson
 from filelock import FileLock, Timeout
 
 from skillcomp.errors import StoreError, literal
-from skillcomp.io.files import read_bytes
+from skillcomp.io.files import json_or_none, read_bytes
 
 MANIFEST = "manifest.json"
 _FORMAT, _VERSION = "skillcomp-store", 1
@@ -254,11 +254,11 @@ def _me() -> dict[str, Any]:
 
 
 def _holder(folder: Path) -> str:
+    who = json_or_none(folder / WHO)
     try:
-        who = orjson.loads((folder / WHO).read_bytes())
         return (
             f"process {who['pid']} on {who['host']} since {who['since']} "
             f"(command: {str(who['command'])[:200] or 'interactive'})"
         )
-    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+    except (KeyError, TypeError):
         return "another process that has not said who it is"

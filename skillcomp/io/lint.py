@@ -57,7 +57,7 @@ SECTIONS = {"Verification": "C8", "Do NOT Use When": "C9"}
 ITEMS = 3  # C8 asks for at least three items of the checklist (report 5.9)
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\S", re.MULTILINE)
 _ROW = re.compile(r"^\s*\|(?!\s*:?-+).*\|\s*$", re.MULTILINE)
-# The readers say these too; the lint says them with the case and the reason.
+# Problems the readers note that the lint reports itself, so they are not shown twice
 _SAID = re.compile(
     r": expected_behaviors: the id '.*' stands \d+ times\.$"
     r"|: contrast_of: '.*' is (?:no case|the case)"

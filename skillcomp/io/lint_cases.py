@@ -56,6 +56,7 @@ _BOLD = re.compile(r"\*\*([A-Za-z][\w /'-]{1,40})\*\*")
 _CODE = re.compile(r"`([A-Za-z][\w /'-]{1,40})`")
 _SMALL = frozenset(["the", "and", "for", "not", "its", "that", "this", "with", "from"])
 _ENDING = re.compile(r"(?:ies|ing|ed|es|s|y|e)$")
+_MOST_SHOWN = 80  # characters of what a finding quotes
 MAX_BYTES = 1 << 22  # a file named as a source of truth is read by people and graders
 _PARTS = re.compile(r"(?P<path>[^#]*?)(?::(?P<first>\d+)(?:-(?P<last>\d+))?)?(?:#(?P<anchor>.*))?")
 _LINES = re.compile(r"L(\d+)(?:-L?(\d+))?")
@@ -447,9 +448,9 @@ def _longest(prompt: str, text: str) -> str:
     return _short(match([prompt], [text], [0], n=FAR_N).longest_text[0])
 
 
-def _short(text: str, most: int = 80) -> str:
+def _short(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= most else text[: most - 3] + "..."
+    return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "..."
 
 
 class Sources:

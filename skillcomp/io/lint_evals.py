@@ -12,6 +12,7 @@ from itertools import islice
 from os.path import exists
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
+from urllib.parse import unquote
 
 from skillcomp.errors import SkillcompError, StudyError
 from skillcomp.io.journal import is_store
@@ -186,7 +187,7 @@ def _in(file: Path, rule: str, message: str, case_id: str | None = None) -> Find
 
 def _links(skill: Skill, file: Path, root: Path) -> Said:
     for name in _some(match[1] for match in _LINK.finditer(skill.body)):
-        target = name.partition("#")[0]
+        target = unquote(name.partition("#")[0])
         if not target or _ELSEWHERE.match(name):
             continue
         place = file.parent / PurePosixPath(target)

@@ -36,7 +36,7 @@ FILE_NAME = "SKILL.md"
 # the library's own boundary runs on over blank lines, which would shift the line numbers
 _FRONT = YAMLHandler(fm_boundary=re.compile(r"^-{3,}[ \t]*\r?$", re.MULTILINE))
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)")
 _NOT_IN_ANCHOR = re.compile(r"[^\w\- ]")
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _SUITE_KEYS = ("evals", "routing_cases")
@@ -144,7 +144,7 @@ def _headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
     for at, line in enumerate(lines):
         opened = _FENCE.match(line)
         if fence:
-            if opened and opened[1][0] == fence[0] and len(opened[1]) >= len(fence):
+            if opened and not opened[2].strip() and opened[1].startswith(fence):
                 fence = ""
         elif opened:
             fence = opened[1]
@@ -236,12 +236,12 @@ def _guard_size(root: yaml.Node | None) -> None:
             waiting += [part for pair in node.value for part in pair]
         elif isinstance(node, yaml.SequenceNode):
             waiting += node.value
-        elif isinstance(node, yaml.ScalarNode) and not _is_unicode(node.value):
+        elif isinstance(node, yaml.ScalarNode) and not _has_no_lone_surrogate(node.value):
             line = node.start_mark.line + 1
             raise ValueError(f"line {line}: half of a surrogate pair, which is no character")
 
 
-def _is_unicode(text: str) -> bool:
+def _has_no_lone_surrogate(text: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 

@@ -156,7 +156,7 @@ def read_suite(
     ``required_steps`` (patterns with ``|`` between; the steps are commands in this order),
     ``fixture`` (a folder beside the table whose files the agent finds), ``kind`` and
     ``right_skills`` (``;`` between; every skill that should answer, none in an empty cell). They
-    stand in the ``extra`` of a case; problems name row and column. A ``\\|`` is a ``|`` inside a
+    stand in the ``extra`` of a case; problems name row and column. A ``\|`` is a ``|`` inside a
     pattern, where the source's own program splits at every ``|``. Patterns are searched without
     regard to case, line by line. The kind of a prompt is worked out where it is not given: negative
     where the skill should not trigger, explicit where the prompt names ``$skill``, else implicit.

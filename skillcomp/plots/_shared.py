@@ -147,7 +147,7 @@ def each(*names: str | Sequence[str] | None) -> str:
 
 
 def level_name(level: object, *, width: int = 36) -> str:
-    """Return a level as it stands in a figure: one line, words for joined_ones."""
+    """Return a level on one line, underscores as spaces, C1 to C9 with their names."""
     text = called(plain(level, width=width))
     return f"{text} {RUBRIC[text][0]}" if text in RUBRIC else text
 
@@ -327,15 +327,10 @@ def points(
     line: Stroke = "",
     hollow: Any = None,
     gid: str = "no interval",
-    drawstyle: Any = "default",
-    markevery: list[int] | None = None,
 ) -> Line2D:
     """Draw the points of one level, joined by a line where one is given, some of them hollow."""
     how: dict[str, Any] = {"color": look.color, "marker": look.marker}
-    (drawn,) = ax.plot(
-        x, y, linestyle=line, label=plain(label), zorder=3, drawstyle=drawstyle,
-        markevery=markevery, **how,
-    )  # fmt: skip
+    (drawn,) = ax.plot(x, y, linestyle=line, label=plain(label), zorder=3, **how)
     drawn.set_gid("estimate")
     if hollow is not None and np.any(hollow):
         ax.plot(
@@ -394,7 +389,7 @@ def strip(
             alpha=0.6, linewidth=0, jitter=0.31, clip_on=False, zorder=3, ax=ax, **color, **how,
         )  # fmt: skip
         for marks in ax.collections[there:]:
-            marks.set(gid="estimate", label=plain(level or "text"))
+            marks.set(gid="estimate", label=plain("text" if hue is None else level))
     np.random.set_state(before)
     texts = []
     for i, level in enumerate(rows):

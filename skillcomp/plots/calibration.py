@@ -405,8 +405,8 @@ def _curves(
     for level in reversed(order):  # a curve shows beneath those that it meets
         rows = draw.where_equal(hues, level)
         name, look, width = level if hue else "thresholds", look_of[level], 1.0 + 0.7 * len(corners)
-        how: Any = {"line": "-", "drawstyle": "steps-post", "markevery": []}
-        drawn = draw.points(ax, across[rows], up[rows], look, name, **how)
+        drawn = draw.points(ax, across[rows], up[rows], look, name, line="-")
+        drawn.set(drawstyle="steps-post", markevery=[])
         drawn.set(linewidth=width, zorder=3 - 0.01 * len(corners))
         # one mark a curve, at its best corner and around those that lie upon it
         best = int(np.nanargmax(far[rows])) if np.isfinite(far[rows]).any() else None

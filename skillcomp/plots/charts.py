@@ -91,12 +91,12 @@ def cusum(
         ax.axvline(change, zorder=1, gid="change", **how)
         where_changed = f"true change (at {draw.number_text(change, percent=False)})"
         entries.append((where_changed, Line2D([], [], **how)))
-    ax.set_ylim(bottom=min(0.0, float(np.nanmin(value)) if len(value) else 0.0))
+    known = value[np.isfinite(value)]
+    ax.set_ylim(bottom=float(known.min(initial=0.0)))
     ax.margins(x=0.01)
     draw.label_x(ax, label if label is not None else draw.words(x))
     draw.label_y(ax, "CUSUM statistic")
     draw.legend(ax, entries, legend)
-    known = value[np.isfinite(value)]
     about = [f"{len(frame):,} checks"]
     about += [f"highest value {known.max():.3g}"] if len(known) else []
     about += [str(name) for name, _ in entries[1:]]
@@ -309,8 +309,9 @@ def scores(
     for level in order:
         rows, look = draw.where_equal(hues, level), look_of[level]
         draw.intervals(ax, at[rows], low[rows], high[rows], look, upright=True, width=0.6)
-        draw.points(ax, at[rows], value[rows], look, level or "document")
-        entries.append((level or "document", draw.marker(look)))
+        name = "document" if hue is None else level
+        draw.points(ax, at[rows], value[rows], look, name)
+        entries.append((name, draw.marker(look)))
     percent = unit in ("rate", "points")
     draw.scale(ax.yaxis, percent=percent, signed=unit == "points")
     draw.label_x(ax, label)

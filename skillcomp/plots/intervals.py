@@ -293,7 +293,7 @@ def _forest(
             some = rows & (thick == one)
             draw.intervals(ax, at[some], low[some], high[some], look, upright=False, width=one)
         hollow, gid = (bare, "no interval") if filled is None else (~filled, "not recommended")
-        name = level or "estimate"
+        name = "estimate" if hue is None else level
         draw.points(ax, value[rows], at[rows], look, name, hollow=hollow[rows], gid=gid)
     longest = _name_rows(ax, frame, categories, places, hues, order, headed=group is not None)
     space = draw.characters(ax) - longest - 8

@@ -141,7 +141,7 @@ def answer(
     else:
         cases, attempts = frames.cases(study), frames.attempts(study)
         verdicts, gold = frames.verdicts(study, round=round), frames.gold(study)
-    verdicts = _named_by_what_they_do(verdicts)
+    verdicts = _with_style_and_version(verdicts)
     parts = _Parts()
     if not isinstance(study, Frames):
         _about_triggers(parts, frames.invocations(study), verdicts, cases)
@@ -153,7 +153,7 @@ def answer(
         return Answer(findings(None, **parts.found), parts.found, {}, "", facts)
     if verdicts.empty:
         raise StudyError("report: the study holds no verdicts yet; run and grade it first.")
-    outcomes = _one_row_an_agent(frames.outcomes(verdicts, cases))
+    outcomes = _skill_per_agent(frames.outcomes(verdicts, cases))
     graders = list(dict.fromkeys(verdicts["grader"]))
     of_graders: dict[str, Any] = {"by": ["grader"], "cases": cases}
     parts.take("agreement", len(gold), reliability.agreement, verdicts, gold, **of_graders)
@@ -229,7 +229,7 @@ def _unusable(verdicts: pd.DataFrame) -> pd.DataFrame:
     return found.rename("n").reset_index().assign(of_n=lambda rows: rows["grader"].map(of_n))
 
 
-def _named_by_what_they_do(verdicts: pd.DataFrame) -> pd.DataFrame:
+def _with_style_and_version(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Name graders by the style that their version states, and versions of one apart."""
     if verdicts.empty:
         return verdicts
@@ -246,7 +246,7 @@ def _named_by_what_they_do(verdicts: pd.DataFrame) -> pd.DataFrame:
     return verdicts.assign(grader=told)
 
 
-def _one_row_an_agent(outcomes: pd.DataFrame) -> pd.DataFrame:
+def _skill_per_agent(outcomes: pd.DataFrame) -> pd.DataFrame:
     """Tell the answers of several agents apart as if each had skills of its own."""
     if outcomes["agent"].nunique(dropna=False) < 2:
         return outcomes

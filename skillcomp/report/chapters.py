@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from skillcomp.report.notebooks import is_injected, title
 
 ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt")
 _FOLDED = {"Check the data": "Check of the data", "Claims": "Check of what the text claims"}
-_LINE, _LETTERS, _HALF, _SHEET = 22, 75, 584, 1500  # px, letters a line, px of half a page, px
+_LINE_PX, _LETTERS_A_LINE, _HALF_PAGE_PX, _SHEET_PX = 22, 75, 584, 1500
 _HEAD = re.compile(r"\s*(<h[12][ >].*?</h[12]>)(.*)", re.DOTALL)
 # what rendered Markdown and tables are made of; any other element is dropped
 _TAGS = {
@@ -108,11 +108,15 @@ class Chapter:
     elsewhere: str = ""
 
     @property
+    def figures(self) -> list[Figure]:
+        """The figures of all its sheets."""
+        parts = (part for sheet in self.sheets for one in sheet for part in one.parts)
+        return [part for part in parts if isinstance(part, Figure)]
+
+    @property
     def bare(self) -> bool:
         """Whether it ended before its first figure, on a study that it was not written about."""
-        parts = (part for sheet in self.sheets for one in sheet for part in one.parts)
-        drawn = any(isinstance(part, Figure) for part in parts)
-        return bool(self.stopped and self.elsewhere) and not drawn
+        return bool(self.stopped and self.elsewhere) and not self.figures
 
 
 def chapter_of(
@@ -128,7 +132,7 @@ def chapter_of(
     What only checks data or claims stands behind a fold.
     """
     cells = [cell for cell in notebook.cells if not is_injected(cell)]
-    parts = list(_folded(cells, path.stem, out, prose=not elsewhere))
+    parts = list(_folded(cells, path.stem, out, set(), prose=not elsewhere))
     shown = {name for part in parts if isinstance(part, Figure) for _, name in part.files}
     number = path.stem.split("-")[0]
     # a caption stands on the page
@@ -142,7 +146,7 @@ def chapter_of(
 
 
 def _folded(
-    cells: Sequence[nbformat.NotebookNode], stem: str, out: Path, *, prose: bool
+    cells: Sequence[nbformat.NotebookNode], stem: str, out: Path, taken: set[str], *, prose: bool
 ) -> Iterator[Markup | Figure]:
     """Yield what the cells show; what only checks data or claims stands behind a fold."""
     fold, held = "", Markup("")
@@ -158,7 +162,7 @@ def _folded(
             rest = cell.source.partition("\n")[2]
             held = Markup(_clean(_markdown(rest))) if prose and rest.strip() else Markup("")
             continue
-        for part in _cell(cell, stem, out, prose=prose):
+        for part in _cell(cell, stem, out, taken, prose=prose):
             if fold and not isinstance(part, Figure):
                 held += _code([part]) if isinstance(part, Code) else part
             else:
@@ -191,22 +195,22 @@ def _sheets(sections: Sequence[_Section]) -> list[list[_Section]]:
     for section in sections:
         if room <= 0:
             sheets.append([])
-            room = _SHEET
+            room = _SHEET_PX
         sheets[-1].append(section)
-        room -= 2 * _LINE + sum(map(_height, section.parts))
+        room -= 2 * _LINE_PX + sum(map(_height, section.parts))
     return sheets
 
 
 def _height(part: Markup | Figure) -> float:
     """Return about how many pixels a part takes in half a page, with all folds closed."""
     if isinstance(part, Figure):
-        return part.high + _LINE * len(part.caption) / _LETTERS
+        return part.high + _LINE_PX * len(part.caption) / _LETTERS_A_LINE
     seen, folds = str(part), 1
     while folds:  # the innermost first
         inner = r"<details(?:(?!<details).)*?</details>"
         seen, folds = re.subn(inner, "", seen, flags=re.DOTALL)
     text = Markup(re.sub(r"<table.*?</table>", "", seen, flags=re.DOTALL)).striptags()
-    return _LINE * (seen.count("<tr") + len(text) / _LETTERS)
+    return _LINE_PX * (seen.count("<tr") + len(text) / _LETTERS_A_LINE)
 
 
 def _code(cells: Sequence[Code]) -> Markup:
@@ -222,14 +226,14 @@ def _fold(name: str, held: Markup) -> Markup:
 
 
 def _cell(
-    cell: nbformat.NotebookNode, stem: str, out: Path, *, prose: bool
+    cell: nbformat.NotebookNode, stem: str, out: Path, taken: set[str], *, prose: bool
 ) -> Iterable[Markup | Figure]:
     """Yield what a cell shows: its text, or its code and its outputs."""
     if cell.cell_type == "markdown":
         lines = [line for line in cell.source.splitlines() if re.match(r"#{1,6} ", line)]
         source = cell.source if prose else "\n\n".join(lines)
         if source.strip():
-            yield Markup(_anchored(_clean(_markdown(source)), stem))
+            yield Markup(_anchored(_clean(_markdown(source)), stem, taken))
         return
     if cell.cell_type != "code" or not cell.source.strip() or "md.version(" in cell.source:
         return  # versions stand in the provenance of the page
@@ -276,12 +280,14 @@ def _clean(html: Any) -> str:
     return nh3.clean(str(html), tags=_TAGS, attributes=_ATTRIBUTES, **how)
 
 
-def _anchored(body: str, stem: str) -> str:
-    """Give headings anchors that are unique over chapters, and no other element one."""
+def _anchored(body: str, stem: str, taken: set[str]) -> str:
+    """Give headings anchors that no other of the page has, and no other element one."""
 
     def anchor(found: re.Match[str]) -> str:
         slug = re.sub(r"\W+", "-", Markup(found.group(2)).striptags().lower()).strip("-")
-        return f'<h{found.group(1)} id="{stem}--{slug}">{found.group(2)}</h{found.group(1)}>'
+        names = (f"{slug}-{n}" if n > 1 else slug for n in count(1))
+        taken.add(name := next(one for one in names if one not in taken))
+        return f'<h{found.group(1)} id="{stem}--{name}">{found.group(2)}</h{found.group(1)}>'
 
     body = re.sub(r' id="[^"]*"', "", body)
     return re.sub(r"<h([1-6])>(.*?)</h\1>", anchor, body, flags=re.DOTALL)
@@ -316,7 +322,7 @@ def figure_of(png: bytes, stem: str, out: Path) -> Figure:
     return Figure(
         stem=stem,
         pictures=_panels(data, note.get("cut"), float(sides[0])),
-        high=min(96 * float(sides[0]), _HALF) * float(sides[1]) / float(sides[0]),
+        high=min(96 * float(sides[0]), _HALF_PAGE_PX) * float(sides[1]) / float(sides[0]),
         alt=str(note.get("alt", "")) or "A figure of this chapter.",
         caption=str(note.get("caption", "")),
         files=tuple(files),

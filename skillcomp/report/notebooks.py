@@ -135,7 +135,7 @@ def execute(
 def _inject(
     notebook: nbformat.NotebookNode, parameters: Mapping[str, object], *, for_page: bool
 ) -> None:
-    """Put a cell after the one of parameters, which says otherwise."""
+    """Insert a cell after the one tagged 'parameters' that overrides its values."""
     for index, cell in enumerate(notebook.cells):
         if "parameters" in cell.metadata.get("tags", []):
             lines = [_FOR_PAGE] if for_page else []

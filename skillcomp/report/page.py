@@ -134,11 +134,13 @@ def build(
             grader_of = {"GRADER": said.grader.partition(" (")[0]}
             own = (grader_of if "GRADER" in named[path] else {}) | own
         every.append(_executed(path, own, named[path], folder, out, about, said, progress))
-    zipped = _archive(out, ["00-answer"] * bool(figures) + [f"{c.number}-" for c in every])
+    drawn = [*figures, *(figure for chapter in every for figure in chapter.figures)]
+    names = {name for figure in drawn for _, name in figure.files}
+    zipped = _archive(out, names.union(*(chapter.files for chapter in every)))
     template = _template()
     common = {"study": folder.name, "archive": zipped, "version": skillcomp.__version__}
     chapters = [one for one in every if one.stem not in apart and not one.bare]
-    held = _held(said, unsaid, fingerprint) | {"figures": figures, "chapters": chapters}
+    held = _first_page(said, unsaid, fingerprint) | {"figures": figures, "chapters": chapters}
     page = out / "index.html"
     replace(page, template.render(**common, **held, every=every, apart=apart).encode())
     for one in (one for one in every if one.stem in apart):
@@ -238,6 +240,9 @@ def _headline(said: Answer, out: Path, fingerprint: str) -> list[Figure]:
     rows = said.headline()
     skills = list(dict.fromkeys(rows["skill"]))
     lead = "Change in the share of answers that pass, against no skill, on the same cases."
+    ours = re.compile(rf"00-answer(-.*)?\.({'|'.join(ENDINGS)})")
+    for old in [f for f in out.iterdir() if ours.fullmatch(f.name) and f.is_file()]:
+        old.unlink()  # of an earlier report
     figures = []
     for start in range(0, len(skills), ON_FIRST_PAGE):
         some = skills[start : start + ON_FIRST_PAGE]
@@ -249,13 +254,13 @@ def _headline(said: Answer, out: Path, fingerprint: str) -> list[Figure]:
     return figures
 
 
-def _archive(out: Path, beginnings: Sequence[str]) -> str:
-    """Put the files of the figures of this page into one, the same byte for byte for the same.
+def _archive(out: Path, names: Iterable[str]) -> str:
+    """Put files of this page and their captions into one, the same byte for byte for the same.
 
     Returns its name, or nothing where there are no files; an earlier one is then removed.
     """
-    found = (out.glob(f"{start}*") for start in beginnings)
-    files = sorted(f for some in found for f in some if f.suffix[1:] in ENDINGS)
+    found = {file for name in names for file in (out / name, (out / name).with_suffix(".txt"))}
+    files = sorted(file for file in found if file.is_file())
     if not files:
         (out / ARCHIVE).unlink(missing_ok=True)
         return ""
@@ -289,7 +294,7 @@ def _template() -> Template:
     return environment.get_template("report.html")
 
 
-def _held(said: Answer | None, unsaid: str, fingerprint: str) -> dict[str, Any]:
+def _first_page(said: Answer | None, unsaid: str, fingerprint: str) -> dict[str, Any]:
     """Return what the first page says, for the template."""
     found: list[Any] = [] if said is None else said.findings.to_dict("records")
     skills = [] if said is None else list(dict.fromkeys(said.headline()["skill"]))

@@ -76,7 +76,7 @@ def findings(
     goals : pandas.DataFrame, optional
         :func:`skillcomp.triggers.goals` by grader.
     unusable : pandas.DataFrame, optional
-        One row per grader and reason why a check has no verdict of its: grader, reason, n, of_n
+        One row per grader and reason why a check has no verdict from it: grader, reason, n, of_n
         (verdicts asked of the grader).
 
     Returns
@@ -176,7 +176,7 @@ def _by_grader(frame: pd.DataFrame) -> Iterable[tuple[Any, pd.DataFrame]]:
 
 
 def _left(total: float, row: Row) -> Row:
-    """Return what a quantity leaves of a total, with its interval."""
+    """Return a total minus an estimate, with the interval's ends swapped."""
     ends = {"estimate": "estimate", "ci_low": "ci_high", "ci_high": "ci_low"}
     return pd.Series({name: total - row[other] for name, other in ends.items()})
 
@@ -256,15 +256,16 @@ def _list(names: Iterable[str]) -> str:
 
 def _summary(main: pd.DataFrame, overall: pd.DataFrame | None) -> Sentences:
     counts, n = main["verdict"].value_counts(), len(main)
+    rows = "skills" if n == main["skill"].nunique() else "conditions"
     found = [(name, words) for name, words in _COUNTED.items() if name in counts]
     parts = [f"{counts[name]} {words[int(counts[name] > 1)]}" for name, words in found]
-    if len(counts) == 1 and n:
-        verb = _COUNTED[str(counts.index[0])][int(n > 1)]
-        all_ = "Both skills" if n == 2 else f"All {n} skills"
+    if found and counts[found[0][0]] == n:
+        verb = found[0][1][int(n > 1)]
+        all_ = f"Both {rows}" if n == 2 else f"All {n} {rows}"
         who = all_ if n > 1 else called(main["skill"].iloc[0])
         yield _said("summary", f"{who} {verb}.")
-    elif n:
-        yield _said("summary", f"Of {n} skills {_list(parts)}.")
+    elif parts:
+        yield _said("summary", f"Of {n} {rows} {_list(parts)}.")
     if overall is None:
         return
     for _, row in overall.iterrows():
@@ -566,7 +567,7 @@ def _unknown(
     agreement: pd.DataFrame | None,
     needed: pd.DataFrame | None,
 ) -> Sentences:
-    undecided = main.loc[main["verdict"].eq("undetermined"), "skill"]
+    undecided = main.loc[main["verdict"].eq("undetermined"), "skill"].drop_duplicates()
     counts = needed[needed["measure"].eq("cases_per_skill")] if needed is not None else None
     if counts is not None and len(undecided) > _FEW and counts["estimate"].notna().any():
         yield _said("limits", _range_of_cases(counts, len(undecided), main["n"]))

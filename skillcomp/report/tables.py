@@ -42,7 +42,7 @@ _HEADS = {
 }
 _TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _TEX |= {one: f"\\{one}" for one in "&%$#_{}"} | {"−": "$-$", "∞": r"$\infty$", "±": r"$\pm$"}
-_LETTERS = [*ascii_lowercase, *(2 * one for one in ascii_lowercase)]
+_COMMON = "all rows: "
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,11 @@ class Table:
     notes: tuple[str, ...]
     numeric: tuple[bool, ...]
 
+    @property
+    def lettered(self) -> list[tuple[str, str]]:
+        """Each note after its letter, which is empty where no row names the note."""
+        return [("" if n.startswith(_COMMON) else _letter(i), n) for i, n in enumerate(self.notes)]
+
     def html(self, *, most: int | None = None) -> str:
         """Return the table as HTML, escaped; with `most`, further rows and notes behind a fold."""
         lines = self.cells.itertuples(index=False, name=None)
@@ -79,8 +84,10 @@ class Table:
                 len(rest), self._html(rest, about=False)
             )
         notes = Markup("").join(
-            Markup("<p class='note'><sup>{}</sup> {}</p>").format(letter, note)
-            for letter, note in zip(_LETTERS, self.notes, strict=False)
+            Markup("<p class='note'>{}{}</p>").format(
+                Markup("<sup>{}</sup> ").format(letter) if letter else "", note
+            )
+            for letter, note in self.lettered
         )
         if notes and most is not None:
             notes = Markup("<details><summary>Notes</summary>{}</details>").format(notes)
@@ -115,7 +122,7 @@ class Table:
         rule = "| " + " | ".join("---:" if right else "---" for right in self.numeric) + " |"
         lines = [*([self.about, ""] if self.about else []), head, rule, *body]
         lines += [""] if self.notes else []
-        lines += [f"{a}: {_markdown(n)}  " for a, n in zip(_LETTERS, self.notes, strict=False)]
+        lines += [f"{a}: {_markdown(n)}  ".removeprefix(": ") for a, n in self.lettered]
         return "\n".join(lines).rstrip() + "\n"
 
     def latex(self) -> str:
@@ -125,7 +132,7 @@ class Table:
         lines = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in rows]
         body = [rf"\begin{{tabular}}{{{align}}}", r"\toprule", lines[0], r"\midrule", *lines[1:]]
         body += [r"\bottomrule", r"\end{tabular}"]
-        body += [rf"\par {_tex(f'{a}: {n}')}" for a, n in zip(_LETTERS, self.notes, strict=False)]
+        body += [rf"\par {_tex(f'{a}: {n}'.removeprefix(': '))}" for a, n in self.lettered]
         head = [_tex(self.about) + r"\par"] if self.about else []
         return "\n".join([*head, *body]) + "\n"
 
@@ -179,7 +186,7 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
         place = list(given.columns).index("measure") + 1
         given.insert(place, "unit", given["measure"].map(_unit))
         frame = given
-    spread = _spread_rates(frame)
+    spread, units = _spread_rates(frame), _units(given)
     if columns is not None:
         require_columns(given, columns, "table")
         given = given[list(columns)]
@@ -188,7 +195,7 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
         hidden = [name for name in hidden if not given[name].isna().all()]
     limits = _limits(given)
     shown = [
-        _column(name, given, _units(frame, given), limits.get(name), spread)
+        _column(name, given, units, limits.get(name), spread)
         for name in given.columns
         if name not in (*hidden, *_NOTES, *(end for ends in limits.values() for end in ends))
     ]
@@ -233,7 +240,12 @@ def _flat(frame: pd.DataFrame) -> pd.DataFrame:
     named = index.dtype.kind != "i" and not index.equals(pd.RangeIndex(len(frame)))
     named = named or any(name is not None for name in index.names)
     flat = frame.copy()
-    flat.columns = pd.Index([_plain(one) for one in flat.columns])
+    heads: list[Any] = []
+    for head in map(_plain, flat.columns):
+        while head in heads:  # a second column of the same name
+            head = f"{head} "
+        heads.append(head)
+    flat.columns = pd.Index(heads)
     if not named:
         return flat.reset_index(drop=True)
     names = [str(name) if name is not None else " " * i for i, name in enumerate(flat.index.names)]
@@ -242,8 +254,8 @@ def _flat(frame: pd.DataFrame) -> pd.DataFrame:
     return flat.reset_index()
 
 
-def _units(frame: pd.DataFrame, given: pd.DataFrame) -> list[str | None]:
-    found = frame.get("unit", [None] * len(given))
+def _units(given: pd.DataFrame) -> list[str | None]:
+    found = given.get("unit", [None] * len(given))
     return [unit if isinstance(unit, str) else None for unit in found]
 
 
@@ -280,7 +292,7 @@ def _about(given: pd.DataFrame) -> tuple[str, list[Any]]:
     said: list[str] = []
     hidden: list[Any] = [name for name in given.columns if given[name].isna().all()]
     hidden += [n for n in given.columns if str(n) in _NOTES]
-    found = set(_units(given, given))
+    found = set(_units(given))
     shown = found <= _PLAIN or (found <= {"points", *_PLAIN} and "rate" in found)
     if "unit" in given.columns and shown:
         hidden.append("unit")  # signs of percent and of gain or loss say which is which
@@ -310,12 +322,17 @@ def _notes(given: pd.DataFrame) -> tuple[list[str], tuple[str, ...]]:
             continue
         texts = [str(v).strip() if isinstance(v, str) else "" for v in given[name]]
         if len(set(texts)) == 1 and texts and texts[0] and len(texts) > 1:
-            common.append(f"all rows: {texts[0]}")
+            common.append(f"{_COMMON}{texts[0]}")
             continue
         for row, text in enumerate(texts):
             if text:
-                letters[row].append(found.setdefault(text, _LETTERS[len(found) % 52]))
+                letters[row].append(found.setdefault(text, _letter(len(found))))
     return [", ".join(one) for one in letters], (*found, *common)
+
+
+def _letter(at: int) -> str:
+    """Return a to z, then aa to zz and so on."""
+    return ascii_lowercase[at % 26] * (at // 26 + 1)
 
 
 def _head(name: Any) -> str:
@@ -330,7 +347,7 @@ def _head(name: Any) -> str:
 
 def _text(name: Any, value: Any, unit: str | None) -> str:
     """Return one cell as people write it."""
-    if value is None or value is pd.NA or value is pd.NaT or value != value:
+    if pd.api.types.is_scalar(value) and pd.isna(value):
         return "n/a"
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
@@ -345,7 +362,7 @@ def _text(name: Any, value: Any, unit: str | None) -> str:
     if unit:
         signed = unit in ("points", "logits", "percentage points") and name not in _UNSIGNED
         return quantity(number, unit, signed=signed)
-    if number == round(number) and abs(number) < 1e15:
+    if abs(number) < 1e15 and number == round(number):
         return f"{number:,.0f}".replace("-", "−") if str(name) != "year" else f"{number:.0f}"
     return quantity(number)
 

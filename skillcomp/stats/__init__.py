@@ -50,7 +50,7 @@ Correction for a grader's errors
 
 Detection, by document
     ``delong``, ``delong_paired``: area under the ROC curve; difference of two areas.
-    ``bootstrap_auc``: ROC or precision-recall area, resampling documents.
+    ``bootstrap_auc``: area under the ROC curve, resampling documents.
     ``clean_needed``: negatives that bound the rate of false flags.
 
 Charts over time

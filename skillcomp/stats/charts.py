@@ -65,6 +65,13 @@ def _check_rate(name: str, rate: float) -> None:
         raise ValueError(f"{name} must lie strictly between 0 and 1, found {rate!r}.")
 
 
+def _check_chart(p: float, up: int, down: int, limit: int) -> None:
+    """Raise ValueError unless a chart of these steps and this limit can run at the rate."""
+    _check_rate("p", p)
+    if min(up, down, limit) < 1:
+        raise ValueError(f"up, down and limit must be at least 1, found {up}, {down} and {limit}.")
+
+
 def cusum_steps(p0: float, p1: float) -> tuple[int, int]:
     """Return the whole-number steps of the chart that is best at telling ``p1`` from ``p0``.
 
@@ -126,9 +133,7 @@ def cusum_run_length(p: float, *, up: int, down: int, limit: int) -> float:
     >>> round(cusum_run_length(0.2, up=10, down=1, limit=5), 6)
     5.0
     """
-    _check_rate("p", p)
-    if min(up, down, limit) < 1:
-        raise ValueError(f"up, down and limit must be at least 1, found {up}, {down} and {limit}.")
+    _check_chart(p, up, down, limit)
     above, below = (step if step < limit else 0 for step in (up, down))
     band = np.zeros((above + below + 1, limit))
     band[above] = 1.0
@@ -205,7 +210,7 @@ def false_alarm_probability(n: int, p: float, *, up: int, down: int, limit: int)
     >>> round(false_alarm_probability(2, 0.2, up=10, down=1, limit=5), 6)
     0.36
     """
-    _check_rate("p", p)
+    _check_chart(p, up, down, limit)
     state = np.zeros(limit)
     state[0] = 1.0
     for _ in range(n):

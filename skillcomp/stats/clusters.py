@@ -132,10 +132,8 @@ class Clusters:
         return satterthwaite(self.sizes / self.n)
 
 
-def complete_values(
-    values: ArrayLike, clusters: Any, usable: ArrayLike | None = None
-) -> tuple[Floats, Clusters, str]:
-    """Return the usable values, their clusters, and a note of how many were left out."""
+def complete_values(values: ArrayLike, clusters: Any) -> tuple[Floats, Clusters, str]:
+    """Return the values that are finite, their clusters, and a note of how many were left out."""
     numbers = np.asarray(values, float)
     if numbers.ndim != 1:
         raise ValueError(f"values must be one-dimensional, found shape {numbers.shape}.")
@@ -146,10 +144,8 @@ def complete_values(
             f"{len(labels)} labels."
         )
     keep = np.isfinite(numbers)
-    if usable is not None:
-        keep &= np.asarray(usable, dtype=bool)
     dropped = int((~keep).sum())
-    note = f"{dropped} missing {'value' if dropped == 1 else 'values'} left out" if dropped else ""
+    note = f"{plural(dropped, 'missing value')} left out" if dropped else ""
     groups = Clusters.of(None if labels is None else labels[keep], int(keep.sum()))
     return numbers[keep], groups, note
 
@@ -471,8 +467,7 @@ def log_ratio(
     labels = None if clusters is None else np.asarray(clusters)[~empty]
     found = cr2_mean(logs[~empty], labels, ci_level=ci_level, scale=1.0)
     if empty.any():
-        n_empty = int(empty.sum())
-        said = f"{n_empty} {'case' if n_empty == 1 else 'cases'} with an amount of 0: no ratio"
+        said = f"{plural(int(empty.sum()), 'case')} with an amount of 0: no ratio"
         found = replace(found, note=join_notes(found.note, said))
     estimate, low, high = np.exp([found.estimate, found.low, found.high]).tolist()
     method = f"geometric mean of ratios, {found.method} of logs"

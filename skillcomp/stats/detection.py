@@ -27,6 +27,7 @@ _SMALL_CLASS = 30  # rows or documents; below, DeLong limits are made on the log
 _EXTREME = 0.9  # area above which (or below 1 minus which) they are, too: plain covers 83 % at .98
 _TIE = 1e-12  # sums of rates carry rounding of this order
 _FEW_DOCUMENTS = 10  # below, only Clopper-Pearson over documents is given
+_FEW = f"fewer than {_FEW_DOCUMENTS} documents with one class"
 _CELLS_AT_ONCE = 2_000_000  # float64 cells of one block of _resamples, 16 MB
 
 
@@ -46,9 +47,11 @@ class _Labelled:
         """Return the word for the unit of evidence: document, or row where none was given."""
         return "document" if self.grouped else "row"
 
-    def documents_of(self, positive: bool) -> int:
-        """Return the number of documents that hold a row of one class."""
-        return int(np.unique(self.documents[self.positive == positive]).size)
+    @property
+    def fewest_documents(self) -> int:
+        """Return the number of documents that hold a row of the rarer class."""
+        classes = (self.positive, ~self.positive)
+        return min(int(np.unique(self.documents[rows]).size) for rows in classes)
 
     @property
     def name(self) -> str:
@@ -82,8 +85,8 @@ def _prepare(labels: ArrayLike, scores: ArrayLike, groups: ArrayLike | None) -> 
     odd = label[~np.isnan(label) & (label != 0) & (label != 1)]
     if odd.size:
         raise ValueError(f"labels must be 0 or 1 (or missing), found {odd[0]:g}.")
-    unknown = np.array([g is None or g != g for g in raw]) if groups is not None else False
-    keep = ~(np.isnan(label) | np.isnan(score).any(axis=1) | unknown)
+    absent = [groups is not None and (g is None or g != g) for g in raw]
+    keep = ~(np.isnan(label) | np.isnan(score).any(axis=1) | np.array(absent, dtype=bool))
     seen: dict[Any, int] = {}
     codes = np.array([seen.setdefault(g, len(seen)) for g in raw[keep].tolist()], dtype=np.int64)
     dropped = int((~keep).sum())
@@ -160,15 +163,15 @@ def _quantile(data: _Labelled, ci_level: float) -> tuple[float, float]:
     """Return the two-sided quantile and its degrees of freedom; normal without documents."""
     if not data.grouped:
         return quantile(ci_level), NAN
-    df = float(min(data.documents_of(True), data.documents_of(False)) - 1)
+    df = float(data.fewest_documents - 1)
     return quantile(ci_level, df), df
 
 
 def _single(data: _Labelled, auc: float, variance: float, scale: str, ci_level: float) -> Interval:
-    n_documents = min(data.documents_of(True), data.documents_of(False))
+    n_documents = data.fewest_documents
     if data.grouped and n_documents < _FEW_DOCUMENTS:
-        few = f"fewer than {_FEW_DOCUMENTS} documents with one class: counted by document"
-        return _over_documents(data, auc, n_documents, ci_level, few)
+        why = f"{_FEW}: counted by document"
+        return _over_documents(data, auc, n_documents, ci_level, why)
     # Rounding leaves about 1e-34 where the placements are constant.
     if not variance > _TIE**2:
         why = "perfect separation" if auc in (0.0, 1.0) else "no variance to estimate"
@@ -302,12 +305,12 @@ def delong_paired(
     covariance = _covariance(data, above, below)
     delta = float(auc[0] - auc[1])
     variance = float(covariance[0, 0] + covariance[1, 1] - 2.0 * covariance[0, 1])
-    few = data.grouped and min(data.documents_of(c) for c in (True, False)) < _FEW_DOCUMENTS
+    few = data.grouped and data.fewest_documents < _FEW_DOCUMENTS
     if few or not variance > _TIE**2:
         a, b = (
             _single(data, float(auc[k]), float(covariance[k, k]), "auto", ci_level) for k in (0, 1)
         )
-        why = f"fewer than {_FEW_DOCUMENTS} documents with one class" if few else "no variance"
+        why = _FEW if few else "no variance"
         note = join_notes(f"{why}: no credit for the pairing", data.note)
         method, p_value = "MOVER of the single intervals", 1.0 if abs(delta) < _TIE else NAN
         found = a.minus(b)
@@ -376,11 +379,11 @@ def bootstrap_auc(
     estimate = float(area(np.ones((1, data.n_documents)))[0])
     blocks = _resamples(data, n_resamples, seed, tables[0].shape[1])
     draws = np.concatenate([area(weights) for weights in blocks])
-    n_documents = min(data.documents_of(True), data.documents_of(False))
+    n_documents = data.fewest_documents
     few = data.grouped and n_documents < _FEW_DOCUMENTS
     low, high = np.quantile(draws, [(1 - ci_level) / 2, (1 + ci_level) / 2])
     if few or high - low < _TIE:
-        why = f"fewer than {_FEW_DOCUMENTS} documents with one class" if few else ""
+        why = _FEW if few else ""
         why = why or ("perfect separation" if estimate in (0.0, 1.0) else "draws do not vary")
         return _over_documents(data, estimate, n_documents, ci_level, why)
     left_out = n_resamples - draws.size

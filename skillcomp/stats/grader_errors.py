@@ -526,12 +526,12 @@ def _interval(value: Estimate) -> Interval:
 
 def _difference(label: str, first: Estimate, second: Estimate) -> Interval:
     one, two = _interval(first), _interval(second)
-    level, other = one.ci_level, two.ci_level
-    if level != other:
-        raise ValueError(f"both intervals must have one level, found {level} and {other}.")
+    level = one.ci_level
+    if level != two.ci_level:
+        raise ValueError(f"both intervals must have one level, found {level} and {two.ci_level}.")
     if math.isnan(one.estimate) or math.isnan(two.estimate):
         reason = join_notes(one.note, two.note) or "one of the two rates is not defined"
         return undefined(label, reason, ci_level=level)
-    ends = ((v.estimate, v.low, v.high, level) for v in (one, two))
-    found = Interval(*next(ends)).minus(Interval(*next(ends)))
+    bare_one, bare_two = (Interval(v.estimate, v.low, v.high, level) for v in (one, two))
+    found = bare_one.minus(bare_two)
     return replace(found, method=f"{label}, {found.method}")

@@ -36,13 +36,6 @@ def check_counts(**counts: float) -> None:
             raise ValueError(f"{name} must be a count of at least 0, found {value!r}.")
 
 
-def check_pairs(b: float, c: float, n: float) -> None:
-    """Raise ValueError unless ``b`` and ``c`` are counts that fit into ``n`` pairs."""
-    check_counts(b=b, c=c, n=n)
-    if b + c > n * (1 + 1e-12):
-        raise ValueError(f"b + c must not exceed n = {n:g}, found {b:g} + {c:g}.")
-
-
 def wilson_limits(rate: Any, n: Any, q: Any) -> tuple[Floats, Floats]:
     """Return Wilson's limits of rates on ``n`` units (fractional ones too) at quantile ``q``.
 
@@ -342,7 +335,9 @@ def newcombe_paired(
 def _without_cases(label: str, b: float, c: float, n: float, ci_level: float) -> Interval | None:
     """Check level and counts; return what is said of no cases, None where there are some."""
     check_level(ci_level)
-    check_pairs(b, c, n)
+    check_counts(b=b, c=c, n=n)
+    if b + c > n * (1 + 1e-12):
+        raise ValueError(f"b + c must not exceed n = {n:g}, found {b:g} + {c:g}.")
     return None if n else undefined(label, _NO_CASES, ci_level=ci_level, n=0.0)
 
 

@@ -17,7 +17,7 @@ from scipy.stats import t as student_t
 from statsmodels.stats.contingency_tables import cochrans_q
 from statsmodels.stats.multitest import multipletests
 
-from skillcomp.errors import suggest
+from skillcomp.errors import plural, suggest
 from skillcomp.stats.clusters import Clusters, cluster_codes
 from skillcomp.stats.intervals import check_counts
 from skillcomp.stats.results import HypothesisTest, Interval, check_level, join_notes, undefined
@@ -389,7 +389,7 @@ def cochran_q(verdicts: ArrayLike) -> HypothesisTest:
     table = _verdicts(verdicts)
     keep = ~np.isnan(table).any(axis=1)
     table, dropped = table[keep], int((~keep).sum())
-    note = f"{dropped} {'item' if dropped == 1 else 'items'} left out" if dropped else ""
+    note = f"{plural(dropped, 'item')} left out" if dropped else ""
     df = table.shape[1] - 1.0
     if not len(table) or (table == table[:, :1]).all():
         reason = "the versions agree on every item: p = 1"

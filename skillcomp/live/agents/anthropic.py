@@ -107,15 +107,7 @@ class AnthropicAgent(ServiceAgent):
         _allowed("cache_ttl", cache_ttl, tuple(_SECONDS))
         thinking = {"type": thinking} if isinstance(thinking, str) else thinking
         _allowed("thinking", thinking and thinking.get("type"), THINKING)
-        super().__init__(
-            model,
-            name=name,
-            timeout=timeout,
-            retry=retry,
-            client=client,
-            prices=prices,
-            base_url=base_url,
-        )
+        super().__init__(model, name, timeout, retry, client, prices, base_url)
         self._effort, self._thinking, self._max_tokens = effort, thinking, max_tokens
         self._cache = {"type": "ephemeral", "ttl": cache_ttl} if cache else None
         self._ttl = cache_ttl

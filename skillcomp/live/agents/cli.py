@@ -55,7 +55,8 @@ KEYS = {
 _ENDPOINTS = {"ANTHROPIC_BASE_URL": "api.anthropic.com", "OPENAI_BASE_URL": "api.openai.com"}
 # How the program is told where to ask.
 _BASE_URL = {"claude": "ANTHROPIC_BASE_URL", "codex": "OPENAI_BASE_URL"}
-# Ten tries of its own at a wrong key take three minutes; ours are enough. One's own value counts.
+# claude retries a wrong key ten times, which takes three minutes; three are enough, since we retry
+# too. A value set in the environment wins.
 _ALWAYS = {"claude": {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"}}
 _MAX_TRACE = 1_000_000  # characters of the output that are kept
 _SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re.IGNORECASE)
@@ -400,15 +401,21 @@ def _check(command: Sequence[str], skill_in: str, output: str, base_url: str | N
 
 def _secrets_in(arguments: Sequence[str]) -> dict[str, str]:
     """Return the keys that stand in a command, by what is shown in their place."""
-    found = {}
+    found: dict[str, str] = {}
+
+    def hide(secret: str, what: str) -> None:
+        if secret not in found.values():
+            n = sum(name.startswith(what) for name in found)
+            found[f"{what} ({n + 1})" if n else what] = secret
+
     for before, argument in pairwise(["", *arguments]):
         name, sign, value = argument.partition("=")
         if sign and _SECRET_FLAG.search(name):
-            found[f"{name.lstrip('-')}, a key"] = value
+            hide(value, f"{name.lstrip('-')}, a key")
         elif _SECRET_FLAG.search(before) and before.startswith("-") and "=" not in before:
-            found[f"{before.lstrip('-')}, a key"] = argument
+            hide(argument, f"{before.lstrip('-')}, a key")
         for key in _KEY_LIKE.findall(argument):
-            found.setdefault("a key", key)
+            hide(key, "a key")
     return found
 
 

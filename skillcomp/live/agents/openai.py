@@ -94,15 +94,7 @@ class OpenAIAgent(ServiceAgent):
         _sdk()
         modes = ("schema", "object", "none")
         require_known("OpenAIAgent: json_mode is", json_mode, modes, AgentError)
-        super().__init__(
-            model,
-            name=name,
-            timeout=timeout,
-            retry=retry,
-            client=client,
-            prices=prices,
-            base_url=base_url,
-        )
+        super().__init__(model, name, timeout, retry, client, prices, base_url)
         self._key_env, self._own = key_env, bool(base_url)
         self._fixed: dict[str, Any] = {limit_name: max_tokens, **(options or {})}
         if effort:

@@ -1,4 +1,4 @@
-"""Running a program for one question: in a room of its own, bounded, and gone with its starter.
+"""Run a program for one question in a temporary folder, with limits; it ends with this process.
 
 What it wrote and left in its working folder is kept where it could not write itself.
 """
@@ -22,6 +22,7 @@ from pathlib import Path
 import orjson
 from filelock import FileLock, Timeout
 
+from skillcomp.io.files import json_or_none
 from skillcomp.live.agents.reply import redact
 
 MAX_OUTPUT = 64_000_000  # bytes of the output that are read; a program that writes more is ended
@@ -260,8 +261,5 @@ def drop(folder: Path, name: str) -> None:
 
 def left_in(folder: Path) -> list[str] | None:
     """Return what a program left, as its kept folder lists it; None without such a list."""
-    try:
-        found = orjson.loads((folder / LEFT).read_bytes())
-    except (OSError, orjson.JSONDecodeError):
-        return None
+    found = json_or_none(folder / LEFT)
     return found if isinstance(found, list) else None

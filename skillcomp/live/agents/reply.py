@@ -360,11 +360,15 @@ def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
     '401: key [A_KEY] is wrong'
     """
     found = os.environ if environment is None else environment
-    for name, value in found.items():
-        secrets = [value] if _SECRET_NAME.search(name) else _IN_URL.findall(value)
-        for secret in secrets:
-            if len(secret) >= _MIN_SECRET:
-                text = text.replace(secret, f"[{name}]")
+    secrets = [
+        (secret, name)
+        for name, value in found.items()
+        for secret in ([value] if _SECRET_NAME.search(name) else _IN_URL.findall(value))
+        if len(secret) >= _MIN_SECRET
+    ]
+    # the longest first: what holds another secret is hidden as a whole
+    for secret, name in sorted(secrets, key=lambda one: -len(one[0])):
+        text = text.replace(secret, f"[{name}]")
     return text
 
 

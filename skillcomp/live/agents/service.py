@@ -178,7 +178,7 @@ def _seconds(value: str, unit: float) -> float | None:
         pass
     try:
         when = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):  # the latter of an absurd zone
         return None
     when = when if when.tzinfo else when.replace(tzinfo=UTC)
     return max(0.0, (when - datetime.now(UTC)).total_seconds())
@@ -323,7 +323,6 @@ class ServiceAgent(ABC):
     def __init__(
         self,
         model: str,
-        *,
         name: str | None,
         timeout: float,
         retry: RetryPolicy | None,

@@ -111,7 +111,7 @@ class BatchService:
         return name
 
     async def before(self) -> Before | None:
-        """Return how the list of batches stands; None where the service does not tell."""
+        """Return the newest batch in the service's list and the service's time, where it tells."""
 
         async def newest() -> Before:
             listed = self.agent.client().messages.batches.with_raw_response.list(limit=1)
@@ -120,7 +120,7 @@ class BatchService:
             names = [batch.id for batch in page.data]
             try:
                 at = parsedate_to_datetime(raw.headers.get("date", ""))
-            except ValueError:
+            except (ValueError, OverflowError):  # the latter of an absurd zone
                 at = None
             return Before(names[0] if names else None, at if at and at.tzinfo else None)
 

@@ -1,7 +1,8 @@
-"""Calibration cases: answers whose verdicts are known, by which a grader is held first."""
+"""Calibration cases: answers with known verdicts, on which each grader is tested first."""
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +93,7 @@ def _given(
         return [(f"gold[{i}]", row) for i, row in enumerate(gold)]
     path, rows = Path(gold), []
     try:
-        lines = path.read_bytes().splitlines()
+        lines = path.read_bytes().removeprefix(BOM_UTF8).splitlines()
     except OSError as cause:
         raise StudyError(f"gold: {path} cannot be read ({cause.strerror}).") from cause
     for number, line in enumerate(lines, start=1):

@@ -30,8 +30,8 @@ Without = Literal["RULE-1", "RULE-3", "RULE-6", "RULE-9", "concept_field", "expe
 SWITCHES: tuple[Without, ...] = get_args(Without)
 _RULES = tuple(name for name in SWITCHES if name.startswith("RULE"))
 _CASE = "grader-case.j2"
-# What these templates say is, letter by letter, what graders of older stores were told under the
-# names on the right; a change of a template makes another hash, which stands here no longer.
+# Hashes of the present templates, and the hashes that older stores recorded for the same text. An
+# edited template gets another hash, and its line here no longer applies.
 _FIRST_NAMES = {
     "cc8e781cbc46": "837d064b95ba",
     "d02f721984c5": "4e36003d1584",
@@ -222,25 +222,16 @@ def read_template(path: str | Path) -> str:
     return text
 
 
-PLACEHOLDERS = (
-    "skill_body",
-    "concept_field",
-    "question",
-    "answer",
-    "expected_reasoning",
-    "overlap",
-    "behaviors",
-    "output",
-)
-_NEEDED = ("answer", "behaviors", "output")
 _BLOCKS = {
+    "concept_field": "concept-field",
     "question": "question",
     "answer": "agent-answer",
     "expected_reasoning": "expected-reasoning",
-    "concept_field": "concept-field",
     "overlap": "overlap-check",
     "behaviors": "behaviors",
 }
+PLACEHOLDERS = ("skill_body", *_BLOCKS, "output")
+_NEEDED = ("answer", "behaviors", "output")
 
 
 def dimension_of(case: Case) -> str:

@@ -45,9 +45,9 @@ class ReplayGrader(BaseGrader):
 
     Notes
     -----
-    An answer is found by case, condition and repeat, and must be the recorded one letter by letter:
-    a verdict on another answer would be invented. Cost, item, batch and order are those of the
-    recording.
+    An answer is found by case, condition and repeat, and must be a recorded one letter by letter:
+    a verdict on another answer would be invented. Where several agents gave it, that of the same
+    name counts, else the last. Cost, item, batch and order are those of the recording.
     """
 
     def __init__(
@@ -78,10 +78,14 @@ class ReplayGrader(BaseGrader):
         self._verdicts: dict[str, dict[str, dict[str, Any]]] = {}
         for row in rows:
             self._verdicts.setdefault(row["attempt_id"], {})[row["check_id"]] = row
-        self._recorded: dict[tuple[Any, ...], tuple[str, str]] = {}
+        self._recorded: dict[tuple[Any, ...], str] = {}
+        self._places: set[tuple[Any, ...]] = set()
         for row in store.table("attempts").to_pylist():
             if row["attempt_id"] in self._verdicts and row["answer"] is not None:
-                self._recorded[tuple(map(row.get, _PLACE))] = (row["attempt_id"], row["answer"])
+                at = tuple(map(row.get, _PLACE))
+                self._places.add(at)
+                for agent in (row["agent"], None):
+                    self._recorded[*at, row["answer"], agent] = row["attempt_id"]
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
@@ -91,11 +95,11 @@ class ReplayGrader(BaseGrader):
         Checks without a recorded verdict have status ``error``, with the reason in ``raw``.
         """
         at = tuple(getattr(attempt, name) for name in _PLACE)
-        attempt_id, answer = self._recorded.get(at, ("", None))
+        of_anyone = self._recorded.get((*at, attempt.answer, None), "")
+        attempt_id = self._recorded.get((*at, attempt.answer, attempt.agent), of_anyone)
         found = self._verdicts.get(attempt_id, {})
-        told = "not recorded"
-        if answer is not None and answer != attempt.answer:
-            found, told = {}, "not recorded: the answer is another one"
+        is_other = not attempt_id and at in self._places
+        told = "not recorded: the answer is another one" if is_other else "not recorded"
         about = self.about(attempt, place)
         same: dict[str, Any] = {"attempt_id": attempt.attempt_id, "grader": self.name}
         same |= {"round": place.get("round", 1)}

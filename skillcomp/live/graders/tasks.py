@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
-from weakref import WeakKeyDictionary
 
 from skillcomp.errors import GraderError
 from skillcomp.io.files import digest
@@ -40,7 +39,7 @@ _MAX_SAID = 1000  # characters of a reason
 
 Source = RunStore | str | Path
 
-_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+_slots: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
 
 
 @dataclass(frozen=True)
@@ -211,6 +210,9 @@ class Pytest(_TaskGrader):
         assert check.judge is not None and check.judge.test_file is not None
         files = self._fixtures(case)
         loop = asyncio.get_running_loop()
+        if loop not in _slots:
+            for old in [one for one in list(_slots) if one.is_closed()]:
+                _slots.pop(old, None)
         # more tests at once than processors would make time-outs of good answers
         async with _slots.setdefault(loop, asyncio.Semaphore(os.cpu_count() or 1)):
             return await run_tests(

@@ -33,6 +33,7 @@ from skillcomp.records import Attempt, Case, Check, Goal, Record, Skill
 
 RULES = "1"  # of the checks below; another number makes another version
 SECONDS = 2.0  # that one pattern may take on one text
+_SLOW = "'{}' took longer than {:g} seconds"
 _Found = tuple[bool | None, str]
 _OF_ANSWER = ("output_schema", "invoked_skills", "must_include", "must_not_include")
 _OF_TRACE = ("thrashing", "max_commands", "required_steps")
@@ -159,7 +160,7 @@ class _About:
     def pattern(self, pattern: str, *, wanted: bool) -> _Found:
         found = matches(pattern, self.done.answer or "")
         if found is None:
-            return None, f"'{pattern}' took longer than {SECONDS:g} seconds"
+            return None, _SLOW.format(pattern, SECONDS)
         return found == wanted, pattern
 
     def output_schema(self) -> _Found:
@@ -181,10 +182,17 @@ class _About:
 
     def required_steps(self) -> _Found:
         left = iter(unwrapped(command) for command in self.commands)
+        slow = ""
         for step in self.case.extra["required_steps"]:
             # the iterator goes on behind the command that matched, so that order counts
-            if not any(matches(step, command) for command in left):
-                return (False if self.ended else None), f"no command matches '{step}' in its turn"
+            for command in left:
+                found = matches(step, command)
+                if found:
+                    break
+                slow = slow or (_SLOW.format(step, SECONDS) if found is None else "")
+            else:
+                why = f"no command matches '{step}' in its turn"
+                return (None, slow) if slow else (False if self.ended else None, why)
         return True, ""
 
 

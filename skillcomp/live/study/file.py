@@ -388,15 +388,20 @@ def read_study(path: Path, *, outside: bool = False) -> StudyFile:
 
 def _faults(error: ValidationError, node: yaml.Node | None) -> Iterator[str]:
     for fault in error.errors(include_url=False):
-        # names of the members of a union are no places in the file
-        loc = [p for p in fault["loc"] if not (p in _TAGS or str(p).startswith("dict["))]
+        whole = fault["loc"]
+        loc = [part for at, part in enumerate(whole) if not _is_tag(whole, at)]
         place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc).lstrip(".")
         line = line_of(node, loc)
         yield f"line {line}: {place}: {_told(fault, str(loc[-1]) if loc else '')}"
 
 
 _NOT_IN_FILE = {"folder", "outside"}
-_TAGS = ("anthropic", "openai", "cli", "replay", "comprehension", "suite", "str")
+
+
+def _is_tag(loc: tuple[Any, ...], at: int) -> bool:
+    """Whether a part of a place names a member of a union, which is no place in the file."""
+    in_list = at == 2 and loc[0] in ("agents", "graders")
+    return in_list or (at > 0 and loc[at - 1] in ("agent", "placebo", "previous"))
 
 
 def _told(fault: Mapping[str, Any], key: str) -> str:
@@ -452,6 +457,8 @@ def _keys(loc: tuple[Any, ...]) -> list[str]:
         "comprehension": _Comprehension,
         "suite": _SuiteGrader,
         "grading": _Grading,
+        "comparators": _Comparator,
+        "prices": _Price,
     }
     named = [part for part in loc[:-1] if part in models]
     model = models[named[-1]] if named else StudyFile

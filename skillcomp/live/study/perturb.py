@@ -120,7 +120,7 @@ def perturb_suite(
         texts, protected=protected, keep={*keep, *known}, seed=f"{seed}:{suite.slug}"
     )
     # a word inside a phrase that was given is changed with it
-    changes += [c for c in found if not any(c.found in g.found for g in given)]
+    changes += [c for c in found if not any(word_pattern([c.found]).search(g.found) for g in given)]
     if not changes:
         raise SuiteError(
             f"perturb_suite: suite '{suite.slug}' holds no name, code or date that a program can "
@@ -266,7 +266,8 @@ def _given(replacements: Mapping[str, str], texts: list[str], protected: str) ->
             )
     if len(set(pairs.values())) < len(pairs):
         raise SuiteError("replacements: two words have the same replacement; they would merge.")
-    return [Change("given", old, new) for old, new in pairs.items() if old in whole]
+    there = ((old, new) for old, new in pairs.items() if word_pattern([old]).search(whole))
+    return [Change("given", old, new) for old, new in there]
 
 
 def _places(case: Case) -> Iterator[tuple[str, str]]:

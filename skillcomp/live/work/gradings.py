@@ -224,7 +224,8 @@ class Gradings(Judging[Item]):
         study: dict[str, int],
         options: Options,
     ) -> None:
-        super().__init__(store, grader, len(items), study, options)
+        own = {"own_checks": True} if hasattr(grader, "checks_of") else {}
+        super().__init__(store, grader, len(items), study | own, options)
         self.items, self.answers, self.least = items, answers, least
         self.round = self.mine["round"] = study["round"]
         self.done: defaultdict[str, set[str]] = defaultdict(set)  # checks by attempt

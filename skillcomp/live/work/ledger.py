@@ -23,7 +23,7 @@ from skillcomp.live.agents.reply import PAID, UNREADABLE, Agent, Reply
 from skillcomp.pricing import Usage, cost, price
 from skillcomp.records import Record
 
-_LETTERS = 2.5  # a token; plain English has about four, so this overstates the tokens
+_LETTERS = 2.5  # letters a token; English has about four, so 2.5 overstates the number of tokens
 _PLAIN = (string.ascii_letters + " \n").encode()
 _FRAME = 200  # tokens around the texts of a call: roles, delimiters, what the service adds
 _SAFETY = 2.0  # times the dearest call seen, where no price is known beforehand
@@ -81,27 +81,19 @@ class Ledger:
 
     def _append(self, entries: list[_Entry]) -> list[BaseException | None]:
         """Write entries table by table; return what went wrong with each."""
-        errors: list[BaseException | None] = [None] * len(entries)
+        errors: dict[int, BaseException] = {}
         for table in dict.fromkeys(table for table, *_ in entries):
             mine = [i for i, entry in enumerate(entries) if entry[0] == table]
-            found = self._append_to(table, [entries[i] for i in mine])
-            for i, error in zip(mine, found, strict=True):
-                errors[i] = error
-        return errors
-
-    def _append_to(self, table: str, entries: list[_Entry]) -> list[Exception | None]:
-        try:
-            self._store.append(table, [one for _, records, _ in entries for one in records])
-            return [None] * len(entries)
-        except Exception as error:
-            # nothing was written, so that what is not to blame can go once more without the rest
-            faults = [_fault(entry) for entry in entries]
-            if not any(faults):
-                return [error] * len(entries)
-        rest = iter(
-            self._append_to(table, [e for e, f in zip(entries, faults, strict=True) if not f])
-        )
-        return [fault or next(rest) for fault in faults]
+            while mine:
+                try:
+                    self._store.append(table, [one for i in mine for one in entries[i][1]])
+                    break
+                except Exception as error:
+                    # nothing was written: what is not to blame can go once more without the rest
+                    faults = {i: fault for i in mine if (fault := _fault(entries[i]))}
+                    errors |= faults or dict.fromkeys(mine, error)
+                    mine = [i for i in mine if faults and i not in faults]
+        return [errors.get(i) for i in range(len(entries))]
 
 
 def _fault(entry: _Entry) -> Exception | None:

@@ -19,6 +19,7 @@ import pandas as pd
 from skillcomp.errors import plural, without_control
 from skillcomp.frames.contract import ordered
 from skillcomp.io import journal
+from skillcomp.io.files import json_or_none
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.reply import PAID
 from skillcomp.live.batches import under_way
@@ -173,18 +174,24 @@ def _grades(store: RunStore) -> Iterable[dict[str, Any]]:
     # a grader that was begun and has said nothing yet is shown as well
     for key in [*said, *(key for key in receipts if key not in said)]:
         found, live = said.get(key, _Seen()), receipts.get(key)
-        whole = {name for name, n in found.verdicts.items() if len(n) >= needs.get(name, 1)}
+        # of those who choose their own checks only the receipt knows what was wanted
+        chooses = bool(live and live["study"].get("own_checks"))
+        least = {} if chooses else needs
+        whole = {name for name, n in found.verdicts.items() if len(n) >= least.get(name, 1)}
         unread = found.malformed & whole
         asked_again = unread if live and key[:2] not in recordings else set()
+        n_wanted, n_open = len(to_grade), len((to_grade - whole) | asked_again)
+        if live and chooses:
+            n_wanted, n_open = live["n_wanted"], max(live["n_wanted"] - len(whole - asked_again), 0)
         yield found.row(
             "grade",
             key[0],
             round=key[2],
-            n_wanted=len(to_grade) if live else None,
+            n_wanted=n_wanted if live else None,
             n_ok=len(whole - found.refused - unread),
             n_not_ok=len((whole & (found.refused | unread)) - asked_again),
             n_failed=len(asked_again) if live else None,
-            n_open=len((to_grade - whole) | asked_again) if live else 0,
+            n_open=n_open if live else 0,
             gold_agreement=((live or {}).get("gold") or {}).get("agreement"),
             note=batches.get(f"{key[0]}#{key[1]}/{key[2]}"),
         )
@@ -355,24 +362,25 @@ def clear_waiting(store: RunStore) -> None:
 
 def waiting(store: RunStore) -> str | None:
     """Return why the writer of a store waits, and until when; None when it does not."""
+    note = json_or_none(store.path / _WAITING)
     try:
-        note = orjson.loads((store.path / _WAITING).read_bytes())
         until = datetime.fromisoformat(note["until"])
         if until < datetime.now(UTC) or writer(store) is None:
             return None
         return f"until {until:%H:%M:%S} UTC: {note['why']}"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return None
 
 
 def writer(store: RunStore) -> str | None:
     """Return who is writing to a store, as far as can be seen without touching it."""
+    who = json_or_none(store.path / journal.WHO)
     try:
-        who = orjson.loads((store.path / journal.WHO).read_bytes())
+        told = f"process {who['pid']} on {who['host']} since {who['since']}"
         if who["host"] == socket.gethostname():
             os.kill(who["pid"], 0)
     except PermissionError:
         pass  # it is alive and another user's
-    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+    except (OSError, KeyError, TypeError):
         return None
-    return f"process {who['pid']} on {who['host']} since {who['since']}"
+    return told

@@ -23,7 +23,7 @@ from typing import Any, Literal, Unpack
 import orjson
 
 from skillcomp.errors import SkillcompError, StoreError, StudyError, SuiteError, require_known
-from skillcomp.io.files import checked_slug
+from skillcomp.io.files import checked_slug, json_or_none
 from skillcomp.io.journal import write_json
 from skillcomp.io.prompts import FILE
 from skillcomp.io.skills import FILE_NAME
@@ -533,8 +533,5 @@ def _background(folder: Path) -> str | None:
 
 
 def _load(file: Path) -> dict[str, Any]:
-    try:
-        found = orjson.loads(file.read_bytes())
-    except (OSError, orjson.JSONDecodeError):
-        return {}
+    found = json_or_none(file)
     return found if isinstance(found, dict) else {}
