@@ -143,7 +143,7 @@ def _suite(n: int) -> dict[str, Any]:
 def ours(url: str, n: int) -> dict[str, float]:
     """Return time and memory of `sc.run`."""
     import skillcomp as sc
-    from skillcomp.live.work import answers as runner
+    from skillcomp.live.run import run
 
     seen: dict[str, float] = {"n": 0}
 
@@ -163,7 +163,7 @@ def ours(url: str, n: int) -> dict[str, float]:
         store.add_suite(file)
         agent = Watched(AGENT, base_url=url, max_tokens=1_000)
         wall, cpu = time.perf_counter(), time.process_time()
-        table = runner.run(store, agents=[agent], repeats=2, concurrency=WIDTH, progress=False)
+        table = run(store, agents=[agent], repeats=2, concurrency=WIDTH, progress=False)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         if table["n_ok"].sum() != n:
             raise RuntimeError(f"{table['n_ok'].sum()} of {n} questions were answered")

@@ -7,6 +7,7 @@ from . import explore as explore
 from . import export as export
 from . import frames as frames
 from . import io as io
+from . import lint as lint
 from . import live as live
 from . import ngrams as ngrams
 from . import overlap as overlap
@@ -23,7 +24,7 @@ from . import structure as structure
 from . import style as style
 from . import transfer as transfer
 from . import triggers as triggers
-from .frames.own import from_frame as from_frame
+from .frames.from_frame import from_frame as from_frame
 from .io.skills import read_skill as read_skill
 from .io.store import RunStore as RunStore
 from .io.suites import read_suite as read_suite
@@ -31,18 +32,18 @@ from .live.agents import AnthropicAgent as AnthropicAgent
 from .live.agents import CliAgent as CliAgent
 from .live.agents import OpenAIAgent as OpenAIAgent
 from .live.agents import ReplayAgent as ReplayAgent
+from .live.compare import compare as compare
+from .live.grade import grade as grade
+from .live.grade import regrade as regrade
 from .live.graders.comprehension import ComprehensionGrader as ComprehensionGrader
 from .live.graders.comprehension import PairwiseGrader as PairwiseGrader
 from .live.graders.replay import ReplayGrader as ReplayGrader
-from .live.graders.tasks import Contains as Contains
-from .live.graders.tasks import LlmRubric as LlmRubric
-from .live.graders.tasks import Pytest as Pytest
-from .live.graders.tasks import SuiteGrader as SuiteGrader
-from .live.study.perturb import perturb_suite as perturb_suite
-from .live.work.answers import run as run
-from .live.work.comparisons import compare as compare
-from .live.work.gradings import grade as grade
-from .live.work.gradings import regrade as regrade
-from .report.tables import table as table
+from .live.graders.task_graders import Contains as Contains
+from .live.graders.task_graders import LlmRubric as LlmRubric
+from .live.graders.task_graders import Pytest as Pytest
+from .live.graders.task_graders import SuiteGrader as SuiteGrader
+from .live.run import run as run
+from .perturb_suite import perturb_suite as perturb_suite
+from .table import table as table
 
 __version__: str

@@ -8,7 +8,7 @@ from typing import Literal, overload
 import pandas as pd
 
 from skillcomp.errors import StudyError, instead
-from skillcomp.frames.readers import passages
+from skillcomp.frames.from_store import passages
 from skillcomp.io.files import shipped
 from skillcomp.io.store import RunStore
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import pandas as pd
 
 from skillcomp.errors import FrameError, literal, suggest
-from skillcomp.frames.casetable import (
+from skillcomp.frames.case_table import (
     ONE_SKILL,
     WEIGHT,
     Cluster,
@@ -28,7 +28,7 @@ from skillcomp.frames.casetable import (
     level_of,
     with_weights,
 )
-from skillcomp.frames.contract import CASE, CONTRACTS, ordered
+from skillcomp.frames.contracts import CASE, CONTRACTS, ordered
 from skillcomp.frames.estimates import (
     estimates,
     groups,
@@ -39,7 +39,7 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
-from skillcomp.frames.labels import usable
+from skillcomp.frames.reference_labels import usable
 from skillcomp.records import dimension_family
 from skillcomp.stats.bounded import RATES, SHARES, bounded_means
 from skillcomp.stats.clusters import cr2_mean, log_ratio

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from skillcomp.errors import FrameError, StoreError
-from skillcomp.frames.contract import CONTRACTS, check
+from skillcomp.frames.contracts import CONTRACTS, check
 from skillcomp.io.files import as_path
 from skillcomp.io.journal import replace
 

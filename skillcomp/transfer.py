@@ -10,16 +10,16 @@ import numpy as np
 import pandas as pd
 
 from skillcomp import deltas
-from skillcomp.bias.effects import features, known_attempts
+from skillcomp.bias.feature_effects import features, known_attempts
 from skillcomp.errors import plural
-from skillcomp.frames.casetable import (
+from skillcomp.frames.case_table import (
     Value,
     case_table,
     clusters_of,
     compared_outcomes,
     level_of,
 )
-from skillcomp.frames.contract import CASE, check, ordered
+from skillcomp.frames.contracts import CASE, check, ordered
 from skillcomp.frames.estimates import estimates, groups, listed, row
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.gaps import standardised_gap

@@ -15,8 +15,8 @@ import pandas as pd
 
 from skillcomp import deltas
 from skillcomp.errors import FrameError, require_known
-from skillcomp.frames.casetable import clusters_of
-from skillcomp.frames.contract import CASE, check, ordered
+from skillcomp.frames.case_table import clusters_of
+from skillcomp.frames.contracts import CASE, check, ordered
 from skillcomp.frames.estimates import (
     check_settings,
     estimates,
@@ -26,7 +26,7 @@ from skillcomp.frames.estimates import (
     row,
     rows_of_group,
 )
-from skillcomp.frames.readers import outcomes
+from skillcomp.frames.from_store import outcomes
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_means
 from skillcomp.stats.results import Interval, join_notes
 

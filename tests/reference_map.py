@@ -20,14 +20,14 @@ from scipy.stats import t as student_t
 
 from skillcomp.stats import (
     agreement,
-    charts,
     clusters,
+    cusum,
     detection,
     grader_errors,
     intervals,
     passk,
-    power,
     ppi,
+    sample_size,
     significance,
 )
 from skillcomp.stats.results import Interval
@@ -290,7 +290,7 @@ def _delong(i: Inputs) -> Values:
 def _bernoulli_cusum(i: Inputs) -> Values:
     up = i["m"] - 1
     return {
-        f"H{limit}": [charts.cusum_run_length(p, up=up, down=1, limit=limit) for p in i["p"]]
+        f"H{limit}": [cusum.cusum_run_length(p, up=up, down=1, limit=limit) for p in i["p"]]
         for limit in i["H"]
     }
 
@@ -345,7 +345,7 @@ def _fifteen_p_values(i: Inputs) -> Values:
 
 def _mcnemar_power(i: Inputs) -> Values:
     return {
-        test: power.mcnemar_power(
+        test: sample_size.mcnemar_power(
             i["pairs"], i["p_improve"], i["p_regress"], test=test, alpha=i["alpha"]
         )
         for test in ("exact", "midp")
@@ -354,14 +354,14 @@ def _mcnemar_power(i: Inputs) -> Values:
 
 def _connor(i: Inputs) -> Values:
     return {
-        f"n{percent}": power.connor(i["p10"], i["p01"], power=percent / 100, alpha=i["alpha"])
+        f"n{percent}": sample_size.connor(i["p10"], i["p01"], power=percent / 100, alpha=i["alpha"])
         for percent in (80, 90)
     }
 
 
 def _miller_mde(i: Inputs) -> Values:
     return {
-        f"K{attempts}": power.miller_mde(
+        f"K{attempts}": sample_size.miller_mde(
             i["n"],
             omega2=i["omega2"],
             sigma2_skill=i["sigma2A"],
@@ -376,7 +376,7 @@ def _miller_mde(i: Inputs) -> Values:
 
 
 def _miller_cases(i: Inputs) -> Values:
-    n = power.miller_cases(
+    n = sample_size.miller_cases(
         i["delta"],
         omega2=i["omega2"],
         sigma2_skill=i["sigma2"],
@@ -427,12 +427,12 @@ NAMED = {
     "ppi_mean_lambda1": Source(("ppi.ppi_mean",), _ppi(1.0)),
     "ppi_plusplus_mean": Source(("ppi.ppi_mean",), _ppi(None)),
     "delong_aSAH": Source(("detection.delong", "detection.delong_paired"), _delong),
-    "bernoulli_cusum_arl": Source(("charts.cusum_run_length",), _bernoulli_cusum),
+    "bernoulli_cusum_arl": Source(("cusum.cusum_run_length",), _bernoulli_cusum),
     "severity_drift_2versions": Source(("significance.severity_shift",), _severity_of_two),
     "severity_drift_3graders": Source(("significance.cochran_q",), _versions_of_three),
     "pass_hat_k_ci": Source(("passk.pooled_pass_hat_k",), _pass_hat_k_ci),
-    "miller_mde": Source(("power.miller_mde",), _miller_mde),
-    "miller_n": Source(("power.miller_cases",), _miller_cases),
+    "miller_mde": Source(("sample_size.miller_mde",), _miller_mde),
+    "miller_n": Source(("sample_size.miller_cases",), _miller_cases),
     "holm_bh_9dims": Source(
         ("significance.holm", "significance.benjamini_hochberg", "significance.adjust"),
         _nine_dimensions,
@@ -448,8 +448,8 @@ BY_PREFIX = {
     "binom_ci_": _ONE_RATE,
     "agreement_": _AGREEMENT,
     "rogan_gladen_": Source(("grader_errors.rogan_gladen",), _rogan_gladen),
-    "power_mcnemar_": Source(("power.mcnemar_power",), _mcnemar_power),
-    "sample_size_connor_": Source(("power.connor",), _connor),
+    "power_mcnemar_": Source(("sample_size.mcnemar_power",), _mcnemar_power),
+    "sample_size_connor_": Source(("sample_size.connor",), _connor),
     "pass_at_k_": Source(("passk.pass_at_k", "passk.pass_hat_k"), _pass_k),
 }
 

@@ -307,7 +307,7 @@ def test_other_code_makes_other_files(tmp_path: Path) -> None:
         (scan.Scan, "benchmarks/validity/methods.py"),
         (scan.Scan, "skillcomp/stats/clusters.py"),
         (scan.Scan, "skillcomp/stats/results.py"),
-        (studies.Batch, "skillcomp/bias/effects.py"),
+        (studies.Batch, "skillcomp/bias/feature_effects.py"),
     ):
         before = cells.code_version(tmp_path)
         with (tmp_path / name).open("a", encoding="utf-8") as file:

@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 
 import skillcomp as sc
 from skillcomp import simulate
-from skillcomp.bias.effects import feature_effect
+from skillcomp.bias.feature_effects import feature_effect
 from skillcomp.errors import FrameError
 
 PLANTED = {

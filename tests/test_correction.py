@@ -17,7 +17,7 @@ from skillcomp import simulate
 from skillcomp.correction.corrected import choose, doubts
 from skillcomp.correction.estimators import Condition, tables
 from skillcomp.errors import FrameError
-from skillcomp.frames.casetable import clusters_of
+from skillcomp.frames.case_table import clusters_of
 from skillcomp.stats.ppi import ppi_paired
 from skillcomp.stats.results import Interval
 

@@ -7,7 +7,7 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 from skillcomp.errors import FrameError
-from skillcomp.frames.contract import CONTRACTS
+from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.frames.estimates import (
     estimates,
     groups,

@@ -19,7 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 import skillcomp as sc
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.explore.explorer import MOST, pieces, quoted, shared, stands_in, visible
-from skillcomp.frames.readers import normalise_quote
+from skillcomp.frames.from_store import normalise_quote
 
 HOSTILE = """</div></mark><script>alert(1)</script><img src=x onerror="alert('2')">&lt;b&gt;"""
 HOSTILE += " **bold** [link](javascript:alert(3)) $x^2$ {{ 7 * 7 }}"

@@ -11,7 +11,7 @@ from pandas.testing import assert_frame_equal
 
 import skillcomp as sc
 from skillcomp.errors import FrameError, SkillcompError
-from skillcomp.frames.contract import CONTRACTS, empty
+from skillcomp.frames.contracts import CONTRACTS, empty
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -6,7 +6,7 @@ import pytest
 
 import skillcomp as sc
 from skillcomp.errors import FrameError, StoreError
-from skillcomp.frames.contract import CONTRACTS
+from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.records import Attempt, GoldLabel, Verdict
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillcomp.frames.contract import Codes, group_codes, missing_values
+from skillcomp.frames.contracts import Codes, group_codes, missing_values
 
 TEXT = st.one_of(st.none(), st.sampled_from(["a", "b", "bb", ""]))
 MISSING = st.sampled_from([None, np.nan, pd.NA, pd.NaT])  # each stands for no value

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skillcomp as sc
-from skillcomp.io.commands import is_read_only, opens_skill, thrashing, unwrapped
-from skillcomp.io.traces import read_trace
+from skillcomp.io.event_streams import read_trace
+from skillcomp.io.shell_commands import is_read_only, opens_skill, thrashing, unwrapped
 from skillcomp.records import Attempt
 
 INIT = {"type": "system", "subtype": "init", "session_id": "s-1", "skills": ["tides"]}

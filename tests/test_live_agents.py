@@ -30,7 +30,7 @@ from skillcomp.live.agents import (
     family_of,
 )
 from skillcomp.live.agents import service as retry
-from skillcomp.live.agents.reply import redact
+from skillcomp.live.agents.agent import redact
 from skillcomp.live.agents.service import CacheGate
 from skillcomp.pricing import Price
 from skillcomp.records import Attempt, Skill

@@ -26,12 +26,12 @@ import skillcomp as sc
 from skillcomp.errors import AgentError
 from skillcomp.live.agents import AnthropicAgent
 from skillcomp.live.agents import service as retry
-from skillcomp.live.agents.reply import StudyWarning
+from skillcomp.live.agents.agent import StudyWarning
+from skillcomp.live.agents.anthropic_batches import BatchService
 from skillcomp.live.batches import BatchLimits, open_batches
-from skillcomp.live.batches.transport import BatchService
+from skillcomp.live.concurrency import StoppedError
 from skillcomp.live.graders.comprehension import GraderWarning
-from skillcomp.live.stopping import StoppedError
-from skillcomp.live.work.status import status
+from skillcomp.live.status import status
 
 QUICK = BatchLimits(first_wait=0.005, longest_wait=0.01)
 SINGLE = "POST /v1/messages 200"

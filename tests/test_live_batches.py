@@ -28,12 +28,12 @@ from live_study import N_CELLS, Dated, graded, make_store, ok_cells, rows
 import skillcomp as sc
 from skillcomp.errors import AgentError
 from skillcomp.live.agents import CliAgent, RetryPolicy
-from skillcomp.live.agents.reply import StudyWarning
+from skillcomp.live.agents.agent import StudyWarning
+from skillcomp.live.agents.anthropic_batches import BatchService
 from skillcomp.live.batches import BatchLimits, Before, custom_id
-from skillcomp.live.batches.transport import BatchService
+from skillcomp.live.concurrency import Stop
 from skillcomp.live.graders.comprehension import GraderWarning
-from skillcomp.live.stopping import Stop
-from skillcomp.live.work.status import status
+from skillcomp.live.status import status
 
 QUICK = BatchLimits(first_wait=0.005, longest_wait=0.01)
 CREATED = "POST /v1/messages/batches 200"

@@ -19,10 +19,10 @@ from live_study import AGENT, SLUGS, agent, grader, make_files, make_store, only
 import skillcomp as sc
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents import AnthropicAgent, CliAgent, OpenAIAgent, Reply
-from skillcomp.live.agents.reply import UNREADABLE, StudyWarning
+from skillcomp.live.agents.agent import UNREADABLE, StudyWarning
 from skillcomp.live.batches import BatchLimits
 from skillcomp.live.graders.prompts import reply_schema
-from skillcomp.live.work.ledger import Budget, batch_cost, upper_cost, upper_tokens
+from skillcomp.live.ledger import Budget, batch_cost, upper_cost, upper_tokens
 from skillcomp.pricing import Price
 
 FASTB = BatchLimits(first_wait=0.01, longest_wait=0.02, n_rounds=1)

@@ -22,7 +22,7 @@ from live_study import AGENT, GRADER, SLUGS, Dated, make_files, ok_cells, rows
 from skillcomp import cli
 from skillcomp.errors import StudyError
 from skillcomp.io.store import RunStore
-from skillcomp.live.study.file import read_study
+from skillcomp.live.study_file import read_study
 
 ROOT = Path(__file__).resolve().parent.parent
 

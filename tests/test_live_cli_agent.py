@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from skillcomp.errors import AgentError
-from skillcomp.io.traces import read_trace
+from skillcomp.io.event_streams import read_trace
 from skillcomp.live.agents import Agent, CliAgent
 from skillcomp.pricing import Price
 from skillcomp.records import Skill

@@ -34,7 +34,7 @@ from skillcomp.records import Attempt
 N_CASES, REPEATS = 6, 2
 N_PAIRS = 2 * N_CASES * REPEATS
 _FORK = multiprocessing.get_context("forkserver")
-_FORK.set_forkserver_preload(["anthropic", "skillcomp.live.work.comparisons"])
+_FORK.set_forkserver_preload(["anthropic", "skillcomp.live.compare"])
 
 
 @pytest.fixture(autouse=True)

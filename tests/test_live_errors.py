@@ -25,8 +25,8 @@ import skillcomp as sc
 from skillcomp.errors import AgentError
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents import RetryPolicy
-from skillcomp.live.agents.reply import StudyWarning
-from skillcomp.live.work.status import errors, waiting, write_waiting
+from skillcomp.live.agents.agent import StudyWarning
+from skillcomp.live.status import errors, waiting, write_waiting
 
 pytestmark = pytest.mark.filterwarnings("ignore::skillcomp.live.graders.GraderWarning")
 

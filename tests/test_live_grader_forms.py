@@ -19,8 +19,8 @@ from skillcomp.io.store import RunStore
 from skillcomp.live.agents import AnthropicAgent
 from skillcomp.live.graders import ComprehensionGrader, read_reply
 from skillcomp.live.graders.prompts import PLACEHOLDERS, SWITCHES, grader_prompt, grader_version
-from skillcomp.live.graders.rules import judge
-from skillcomp.live.study.file import read_study
+from skillcomp.live.graders.reply import judge
+from skillcomp.live.study_file import read_study
 
 TEMPLATE = """Grade this.
 {{ skill_body }}

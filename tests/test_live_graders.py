@@ -20,11 +20,11 @@ from fake_rules import answer as fake_answer
 import skillcomp as sc
 from skillcomp.errors import GraderError
 from skillcomp.live.agents import AnthropicAgent, CliAgent, RetryPolicy
-from skillcomp.live.agents.reply import escape
+from skillcomp.live.agents.agent import escape
 from skillcomp.live.graders import prompts
 from skillcomp.live.graders.comprehension import ComprehensionGrader, blind, family_warning
 from skillcomp.live.graders.prompts import STYLES, grader_prompt, grader_version
-from skillcomp.live.graders.rules import gives_condition_away, judge
+from skillcomp.live.graders.reply import gives_condition_away, judge
 from skillcomp.ngrams import shared_ngrams
 from skillcomp.records import Attempt, Case, Check, Skill
 

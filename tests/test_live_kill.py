@@ -32,7 +32,7 @@ WIDTH = 4  # questions under way
 N_GOLD = 2
 _FORK = multiprocessing.get_context("forkserver")
 _FORK.set_forkserver_preload(
-    ["anthropic", "skillcomp.frames", "skillcomp.live.work.answers", "skillcomp.live.agents"]
+    ["anthropic", "skillcomp.frames", "skillcomp.live.run", "skillcomp.live.agents"]
 )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from skillcomp.errors import StoreError
 from skillcomp.io.store import RunStore
-from skillcomp.live.work.ledger import Ledger
+from skillcomp.live.ledger import Ledger
 from skillcomp.records import Attempt
 
 HALF = "\ud83d"

@@ -18,10 +18,10 @@ import skillcomp as sc
 from skillcomp.errors import StudyError
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents import AnthropicAgent
-from skillcomp.live.agents.reply import agent_version
+from skillcomp.live.agents.agent import agent_version
 from skillcomp.live.graders.comprehension import ComprehensionGrader, GraderWarning
 from skillcomp.live.graders.replay import ReplayGrader
-from skillcomp.live.study.plan import settled_agents
+from skillcomp.live.plan import settled_agents
 
 SENTENCE = "Verdicts of two settings are two graders: give this one another name="
 

@@ -20,10 +20,10 @@ from live_study import make_store, rows
 
 import skillcomp as sc
 from skillcomp.errors import AgentError, StudyError
-from skillcomp.io.traces import read_trace
+from skillcomp.io.event_streams import read_trace
 from skillcomp.live.agents import CliAgent
-from skillcomp.live.agents.reply import MAX_ANSWER, Reply, StudyWarning
-from skillcomp.live.study.file import read_study
+from skillcomp.live.agents.agent import MAX_ANSWER, Reply, StudyWarning
+from skillcomp.live.study_file import read_study
 
 INIT = {"type": "system", "subtype": "init", "session_id": "s", "model": "claude-sonnet-5-5"}
 RESULT = {"type": "result", "subtype": "success", "result": "Yes.", "stop_reason": "end_turn"}

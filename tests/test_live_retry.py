@@ -9,7 +9,7 @@ import pytest
 
 from skillcomp.live.agents import service as retry
 from skillcomp.live.agents.service import RetryPolicy
-from skillcomp.live.stopping import Stop, StoppedError
+from skillcomp.live.concurrency import Stop, StoppedError
 
 
 def counted(policy, stop, ask_at=None):

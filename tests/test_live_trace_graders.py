@@ -13,8 +13,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from live_study import make_store
 
 import skillcomp as sc
-from skillcomp.io.prompts import checks_of
-from skillcomp.live.agents.reply import TIME_LIMIT, Reply
+from skillcomp.io.trigger_suites import checks_of
+from skillcomp.live.agents.agent import TIME_LIMIT, Reply
 from skillcomp.live.graders import traces
 from skillcomp.live.graders.traces import (
     RUBRIC_CHECKS,

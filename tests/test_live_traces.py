@@ -24,11 +24,11 @@ from test_live_cli_agent import (
 )
 
 from skillcomp.errors import AgentError
-from skillcomp.io.traces import kind_of, read_trace
+from skillcomp.io.event_streams import kind_of, read_trace
 from skillcomp.live.agents import CliAgent, process
 from skillcomp.live.agents import cli as cli_agent
-from skillcomp.live.agents.reply import StudyWarning
-from skillcomp.live.study.file import read_agent
+from skillcomp.live.agents.agent import StudyWarning
+from skillcomp.live.study_file import read_agent
 from skillcomp.pricing import Price
 
 # what is a stream, and what an answer that looks like one

@@ -24,7 +24,7 @@ from written_study import written
 
 import skillcomp as sc
 from skillcomp.errors import FrameError, StudyError
-from skillcomp.live.agents.reply import StudyWarning
+from skillcomp.live.agents.agent import StudyWarning
 from skillcomp.report import build, execute, find_notebooks
 from skillcomp.report import page as page_module
 

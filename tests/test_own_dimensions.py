@@ -12,7 +12,8 @@ from written_study import written
 import skillcomp as sc
 from skillcomp.cli import app
 from skillcomp.errors import FrameError, SuiteError
-from skillcomp.io import lint_suite, read_suite
+from skillcomp.io import read_suite
+from skillcomp.lint import lint_suite
 
 NAMES = ["recall", "refusal", "use"]
 

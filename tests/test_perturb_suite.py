@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 import skillcomp as sc
 from skillcomp.errors import SuiteError
-from skillcomp.io import lint_suite, read_suite, write_suite
-from skillcomp.live.study import perturb as surface
-from skillcomp.live.study.perturb import (
+from skillcomp.io import read_suite, write_suite
+from skillcomp.lint import lint_suite
+from skillcomp.perturb_suite import (
+    HE,
+    SHE,
     PerturbationWarning,
     move_dates,
     perturbation_candidates,
@@ -96,7 +98,7 @@ def test_the_same_seed_gives_the_same_copy_and_seeds_differ():
 def test_a_name_is_replaced_by_one_that_fits_its_pronoun_and_is_new_to_the_suite():
 
     found = changed("Ines says she packs; Tomas says he waits; Clara and Otto watch.")
-    she, he = surface.SHE.split(), surface.HE.split()
+    she, he = SHE.split(), HE.split()
     assert {found["Ines"], found["Clara"]} <= set(she) - {"Ines", "Clara"}
     assert {found["Tomas"], found["Otto"]} <= set(he) - {"Tomas", "Otto"}
     assert len(set(found.values())) == 4

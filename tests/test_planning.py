@@ -10,8 +10,7 @@ from skillcomp import planning, simulate
 from skillcomp.deltas import paired
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.frames import outcomes
-from skillcomp.frames.contract import check
-from skillcomp.planning import gold as gold_module
+from skillcomp.frames.contracts import check
 from skillcomp.planning.components import (
     PilotCases,
     components,
@@ -20,6 +19,12 @@ from skillcomp.planning.components import (
     sigma2_interval,
     spread_of_cases,
     tau2_interval,
+)
+from skillcomp.planning.gold_needed import (
+    case_differences,
+    differences_of,
+    expected_length,
+    expected_variance,
 )
 from skillcomp.planning.power import gap_limits
 from skillcomp.simulate import Grader
@@ -173,8 +178,8 @@ def test_the_planned_length_is_that_of_the_printed_interval(noise, n_gold):
     rng = np.random.default_rng(4)
     gold = rng.choice([-1.0, -0.5, 0.0, 0.5, 1.0], 4000, p=[0.05, 0.1, 0.35, 0.3, 0.2])
     grader = np.where(rng.random(4000) < noise, rng.choice([-0.5, 0.0, 0.5, 1.0], 4000), gold)
-    pilot = gold_module.differences_of(np.stack([gold, grader, grader], axis=1), 5.0)
-    planned, _ = gold_module.expected_length(pilot, np.array([n_gold]), 60, 0.95)
+    pilot = differences_of(np.stack([gold, grader, grader], axis=1), 5.0)
+    planned, _ = expected_length(pilot, np.array([n_gold]), 60, 0.95)
     lengths = []
     for _ in range(150):
         drawn = rng.integers(0, 4000, 60)
@@ -187,12 +192,12 @@ def test_with_gold_on_every_case_the_planned_variance_is_ppis_too():
     rng = np.random.default_rng(1)
     gold, noise = rng.standard_normal((2, 50)) / 4
     mean, on_gold = np.clip(gold + noise / 2, -1, 1), np.clip(gold + noise, -1, 1)
-    pilot = gold_module.differences_of(np.stack([gold, mean, on_gold], axis=1), 5.0)
-    variance, lam = gold_module.expected_variance(pilot, np.array([50]), 50)
+    pilot = differences_of(np.stack([gold, mean, on_gold], axis=1), 5.0)
+    variance, lam = expected_variance(pilot, np.array([50]), 50)
     interval = ppi_paired(gold, mean, predicted_on_gold=on_gold)
     assert np.sqrt(variance[0]) == pytest.approx(interval.se, rel=1e-9)
     assert f"lambda={lam[0]:.4f}" in interval.method
-    length, _ = gold_module.expected_length(pilot, np.array([50]), 50, 0.95)
+    length, _ = expected_length(pilot, np.array([50]), 50, 0.95)
     assert length[0] == pytest.approx(interval.high - interval.low, rel=1e-6)
 
 
@@ -252,9 +257,7 @@ def test_the_planned_count_gives_the_wanted_width_in_a_new_study():
         made = simulate.study(
             seed=100 + seed, n_repeats=1, graders=(Grader("g"),), gold_fraction=n_gold / 84
         )
-        ((part,), _) = gold_module.case_differences(
-            made.verdicts, made.gold, [], "behaviour", "baseline"
-        )
+        ((part,), _) = case_differences(made.verdicts, made.gold, [], "behaviour", "baseline")
         interval = ppi_paired(part.cases["gold"], part.cases["grader"])
         widths.append(interval.high - interval.low)
     assert np.mean(widths) == pytest.approx(0.2, abs=0.02)
@@ -320,7 +323,7 @@ def labelled_frames(passes, checks=2):
 
 
 def differences(verdicts, gold, unit):
-    ((part,), _) = gold_module.case_differences(verdicts, gold, [], unit, "baseline")
+    ((part,), _) = case_differences(verdicts, gold, [], unit, "baseline")
     return part.cases.droplevel("skill")
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import skillcomp as sc
 from skillcomp.errors import FrameError, StudyError
-from skillcomp.live.agents.reply import skill_block
+from skillcomp.live.agents.agent import skill_block
 from skillcomp.live.graders.prompts import (
     RUBRIC,
     STYLES,

@@ -14,7 +14,7 @@ import pytest
 from fake_anthropic import KEY, FakeAnthropic
 
 import skillcomp as sc
-from skillcomp.live.study.file import read_study
+from skillcomp.live.study_file import read_study
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 SECTION = README.read_text(encoding="utf-8").split("## Your own skill", 1)[1]

@@ -11,10 +11,11 @@ from scipy.stats import norm
 from skillcomp import overlap, simulate, transfer
 from skillcomp.errors import StudyError
 from skillcomp.frames import outcomes
-from skillcomp.frames.contract import check
-from skillcomp.simulate import Grader, effects
+from skillcomp.frames.contracts import check
+from skillcomp.simulate import Grader
+from skillcomp.simulate import design as effects
 from skillcomp.simulate.text import HEDGES
-from skillcomp.stats.charts import bernoulli_cusum
+from skillcomp.stats.cusum import bernoulli_cusum
 
 KINDS = ("cases", "checks", "attempts", "verdicts", "gold", "pairwise")
 RICH = dict(

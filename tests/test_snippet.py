@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import skillcomp as sc
-from skillcomp.frames.contract import CONTRACTS, check
+from skillcomp.frames.contracts import CONTRACTS, check
 
 ROOT = Path(__file__).resolve().parent.parent
 SNIPPET = """

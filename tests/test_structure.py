@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import skillcomp as sc
 from skillcomp.errors import FrameError, SkillError, StudyError
-from skillcomp.structure.scores import FEATURES
+from skillcomp.structure.structure_score import FEATURES
 
 DESIGN = [
     {"condition": f"{content}-{form}", "content": content, "form": form}

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
-from skillcomp.frames.casetable import clusters_of
+from skillcomp.frames.case_table import clusters_of
 
 
 def study(cases: list[tuple[str, str, str, float, float]], repeats: int = 2) -> pd.DataFrame:

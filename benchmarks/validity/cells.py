@@ -25,7 +25,7 @@ VECTORISED = (
     "benchmarks/validity/designs.py",
     "benchmarks/validity/first_release.py",
     "benchmarks/validity/methods.py",
-    "skillcomp/simulate/effects.py",
+    "skillcomp/simulate/design.py",
     *(
         f"skillcomp/stats/{name}.py"
         for name in ("bounded", "clusters", "intervals", "results", "significance")

@@ -9,7 +9,7 @@ import skillcomp as sc
 from benchmarks.validity.cells import ROOT
 from benchmarks.validity.designs import Sides
 from benchmarks.validity.first_release import paired_rule
-from skillcomp.frames.casetable import Pairing, case_table
+from skillcomp.frames.case_table import Pairing, case_table
 from skillcomp.stats.clusters import Clusters
 
 GRADER = "g2"

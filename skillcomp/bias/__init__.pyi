@@ -1,6 +1,6 @@
-from .audits import audit as audit
-from .effects import features as features
-from .pairwise import consistency_change as consistency_change
-from .pairwise import position as position
-from .perturbations import perturb as perturb
-from .perturbations import perturbed as perturbed
+from .audit import audit as audit
+from .feature_effects import features as features
+from .perturb import perturb as perturb
+from .perturb import perturbed as perturbed
+from .position import consistency_change as consistency_change
+from .position import position as position

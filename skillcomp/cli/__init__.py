@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skillcomp.cli import evaluating, studies
+from skillcomp.cli import evaluate_commands as evaluating
+from skillcomp.cli import study_commands as studies
 from skillcomp.cli.terminal import FORMATS, github, sarif, say
 from skillcomp.errors import SkillcompError, StoreError, StudyError, require_known
 
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from skillcomp.io.lint import Finding, Found
     from skillcomp.io.store import RunStore
+    from skillcomp.lint.lint_path import Finding, Found
 
 app = typer.Typer(
     name="skillcomp",
@@ -164,7 +165,7 @@ def check(
     ] = "text",
 ) -> None:
     """Validate and lint a skill, a suite or a whole study: what is wrong, where, and why."""
-    from skillcomp.io.lint import inspect, inspect_evals
+    from skillcomp.lint.lint_path import inspect, inspect_evals
 
     require_known("check: --format: found", form, FORMATS, StudyError)
     every: list[Finding] = []
@@ -214,7 +215,7 @@ def _grouped(findings: Iterable[Finding], severities: Sequence[str]) -> Iterator
 def _with_references(found: Found, store: RunStore) -> Found:
     """Add what the analyses would refuse in a study."""
     from skillcomp.frames.stores import problems
-    from skillcomp.io.lint_cases import finding
+    from skillcomp.lint.lint_suite import finding
 
     more = tuple(finding("store", str(store.path), one) for one in problems(store))
     return replace(found, findings=(*found.findings, *more))
@@ -222,11 +223,11 @@ def _with_references(found: Found, store: RunStore) -> Found:
 
 def _named_by(path: Path) -> tuple[list[Path], list[Path]]:
     """Return what a study.yaml names, or the path itself; then the skills that belong to it."""
-    from skillcomp.io.tasks import is_task_suite
+    from skillcomp.io.task_suites import is_task_suite
 
     if path.suffix not in (".yaml", ".yml") or not path.is_file() or is_task_suite(path):
         return [path], []
-    from skillcomp.live.study.file import read_study
+    from skillcomp.live.study_file import read_study
 
     file = read_study(path)
     store = file.folder / file.store

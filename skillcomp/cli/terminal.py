@@ -18,7 +18,7 @@ import typer
 from skillcomp.errors import without_control
 
 if TYPE_CHECKING:
-    from skillcomp.io.lint_cases import Finding
+    from skillcomp.lint.lint_suite import Finding
 
 FORMATS = ("text", "sarif", "github")
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -33,7 +33,7 @@ def say(text: object, *, err: bool = False) -> None:
 
 def sarif(findings: Sequence[Finding]) -> str:
     """Return findings as one SARIF 2.1.0 run; files are named relative to the working folder."""
-    from skillcomp.io.lint_cases import RULES
+    from skillcomp.lint.lint_suite import RULES
 
     used = list(dict.fromkeys(one.rule for one in findings))
     rules = [

@@ -35,7 +35,7 @@ from skillcomp.correction.estimators import (
     unrecorded,
 )
 from skillcomp.errors import FrameError, plural, require_known
-from skillcomp.frames.contract import ordered
+from skillcomp.frames.contracts import ordered
 from skillcomp.frames.estimates import (
     check_settings,
     estimates,

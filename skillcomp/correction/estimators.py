@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from skillcomp.errors import plural, require_known
-from skillcomp.frames.casetable import clusters_of
-from skillcomp.frames.contract import CASE
+from skillcomp.frames.case_table import clusters_of
+from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import groups, prepared
-from skillcomp.frames.labels import (
+from skillcomp.frames.reference_labels import (
     join_gold,
     known_verdict,
     labellers_said,

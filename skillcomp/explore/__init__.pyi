@@ -1,4 +1,4 @@
-from .comparing import deltas as deltas
-from .comparing import drift as drift
-from .reading import verdicts as verdicts
-from .thresholds import threshold as threshold
+from .delta_explorer import deltas as deltas
+from .delta_explorer import drift as drift
+from .threshold_explorer import threshold as threshold
+from .verdict_browser import verdicts as verdicts

@@ -23,7 +23,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from skillcomp.errors import SkillcompError, StudyError, suggest
-from skillcomp.frames.readers import normalise_quote
+from skillcomp.frames.from_store import normalise_quote
 from skillcomp.ngrams import grams, intern
 from skillcomp.records import Skill
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.errors import FrameError, instead
-from skillcomp.frames.contract import CONTRACTS, check, ordered, require_frame
+from skillcomp.frames.contracts import CONTRACTS, check, ordered, require_frame
 from skillcomp.stats.results import Interval, check_level
 
 # columns that analyses make themselves; in by= they would be written over

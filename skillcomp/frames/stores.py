@@ -9,10 +9,10 @@ from hashlib import sha256
 import pandas as pd
 
 from skillcomp.errors import FrameError, SkillcompError, literal
-from skillcomp.frames import readers
-from skillcomp.frames.contract import check, empty
+from skillcomp.frames import from_store as readers
+from skillcomp.frames.contracts import check, empty
+from skillcomp.io.event_streams import read_trace
 from skillcomp.io.store import RunStore, require_store
-from skillcomp.io.traces import read_trace
 
 _DIGITS = 12  # of a sha256: enough to tell two texts apart
 

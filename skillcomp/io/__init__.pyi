@@ -1,6 +1,3 @@
-from .lint import Finding as Finding
-from .lint import lint_skill as lint_skill
-from .lint import lint_suite as lint_suite
 from .skills import read_skill as read_skill
 from .store import RunStore as RunStore
 from .store import read_table as read_table

@@ -25,7 +25,7 @@ from yaml.constructor import SafeConstructor
 
 from skillcomp.errors import SkillError, problem_list, suggest
 from skillcomp.io.files import MAX_FILES, MAX_TREE, as_path, decode, digest, read_bytes, shown
-from skillcomp.io.tasks import FIXTURES, REFERENCES, is_task_suite
+from skillcomp.io.task_suites import FIXTURES, REFERENCES, is_task_suite
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 
 MAX_BYTES = 1 << 20  # a SKILL.md goes whole into a context window; 1 MiB is far beyond any

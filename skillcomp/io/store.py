@@ -24,11 +24,11 @@ from skillcomp.errors import StoreError, SuiteError, literal
 from skillcomp.io import journal
 from skillcomp.io.files import as_path, checked_slug, digest
 from skillcomp.io.journal import StoreWarning
-from skillcomp.io.prompts import FILE as PROMPTS
+from skillcomp.io.json_lines import RECORDS, as_line, parse_line, read_lines, read_table, record_of
 from skillcomp.io.skills import FILE_NAME, copy_skill, read_skill, tree_of
 from skillcomp.io.suites import file_place, read_suite, suite_files, suite_place
-from skillcomp.io.tables import RECORDS, as_line, parse_line, read_lines, read_table, record_of
-from skillcomp.io.tasks import FILE_NAME as TASKS
+from skillcomp.io.task_suites import FILE_NAME as TASKS
+from skillcomp.io.trigger_suites import FILE as PROMPTS
 from skillcomp.records import Skill, Suite
 
 __all__ = ["RunStore", "StoreWarning", "read_table"]

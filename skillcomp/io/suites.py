@@ -33,8 +33,8 @@ from skillcomp.io.files import (
     shown,
 )
 from skillcomp.io.journal import replace
-from skillcomp.io.prompts import FILE, KINDS, read_prompts
-from skillcomp.io.tasks import FILE_NAME, read_tasks, task_files
+from skillcomp.io.task_suites import FILE_NAME, read_tasks, task_files
+from skillcomp.io.trigger_suites import FILE, KINDS, read_prompts
 from skillcomp.records import (
     CONCEPT_FIELDS,
     DIMENSIONS,
@@ -93,7 +93,7 @@ _CASE_KEYS = (
 _SUITE_KEYS = ("skill_name", "subject", "adjacent_concepts", "grounding_note")
 # what skillcomp itself writes beside the report's keys; it stands in ``extra``
 _OURS = ("perturbation",)
-# answers with known verdicts: skillcomp.live.graders.gold; input: `suite_files`
+# answers with known verdicts: skillcomp.live.graders.gold_answers; input: `suite_files`
 _CASE_OURS = ("gold_answers", "files")
 _CHECK_KEYS = ("id", "kind", "description", "goal")
 _ROUTING = "routing_cases"

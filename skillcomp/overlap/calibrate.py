@@ -19,10 +19,10 @@ from scipy.optimize import brentq
 from sklearn.model_selection import KFold
 
 from skillcomp.errors import FrameError
-from skillcomp.frames.contract import check
+from skillcomp.frames.contracts import check
 from skillcomp.frames.estimates import check_settings, row
 from skillcomp.ngrams import Tokenizer
-from skillcomp.overlap.sample import Chooser, Group, Sample, Settings, make_sample
+from skillcomp.overlap.candidates import Chooser, Group, Sample, Settings, make_sample
 from skillcomp.overlap.score import as_names, need, once, score
 from skillcomp.records import Skill
 from skillcomp.stats.bounded import RATES, bounded_mean

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypedDict, TypeVar, get_args
 import numpy as np
 
 from skillcomp.errors import StudyError, plural, require_known, suggest
-from skillcomp.frames.casetable import Cluster, Value, few_skills
+from skillcomp.frames.case_table import Cluster, Value, few_skills
 
 Effect = Literal["delta", "gap"]
 Scope = Literal["within_dimensions", "pooled"]

@@ -14,8 +14,8 @@ from scipy.stats import chi2
 from scipy.stats import f as f_distribution
 
 from skillcomp.errors import FrameError, StudyError
-from skillcomp.frames.casetable import Value, compared_outcomes
-from skillcomp.frames.contract import CASE, require_frame
+from skillcomp.frames.case_table import Value, compared_outcomes
+from skillcomp.frames.contracts import CASE, require_frame
 from skillcomp.frames.estimates import estimates, groups, listed, row
 from skillcomp.planning.assumptions import Assumptions, StudyPlan, level
 from skillcomp.stats.bounded import DELTAS, RATES, Quantity, bounded_mean, bounded_means

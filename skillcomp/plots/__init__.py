@@ -6,8 +6,8 @@ documented there. ``facet`` repeats a plot over the levels of a column.
 
 from skillcomp.plots.calibration import overlap, precision_recall, roc, threshold
 from skillcomp.plots.charts import coverage, cusum, power, scores
+from skillcomp.plots.forest import corrected, estimates, severity, transfer
 from skillcomp.plots.grids import dimensions, facet, flips
-from skillcomp.plots.intervals import corrected, estimates, severity, transfer
 
 __all__ = [
     "corrected",

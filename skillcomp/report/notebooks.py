@@ -20,7 +20,7 @@ from skillcomp.io.files import shipped
 CELL_TIMEOUT = 600  # seconds; the slowest cell of the recorded study takes a few
 _KERNEL = "python3"
 _INJECTED = "injected-parameters"
-_FOR_PAGE = "from skillcomp.report.tables import install\n\ninstall()"
+_FOR_PAGE = "from skillcomp.table import install\n\ninstall()"
 
 
 class NotebookError(StudyError):

@@ -23,7 +23,7 @@ from skillcomp.errors import SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
 from skillcomp.io.journal import replace
 from skillcomp.io.store import RunStore
-from skillcomp.report.answering import ON_FIRST_PAGE, Answer, answer
+from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer
 from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figure_of
 from skillcomp.report.notebooks import NotebookError, execute, find_notebooks, named_parameters
 

@@ -1,10 +1,10 @@
-from .effects import Counts as Counts
-from .effects import ScoredDocuments as ScoredDocuments
-from .effects import counts as counts
-from .effects import scored_documents as scored_documents
+from .design import Counts as Counts
+from .design import ScoredDocuments as ScoredDocuments
+from .design import counts as counts
+from .design import scored_documents as scored_documents
 from .graders import Grader as Grader
 from .graders import gold_stream as gold_stream
-from .studies import Study as Study
-from .studies import grade as grade
-from .studies import study as study
+from .study import Study as Study
+from .study import grade as grade
+from .study import study as study
 from .text import passages as passages

@@ -14,7 +14,7 @@ from pandas.api.extensions import ExtensionArray
 from scipy.special import expit, logit
 
 from skillcomp.errors import StudyError, suggest
-from skillcomp.frames.contract import ATTEMPT_KEYS, CONTRACTS, missing_values
+from skillcomp.frames.contracts import ATTEMPT_KEYS, CONTRACTS, missing_values
 from skillcomp.simulate.text import WrittenAnswers, quotes
 
 Floats = NDArray[np.float64]

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.frames.contract import check
+from skillcomp.frames.contracts import check
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 
 Ints = NDArray[np.int64]

@@ -1,4 +1,4 @@
-from .experiment import factorial as factorial
-from .scores import against as against
-from .scores import documents as documents
-from .scores import score as score
+from .factorial import factorial as factorial
+from .structure_score import against as against
+from .structure_score import documents as documents
+from .structure_score import score as score

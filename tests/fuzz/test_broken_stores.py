@@ -18,7 +18,7 @@ from typer.main import get_command
 import skillcomp as sc
 from skillcomp import cli
 from skillcomp.errors import SkillcompError
-from skillcomp.io.lint import inspect
+from skillcomp.lint.lint_path import inspect
 
 SKILL = """---
 name: tea

@@ -11,7 +11,7 @@ from analyses import LONG
 
 from skillcomp.errors import StoreError
 from skillcomp.io import RunStore, read_table
-from skillcomp.io.tables import RECORDS
+from skillcomp.io.json_lines import RECORDS
 
 SOUND = {
     "attempts": {"attempt_id": "a/1", "skill": "a", "case_id": "a/1", "condition": "skill"},

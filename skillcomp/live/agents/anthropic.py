@@ -15,8 +15,8 @@ from anthropic.types import Message
 from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, require_known
-from skillcomp.io.traces import whole_number
-from skillcomp.live.agents.reply import Reply, redact, settings_json, whole_hash
+from skillcomp.io.event_streams import whole_number
+from skillcomp.live.agents.agent import Reply, redact, settings_json, whole_hash
 from skillcomp.live.agents.service import CacheGate, RetryPolicy, ServiceAgent
 from skillcomp.pricing import Price
 from skillcomp.records import AttemptStatus, Skill

@@ -17,11 +17,10 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, require_known
+from skillcomp.io.event_streams import Trace, is_result, kind_of, read_trace
 from skillcomp.io.skills import copy_skill
-from skillcomp.io.traces import Trace, is_result, kind_of, read_trace
 from skillcomp.live.agents import process
-from skillcomp.live.agents.process import Ran, keep, room, run_program
-from skillcomp.live.agents.reply import (
+from skillcomp.live.agents.agent import (
     TIME_LIMIT,
     Bounds,
     Cell,
@@ -35,6 +34,7 @@ from skillcomp.live.agents.reply import (
     skill_block,
     unreadable,
 )
+from skillcomp.live.agents.process import Ran, keep, room, run_program
 from skillcomp.pricing import Price
 from skillcomp.records import Skill
 

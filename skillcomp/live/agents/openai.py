@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, require_known
-from skillcomp.live.agents.reply import Reply, settings_json
+from skillcomp.live.agents.agent import Reply, settings_json
 from skillcomp.live.agents.service import RetryPolicy, ServiceAgent
 from skillcomp.pricing import Price
 from skillcomp.records import AttemptStatus

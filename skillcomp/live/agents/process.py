@@ -23,7 +23,7 @@ import orjson
 from filelock import FileLock, Timeout
 
 from skillcomp.io.files import json_or_none
-from skillcomp.live.agents.reply import redact
+from skillcomp.live.agents.agent import redact
 
 MAX_OUTPUT = 64_000_000  # bytes of the output that are read; a program that writes more is ended
 MAX_FILE = 2_000_000_000  # bytes of any one file that a program writes

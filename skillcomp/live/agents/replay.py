@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from skillcomp.errors import AgentError, SkillcompError, suggest
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents.reply import Asked, Cell, Reply, settings_json
+from skillcomp.live.agents.agent import Asked, Cell, Reply, settings_json
 
 _FIELDS = tuple(field for field in Reply.model_fields if field not in ("model", "settings"))
 

@@ -26,8 +26,8 @@ import tenacity
 from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, SkillcompError, without_control
-from skillcomp.io.traces import whole_number
-from skillcomp.live.agents.reply import (
+from skillcomp.io.event_streams import whole_number
+from skillcomp.live.agents.agent import (
     MAX_ERROR,
     Cell,
     Reply,
@@ -39,7 +39,7 @@ from skillcomp.live.agents.reply import (
     unreadable,
     with_raw,
 )
-from skillcomp.live.stopping import Stop, StoppedError, interruption
+from skillcomp.live.concurrency import Stop, StoppedError, interruption
 from skillcomp.pricing import Price
 from skillcomp.records import Skill
 

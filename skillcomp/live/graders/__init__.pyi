@@ -3,12 +3,12 @@ from .comprehension import GraderWarning as GraderWarning
 from .comprehension import Grading as Grading
 from .comprehension import LiveGrader as LiveGrader
 from .comprehension import PairwiseGrader as PairwiseGrader
-from .gold import GoldAnswer as GoldAnswer
+from .gold_answers import GoldAnswer as GoldAnswer
 from .replay import ReplayGrader as ReplayGrader
 from .replay import read_reply as read_reply
-from .tasks import Contains as Contains
-from .tasks import LlmRubric as LlmRubric
-from .tasks import Pytest as Pytest
-from .tasks import SuiteGrader as SuiteGrader
+from .task_graders import Contains as Contains
+from .task_graders import LlmRubric as LlmRubric
+from .task_graders import Pytest as Pytest
+from .task_graders import SuiteGrader as SuiteGrader
 from .traces import TraceGrader as TraceGrader
 from .traces import TraceJudge as TraceJudge

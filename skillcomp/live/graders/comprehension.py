@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 from pydantic import BaseModel
 
 from skillcomp.errors import GraderError
-from skillcomp.live.agents.reply import Agent, Cell, Reply, whole_hash
+from skillcomp.live.agents.agent import Agent, Cell, Reply, whole_hash
 from skillcomp.live.graders.prompts import (
     COMPARATOR,
     ComparisonReply,
@@ -27,7 +27,7 @@ from skillcomp.live.graders.prompts import (
     reply_schema,
     switched_off,
 )
-from skillcomp.live.graders.rules import Judged, gives_condition_away, judge, read_item
+from skillcomp.live.graders.reply import Judged, gives_condition_away, judge, read_item
 from skillcomp.overlap.score import RULE, shared_with_skill
 from skillcomp.records import Attempt, Case, Check, PairwiseJudgement, Skill, Verdict, VerdictStatus
 

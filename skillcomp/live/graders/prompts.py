@@ -18,7 +18,7 @@ from typing import Any, Generic, Literal, TypeVar, cast, get_args
 import jinja2
 
 from skillcomp.errors import GraderError, require_known
-from skillcomp.live.agents.reply import Attribute, escape, short_hash
+from skillcomp.live.agents.agent import Attribute, escape, short_hash
 from skillcomp.records import Case, Record, Skill
 
 Style = Literal["forced", "evidence", "impression"]

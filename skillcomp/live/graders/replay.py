@@ -7,8 +7,8 @@ from typing import Any, Unpack
 
 from skillcomp.errors import GraderError
 from skillcomp.io.store import RunStore
+from skillcomp.live.agents.agent import Reply, settings_json
 from skillcomp.live.agents.replay import one_of_recorded
-from skillcomp.live.agents.reply import Reply, settings_json
 from skillcomp.live.graders.comprehension import (
     BaseGrader,
     Grading,
@@ -18,7 +18,7 @@ from skillcomp.live.graders.comprehension import (
     verdicts_of,
 )
 from skillcomp.live.graders.prompts import dimension_of
-from skillcomp.live.graders.rules import gives_condition_away, judge
+from skillcomp.live.graders.reply import gives_condition_away, judge
 from skillcomp.records import Attempt, Case, Skill, Verdict
 
 _PLACE = ("case_id", "condition", "repeat", "perturbation")  # of an answer in a study

@@ -25,7 +25,7 @@ from typing import Any
 
 from skillcomp.errors import GraderError
 from skillcomp.live.agents.process import Ran, room, run_program
-from skillcomp.live.stopping import run_sync
+from skillcomp.live.concurrency import run_sync
 
 # Of one run of a test file. The address space is larger than what is used of it; a test that
 # writes does so into files of its own folder or to its output.

@@ -14,11 +14,11 @@ from typing import Any, Unpack
 import regex
 from pydantic import ConfigDict, Field, ValidationError
 
-from skillcomp.io.commands import opens_skill, thrashing, unwrapped
-from skillcomp.io.prompts import PATTERN_FLAGS
-from skillcomp.io.traces import Trace, read_trace
+from skillcomp.io.event_streams import Trace, read_trace
+from skillcomp.io.shell_commands import opens_skill, thrashing, unwrapped
+from skillcomp.io.trigger_suites import PATTERN_FLAGS
+from skillcomp.live.agents.agent import TIME_LIMIT, Agent, Bounds, Cell, Reply, escape, short_hash
 from skillcomp.live.agents.process import LEFT, left_in, put
-from skillcomp.live.agents.reply import TIME_LIMIT, Agent, Bounds, Cell, Reply, escape, short_hash
 from skillcomp.live.graders.comprehension import (
     BaseGrader,
     Grading,
@@ -28,7 +28,7 @@ from skillcomp.live.graders.comprehension import (
     verdicts_of,
 )
 from skillcomp.live.graders.prompts import GraderPrompt
-from skillcomp.live.graders.rules import Judged
+from skillcomp.live.graders.reply import Judged
 from skillcomp.records import Attempt, Case, Check, Goal, Record, Skill
 
 RULES = "1"  # of the checks below; another number makes another version

@@ -1,0 +1,342 @@
+"""Answers with one thing changed and the content kept, graded beside the originals."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from skillcomp.bias.feature_effects import Part, checked_verdicts, in_points, known_attempts, parts
+from skillcomp.errors import FrameError, require_known
+from skillcomp.frames.contracts import CASE, check
+from skillcomp.frames.estimates import (
+    check_settings,
+    estimates,
+    groups,
+    listed,
+    row,
+)
+from skillcomp.stats.bounded import DELTAS, bounded_mean
+from skillcomp.stats.results import undefined
+from skillcomp.stats.significance import mcnemar_midp
+
+Kind = Literal["pad", "hedge", "reorder", "confident"]
+
+# Filler that says nothing of any subject and holds no hedge.
+_OPENINGS = (
+    "This question touches on something that comes up in a great many projects, and it rewards a "
+    "calm and thorough look. Before turning to the substance, it helps to keep the wider picture "
+    "in mind and to take the points one after the other.",
+    "Questions of this kind deserve a full and orderly answer, and this one is no exception. What "
+    "follows goes through the matter step by step, with the attention that it calls for.",
+)
+_CLOSINGS = (
+    "Taken together, the points above form a coherent whole, and each of them has been weighed "
+    "with care. Keeping all of them in view makes it easier to proceed in an orderly and "
+    "well-founded way, now and whenever a similar matter comes up again.",
+    "In sum, the considerations above belong together and support one another. Going back over "
+    "them at leisure is time well spent, since a clear overview is the best basis for everything "
+    "that comes after.",
+)
+_HEDGES = ("perhaps", "I think", "it seems", "probably")
+_BOOSTS = ("certainly", "without question", "beyond any doubt", "of that there is no doubt")
+
+# "**Cost.** It is ..." and "Cost: it is ...", with text after the label
+_LABELS = (
+    ("bold", re.compile(r"\*\*[^*\n]{1,60}\*\*\W*\w")),
+    ("colon", re.compile(r"(?:[\w'-]+ )?[\w'-]+: \w")),
+)
+_END = re.compile(r"(?<=[A-Za-z0-9)\]])\.(?=\s+[\"'“(*_]*[A-Z]|\s*$)")
+_SHORT = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|Dr|Mr|Mrs|Ms|St|No|Fig|Eq)|\b\w)$")
+_MARK = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+")
+# An item or paragraph that begins so leans on what stands before it, or names its place.
+_LEANS = re.compile(
+    r"^\W*(?:first|second|third|fourth|last|lastly|finally|then|next|after|afterwards|before|"
+    r"step|so|thus|therefore|hence|however|but|and|also|or|yet|still|instead|otherwise|this|that|"
+    r"these|those|it|its|they|their|them|he|she|both|neither|such|here|in that|in this|in short|"
+    r"in sum|in summary|overall|for example|for instance|as above|same|similarly|likewise|again|"
+    r"one more|another|the other|the latter|the former|now)\b",
+    re.IGNORECASE,
+)
+
+
+def perturb(attempts: pd.DataFrame, *, kind: Kind) -> pd.DataFrame:
+    r"""Return copies of the answers with one thing changed, to be graded beside the originals.
+
+    The content stays; a grader without the bias gives a copy the verdicts of its original. Grade
+    them like any attempts and hand both to :func:`skillcomp.bias.perturbed`.
+
+    Parameters
+    ----------
+    attempts : pandas.DataFrame
+        An attempts frame. Copies in it, and attempts without an answer, are left out.
+    kind : {"pad", "hedge", "reorder", "confident"}
+        - ``pad``: four sentences of filler around the answer.
+        - ``hedge``, ``confident``: a hedge or a word of assurance at the end of every other
+          sentence.
+        - ``reorder``: the items of bulleted lists in reverse; where none can be turned, runs of
+          labelled paragraphs (``**Cost.** ...`` or ``Cost: ...``). Numbered lists, running prose,
+          and lists with an item that leans on what stands before it (then, this, however ...)
+          keep their order.
+
+    Returns
+    -------
+    pandas.DataFrame
+        An attempts frame, one row per copy: attempt_id ``<source>/<kind>``, source_attempt_id,
+        perturbation, the changed answer and its n_words; costs, tokens and times are NA.
+        Everything else as in the original. Answers that offer no place for the change have no
+        copy: there would be nothing to compare.
+
+    Raises
+    ------
+    FrameError
+        If the frame breaks its contract or the kind is unknown.
+
+    See Also
+    --------
+    skillcomp.bias.perturbed : The analysis of the pairs.
+
+    Notes
+    -----
+    Deterministic: the words depend on the attempt_id only. Code (fenced, indented, within
+    backticks), tables, quotations and headings are never changed. That reordered items are
+    independent is judged from their first words; read some copies before grading many.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"attempt_id": ["a"], "skill": ["s"], "case_id": ["s/1"],
+    ...     "condition": ["skill"], "answer": ["Look at:\n\n- cost\n- risk"]})
+    >>> perturb(frame, kind="reorder")["answer"].tolist()
+    ['Look at:\n\n- risk\n- cost']
+    """
+    require_known("kind: found", kind, _CHANGES)
+    given = check(attempts, "attempts")
+    plain = given["perturbation"].isna() & given["source_attempt_id"].isna()
+    frame = given[plain & given["answer"].notna()].reset_index(drop=True)
+    change = _CHANGES[kind]
+    answers = [
+        change(answer, zlib.crc32(name.encode()))
+        for answer, name in zip(frame["answer"], frame["attempt_id"], strict=True)
+    ]
+    copies = frame.assign(
+        source_attempt_id=frame["attempt_id"],
+        attempt_id=frame["attempt_id"] + f"/{kind}",
+        perturbation=kind,
+        answer=pd.array(answers, dtype="str"),
+        n_words=pd.array([len(answer.split()) for answer in answers], dtype="Int64"),
+        **dict.fromkeys(_CALL_COLUMNS),
+    )
+    return check(copies[copies["answer"].ne(frame["answer"])], "attempts")
+
+
+_CALL_COLUMNS = (
+    "input_tokens", "cached_tokens", "output_tokens", "cost_usd", "seconds", "started_at",
+)  # fmt: skip
+
+
+def _pad(answer: str, seed: int) -> str:
+    opening = _OPENINGS[seed % len(_OPENINGS)]
+    closing = _CLOSINGS[seed // len(_OPENINGS) % len(_CLOSINGS)]
+    return f"{opening}\n\n{answer}\n\n{closing}"
+
+
+def _marking(words: Sequence[str]) -> Callable[[str, int], str]:
+    """Return a change that puts one of the words at the end of every other sentence."""
+
+    def change(answer: str, seed: int) -> str:
+        seen = 0
+        changed = []
+        for part in parts(answer):
+            if part.kind in ("fixed", "blank"):
+                changed.append(part.text)
+                continue
+            text, shift = part.text, 0
+            for end in _ends(part.text):
+                if seen % 2 == 0:
+                    added = f", {words[(seed + seen // 2) % len(words)]}"
+                    text = text[: end + shift] + added + text[end + shift :]
+                    shift += len(added)
+                seen += 1
+            changed.append(text)
+        return "\n".join(changed)
+
+    return change
+
+
+def _ends(text: str) -> list[int]:
+    """Return the positions of full stops that end a plain statement outside quotes and code."""
+    mark = _MARK.match(text)
+    start = mark.end() if mark else 0
+    found = []
+    for hit in _END.finditer(text, start):
+        before = text[: hit.start()]
+        quoted = before.count('"') % 2 or before.count("`") % 2
+        quoted = quoted or before.count("“") > before.count("”")
+        if not quoted and not _SHORT.search(before):
+            found.append(hit.start())
+    return found
+
+
+def _reorder(answer: str, seed: int) -> str:
+    given = parts(answer)
+    turned = _turned_lists(given)
+    if turned == given:
+        turned = _turned_paragraphs(given)
+    return "\n".join(part.text for part in turned)
+
+
+def _leans(part: Part) -> bool:
+    return bool(_LEANS.match(_MARK.sub("", part.text, count=1)))
+
+
+def _turned_lists(given: list[Part]) -> list[Part]:
+    """Reverse every list of bullets on one level that may stand in any order."""
+    turned: list[Part] = []
+    for is_list, run in groupby(given, key=lambda part: part.kind == "bullet"):
+        items = list(run)
+        if is_list and not any(_leans(item) for item in items):
+            items.reverse()
+        turned += items
+    return turned
+
+
+def _turned_paragraphs(given: list[Part]) -> list[Part]:
+    """Reverse every run of labelled paragraphs that may stand in any order."""
+    turned = list(given)
+    places = [i for i, part in enumerate(given) if part.kind != "blank"]
+    for label, run in groupby(places, key=lambda i: _label(given[i])):
+        where = list(run)
+        if label and not any(_leans(given[i]) for i in where):
+            for to, source in zip(where, reversed(where), strict=True):
+                turned[to] = given[source]
+    return turned
+
+
+def _label(part: Part) -> str:
+    if part.kind != "paragraph":
+        return ""
+    return next((name for name, form in _LABELS if form.match(part.text)), "")
+
+
+_CHANGES: dict[str, Callable[[str, int], str]] = {
+    "pad": _pad,
+    "hedge": _marking(_HEDGES),
+    "reorder": _reorder,
+    "confident": _marking(_BOOSTS),
+}
+
+
+EXTRA = ("n_pairs", "n_to_pass", "n_to_fail", "p_mcnemar", "n_dropped")
+
+
+def perturbed(
+    verdicts: pd.DataFrame,
+    attempts: pd.DataFrame,
+    *,
+    by: Sequence[str] = (),
+    exclude_checks: Sequence[str] = (),
+    cases: pd.DataFrame | None = None,
+    ci_level: float = 0.95,
+) -> pd.DataFrame:
+    """Say how the verdicts change when only the form of the answer does.
+
+    Pairs the verdict on a copy with that on its original: same check, same grader, version and
+    round. Needs no gold.
+
+    Parameters
+    ----------
+    verdicts : pandas.DataFrame
+        A verdicts frame that holds originals and copies (``perturbation="all"``).
+    attempts : pandas.DataFrame
+        Their attempts: source_attempt_id and perturbation tell the copies.
+    by : sequence of str
+        Columns of the verdicts that keep rows apart; ``perturbation`` always does.
+    exclude_checks : sequence of str
+        Texts; every check whose id contains one is left out, as in ``reliability``.
+    cases : pandas.DataFrame, optional
+        Makes the two members of a contrast pair one cluster.
+    ci_level : float, default 0.95
+        Level of the interval.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by`` and perturbation: estimates columns (measure ``perturbation_points``,
+        estimate in percentage points: pass rate of the copies minus that of the originals, cases
+        weighing equally; n = cases; p_value by inverting the same interval), n_pairs (verdicts
+        compared), n_to_pass and n_to_fail (verdicts that changed), p_mcnemar (mid-p McNemar over
+        verdicts, which takes the checks of an answer as independent), n_dropped (verdicts on
+        copies without a partner). No rows where there are no copies.
+
+    Raises
+    ------
+    FrameError
+        If a frame breaks its contract, graders or rounds would be pooled, a verdict's attempt
+        is not among ``attempts``, or ``ci_level`` is no level.
+
+    See Also
+    --------
+    perturb : Makes the copies.
+
+    Notes
+    -----
+    The interval is :func:`skillcomp.stats.bounded.bounded_mean` of the cases' mean differences.
+    """
+    names = [name for name in listed(by) if name != "perturbation"]
+    what = "bias.perturbed"
+    check_settings(what, ci_level)
+    given = checked_verdicts(
+        verdicts, by=names, exclude_checks=exclude_checks, cases=cases, what=what
+    )
+    pairs = paired_verdicts(given, known_attempts(given, attempts, what), what)
+    rows = []
+    for values, part in groups(pairs, [*names, "perturbation"]):
+        rows.append(compared(part, ci_level) | values)
+    return estimates(rows, by=[*names, "perturbation"], extra=list(EXTRA))
+
+
+def paired_verdicts(verdicts: pd.DataFrame, attempts: pd.DataFrame, what: str) -> pd.DataFrame:
+    """Return the verdicts on copies with ``before``, the verdict on the original."""
+    about = attempts.set_index("attempt_id")[["source_attempt_id", "perturbation"]]
+    copies = attempts["perturbation"].notna()
+    lost = attempts[copies & attempts["source_attempt_id"].isna()]
+    if len(lost):
+        raise FrameError(
+            f"{what}: {len(lost)} perturbed attempts have no source_attempt_id; the first is "
+            f"'{lost['attempt_id'].iloc[0]}'."
+        )
+    joined = verdicts.drop(columns=list(about.columns), errors="ignore")
+    joined = joined.join(about, on="attempt_id")
+    keys = ["check_id", "grader", "grader_version", "round"]
+    is_copy = joined["perturbation"].notna()
+    original = joined.loc[~is_copy, ["attempt_id", *keys, "passed"]]
+    original = original.rename(columns={"attempt_id": "source_attempt_id", "passed": "before"})
+    pairs = joined[is_copy].merge(original, on=["source_attempt_id", *keys], how="left")
+    return pairs.assign(
+        before=pairs["before"].astype("float64"), after=pairs["passed"].astype("float64")
+    )
+
+
+def compared(pairs: pd.DataFrame, ci_level: float) -> dict[str, Any]:
+    """Return the row of one perturbation."""
+    known = pairs[pairs["before"].notna() & pairs["after"].notna()]
+    n_dropped = len(pairs) - len(known)
+    to_pass = int((known["after"] > known["before"]).sum())
+    to_fail = int((known["after"] < known["before"]).sum())
+    p_mcnemar = mcnemar_midp(to_pass, to_fail).p_value if len(known) else np.nan
+    found_counts = (len(known), to_pass, to_fail, p_mcnemar, n_dropped)
+    counts, measure = dict(zip(EXTRA, found_counts, strict=True)), "perturbation_points"
+    if known.empty:
+        why = "no copy has a verdict beside that of its original"
+        return row(measure, undefined("", why, ci_level=ci_level, n=0.0), **counts)
+    grouped = known.groupby(CASE, sort=False)
+    by_case, clusters = grouped[["after", "before"]].mean(), grouped["cluster"].first()
+    moved = by_case["after"] - by_case["before"]
+    found = bounded_mean(moved, clusters, quantity=DELTAS, null=0.0, ci_level=ci_level)
+    return row(measure, in_points(found), **counts)

@@ -1,0 +1,591 @@
+"""Readers: a store in, tidy frames under their contract out; verdicts to outcomes.
+
+Each reader is named by its grain. By default it returns the plain study: unperturbed attempts,
+first gradings, one gold label per item where labels were adjudicated. Perturbed copies, retests
+and other labellers are asked for by argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from skillcomp.errors import FrameError, instead, plural, suggest
+from skillcomp.frames.contracts import (
+    ATTEMPT_KEYS,
+    CASE,
+    CONTRACTS,
+    GRADER_KEYS,
+    Codes,
+    Ints,
+    check,
+    checked,
+    empty,
+    group_codes,
+    missing_values,
+)
+from skillcomp.frames.reference_labels import ADJUDICATED, ITEM, one_label, usable
+from skillcomp.io.json_lines import read_table
+from skillcomp.io.store import RunStore, require_store
+from skillcomp.io.trigger_suites import kind_of_prompt
+from skillcomp.records import BLOOM, SCHEMA_WEIGHTS, Case, Suite, dimension_family
+
+PLAIN = "none"
+_QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
+
+
+def cases(store: RunStore) -> pd.DataFrame:
+    """Return which cases the study asks, one row per case.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study; its suites are read.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per case in suite order: skill, suite, case_id (``suite/id``), prompt, dimension,
+        comprehension_dimension (C1 to C9, or the names that a study has in their place),
+        concept_field, transfer (near, far or NA), criticality, bloom, schema_weight (NaN where
+        the source schema has no weight, as for C7 to C9),
+        contrast_of (case_id of the twin), should_trigger, prompt_kind (explicit, implicit or
+        negative; NA where the suite asks no trigger), n_checks. Words outside the vocabulary
+        are NA here; they stand in ``store.suites[slug].problems``.
+    """
+    suites = require_store(store).suites.values()
+    family = dimension_family(c.comprehension_dimension for one in suites for c in one.cases)
+    rows = [_case_row(suite, case, family) for suite in suites for case in suite.cases]
+    return check(pd.DataFrame(rows), "cases") if rows else empty("cases")
+
+
+def _case_row(suite: Suite, case: Case, family: tuple[str, ...]) -> dict[str, object]:
+    allowed = {**CONTRACTS["cases"].allowed, "comprehension_dimension": family}
+    known = {
+        name: value if (value := getattr(case, name)) in words else None
+        for name, words in allowed.items()
+    }
+    dimension = known["comprehension_dimension"] or ""
+    kind = kind_of_prompt(case.prompt, suite.skill, case.should_trigger)
+    same = ("case_id", "prompt", "dimension", "criticality", "contrast_of", "should_trigger")
+    return {
+        "skill": suite.skill,
+        "suite": suite.slug,
+        **{name: getattr(case, name) for name in same},
+        **known,
+        "bloom": BLOOM.get(dimension),
+        "schema_weight": SCHEMA_WEIGHTS.get(dimension, np.nan),
+        "prompt_kind": known["prompt_kind"] or kind,
+        "n_checks": len(case.checks),
+    }
+
+
+def checks(store: RunStore) -> pd.DataFrame:
+    """Return what is verified in each case, one row per check.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study; its suites are read.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per check of a case: skill, case_id, check_id, check_kind (positive or negative),
+        goal (outcome, process, style, efficiency), description, judge (contains, pytest or
+        llm-rubric; NA where a grader reads the description).
+    """
+    rows = [
+        {
+            "skill": suite.skill,
+            "case_id": case.case_id,
+            **one.model_dump(exclude={"judge"}),
+            "judge": one.judge.type if one.judge else None,
+        }
+        for suite in require_store(store).suites.values()
+        for case in suite.cases
+        for one in case.checks
+    ]
+    return check(pd.DataFrame(rows), "checks") if rows else empty("checks")
+
+
+def attempts(store: RunStore, *, perturbation: str | Sequence[str] | None = None) -> pd.DataFrame:
+    """Return the recorded answers, one row per attempt.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study.
+    perturbation : str or sequence of str, optional
+        None (default) gives the unperturbed attempts only; ``"all"`` everything; a name or several
+        (such as ``"pad"``) only those perturbed copies; ``"none"`` within a sequence stands for the
+        unperturbed ones.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per attempt with the columns of the attempts contract. ``answer`` is NA where there
+        is none (error, refusal); ``n_words`` counts white-space separated words of the answer, NA
+        without one; ``status`` is ok, error, refused, truncated, paused or timeout.
+
+    Raises
+    ------
+    FrameError
+        If ``perturbation`` names a perturbation that the store does not hold, or the store holds a
+        trial of the wiring (``skillcomp evaluate --mock``) and nothing that was measured.
+    """
+    _require_measured(store)
+    frame = _frame(store.table("attempts"), "attempts")
+    frame["n_words"] = _n_words(frame["answer"])
+    frame = frame[_wanted(frame["perturbation"], perturbation)]
+    return check(frame, "attempts")
+
+
+def _require_measured(store: RunStore) -> None:
+    if require_store(store).manifest.get("mock"):
+        raise FrameError(
+            f"{store.path} is a trial of the wiring (--mock): nothing was asked and nothing "
+            "judged, so there is nothing to analyse."
+        )
+
+
+def _n_words(answers: pd.Series) -> pd.Series:
+    # str.split is a third of the time of a regular expression; both part at the same white space
+    counts = [len(a.split()) if isinstance(a, str) else None for a in answers.to_numpy(object)]
+    return pd.Series(counts, index=answers.index, dtype="Int64")
+
+
+def _wanted(values: pd.Series, asked: str | Sequence[str] | None) -> pd.Series:
+    if asked is None:
+        return values.isna()
+    if asked == "all":
+        return pd.Series(True, index=values.index)
+    names = _listed(asked, "perturbation")
+    _known(names, [*values.dropna().unique(), PLAIN], "perturbation")
+    return values.fillna(PLAIN).isin(names)
+
+
+def verdicts(
+    store: RunStore,
+    *,
+    perturbation: str | Sequence[str] | None = None,
+    round: int | Sequence[int] | Literal["all"] = 1,
+) -> pd.DataFrame:
+    """Return what the graders said, one row per attempt, check, grader version and round.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study.
+    perturbation : str or sequence of str, optional
+        As in :func:`attempts`; None gives verdicts on unperturbed attempts.
+    round : int or sequence of int or "all", default 1
+        1 is the first grading; 2 and up are gradings repeated later. A round that is not there
+        has no rows.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of the verdicts contract. ``perturbation`` says which copies are altered, NA for
+        the answers themselves; an analysis never takes copies for repeats: it wants the column in
+        ``by``. ``passed`` is NA unless ``status`` is ok: a failed grader is never a failed agent.
+        ``check_kind`` and ``goal`` come from the suite where the verdict does not carry them.
+        ``evidence_found`` says whether the quote stands in the answer after white-space and
+        quotation marks are normalised; NA without a quote or an answer.
+
+    Raises
+    ------
+    FrameError
+        If a verdict belongs to an attempt that the store does not hold, ``perturbation`` names
+        what is not there, or ``round`` is neither a number, several nor "all".
+    """
+    _require_measured(store)
+    frame = _last_words(_frame(store.table("verdicts"), "verdicts"))
+    every = _frame(store.table("attempts"), "attempts")
+    index = pd.Index(every["attempt_id"])
+    if not index.is_unique:
+        check(every, "attempts")  # says which stand twice
+    position = index.get_indexer(pd.Index(frame["attempt_id"]))
+    _orphans(frame.loc[position < 0, "attempt_id"], "verdicts")
+    keep = _wanted(every["perturbation"], perturbation).to_numpy()[position]
+    keep &= _rounds(frame["round"], round).to_numpy()
+    frame, position = frame[keep].reset_index(drop=True), position[keep]
+    for name in ATTEMPT_KEYS[1:]:
+        frame[name] = every[name].array.take(position)
+    frame["passed"] = frame["passed"].where(frame["status"].eq("ok"))
+    frame = _with_check_columns(frame, store)
+    frame["evidence_found"] = _evidence_found(frame["evidence_quote"], every["answer"], position)
+    return check(frame, "verdicts")
+
+
+def _last_words(frame: pd.DataFrame) -> pd.DataFrame:
+    """Leave out malformed verdicts in whose place the grader was asked again."""
+    malformed = frame["status"].eq("malformed")
+    if not malformed.any():
+        return frame
+    place = ["attempt_id", "check_id", "grader", "grader_version", "round"]
+    replaced = malformed & frame.duplicated(place, keep="last")
+    return frame[~replaced].reset_index(drop=True)
+
+
+def _rounds(values: pd.Series, asked: int | Sequence[int] | str) -> pd.Series:
+    if asked == "all":
+        return pd.Series(True, index=values.index)
+    names = list(asked) if isinstance(asked, Iterable) else [asked]
+    if not all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in names):
+        raise FrameError(f"round: found {asked!r}; allowed: a number, several numbers or 'all'.")
+    return values.fillna(1).isin(names)
+
+
+def _orphans(attempt_ids: pd.Series, kind: str) -> None:
+    if len(attempt_ids):
+        names = ", ".join(attempt_ids.unique()[:3])
+        raise FrameError(
+            f"{kind}: {plural(len(attempt_ids), 'row')} of attempts that the store does not hold: "
+            f"{names} ..."
+        )
+
+
+def _with_check_columns(frame: pd.DataFrame, store: RunStore) -> pd.DataFrame:
+    if not frame[["check_kind", "goal"]].isna().any(axis=None):
+        return frame
+    known = checks(store).set_index([*CASE, "check_id"])[["check_kind", "goal"]]
+    wanted = pd.MultiIndex.from_frame(frame[[*CASE, "check_id"]])
+    found = known.reindex(wanted).reset_index(drop=True)
+    return frame.assign(
+        check_kind=frame["check_kind"].fillna(found["check_kind"]),
+        goal=frame["goal"].fillna(found["goal"]),
+    )
+
+
+def normalise_quote(text: str) -> str:
+    """Return ``text`` with straight quotation marks and single blanks, for comparing quotes."""
+    return " ".join(text.translate(_QUOTES).split())
+
+
+def _evidence_found(quotes: pd.Series, answers: pd.Series, position: np.ndarray) -> pd.Series:
+    found: list[bool | None] = [None] * len(quotes)
+    texts, plain = answers.to_numpy(object), {}
+    for row, (quote, at) in enumerate(zip(quotes.to_numpy(object), position, strict=True)):
+        answer = texts[at]
+        if not (isinstance(quote, str) and quote.strip() and isinstance(answer, str)):
+            continue
+        if quote in answer:  # then it stands in the normalised answer as well
+            found[row] = True
+            continue
+        if at not in plain:
+            plain[at] = normalise_quote(answer)
+        found[row] = normalise_quote(quote) in plain[at]
+    return pd.Series(found, index=quotes.index, dtype="boolean")
+
+
+def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.DataFrame:
+    """Return the reference labels, one row per attempt, check and labeller.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study.
+    labeller : str or sequence of str, optional
+        None (default) gives one label per item where the store has adjudicated ones: the
+        adjudicated label, without one the label on which all labellers agree. A store in which
+        nothing was adjudicated gives every labeller, as ``"all"`` does.
+
+    Returns
+    -------
+    pandas.DataFrame
+        attempt_id, check_id, labeller, passed (NA where the labeller gave none), borderline,
+        inclusion_probability (chance that the attempt was drawn for labelling), note. Where one
+        label per item is given, labeller says how it was settled: ``adjudicated``, ``agreed``,
+        ``disputed`` (not adjudicated: passed is NA), or the name of the only one who gave a label.
+        A label that a labeller gave again takes the place of the earlier one.
+
+    Raises
+    ------
+    FrameError
+        If ``labeller`` is not in the store.
+    """
+    written = _frame(require_store(store).table("gold"), "gold")
+    frame = check(written.drop_duplicates([*ITEM, "labeller"], keep="last"), "gold")
+    frame = frame.reset_index(drop=True)
+    if labeller == "all":
+        return frame
+    if labeller is None:
+        adjudicated = frame["labeller"].eq(ADJUDICATED).any()
+        return one_label(frame, "frames.gold") if adjudicated else frame
+    names = _listed(labeller, "labeller")
+    _known(names, frame["labeller"].dropna().unique(), "labeller")
+    return frame[frame["labeller"].isin(names)].reset_index(drop=True)
+
+
+def pairwise(store: RunStore) -> pd.DataFrame:
+    """Return pairwise judgements, one row per comparison in one order.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study.
+
+    Returns
+    -------
+    pandas.DataFrame
+        skill, case_id, grader, grader_family, grader_version, order, first and second (attempt ids
+        as shown), winner (attempt id), winner_position (1 or 2), rationale. winner is NA for a tie;
+        a comparison that failed has no row.
+    """
+    return check(_frame(require_store(store).table("pairwise"), "pairwise"), "pairwise")
+
+
+def invocations(
+    store: RunStore, *, perturbation: str | Sequence[str] | None = None
+) -> pd.DataFrame:
+    """Return which skill fired, one row per attempt and skill that was on offer.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study.
+    perturbation : str or sequence of str, optional
+        As in :func:`attempts`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        attempt_id, skill and case_id (of the case), condition, repeat, agent, perturbation,
+        offered (the skill on offer), invoked, should_invoke. ``invoked`` is NA where the program
+        cannot tell, and where an attempt that did not end (an error, a time-out) had not invoked
+        the skill so far. ``should_invoke`` follows the case's ``right_skills``; without them it
+        is ``should_trigger`` for the case's own skill and NA for others. An attempt that names no
+        skill on offer has no row.
+    """
+    table = attempt_rows(store, perturbation, "status", "offered", "invoked")
+    table = table[table["offered"].notna() | table["invoked"].notna()]
+    known = {
+        case.case_id: (suite.skill, case.should_trigger, case.right_skills)
+        for suite in store.suites.values()
+        for case in suite.cases
+    }
+    rows: list[dict[str, object]] = []
+    for one in table.to_dict("records"):
+        fired = None if one["invoked"] is None else list(one["invoked"])
+        on_offer = [] if one["offered"] is None else list(one["offered"])
+        own, should, right = known.get(one["case_id"], (None, None, None))
+        keys = {name: one[name] for name in ATTEMPT_KEYS}
+        for name in dict.fromkeys([*on_offer, *(fired or ())]):
+            did = None if fired is None else name in fired
+            ought = (should if name == own else None) if right is None else name in right
+            unended = not did and one["status"] != "ok"
+            about = {"offered": name, "should_invoke": ought}
+            rows.append(keys | about | {"invoked": None if unended else did})
+    return check(pd.DataFrame(rows), "invocations") if rows else empty("invocations")
+
+
+def passages(path: str | PathLike[str]) -> pd.DataFrame:
+    """Return texts labelled by construction with their degree of copying, one row per passage.
+
+    Parameters
+    ----------
+    path : str or path
+        A JSON Lines file of passages.
+
+    Returns
+    -------
+    pandas.DataFrame
+        passage_id, skill, document (skill and topic: passages of one document are related), level
+        (such as verbatim or fresh), text; then topic and question where the file has them.
+    """
+    table = read_table(Path(path), "passages")
+    return check(table.to_pandas(types_mapper=_TYPES.get), "passages")
+
+
+_TYPES = {
+    pa.string(): pd.StringDtype(na_value=np.nan),
+    pa.bool_(): pd.BooleanDtype(),
+    pa.int64(): pd.Int64Dtype(),
+}
+
+
+def attempt_rows(
+    store: RunStore, perturbation: str | Sequence[str] | None, *columns: str
+) -> pd.DataFrame:
+    """Return what names each attempt that is wanted, and further columns, unchecked."""
+    table = require_store(store).table("attempts").select([*ATTEMPT_KEYS, *columns])
+    frame: pd.DataFrame = table.to_pandas(types_mapper=_TYPES.get)
+    return frame[_wanted(frame["perturbation"], perturbation)]
+
+
+def _frame(table: pa.Table, kind: str) -> pd.DataFrame:
+    """Bring a stored table to the columns and dtypes of its contract, unchecked as yet."""
+    columns = CONTRACTS[kind].columns
+    kept = table.select([name for name in columns if name in table.column_names])
+    frame: pd.DataFrame = kept.to_pandas(types_mapper=_TYPES.get)
+    types: Any = dict(columns)
+    return frame.reindex(columns=list(columns)).astype(types)
+
+
+def _listed(asked: str | Iterable[str], what: str) -> list[str]:
+    names = [asked] if isinstance(asked, str) or not isinstance(asked, Iterable) else list(asked)
+    if not all(isinstance(name, str) for name in names):
+        raise FrameError(f"{what}: found {asked!r}; allowed: a name, several names or 'all'.")
+    return names
+
+
+def _known(names: Sequence[str], present: Iterable[str], what: str) -> None:
+    there = sorted(set(present))
+    for name in names:
+        if name not in there:
+            raise FrameError(f"{what} '{name}' is not in the store{instead(name, there)}")
+
+
+_CASE_FACTS = ("comprehension_dimension", "transfer", "contrast_of")
+
+
+def outcomes(
+    verdicts: pd.DataFrame,
+    cases: pd.DataFrame | None = None,
+    *,
+    grader: str | Sequence[str] | None = None,
+) -> pd.DataFrame:
+    """Return whether each attempt passed, one row per attempt, grader version and round.
+
+    Parameters
+    ----------
+    verdicts : pandas.DataFrame
+        A verdicts frame, ours or a researcher's own.
+    cases : pandas.DataFrame, optional
+        A cases frame: gives the dimension, the transfer distance and how many checks an attempt
+        should have. Without it the number of checks is the number of distinct checks that any
+        verdict on the case names.
+    grader : str or sequence of str, optional
+        Only the outcomes by this grader, or by several; by every one when omitted.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per attempt and grader version and round. ``passed`` is True iff every check of the
+        attempt passed, False as soon as one failed, NA when none failed but one is missing.
+        ``share_passed`` is over the checks with a verdict, NA when fewer than half have one.
+        ``score`` is the mean score of the checks that have one, on the grader's own scale, NaN
+        without. ``n_checks``, ``n_passed``, ``n_missing`` count checks. ``perturbation`` is that
+        of the verdicts: outcomes of answers and of altered copies stay apart, and analyses refuse
+        to take the one for a repeat of the other unless ``by`` names the column.
+
+    Raises
+    ------
+    FrameError
+        If a frame breaks its contract, a verdict's case is not among ``cases``, or there is no
+        verdict by a ``grader``; those there are get named.
+
+    Notes
+    -----
+    An attempt whose verdicts are all errors has ``passed`` NA; ``groupby.all()`` of pandas, which
+    skips missing values, would call it True.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rows = pd.DataFrame({
+    ...     "attempt_id": ["a", "a", "b", "b"], "skill": "s", "case_id": "s/1",
+    ...     "condition": ["skill", "skill", "baseline", "baseline"], "check_id": ["x", "y"] * 2,
+    ...     "grader": "g", "status": ["ok", "ok", "error", "error"],
+    ...     "passed": [True, True, None, None]})
+    >>> outcomes(rows)[["attempt_id", "n_checks", "n_passed", "n_missing", "passed"]]
+      attempt_id  n_checks  n_passed  n_missing  passed
+    0          a         2         2          0    True
+    1          b         2         0          2    <NA>
+    """
+    given, codes = checked(verdicts, "verdicts")
+    wanted = _graders(grader, given["grader"])
+    if given.empty:
+        return empty("outcomes")
+    known = check(cases, "cases") if cases is not None else None
+    # the key columns are constant in a group: the first row of a group carries them
+    code, first = codes.groups(["attempt_id", "grader", "grader_version", "round"])
+    names = (*ATTEMPT_KEYS, *GRADER_KEYS)
+    result: dict[str, Any] = {
+        name: given[name].array.take(first)
+        if name in verdicts
+        else missing_values(CONTRACTS["outcomes"].columns[name], len(first))
+        for name in names
+    }
+    answered = usable(pd.DataFrame({"status": codes.runs("status")[0]})).to_numpy()
+    decided = codes.spread("status", answered) & given["passed"].notna().to_numpy()
+    n_seen = np.bincount(code, weights=decided)
+    n_passed = np.bincount(
+        code, weights=decided & given["passed"].to_numpy(dtype=bool, na_value=False)
+    )
+    attempts = pd.DataFrame({name: result[name] for name in CASE}, copy=False)
+    case, first_attempt = group_codes(attempts, CASE)
+    asked = pd.MultiIndex.from_frame(attempts.take(first_attempt))
+    facts = _case_facts(asked, known, lambda: _checks_seen(case[code], codes))
+    # a suite may have lost checks since the grading: never fewer than were seen
+    n_checks = np.maximum(facts["n_checks"].to_numpy(dtype=float)[case], np.bincount(code))
+    result |= {name: facts[name].array.take(case) for name in _CASE_FACTS}
+    scored = decided & given["score"].notna().to_numpy()
+    score = np.full(len(first), np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if scored.any():  # few graders give one
+            total = np.bincount(code, weights=np.where(scored, given["score"], 0.0))
+            score = total / np.bincount(code, weights=scored)
+        share = np.where(2 * n_seen >= n_checks, n_passed / n_seen, np.nan)
+    failed, complete = n_passed < n_seen, n_seen == n_checks
+    result |= {
+        "n_checks": _whole(n_checks),
+        "n_passed": _whole(n_passed),
+        "n_missing": _whole(n_checks - n_seen),
+        "share_passed": share,
+        "score": score,
+        "passed": pd.arrays.BooleanArray(complete & ~failed, ~complete & ~failed),
+    }
+    # what checked frames give keeps its own contract by construction: not checked again
+    frame = pd.DataFrame({n: result[n] for n in CONTRACTS["outcomes"].columns}, copy=False)
+    return frame if wanted is None else frame[frame["grader"].isin(wanted)].reset_index(drop=True)
+
+
+def _graders(asked: str | Sequence[str] | None, found: pd.Series) -> list[str] | None:
+    if asked is None:
+        return None
+    names = [asked] if isinstance(asked, str) or not isinstance(asked, Sequence) else list(asked)
+    there = sorted(found.dropna().unique())
+    for name in names:
+        if name not in there:
+            told = f"outcomes: there is no verdict by a grader {name!r}"
+            raise FrameError(told + instead(name, there))
+    return names
+
+
+def _whole(numbers: NDArray[Any]) -> pd.arrays.IntegerArray:
+    return pd.arrays.IntegerArray(numbers.astype(np.int64), np.zeros(len(numbers), dtype=bool))
+
+
+def _checks_seen(case: Ints, codes: Codes) -> Ints:
+    """Count the distinct checks that the verdicts on each case name."""
+    code, n_checks = codes.column("check_id")
+    pairs, size = case * n_checks + (0 if code is None else code), (case.max() + 1) * n_checks
+    # where most pairs occur, counting all of them is cheaper than hashing
+    seen = np.flatnonzero(np.bincount(pairs)) if size <= len(case) else pd.unique(pairs)
+    return np.bincount(seen // n_checks)
+
+
+def _case_facts(
+    names: pd.MultiIndex, cases: pd.DataFrame | None, seen: Callable[[], Ints]
+) -> pd.DataFrame:
+    """Return what is known of the cases ``names`` (skill, case_id), one row each in their order."""
+    if cases is None:
+        texts = {name: missing_values("str", len(names)) for name in _CASE_FACTS}
+        return pd.DataFrame({"n_checks": seen(), **texts}, index=names)
+    facts = cases.set_index(CASE)[["n_checks", *_CASE_FACTS]]
+    unknown = sorted(case_id for _, case_id in names[~names.isin(facts.index)])
+    if unknown:
+        raise FrameError(
+            f"outcomes: {plural(len(unknown), 'case')} of the verdicts not in the cases frame, the "
+            f"first is '{unknown[0]}'." + suggest(unknown[0], cases["case_id"])
+        )
+    return facts.assign(n_checks=facts["n_checks"].astype("float64").fillna(0)).loc[names]

@@ -1,0 +1,170 @@
+"""One reference label for each item, the one join of it to verdicts, and checks left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from skillcomp.errors import FrameError, plural, suggest
+from skillcomp.frames.contracts import check
+
+ITEM = ["attempt_id", "check_id"]
+# what stands as labeller of a label that several people had a part in
+ADJUDICATED, AGREED, DISPUTED = SETTLED = ("adjudicated", "agreed", "disputed")
+# with more people than this their number is told instead of their names
+_NAMED = 4
+
+
+def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
+    """Return one label per item of a checked gold frame, settled where several said something.
+
+    ``labeller`` says how it was settled:
+
+    - ``adjudicated``: the adjudicated label stands. A row of the adjudicator without a label
+      decides nothing: adjudicating a whole sheet leaves blank what nobody disputed;
+    - ``agreed``: no adjudicated one; all who gave a label gave the same;
+    - ``disputed``: they differ and nobody adjudicated; passed is NA;
+    - a name: the only one who gave a label, or, with NA, one of those who gave none.
+
+    inclusion_probability: of the row, else of another row of the item. ``borderline`` of an
+    agreed or disputed label is True where one labeller says so. Labels of one labeller, of
+    whatever name, are returned as they are. Where labellers differ and nothing was ever
+    adjudicated, whose label to take is not for the analysis to say: FrameError. To adjudicate
+    only what is disputed is usual; to keep the adjudicated labels alone would then keep the
+    doubtful items alone, and every error rate with them.
+    """
+    # a label without a name is of yet another labeller, not of the one who is named
+    names = list(gold["labeller"].unique())
+    if len(names) <= 1:
+        return gold
+    known = gold["passed"].notna()
+    if not set(SETTLED) & set(names):
+        n_labels = gold[known].groupby(ITEM)["passed"].nunique()
+        if n_labels.gt(1).any():
+            raise FrameError(_unsettled(names, int(n_labels.gt(1).sum()), what))
+    last = np.where(gold["labeller"].eq(ADJUDICATED), 0, 1)
+    rank = np.where(known, last, last + 2)
+    ordered = gold.loc[np.argsort(rank, kind="stable")]
+    first = ordered.drop_duplicates(ITEM).sort_index()
+    about = ordered.groupby(ITEM).agg(
+        n=("passed", "count"),
+        n_passed=("passed", "sum"),
+        borderline=("borderline", "max"),
+        chance=("inclusion_probability", "first"),
+    )
+    about = about.loc[pd.MultiIndex.from_frame(first[ITEM])].set_index(first.index)
+    several = about["n"].gt(1) & first["labeller"].ne(ADJUDICATED)
+    disputed = several & about["n_passed"].gt(0) & about["n_passed"].lt(about["n"])
+    chance = first["inclusion_probability"].fillna(about["chance"])
+    return first.assign(
+        labeller=first["labeller"].mask(several, AGREED).mask(disputed, DISPUTED),
+        passed=first["passed"].mask(disputed),
+        borderline=first["borderline"].mask(several, about["borderline"]),
+        inclusion_probability=chance,
+    ).reset_index(drop=True)
+
+
+def _unsettled(names: list[str], n_items: int, what: str) -> str:
+    who = ", ".join(sorted("no name" if pd.isna(name) else str(name) for name in names))
+    return (
+        f"{what}: gold holds more than one labeller and none is '{ADJUDICATED}': {who}. Select one "
+        f"first, or add '{ADJUDICATED}' labels where they differ ({n_items} items)."
+    )
+
+
+def reference_labels(gold: pd.DataFrame, what: str) -> pd.DataFrame:
+    """Return one reference label per item, settled by :func:`one_label`, as numbers.
+
+    attempt_id, check_id, gold (1, 0, NaN without a label), inclusion_probability, settled_by
+    (adjudicated, agreed, disputed, a name or ``no name``; never NA).
+    """
+    labels = one_label(check(gold, "gold"), what)
+    return labels[[*ITEM, "inclusion_probability"]].assign(
+        gold=labels["passed"].astype("float64"),
+        settled_by=labels["labeller"].astype("str").fillna("no name"),
+    )
+
+
+def join_gold(verdicts: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
+    """Return verdicts, or other items, with what :func:`reference_labels` says of each.
+
+    Every row stays, in its order; settled_by is NA where gold has no row of the item.
+    """
+    # a column of the verdicts that is called like one of the labels is not the label
+    own = verdicts.drop(columns=labels.columns.difference(ITEM), errors="ignore")
+    return own.merge(labels, on=ITEM, how="left", validate="many_to_one")
+
+
+def usable(rows: pd.DataFrame) -> pd.Series:
+    """Tell which answers or verdicts came about, as far as their status says otherwise."""
+    return rows["status"].isna() | rows["status"].eq("ok")
+
+
+def known_verdict(verdicts: pd.DataFrame) -> pd.Series:
+    """Return each verdict as 1 or 0, NaN where the grader failed: that is never a FAIL."""
+    return verdicts["passed"].where(usable(verdicts)).astype("float64")
+
+
+def strays_of(verdicts: pd.DataFrame, labels: pd.DataFrame) -> str:
+    """Say how many reference labels are of attempts without a verdict, "" where none is."""
+    known = labels["attempt_id"].isin(verdicts["attempt_id"])
+    if known.all():
+        return ""
+    return f"{int((~known).sum())} of {len(labels)} gold labels match no attempt of the verdicts"
+
+
+def labellers_said(labellers: pd.Series, passed: pd.Series) -> str:
+    """Say how labels were settled, "" where all of them were in one way and none is disputed.
+
+    Such as ``gold: 10 labels adjudicated, 805 agreed, 5 disputed and left out`` or, where
+    several people labelled different items, ``gold: 100 labels by anna, 95 by bob``.
+    """
+    disputed = labellers.eq(DISPUTED)
+    if labellers.nunique(dropna=False) <= 1 and not disputed.any():
+        return ""
+    given = labellers[passed.notna() & ~disputed].astype("str").fillna("no name")
+    count = {str(name): int(n) for name, n in given.value_counts().items()}
+    parts = [(count.pop(name, 0), name) for name in (ADJUDICATED, AGREED)]
+    if len(count) > _NAMED:
+        parts.append((sum(count.values()), f"each by one of {len(count)} labellers"))
+    else:
+        parts += [(count[name], f"by {name}") for name in sorted(count)]
+    parts += [
+        (int(disputed.sum()), "disputed and left out"),
+        (int((passed.isna() & ~disputed).sum()), "without a label"),
+    ]
+    (n, how), *others = [one for one in parts if one[0]]
+    return ", ".join([f"gold: {plural(n, 'label')} {how}", *(f"{n} {how}" for n, how in others)])
+
+
+def without_checks(
+    frame: pd.DataFrame, exclude: str | Sequence[str] | None, what: str
+) -> pd.DataFrame:
+    """Leave out the rows of checks whose id contains one of the texts, case for case.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"check_id": ["no_verbatim_copy", "states_rule"]})
+    >>> without_checks(frame, "verbatim", "drift")["check_id"].tolist()
+    ['states_rule']
+    """
+    asked = () if exclude is None else exclude
+    texts = [asked] if isinstance(asked, str) or not isinstance(asked, Iterable) else list(asked)
+    if texts and "check_id" not in frame.columns:
+        raise FrameError(f"{what}: exclude_checks needs the column 'check_id', which is not there.")
+    left_out = pd.Series(False, index=frame.index)
+    for text in texts:
+        if not isinstance(text, str) or not text:
+            raise FrameError(
+                f"{what}: exclude_checks: found {text!r}; allowed: part of a check id."
+            )
+        hit = frame["check_id"].str.contains(text, regex=False).fillna(False).astype(bool)
+        if not hit.any():
+            raise FrameError(
+                f"{what}: exclude_checks '{text}' is in no check id."
+                + suggest(text, map(str, frame["check_id"].dropna().unique()))
+            )
+        left_out |= hit
+    return frame[~left_out]

@@ -1,0 +1,5 @@
+"""Findings about a skill, a suite or a study: what is wrong, where, and why."""
+
+import lazy_loader as lazy
+
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -1,0 +1,225 @@
+"""Calibration cases: answers with known verdicts, on which each grader is tested first."""
+
+from __future__ import annotations
+
+from codecs import BOM_UTF8
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pydantic import Field, ValidationError
+
+from skillcomp.errors import GraderError, StudyError, require_known, suggest
+from skillcomp.live.agents.agent import whole_hash
+from skillcomp.records import Attempt, Case, Record, Suite, Verdict
+from skillcomp.stats.intervals import wilson
+
+KEY = "gold_answers"
+PREFIX = "gold/"  # of their attempt ids; nothing in a study begins with it
+_DIGITS = 8  # of the text's sha256
+
+
+class GoldAnswer(Record):
+    """An answer with its known verdicts.
+
+    Attributes
+    ----------
+    case_id : str
+        The case that it answers.
+    id : str
+        Its name within the case.
+    answer : str
+        The text.
+    labels : dict of str to bool
+        check_id to whether the check passes; checks that are not labelled are not counted.
+    """
+
+    case_id: str
+    id: str
+    answer: str
+    labels: dict[str, bool] = Field(min_length=1)
+
+    @property
+    def attempt_id(self) -> str:
+        """The name of its verdicts; another text under the same id has another."""
+        return f"{PREFIX}{self.case_id}/{self.id}@{whole_hash(self.answer)[:_DIGITS]}"
+
+    def attempt(self, skill: str) -> Attempt:
+        """Return it as an attempt that a grader can be given; it is never stored as one."""
+        return Attempt(
+            attempt_id=self.attempt_id,
+            skill=skill,
+            case_id=self.case_id,
+            condition="gold",
+            answer=self.answer,
+        )
+
+
+def gold_answers(
+    suites: Iterable[Suite], gold: str | Path | Iterable[Mapping[str, Any] | GoldAnswer] | None
+) -> list[GoldAnswer]:
+    """Return the gold answers that suites carry, and those given beside them."""
+    cases: dict[str, Case] = {}
+    found: list[tuple[str, Any]] = []
+    for suite in suites:
+        for case in suite.cases:
+            cases[case.case_id] = case
+            carried = case.extra.get(KEY, [])
+            if not isinstance(carried, list):
+                raise StudyError(f"case '{case.case_id}': {KEY} is not a list.")
+            for i, row in enumerate(carried):
+                place = f"case '{case.case_id}': {KEY}[{i}]"
+                known = {"case_id": case.case_id, "id": str(i + 1)}
+                found.append((place, {**known, **row} if isinstance(row, dict) else row))
+    found += _given(gold)
+    answers: dict[tuple[str, str], GoldAnswer] = {}
+    for place, row in found:
+        answer = row if isinstance(row, GoldAnswer) else _read(row, place)
+        _check(answer, cases, place)
+        if (answer.case_id, answer.id) in answers:
+            raise StudyError(f"{place}: the id '{answer.id}' stands twice for '{answer.case_id}'.")
+        answers[answer.case_id, answer.id] = answer
+    return list(answers.values())
+
+
+def _given(
+    gold: str | Path | Iterable[Mapping[str, Any] | GoldAnswer] | None,
+) -> list[tuple[str, Any]]:
+    if gold is None:
+        return []
+    if not isinstance(gold, str | Path):
+        return [(f"gold[{i}]", row) for i, row in enumerate(gold)]
+    path, rows = Path(gold), []
+    try:
+        lines = path.read_bytes().removeprefix(BOM_UTF8).splitlines()
+    except OSError as cause:
+        raise StudyError(f"gold: {path} cannot be read ({cause.strerror}).") from cause
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            place = f"{path}, line {number}"
+            try:
+                rows.append((place, orjson.loads(line)))
+            except orjson.JSONDecodeError as cause:
+                raise StudyError(f"{place}: not JSON ({cause.msg}).") from cause
+    return rows
+
+
+def _read(row: Any, place: str) -> GoldAnswer:
+    try:
+        return GoldAnswer.model_validate(row if isinstance(row, dict) else None, strict=True)
+    except ValidationError as cause:
+        first = cause.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the line"
+        allowed = tuple(GoldAnswer.model_fields)
+        raise StudyError(
+            f"{place}: {where}: {first['msg']}; keys are {', '.join(allowed)}."
+            + suggest(where, allowed)
+        ) from cause
+
+
+def _check(answer: GoldAnswer, cases: Mapping[str, Case], place: str) -> None:
+    case = cases.get(answer.case_id)
+    if case is None:
+        raise StudyError(
+            f"{place}: there is no case '{answer.case_id}' in the store."
+            + suggest(answer.case_id, cases)
+        )
+    checks = [check.check_id for check in case.checks]
+    for name in answer.labels:
+        what = f"{place}: labels: case '{case.case_id}' has no check"
+        require_known(what, name, checks, StudyError, told="it has")
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How often a grader says of the gold answers what is known.
+
+    Attributes
+    ----------
+    n, n_agree, n_missing : int
+        Labels with a verdict, those that agree, and labels without a verdict (a grader that
+        failed; it counts neither way).
+    ci_low, ci_high : float
+        Wilson's 95 % interval of the share; labels are taken as independent, which they are not
+        quite within an answer.
+    differing : tuple of str
+        The first places where grader and gold differ.
+    """
+
+    n: int
+    n_agree: int
+    n_missing: int
+    ci_low: float
+    ci_high: float
+    differing: tuple[str, ...] = ()
+
+    @property
+    def share(self) -> float:
+        """Share of the labels with a verdict that agree; NaN without any."""
+        return self.n_agree / self.n if self.n else float("nan")
+
+    def fields(self) -> dict[str, Any]:
+        """Return it for a receipt; unknown numbers are null."""
+        share = {"agreement": self.share, "ci_low": self.ci_low, "ci_high": self.ci_high}
+        known = {name: value if self.n else None for name, value in share.items()}
+        return {**known, "n": self.n, "n_agree": self.n_agree, "n_missing": self.n_missing}
+
+    def __str__(self) -> str:
+        """Show share, counts and interval."""
+        if not self.n:
+            return f"agreement with gold is not known: no verdicts on {self.n_missing} labels"
+        missing = f", {self.n_missing} without a verdict" if self.n_missing else ""
+        return (
+            f"agreement with gold {self.share:.3f} ({self.n_agree} of {self.n} labels{missing}; "
+            f"95 % interval {self.ci_low:.3f} to {self.ci_high:.3f})"
+        )
+
+
+def gold_agreement(answers: Collection[GoldAnswer], verdicts: Iterable[Verdict]) -> Agreement:
+    """Return how a grader's verdicts on gold answers agree with their labels."""
+    said = {
+        (verdict.attempt_id, verdict.check_id): verdict.passed
+        for verdict in verdicts
+        if verdict.status == "ok"
+    }
+    n = n_agree = n_missing = 0
+    differing: list[str] = []
+    for answer in answers:
+        for name, label in answer.labels.items():
+            passed = said.get((answer.attempt_id, name))
+            n_missing += passed is None
+            n += passed is not None
+            n_agree += passed is label
+            if passed is not None and passed is not label:
+                known = "PASS" if label else "FAIL"
+                differing.append(f"{answer.case_id} ({answer.id}) {name}: gold says {known}")
+    found = wilson(n_agree, n)
+    return Agreement(n, n_agree, n_missing, found.low, found.high, tuple(differing[:5]))
+
+
+def passes(found: Agreement, grader: str, least: float | None) -> None:
+    """Raise unless a grader agrees with gold as often as it must."""
+    if least is None:
+        return
+    if found.n_missing >= max(found.n, 1):
+        raise GraderError(f"grader '{grader}': {found}. No answer of the study was graded.")
+    if found.share < least:
+        raise GraderError(
+            f"grader '{grader}': {found}; at least {least:g} is asked for. No answer of the study "
+            f"was graded. It differs at: {'; '.join(found.differing)}."
+        )
+
+
+def check_least(least: float | None, answers: Sequence[GoldAnswer]) -> None:
+    """Raise when a smallest agreement makes no sense, or there is nothing to agree with."""
+    if least is None:
+        return
+    if not 0 < least <= 1:
+        raise StudyError(f"min_gold_agreement is {least!r}; allowed: above 0, at most 1.")
+    if not answers:
+        raise StudyError(
+            f"min_gold_agreement is {least:g}, but there are no gold answers: add '{KEY}' to cases "
+            "of a suite, or give gold= a file."
+        )

@@ -1,0 +1,250 @@
+"""The rules that a program can check on a grader's reply, and what an answer may give away."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from skillcomp.errors import plural
+from skillcomp.frames.from_store import normalise_quote
+from skillcomp.lint.lint_suite import forbids_copying
+from skillcomp.live.agents.agent import whole_text
+from skillcomp.live.graders.prompts import (
+    ImpressionReply,
+    ItemReply,
+    ReplyForm,
+    ReportReply,
+    Style,
+    reply_schema,
+)
+from skillcomp.records import Check
+from skillcomp.reliability.integrity import HEDGES_ON_FAIL, HEDGES_ON_PASS, hedges
+
+_M = TypeVar("_M", bound=BaseModel)
+_I = TypeVar("_I", bound=ItemReply)
+_MAX_SHOWN = 5
+
+# An answer without the skill says that it does not know it; one with it may cite it.
+_UNKNOWING = re.compile(
+    r"\b(?:i(?:'m| am) (?:not (?:familiar|aware|acquainted)|unfamiliar)"
+    r"|(?:i )?(?:do not|don't|cannot|can't) (?:actually )?"
+    r"(?:know|recogni[sz]e|have (?:a|any) (?:specific |reliable |established |solid )?"
+    r"(?:knowledge|definition|information|record|source|reference|account))"
+    r"|not (?:a|an) (?:[a-z-]+ ){0,3}(?:term|concept|practice|method|name|phrase) "
+    r"(?:that )?(?:i|i'm|i am)\b"
+    r"|isn't (?:a|an) (?:[a-z-]+ ){0,3}(?:term|concept|practice|method|name|phrase) (?:that )?i\b"
+    r"|no skill (?:is |was )?loaded)",
+    re.IGNORECASE,
+)
+_CITING = re.compile(
+    r"\b(?:the (?:loaded |given |provided )?skill (?:says|states|defines|calls|tells)"
+    r"|according to the (?:loaded )?skill|skill\.md|in my (?:loaded )?skill)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One verdict as read from a reply that keeps the rules.
+
+    Attributes
+    ----------
+    passed : bool
+        PASS or FAIL.
+    evidence_quote, rationale : str or None
+        As given; None for graders by impression.
+    borderline : bool or None
+        A PASS whose rationale hedges: it deserves a second look. None without a rationale.
+    dimension_passed : bool or None
+        What the reply says of all its behaviours together; None for graders by impression.
+    score : float or None
+        Where one is asked for.
+    """
+
+    passed: bool
+    evidence_quote: str | None = None
+    rationale: str | None = None
+    borderline: bool | None = None
+    dimension_passed: bool | None = None
+    score: float | None = None
+
+
+def judge(
+    text: str,
+    *,
+    style: Style,
+    item: str,
+    checks: Sequence[Check],
+    answer: str,
+    overlap: Sequence[str] = (),
+    reply: ReplyForm = "plain",
+    dimension: str = "none",
+    without: Sequence[str] = (),
+) -> tuple[dict[str, Judged], list[str]]:
+    """Return the verdicts of a reply by check_id, and which rules it breaks.
+
+    A reply in the report's JSON must also name the case's `dimension` and the kind of each check,
+    and list the n-grams where it says that the overlap check failed.
+    """
+    found, problem = read_json(text, reply_schema(style, reply))
+    if found is None:
+        return {}, [problem]
+    if isinstance(found, ReportReply):
+        problems = _broken_report(found, item, dimension, checks)
+    else:
+        problems = [] if found.item == item else [f"item must be '{item}'."]
+    problems += _wrong_ids([row.id for row in found.behavior_verdicts], checks)
+    if problems:
+        return {}, problems
+    if isinstance(found, ImpressionReply):
+        marks = {row.id: row.verdict for row in found.behavior_verdicts}
+        return {c.check_id: Judged(marks[c.check_id] == "PASS") for c in checks}, []
+    rows = {row.id: row for row in found.behavior_verdicts}
+    told = found.dimension_verdict == "PASS"
+    judged: dict[str, Judged] = {}
+    for check in checks:
+        row = rows[check.check_id]
+        one = Judged(
+            passed=row.verdict == "PASS",
+            evidence_quote=_found(row.evidence_quote, answer),
+            rationale=row.rationale,
+            borderline=row.verdict == "PASS" and hedges(row.rationale, HEDGES_ON_PASS) is not None,
+            dimension_passed=told,
+        )
+        problems += _broken(check, one, answer, style, overlap, without)
+        judged[check.check_id] = one
+    if told != all(one.passed for one in judged.values()):
+        problems.append("dimension_verdict must be PASS exactly if every behavior is PASS.")
+    return ({}, problems) if problems else (judged, [])
+
+
+def _broken_report(
+    found: ReportReply, item: str, dimension: str, checks: Sequence[Check]
+) -> list[str]:
+    """Return what only a reply in the report's JSON can have wrong."""
+    kinds = {check.check_id: check.check_kind for check in checks}
+    check = found.verbatim_overlap_check
+    problems = [] if str(found.case_id) == item else [f"case_id must be '{item}'."]
+    if found.dimension != dimension:
+        problems.append(f"dimension must be '{dimension}'.")
+    problems += [
+        f"{row.id}: kind must be '{kinds[row.id]}'."
+        for row in found.behavior_verdicts
+        if row.kind != kinds.get(row.id, row.kind)
+    ]
+    if check.passed == bool(check.overlap_ngrams):
+        problems.append(
+            "verbatim_overlap_check: passed is true exactly if overlap_ngrams is empty."
+        )
+    return problems
+
+
+def read_item(text: str, schema: type[_I], item: str) -> tuple[_I | None, list[str]]:
+    """Return what a reply says about an item, and why it cannot be used where it cannot."""
+    found, problem = read_json(text, schema)
+    if found is not None and found.item != item:
+        return found, [f"item must be '{item}'."]
+    return found, [problem] if found is None else []
+
+
+def read_json(text: str, schema: type[_M]) -> tuple[_M | None, str]:
+    """Return the JSON object of a reply as a model, and why it cannot be used where it cannot."""
+    start, end = text.find("{"), text.rfind("}")
+    try:
+        found = json.loads(text[start : end + 1] if start >= 0 else text, object_hook=_storable)
+    except (ValueError, RecursionError):
+        return None, "The reply must be one JSON object."
+    try:
+        return schema.model_validate(found, strict=True), ""
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the object"
+        return None, f"The JSON does not fit the schema: {place}: {first['msg']}."
+
+
+def _storable(found: dict[str, Any]) -> dict[str, Any]:
+    """Return an object of a reply without the half characters that JSON can escape."""
+    return {whole_text(k): whole_text(v) if isinstance(v, str) else v for k, v in found.items()}
+
+
+def _wrong_ids(given: list[str], checks: Sequence[Check]) -> list[str]:
+    wanted = [check.check_id for check in checks]
+    count = Counter(given)
+    missing = [name for name in wanted if name not in count]
+    twice = [name for name in wanted if count[name] > 1]
+    # unknown ids are counted, not repeated: they are the only free text of the reply here
+    strange = sum(name not in wanted for name in given)
+    problems = []
+    if missing:
+        problems.append(f"RULE-9: no verdict for {_names(missing)}.")
+    if twice:
+        problems.append(f"RULE-1: more than one verdict for {_names(twice)}.")
+    if strange:
+        problems.append(f"RULE-1: {plural(strange, 'verdict')} with an id that is not in the list.")
+    return problems
+
+
+def _names(names: list[str]) -> str:
+    more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
+    return ", ".join(names[:_MAX_SHOWN]) + more
+
+
+def _found(quote: str, answer: str) -> str:
+    """Return a quote as the answer has it: the grader saw the answer with its signs escaped."""
+    plain = html.unescape(quote)
+    in_plain = normalise_quote(plain) in normalise_quote(answer)
+    return plain if plain != quote and in_plain else quote
+
+
+def _broken(
+    check: Check,
+    one: Judged,
+    answer: str,
+    style: Style,
+    overlap: Sequence[str],
+    without: Sequence[str],
+) -> list[str]:
+    name, problems = check.check_id, []
+    quote = normalise_quote(one.evidence_quote or "")
+    # an empty answer has nothing to quote
+    if not quote and answer.strip():
+        problems.append(f"{name}: evidence_quote is empty; quote the closest place.")
+    elif quote not in normalise_quote(answer):
+        problems.append(f"{name}: evidence_quote does not stand in the answer letter by letter.")
+    if not (one.rationale or "").strip():
+        problems.append(f"{name}: the rationale is empty.")
+    if style != "forced":
+        return problems
+    is_held = not one.passed and "RULE-6" not in without
+    if is_held and (hedge := hedges(one.rationale or "", HEDGES_ON_FAIL)):
+        problems.append(f"RULE-6: {name} is FAIL and its rationale says '{hedge}'.")
+    if forbids_copying(check) and one.passed == bool(overlap):
+        must = "FAIL" if overlap else "PASS"
+        problems.append(f"{name}: the overlap check is final, so this must be {must}.")
+    return problems
+
+
+def gives_condition_away(answer: str) -> str | None:
+    """Return the words by which an answer tells a grader its condition, or None.
+
+    Notes
+    -----
+    English phrases only. An answer that is not found here can still give itself away.
+
+    Examples
+    --------
+    >>> gives_condition_away("I'm not familiar with that term, so this is a guess.")
+    "I'm not familiar"
+    >>> gives_condition_away("A tidemark is drawn once.") is None
+    True
+    """
+    plain = answer.replace("’", "'")
+    found = _UNKNOWING.search(plain) or _CITING.search(plain)
+    return found.group(0) if found else None

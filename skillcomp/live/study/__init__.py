@@ -1,1 +1,0 @@
-"""What a study asks: its file, its plan, and the texts of its conditions."""

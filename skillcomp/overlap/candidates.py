@@ -1,0 +1,265 @@
+"""The texts of a calibration by class, the candidate rules, and the choice among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skillcomp.errors import FrameError, suggest
+from skillcomp.frames.case_table import clusters_of
+from skillcomp.stats.results import NAN
+
+Floats = NDArray[np.float64]
+MAX_CUTS = 200  # cuts of the share tried for each n
+TIE = 1e-12  # rates that differ by less are equal
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user asked for."""
+
+    positive: tuple[str, ...]
+    nulls: tuple[str, ...]
+    max_false_flags: float
+    ci_level: float
+    n_resamples: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """The texts of one class: flags by candidate, and the units that they come from.
+
+    Attributes
+    ----------
+    name : str
+        ``positive``, or the name of a level or condition.
+    passages : bool
+        Whether the texts are passages (units are documents) or attempts (units are cases).
+    flags : ndarray of bool, shape (texts, candidates)
+    share : ndarray of float, shape (texts, lengths)
+    units : ndarray of int, shape (texts,)
+    tokens : ndarray of float, shape (texts,)
+        Content tokens of each text.
+    """
+
+    name: str
+    passages: bool
+    flags: NDArray[np.bool_]
+    share: Floats
+    units: NDArray[np.intp]
+    tokens: Floats
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Candidates in order of preference, and every class of texts with its flags.
+
+    Attributes
+    ----------
+    candidates : pandas.DataFrame
+        rule, n, cut: ``any`` before ``share``, longer n-grams first, cuts ascending.
+    lengths : tuple of int
+        The n-gram lengths, ascending.
+    positive : Group
+    nulls, others : tuple of Group
+        The nulls that the limit applies to; every other level or condition, shown beside.
+    n_documents, n_cases : int
+        Units of passages and of attempts.
+    answer_tokens : float
+        Median content tokens of the answers that are not a null; NaN without any.
+    """
+
+    candidates: pd.DataFrame
+    lengths: tuple[int, ...]
+    positive: Group
+    nulls: tuple[Group, ...]
+    others: tuple[Group, ...]
+    n_documents: int
+    n_cases: int
+    answer_tokens: float
+
+    def n_units(self, group: Group) -> int:
+        """Return how many units a group's kind of text has."""
+        return self.n_documents if group.passages else self.n_cases
+
+
+def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
+    """Sort scored attempts and passages into classes and list the candidates.
+
+    Parameters
+    ----------
+    shared : pandas.DataFrame
+        Rows of :func:`skillcomp.overlap.score` for attempts and passages together.
+    settings : Settings
+        Which levels copy, and which levels or conditions are nulls.
+
+    Returns
+    -------
+    Sample
+
+    Raises
+    ------
+    FrameError
+        If a level or condition is not there, or no passage copies.
+    """
+    names = shared["level"].where(shared["kind"].eq("passage"), shared["condition"])
+    known = shared[shared["any_shared"].notna() & names.notna()].assign(name=names)
+    _named(settings, known)
+    known = known.assign(
+        text=known["passage_id"].where(known["kind"].eq("passage"), known["attempt_id"]),
+        any=known["any_shared"].astype("float64"),
+        # a text without an n-gram shares nothing
+        share=known["share"].fillna(0.0),
+    )
+    keys = ["kind", "name", "text"]
+    wide = known.pivot(index=keys, columns="n", values=["any", "share"])
+    about = known.drop_duplicates(keys).set_index(keys).loc[wide.index]
+    lengths = tuple(int(n) for n in wide["any"].columns)
+    positive = wide.index.get_level_values("name").isin(settings.positive)
+    passages = wide.index.get_level_values("kind") == "passage"
+    share, any_ = wide["share"].to_numpy(), wide["any"].to_numpy() > 0
+    null = wide.index.get_level_values("name").isin(settings.nulls)
+    candidates = _candidates(lengths, share, positive | null)
+    flags = _flags(candidates, lengths, any_, share)
+    document = about["document"].fillna(about["passage_id"])
+    codes = pd.factorize(document)[0]
+    codes[~passages] = clusters_of(about[~passages])
+    tokens = about["n_tokens"].to_numpy(dtype=float)
+
+    def group(name: str, mask: NDArray[np.bool_]) -> Group:
+        of_passages = bool(passages[mask].all())
+        return Group(name, of_passages, flags[mask], share[mask], codes[mask], tokens[mask])
+
+    level = wide.index.get_level_values("name").to_numpy()
+    rest = [n for n in dict.fromkeys(level) if n not in (*settings.nulls, *settings.positive)]
+    answers = ~passages & ~np.isin(level, settings.nulls)
+    return Sample(
+        candidates,
+        lengths,
+        group("positive", positive),
+        tuple(group(name, level == name) for name in settings.nulls),
+        tuple(group(name, level == name) for name in rest),
+        int(codes[passages].max(initial=-1)) + 1,
+        int(codes[~passages].max(initial=-1)) + 1,
+        float(np.median(tokens[answers])) if answers.any() else NAN,
+    )
+
+
+def _named(settings: Settings, known: pd.DataFrame) -> None:
+    levels = set(known.loc[known["kind"].eq("passage"), "name"])
+    there = [*sorted(levels), *sorted(set(known["name"]) - levels)]
+    for what, names, allowed in (
+        ("positive", settings.positive, sorted(levels)),
+        ("nulls", settings.nulls, there),
+    ):
+        for name in names:
+            if name not in allowed:
+                raise FrameError(
+                    f"overlap.calibrate: {what} names '{name}', which no text has; "
+                    f"there: {', '.join(allowed) or 'none'}." + suggest(name, allowed)
+                )
+    both = sorted(set(settings.positive) & set(settings.nulls))
+    if both:
+        raise FrameError(f"overlap.calibrate: '{both[0]}' is named as positive and as a null.")
+
+
+def _candidates(lengths: Sequence[int], share: Floats, judged: NDArray[np.bool_]) -> pd.DataFrame:
+    """List the rules tried, in the order that `Chooser` relies on for ties."""
+    rows = [("any", n, NAN) for n in reversed(lengths)]
+    for column, n in reversed(list(enumerate(lengths))):
+        values = np.unique(share[judged, column])
+        middle = (values[1:] + values[:-1]) / 2
+        if len(middle) > MAX_CUTS:
+            middle = np.unique(np.quantile(middle, np.linspace(0, 1, MAX_CUTS)))
+        rows += [("share", n, float(cut)) for cut in middle]
+    return pd.DataFrame(rows, columns=["rule", "n", "cut"])
+
+
+def _flags(
+    candidates: pd.DataFrame, lengths: Sequence[int], any_: NDArray[np.bool_], share: Floats
+) -> NDArray[np.bool_]:
+    column = np.searchsorted(lengths, candidates["n"].to_numpy())
+    by_share = share[:, column] >= candidates["cut"].fillna(np.inf).to_numpy()
+    return np.where(candidates["rule"].eq("any").to_numpy(), any_[:, column], by_share)
+
+
+class Chooser:
+    """Chooses a candidate under weights of the units, as often as asked.
+
+    Preferred is the most sensitivity among the candidates within the limit under every null. Of
+    equals: ``any`` before ``share``; for ``any`` the longer n; for ``share`` the lowest rate under
+    the worst null, then the longer n, then the middle one of the cuts that are left.
+    """
+
+    def __init__(self, sample: Sample, nulls: Sequence[Group], limit: float) -> None:
+        self.limit = limit
+        self.groups = [sample.positive, *nulls]
+        self.tables = [_counts(group, sample.n_units(group)) for group in self.groups]
+        self.is_any = sample.candidates["rule"].eq("any").to_numpy()
+        self.n: NDArray[np.int64] = sample.candidates["n"].to_numpy(dtype=np.int64)
+
+    def rates(self, documents: Floats, cases: Floats) -> list[Floats]:
+        """Return the flagged share of each group by candidate; one row per row of weights."""
+        found = []
+        for group, (flagged, texts) in zip(self.groups, self.tables, strict=True):
+            weights = documents if group.passages else cases
+            with np.errstate(invalid="ignore", divide="ignore"):
+                found.append((weights @ flagged) / (weights @ texts)[:, None])
+        return found
+
+    def choose(
+        self, documents: Floats, cases: Floats, *, among: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.intp]:
+        """Return the preferred candidate for each row of weights, -1 where none will do.
+
+        None will do where no candidate within the limit finds a copy. `among` marks the
+        candidates to choose from, by default all.
+        """
+        sensitivity, *nulls = self.rates(documents, cases)
+        worst = np.max(nulls, axis=0)
+        allowed = (worst <= self.limit) & np.isfinite(sensitivity)
+        if among is not None:
+            allowed &= among
+        gain = np.where(allowed, sensitivity, -1.0)
+        usable = gain.max(axis=1) > 0
+        tied = gain >= gain.max(axis=1, keepdims=True) - TIE
+        # candidates stand with `any` and the longer n first
+        picked = np.argmax(tied & self.is_any, axis=1)
+        by_share = np.flatnonzero(usable & ~(tied & self.is_any).any(axis=1))
+        if by_share.size:
+            picked[by_share] = self._middle_cut(tied[by_share], worst[by_share])
+        return np.where(usable, picked, -1)
+
+    def at_the_end(self, chosen: int) -> str:
+        """Say that other lengths do as well as the longest one offered, where that was chosen."""
+        if self.n[chosen] < self.n.max() or not self.is_any[chosen]:
+            return ""
+        sensitivity, *nulls = (flagged.sum(0) / texts.sum() for flagged, texts in self.tables)
+        alike = self.is_any & (np.max(nulls, axis=0) <= self.limit)
+        alike &= sensitivity >= sensitivity[chosen] - TIE
+        shortest = int(self.n[alike].min())
+        if shortest == self.n[chosen]:
+            return ""
+        return (
+            f"n = {shortest} to {self.n[chosen]} do equally well, and the longest offered is "
+            "taken: offer longer ones to see where copies are lost"
+        )
+
+    def _middle_cut(self, tied: NDArray[np.bool_], worst: Floats) -> NDArray[np.intp]:
+        worst = np.where(tied, worst, np.inf)
+        kept = tied & (worst <= worst.min(axis=1, keepdims=True) + TIE)
+        kept &= self.n == np.where(kept, self.n, 0).max(axis=1, keepdims=True)
+        place = kept.sum(axis=1, keepdims=True) // 2 + 1
+        middle = kept.cumsum(axis=1) == place
+        return np.asarray(np.argmax(middle, axis=1))
+
+
+def _counts(group: Group, n_units: int) -> tuple[Floats, Floats]:
+    flagged = np.zeros((n_units, group.flags.shape[1]))
+    np.add.at(flagged, group.units, group.flags.astype(np.float64))
+    return flagged, np.bincount(group.units, minlength=n_units).astype(np.float64)

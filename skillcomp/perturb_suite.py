@@ -1,0 +1,552 @@
+"""A private copy of a suite with other surface details, for true validation (report 8.1).
+
+A public suite may stand in the training data of agents and graders. A copy that is never
+published, with the same questions about other names, tells remembering from understanding.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from calendar import isleap
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from random import Random
+from typing import Any
+
+import pandas as pd
+
+from skillcomp.errors import SuiteError, suggest
+from skillcomp.io.files import checked_slug
+from skillcomp.lint.lint_path import lint_suite
+from skillcomp.ngrams import tokenize
+from skillcomp.records import Case, Skill, Suite
+
+RECORD = "perturbation"  # key in ``Suite.extra``
+_SHOWN = 12  # candidates named in an error
+
+
+class PerturbationWarning(UserWarning):
+    """Prompts of a private copy are those of the public suite, word for word."""
+
+
+def perturb_suite(
+    suite: Suite,
+    *,
+    skill: Skill | None = None,
+    replacements: Mapping[str, str] | None = None,
+    keep: Collection[str] = (),
+    seed: int = 0,
+    slug: str | None = None,
+) -> Suite:
+    """Return a copy of a suite with other names, codes and dates, and the same right answers.
+
+    One mapping is applied to prompts, expected reasoning and descriptions of behaviours alike, so
+    a case and its checks stay in agreement and contrast twins still differ in one detail only.
+
+    Parameters
+    ----------
+    suite : Suite
+        The original; it is not changed.
+    skill : Skill, optional
+        Its skill. Words of its text are never touched; without it only the words of the suite's
+        name, subject and adjacent concepts are known to be the skill's own.
+    replacements : mapping of str to str, optional
+        Further words or phrases and what stands in their place; the way to change a setting
+        (a brewery into a dairy), a product or a number. Whole words, as written; a key in small
+        letters also stands for its form with a capital. See `perturbation_candidates`.
+    keep : collection of str
+        Words that must stay although they look like names.
+    seed : int, default 0
+        The same seed gives the same copy.
+    slug : str, optional
+        Name of the copy; ``<slug>-perturbed-<seed>`` when not given. Its case_ids begin with it.
+
+    Returns
+    -------
+    Suite
+        With the same cases, ids of behaviours and order. ``extra["perturbation"]`` holds the
+        source's slug and sha256, the seed, the whole mapping with the kind of each change, and the
+        cases in which nothing changed. Write it with `skillcomp.io.write_suite`.
+
+    Raises
+    ------
+    SuiteError
+        When a replacement is not found, belongs to the skill, or is in use already; when nothing at
+        all would change; or when the lint finds something in the copy that it did not find in the
+        original.
+
+    Warns
+    -----
+    PerturbationWarning
+        When prompts stay as they are: on them a model can remember what it was trained on. Names
+        them, and words that could be changed.
+
+    See Also
+    --------
+    skillcomp.perturb_suite.perturbation_table : What changed, place by place.
+
+    Notes
+    -----
+    Changed without being asked: common given names (another one of the same kind), names that a
+    word such as "team" or "Ltd" marks, running codes such as PT-3390 (letters only), types declared
+    in code (a prefix), and dates with a year, all by the same number of years. Dates stay when
+    a year stands alone somewhere, when a span or leap year would change, or when days of the week
+    are named and would not fit. Numbers, times, units, products and settings are not touched: a
+    program cannot tell which of them the right answer rests on. Ids of behaviours stay, since
+    verdicts are joined by them, even where they hold a changed word.
+
+    A person has to read the table before the copy is used: a name can be the answer. The copy
+    changes the surface only; a model that remembers the structure of a question is not caught.
+    After the contrast sets of doi:10.18653/v1/2020.findings-emnlp.117.
+
+    Examples
+    --------
+    >>> from skillcomp.records import Case, Check, Suite
+    >>> check = Check(check_id="says_no", description="Tells Ines not to seal PT-3390.")
+    >>> case = Case(case_id="tide/1", prompt="May Ines seal PT-3390 at 14:10?", checks=(check,))
+    >>> copy = perturb_suite(Suite(slug="tide", skill="tide", cases=(case,)))
+    >>> "Ines" in copy.cases[0].prompt, "-3390 at 14:10?" in copy.cases[0].prompt
+    (False, True)
+    """
+    texts = [text for case in suite.cases for _, text in _places(case)]
+    protected = _protected(suite, skill)
+    given = _given(replacements or {}, texts, protected)
+    changes = [*given]
+    known = {change.found for change in given}
+    found = find_changes(
+        texts, protected=protected, keep={*keep, *known}, seed=f"{seed}:{suite.slug}"
+    )
+    # a word inside a phrase that was given is changed with it
+    changes += [c for c in found if not any(word_pattern([c.found]).search(g.found) for g in given)]
+    if not changes:
+        raise SuiteError(
+            f"perturb_suite: suite '{suite.slug}' holds no name, code or date that a program can "
+            f"change without changing an answer. {_more(suite, skill)}"
+        )
+    name = checked_slug(slug or f"{suite.slug}-perturbed-{seed}", SuiteError)
+    mapping = {change.found: change.replaced for change in changes}
+    cases = tuple(_case(case, mapping, suite.slug, name) for case in suite.cases)
+    pairs = zip(suite.cases, cases, strict=True)
+    record: dict[str, Any] = {
+        "source": suite.slug,
+        "source_sha256": suite.sha256,
+        "seed": seed,
+        "changes": [[c.kind, c.found, c.replaced] for c in changes],
+        "unchanged": [new.case_id for old, new in pairs if old.prompt == new.prompt],
+    }
+    fresh = {"slug": name, "cases": cases, "extra": {**suite.extra, RECORD: record}}
+    fresh |= {"sha256": "", "path": "", "problems": ()}
+    copy = suite.model_copy(update=fresh)
+    _check(suite, copy, skill)
+    if same := record["unchanged"]:
+        shown = ", ".join(case_id.removeprefix(f"{name}/") for case_id in same)
+        warnings.warn(
+            f"perturb_suite: {len(same)} of {len(cases)} prompts of '{name}' are those of "
+            f"'{suite.slug}' word for word ({shown}). {_more(copy, skill, same)}",
+            PerturbationWarning,
+            stacklevel=2,
+        )
+    return copy
+
+
+def perturbation_table(original: Suite, perturbed: Suite) -> pd.DataFrame:
+    """Say what `perturb_suite` changed, place by place: to be read before the copy is used.
+
+    Parameters
+    ----------
+    original, perturbed : Suite
+        A suite and its copy.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per place and word: ``case_id`` (of the copy), ``place`` (``prompt``,
+        ``expected_reasoning``, the id of a behaviour or ``extra``), ``kind``, ``found``,
+        ``replaced`` and ``n``, how often. A case whose prompt has no change has one row with
+        ``n`` 0 and nothing in the other columns.
+
+    Raises
+    ------
+    SuiteError
+        When the copy was not made from this suite.
+    """
+    record = perturbed.extra.get(RECORD)
+    if not isinstance(record, dict) or record["source"] != original.slug:
+        raise SuiteError(
+            f"perturbation_table: '{perturbed.slug}' is no copy of '{original.slug}' made by "
+            "perturb_suite."
+        )
+    kinds = {found: (kind, new) for kind, found, new in record["changes"]}
+    pattern = word_pattern(kinds)
+    rows: list[tuple[Any, ...]] = []
+    for old, new in zip(original.cases, perturbed.cases, strict=True):
+        if old.prompt == new.prompt:
+            rows.append((new.case_id, None, None, None, None, 0))
+        for place, text in _places(old):
+            for found, n in Counter(m["word"] for m in pattern.finditer(text)).items():
+                kind, replaced = kinds[found]
+                rows.append((new.case_id, place, kind, found, replaced, n))
+    columns = ["case_id", "place", "kind", "found", "replaced"]
+    table = pd.DataFrame(rows, columns=[*columns, "n"])
+    return table.astype({**dict.fromkeys(columns, "str"), "n": "int64"})
+
+
+def perturbation_candidates(suite: Suite, *, skill: Skill | None = None) -> pd.DataFrame:
+    """Name words of the prompts that are not the skill's: what `replacements` could change.
+
+    Parameters
+    ----------
+    suite : Suite
+        The suite.
+    skill : Skill, optional
+        Its skill; without it the words of its text cannot be left out.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per content word (in small letters) that stands in prompts and not in the skill:
+        ``word``, ``n_cases`` (prompts that hold it), ``n_places`` (prompts, reasonings and
+        behaviours that hold it); the most frequent first. Whether the right answer rests on a word
+        is for a person to say.
+    """
+    own = set(tokenize(_protected(suite, skill)))
+    prompts = Counter(
+        word for case in suite.cases for word in set(tokenize(case.prompt)) if word not in own
+    )
+    places = Counter(
+        word for case in suite.cases for _, text in _places(case) for word in set(tokenize(text))
+    )
+    rows = [(word, n, places[word]) for word, n in prompts.items() if not word.isdecimal()]
+    rows.sort(key=lambda row: (-row[1], -row[2], row[0]))
+    table = pd.DataFrame(rows, columns=["word", "n_cases", "n_places"])
+    return table.astype({"word": "str", "n_cases": "int64", "n_places": "int64"})
+
+
+def _protected(suite: Suite, skill: Skill | None) -> str:
+    parts = [suite.slug, suite.skill, suite.subject or "", *suite.adjacent_concepts]
+    if skill is not None:
+        if skill.slug != suite.skill:
+            raise SuiteError(
+                f"perturb_suite: suite '{suite.slug}' is about the skill '{suite.skill}'; found "
+                f"'{skill.slug}'."
+            )
+        parts += [skill.text or skill.body, *skill.concept.values()]
+    return "\n".join(parts)
+
+
+def _given(replacements: Mapping[str, str], texts: list[str], protected: str) -> list[Change]:
+    """Return the asked changes, each with its capitalized form, or say which cannot be made."""
+    pairs: dict[str, str] = {}
+    for old, new in replacements.items():
+        if not old.strip() or not new.strip() or old == new:
+            raise SuiteError(
+                f"replacements: found {old!r}: {new!r}; expected two different words or phrases."
+            )
+        pairs[old] = new
+        if old[:1].islower():
+            pairs.setdefault(old[:1].upper() + old[1:], new[:1].upper() + new[1:])
+    whole = "\n".join(texts)
+    words = sorted({word for text in texts for word in text.split()})
+    for old, new in replacements.items():
+        if not word_pattern([old, old[:1].upper() + old[1:]]).search(whole):
+            raise SuiteError(
+                f"replacements: '{old}' stands in no text of the suite.{suggest(old, words)}"
+            )
+        if word_pattern([old.lower()]).search(protected.lower()):
+            raise SuiteError(f"replacements: '{old}' is a word of the skill; it must stay.")
+        if word_pattern([new.lower()]).search(protected.lower()):
+            raise SuiteError(f"replacements: '{new}' is a word of the skill; choose another.")
+        if new not in pairs and word_pattern([new]).search(whole):
+            raise SuiteError(
+                f"replacements: '{new}' stands in the suite already; '{old}' could no longer be "
+                "told from it."
+            )
+    if len(set(pairs.values())) < len(pairs):
+        raise SuiteError("replacements: two words have the same replacement; they would merge.")
+    there = ((old, new) for old, new in pairs.items() if word_pattern([old]).search(whole))
+    return [Change("given", old, new) for old, new in there]
+
+
+def _places(case: Case) -> Iterator[tuple[str, str]]:
+    yield "prompt", case.prompt
+    yield "expected_reasoning", case.expected_reasoning or ""
+    for check in case.checks:
+        yield check.check_id, check.description
+    for text in _strings(case.extra):
+        yield "extra", text
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _strings(one)
+
+
+def _case(case: Case, mapping: Mapping[str, str], old: str, new: str) -> Case:
+    pattern = word_pattern(mapping)
+
+    def put(value: Any) -> Any:
+        if isinstance(value, str):
+            return pattern.sub(lambda m: _article(m["article"], mapping[m["word"]], m), value)
+        if isinstance(value, dict):
+            return {key: put(one) for key, one in value.items()}
+        return [put(one) for one in value] if isinstance(value, list | tuple) else value
+
+    def renamed(case_id: str | None) -> str | None:
+        return None if case_id is None else f"{new}/{case_id.removeprefix(f'{old}/')}"
+
+    return case.model_copy(
+        update={
+            "case_id": renamed(case.case_id),
+            "contrast_of": renamed(case.contrast_of),
+            "prompt": put(case.prompt),
+            "expected_reasoning": put(case.expected_reasoning),
+            "checks": tuple(
+                c.model_copy(update={"description": put(c.description)}) for c in case.checks
+            ),
+            "extra": put(case.extra),
+        }
+    )
+
+
+def _article(article: str | None, word: str, match: Any) -> str:
+    """Return a word with the article that fits it, changed only where the vowel changes."""
+    if article is None:
+        return word
+    before, after = match["word"][0].lower() in "aeiou", word[0].lower() in "aeiou"
+    if before == after:
+        return f"{article}{word}"
+    return f"{article[0]}{'n' if after else ''} {word}"
+
+
+def _check(original: Suite, copy: Suite, skill: Skill | None) -> None:
+    """Raise when the lint finds more in the copy than in the original."""
+
+    def found(suite: Suite) -> dict[tuple[str, str], str]:
+        # without a path: sources resolve alike for both, and the copy has no folder yet
+        findings = lint_suite(suite.model_copy(update={"path": ""}), skill)
+        return {
+            (f.rule, (f.case_id or "").removeprefix(f"{suite.slug}/")): str(f) for f in findings
+        }
+
+    before, after = found(original), found(copy)
+    worse = [text for key, text in after.items() if key not in before]
+    if worse:
+        raise SuiteError(
+            "perturb_suite: the copy breaks rules that the original keeps:\n"
+            + "\n".join(f"- {text}" for text in worse)
+        )
+
+
+def _more(suite: Suite, skill: Skill | None, cases: Collection[str] | None = None) -> str:
+    kept = [case for case in suite.cases if cases is None or case.case_id in cases]
+    part = suite.model_copy(update={"cases": tuple(kept)})
+    words = perturbation_candidates(part, skill=skill)["word"].tolist()[:_SHOWN]
+    return (
+        "Give replacements=; words of the prompts that are not the skill's: "
+        f"{', '.join(words) or 'none'}."
+    )
+
+
+# Given names by the pronoun that a text is likely to use with them, so that it still agrees.
+SHE = """Agnes Aisha Alice Amara Ana Anita Anna Astrid Beatriz Carla Chiara Clara Dana
+Elena Elif Emma Esther Fatima Freya Greta Hana Helen Ines Ingrid Irene Jana Karin
+Laila Lena Leila Lucia Maja Maria Marta Mei Mina Miriam Nadia Nina Nora Olga Paula Petra Priya
+Rosa Ruth Salma Sara Selma Sofia Tara Teresa Vera Yara Yuki Zoe"""
+HE = """Adam Ahmed Amir Anders Andrei Anton Arjun Ben Bjorn Boris Carlos Dario David
+Diego Emil Eric Erik Felix Filip Gabriel Georg Hans Hassan Henrik Ivan Ivo Jakob James 
+Jonas Karim Kenji Kofi Lars Leo Liam Luca Lukas Marco Mario Martin Mateo Miguel Nikolai
+Noah Oliver Omar Oscar Otto Pablo Paul Pedro Rafael Ravi Rui Samir Sven Tariq Theo Tomas Yann"""
+_INVENTED = """Alderway Birchfen Calderon Dunmere Eastvale Fennick Garrow Hollin Inverley Jasmond
+Kestrow Larkmoor Marlund Nethercote Osmere Pellworth Quarrin Rookdale Silverne Tamsin Ulverton
+Vintner Wexcombe Yarrowby Zelmar Ashbourn Brackley Corvane Dellmark Elmstead"""
+# Names of products and languages that an answer may rest on; the list cannot be complete.
+_PRODUCTS = """Airflow Amazon Android Angular Ansible Apache Apple Azure Bash Cassandra Celery
+Chrome Cloudflare Datadog Django Docker Elixir Erlang Excel Express Facebook Firefox
+Flask Git Google Grafana Hadoop Haskell Intel Java Jenkins Jira Jupyter Kafka Kotlin
+Kubernetes Lambda Linux Mac Meta Microsoft Mongo Netflix Nginx Node Oracle Perl
+Postgres Prometheus Python Rails React Redis Ruby Rust Salesforce Scala Sentry Slack
+Spark Spring Stripe Swift Teams Terraform Twitter Unix Vault Windows Zoom"""
+# Prefixes of standards and formats: their numbers mean something outside the suite.
+_STANDARDS = """AES BS CVE CWE DIN DO EC EN FIPS GDPR HTTP IEC IEEE IPV ISO ITU JSR MD MIT NIST PEP
+RFC RSA SAE SHA SOC SQL TCP TLS UTF UTC GMT US USB WCAG"""
+_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+_ORGANIZED = (
+    r"(?:team|crew|squad|service|project|Team|Ltd|Inc|Corp|GmbH|LLC|PLC|Co\.|Company|Group)"
+)
+_NAMED = (
+    re.compile(rf"(?<=[a-z,;(] )([A-Z][a-z]{{2,}})(?= {_ORGANIZED}(?!\w))"),
+    re.compile(r"\b(?:company|customer|vendor|supplier|service|project|team) ([A-Z][a-z]{2,})\b"),
+    re.compile(r"\b(?:called|named) ([A-Z][a-z]{2,})\b"),
+)
+_CODE = re.compile(r"(?<![\w-])([A-Z]{1,6})-(\d{2,})(?![\w-])")
+_DECLARED = re.compile(
+    r"\b(?:type|class|interface|struct|enum|record)\s+([A-Z][a-z0-9]+(?:[A-Z][a-z0-9]+)+)\b"
+    r"|\b(?:function|def|func|fn)\s+([a-z][a-z0-9]*(?:(?:[A-Z]|_[a-z0-9])[a-z0-9]*)+)\s*[(<]"
+)
+_YEARS, _MONTH, _DAY = r"(?P<year>(?:19|20)\d\d)", rf"(?P<month>{_MONTHS})", r"(?P<day>\d{1,2})"
+_FORMS = (
+    re.compile(rf"(?<![\d-]){_YEARS}-(?P<month>\d\d)-(?P<day>\d\d)(?![\d-])"),
+    re.compile(rf"\b{_DAY} {_MONTH},? {_YEARS}\b"),
+    re.compile(rf"\b{_MONTH} {_DAY},? {_YEARS}\b"),
+)
+_YEAR = re.compile(r"(?<![\w.,-])(?:19|20)\d\d(?![\w-]|[.,]\d)")
+_WEEKDAY = re.compile(r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b")
+# 28 years bring every date back to its day of the week, until the century ends
+_SHIFTS = (*range(-12, -1), *range(2, 13), -28, 28)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One word or phrase and what stands in its place, everywhere in the suite.
+
+    Attributes
+    ----------
+    kind : str
+        ``person``, ``organization``, ``code``, ``identifier``, ``date`` or ``given``.
+    found, replaced : str
+        Before and after.
+    """
+
+    kind: str
+    found: str
+    replaced: str
+
+
+def word_pattern(words: Collection[str]) -> re.Pattern[str]:
+    """Return a pattern of whole words or phrases, the longer ones first, article included."""
+    choices = "|".join(re.escape(word) for word in sorted(words, key=lambda w: (-len(w), w)))
+    return re.compile(rf"(?<!\w)(?P<article>[Aa]n? )?(?P<word>{choices})(?!\w)")
+
+
+def find_changes(
+    texts: Sequence[str], *, protected: str, keep: Collection[str] = (), seed: int | str = 0
+) -> list[Change]:
+    """Return what can be changed in the texts of a suite, each word once."""
+    random = Random(f"skillcomp:{seed}")
+    whole = "\n".join(texts)
+    taken = f"{whole}\n{protected}"
+
+    def free(word: str) -> bool:
+        return word not in keep and not re.search(rf"(?<!\w){re.escape(word)}(?!\w)", protected)
+
+    found: dict[str, Change] = {}
+    for kind in (_names, _codes, _identifiers):
+        for change in kind(whole, taken, random):
+            if free(change.found):
+                found.setdefault(change.found, change)
+    changes = sorted(found.values(), key=lambda change: whole.index(change.found))
+    return changes + _dates(texts, protected, keep, random)
+
+
+def _names(whole: str, taken: str, random: Random) -> Iterator[Change]:
+    used = set(re.findall(r"\w+", taken))
+    for names in (SHE.split(), HE.split()):
+        unused = [name for name in names if name not in used]
+        random.shuffle(unused)
+        found = [name for name in names if re.search(rf"\b{name}\b", whole)]
+        for name, new in zip(found, unused, strict=False):
+            yield Change("person", name, new)
+    known = {*SHE.split(), *HE.split(), *_PRODUCTS.split()}
+    unused = [name for name in _INVENTED.split() if name not in used]
+    random.shuffle(unused)
+    marked = dict.fromkeys(m for pattern in _NAMED for m in pattern.findall(whole))
+    # a word that also stands in small letters is a word and not only a name
+    names = [n for n in marked if n not in known and n not in _MONTHS.split("|")]
+    names = [name for name in names if not _WEEKDAY.fullmatch(name)]
+    names = [name for name in names if not re.search(rf"\b{name.lower()}\b", taken)]
+    for name, new in zip(names, unused, strict=False):
+        yield Change("organization", name, new)
+
+
+def _codes(whole: str, taken: str, random: Random) -> Iterator[Change]:
+    standards = _STANDARDS.split()
+    codes = list(dict.fromkeys(_CODE.findall(whole)))
+    prefixes = [p for p in dict.fromkeys(prefix for prefix, _ in codes) if p not in standards]
+    new: dict[str, str] = {}
+    for prefix in prefixes:
+        for _ in range(100):
+            made = "".join(random.choices("BDFGHJKLMNPRTVWZ", k=len(prefix)))
+            if f"{made}-" not in taken and made not in new.values() and made not in standards:
+                new[prefix] = made
+                break
+    for prefix, number in codes:
+        if prefix in new:
+            yield Change("code", f"{prefix}-{number}", f"{new[prefix]}-{number}")
+
+
+def _identifiers(whole: str, taken: str, random: Random) -> Iterator[Change]:
+    declared = list(dict.fromkeys(m[1] or m[2] for m in _DECLARED.finditer(whole)))
+    # the words inside a name carry meaning, so they stay and get a mark in front
+    marks = [m for m in ("Kv", "Nt", "Rx", "Zu", "Bq", "Wm") if m.lower() not in taken.lower()]
+    if not declared or not marks:
+        return
+    mark = random.choice(marks)
+    for name in declared:
+        if name[0].isupper():
+            yield Change("identifier", name, f"{mark}{name}")
+        elif "_" in name:
+            yield Change("identifier", name, f"{mark.lower()}_{name}")
+        else:
+            yield Change("identifier", name, f"{mark.lower()}{name[0].upper()}{name[1:]}")
+
+
+def _dates(
+    texts: Sequence[str], protected: str, keep: Collection[str], random: Random
+) -> list[Change]:
+    """Return all dates moved by one number of years, or none where that could change an answer."""
+    whole = "\n".join(texts)
+    written = list(dict.fromkeys(m[0] for form in _FORMS for m in form.finditer(whole)))
+    rest = whole
+    for form in _FORMS:
+        rest = form.sub(" ", rest)
+    # a year that stands alone may be a number, and moving the rest would move it against them
+    if not written or _YEAR.search(rest) or any(t in protected or t in keep for t in written):
+        return []
+    shifts = list(_SHIFTS)
+    random.shuffle(shifts)
+    for years in shifts:
+        if new := move_dates(written, years, same_weekday=bool(_WEEKDAY.search(whole))):
+            return [Change("date", old, one) for old, one in zip(written, new, strict=True)]
+    return []
+
+
+def move_dates(
+    written: Sequence[str], years: int, *, same_weekday: bool = False
+) -> list[str] | None:
+    """Return dates some years away, or None where anything but the year would change.
+
+    Examples
+    --------
+    >>> move_dates(["31 March 2025", "2025-04-02"], 2)
+    ['31 March 2027', '2027-04-02']
+    >>> move_dates(["2024-02-20", "2024-03-05"], 1) is None
+    True
+    """
+    try:
+        before = [_parse(text) for text in written]
+        after = [day.replace(year=day.year + years) for day in before]
+    except ValueError:
+        return None
+    moved = {(new - old).days for old, new in zip(before, after, strict=True)}
+    leap = [isleap(old.year) == isleap(old.year + years) for old in before]
+    if len(moved) != 1 or not all(leap) or (same_weekday and moved.pop() % 7):
+        return None
+    return [
+        text.replace(f"{old.year:04}", f"{new.year:04}")
+        for text, old, new in zip(written, before, after, strict=True)
+    ]
+
+
+def _parse(text: str) -> date:
+    months = {name: i for i, name in enumerate(_MONTHS.split("|"), start=1)}
+    for form in _FORMS:
+        if found := form.fullmatch(text):
+            month = months.get(found["month"]) or int(found["month"])
+            return date(int(found["year"]), month, int(found["day"]))
+    raise ValueError(f"'{text}' is no date.")

@@ -1,0 +1,610 @@
+"""Points with their intervals: forests of estimates, and near beside far transfer."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from skillcomp.errors import FrameError
+from skillcomp.frames.contracts import CONTRACTS
+from skillcomp.plots import _shared as draw
+from skillcomp.style import CATEGORIES, INK, TICK_SIZE, Look, plain
+
+_LINE = 0.17  # inches that one row of a forest needs at 7 pt
+_MARGIN = 0.85  # inches for axis, its label and the legend
+# the estimators of skillcomp.correction, in strong colours those that may be recommended
+_ESTIMATORS: Mapping[Any, Look] = {
+    "naive": CATEGORIES[4],
+    "gold_only": CATEGORIES[1],
+    "rogan_gladen_pooled": CATEGORIES[2],
+    "rogan_gladen_by_arm": CATEGORIES[3],
+    "ppi": CATEGORIES[0],
+}
+_WHERE = "plots.transfer"
+_RATES = ("near", "far")
+_PLACES = {
+    "near": "Near",
+    "far": "Far",
+    "near_delta": "Near\n(delta)",
+    "far_delta": "Far\n(delta)",
+    "gap": "Gap\n(far − near)",
+}
+
+
+# what estimates say; other columns tell rows apart
+_TOLD = {*CONTRACTS["estimates"].columns} - {"measure", "unit", "method"}
+
+
+def estimates(
+    frame: pd.DataFrame,
+    *,
+    y: str | Sequence[str],
+    hue: str | None = None,
+    group: str | None = None,
+    null: float | Literal["auto"] | None = "auto",
+    percent: bool | None = None,
+    label: str | None = None,
+    legend: str | bool = "below",
+    width: str = "text",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw an estimates frame as a forest: every row a point with its interval.
+
+    Rows stand from top to bottom in the order of the frame (conditions, C1-C9 and near before far
+    in theirs). A row that is not known is not dropped: its note is written where the point would
+    be. A point without an interval is hollow.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Columns `y`, ``estimate``, ``ci_low``, ``ci_high``; where there, ``n`` goes into the label
+        and ``note`` into the place of a missing estimate.
+    y : str or sequence of str
+        Column or columns that name a row of the forest.
+    hue : str, optional
+        Column told apart by colour and marker, at most six levels. By default ``condition``,
+        where the frame has one that is not in `y`.
+    group : str, optional
+        Column whose levels head the rows that belong to them; rows of one level stand together.
+    null : float or "auto", optional
+        Where a line marks no effect; with 0 the axis shows signs. None draws no line. By default
+        the rows' ``unit`` says it: rates, coefficients, counts and variances have none, ratios
+        have 1, and everything else has 0.
+    percent : bool, optional
+        Whether the estimates are proportions, shown in percent or percentage points. By default
+        the rows' ``unit`` says it (rates and points are); without one they are.
+    label : str, optional
+        Label of the axis of estimates.
+    legend : {"below", "right", False}
+        Where the key stands; it is drawn for two levels or more.
+    width : {"column", "text", "page"}
+        Width of the figure that is made when `ax` is not given.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure, as high as the rows need.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    FrameError
+        When a column is not there, the hue has more than six levels, two rows would stand in one
+        place, or the rows have more than one ``unit``; rates and coefficients may stand together
+        with ``percent=False``.
+
+    See Also
+    --------
+    skillcomp.deltas.paired, skillcomp.reliability.agreement, skillcomp.bias.audit
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> delta = pd.DataFrame({"skill": ["a", "b"], "estimate": [0.2, float("nan")],
+    ...     "ci_low": [0.1, float("nan")], "ci_high": [0.3, float("nan")], "n": [14, 0],
+    ...     "note": ["", "no case has both conditions"]})
+    >>> ax = estimates(delta, y="skill")
+    >>> [tick.get_text() for tick in ax.get_yticklabels()]
+    ['a (n = 14)', 'b (n = 0)']
+    """
+    names = [y] if isinstance(y, str) else list(y)
+    draw.require(frame, [*names, "estimate", "ci_low", "ci_high", hue, group], "plots.estimates")
+    if hue is None and "condition" in frame.columns and "condition" not in names:
+        hue = "condition"
+    # agreement as it is and corrected for chance stand on one scale, as long as that is not percent
+    together = ("coefficient", "rate") if percent is False else ()
+    unit = draw.unit(frame, "plots.estimates", together=together)
+    hues, look_of, _ = draw.hue_looks(frame, hue)
+    percent = unit in (None, "rate", "points") if percent is None else percent
+    how: dict[str, Any] = {"unit": unit, "null": null, "percent": percent, "label": label, "ax": ax}
+    how |= {"where": "plots.estimates", "width": width, "group": group}
+    ax, text, bare = _forest(frame, names, hue, look_of, **how)
+    entries: list[draw.Entry] = []
+    for level, look in look_of.items() if len(look_of) > 1 else ():
+        rows = draw.where_equal(hues, level)
+        hollow = bool(rows.any() and bare[rows].all())
+        entries.append((level, draw.marker(look, line="" if hollow else "-", hollow=hollow)))
+    if bare.any():
+        entries.append(("hollow: no interval", draw.marker(Look(INK, "o"), hollow=True)))
+    draw.legend(ax, entries, legend)
+    draw.tell(ax, f"{text} {draw.each(names, hue)}")
+    return ax
+
+
+def _no_effect(null: float | str | None, unit: str | None) -> float | None:
+    """Return where a line marks no effect: as asked for, else by the unit."""
+    if null == "auto":
+        none = unit in ("rate", "coefficient", "count", "variance")
+        return None if none else 1.0 if unit == "ratio" else 0.0
+    if isinstance(null, str):
+        raise FrameError(f"null=: found {null!r}; allowed: a number, None or 'auto'.")
+    return null
+
+
+def _without_level(text: str) -> str:
+    """Return the label of an axis without the level of its intervals, which the frames say."""
+    return re.sub(r",? \d[\d.]*% CI", "", text).replace("\n", " ").strip()
+
+
+def severity(
+    frame: pd.DataFrame,
+    *,
+    y: str | Sequence[str] = "grader",
+    hue: str | None = None,
+    label: str | None = None,
+    legend: str | bool = "below",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw shifts in severity between graders on the logit scale, 0 for no shift.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        As for `estimates`, the estimates in logits: above 0 (to the right) a grader is harder
+        than the reference, below 0 more lenient.
+    y, hue, legend, ax
+        As for `estimates`.
+    label : str, optional
+        Label of the axis; by default it says which side is which.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    See Also
+    --------
+    skillcomp.reliability.drift
+    """
+    text = label
+    if text is None:
+        text = f"Shift in severity (logits{draw.level_text(frame)})\n← more lenient · harder →"
+    ax = estimates(frame, y=y, hue=hue, percent=False, label=text, legend=legend, ax=ax)
+    draw.tell(ax, f"Shift in severity {draw.each(y, hue)}, in logits, above 0 where it is harder")
+    return ax
+
+
+def corrected(
+    frame: pd.DataFrame,
+    *,
+    y: str | Sequence[str] = "skill",
+    hue: str = "estimator",
+    null: float | Literal["auto"] | None = "auto",
+    label: str | None = None,
+    legend: str | bool = "below",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the naive estimate beside the corrected ones, the recommended ones filled.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        As for `estimates`, with a column that names the estimator. Where it has a column
+        ``recommended``, the rows marked there are filled with a thick interval and all others
+        hollow with a thin one, and the key says so; without it every point is filled.
+    y, null, label, legend, ax
+        As for `estimates`.
+    hue : str, default "estimator"
+        Column of the estimators, at most six. The library's own keep their colour and marker in
+        every figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    FrameError
+        As `estimates` does, or when ``recommended`` holds no truth values.
+
+    See Also
+    --------
+    skillcomp.correction.delta, skillcomp.correction.rate
+    """
+    where = "plots.corrected"
+    names = [y] if isinstance(y, str) else list(y)
+    draw.require(frame, [*names, "estimate", "ci_low", "ci_high", hue], where)
+    unit = draw.unit(frame, where)
+    order, hues = draw.levels(frame[hue]), draw.values(frame[hue])
+    known = all(level in _ESTIMATORS for level in order)
+    look_of = {n: _ESTIMATORS[n] for n in order} if known else draw.hue_looks(frame, hue)[1]
+    filled = draw.truth(frame, "recommended", where) if "recommended" in frame.columns else None
+    how: dict[str, Any] = {"unit": unit, "null": null, "percent": True, "label": label, "ax": ax}
+    ax, text, _ = _forest(frame, names, hue, look_of, **how, where=where, filled=filled)
+    entries: list[draw.Entry] = []
+    for level in order:
+        chosen = filled is None or bool((filled & draw.where_equal(hues, level)).any())
+        entries.append((level, draw.marker(look_of[level], line="-", hollow=not chosen)))
+    if filled is not None and filled.any():
+        entries.append(("filled: recommended", draw.marker(Look(INK, "o"), line="-")))
+    draw.legend(ax, entries if len(entries) > 1 else [], legend)
+    draw.tell(ax, f"{text} {draw.each(names, hue)}, the recommended one filled")
+    return ax
+
+
+def _forest(
+    frame: pd.DataFrame,
+    names: list[str],
+    hue: str | None,
+    look_of: Mapping[Any, Look],
+    *,
+    unit: str | None,
+    null: float | str | None,
+    percent: bool,
+    label: str | None,
+    ax: Axes | None,
+    where: str,
+    width: str = "text",
+    filled: draw.Bools | None = None,
+    group: str | None = None,
+) -> tuple[Axes, str, draw.Bools]:
+    """Draw points, intervals and notes; return axes, label and which estimates have no interval.
+
+    A point is hollow where it is not `filled` or, without that, where it has no interval.
+    """
+    null = _no_effect(null, unit)
+    hues, order = [None] * len(frame) if hue is None else draw.values(frame[hue]), list(look_of)
+    categories, places = _rows(frame, names, group)
+    said = f"stand in one place with y={', '.join(names)} and hue={hue}"
+    spots = list(zip(places, hues, strict=True))
+    _refuse_alike(frame, spots, where, said, "Name one in y= or hue=")
+    step = dict(zip(order, draw.offsets(len(order)), strict=True))
+    at = np.array([place + step[level] for place, level in zip(places, hues, strict=True)])
+    lines = len(categories) * (len(order) * _LINE + 0.06)
+    ax = draw.axes(ax, width=width, height=min(max(lines + _MARGIN, 1.3), 9.0))
+    value, low, high = (draw.numbers(frame, c, where) for c in ("estimate", "ci_low", "ci_high"))
+    value = np.where(np.isfinite(value), value, np.nan)
+    low, high = _end_at_edge(ax, at, value, low, high, null)
+    if null is not None:
+        draw.reference(ax, null, upright=True)
+    bare = np.isnan(low) | np.isnan(high)
+    for level, look in look_of.items():
+        rows = draw.where_equal(hues, level)
+        if not rows.any():
+            continue
+        thick = np.full(len(rows), 1.1) if filled is None else np.where(filled, 1.8, 0.8)
+        for one in np.unique(thick[rows]):
+            some = rows & (thick == one)
+            draw.intervals(ax, at[some], low[some], high[some], look, upright=False, width=one)
+        hollow, gid = (bare, "no interval") if filled is None else (~filled, "not recommended")
+        name = "estimate" if hue is None else level
+        draw.points(ax, value[rows], at[rows], look, name, hollow=hollow[rows], gid=gid)
+    longest = _name_rows(ax, frame, categories, places, hues, order, headed=group is not None)
+    space = draw.characters(ax) - longest - 8
+    _write_notes(ax, frame, at, value, [look_of[level] for level in hues], space)
+    draw.scale(ax.xaxis, percent=percent, signed=null == 0)
+    if null == 0:
+        text = draw.difference_label(unit, percent=percent, name=draw.difference_of(frame))
+    else:
+        text = draw.estimate_label(unit, percent=percent)
+    text = label if label is not None else text + draw.level_text(frame)
+    draw.label_x(ax, text, taken=longest)
+    return ax, _without_level(text), bare & np.isfinite(value)
+
+
+def _rows(
+    frame: pd.DataFrame, names: list[str], group: str | None
+) -> tuple[list[tuple[Any, ...]], draw.Floats]:
+    """Return the categories of the forest and the place of each row among them.
+
+    With groups a category begins with its group, and one of that alone heads its rows.
+    """
+    of_row = list(zip(*(draw.values(frame[name]) for name in names), strict=True))
+    categories = list(dict.fromkeys(of_row))
+    if len(names) == 1:
+        found = set(of_row)
+        categories = [(level,) for level in draw.levels(frame[names[0]]) if (level,) in found]
+    if group is not None:
+        whose = draw.values(frame[group])
+        of_row = [(own, *row) for own, row in zip(whose, of_row, strict=True)]
+        grouped = [(own, *one) for own in draw.levels(frame[group]) for one in [(), *categories]]
+        categories = [one for one in grouped if len(one) == 1 or one in of_row]
+    place = {category: i for i, category in enumerate(categories)}
+    return categories, np.array([place[row] for row in of_row], dtype=np.float64)
+
+
+def _refuse_alike(
+    frame: pd.DataFrame, spots: Sequence[Any], where: str, said: str, advice: str
+) -> None:
+    """Raise FrameError where rows would be drawn in one place, with what tells them apart."""
+    if len(set(spots)) == len(spots):
+        return
+    first = next(spot for spot in spots if spots.count(spot) > 1)
+    rows = frame[[spot == first for spot in spots]]
+    differ = [str(c) for c in rows.columns if c not in _TOLD and rows[c].nunique(dropna=False) > 1]
+    told = "the rows are alike. Keep one of them."
+    if differ:
+        told = f"columns that tell them apart: {', '.join(differ)}. {advice}, or facet by it "
+        told += "(skillcomp.plots.facet)."
+    raise FrameError(f"{where}: {len(rows)} rows {said}; {told}")
+
+
+def _end_at_edge(
+    ax: Axes,
+    at: draw.Floats,
+    value: draw.Floats,
+    low: draw.Floats,
+    high: draw.Floats,
+    null: float | None,
+) -> tuple[draw.Floats, draw.Floats]:
+    """Return the limits with infinite ends brought to the edge, where an arrow says they go on."""
+    low, high = (np.where(np.isfinite(value), side, np.nan) for side in (low, high))
+    if not np.isinf([low, high]).any():
+        return low, high
+    everything = np.concatenate([value, low, high, [np.nan if null is None else null]])
+    finite = everything[np.isfinite(everything)]
+    edge = 0.15 * (float(np.ptp(finite)) or 1.0)
+    least, most = float(finite.min()) - edge, float(finite.max()) + edge
+    ax.set_xlim(least, most)
+    for side, end, arrow in ((low, least, "<"), (high, most, ">")):
+        going = at[np.isinf(side)]
+        if len(going):
+            how: Any = {"color": INK, "marker": arrow, "linestyle": "", "clip_on": False}
+            ax.plot(np.full(len(going), end), going, gid="goes on", **how)
+    return np.clip(low, least, None), np.clip(high, None, most)
+
+
+def _write_notes(
+    ax: Axes,
+    frame: pd.DataFrame,
+    at: draw.Floats,
+    value: draw.Floats,
+    look: Sequence[Look],
+    space: int,
+) -> None:
+    """Write why a row has no point, where the point would be."""
+    across = ax.get_yaxis_transform()
+    notes = draw.optional(frame, "note")
+    for row in np.flatnonzero(~np.isfinite(value)):
+        mark = look[int(row)]
+        (drawn,) = ax.plot([0.02], [at[row]], mark.marker, color=mark.color, transform=across)
+        drawn.set(markerfacecolor="white", clip_on=False, gid="unknown")
+        text = plain(draw.why_unknown(notes[row]), width=max(space, len("undefined")))
+        written = ax.text(0.05, at[row], text, transform=across, fontsize=TICK_SIZE, zorder=1.5)
+        box = {"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5}
+        # a long note must not squeeze the axes
+        written.set(va="center_baseline", bbox=box, in_layout=False, gid="note")
+
+
+def _name_rows(
+    ax: Axes,
+    frame: pd.DataFrame,
+    categories: list[tuple[Any, ...]],
+    places: draw.Floats,
+    hues: list[Any],
+    order: list[Any],
+    *,
+    headed: bool,
+) -> int:
+    """Name the rows, with n, and return the length of the longest name."""
+    counts, clusters = (draw.numbers(frame, c, "plots.estimates") for c in ("n", "n_clusters"))
+    rank = [order.index(level) for level in hues]
+    lines = (draw.panel_size(ax)[1] - _MARGIN) / max(len(categories), 1) / (TICK_SIZE * 1.2 / 72)
+    between = "\n" if len(order) > 1 and lines > 2 else " "
+    texts: list[str] = []
+    heads = [i for i, category in enumerate(categories) if headed and len(category) == 1]
+    for i, category in enumerate(categories):
+        rows = sorted(np.flatnonzero(places == i), key=lambda row: rank[row])
+        known = [_count(counts[r], clusters[r]) for r in rows if np.isfinite(counts[r])]
+        count = ", ".join(known if len(set(known)) > 1 else known[:1])
+        if len(set(known)) > 1 and len(known) > 2:
+            ends = np.nanmin(counts[rows]), np.nanmax(counts[rows])
+            count = " to ".join(draw.number_text(float(n), percent=False) for n in ends)
+        own = category[1:] if headed and len(category) > 1 else category
+        name = " · ".join(draw.level_name(part, width=60 if i in heads else 36) for part in own)
+        texts.append(f"{name}{between}(n = {count})" if count else name)
+    shown = ["" if i in heads else text for i, text in enumerate(texts)]
+    longest = draw.label_rows(ax, shown, separated=len(order) > 1)
+    for i in heads:
+        # a head may be longer than the names, and stands in the axes
+        head = ax.text(0.005, i + 0.1, texts[i], transform=ax.get_yaxis_transform())
+        head.set(fontsize=TICK_SIZE, fontweight="bold", va="center", gid="group")
+        head.set_bbox({"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1.0})
+    return longest
+
+
+def _count(n: float, clusters: float) -> str:
+    """Return n, with its clusters where they are far fewer."""
+    text = draw.number_text(n, percent=False)
+    few = np.isfinite(clusters) and clusters < 0.5 * n
+    return f"{text} in {draw.number_text(clusters, percent=False)} cases" if few else text
+
+
+def transfer(
+    frame: pd.DataFrame,
+    *,
+    hue: str = "condition",
+    percent: bool = True,
+    label: str | None = None,
+    legend: str | bool = "below",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw near and far transfer side by side in each condition, and the gap between them.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One row per place and `hue` with ``estimate``, ``ci_low`` and ``ci_high``. The place is
+        ``transfer`` (``near``, ``far``, or ``gap``), or, where that is missing, ``measure``
+        (``near_delta``, ``far_delta``, ``gap``): the frames of ``sc.transfer.rates`` and
+        ``sc.transfer.gap``, or both one below the other. Where there, ``scope`` keeps rows apart
+        (at most two: the first, and rows without one, filled; the second hollow), ``n`` stands
+        under its place and ``note`` says why a row is not known.
+    hue : str, default "condition"
+        Column told apart by colour and marker, at most six levels.
+    percent : bool, default True
+        Whether the estimates are proportions.
+    label : str, optional
+        Label of the y axis.
+    legend : {"below", "right", False}
+        Where the key stands.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    FrameError
+        When a column is not there, a place has another name, or two rows stand in one place: for
+        several skills, facet.
+
+    See Also
+    --------
+    skillcomp.transfer.gap, skillcomp.transfer.rates
+
+    Notes
+    -----
+    A thin line joins near and far of one condition. A row that is not known is a cross at the foot
+    of its place, its note in the key. Differences stand right of a vertical line,
+    with a line at 0. The gap is the frame's own row, never a subtraction made here.
+    """
+    draw.require(frame, [hue, "estimate", "ci_low", "ci_high"], _WHERE)
+    draw.unit(frame, _WHERE, together=("rate", "points"))
+    of_row, (hues, look_of, _) = _place_of(frame), draw.hue_looks(frame, hue)
+    scopes, of_scope = _scopes(frame)
+    spots = list(zip(of_row, hues, of_scope, strict=True))
+    _refuse_alike(frame, spots, _WHERE, f"share the place and {hue}", "Select one")
+    places = [place for place in _PLACES if place in of_row]
+    beside = list(zip(hues, of_scope, strict=True))
+    lanes = [(level, scope) for level in look_of for scope in scopes if (level, scope) in beside]
+    ax = draw.axes(ax, width="column" if len(places) < 4 else "text", height=2.8)
+    step = dict(zip(lanes, draw.offsets(len(lanes), spread=0.5), strict=True))
+    at = np.array([places.index(p) + step[lane] for p, lane in zip(of_row, beside, strict=True)])
+    for level, scope in lanes:
+        rows = draw.where_equal(beside, (level, scope))
+        mine = [of_row[i] for i in np.flatnonzero(rows)]
+        _lane(ax, frame[rows], mine, at[rows], look_of[level], level, scope != scopes[0])
+    unknown = _mark_unknown(ax, frame, at, [look_of[level] for level in hues])
+    _name_places(ax, frame, places, of_row, percent)
+    text = label if label is not None else _transfer_label(places, percent) + draw.level_text(frame)
+    draw.label_y(ax, text)
+    entries = draw.marked(look_of)
+    if len(scopes) > 1:
+        ink = Look(INK, "o")
+        entries += [(scope, draw.marker(ink, hollow=scope != scopes[0])) for scope in scopes]
+    draw.legend(ax, [*entries, *unknown], legend)
+    draw.tell(ax, f"{_without_level(ax.get_ylabel())} of near and far cases")
+    return ax
+
+
+def _place_of(frame: pd.DataFrame) -> list[Any]:
+    """Return each row's place: its transfer, its measure where that is missing."""
+    both = zip(draw.optional(frame, "transfer"), draw.optional(frame, "measure"), strict=True)
+    of_row = [distance if distance is not None else measure for distance, measure in both]
+    wrong = [place for place in dict.fromkeys(of_row) if place not in _PLACES]
+    if wrong:
+        found = ", ".join("missing" if p is None else repr(str(p)) for p in wrong[:5])
+        raise FrameError(
+            f"{_WHERE}: 'transfer' (or 'measure' where that is missing) holds {found}; allowed: "
+            f"{', '.join(_PLACES)}."
+        )
+    return of_row
+
+
+def _scopes(frame: pd.DataFrame) -> tuple[list[Any], list[Any]]:
+    """Return the scopes and that of each row; a row without one goes with the first."""
+    of_row = draw.optional(frame, "scope")
+    found = [s for s in dict.fromkeys(of_row) if s is not None] or [None]
+    if len(found) > 2:
+        raise FrameError(
+            f"{_WHERE}: column 'scope' has {len(found)} levels; allowed: at most 2. Facet by scope "
+            "instead (skillcomp.plots.facet)."
+        )
+    return found, [found[0] if scope is None else scope for scope in of_row]
+
+
+def _lane(
+    ax: Axes,
+    rows: pd.DataFrame,
+    of_row: list[Any],
+    at: draw.Floats,
+    look: Look,
+    name: object,
+    hollow: bool,
+) -> None:
+    """Draw the points of one condition and scope, near joined to far."""
+    value, low, high = (draw.numbers(rows, c, _WHERE) for c in ("estimate", "ci_low", "ci_high"))
+    draw.intervals(ax, at, low, high, look, upright=True)
+    draw.points(ax, at, value, look, name, hollow=np.isnan(low) | np.isnan(high) | hollow)
+    for pair in (("near", "far"), ("near_delta", "far_delta")):
+        spots = [of_row.index(place) for place in pair if place in of_row]
+        if len(spots) == 2:
+            (line,) = ax.plot(at[spots], value[spots], color=look.color, marker="", gid="pair")
+            line.set(linewidth=0.6, alpha=0.7, zorder=1.5)
+
+
+def _name_places(
+    ax: Axes, frame: pd.DataFrame, places: list[str], of_row: list[Any], percent: bool
+) -> None:
+    """Name the places, with n, and part rates from differences by a line with their own zero."""
+    counts = draw.numbers(frame, "n", _WHERE)
+    texts = []
+    wide = max(int(draw.characters(ax, 0.66) / max(len(places), 1)), 7)
+    for place in places:
+        here = counts[draw.where_equal(of_row, place) & np.isfinite(counts)]
+        several = ", ".join(draw.number_text(n, percent=False) for n in dict.fromkeys(here))
+        count = textwrap.fill(f"n = {several}", wide) if several else ""
+        texts.append("\n".join(part for part in (_PLACES[place], count) if part))
+    ax.set_xlim(-0.5, max(len(places), 1) - 0.5)
+    ax.set_xticks(range(len(places)), texts)
+    rates, grey = sum(place in _RATES for place in places), draw.LINE_GREY
+    if rates < len(places):
+        zero = ax.hlines(0, rates - 0.5, len(places) - 0.5, color=grey, linewidth=0.8, zorder=1)
+        zero.set_gid("reference")
+    for edge in {rates, len(places) - ("gap" in places)} - {0, len(places)}:
+        ax.axvline(edge - 0.5, color=grey, marker="", linewidth=0.6, zorder=0, gid="separator")
+    draw.scale(ax.yaxis, percent=percent, signed=rates == 0)
+
+
+def _mark_unknown(
+    ax: Axes, frame: pd.DataFrame, at: draw.Floats, look: list[Look]
+) -> list[draw.Entry]:
+    """Mark the rows that are not known at the foot of their place; return why, for the legend."""
+    value, notes = draw.numbers(frame, "estimate", _WHERE), draw.optional(frame, "note")
+    foot, reasons = ax.get_xaxis_transform(), []
+    space = max(draw.characters(ax) // 2 - 6, 22)  # leaves room for a second column of the legend
+    for row in np.flatnonzero(~np.isfinite(value)):
+        why = textwrap.shorten(draw.why_unknown(notes[row]), space, placeholder="…")
+        reasons.append(why)
+        (cross,) = ax.plot([at[row]], [0.03], "x", color=look[row].color, transform=foot)
+        cross.set(zorder=3, gid="unknown")
+    mark = Line2D([], [], color=INK, marker="x", linestyle="")
+    return [(why, mark) for why in dict.fromkeys(reasons)]
+
+
+def _transfer_label(places: list[str], percent: bool) -> str:
+    rates = [place in _RATES for place in places]
+    if all(rates):
+        return draw.estimate_label(None, percent=percent, name="Rate")
+    if not any(rates):
+        return draw.difference_label(None, percent=percent)
+    return "Rate (%) or difference (points)" if percent else "Rate or difference"

@@ -1,0 +1,204 @@
+"""When did a grader start to err more often: a control chart over a stream of gold checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skillcomp.errors import FrameError, plural
+from skillcomp.frames.contracts import require_frame
+from skillcomp.frames.estimates import groups, listed, refuse_pooling, require_columns
+from skillcomp.stats.cusum import BernoulliCusum, bernoulli_cusum, cusum_limit, cusum_steps
+
+_TIMES = ("time", "graded_at")
+# what pandas infers of values that have an order in time; text has not
+_MOMENTS = ("datetime64", "datetime", "date", "timedelta64", "timedelta")
+_NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
+_COLUMNS = ["check", "time", "error", "cusum", "limit", "alarm", "alarm_at", "alarm_time"]
+_COLUMNS += ["change_at", "arl_p0", "arl_p1", "p_false_alarm", "method", "note"]
+
+
+def chart(
+    gold_checks: pd.DataFrame,
+    *,
+    p0: float,
+    p1: float,
+    arl: float,
+    by: Sequence[str] = (),
+    time: str | None = None,
+) -> pd.DataFrame:
+    """Say when a grader's error rate rose from ``p0`` towards ``p1``, check by check.
+
+    Parameters
+    ----------
+    gold_checks : pandas.DataFrame
+        One row per check whose truth is known: ``error`` (true where grader and gold differ), or
+        ``passed`` and ``gold`` to compare. A missing value (a failed grader) leaves the chart
+        where it is.
+    p0, p1 : float
+        Tolerated error rate and the higher one to be found quickly.
+    arl : float
+        Wanted mean number of checks to a false alarm at ``p0``; the limit is chosen from it.
+    by : sequence of str
+        Columns that keep streams apart, such as ``["grader"]``: one chart each.
+    time : str, optional
+        Column of times, dates or numbers that gives the order; by default ``time``, else
+        ``graded_at``. Rows with equal times stay as they stand, those without one come last, and
+        without any the rows are taken as they stand; the note says so.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per check, in order: ``by``, check (number from 1), time (NaT without), error,
+        cusum (value after the check), limit, alarm (true at the check that raised the first alarm
+        only); and the same in every row of a stream: alarm_at and change_at (check of the alarm,
+        and the first one after the chart last stood at 0, the usual estimate of when the rate
+        rose; NA without alarm), alarm_time, arl_p0 and arl_p1 (exact mean number of checks to an
+        alarm from the start at either rate), p_false_alarm (exact chance of an alarm in a stream
+        this long at ``p0``), method, note.
+
+    Raises
+    ------
+    FrameError
+        If the columns are not there, hold something that is no truth value or no time (text is
+        sorted as text: make times of it with ``pandas.to_datetime``) or times with and without a
+        time zone, or several graders or streams would be pooled; if ``p0`` and ``p1`` are not in
+        order between 0 and 1, or ``arl`` is not above 1.
+
+    See Also
+    --------
+    skillcomp.plots.cusum : Draws the result.
+    skillcomp.simulate.gold_stream : A stream with a planted rise.
+
+    Notes
+    -----
+    Bernoulli CUSUM on whole-number steps, so that its run length is a finite Markov chain solved
+    exactly. Holds for independent checks: check one behaviour an attempt, or alarms come early.
+
+    References
+    ----------
+    Reynolds and Stoumbos 1999, doi:10.1080/00224065.1999.11979900.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> stream = pd.DataFrame({"error": [False] * 40 + [True, False, True, False, True, True]})
+    >>> found = chart(stream, p0=0.05, p1=0.15, arl=300)
+    >>> found.loc[found["alarm"], ["check", "cusum", "limit", "change_at"]].values.tolist()
+    [[45, 28.0, 24, 41]]
+    """
+    names = listed(by)
+    require_frame(gold_checks, "gold_checks")
+    require_columns(gold_checks, names, "reliability.chart")
+    refuse_pooling(gold_checks, names, "reliability.chart")
+    streams = gold_checks["stream"].astype("str") if "stream" in gold_checks else pd.Series("")
+    if "stream" not in names and streams.nunique() > 1:
+        raise FrameError("reliability.chart: the frame holds several streams. Add 'stream' to by=.")
+    limit = _limit(p0, p1, arl)
+    times = _times(gold_checks, time)
+    given = gold_checks.assign(_error=_errors(gold_checks), _time=times)
+    if times is not None:
+        given = given.sort_values("_time", kind="stable")
+    parts = []
+    for values, rows in groups(given, names):
+        found = bernoulli_cusum(rows["_error"].to_numpy(dtype=float), p0=p0, p1=p1, limit=limit)
+        when = None if times is None else rows["_time"].reset_index(drop=True)
+        parts.append(_chart_rows(found, rows["_error"], when).assign(**values))
+    shape = [*names, *_COLUMNS]
+    if not parts:
+        return pd.DataFrame(columns=pd.Index(shape))
+    return pd.concat(parts, ignore_index=True)[shape]
+
+
+def _limit(p0: float, p1: float, arl: float) -> int:
+    """Return the limit of the chart, or say which setting has no chart."""
+    try:
+        up, down = cusum_steps(p0, p1)
+        return cusum_limit(p0, up=up, down=down, arl=arl)
+    except (TypeError, ValueError) as error:
+        raise FrameError(
+            f"reliability.chart: found p0={p0!r}, p1={p1!r}, arl={arl!r}; allowed: "
+            f"0 < p0 < p1 < 1 and arl above 1. {error}"
+        ) from None
+
+
+def _errors(frame: pd.DataFrame) -> pd.Series:
+    if "error" in frame.columns:
+        return _truth(frame["error"], "error").astype("float64")
+    if not {"passed", "gold"} <= set(frame.columns):
+        require_columns(frame, ["error"], "reliability.chart needs 'error', or 'passed' and 'gold'")
+    passed, gold = (_truth(frame[name], name) for name in ("passed", "gold"))
+    return passed.ne(gold).astype("float64")
+
+
+def _times(frame: pd.DataFrame, name: str | None) -> pd.Series | None:
+    """Return the times that give the order, or None where there are none."""
+    if name is not None:
+        require_columns(frame, [name], "reliability.chart: time")
+    # a verdicts frame has the column also where no time was recorded
+    there = [one for one in (_TIMES if name is None else [name]) if one in frame.columns]
+    known = [one for one in there if frame[one].notna().any()]
+    if not known:
+        return None
+    times = frame[known[0]]
+    if isinstance(times.dtype, pd.CategoricalDtype):
+        named = pd.Series(times.cat.categories)
+        times = named.reindex(times.cat.codes).set_axis(times.index)
+    if pd.api.types.infer_dtype(times, skipna=True) not in (*_MOMENTS, *_NUMBERS):
+        raise FrameError(
+            f"gold_checks: column '{known[0]}': found {times.dropna().iloc[0]!r}; allowed: times, "
+            "dates or numbers. pandas.to_datetime makes times of text."
+        )
+    try:
+        times.sort_values()
+    except TypeError as error:
+        raise FrameError(
+            f"gold_checks: column '{known[0]}': its times have no common order: {error}; allowed: "
+            "all with a time zone or all without. pandas.to_datetime(..., utc=True) gives all one."
+        ) from None
+    return times
+
+
+def _truth(values: pd.Series, name: str) -> pd.Series:
+    odd = [v for v in values.dropna() if not (np.isscalar(v) and v in (0, 1))]  # a list too
+    if odd:
+        raise FrameError(
+            f"gold_checks: column '{name}': found {odd[0]!r}; allowed: True, False or missing."
+        )
+    return values.astype("boolean")
+
+
+def _chart_rows(found: BernoulliCusum, errors: pd.Series, times: pd.Series | None) -> pd.DataFrame:
+    number = np.arange(1, len(errors) + 1)
+    at = None if found.alarm is None else found.alarm + 1
+    change = None if found.change is None else found.change + 1
+    never: Any = pd.NaT
+    if times is None:
+        times = pd.Series(pd.NaT, index=range(len(errors)))
+        order = "no times: rows taken in the order in which they stand"
+    else:
+        never = np.nan if pd.api.types.is_numeric_dtype(times.dtype) else pd.NaT
+        late = int(times.isna().sum())
+        order = f"{plural(late, 'check')} without a time taken last" if late else ""
+    told = [found.note, "" if at else "no alarm in this stream", order]
+    return pd.DataFrame(
+        {
+            "check": number,
+            "time": times,
+            "error": errors.astype("boolean").array,
+            "cusum": found.path,
+            "limit": found.limit,
+            "alarm": number == (at or 0),
+            "alarm_at": pd.array([at] * len(number), dtype="Int64"),
+            "alarm_time": never if at is None else times.iloc[at - 1],
+            "change_at": pd.array([change] * len(number), dtype="Int64"),
+            "arl_p0": found.arl_p0,
+            "arl_p1": found.arl_p1,
+            "p_false_alarm": found.p_false_alarm,
+            "method": f"{found.method}, arl {found.arl_p0:.1f} at p0, {found.arl_p1:.1f} at p1",
+            "note": "; ".join(filter(None, told)),
+        }
+    )

@@ -1,0 +1,470 @@
+"""Random effects with an exact marginal delta: the design behind every simulated study.
+
+Many small studies at once, as plain arrays for coverage experiments, are drawn here too, and
+documents whose score explains a known share of their true pass rates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import expit
+from scipy.stats import norm
+
+from skillcomp.errors import StudyError
+from skillcomp.frames.contracts import check
+
+Floats = NDArray[np.float64]
+Unit = Literal["behaviour", "attempt"]
+CheckCounts = tuple[tuple[int, float], ...]
+
+# An even grid is used as quadrature because the trapezoid rule converges exponentially for a
+# normal times an analytic function: 161 points on +-8.5 sd leave an error below 1e-12 up to sd 4.
+_Z = np.linspace(-8.5, 8.5, 161)
+_W = norm.pdf(_Z) / norm.pdf(_Z).sum()
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Standard deviations of the random effects, all on the logit scale.
+
+    Attributes
+    ----------
+    skill_effect : float
+        Of the effect of a condition between skills (tau).
+    skill_level : float
+        Of the difficulty of whole skills, the same in every condition.
+    case_level : float
+        Of the difficulty of cases inside a skill, the same in every condition.
+    case_effect : float
+        Of the effect of a condition between the cases of a skill.
+    attempt : float
+        Between attempts at one case under one condition, shared by the checks of the attempt.
+    """
+
+    skill_effect: float = 0.0
+    skill_level: float = 0.0
+    case_level: float = 0.0
+    case_effect: float = 0.0
+    attempt: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse values beyond what the quadrature covers."""
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if not 0 <= value <= 4:
+                raise StudyError(
+                    f"standard deviation '{name}': found {value!r}; allowed: 0 to 4 on the logit "
+                    "scale."
+                )
+
+    def between(self, *, treated: bool) -> float:
+        """Return the standard deviation of a case's logit in one condition."""
+        variance = self.skill_level**2 + self.case_level**2
+        if treated:
+            variance += self.skill_effect**2 + self.case_effect**2
+        return float(np.sqrt(variance))
+
+
+def marginal_rate(
+    intercept: float, between: float, attempt: float, checks: CheckCounts, unit: Unit
+) -> float:
+    """Return the pass rate over all skills, cases and attempts, by quadrature.
+
+    `checks` tells how many checks a case has and which share of the cases has so many. Exact to
+    about 1e-12 for standard deviations up to 4.
+    """
+    if unit == "behaviour":
+        checks = ((1, 1.0),)
+    if all(m == 1 for m, _ in checks):
+        return float(expit(intercept + np.hypot(between, attempt) * _Z) @ _W)
+    if attempt == 0:
+        p = expit(intercept + between * _Z)
+        return float(sum(w * (p**m @ _W) for m, w in checks))
+    p = expit(intercept + between * _Z[:, None] + attempt * _Z)
+    return float(sum(w * (_W @ p**m @ _W) for m, w in checks))
+
+
+@lru_cache(maxsize=1024)
+def intercept_for(
+    rate: float, between: float, attempt: float, checks: CheckCounts, unit: Unit
+) -> float:
+    """Return the intercept at which :func:`marginal_rate` is ``rate``."""
+    if not 0 < rate < 1:
+        raise StudyError(
+            f"A pass rate of {rate:.4g} was asked for (baseline_rate plus delta, near and far "
+            "apart); allowed: strictly between 0 and 1."
+        )
+    root = brentq(
+        lambda a: marginal_rate(a, between, attempt, checks, unit) - rate, -80, 80, xtol=1e-13
+    )
+    return float(root)
+
+
+def case_rates(logits: Floats, attempt: float, n_checks: NDArray[np.int64] | int = 1) -> Floats:
+    """Return the chance that a check (or all ``n_checks`` of an attempt) passes at given logits.
+
+    Cases stand first in `logits`; the spread between attempts is integrated out.
+    """
+    power = np.asarray(n_checks).reshape(-1, *[1] * (logits.ndim - 1))
+    if attempt == 0:
+        return np.asarray(expit(logits) ** power, dtype=np.float64)
+    rates = np.zeros(logits.shape)
+    # node by node: all nodes at once would need 161 times the memory
+    for z, w in zip(_Z, _W, strict=True):
+        rates += w * expit(logits + attempt * z) ** power
+    return rates
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which cases a study has: skill, transfer and number of checks of each, in order."""
+
+    skill: NDArray[np.int64]
+    far: NDArray[np.bool_]
+    n_checks: NDArray[np.int64]
+    partner: NDArray[np.int64]
+
+    @property
+    def n_cases(self) -> int:
+        """Number of cases over all skills."""
+        return len(self.skill)
+
+    @property
+    def n_skills(self) -> int:
+        """Number of skills."""
+        return int(self.skill[-1]) + 1
+
+    def checks(self, rows: NDArray[np.bool_] | slice = slice(None)) -> CheckCounts:
+        """Return the number of checks and the share of the chosen cases that has it."""
+        values, counts = np.unique(self.n_checks[rows], return_counts=True)
+        return tuple((int(m), float(n / counts.sum())) for m, n in zip(values, counts, strict=True))
+
+
+def layout(
+    n_skills: int,
+    n_cases: int | list[int] | tuple[int, ...],
+    checks_per_case: int | list[int] | tuple[int, ...],
+    far_share: float,
+    contrast_pairs: int = 0,
+) -> Layout:
+    """Lay out cases over skills: far ones spread evenly, contrast pairs at each skill's end."""
+    if n_skills < 1:
+        raise StudyError(f"n_skills: found {n_skills}; allowed: 1 or more.")
+    if not 0 <= far_share <= 1:
+        raise StudyError(f"far_share: found {far_share}; allowed: 0 to 1.")
+    sizes = [n_cases] * n_skills if isinstance(n_cases, int | np.integer) else list(n_cases)
+    if len(sizes) != n_skills or min(sizes) < 1:
+        raise StudyError(
+            f"n_cases: found {n_cases!r} for {n_skills} skills; allowed: one number, or one for "
+            "each skill, all at least 1."
+        )
+    if contrast_pairs < 0 or 2 * contrast_pairs > min(sizes):
+        raise StudyError(
+            f"contrast_pairs: found {contrast_pairs}; allowed: 0 to half of a skill's cases "
+            f"({min(sizes) // 2})."
+        )
+    given = checks_per_case
+    checks = [given] if isinstance(given, int | np.integer) else list(given)
+    if not checks or min(checks) < 1:
+        raise StudyError(f"checks_per_case: found {checks_per_case!r}; allowed: 1 or more each.")
+    inside = np.concatenate([np.arange(n) for n in sizes])
+    skill = np.repeat(np.arange(n_skills), sizes)
+    left = np.repeat(sizes, sizes) - inside
+    second = (left <= 2 * contrast_pairs) & (left % 2 == 1)
+    index = np.arange(len(skill))
+    # rounding guards against 0.3 * 10 = 2.9999...
+    reached = np.floor(np.round(np.stack([inside, inside + 1]) * far_share, 9))
+    return Layout(
+        skill=skill,
+        far=reached[1] > reached[0],
+        n_checks=np.resize(np.array(checks, dtype=np.int64), len(skill)),
+        partner=np.where(second, index - 1, index),
+    )
+
+
+def solve(
+    plan: Layout,
+    spread: Spread,
+    baseline_rate: float,
+    deltas: list[float],
+    gaps: list[float],
+    unit: Unit,
+) -> Floats:
+    """Find the intercept of each case and condition that gives exactly its marginal delta and gap.
+
+    `deltas` and `gaps` are those of each condition, the first included (0): rate minus the
+    baseline's over all cases, and that delta among far cases minus among near ones. The mean over
+    cases is the delta asked for to about 1e-12.
+    """
+    share_far = float(plan.far.mean())
+    if any(gaps) and share_far in (0.0, 1.0):
+        raise StudyError(
+            "near_far_gap needs both near and far cases; far_share or the number of cases leaves "
+            f"only {'far' if share_far else 'near'} ones."
+        )
+    values = np.zeros((plan.n_cases, len(deltas)))
+    plain, treated = spread.between(treated=False), spread.between(treated=True)
+    values[:, 0] = intercept_for(baseline_rate, plain, spread.attempt, plan.checks(), unit)
+    for far in np.unique(plan.far):
+        rows = plan.far == far
+        checks = plan.checks(rows)
+        base = marginal_rate(values[0, 0], plain, spread.attempt, checks, unit)
+        for k in range(1, len(deltas)):
+            rate = base + deltas[k] + (int(far) - share_far) * gaps[k]
+            values[rows, k] = intercept_for(float(rate), treated, spread.attempt, checks, unit)
+    return values
+
+
+def draw_logits(
+    plan: Layout, intercepts: Floats, spread: Spread, rng: np.random.Generator, n_runs: int
+) -> Floats:
+    """Draw the logit of every case in every condition: runs x cases x conditions.
+
+    logit p(baseline) = a + s + u and logit p(condition) = b + s + u + v + e, with s and v of the
+    skill, u and e of the case; the two cases of a contrast pair share u.
+    """
+    n_conditions = intercepts.shape[1]
+    level = spread.skill_level * rng.standard_normal((n_runs, plan.n_skills))
+    case = spread.case_level * rng.standard_normal((n_runs, plan.n_cases))
+    effect = spread.skill_effect * rng.standard_normal((n_runs, plan.n_skills, n_conditions))
+    own = spread.case_effect * rng.standard_normal((n_runs, plan.n_cases, n_conditions))
+    effect[..., 0] = own[..., 0] = 0
+    shared = level[:, plan.skill] + case[:, plan.partner]
+    logits: Floats = intercepts + shared[..., None] + effect[:, plan.skill] + own
+    return logits
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Passes of many simulated studies, without frames.
+
+    Attributes
+    ----------
+    baseline, skill : numpy.ndarray of int
+        Runs x cases: passed attempts out of ``n_repeats``.
+    clusters : numpy.ndarray of int
+        Skill of each case.
+    far : numpy.ndarray of bool
+        Whether each case is far transfer.
+    n_repeats : int
+        Attempts per case and condition.
+    delta, gap : float
+        True marginal delta, and true far minus near delta (NaN without both kinds of case).
+    realised : numpy.ndarray
+        Per run, the true delta of exactly the cases drawn: the target when the claim is about
+        these cases only.
+    """
+
+    baseline: NDArray[np.int64]
+    skill: NDArray[np.int64]
+    clusters: NDArray[np.int64]
+    far: NDArray[np.bool_]
+    n_repeats: int
+    delta: float
+    gap: float
+    realised: Floats
+
+
+def counts(
+    *,
+    n_runs: int,
+    n_skills: int,
+    n_cases: int | list[int],
+    n_repeats: int = 1,
+    baseline_rate: float = 0.5,
+    delta: float = 0.2,
+    near_far_gap: float = 0.0,
+    between_skill_sd: float = 0.0,
+    between_case_sd: float = 1.0,
+    case_effect_sd: float = 0.5,
+    skill_level_sd: float = 0.0,
+    between_attempt_sd: float = 0.0,
+    checks_per_case: int | list[int] = 1,
+    far_share: float = 0.5,
+    seed: int | np.random.Generator = 0,
+) -> Counts:
+    """Simulate the passed attempts of ``n_runs`` studies with the same true delta.
+
+    The unit is the attempt: it passes when all of its checks do, and ``delta`` is exactly the
+    marginal difference of attempts passed. Use :func:`skillcomp.simulate.study` for frames.
+
+    Parameters
+    ----------
+    n_runs : int
+        Number of studies.
+    n_skills, n_cases, n_repeats, baseline_rate, delta, near_far_gap, checks_per_case, far_share
+        As in :func:`skillcomp.simulate.study`.
+    between_skill_sd, between_case_sd, case_effect_sd, skill_level_sd, between_attempt_sd : float
+        Logit-scale standard deviations, as in :func:`skillcomp.simulate.study`.
+    seed : int or numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    Counts
+        Integer arrays of shape (``n_runs``, number of cases).
+
+    Raises
+    ------
+    StudyError
+        If a rate leaves (0, 1) or a size is impossible.
+
+    Examples
+    --------
+    >>> many = counts(n_runs=4000, n_skills=5, n_cases=6, n_repeats=3, delta=0.1, seed=1)
+    >>> many.skill.shape
+    (4000, 30)
+    >>> bool(abs((many.skill - many.baseline).mean() / 3 - 0.1) < 0.01)
+    True
+    """
+    plan = layout(n_skills, n_cases, checks_per_case, far_share)
+    spread = Spread(
+        between_skill_sd, skill_level_sd, between_case_sd, case_effect_sd, between_attempt_sd
+    )
+    found = solve(plan, spread, baseline_rate, [0.0, delta], [0.0, near_far_gap], "attempt")
+    rng = np.random.default_rng(seed)
+    logits = draw_logits(plan, found, spread, rng, n_runs)
+    passed = _passed(logits, plan.n_checks, n_repeats, between_attempt_sd, rng)
+    rates = case_rates(np.moveaxis(logits, 1, 0), between_attempt_sd, plan.n_checks)
+    return Counts(
+        baseline=passed[..., 0],
+        skill=passed[..., 1],
+        clusters=plan.skill,
+        far=plan.far,
+        n_repeats=n_repeats,
+        delta=delta,
+        gap=near_far_gap if 0 < plan.far.mean() < 1 else np.nan,
+        realised=(rates[..., 1] - rates[..., 0]).mean(axis=0),
+    )
+
+
+def _passed(
+    logits: Floats,
+    n_checks: NDArray[np.int64],
+    n_repeats: int,
+    attempt_sd: float,
+    rng: np.random.Generator,
+) -> NDArray[np.int64]:
+    power: Any = n_checks[:, None]
+    if attempt_sd == 0:
+        drawn: NDArray[np.int64] = rng.binomial(n_repeats, expit(logits) ** power)
+        return drawn
+    passed = np.zeros(logits.shape, dtype=np.int64)
+    for _ in range(n_repeats):
+        shift = attempt_sd * rng.standard_normal(logits.shape)
+        passed += rng.random(logits.shape) < expit(logits + shift) ** power
+    return passed
+
+
+# True rates lie at MEAN, give or take; no draw reaches 0 or 1, so that R squared is exact. Cases
+# of a skill differ as a Beta of this weight does.
+MEAN, SPREAD, WEIGHT = 0.6, 0.15, 4.0
+
+
+@dataclass(frozen=True)
+class ScoredDocuments:
+    """A simulated study of documents with scores.
+
+    Attributes
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame, condition ``skill``.
+    scores : pandas.DataFrame
+        document (the skill's slug) and value, 0 to 100.
+    rates : pandas.DataFrame
+        document and rate, the true pass rate.
+    r_squared_observed : float
+        The share that the score explains of the variance of observed rates in the population: less
+        than of the true ones, since few attempts measure them with error.
+    """
+
+    outcomes: pd.DataFrame
+    scores: pd.DataFrame
+    rates: pd.DataFrame
+    r_squared_observed: float
+
+
+def scored_documents(
+    n_skills: int,
+    *,
+    r_squared: float,
+    n_cases: int = 8,
+    n_repeats: int = 2,
+    seed: int = 0,
+) -> ScoredDocuments:
+    """Simulate skills whose score explains a known share of the variance of their true pass rates.
+
+    Parameters
+    ----------
+    n_skills : int
+        How many, each with one document and cases of its own.
+    r_squared : float
+        The share in the population, 0 to 1.
+    n_cases, n_repeats : int, default 8 and 2
+        Cases a skill, attempts a case: few, so that observed rates are not the true ones.
+    seed : int, default 0
+        Of the random draws.
+
+    Returns
+    -------
+    ScoredDocuments
+        Outcomes, scores and the truth.
+
+    Raises
+    ------
+    StudyError
+        If a number makes no sense.
+
+    See Also
+    --------
+    skillcomp.structure.against : What is to find the share again.
+
+    Notes
+    -----
+    Scores are uniform from 0 to 100, what they do not explain is uniform too; true rates have mean
+    0.6 and standard deviation 0.15. The rate of a case is drawn from a Beta distribution around
+    that of its skill.
+
+    Examples
+    --------
+    >>> made = scored_documents(50, r_squared=1.0)
+    >>> round(float(np.corrcoef(made.scores["value"], made.rates["rate"])[0, 1]), 6)
+    1.0
+    """
+    for name, size in (("n_skills", n_skills), ("n_cases", n_cases), ("n_repeats", n_repeats)):
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+            raise StudyError(f"{name}: found {size!r}; allowed: a whole number of 1 or more.")
+    if not 0.0 <= r_squared <= 1.0:
+        raise StudyError(f"r_squared: found {r_squared!r}; allowed: 0 to 1.")
+    rng = np.random.default_rng(seed)
+    known, other = rng.uniform(-np.sqrt(3.0), np.sqrt(3.0), (2, n_skills))  # variance 1
+    rate = MEAN + SPREAD * (np.sqrt(r_squared) * known + np.sqrt(1.0 - r_squared) * other)
+    shape = (n_skills, n_cases)
+    wide = np.broadcast_to(rate[:, None], shape)
+    case = rng.beta(WEIGHT * wide, WEIGHT * (1.0 - wide))
+    passed = rng.random((*shape, n_repeats)) < case[:, :, None]
+    skill, number, repeat = (grid.ravel() for grid in np.indices(passed.shape))
+    slug = np.array([f"skill-{one + 1:04d}" for one in range(n_skills)])
+    outcomes = pd.DataFrame(
+        {
+            "attempt_id": [f"a{one}" for one in range(passed.size)],
+            "skill": slug[skill],
+            "case_id": [f"{slug[s]}/{c + 1}" for s, c in zip(skill, number, strict=True)],
+            "condition": "skill",
+            "repeat": repeat + 1,
+            "passed": passed.ravel(),
+        }
+    )
+    scores = pd.DataFrame({"document": slug, "value": 50.0 * (1.0 + known / np.sqrt(3.0))})
+    rates = pd.DataFrame({"document": slug, "rate": rate})
+    spread = MEAN * (1.0 - MEAN) - SPREAD**2  # mean of p (1 - p) over skills
+    error = spread / (WEIGHT + 1.0) * (1.0 + WEIGHT / n_repeats) / n_cases
+    observed = r_squared * SPREAD**2 / (SPREAD**2 + error)
+    return ScoredDocuments(check(outcomes, "outcomes"), scores, rates, observed)

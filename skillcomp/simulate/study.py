@@ -1,0 +1,496 @@
+"""Studies with known truth, as valid frames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+from skillcomp.errors import StudyError, suggest
+from skillcomp.frames.contracts import check, empty
+from skillcomp.records import Skill
+from skillcomp.simulate import study_frames as frames
+from skillcomp.simulate.design import (
+    Floats,
+    Layout,
+    Spread,
+    Unit,
+    case_rates,
+    draw_logits,
+    layout,
+    marginal_rate,
+    solve,
+)
+from skillcomp.simulate.graders import (
+    BIASES,
+    Grader,
+    Items,
+    Rate,
+    Schedule,
+    feature,
+    grade_items,
+    value_by_condition,
+)
+
+_TRUTH = ["measure", "target", "unit", "condition", "transfer"]
+_TRUTH += ["grader", "grader_version", "period", "value"]
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A simulated study: frames under their contracts, and what is true.
+
+    Attributes
+    ----------
+    cases, checks, attempts, verdicts, gold, pairwise : pandas.DataFrame
+        As :mod:`skillcomp.frames` would read them from a store.
+    labels : pandas.DataFrame
+        A gold frame with the truth of every check of every attempt (labeller ``truth``).
+    rates : pandas.DataFrame
+        One row per case and condition: ``behaviour_rate`` and ``attempt_rate``, the true chances
+        that a check and that a whole attempt passes; ``transfer``.
+    truth : pandas.DataFrame
+        One row per true quantity, columns measure, target, unit, condition, transfer, grader,
+        grader_version, period, value; read single values with :meth:`true`. Measures: pass_rate,
+        delta, gap (``target`` population: over all skills and cases that could have been drawn,
+        exact; these_cases: of the cases that were; ``unit`` behaviour or attempt); sensitivity,
+        specificity (population: as asked, by condition and ``period`` before or after a drift;
+        these_cases: mean over the checks of this study, biases included); ``*_bias`` (log odds
+        per unit of the feature) and ``*_effect`` (average marginal effect on the chance of a PASS
+        given the truth, over this study's checks).
+    skills : dict of str to Skill
+        The synthetic skills that answers copy from.
+    planted : pandas.DataFrame
+        One row per attempt: attempt_id, n_words, n_copied_words, n_hedges,
+        listed.
+    conditions : tuple of str
+        The conditions in order, the baseline first.
+    """
+
+    cases: pd.DataFrame
+    checks: pd.DataFrame
+    attempts: pd.DataFrame
+    verdicts: pd.DataFrame
+    gold: pd.DataFrame
+    pairwise: pd.DataFrame
+    labels: pd.DataFrame
+    rates: pd.DataFrame
+    truth: pd.DataFrame
+    skills: dict[str, Skill]
+    planted: pd.DataFrame
+    conditions: tuple[str, ...]
+
+    def true(self, measure: str, **where: str | None) -> float:
+        """Return one true value.
+
+        Parameters
+        ----------
+        measure : str
+            Such as ``"delta"``, ``"gap"`` or ``"sensitivity"``.
+        **where : str or None
+            Values of other columns of ``truth``; None asks for rows without one. ``target`` is
+            ``"population"`` and ``transfer`` None unless given.
+
+        Returns
+        -------
+        float
+            The value of the single row that fits.
+
+        Raises
+        ------
+        StudyError
+            If no row fits or several do.
+        """
+        hit = self.truth["measure"].eq(measure)
+        if not hit.any():
+            names = list(dict.fromkeys(self.truth["measure"]))
+            raise StudyError(
+                f"truth: there is no measure '{measure}'; allowed: {', '.join(names)}."
+                + suggest(measure, names)
+            )
+        given: dict[str, str | None] = {"transfer": None, **where}
+        if "target" not in where and self.truth.loc[hit, "target"].eq("population").any():
+            given["target"] = "population"
+        for name, value in given.items():
+            column = self.truth[name]
+            hit &= column.isna() if value is None else column.eq(value)
+        if hit.sum() != 1:
+            raise StudyError(
+                f"truth: {int(hit.sum())} rows of measure '{measure}' fit {given}; name unit, "
+                "condition, grader, grader_version or period so that one is left."
+            )
+        return float(self.truth.loc[hit, "value"].iloc[0])
+
+
+def study(
+    *,
+    n_skills: int = 6,
+    n_cases: int | list[int] = 14,
+    n_repeats: int = 2,
+    conditions: Sequence[str] = ("baseline", "skill"),
+    baseline_rate: float = 0.5,
+    delta: float | Mapping[str, float] = 0.2,
+    near_far_gap: float | Mapping[str, float] = 0.0,
+    unit: Unit = "behaviour",
+    between_skill_sd: float = 0.3,
+    between_case_sd: float = 1.0,
+    case_effect_sd: float = 0.5,
+    skill_level_sd: float = 0.3,
+    between_attempt_sd: float = 0.5,
+    far_share: float = 0.5,
+    contrast_pairs: int = 0,
+    checks_per_case: int | list[int] = 5,
+    graders: Sequence[Grader] = (Grader("judge"),),
+    gold_fraction: float = 0.5,
+    labeller_error: float | None = None,
+    copying: Rate = 0.0,
+    answer_words: Rate = 90.0,
+    hedges_per_100: Rate = 1.0,
+    listed_share: float = 0.0,
+    agent_families: Sequence[str] = ("family-a",),
+    attempt_failure_rate: float = 0.0,
+    seed: int = 0,
+) -> Study:
+    """Simulate a study whose true delta, gap and grader errors are known.
+
+    Each check of an attempt is met with chance p, logit p = intercept + skill level + case level
+    (+ effects of the condition that vary between skills and cases) + attempt level. The
+    intercepts are solved by quadrature so that the marginal rates are exactly as asked.
+
+    Parameters
+    ----------
+    n_skills : int, default 6
+        Number of skills.
+    n_cases : int or list of int, default 14
+        Cases per skill; a list gives each skill its own (lopsided studies).
+    n_repeats : int, default 2
+        Attempts per case and condition.
+    conditions : sequence of str, default ("baseline", "skill")
+        The first must be ``"baseline"``.
+    baseline_rate : float, default 0.5
+        Marginal pass rate of the baseline, in ``unit``.
+    delta : float or mapping of str to float, default 0.2
+        Marginal rate of a condition minus the baseline's, in ``unit``. One number is the delta of
+        ``skill`` (or of the second condition); conditions not named have 0.
+    near_far_gap : float or mapping of str to float, default 0
+        Delta among far cases minus delta among near ones, likewise.
+    unit : {"behaviour", "attempt"}, default "behaviour"
+        What ``baseline_rate``, ``delta`` and ``near_far_gap`` count: the share of behaviours
+        (checks) met, or attempts of which every check is met. Rates of the other unit follow;
+        both stand in ``truth``, and both weigh every case alike.
+    between_skill_sd, case_effect_sd : float
+        Standard deviation of a condition's effect between skills and between the cases of a skill
+        (logit scale).
+    skill_level_sd, between_case_sd : float
+        Standard deviation of difficulty between skills and between cases, common to conditions.
+    between_attempt_sd : float, default 0.5
+        Standard deviation between attempts, shared by the checks of an attempt.
+    far_share : float, default 0.5
+        Share of far-transfer cases in each skill, rounded down.
+    contrast_pairs : int, default 0
+        Pairs of contrast cases at the end of each skill; a pair shares its difficulty.
+    checks_per_case : int or list of int, default 5
+        Checks per case; a list is cycled through. The last of two or more is negative.
+    graders : sequence of Grader
+        Simulated graders; each grades every attempt.
+    gold_fraction : float, default 0.5
+        Share of the cases of each skill that get gold, drawn at random: one repeat, in every
+        condition. Gold is the truth, labeller ``adjudicated``.
+    labeller_error : float, optional
+        Adds two labellers who are wrong at this rate, independently.
+    copying : float or mapping of str to float, default 0
+        Share of an answer's words that is one span copied from the skill, per condition.
+    answer_words, hedges_per_100 : float or mapping of str to float
+        Mean length of answers and mean hedge words per 100 words, per condition.
+    listed_share : float, default 0
+        Share of answers in the form of a bullet list.
+    agent_families : sequence of str, default ("family-a",)
+        Model families of the agents; drawn for each case and repeat, the same in all conditions.
+    attempt_failure_rate : float, default 0
+        Share of attempts with status ``error``, no answer and no verdicts.
+    seed : int, default 0
+        Source of all randomness.
+
+    Returns
+    -------
+    Study
+        Frames and truth. Copying, length and hedging do not change what is true of a check; they
+        only move graders that are biased.
+
+    Raises
+    ------
+    StudyError
+        If a marginal rate leaves (0, 1), a size is impossible or a condition is not in the study.
+
+    See Also
+    --------
+    skillcomp.simulate.counts : thousands of studies as arrays, without frames.
+
+    Notes
+    -----
+    Assumes logit-normal effects, independent checks given the attempt, and equal repeats. The
+    design is that of the coverage experiment behind the library's defaults; the quadrature is
+    exact to about 1e-12.
+
+    Examples
+    --------
+    >>> made = study(n_skills=3, n_cases=4, delta=0.2, near_far_gap=-0.1, seed=1)
+    >>> len(made.attempts), round(made.true("delta", unit="behaviour"), 10)
+    (48, 0.2)
+    """
+    names = _conditions(conditions)
+    rng = np.random.default_rng(seed)
+    plan = layout(n_skills, n_cases, checks_per_case, far_share, contrast_pairs)
+    spread = Spread(
+        between_skill_sd, skill_level_sd, between_case_sd, case_effect_sd, between_attempt_sd
+    )
+    deltas = _effects(delta, names, "delta")
+    gaps = _effects(near_far_gap, names, "near_far_gap")
+    found = solve(plan, spread, baseline_rate, deltas, gaps, unit)
+    logits = draw_logits(plan, found, spread, rng, 1)[0]
+    grid = frames.Grid(plan, names, n_repeats)
+    cases = frames.simulated_cases(plan)
+    checks = frames.simulated_checks(plan, cases)
+    sources, answers = frames.answers(
+        grid, copying, answer_words, hedges_per_100, listed_share, rng
+    )
+    attempts = frames.simulated_attempts(
+        grid, cases, answers, agent_families, attempt_failure_rate, rng
+    )
+    items = frames.items(grid, logits, spread, attempts, checks, answers, rng)
+    verdicts, grader_truth = _graded(graders, items, rng)
+    true_rows = _effect_rows(plan, found, spread, logits, names) + grader_truth
+    truth = pd.DataFrame(true_rows, columns=_TRUTH)
+    return Study(
+        cases=cases,
+        checks=checks,
+        attempts=attempts,
+        verdicts=verdicts,
+        gold=frames.simulated_gold(grid, items, gold_fraction, labeller_error, rng),
+        pairwise=frames.simulated_pairwise(grid, graders, items, rng),
+        labels=frames.true_labels(items, slice(None), "truth", items.truth),
+        rates=frames.simulated_rates(plan, cases, names, logits, spread),
+        truth=truth.astype(dict.fromkeys(_TRUTH, "str") | {"value": "float64"}),
+        skills={one.skill.slug: one.skill for one in sources},
+        planted=frames.planted(attempts, answers),
+        conditions=tuple(names),
+    )
+
+
+def grade(
+    made: Study, grader: Grader, *, attempts: pd.DataFrame | None = None, seed: int = 0
+) -> pd.DataFrame:
+    """Grade a study's attempts, or perturbed copies of them, with one more simulated grader.
+
+    A copy has the truth of its ``source_attempt_id``, and its own length, hedging and list form:
+    a grader without biases treats it like the original, a biased one does not.
+
+    Parameters
+    ----------
+    made : Study
+        The study.
+    grader : Grader
+        The grader.
+    attempts : pandas.DataFrame, optional
+        Attempts frame; without it the study's own attempts. Needs ``answer`` and, for copies,
+        ``source_attempt_id``; attempts without an answer are left out.
+    seed : int, default 0
+        Source of randomness; the study's own draws are not repeated.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A verdicts frame.
+
+    Raises
+    ------
+    StudyError
+        If an attempt is neither one of the study nor a copy of one.
+    """
+    given = made.attempts if attempts is None else check(attempts, "attempts")
+    given = given[given["answer"].notna()].reset_index(drop=True)
+    items = _regraded(made, given)
+    # a second stream keeps the new draws independent of the study's with the same seed
+    rng = np.random.default_rng([seed, 1])
+    return grade_items(grader, items, rng)[0]
+
+
+def _conditions(conditions: Sequence[str]) -> list[str]:
+    names = list(conditions)
+    if len(set(names)) < len(names) or len(names) < 2 or names[0] != "baseline":
+        raise StudyError(
+            f"conditions: found {names}; allowed: 'baseline' first, then at least one other, each "
+            "once."
+        )
+    return names
+
+
+def _effects(value: float | Mapping[str, float], names: list[str], what: str) -> list[float]:
+    if not isinstance(value, Mapping):
+        treated = "skill" if "skill" in names else names[1]
+        return [float(value) if name == treated else 0.0 for name in names]
+    odd = [name for name in value if name not in names[1:]]
+    if odd:
+        raise StudyError(
+            f"{what}: found condition '{odd[0]}'; allowed: {', '.join(names[1:])}."
+            + suggest(odd[0], names[1:])
+        )
+    return [float(value.get(name, 0.0)) for name in names]
+
+
+def _graded(
+    graders: Sequence[Grader], items: Items, rng: np.random.Generator
+) -> tuple[pd.DataFrame, Rows]:
+    keys = [(one.name, one.version) for one in graders]
+    if len(set(keys)) < len(keys):
+        raise StudyError("graders: two have the same name and version; give each its own.")
+    graded, rows = [], []
+    for grader in graders:
+        verdicts, odds, when = grade_items(grader, items, rng)
+        graded.append(verdicts)
+        rows += _grader_rows(grader, items, odds, when)
+    return (pd.concat(graded, ignore_index=True) if graded else empty("verdicts")), rows
+
+
+def _regraded(made: Study, given: pd.DataFrame) -> Items:
+    """Lay a study's truth over its attempts or over copies of them."""
+    source = given["source_attempt_id"].fillna(given["attempt_id"])
+    unknown = source[~source.isin(made.labels["attempt_id"])]
+    if len(unknown):
+        raise StudyError(
+            f"attempts: {len(unknown)} are neither attempts of the study nor copies of one; the "
+            f"first is '{unknown.iloc[0]}'."
+        )
+    asked = pd.DataFrame(
+        {"attempt_id": source, "case_id": given["case_id"], "row": np.arange(len(given))}
+    )
+    about = asked.merge(made.labels[["attempt_id", "check_id", "passed"]], on="attempt_id")
+    about = about.sort_values("row", kind="stable")
+    keys = ["case_id", "check_id"]
+    about = about.merge(made.checks[[*keys, "check_kind", "goal"]], on=keys, how="left")
+    words = made.planted["n_words"].to_numpy(dtype=float)
+    means = (np.log2(words).mean(), (100 * made.planted["n_hedges"].to_numpy() / words).mean())
+    answer = given["answer"]
+    return Items(
+        attempts=given,
+        conditions=list(made.conditions),
+        features=frames.features_of(
+            answer.str.count(r"\S+"),
+            answer.str.count("(?i)" + frames.HEDGED),
+            answer.str.contains(r"(?m)^- ", regex=True),
+            means,
+        ),
+        row=about["row"].to_numpy(),
+        check=about[["check_id", "check_kind", "goal"]],
+        truth=about["passed"].to_numpy(dtype=bool),
+        answers=None,
+    )
+
+
+# The truth, one row per quantity
+
+
+def _effect_rows(
+    plan: Layout, intercepts: Floats, spread: Spread, logits: Floats, conditions: list[str]
+) -> Rows:
+    """Rates, deltas and gaps, of the population and of these cases, in both units."""
+    rows: Rows = []
+    for unit in get_args(Unit):
+        power = plan.n_checks if unit == "attempt" else 1
+        by_case = {
+            "population": _marginal(plan, intercepts, spread, unit),
+            "these_cases": case_rates(logits, spread.attempt, power),
+        }
+        for target, rates in by_case.items():
+            rows += _contrasts(rates, plan, conditions, {"target": target, "unit": unit})
+    return rows
+
+
+def _marginal(plan: Layout, intercepts: Floats, spread: Spread, unit: Unit) -> Floats:
+    """Return the marginal rate of each case's stratum, case by condition."""
+    rates = np.empty(intercepts.shape)
+    for far in np.unique(plan.far):
+        rows = plan.far == far
+        checks = plan.checks(rows)
+        for k, intercept in enumerate(intercepts[rows][0]):
+            between = spread.between(treated=k > 0)
+            rates[rows, k] = marginal_rate(intercept, between, spread.attempt, checks, unit)
+    return rates
+
+
+def _contrasts(rates: Floats, plan: Layout, conditions: list[str], about: dict[str, str]) -> Rows:
+    rows: Rows = []
+    strata = {None: np.ones_like(plan.far), "near": ~plan.far, "far": plan.far}
+    deltas: dict[str | None, Floats] = {}
+    for transfer, where in strata.items():
+        if not where.any():
+            continue
+        means = rates[where].mean(axis=0)
+        deltas[transfer] = means - means[0]
+        for k, condition in enumerate(conditions):
+            base = {**about, "condition": condition, "transfer": transfer}
+            rows.append({"measure": "pass_rate", "value": means[k], **base})
+            if k:
+                rows.append({"measure": "delta", "value": deltas[transfer][k], **base})
+    if len(deltas) == len(strata):
+        gaps = (deltas["far"] - deltas["near"])[1:]
+        rows += [
+            {"measure": "gap", "value": value, "condition": condition, **about}
+            for condition, value in zip(conditions[1:], gaps, strict=True)
+        ]
+    return rows
+
+
+def _grader_rows(grader: Grader, items: Items, odds: Floats, when: Schedule) -> Rows:
+    """Error rates as asked and as they are among these verdicts, and the biases."""
+    about = {"grader": grader.name, "grader_version": grader.version}
+    rows: Rows = []
+    phases = [(None if grader.drift is None else "before", grader.sensitivity, grader.specificity)]
+    if grader.drift is not None:
+        phases.append(("after", grader.drift[1], grader.drift[2]))
+    for period, sensitivity, specificity in phases:
+        for measure, rate in (("sensitivity", sensitivity), ("specificity", specificity)):
+            values = value_by_condition(rate, items.conditions, measure)
+            for condition, value in zip(items.conditions, values, strict=True):
+                about_rate = {"target": "population", "condition": condition, "period": period}
+                rows.append({"measure": measure, "value": value, **about_rate, **about})
+    return [*rows, *_realised(items, odds, about), *_bias_rows(grader, items, odds, when, about)]
+
+
+def _realised(items: Items, odds: Floats, about: dict[str, str]) -> Rows:
+    chance = expit(odds)
+    condition = items.attempts["condition"].to_numpy()[items.row]
+    rows = []
+    for name in items.conditions:
+        here, base = condition == name, {"target": "these_cases", "condition": name, **about}
+        for measure, which, value in (
+            ("sensitivity", here & items.truth, chance),
+            ("specificity", here & ~items.truth, 1 - chance),
+        ):
+            mean = float(value[which].mean()) if which.any() else np.nan
+            rows.append({"measure": measure, "value": mean, **base})
+    return rows
+
+
+def _bias_rows(
+    grader: Grader, items: Items, odds: Floats, when: Schedule, about: dict[str, str]
+) -> Rows:
+    rows: Rows = []
+    for bias in BIASES:
+        slope = grader.coefficient(bias)
+        rows.append({"measure": f"{bias}_bias", "value": slope, **about})
+        if bias in ("family", "list"):
+            without = odds - slope * feature(grader, items, when, bias) if slope else odds
+            effect = float((expit(without + slope) - expit(without)).mean())
+        else:
+            chance = expit(odds)
+            effect = float((slope * chance * (1 - chance)).mean())
+        here = {"target": "these_cases", "value": effect}
+        rows.append({"measure": f"{bias}_effect", **here, **about})
+    rows.append({"measure": "position_bias", "value": grader.position_bias, **about})
+    return rows

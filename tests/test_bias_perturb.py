@@ -1,0 +1,210 @@
+"""Perturbed copies keep the content, touch no code and are the same every time."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import skillcomp as sc
+from skillcomp.bias.feature_effects import parts
+from skillcomp.errors import FrameError
+
+KINDS = ["pad", "hedge", "reorder", "confident"]
+ADDED = (
+    "perhaps|I think|it seems|probably|certainly|without question|beyond any doubt|"
+    "of that there is no doubt"
+)
+ANSWER = """The key is the row. It is stored once. Look at `a. B` here.
+
+- Cost is low.
+- Risk is high, e.g. on Mondays.
+  It falls later.
+- Time is short.
+
+```python
+x = 1. # Keep. This
+- not a bullet
+```
+
+1. First, stop.
+2. Then start.
+
+> Quoted. Never changed.
+
+| a. | B. |
+"""
+
+
+def attempts(*answers: str | None) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {
+                "attempt_id": f"a{n}",
+                "skill": "s",
+                "case_id": f"s/{n}",
+                "condition": "skill",
+                "status": "ok" if answer is not None else "error",
+                "answer": answer,
+                "output_tokens": 10,
+                "cost_usd": 0.1,
+            }
+            for n, answer in enumerate(answers)
+        ]
+    )
+
+
+def changed(answer: str, kind: str) -> str:
+    return sc.bias.perturb(attempts(answer), kind=kind)["answer"].iloc[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_copy_names_its_source_and_carries_no_cost(kind: str) -> None:
+    frame = sc.bias.perturb(attempts(ANSWER), kind=kind)
+    row = frame.iloc[0]
+    assert row["attempt_id"] == f"a0/{kind}"
+    assert row["source_attempt_id"] == "a0" and row["perturbation"] == kind
+    assert row["n_words"] == len(row["answer"].split())
+    assert pd.isna(row["output_tokens"]) and pd.isna(row["cost_usd"])
+    pd.testing.assert_frame_equal(frame, sc.frames.check(frame, "attempts"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_code_quotations_and_tables_stay_as_they_are(kind: str) -> None:
+    answer = changed(ANSWER, kind)
+    for block in (
+        "```python\nx = 1. # Keep. This\n- not a bullet\n```",
+        "> Quoted. Never changed.",
+        "| a. | B. |",
+        "`a. B`",
+        "1. First, stop",
+    ):
+        assert block in answer
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_no_answers_there_are_no_copies(kind: str) -> None:
+    none = pd.DataFrame(columns=["attempt_id", "skill", "case_id", "condition", "answer"])
+    copies = sc.bias.perturb(none, kind=kind)
+    assert copies.empty and "perturbation" in copies.columns
+
+
+def test_padding_leaves_the_answer_whole_and_adds_no_hedge() -> None:
+    answer = changed(ANSWER, "pad")
+    assert ANSWER in answer
+    frame = attempts(answer.replace(ANSWER, " "))
+    features = sc.bias.features(frame).iloc[0]
+    assert features["hedges_per_100"] == 0 and 50 < features["n_words"] < 120
+
+
+@pytest.mark.parametrize("kind", ["hedge", "confident"])
+def test_marked_sentences_give_the_answer_back_without_the_marks(kind: str) -> None:
+    answer = changed(ANSWER, kind)
+    assert answer != ANSWER
+    assert re.sub(f", (?:{ADDED})(?=\\.)", "", answer) == ANSWER
+
+
+def test_every_other_sentence_is_marked_and_abbreviations_are_none() -> None:
+    answer = changed("One is. Two are, e.g. Three. Four sit. Five go. It is 2.5 long", "hedge")
+    # sentences end after is, Three, sit and go; the first and third are marked
+    assert len(re.findall(ADDED, answer)) == 2
+    assert re.match(
+        rf"One is, (?:{ADDED})\. Two are, e\.g\. Three\. Four sit, (?:{ADDED})\.", answer
+    )
+
+
+def test_hedged_copies_hold_more_hedges_and_confident_ones_do_not() -> None:
+    rates = {
+        kind: sc.bias.features(attempts(changed(ANSWER, kind)))["hedges_per_100"].iloc[0]
+        for kind in ("hedge", "confident")
+    }
+    assert rates["hedge"] > 5 > rates["confident"] == 0
+
+
+def test_bullets_are_reversed_with_the_lines_under_them() -> None:
+    lines = changed(ANSWER, "reorder").split("\n")
+    at = lines.index("- Time is short.")
+    assert lines[at + 1 : at + 4] == [
+        "- Risk is high, e.g. on Mondays.",
+        "  It falls later.",
+        "- Cost is low.",
+    ]
+    assert sorted(lines) == sorted(ANSWER.split("\n"))
+
+
+def test_what_leans_on_its_neighbour_keeps_its_place() -> None:
+    assert sc.bias.perturb(attempts("- Stop.\n- Then go."), kind="reorder").empty
+    assert sc.bias.perturb(attempts("1. Stop.\n2. Go."), kind="reorder").empty
+    assert sc.bias.perturb(attempts("One.\n\nTwo.\n\nThree."), kind="reorder").empty
+
+
+def test_labelled_paragraphs_are_reversed_where_no_list_can_be() -> None:
+    answer = changed("So.\n\n**Cost.** It is low.\n\n**Risk.** It is high.\n\nDone.", "reorder")
+    assert answer == "So.\n\n**Risk.** It is high.\n\n**Cost.** It is low.\n\nDone."
+
+
+def test_answers_without_a_place_for_the_change_and_copies_have_no_copy() -> None:
+    frame = attempts("no full stop here", None, "One is. Two are.")
+    frame["perturbation"] = [None, None, "pad"]
+    frame["source_attempt_id"] = [None, None, "a9"]
+    assert sc.bias.perturb(frame, kind="hedge").empty
+    assert len(sc.bias.perturb(frame, kind="pad")) == 1
+
+
+def test_an_unknown_kind_names_the_nearest() -> None:
+    with pytest.raises(FrameError, match="kind: found 'padding'; allowed: pad, hedge, reorder"):
+        sc.bias.perturb(attempts("x"), kind="padding")
+
+
+LINE = st.sampled_from(
+    ["", "- one item.", "  under it.", "* Star", "1. First.", "Plain text. More.", "```", "# Head",
+     "> said. So", "    code. Here", "**Cost.** Low. It is.", "| a | b |", "- then last.", "~~~"]
+)  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(LINE, min_size=1, max_size=14))
+def test_parts_join_to_the_answer_and_changes_lose_nothing(lines: list[str]) -> None:
+    answer = "\n".join(lines)
+    assert "\n".join(part.text for part in parts(answer)) == answer
+    fixed = [part.text for part in parts(answer) if part.kind == "fixed"]
+    for kind in KINDS:
+        frame = sc.bias.perturb(attempts(answer), kind=kind)
+        pd.testing.assert_frame_equal(frame, sc.bias.perturb(attempts(answer), kind=kind))
+        for new in frame["answer"]:
+            plain = re.sub(f", (?:{ADDED})(?=\\.)", "", new)
+            if kind == "pad":
+                assert answer in plain
+            else:
+                assert sorted(plain.split("\n")) == sorted(lines)
+            if kind in ("hedge", "confident"):
+                assert plain == answer
+                assert [p.text for p in parts(new) if p.kind == "fixed"] == fixed
+
+
+def test_features_of_an_answer_by_hand() -> None:
+    # prose: 12 words with two bullets, the code is left out; "may" is a hedge and "May" is not
+    text = "In May it may rain. Perhaps not.\n\n- sun here\n- snow\n\n```\nperhaps maybe\n```"
+    row = sc.bias.features(attempts(text, None)).iloc[0]
+    assert row["n_words"] == 16
+    # marks count as words of the prose: 7 + 3 + 2
+    assert row["hedges_per_100"] == pytest.approx(100 * 2 / 12)
+    assert row["has_list"] == 1
+    # sentences: "In May it may rain.", "Perhaps not.", "sun here", "snow"
+    assert row["words_per_sentence"] == pytest.approx(12 / 4)
+    assert sc.bias.features(attempts(None)).iloc[0].drop("attempt_id").isna().all()
+
+
+def test_pilot_answers_can_all_be_padded_and_hedged(pilot: sc.RunStore) -> None:
+    plain = sc.frames.attempts(pilot)
+    for kind in ("pad", "hedge", "confident"):
+        assert len(sc.bias.perturb(plain, kind=kind)) == len(plain)
+    turned = sc.bias.perturb(plain, kind="reorder")
+    assert 0.5 < len(turned) / len(plain) < 1
+    original = plain.set_index("attempt_id")["answer"]
+    for row in turned.itertuples():
+        before = original[row.source_attempt_id].split("\n")
+        assert sorted(row.answer.split("\n")) == sorted(before)

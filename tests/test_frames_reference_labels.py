@@ -1,0 +1,242 @@
+"""One label per item out of several labellers', and that every analysis keeps what is agreed."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import skillcomp as sc
+from skillcomp.errors import FrameError
+from skillcomp.frames.reference_labels import labellers_said as said
+from skillcomp.frames.reference_labels import one_label, without_checks
+from skillcomp.records import GoldLabel
+
+Label = bool | None
+
+
+def people(*, chance: float | None = None, **labels: dict[str, Label]) -> pd.DataFrame:
+    """Return a gold frame: one argument a labeller, one entry an attempt of one check."""
+    rows = [
+        {"attempt_id": a, "check_id": "c", "labeller": who, "passed": passed}
+        for who, told_ in labels.items()
+        for a, passed in told_.items()
+    ]
+    frame = pd.DataFrame(rows)
+    frame["inclusion_probability"] = float("nan") if chance is None else chance
+    return sc.frames.check(frame, "gold")
+
+
+def test_one_label_an_item_says_how_it_was_settled() -> None:
+    gold = people(
+        ann={"alike": True, "settled": True, "open": True, "hers": False, "half": True, "no": None},
+        ben={"alike": True, "settled": False, "open": False, "half": None, "no": None},
+        adjudicated={"settled": False},
+    )
+    found = one_label(gold, "test").set_index("attempt_id")
+    assert found["labeller"].to_dict() == {
+        "alike": "agreed",
+        "settled": "adjudicated",
+        "open": "disputed",
+        "hers": "ann",
+        "half": "ann",
+        "no": "ann",
+    }
+    assert found["passed"].dropna().to_dict() == {
+        "alike": True, "settled": False, "hers": False, "half": True
+    }  # fmt: skip
+    assert said(found["labeller"], found["passed"]) == (
+        "gold: 1 label adjudicated, 1 agreed, 2 by ann, 1 disputed and left out, 1 without a label"
+    )
+
+
+def test_an_adjudicated_row_without_a_label_leaves_what_the_others_say() -> None:
+    gold = people(
+        ann={"a": True, "b": True, "c": True, "d": None, "e": False},
+        ben={"a": True, "b": False, "c": True, "d": None},
+        adjudicated={"a": None, "b": None, "c": False, "d": None, "e": None},
+    )
+    found = one_label(gold, "test")
+    assert found["labeller"].tolist() == ["agreed", "disputed", "ann", "adjudicated", "adjudicated"]
+    assert found["attempt_id"].tolist() == ["a", "b", "e", "c", "d"]
+    assert found["passed"].astype("object").fillna("none").tolist() == [
+        True, "none", False, False, "none"
+    ]  # fmt: skip
+    assert said(found["labeller"], found["passed"]) == (
+        "gold: 1 label adjudicated, 1 agreed, 1 by ann, 1 disputed and left out, 1 without a label"
+    )
+
+
+def test_a_settled_label_keeps_the_chance_and_the_doubt_of_its_item() -> None:
+    first = people(ann={"a": True, "b": True}, ben={"a": True, "b": False}, chance=0.25)
+    first["borderline"] = pd.array([False, False, True, True], dtype="boolean")
+    found = one_label(
+        sc.frames.check(pd.concat([first, people(adjudicated={"b": True})]), "gold"), "test"
+    )
+    assert found["inclusion_probability"].tolist() == [0.25, 0.25]
+    assert found.set_index("attempt_id")["borderline"].dropna().to_dict() == {"a": True}
+
+
+def test_labels_of_one_labeller_and_full_adjudication_stay_as_they_are() -> None:
+    alone = people(ann={"a": True, "b": None})
+    assert one_label(alone, "test") is alone and not said(alone["labeller"], alone["passed"])
+    full = people(ann={"a": True, "b": True}, adjudicated={"b": False, "a": True})
+    own = full[full["labeller"].eq("adjudicated")].reset_index(drop=True)
+    pd.testing.assert_frame_equal(one_label(full, "test"), own)
+    again = one_label(people(ann={"a": True}, ben={"a": True}, adjudicated={"b": True}), "test")
+    pd.testing.assert_frame_equal(one_label(again, "test"), again)
+    # a part of a settled frame is settled, too
+    assert len(one_label(again[again["labeller"].eq("agreed")], "test")) == 1
+
+
+def test_people_who_labelled_different_items_or_agree_are_settled_item_by_item() -> None:
+    gold = people(ann={"a": True, "b": False, "c": None}, ben={"c": True, "d": True, "b": False})
+    found = one_label(gold, "test").set_index("attempt_id")
+    assert found["labeller"].to_dict() == {"a": "ann", "b": "agreed", "c": "ben", "d": "ben"}
+    assert found["passed"].to_dict() == {"a": True, "b": False, "c": True, "d": True}
+    assert said(found["labeller"], found["passed"]) == "gold: 1 label agreed, 1 by ann, 2 by ben"
+    crowd = pd.Series(["ann", "ben", "cem", "dia", "eva", "eva"])
+    passed = pd.Series(True, index=crowd.index)
+    assert said(crowd, passed) == "gold: 6 labels each by one of 5 labellers"
+    assert said(crowd[:2].mask(crowd.eq("ben")), passed[:2]) == "gold: 1 label by ann, 1 by no name"
+    disputed = pd.Series(["disputed"] * 2), pd.Series([pd.NA] * 2, dtype="boolean")
+    assert said(*disputed) == "gold: 2 labels disputed and left out"
+
+
+def test_labellers_of_whom_nothing_was_adjudicated_are_not_taken_for_one() -> None:
+    gold = people(ann={"a": True, "b": True}, ben={"a": True, "b": False})
+    with pytest.raises(FrameError, match=r"none is 'adjudicated': ann, ben\..* \(1 items\)"):
+        one_label(gold, "test")
+
+
+def test_two_people_with_a_batch_each_can_be_analysed() -> None:
+    made = sc.simulate.study(n_skills=2, n_cases=12, graders=(sc.simulate.Grader("g"),), seed=1)
+    own = made.gold[made.gold["labeller"].eq("adjudicated")]
+    part = own["attempt_id"].isin(own["attempt_id"].unique()[::2])
+    split = own.assign(labeller=part.map({True: "anna", False: "bob"}))
+    twice = pd.concat([own.assign(labeller="anna"), own.assign(labeller="bob")])
+    by_both = f"gold: {part.sum()} labels by anna, {(~part).sum()} by bob"
+    columns = ["estimate", "ci_low", "ci_high", "n"]
+    for analysis, text in (
+        (sc.correction.delta, "reason"),
+        (lambda v, g: sc.planning.gold_needed(v, g, n_resamples=10), "method"),
+        (lambda v, g: sc.bias.audit(v, made.attempts, g), "note"),
+        (lambda v, g: sc.reliability.agreement(v, g, n_resamples=20).iloc[:6], "note"),
+    ):
+        expected = analysis(made.verdicts, own)
+        for gold in (split, twice):
+            found = analysis(made.verdicts, gold)
+            pd.testing.assert_frame_equal(found[columns], expected[columns])
+            if gold is split and text != "method":
+                known = found["estimate"].notna()
+                assert found.loc[known, text].str.contains(by_both).all()
+
+
+@pytest.fixture(scope="module")
+def disputes_adjudicated(pilot: sc.RunStore) -> pd.DataFrame:
+    """The pilot's labels with an adjudicated one only where the two labellers differ."""
+    every = sc.frames.gold(pilot, labeller="all")
+    single = every[every["labeller"].ne("adjudicated")]
+    n = single.groupby(["attempt_id", "check_id"])["passed"].transform("nunique")
+    disputed = single.loc[n > 1, ["attempt_id", "check_id"]].drop_duplicates()
+    settled = every[every["labeller"].eq("adjudicated")].merge(disputed)
+    assert len(settled) == 10
+    return pd.concat([single, settled], ignore_index=True)
+
+
+def test_adjudicating_disputes_alone_gives_what_adjudicating_everything_gives(
+    pilot: sc.RunStore, disputes_adjudicated: pd.DataFrame
+) -> None:
+    verdicts = sc.frames.verdicts(pilot)
+    given = verdicts[verdicts["grader"].eq("g2") & verdicts["condition"].ne("placebo")]
+    full = sc.frames.gold(pilot)
+    columns = ["estimate", "ci_low", "ci_high", "n"]
+    for analysis, how in (
+        (sc.reliability.agreement, {"n_resamples": 20}),
+        (sc.correction.delta, {}),
+    ):
+        found = analysis(given, disputes_adjudicated, **how)
+        expected = analysis(given, full, **how)
+        known = ~found["measure"].str.startswith("ceiling")
+        pd.testing.assert_frame_equal(found.loc[known, columns], expected.loc[known, columns])
+        text = "reason" if "reason" in found else "note"
+        shown = found[text].str.contains("gold: 10 labels adjudicated, 810 agreed")
+        assert shown[known & found["measure"].ne("failure_share")].all()
+    both = verdicts[verdicts["grader"].isin(["g0", "g2"])]
+    drift = sc.reliability.drift(both, disputes_adjudicated, reference="g0", n_resamples=20)
+    expected = sc.reliability.drift(both, full, reference="g0", n_resamples=20)
+    pd.testing.assert_frame_equal(drift[columns], expected[columns])
+
+
+def test_the_reader_gives_one_label_an_item_when_disputes_were_adjudicated(tmp_path: Path) -> None:
+    store = sc.RunStore(tmp_path)
+    labels = {"a": (True, True), "b": (True, False), "c": (False, True)}
+    rows = [
+        GoldLabel(attempt_id=a, check_id="x", labeller=who, passed=passed)
+        for a, both in labels.items()
+        for who, passed in zip(("ann", "ben"), both, strict=True)
+    ]
+    last = GoldLabel(attempt_id="b", check_id="x", labeller="adjudicated", passed=False)
+    store.append("gold", [*rows, last])
+    found = sc.frames.gold(store).set_index("attempt_id")
+    assert found["labeller"].to_dict() == {"a": "agreed", "b": "adjudicated", "c": "disputed"}
+    assert found["passed"].dropna().to_dict() == {"a": True, "b": False}
+    assert len(sc.frames.gold(store, labeller="all")) == 7
+
+
+def test_an_adjudicator_may_leave_the_agreed_rows_of_the_sheet_blank(
+    pilot: sc.RunStore, disputes_adjudicated: pd.DataFrame
+) -> None:
+    verdicts = sc.frames.verdicts(pilot)
+    given = verdicts[verdicts["grader"].eq("g2")]
+    every = sc.frames.gold(pilot, labeller="all")
+    settled = disputes_adjudicated[disputes_adjudicated["labeller"].eq("adjudicated")]
+    keys = ["attempt_id", "check_id"]
+    index = pd.MultiIndex.from_frame
+    sheet = every["labeller"].eq("adjudicated")
+    blank = sheet & ~index(every[keys]).isin(index(settled[keys]))
+    filled = every.assign(passed=every["passed"].mask(blank))
+    assert blank.sum() == 810
+    for analysis in (sc.correction.delta, sc.correction.rate):
+        pd.testing.assert_frame_equal(
+            analysis(given, filled), analysis(given, disputes_adjudicated)
+        )
+
+
+def test_checks_to_leave_out_are_named_by_text() -> None:
+    frame = pd.DataFrame({"check_id": ["a"]})
+    with pytest.raises(FrameError, match="drift: exclude_checks: found 5; allowed: part of a"):
+        without_checks(frame, 5, "drift")
+    assert without_checks(frame, None, "drift").equals(frame)
+
+
+def test_how_gold_was_settled_is_told_for_each_group(
+    pilot: sc.RunStore, disputes_adjudicated: pd.DataFrame
+) -> None:
+    verdicts = sc.frames.verdicts(pilot)
+    given = verdicts[verdicts["grader"].eq("g2") & verdicts["condition"].ne("placebo")]
+    settled = disputes_adjudicated[disputes_adjudicated["labeller"].eq("adjudicated")]
+    single = disputes_adjudicated[disputes_adjudicated["labeller"].ne("adjudicated")]
+    gold = pd.concat([single, settled.head(1)], ignore_index=True)
+    place = given.drop_duplicates("attempt_id").set_index("attempt_id")["skill"]
+    expected = single["attempt_id"].map(place).value_counts() // 2
+    disputed = settled["attempt_id"].map(place).value_counts()
+    where = place[settled["attempt_id"].iloc[0]]
+    skills = [where, *[skill for skill in expected.index if skill != where][-2:]]
+    given = given[given["skill"].isin(skills)]
+    delta = sc.correction.delta(given, gold, by=["skill"])
+    audit = sc.bias.audit(given, sc.frames.attempts(pilot), gold, by=["skill"])
+    for skill in skills:
+        n_settled, n_disputed = int(skill == where), int(disputed.get(skill, 0))
+        agreed, n_disputed = expected[skill] - n_disputed, n_disputed - n_settled
+        told_ = f"gold: 1 label adjudicated, {agreed} agreed" if n_settled else ""
+        if n_disputed:
+            told_ = (told_ or f"gold: {agreed} labels agreed") + (
+                f", {n_disputed} disputed and left out"
+            )
+        assert delta.loc[delta["skill"].eq(skill), "reason"].str.contains(told_).all()
+        known = audit["estimate"].notna()
+        own = audit.loc[audit["skill"].eq(skill), "note"]
+        assert own[known].str.endswith(told_).all()
+        if not told_:
+            assert not own.str.contains("gold:").any()
+    assert not audit.loc[audit["estimate"].isna(), "note"].str.contains("gold:").any()

@@ -1,0 +1,287 @@
+"""What read_suite makes of task_suite.yaml 1.0, and what a store keeps of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import skillcomp as sc
+from skillcomp.errors import StoreError, SuiteError
+from skillcomp.io import read_suite
+from skillcomp.io.skills import skill_files
+from skillcomp.io.task_suites import is_task_suite, reference_of
+from skillcomp.lint import lint_suite
+from skillcomp.lint.lint_path import inspect
+from skillcomp.live.plan import input_files, require_unedited
+
+# The source's own example, its words and order.
+SOURCE = """\
+skill_id: "target-skill-name"
+version: "1.0"
+tasks:
+  - id: "task-keyword-check"
+    description: "Verify output mentions required concepts"
+    prompt: "Given these scores {accuracy: 0.9}, what quality tier?"
+    judge:
+      type: "contains"
+      expected: ["POWERFUL"]
+    timeout_seconds: 30
+  - id: "task-semantic-quality"
+    description: "Rubric-scored analysis quality"
+    prompt: "Accuracy dropped 0.9 to 0.8 but coverage rose. Accept?"
+    judge:
+      type: "llm-rubric"
+      rubric: "Must mention trade-off analysis and give a recommendation"
+    timeout_seconds: 120
+  - id: "task-format"
+    prompt: "Reply with JSON."
+    judge:
+      type: "pytest"
+      test_file: "fixtures/test_output_format.py"
+"""
+
+
+@pytest.fixture
+def make(tmp_path):
+    def _make(text: str = SOURCE, name: str = "task_suite.yaml") -> Path:
+        for part in ("fixtures", "reference"):
+            (tmp_path / part).mkdir(exist_ok=True)
+        (tmp_path / "fixtures" / "test_output_format.py").write_text("def test_it(): pass\n")
+        (tmp_path / "reference" / "task-format.txt").write_text("{}")
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return tmp_path / name
+
+    return _make
+
+
+def test_the_sources_example_reads_as_tasks_with_their_judges(make):
+    suite = read_suite(make(), strict=True)
+    assert (suite.slug, suite.skill, suite.kind) == ("target-skill-name",) * 2 + ("tasks",)
+    words, rubric, test = suite.cases
+    assert words.case_id == "target-skill-name/task-keyword-check"
+    assert words.timeout_seconds == 30 and test.timeout_seconds is None
+    assert words.checks[0].judge.expected == ("POWERFUL",)
+    assert words.checks[0].description == "Verify output mentions required concepts"
+    assert rubric.checks[0].judge.pass_threshold == 0.7
+    assert [case.checks[0].check_id for case in suite.cases] == ["contains", "llm-rubric", "pytest"]
+    assert test.checks[0].judge.test_file == "fixtures/test_output_format.py"
+
+
+def test_a_file_of_another_name_gives_its_stem_as_the_slug(make):
+    assert read_suite(make(name="tasks.yaml")).slug == "tasks"
+    assert read_suite(make(name="tasks.yml"), slug="mine").cases[0].case_id.startswith("mine/")
+
+
+@pytest.mark.parametrize("key", ["id", "prompt", "expected"])
+def test_half_a_character_is_a_broken_rule_and_no_broken_store(make, key):
+    task = {"id": '"a"', "prompt": '"p"', "expected": '"x"'} | {key: '"\\ud800"'}
+    judge = f"{{type: contains, expected: [{task['expected']}]}}"
+    row = f"- {{id: {task['id']}, prompt: {task['prompt']}, judge: {judge}}}"
+    with pytest.raises(SuiteError, match=r"line 4: tasks\[0\]: .*texts that UTF-8 can hold"):
+        read_suite(make(f'skill_id: s\nversion: "1.0"\ntasks:\n{row}\n'))
+
+
+def test_every_broken_rule_is_told_at_once_with_file_and_line(make):
+    text = """\
+skill_id: ""
+version: 1.0
+tasks:
+  - prompt: "x"
+    judge: {type: contains, expected: []}
+  - id: a
+    prompt: ""
+    judge: {type: contians, expected: [x]}
+  - id: a
+    prompt: p
+    description: 3
+    judge: {type: pytest, test_file: fixtures/../../etc/test_x.py}
+  - id: b
+    prompt: p
+    judge: {type: llm-rubric, rubric: " ", pass_threshold: 70}
+    timeout_seconds: -1
+  - id: c
+    prompt: p
+  - just text
+  - {id: d, prompt: p, judge: {type: contains, expected: [1]}}
+  - {id: e, prompt: p, judge: {type: contains, expected: word}}
+  - {id: f, prompt: p, judge: {type: pytest, test_file: /etc/test_x.py}}
+  - {id: g, prompt: p, judge: {type: pytest, test_file: fixtures/test_output_formats.py}}
+  - {id: h, prompt: p, judge: {type: pytest}}
+"""
+    with pytest.raises(SuiteError) as raised:
+        read_suite(make(text))
+    told = str(raised.value)
+    for said in (
+        "line 1: skill_id: found ''; expected text that is not empty.",
+        'line 2: version: found 1.0; expected "1.0". Write it in quotes: version: "1.0".',
+        "line 4: tasks[0].id: missing; expected text that is not empty.",
+        "line 5: tasks[0].judge.expected: found []; expected a list of texts",
+        "line 7: tasks[1].prompt: found ''",
+        "line 8: tasks[1].judge.type: found 'contians'; expected contains or pytest or llm-rubric."
+        " Did you mean 'contains'?",
+        "line 9: tasks[2].id: found 'a'; expected an id of its own; the first 'a' stands in line 6",
+        "line 11: tasks[2].description: found 3; expected text.",
+        "line 12: tasks[2].judge.test_file: found 'fixtures/../../etc/test_x.py'; expected a .py",
+        "line 15: tasks[3].judge.rubric: found ' '",
+        "line 15: tasks[3].judge.pass_threshold: found 70; expected a number above 0 up to 1.",
+        "line 16: tasks[3].timeout_seconds: found -1; expected a number above 0.",
+        "line 17: tasks[4].judge: missing; expected a block with type: contains, pytest",
+        "tasks[5]: found 'just text'; expected a task with id, prompt and judge.",
+        "line 20: tasks[6].judge.expected: found [1]",
+        "line 21: tasks[7].judge.expected: found 'word'",
+        "tasks[8].judge.test_file: found '/etc/test_x.py'; expected a file below fixtures/.",
+        "Did you mean 'test_output_format.py'?",
+        "tasks[10].judge.test_file: missing; expected a file below fixtures/.",
+    ):
+        assert said in told, said
+    assert told.count("task_suite.yaml, line ") == told.count("\n- ")
+
+
+def test_a_test_file_that_a_link_leads_out_of_fixtures_is_refused(make, tmp_path):
+    file = make()
+    (tmp_path / "elsewhere.py").write_text("def test_it(): pass\n")
+    (tmp_path / "fixtures" / "test_output_format.py").unlink()
+    (tmp_path / "fixtures" / "test_output_format.py").symlink_to(tmp_path / "elsewhere.py")
+    with pytest.raises(SuiteError, match="the link leads out of it"):
+        read_suite(file)
+
+
+def test_a_data_file_that_a_link_leads_out_of_fixtures_is_not_copied(make, tmp_path):
+    file = make()
+    (tmp_path / "secret.txt").write_text("secret")
+    (tmp_path / "fixtures" / "data.txt").symlink_to(tmp_path / "secret.txt")
+    with pytest.raises(SuiteError, match="leads out of fixtures/"):
+        sc.RunStore(tmp_path / "store").add_suite(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("tasks: [", "not YAML"),
+        ("tasks: []\ntasks: []", "line 2: 'tasks' is given twice; first in line 1"),
+        ("a: &a [x, x]\nb: &b [*a, *a]\ntasks: [*b]", "tasks[0]: found [['x', 'x']"),
+        ("- tasks", "expected 'key: value' lines"),
+        ("skill_id: a\nversion: '1.0'\ntask: []", "tasks: missing; expected a list of tasks. Did"),
+    ],
+)
+def test_what_is_no_suite_is_told(make, text, told):
+    with pytest.raises(SuiteError) as raised:
+        read_suite(make(text))
+    assert told in str(raised.value)
+
+
+def test_unknown_keys_are_kept_and_told_and_strict_refuses_them(make):
+    file = make(SOURCE + "      expceted: [x]\nowner: me\n")
+    suite = read_suite(file)
+    assert len(suite.problems) == 2 and suite.extra == {"owner": "me"}
+    assert suite.problems[0] == "line 23: tasks[2].judge.expceted: not a known key."
+    with pytest.raises(SuiteError, match="2 problems"):
+        read_suite(file, strict=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["id", "prompt", "judge", "type", "expected", "test_file", "x"]),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=12,
+    )
+)
+def test_whatever_stands_in_tasks_is_read_or_refused_by_name(tmp_path_factory, tasks):
+    import yaml
+
+    file = tmp_path_factory.mktemp("any") / "task_suite.yaml"
+    content = {"skill_id": "a", "version": "1.0", "tasks": tasks}
+    file.write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
+    try:
+        suite = read_suite(file)
+    except SuiteError as error:
+        assert "task_suite.yaml" in str(error)
+    else:
+        assert all(case.checks[0].judge for case in suite.cases)
+
+
+# -- the store ------------------------------------------------------------------------------------
+
+
+def test_a_store_keeps_suite_fixtures_and_reference_with_their_hashes(make, tmp_path):
+    file = make()
+    store = sc.RunStore(tmp_path / "store")
+    suite = store.add_suite(file)
+    assert suite.path == "suites/target-skill-name/task_suite.yaml"
+    entry = store.manifest["suites"]["target-skill-name"]
+    assert sorted(entry["files"]) == ["fixtures/test_output_format.py", "reference/task-format.txt"]
+    again = sc.RunStore(store.path)
+    assert again.suites["target-skill-name"].cases == read_suite(file).cases
+    assert again.problems == ()
+    folder = (store.path / suite.path).parent
+    assert reference_of(folder, suite.cases[2]) == "{}"
+    assert reference_of(folder, suite.cases[0]) is None
+    require_unedited(again, again.suites.values())
+    (folder / "fixtures" / "test_output_format.py").write_text("def test_other(): pass\n")
+    with pytest.raises(sc.errors.StudyError, match="not the file that was recorded"):
+        require_unedited(again, again.suites.values())
+
+
+def test_another_text_under_the_same_slug_is_refused(make, tmp_path):
+    store = sc.RunStore(tmp_path / "store")
+    store.add_suite(make())
+    with pytest.raises(StoreError, match="recorded with another text"):
+        store.add_suite(make(SOURCE.replace("POWERFUL", "WEAK")))
+
+
+def test_no_agent_gets_what_belongs_to_the_judges(make, tmp_path):
+    text = SOURCE.replace(
+        '    prompt: "Reply with JSON."',
+        '    prompt: "Reply with JSON."\n    files: [fixtures/test_output_format.py]',
+    )
+    store = sc.RunStore(tmp_path / "store")
+    suite = store.add_suite(make(text))
+    assert all(input_files(store, case) == () for case in suite.cases)
+    (tmp_path / "SKILL.md").write_text("# A skill\n")
+    names = [name for name, _ in skill_files(tmp_path)]
+    assert "SKILL.md" in names
+    assert not any("fixtures" in n or "reference" in n or n.endswith("suite.yaml") for n in names)
+
+
+def test_frames_tell_the_judge_of_each_check(make, tmp_path, pilot):
+    store = sc.RunStore(tmp_path / "store")
+    store.add_suite(make())
+    checks = sc.frames.checks(store)
+    assert checks["judge"].tolist() == ["contains", "llm-rubric", "pytest"]
+    assert sc.frames.cases(store)["n_checks"].tolist() == [1, 1, 1]
+    assert sc.frames.checks(pilot)["judge"].isna().all()
+
+
+# -- advice ---------------------------------------------------------------------------------------
+
+
+def test_five_to_ten_tasks_and_judges_without_a_model_are_advice(make):
+    found = {one.rule: one for one in lint_suite(read_suite(make()))}
+    assert set(found) == {"tasks_number"}
+    assert found["tasks_number"].severity == "warning"
+    assert "3 tasks; advised are 5 to 10." in found["tasks_number"].message
+    task = SOURCE[SOURCE.index('  - id: "task-semantic') : SOURCE.index('  - id: "task-format')]
+    more = "".join(task.replace("task-semantic-quality", f"more-{i}") for i in range(3))
+    rules = {one.rule for one in lint_suite(read_suite(make(SOURCE + more)))}
+    assert rules == {"tasks_rubric"}
+
+
+def test_check_reads_a_task_suite_and_takes_no_study_for_one(make, tmp_path):
+    file = make()
+    found = inspect(file)
+    assert found.summary == "task suite 'target-skill-name': 3 tasks: 1 warning"
+    assert is_task_suite(file) and inspect(file.parent).kind == "suite"
+    study = tmp_path / "study.yaml"
+    study.write_text("store: here\nskills: []\n")
+    assert not is_task_suite(study)

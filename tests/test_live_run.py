@@ -1,0 +1,847 @@
+"""Whole studies through the real SDK against the loopback service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import re
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import nbformat
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent))
+import live_study
+from fake_anthropic import KEY, FakeAnthropic
+from fake_rules import answer as fake_answer
+from live_study import AGENT, N_CELLS, graded, make_store, ok_cells, rows
+
+import skillcomp as sc
+from skillcomp.errors import AgentError, GraderError, StoreError, StudyError
+from skillcomp.io.store import RunStore
+from skillcomp.live.agents import ReplayAgent
+from skillcomp.live.agents.agent import Reply, StudyWarning
+from skillcomp.live.graders.comprehension import GraderWarning
+from skillcomp.live.graders.replay import ReplayGrader
+from skillcomp.live.ledger import Budget
+from skillcomp.live.plan import interleaved, n_tokens
+from skillcomp.live.status import status, writer
+from skillcomp.live.study_file import read_study
+from skillcomp.records import Attempt, Verdict
+
+
+@pytest.fixture(autouse=True)
+def only_the_fake_key(monkeypatch, tmp_path):
+    live_study.only_the_fake_key(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return make_store(tmp_path)
+
+
+def run(store, server, **more):
+    agents = more.pop("agents", None) or [live_study.agent(server.url)]
+    return sc.run(store, **{"agents": agents, "repeats": 2, "progress": False, **more})
+
+
+def grade(store, server, *, style="forced", **more):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*of one family", category=GraderWarning)
+        graders = more.pop("graders", None) or [live_study.grader(server.url, style)]
+        return sc.grade(store, **{"graders": graders, "progress": False, **more})
+
+
+def test_a_study_of_two_skills_two_conditions_and_two_repeats_is_asked_and_graded(store):
+    with FakeAnthropic() as server:
+        table = run(store, server)
+        assert table["n_ok"].tolist() == [16, 16] and table["n_open"].sum() == 0
+        table = grade(store, server)
+    found = rows(store, "attempts")
+    assert len(found) == N_CELLS and set(ok_cells(store).values()) == {1}
+    first = next(row for row in found if row["condition"] == "skill")
+    assert first["attempt_id"] == f"{first['case_id']}/skill/{first['repeat']}"
+    assert first["loaded_skill"] == first["skill"]
+    assert first["agent_model"] == AGENT and first["cost_usd"] > 0
+    assert first["request_id"].startswith("req_")
+    assert {row["loaded_skill"] for row in found if row["condition"] == "baseline"} == {None}
+    assert len(graded(store)) == 2 * N_CELLS and set(graded(store).values()) == {1}
+    row = table[table["stage"].eq("grade")].iloc[0]
+    assert (row["n_ok"], row["n_open"]) == (N_CELLS, 0)
+    verdicts = sc.frames.verdicts(store)
+    outcomes = sc.frames.outcomes(verdicts, sc.frames.cases(store))
+    assert len(outcomes) == N_CELLS and outcomes["passed"].notna().all()
+    attempts, checks = sc.frames.attempts(store), sc.frames.checks(store)
+    marks = sc.reliability.integrity(verdicts, attempts, checks)
+    rates = sc.reliability.integrity_rates(marks).set_index("measure")
+    told = rates.loc["dimension_inconsistent"]
+    assert (told["estimate"], told["n"]) == (0, N_CELLS) and 0 < told["ci_high"] < 0.5
+
+
+def test_a_finished_study_asks_nothing_more(store):
+    with FakeAnthropic() as server:
+        run(store, server)
+        grade(store, server)
+        before = dict(server.log)
+        run(store, server)
+        grade(store, server)
+        assert server.log == before
+    assert len(rows(store, "plan")) == N_CELLS
+
+
+def test_more_repeats_and_conditions_are_added_to_what_there_is(store):
+    with FakeAnthropic() as server:
+        run(store, server, repeats=1, conditions=["baseline"])
+        assert len(rows(store, "attempts")) == 8
+        run(store, server, repeats=2, conditions=["baseline", "skill"])
+        assert server.log["POST /v1/messages 200"] == N_CELLS
+    assert set(ok_cells(store).values()) == {1} and len(ok_cells(store)) == N_CELLS
+
+
+def test_the_plan_stands_before_the_first_question(store):
+    seen = []
+
+    def look(number, body):
+        if number == 0:
+            seen.extend(rows(store, "plan"))
+            seen.append(len(rows(store, "arms")))
+        return "ok"
+
+    with FakeAnthropic(look) as server:
+        run(store, server)
+    assert len(seen) == N_CELLS + 1 and seen[-1] == 4
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    n_cases=st.integers(1, 6),
+    n_agents=st.integers(1, 2),
+    n_conditions=st.integers(1, 4),
+    repeats=st.integers(1, 3),
+    seed=st.integers(0, 9),
+)
+def test_conditions_are_asked_about_equally_often_at_every_moment(
+    n_cases, n_agents, n_conditions, repeats, seed
+):
+    cases = [("s", f"s/{i}") for i in range(n_cases)]
+    agents = [f"a{i}" for i in range(n_agents)]
+    conditions = ["baseline", "skill", "placebo", "previous"][:n_conditions]
+    cells = list(interleaved(cases, agents, conditions, repeats, seed=seed))
+    assert len(set(cells)) == n_cases * n_agents * n_conditions * repeats
+    assert cells == list(interleaved(cases, agents, conditions, repeats, seed=seed))
+    count = Counter({(agent, condition): 0 for agent in agents for condition in conditions})
+    for _, agent, _, condition, _ in cells:
+        count[agent, condition] += 1
+        assert max(count.values()) - min(count.values()) <= 1
+
+
+def test_another_seed_gives_another_order(tmp_path):
+    orders = []
+    for seed in (0, 1):
+        store = make_store(tmp_path / str(seed))
+        with FakeAnthropic() as server:
+            run(store, server, seed=seed)
+        orders.append([row["attempt_id"] for row in rows(store, "plan")])
+    assert orders[0] != orders[1] and sorted(orders[0]) == sorted(orders[1])
+
+
+def test_errors_are_recorded_and_asked_again_at_the_next_start(store):
+    with FakeAnthropic(["400", "400", "429:0.01", "ok"]) as server:
+        with pytest.warns(StudyWarning, match="2 of 32 cells have no answer yet after errors"):
+            table = run(store, server)
+        assert table["n_failed"].sum() == 2 and table["n_open"].sum() == 2
+        errors = [row for row in rows(store, "attempts") if row["status"] == "error"]
+        assert len(errors) == 2 and all("400" in row["error"] for row in errors)
+        assert all(row["attempt_id"].endswith("/error-1") for row in errors)
+        table = run(store, server)
+    assert table["n_failed"].sum() == 0
+    assert len(ok_cells(store)) == N_CELLS and set(ok_cells(store).values()) == {1}
+    assert len(sc.frames.attempts(store)) == N_CELLS + 2  # ids stay unique
+
+
+def test_what_was_paid_for_and_is_no_answer_is_kept_and_asked_again_only_on_demand(store):
+    with FakeAnthropic(["refusal", "max_tokens", "pause_turn"]) as server:
+        table = run(store, server)
+        assert (table["n_ok"].sum(), table["n_not_ok"].sum()) == (N_CELLS - 3, 3)
+        assert table["n_open"].sum() == 0
+        found = Counter(row["status"] for row in rows(store, "attempts"))
+        assert (found["refused"], found["truncated"], found["paused"]) == (1, 1, 1)
+        run(store, server)
+        assert server.log["POST /v1/messages 200"] == N_CELLS
+        table = run(store, server, again=["truncated"])
+        assert server.log["POST /v1/messages 200"] == N_CELLS + 1
+        assert (table["n_ok"].sum(), table["n_not_ok"].sum()) == (N_CELLS - 2, 2)
+        again = [r for r in rows(store, "attempts") if r["attempt_id"].endswith("/again-1")]
+        assert [row["status"] for row in again] == ["ok"]
+        grade(store, server)
+    assert len(graded(store)) == 2 * (N_CELLS - 2)
+
+
+def test_no_money_stops_the_run_and_keeps_what_was_answered(store):
+    faults = ["ok"] * 10 + ["spend"] * 50
+    with FakeAnthropic(faults) as server:
+        with pytest.raises(AgentError, match=r"every further question would fail.*Spend limit"):
+            run(store, server, concurrency=4)
+        assert sum(server.log.values()) <= 10 + 4
+        assert len(ok_cells(store)) == 10
+    with FakeAnthropic() as server:
+        run(store, server)
+    assert len(ok_cells(store)) == N_CELLS
+
+
+def test_twenty_failures_in_a_row_stop_the_run(store):
+    with FakeAnthropic(lambda *_: "400") as server:
+        with pytest.raises(AgentError, match=r"20 failures in a row; the last: BadRequestError"):
+            run(store, server, concurrency=2)
+        assert sum(server.log.values()) <= 22
+    last = list(store.records("receipts"))[-1]
+    assert last["event"] == "ended" and "20 failures" in last["stopped"]
+
+
+def test_no_more_than_the_given_number_is_under_way(store):
+    with FakeAnthropic(latency=0.01) as server:
+        run(store, server, concurrency=5)
+        assert 2 <= server.most_in_flight <= 5
+
+
+def test_the_cache_is_warmed_by_one_call_for_each_text(store):
+    with FakeAnthropic() as server:
+        run(store, server, concurrency=16)
+    attempts = sc.frames.attempts(store)
+    loaded = attempts[attempts["condition"].eq("skill")]
+    wrote = [r for r in rows(store, "attempts") if r["cache_write_tokens"]]
+    assert len(wrote) == 2  # one for each skill
+    assert loaded["cached_tokens"].gt(0).sum() == len(loaded) - 2
+
+
+# -- conditions -----------------------------------------------------------------------------------
+
+
+def test_a_placebo_is_the_other_skill_of_nearest_length_or_what_is_given(store, tmp_path):
+    with FakeAnthropic() as server:
+        with pytest.warns(StudyWarning, match="the placebo has about"):
+            run(store, server, conditions=["placebo"], repeats=1)
+        bodies = {body["system"][0]["text"] for body in server.bodies}
+    found = {(row["skill"], row["loaded_skill"]) for row in rows(store, "attempts")}
+    assert found == {("tides", "lanterns"), ("lanterns", "tides")}
+    assert any('<skill name="lanterns">' in text for text in bodies)
+    other = make_store(tmp_path / "other")
+    text = "Bread is baked from flour, water and salt. " * 150
+    with FakeAnthropic() as server:
+        run(other, server, conditions=["baseline", "placebo"], placebo=text, repeats=1)
+        assert sum("Bread is baked" in json.dumps(body) for body in server.bodies) == 8
+    sides = [row for row in other.records("arms") if row["condition"] == "placebo"]
+    assert {row["text"] for row in sides} == {text} and {row["choice"] for row in sides} == {
+        "given"
+    }
+    assert sides[0]["n_tokens"] == n_tokens(text)
+    assert {r["loaded_skill"] for r in rows(other, "attempts")} == {None, "placebo"}
+
+
+@pytest.mark.parametrize("text", ["Bread is baked. " * 20, "Хлеб пекут из муки. " * 10])
+def test_a_text_that_is_too_long_for_the_name_of_a_file_is_a_text(store, tmp_path, text):
+    file = tmp_path / "study.yaml"
+    file.write_text(f"store: s\nplacebo: {text.strip()!r}\n", encoding="utf-8")
+    placebo = read_study(file).texts(store, "placebo")
+    with FakeAnthropic() as server, pytest.warns(StudyWarning, match="the placebo has about"):
+        run(store, server, conditions=["placebo"], placebo=placebo, repeats=1)
+    assert {row["text"] for row in store.records("arms")} == {text.strip()}
+
+
+def test_a_word_that_is_too_long_for_the_name_of_a_file_is_told(store):
+    with FakeAnthropic() as server:
+        with pytest.raises(StudyError, match="no file and no skill"):
+            run(store, server, conditions=["placebo"], placebo="w" * 300)
+        with pytest.raises(StudyError, match="no file and no suite"):
+            run(store, server, suites=["w" * 300])
+
+
+def test_an_older_skill_is_kept_with_the_study_and_cannot_be_exchanged(store, tmp_path):
+    older = {}
+    for slug in live_study.SLUGS:
+        file = tmp_path / "old" / slug / "SKILL.md"
+        file.parent.mkdir(parents=True)
+        file.write_text(live_study.skill_text(slug, 100))
+        older[slug] = file
+    with FakeAnthropic() as server:
+        run(store, server, conditions=["previous"], previous=older, repeats=1)
+        assert '<skill name="tides">' in json.dumps(server.bodies).replace('\\"', '"')
+        names = {row["loaded_skill"] for row in rows(store, "attempts")}
+        assert all("@" in name for name in names) and len(names) == 2
+        run(store, server, conditions=["previous"], repeats=2)  # the text is the study's own now
+        older["tides"].write_text(live_study.skill_text("tides", 90))
+        with pytest.raises(StudyError, match=r"begun with 'tides@.*now given is 'tides@"):
+            run(store, server, conditions=["previous"], previous=older)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"conditions": ["baselin"]}, r"no condition 'baselin'.*Did you mean 'baseline'\?"),
+        ({"conditions": []}, "conditions is empty; allowed: baseline, skill, placebo, previous"),
+        ({"placebo": "a b c"}, "placebo= is given, but 'placebo' is not among the conditions"),
+        ({"conditions": ["previous"]}, "condition 'previous' of skill 'lanterns': no text"),
+        (
+            {"conditions": ["placebo"], "placebo": "lanternes"},
+            r"no file and no skill of the store .*Did you mean 'lanterns'\?",
+        ),
+        ({"repeats": 0}, "repeats is 0; allowed: a whole number from 1"),
+        ({"concurrency": 0}, "concurrency is 0; allowed"),
+        ({"budget_usd": -1.0}, "budget_usd is -1.0; allowed"),
+        ({"suites": ["tide"]}, r"suite 'tide': no file.*Did you mean 'tides'\?"),
+        ({"suites": "tides"}, "give a list of suites"),
+        ({"again": ["refusd"]}, r"again: found 'refusd'.*Did you mean 'refused'\?"),
+    ],
+)
+def test_what_cannot_be_asked_is_said_before_anything_is_paid(store, options, message):
+    with FakeAnthropic() as server:
+        with pytest.raises(StudyError, match=message):
+            run(store, server, **options)
+        assert not server.log
+
+
+def test_one_name_stands_for_one_agent(store):
+    with FakeAnthropic() as server:
+        twins = [live_study.agent(server.url), live_study.agent(server.url)]
+        with pytest.raises(StudyError, match="Two agents are named 'claude-sonnet-5-5'"):
+            run(store, server, agents=twins)
+        run(store, server, repeats=1, conditions=["baseline"])
+        changed = live_study.agent(server.url, effort="low")
+        with pytest.raises(StudyError, match=r"settings is now .*two agents: give this one"):
+            run(store, server, agents=[changed])
+        named = live_study.agent(server.url, effort="low", name="low")
+        both = [live_study.agent(server.url), named]
+        run(store, server, agents=both, repeats=1, conditions=["baseline"])
+    ids = [row["attempt_id"] for row in rows(store, "attempts")]
+    assert len(ids) == 16 and len(set(ids)) == 16
+    assert sum(name.endswith("/1/low") for name in ids) == 8
+
+
+# -- money ----------------------------------------------------------------------------------------
+
+
+def test_a_run_stops_before_it_passes_its_budget(store):
+    with FakeAnthropic() as server:
+        with pytest.warns(StudyWarning, match=r"have no answer yet \(budget_usd 0.03"):
+            run(store, server, budget_usd=0.03, concurrency=16)
+        spent = sum(row["cost_usd"] for row in rows(store, "attempts"))
+        n = len(ok_cells(store))
+        # one call may cost 500 tokens x 10 USD/M and 3,420 x 4 (written for an hour): 0.0187
+        assert 0.03 - 0.0187 < spent <= 0.03 and 0 < n < N_CELLS
+        with pytest.warns(StudyWarning, match="budget_usd"):
+            run(store, server, budget_usd=0.03)  # what was spent earlier counts
+        assert sum(row["cost_usd"] for row in rows(store, "attempts")) <= 0.03
+        run(store, server, budget_usd=1.0)
+    assert len(ok_cells(store)) == N_CELLS
+
+
+def test_a_grading_stops_before_it_passes_its_budget(store):
+    with FakeAnthropic() as server:
+        run(store, server)
+        with pytest.warns(GraderWarning, match="are not graded yet.*budget_usd"):
+            grade(store, server, budget_usd=0.003)
+        assert 0 < sum(row["cost_usd"] for row in store.records("replies")) <= 0.003
+        grade(store, server)
+    assert len(graded(store)) == 2 * N_CELLS
+
+
+def test_without_a_price_one_call_at_a_time_shows_what_the_next_may_cost():
+    async def main():
+        budget = Budget(1.0)
+        first = await budget.take(float("nan"))
+        assert first == 1.0  # all there is, so it goes alone
+        assert budget.fits(float("nan")) is None
+        await budget.settle(first, Reply(cost_usd=0.3))
+        second = await budget.take(float("nan"))
+        assert second == pytest.approx(0.7)  # again alone, since twice the dearest would fit
+        await budget.settle(second, Reply(cost_usd=0.3))
+        assert await budget.take(float("nan")) is None and "0.6000 are spent" in budget.exhausted
+        unknown = Budget(1.0)
+        taken = await unknown.take(0.1)
+        await unknown.settle(taken, Reply(cost_note="no price for model 'x'"))
+        assert await unknown.take(0.1) is None and "no price for model" in unknown.exhausted
+
+    asyncio.run(main())
+
+
+# -- notebooks, interrupts, two processes ---------------------------------------------------------
+
+
+def test_it_runs_inside_a_running_event_loop(store):
+    async def cell():
+        return run(store, server)
+
+    with FakeAnthropic() as server:
+        table = asyncio.run(cell())
+        assert table["n_ok"].sum() == N_CELLS
+        table = asyncio.run(cell())  # a second loop, the same agent objects elsewhere
+    assert len(ok_cells(store)) == N_CELLS
+
+
+@pytest.mark.parametrize("in_loop", [False, True])
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_waits_for_what_is_paid_and_leaves_a_study_that_goes_on(store, in_loop, sign, capfd):
+    def strike(number, _):
+        if number == 8:
+            os.kill(os.getpid(), sign)
+        return "ok"
+
+    async def cell():
+        return run(store, server, concurrency=4)
+
+    with FakeAnthropic(strike, latency=0.15) as server:
+        with pytest.raises(KeyboardInterrupt):
+            if in_loop:
+                asyncio.run(_plain_sigint(cell))
+            else:
+                run(store, server, concurrency=4)
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+        assert "finishing 4 under way; Ctrl-C again gives them up" in capfd.readouterr().err
+        n_paid = server.log["POST /v1/messages 200"]
+        assert 8 <= n_paid < N_CELLS
+        assert len(ok_cells(store)) == n_paid  # nothing that was paid for is lost
+        last = list(store.records("receipts"))[-1]
+        assert last["event"] == "ended" and last["stopped"] == "interrupted"
+        run(store, server)
+        assert server.log["POST /v1/messages 200"] == N_CELLS
+    assert set(ok_cells(store).values()) == {1}
+
+
+def test_after_ctrl_c_a_malformed_grading_is_not_asked_for_again(store):
+    def strike(number, _):
+        if number == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return "garbage"
+
+    with FakeAnthropic() as server:
+        run(store, server)
+    with FakeAnthropic(strike, latency=1.0) as server:
+        with pytest.raises(KeyboardInterrupt):
+            grade(store, server, concurrency=4)
+        # the two that were under way (others wait until their prefix is cached) are kept, and no
+        # second question about them is asked
+        assert server.log["POST /v1/messages 200"] == 2
+    assert len(list(store.records("replies"))) == 2
+
+
+def test_after_ctrl_c_what_waits_for_money_is_not_asked(store):
+    def strike(number, _):
+        os.kill(os.getpid(), signal.SIGINT)
+        return "ok"
+
+    with FakeAnthropic(strike, latency=0.03) as server:
+        with pytest.raises(KeyboardInterrupt):
+            # a call may cost 0.0187, so that the others wait for the end of the first
+            run(store, server, budget_usd=0.03, concurrency=8, conditions=["skill"])
+        assert server.log["POST /v1/messages 200"] == 1
+    assert len(ok_cells(store)) == 1 == len(rows(store, "attempts"))
+
+
+async def _plain_sigint(cell):
+    """Run as a notebook's kernel does: Ctrl-C is an exception in the thread of the cell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return await cell()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_status_can_be_read_while_a_study_runs(store):
+    seen = []
+
+    def look(number, _):
+        if number == 20:
+            other = RunStore(store.path)
+            seen.append((status(other), writer(other), (store.path / ".writer.json").exists()))
+        return "ok"
+
+    with FakeAnthropic(look) as server:
+        run(store, server, concurrency=2)
+    table, who, held = seen[0]
+    assert held and who.startswith(f"process {os.getpid()} on ")
+    assert 10 <= table["n_ok"].sum() <= 20
+    assert table["n_wanted"].sum() == N_CELLS
+    assert table["n_open"].sum() == N_CELLS - table["n_ok"].sum()
+    assert writer(store) is None
+
+
+def test_a_note_of_the_writer_that_cannot_be_read_tells_nothing(store, monkeypatch):
+    def refuse(_):
+        raise PermissionError
+
+    with store.writer():
+        assert writer(store)
+        monkeypatch.setattr(Path, "read_bytes", refuse)
+        assert writer(store) is None
+
+
+def test_the_state_of_a_recorded_study_has_no_plan(pilot):
+    table = status(pilot)
+    assert set(table["name"]) == {"claude", "g0", "g1", "g2"}
+    runs = table[table["stage"].eq("run")]
+    assert runs["condition"].tolist() == ["baseline", "skill", "placebo"]
+    assert runs["n_ok"].tolist() == [168, 168, 84] and runs["n_wanted"].isna().all()
+
+
+# -- grading --------------------------------------------------------------------------------------
+
+
+def test_grading_goes_on_after_errors_without_paying_twice(store):
+    with FakeAnthropic() as server:
+        run(store, server)
+    faults = ["ok"] * 5 + ["garbage", "400", "400"]
+    with FakeAnthropic(faults) as server:
+        with pytest.warns(GraderWarning, match="answers are not graded yet"):
+            grade(store, server, concurrency=1)
+        n_paid = server.log["POST /v1/messages 200"]
+        assert sum(row["status"] == "ok" for row in store.records("replies")) == n_paid
+        grade(store, server)
+        n_all = server.log["POST /v1/messages 200"]
+    # each answer once, and once more for the one whose first reply could not be used
+    assert n_all == N_CELLS + 1
+    assert set(graded(store).values()) == {1} and len(graded(store)) == 2 * N_CELLS
+    assert {row["status"] for row in rows(store, "verdicts")} == {"ok"}
+
+
+def test_a_grader_that_cannot_be_read_is_stopped_and_asked_again_once_it_is_mended(store):
+    with FakeAnthropic() as server:
+        run(store, server, repeats=1)
+    with FakeAnthropic(lambda *_: "garbage") as server:
+        with pytest.warns(GraderWarning, match="5 gradings in a row cannot be read; the last: The"):
+            table = grade(store, server, concurrency=1)
+        assert server.log["POST /v1/messages 200"] == 3 * 5
+    row = table[table["stage"].eq("grade")].iloc[0]
+    assert row[["n_ok", "n_not_ok", "n_failed", "n_open"]].tolist() == [0, 0, 5, 16]
+    assert {row["status"] for row in rows(store, "verdicts")} == {"malformed"}
+    assert sum(1 for _ in store.records("replies")) == 15
+    with FakeAnthropic() as server:
+        table = grade(store, server)
+        assert server.log["POST /v1/messages 200"] == 16
+        grade(store, server)
+        assert server.log["POST /v1/messages 200"] == 16
+    row = table[table["stage"].eq("grade")].iloc[0]
+    assert row[["n_ok", "n_not_ok", "n_failed", "n_open"]].tolist() == [16, 0, 0, 0]
+    frame = sc.frames.verdicts(store)
+    assert len(frame) == 32 and set(frame["status"]) == {"ok"}
+
+
+def test_a_malformed_grading_among_good_ones_stops_nothing_and_is_open(store):
+    with FakeAnthropic() as server:
+        run(store, server, repeats=1)
+    with FakeAnthropic(["ok", "garbage", "garbage", "garbage"]) as server:
+        with pytest.warns(GraderWarning, match="1 of 16 answers .*1 cannot be read; most often"):
+            table = grade(store, server, concurrency=1)
+        assert server.log["POST /v1/messages 200"] == 18
+    row = table[table["stage"].eq("grade")].iloc[0]
+    assert row[["n_ok", "n_failed", "n_open"]].tolist() == [15, 1, 1]
+    with FakeAnthropic(["garbage"]) as server:  # what came then does not count any more
+        grade(store, server, concurrency=1)
+        assert server.log["POST /v1/messages 200"] == 2
+    assert set(sc.frames.verdicts(store)["status"]) == {"ok"}
+
+
+def test_regrading_is_a_new_round_and_touches_no_answer(store):
+    with FakeAnthropic() as server:
+        run(store, server, repeats=1)
+        grade(store, server)
+        before = (store.path / "attempts.jsonl").read_bytes()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GraderWarning)
+            table = sc.regrade(store, live_study.grader(server.url), progress=False)
+    assert table[table["stage"].eq("grade")]["round"].tolist() == [1, 2]
+    assert (store.path / "attempts.jsonl").read_bytes() == before
+    assert len(sc.frames.verdicts(store, round=2)) == len(sc.frames.verdicts(store)) == 32
+
+
+def test_grading_is_blind_and_shuffled(store):
+    with FakeAnthropic() as server:
+        run(store, server, repeats=1)
+        n = len(server.bodies)
+        grade(store, server)
+        prompts = [body["messages"][0]["content"] for body in server.bodies[n:]]
+    assert not any("baseline" in text or "/skill/" in text for text in prompts)
+    found = sorted(rows(store, "verdicts"), key=lambda row: row["order"])
+    assert [row["order"] for row in found] == list(range(1, 33))
+    conditions = [row["attempt_id"].split("/")[2] for row in found]
+    assert conditions != sorted(conditions)
+
+
+def test_grader_and_agent_of_one_family_are_warned_about_before_money_is_spent(store):
+    with FakeAnthropic() as server:
+        run(store, server, repeats=1)
+        n = sum(server.log.values())
+        with pytest.raises(GraderWarning, match="of one family"):
+            sc.grade(store, graders=[live_study.grader(server.url)], progress=False)
+        assert sum(server.log.values()) == n
+
+
+def test_answers_that_tell_their_condition_are_counted(store):
+    def know_nothing(body):
+        if "output_config" in body:
+            return fake_answer(body)
+        return "I'm not familiar with it." if "system" not in body else "It is a practice."
+
+    with FakeAnthropic(answer=know_nothing) as server:
+        run(store, server, repeats=1)
+        with pytest.warns(GraderWarning, match="8 of 16 answers tell their condition"):
+            grade(store, server)
+
+
+# -- gold -----------------------------------------------------------------------------------------
+
+
+def test_gold_answers_come_first_and_stand_apart(tmp_path):
+    store = make_store(tmp_path, gold=True)
+    told = [problem for suite in store.suites.values() for problem in suite.problems]
+    assert not any("gold" in problem for problem in told)
+    with FakeAnthropic() as server:
+        run(store, server, repeats=1)
+        n = len(server.bodies)
+        table = grade(store, server, min_gold_agreement=0.9)
+        first = [body["messages"][0]["content"] for body in server.bodies[n : n + 2]]
+    assert all("It is a practice." in text for text in first)
+    row = table[table["stage"].eq("grade")].iloc[0]
+    assert row["gold_agreement"] == 1.0 and row["n_ok"] == 16
+    assert all(not row["attempt_id"].startswith("gold/") for row in rows(store, "verdicts"))
+    assert sum(1 for _ in store.records("gold_verdicts")) == 4
+    gold = list(store.records("receipts"))[-1]["gold"]
+    assert (gold["n"], gold["n_agree"], gold["n_missing"]) == (4, 4, 0)
+
+
+def test_a_grader_that_disagrees_with_gold_grades_nothing(tmp_path):
+    store = make_store(tmp_path)
+    # the service's grader passes this answer on both checks
+    wrong = {"names_practice": False, "no_verbatim_span": True}
+    gold = tmp_path / "gold.jsonl"
+    answers = [
+        {"case_id": f"tides/{i}", "id": "g", "answer": "It is a practice.", "labels": wrong}
+        for i in (1, 2)
+    ]
+    gold.write_text("\n".join(json.dumps(row) for row in answers))
+    with FakeAnthropic() as server:
+        run(store, server, repeats=1)
+        # 2 of 4 labels agree
+        with pytest.raises(GraderError, match=r"agreement with gold 0.500 \(2 of 4.*at least 0.8"):
+            grade(store, server, gold=gold, min_gold_agreement=0.8)
+        assert not rows(store, "verdicts")
+        n = sum(server.log.values())
+        with pytest.raises(GraderError, match=r"differs at: tides/1 \(g\) names_practice"):
+            grade(store, server, gold=gold, min_gold_agreement=0.8)
+        assert sum(server.log.values()) == n  # the gold verdicts are paid for
+        grade(store, server, gold=gold)  # reported, without a smallest agreement
+    assert list(store.records("receipts"))[-1]["gold"]["agreement"] == 0.5
+    assert len(graded(store)) == 32
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("{", "gold.jsonl, line 1: not JSON"),
+        ('{"case_id": "tides/1", "id": "a", "answer": "x"}', "labels: Field required"),
+        (
+            '{"case_id": "tide/1", "id": "a", "answer": "x", "labels": {"names_practice": true}}',
+            r"no case 'tide/1' in the store. Did you mean 'tides/1'\?",
+        ),
+        (
+            '{"case_id": "tides/1", "id": "a", "answer": "x", "labels": {"names_practise": true}}',
+            r"no check 'names_practise'.*Did you mean 'names_practice'\?",
+        ),
+    ],
+)
+def test_gold_that_does_not_fit_is_said_with_its_place(store, tmp_path, row, message):
+    file = tmp_path / "gold.jsonl"
+    file.write_text(row)
+    with FakeAnthropic() as server:
+        run(store, server, repeats=1, conditions=["baseline"])
+        with pytest.raises(StudyError, match=message):
+            grade(store, server, gold=file)
+        with pytest.raises(StudyError, match="there are no gold answers"):
+            grade(store, server, min_gold_agreement=0.9)
+
+
+# -- receipts -------------------------------------------------------------------------------------
+
+
+def test_each_run_leaves_a_receipt(store):
+    with FakeAnthropic() as server:
+        run(store, server, repeats=1)
+        grade(store, server)
+    first, last, *_ = store.records("receipts")
+    assert (first["event"], last["event"]) == ("begun", "ended")
+    assert first["receipt"] == last["receipt"] == "run-0001"
+    assert first["skills"] == {slug: s.sha256 for slug, s in store.skills.items()}
+    assert first["suites"]["tides"] == store.suites["tides"].sha256
+    assert last["models"] == {AGENT: 16} and last["statuses"] == {"ok": 16}
+    assert last["n_wanted"] == 16 and last["n_open"] == 0 and last["stopped"] is None
+    spent = sum(row["cost_usd"] for row in rows(store, "attempts"))
+    assert last["cost_usd"] == pytest.approx(spent)
+    graded_by = list(store.records("receipts"))[-1]
+    assert graded_by["stage"] == "grade" and graded_by["prompt_version"]
+    assert json.loads(first["settings"])["max_tokens"] == 500
+
+
+# -- recordings -----------------------------------------------------------------------------------
+
+
+def test_the_pilot_goes_through_the_same_calls_without_a_key(pilot, tmp_path, monkeypatch):
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    store = sc.RunStore(tmp_path / "again")
+    for kind, add in (("skills", store.add_skill), ("suites", store.add_suite)):
+        for slug in ("tidemark-reconciliation", "type-safety"):
+            add(pilot.path / kind / (slug if kind == "skills" else f"{slug}.json"))
+    agents = [ReplayAgent(pilot)]
+    table = sc.run(store, agents=agents, repeats=2, progress=False)
+    assert table["n_ok"].tolist() == [56, 56]
+    for name in ("g1", "g2"):
+        with pytest.warns(GraderWarning):
+            sc.grade(store, graders=[ReplayGrader(pilot, name)], progress=False)
+    ours = sc.frames.verdicts(store)
+    theirs = sc.frames.verdicts(pilot)
+    theirs = theirs[theirs["grader"].isin(["g1", "g2"]) & theirs["condition"].ne("placebo")]
+    theirs = theirs[theirs["skill"].isin(store.skills)]
+    keys = ["case_id", "condition", "repeat", "check_id", "grader"]
+    same = ours.merge(theirs, on=keys, suffixes=("", "_pilot"), validate="one_to_one")
+    assert len(same) == len(ours) == len(theirs) > 400
+    for column in ("passed", "evidence_quote", "item", "grader_version"):
+        assert same[column].equals(same[f"{column}_pilot"].rename(column))
+
+
+def test_a_recording_says_nothing_about_another_answer(pilot):
+    grader = ReplayGrader(pilot, "g2")
+    row = next(r for r in pilot.records("attempts") if r.condition == "skill")
+    case = next(c for c in pilot.suites[row.skill].cases if c.case_id == row.case_id)
+
+    def verdicts(attempt):
+        return asyncio.run(grader.grade(attempt, case, pilot.skills[row.skill])).verdicts
+
+    assert {v.status for v in verdicts(row)} == {"ok"}
+    other = verdicts(Attempt(**{**row.model_dump(), "answer": "Something else."}))
+    assert {v.status for v in other} == {"error"}
+    assert "the answer is another one" in other[0].raw
+    with pytest.raises(GraderError, match=r"holds no verdicts of 'g9'; there are g0, g1, g2"):
+        ReplayGrader(pilot, "g9")
+    with pytest.raises(GraderError, match="name one by grader="):
+        ReplayGrader(pilot)
+
+
+def test_a_recording_of_several_agents_gives_each_answer_its_own_verdicts(tmp_path):
+    store = make_store(tmp_path, n_cases=1)
+    case = next(iter(store.suites.values())).cases[0]
+    check = case.checks[0].check_id
+    about = {"skill": "tides", "case_id": case.case_id, "condition": "skill", "repeat": 1}
+    attempts = [
+        Attempt(attempt_id=f"{agent}{n}", agent=agent, answer=answer, **{**about, "repeat": n})
+        for n in (1, 2)
+        for agent, answer in (("a", "One." if n == 1 else "Same."), ("b", "Same."))
+    ]
+    store.append("attempts", attempts)
+    passed = {one.attempt_id: one.agent == "a" for one in attempts}
+    same = {"check_id": check, "grader": "g"}
+    verdicts = [Verdict(attempt_id=name, passed=ok, **same) for name, ok in passed.items()]
+    store.append("verdicts", verdicts)
+    grader = ReplayGrader(store)
+    for one in attempts:
+        skill = store.skills["tides"]
+        found = asyncio.run(grader.grade(one, case, skill)).verdicts[0]
+        assert (found.status, found.passed) == ("ok", one.agent == "a")
+    other = Attempt(**{**attempts[0].model_dump(), "answer": "Else."})
+    found = asyncio.run(grader.grade(other, case, store.skills["tides"])).verdicts[0]
+    assert "the answer is another one" in found.raw
+
+
+# -- the key --------------------------------------------------------------------------------------
+
+
+SHOWS_ALL = (
+    "import pandas as pd\nimport skillcomp as sc\nstore = sc.RunStore(DATA)\n"
+    "pd.set_option('display.max_colwidth', None, 'display.max_columns', None)\n"
+    "pd.set_option('display.max_rows', None)",
+    *(
+        f"store.table({name!r}).to_pandas()"
+        for name in ("attempts", "verdicts", "plan", "receipts")
+    ),
+    "outcomes = sc.frames.outcomes(sc.frames.verdicts(store), sc.frames.cases(store))\n"
+    "delta = sc.deltas.paired(outcomes)\n"
+    "fig, ax = sc.style.figure('text', height=2)\n"
+    "sc.plots.estimates(delta, y='condition', null=0, ax=ax)\n"
+    "sc.style.save(fig, f'{OUT}/01-delta', data={'delta': delta}, fingerprint=store.fingerprint)",
+    "from skillcomp.live.status import status\nstatus(store)",
+)
+ASKS = (
+    "import os\nassert os.environ['ANTHROPIC_API_KEY'].startswith('sk-wrong')\n"
+    "agent = sc.AnthropicAgent('claude-sonnet-5-5', base_url='{url}', max_tokens=500)\n"
+    "sc.run(store, agents=[agent], repeats=4, progress=True)"
+)
+
+
+def notebook(path, *sources):
+    cells = [
+        nbformat.v4.new_markdown_cell("# All there is"),
+        nbformat.v4.new_code_cell("DATA = ''\nOUT = ''", metadata={"tags": ["parameters"]}),
+        *(nbformat.v4.new_code_cell(source) for source in sources),
+    ]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    return path
+
+
+def test_the_key_is_in_no_file_log_traceback_or_report(store, tmp_path, caplog, monkeypatch, capfd):
+    caplog.set_level(logging.DEBUG)
+    told = []
+    with FakeAnthropic(["429:0.01", "500", "drop", "malformed"]) as server:
+        run(store, server)
+        grade(store, server)
+    with FakeAnthropic(lambda *_: "401") as server:
+        # the service quotes the key that it was given
+        monkeypatch.setenv("ANTHROPIC_API_KEY", wrong := "sk-wrong-9876543210abcdef")
+        with pytest.raises(AgentError) as raised:
+            run(store, server, repeats=3)
+        told.append("".join(traceback.format_exception(raised.value)))
+        told.append(str(raised.value))
+        # a chapter that shows all there is and then asks with a key that the service refuses
+        asks = notebook(tmp_path / "01-asks.ipynb", *SHOWS_ALL, ASKS.format(url=server.url))
+        with pytest.raises(StudyError, match=r"01-asks.ipynb, cell \d+: AgentError: ") as stopped:
+            sc.report.build(store.path, tmp_path / "report", notebooks=[asks], progress=False)
+        told.append("".join(traceback.format_exception(stopped.value)))
+    report = [file for file in (tmp_path / "report").rglob("*") if file.is_file()]
+    assert {file.suffix for file in report} >= {".html", ".pdf", ".png", ".csv", ".json"}
+    page = (tmp_path / "report" / "index.html").read_text("utf-8")
+    # the page does hold verdicts, receipts and the refusal, with the variable's name for its value
+    shown = ("names.practice", "prompt.version", "<(img|svg|object) ")
+    assert [text for text in shown if not re.search(text, page, re.IGNORECASE)] == []
+    assert "invalid x-api-key [ANTHROPIC_API_KEY]" in page
+    told += [file.read_bytes().decode("utf-8", "replace") for file in report]
+    told += [caplog.text, *capfd.readouterr()]
+    told += [status(store).to_html(), sc.frames.attempts(store).to_html()]
+    told += [file.read_text("utf-8", "replace") for file in store.path.rglob("*") if file.is_file()]
+    assert len(told) > 15
+    for text in told:
+        assert KEY not in text and wrong not in text
+
+
+def test_a_second_writer_in_another_thread_of_work_is_refused_by_name(store):
+    """Two processes are tried in test_live_kill; here the message alone."""
+    other = RunStore(store.path)
+    seen = []
+
+    def look(number, _):
+        if number == 0:
+            try:
+                other.append("gold", [{"attempt_id": "a", "check_id": "c", "labeller": "x"}])
+            except StoreError as error:
+                seen.append(str(error))
+        return "ok"
+
+    with FakeAnthropic(look) as server:
+        run(store, server, repeats=1)
+    assert f"process {os.getpid()} on" in seen[0] and "one writer at a time" in seen[0]
+    assert threading.active_count() < 20

@@ -1,0 +1,493 @@
+"""skillcomp trigger: stand-ins for claude and codex, every artefact, resuming, the CLI's words."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import skillcomp as sc
+from skillcomp.cli import main
+from skillcomp.io import RunStore
+
+SKILL = (
+    "---\nname: {0}\ndescription: How to read {0}. Use it for {0}.\n---\n# {0}\nRead the mark.\n"
+)
+HEAD = (
+    "id,should_trigger,prompt,timeout_s,max_commands,max_total_tokens,output_schema,judge,"
+    "require_files,must_include,must_not_include,fixture,required_steps"
+)
+ROWS = (
+    "explicit-1,true,Use $tides: high water?,,3,500,,true,out/note.md,mark,panic,fixtures/a,ls|cat",
+    "implicit-1,true,When is high water?,,,,,,,,,,",
+    "negative-1,false,What is a mortgage?,,,,,,,,,,",
+    "hang-1,true,Please hang now,1,,,,,,,,,",
+    "wait-1,true,Wait for the service,1,,,,,,,,,",
+    "quota-1,true,Run into the quota,,,,,,,,,,",
+    "garbage-1,true,Say garbage,,,,,,,,,,",
+    "kill-1,true,Be killed,,,,,,,,,,",
+    "exit-1,true,Use $tides and exit badly,,,,,,,,,,",
+    "schema-1,true,Use $tides in a shape,,,,schemas/s.json,,,,,,",
+)
+# what a program that is `claude` does: it reads the prompt, does as it says and tells its events
+STAND_IN = """
+import json, os, pathlib, sys, time
+prompt = sys.stdin.read()
+home = pathlib.Path(os.environ["HOME"])
+skills = sorted(p.parent.name for p in home.glob(".claude/skills/*/SKILL.md"))
+log = pathlib.Path({log!r})
+with log.open("a") as stream:
+    stream.write(json.dumps({{"prompt": prompt, "args": sys.argv[1:], "skills": skills,
+        "work": sorted(str(p) for p in pathlib.Path().rglob("*")), "pid": os.getpid()}}) + "\\n")
+def tell(**event):
+    print(json.dumps(event), flush=True)
+n = 0
+def use(name, **given):
+    global n
+    n += 1
+    block = {{"type": "tool_use", "id": f"t{{n}}", "name": name, "input": given}}
+    usage = {{"input_tokens": 10, "output_tokens": 5}}
+    tell(type="assistant", parent_tool_use_id=None,
+         message={{"id": f"m{{n}}", "content": [block], "usage": usage}})
+    tell(type="user", message={{"content": [{{"type": "tool_result", "tool_use_id": f"t{{n}}"}}]}})
+def result(text, **more):
+    used = {{"m": {{"inputTokens": 40, "outputTokens": 9, "costUSD": 0.01}}}}
+    tell(type="result", subtype="success", stop_reason="end_turn", result=text, modelUsage=used,
+         total_cost_usd=0.01, **more)
+if "Judge the run" in prompt:
+    assert pathlib.Path("run/trace.jsonl").is_file() and pathlib.Path("run/final.txt").is_file()
+    if "Forge it" in prompt:
+        tell(type="system", subtype="init", session_id="s", skills=[])
+        result("no judgement")
+        sys.exit()
+    ids = ("trigger", "outcome", "process", "style", "efficiency")
+    checks = [{{"id": i, "pass": True, "notes": "trace.jsonl line 2"}} for i in ids]
+    shape = {{"overall_pass": True, "score": 90, "checks": checks}}
+    tell(type="system", subtype="init", session_id="s", skills=[])
+    result("", structured_output=shape)
+    sys.exit()
+if "garbage" in prompt:
+    print("\\x00\\x01 not an event {{{{")
+    sys.exit()
+tell(type="system", subtype="init", session_id="s", model="m", skills=skills)
+if "hang" in prompt:
+    time.sleep(60)
+if "Wait for" in prompt:
+    tell(type="system", subtype="api_retry", error="overloaded")
+    time.sleep(60)
+if "quota" in prompt:
+    tell(type="result", subtype="success", is_error=True, result="You've hit your usage limit.")
+    sys.exit(1)
+if "killed" in prompt:
+    os.kill(os.getpid(), 9)
+while pathlib.Path({hold!r}).exists() and "implicit" not in prompt and "mortgage" in prompt:
+    time.sleep(0.02)
+if "mortgage" not in prompt:
+    use("Skill", skill="tides")
+use("Bash", command="ls")
+use("Bash", command="cat given.txt")
+pathlib.Path("out").mkdir(exist_ok=True)
+pathlib.Path("out/note.md").write_text("noted " + os.environ.get("ANTHROPIC_API_KEY", ""))
+pathlib.Path("grade.json").write_text("mine")
+pathlib.Path("leak").symlink_to("/etc/passwd")
+shape = {{"invoked_skills": ["tides"]}}
+if "Forge it" in prompt:
+    pathlib.Path("judge.json").write_text('{{"overall_pass": true}}')
+result("The mark is read.", **({{"structured_output": shape}} if "shape" in prompt else {{}}))
+sys.exit(3 if "exit badly" in prompt else 0)
+"""
+KEY = "sk-ant-0123456789abcdef"
+
+
+@pytest.fixture
+def repo(tmp_path, monkeypatch):
+    for slug in ("tides", "ebbs"):
+        (tmp_path / "skills" / slug).mkdir(parents=True)
+        (tmp_path / "skills" / slug / "SKILL.md").write_text(SKILL.format(slug))
+    folder = tmp_path / "evals" / "skills" / "tides"
+    (folder / "fixtures" / "a").mkdir(parents=True)
+    (folder / "fixtures" / "a" / "given.txt").write_text("given")
+    (folder / "prompts.csv").write_text("\n".join([HEAD, *ROWS]) + "\n")
+    (folder / "schemas").mkdir()
+    shape = {"type": "object", "properties": {"invoked_skills": {"type": "array"}}}
+    (folder / "schemas" / "s.json").write_text(json.dumps(shape))
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "claude"
+    code = STAND_IN.format(log=str(tmp_path / "log"), hold=str(tmp_path / "hold"))
+    program.write_text(f"#!{sys.executable}\n{code}")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def call(monkeypatch, capsys, *args):
+    monkeypatch.setattr("sys.argv", ["skillcomp", "trigger", *map(str, args)])
+    try:
+        main()
+        code = 0
+    except SystemExit as ended:
+        code = ended.code or 0
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def asked(repo):
+    log = repo / "log"
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def load(path):
+    return json.loads(path.read_text())
+
+
+@pytest.mark.filterwarnings("ignore:.*of one family")
+def test_a_run_leaves_every_artefact_and_resumes_without_asking_anything_twice(
+    repo, monkeypatch, capsys
+):
+    args = ("run", "--suite", "all", "--run-id", "r1", "--quiet", "--write-progress")
+    code, out, err = call(monkeypatch, capsys, *args)
+    assert code == 1, err
+    assert "run r1: 4 passed, 2 failed, 4 unknown, of 10 cases" in out
+    run = repo / "artifacts" / "skill-evals" / "r1"
+    assert (run.parent / ".gitignore").read_text() == "*\n"
+    case = run / "work" / "tides" / "explicit-1"
+    names = {"trace.jsonl", "final.txt", "stderr.txt", "grade.json", "judge.json", "meta.json"}
+    assert names <= {path.name for path in case.iterdir()}
+    # what the program left is kept, without its link, its key, and with our files over its own
+    assert (case / "out" / "note.md").read_text() == "noted [ANTHROPIC_API_KEY]"
+    assert not (case / "leak").exists() and load(case / "left.json") == [
+        *("given.txt", "grade.json"),
+        "out/note.md",
+    ]
+    assert (case / "final.txt").read_text() == "The mark is read."
+    meta = load(case / "meta.json")
+    assert meta["skill"] == {"name": "tides", "slug": "tides"} and meta["suite"] == "all"
+    assert meta["case"]["id"] == "explicit-1" and meta["case"]["should_trigger"] is True
+    assert meta["run"]["offered"] == ["tides", "ebbs"] and meta["run"]["invoked"] == ["tides"]
+    graded = load(case / "grade.json")
+    found = {one["id"]: (one["goal"], one["pass"]) for one in graded["case_checks"]}
+    assert found == {
+        "exit_code": ("outcome", True),
+        "final_message": ("outcome", True),
+        "thrashing": ("efficiency", True),
+        "trigger": ("process", True),
+        "max_commands": ("efficiency", True),
+        "max_total_tokens": ("efficiency", True),
+        "require_files-1": ("outcome", True),
+        "must_include-1": ("outcome", True),
+        "must_not_include-1": ("style", True),
+        "required_steps": ("process", True),
+    }
+    told = graded["deterministic"]
+    assert (told["exit_code"], told["command_count_total"], told["pass"]) == (0, 2, True)
+    assert told["usage"] == {"input_tokens": 40, "output_tokens": 9, "total_tokens": 49}
+    judge = load(case / "judge.json")
+    assert judge["overall_pass"] is True and judge["score"] == 90 and len(judge["checks"]) == 5
+    summary = load(run / "summary.json")
+    rows = {row["case_id"]: row for row in summary["rows"]}
+    assert {name: row["pass"] for name, row in rows.items()} == {
+        "explicit-1": True,
+        "implicit-1": True,
+        "negative-1": True,
+        "hang-1": False,
+        "wait-1": None,  # it waited for its service, not for itself
+        "quota-1": None,
+        "garbage-1": None,
+        "kill-1": None,
+        "exit-1": False,
+        "schema-1": True,
+    }
+    assert "usage limit" in rows["quota-1"]["notes"]
+    assert "| tides | hang-1 | FAIL | exit_code |" in (run / "summary.md").read_text()
+    assert len((run / "progress.jsonl").read_text().splitlines()) == 10
+    assert load(run / "current.json")["status"] == "completed"
+    assert KEY.encode() not in b"".join(f.read_bytes() for f in run.rglob("*") if f.is_file())
+
+    first = asked(repo)
+    assert first[0]["skills"] == ["ebbs", "tides"]  # beside its neighbour
+    by_prompt = {one["prompt"]: one for one in first}
+    assert by_prompt["Use $tides: high water?"]["work"] == ["given.txt"]
+    assert "acceptEdits" in by_prompt["When is high water?"]["args"]
+    assert "--json-schema" in by_prompt["Use $tides in a shape"]["args"]
+    judging = next(one for one in first if "Judge the run" in one["prompt"])
+    assert "default" in judging["args"] and "run/out/note.md" in judging["work"]
+
+    # what the infrastructure lost is asked again, nothing else; the judging is not repeated
+    call(monkeypatch, capsys, "run", "--resume", "--run-id", "r1", "--quiet")
+    again = [one["prompt"] for one in asked(repo)[len(first) :]]
+    assert sorted(again) == [
+        *("Be killed", "Run into the quota"),
+        *("Say garbage", "Wait for the service"),
+    ]
+
+    store = RunStore(run / "store")
+    verdicts = sc.frames.verdicts(store)
+    by_grader = verdicts.groupby("grader")["attempt_id"].nunique().to_dict()
+    assert by_grader == {"rubric:claude": 1, "trace": 6}
+    outcomes = sc.frames.outcomes(verdicts[verdicts["grader"].eq("trace")], sc.frames.cases(store))
+    passed = outcomes.set_index("case_id")["passed"].to_dict()
+    assert not passed["tides/hang-1"] and passed["tides/explicit-1"]
+    goals = sc.triggers.goals(verdicts[verdicts["grader"].eq("trace")]).set_index("goal")
+    assert goals.loc["outcome", "estimate"] == pytest.approx(4 / 6)  # one late, one with code 3
+    fired = sc.frames.invocations(store).query("offered == 'tides'")
+    assert fired.set_index("case_id")["invoked"].to_dict()["tides/explicit-1"]
+    assert sc.frames.commands(store)["text"].isin(["ls", "cat given.txt"]).all()
+
+    code, out, _ = call(monkeypatch, capsys, "status", "--run-id", "r1", "--json")
+    state = json.loads(out)
+    assert code == 0 and (state["answered"], state["judged"]) == (6, "1 of 1")
+    assert (state["state"], state["at_work"]) == ("stopped", None)
+
+
+def until(condition):
+    begun = time.monotonic()
+    while not condition():
+        assert time.monotonic() - begun < 90
+        time.sleep(0.05)
+
+
+def test_a_killed_background_run_resumes_and_repeats_nothing(repo, monkeypatch, capsys):
+    (repo / "hold").touch()
+    args = ["run", "--background", "--suite", "all", "--run-id", "b1", "--max-cases", "3"]
+    code, out, err = call(monkeypatch, capsys, *args)
+    assert code == 0 and "skillcomp trigger status --run-id b1" in out, err
+    run = repo / "artifacts" / "skill-evals" / "b1"
+    pid = int((run / "runner.pid").read_text())
+    assert os.getsid(pid) != os.getsid(0)  # it has no terminal to lose
+    store = RunStore(run / "store")
+    until(lambda: len(asked(repo)) == 3 and store.table("attempts").num_rows == 2)
+    state = json.loads(call(monkeypatch, capsys, "status", "--run-id", "b1", "--json")[1])
+    assert (state["state"], state["answered"], state["cases"]) == ("running", 2, 3)
+    again = ["run", "--resume", "--background", "--run-id", "b1"]
+    code, _, err = call(monkeypatch, capsys, *again)
+    assert code == 2 and f"is at work already: process {pid}" in err
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)  # our own child: no zombie is left that looks alive
+    held = next(one["pid"] for one in asked(repo) if "mortgage" in one["prompt"])
+
+    def is_gone():
+        state = Path(f"/proc/{held}/stat")
+        return not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+    until(is_gone)  # the program of a killed runner does not live on
+    (repo / "hold").unlink()
+    state = json.loads(call(monkeypatch, capsys, "status", "--run-id", "b1", "--json")[1])
+    assert (state["state"], state["at_work"]) == ("stopped", None)
+    assert call(monkeypatch, capsys, *again)[0] == 0
+    until((run / "summary.json").exists)
+    os.waitpid(int((run / "runner.pid").read_text()), 0)
+    prompts = [one["prompt"] for one in asked(repo) if "Judge the run" not in one["prompt"]]
+    # only the question that was under way was put again
+    assert sorted(prompts) == sorted(
+        ["Use $tides: high water?", "When is high water?", *["What is a mortgage?"] * 2]
+    )
+    assert sum("Judge the run" in one["prompt"] for one in asked(repo)) == 1
+    summary = load(run / "summary.json")
+    assert (summary["pass_count"], summary["cases"]) == (3, 3)
+    state = json.loads(call(monkeypatch, capsys, "status", "--run-id", "b1", "--json")[1])
+    assert state["state"] == "done"
+    assert len((run / "progress.jsonl").read_text().splitlines()) == 3
+
+
+CODEX = """
+import json, os, pathlib, sys, time
+prompt = sys.stdin.read()
+home = pathlib.Path(os.environ["HOME"])
+args = sys.argv[1:]
+skills = sorted(p.parent.name for p in home.glob(".codex/skills/*/SKILL.md"))
+schema = args[args.index("--output-schema") + 1] if "--output-schema" in args else None
+with pathlib.Path({log!r}).open("a") as stream:
+    stream.write(json.dumps({{"args": args, "skills": skills, "prompt": prompt,
+        "schema": json.load(open(schema)) if schema else None}}) + "\\n")
+def tell(**event):
+    print(json.dumps(event), flush=True)
+if "garbage" in prompt:
+    print("\\x00\\x01 not an event {{{{")
+    sys.exit()
+tell(type="thread.started", thread_id="t")
+tell(type="turn.started")
+if "quota" in prompt:
+    tell(type="error", message="You've hit your usage limit.")
+    tell(type="turn.failed", error={{"message": "You've hit your usage limit."}})
+    sys.exit(1)
+if "hang" in prompt:
+    time.sleep(60)
+if "killed" in prompt:
+    os.kill(os.getpid(), 9)
+def ran(ident, command):
+    tell(type="item.completed", item={{"id": ident, "type": "command_execution",
+        "command": f"/bin/bash -lc '{{command}}'", "exit_code": 0, "status": "completed"}})
+if "mortgage" not in prompt:
+    ran("c1", f"cat {{home}}/.codex/skills/tides/SKILL.md")
+for i in range(3):
+    ran(f"d{{i}}", "make check")
+answer = json.dumps({{"invoked_skills": []}}) if schema else "The mark is read."
+tell(type="item.completed", item={{"id": "a", "type": "agent_message", "text": answer}})
+tell(type="turn.completed", usage={{"input_tokens": 9, "output_tokens": 2}})
+"""
+LOST = ("hang-1", "garbage-1", "kill-1")
+
+
+def test_codex_is_asked_in_its_own_way(repo, monkeypatch, capsys):
+    program = repo / "bin" / "codex"
+    program.write_text(f"#!{sys.executable}\n{CODEX.format(log=str(repo / 'log'))}")
+    program.chmod(0o755)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    args = ["run", "--program", "codex", "--suite", "all", "--run-id", "c", "--no-judge", "--quiet"]
+    for case in ("implicit-1", "negative-1", "quota-1", "schema-1", *LOST):
+        args += ["--case", case]
+    code, _, err = call(monkeypatch, capsys, *args, "--neighbour", "none")
+    assert code == 1, err
+    work = repo / "artifacts" / "skill-evals" / "c" / "work" / "tides"
+    graded = load(work / "implicit-1" / "grade.json")
+    told = graded["deterministic"]
+    assert (told["command_count_total"], told["command_count_effective"]) == (4, 3)
+    found = {one["id"]: (one["pass"], one["notes"]) for one in graded["case_checks"]}
+    assert found["trigger"] == (True, "invoked")
+    assert found["thrashing"] == (False, "again and again: make check")
+    negative = load(work / "negative-1" / "grade.json")["case_checks"]
+    assert {one["id"]: one["pass"] for one in negative}["trigger"] is True  # it stayed away
+    shaped = {one["id"]: one for one in load(work / "schema-1" / "grade.json")["case_checks"]}
+    assert shaped["output_schema"]["pass"] is True
+    assert shaped["invoked_skills"]["pass"] is False
+    quota = load(work / "quota-1" / "grade.json")
+    assert quota["deterministic"]["pass"] is None
+    assert all(one["pass"] is None for one in quota["case_checks"])
+    assert "usage limit" in quota["case_checks"][0]["notes"]
+    rows = {row["case_id"]: row["pass"] for row in load(work.parents[1] / "summary.json")["rows"]}
+    assert [rows[case] for case in LOST] == [False, None, None]  # its own time ran out; unknown
+    log = asked(repo)
+    assert all(one["skills"] == ["tides"] for one in log)
+    assert all(one["args"][one["args"].index("--sandbox") + 1] == "workspace-write" for one in log)
+    assert [one["schema"] is not None for one in log].count(True) == 1
+
+
+def test_the_flags_choose_cases_and_judgings(repo, monkeypatch, capsys):
+    chosen = {
+        ("--suite", "smoke"): ["explicit-1", "negative-1"],
+        ("--suite", "implicit", "--max-cases", "2"): ["implicit-1", "hang-1"],
+        ("--suite", "negative"): ["negative-1"],
+        ("--suite", "explicit", "--case", "exit-1"): ["exit-1"],
+    }
+    from skillcomp.io import read_suite
+    from skillcomp.live import trigger_runs as triggers
+
+    suite = read_suite(repo / "evals" / "skills" / "tides")
+    for flags, wanted in chosen.items():
+        given = dict(zip(flags[::2], flags[1::2], strict=True))
+        most = int(given["--max-cases"]) if "--max-cases" in given else None
+        only = [given["--case"]] if "--case" in given else []
+        found = triggers.chosen_cases(suite, given["--suite"], only, most)
+        assert [case.case_id for case in found] == [f"tides/{name}" for name in wanted]
+    for number, (judge, n_judged) in enumerate(((None, 1), (True, 10), (False, 0))):
+        plan = triggers.prepare_run(
+            repo / "runs" / f"j{number}", repo / "skills", repo / "evals" / "skills",
+            which="all", judge=judge,
+        )  # fmt: skip
+        assert len(plan.judged) == n_judged
+        assert triggers.read_run(repo / "runs" / f"j{number}") == plan
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--suite", "smoek"], "--suite 'smoek'; allowed: smoke, .*Did you mean 'smoke'"),
+        (["--program", "codx"], "--program 'codx'; allowed: claude, codex"),
+        (["--skill", "tide"], "there is no skill 'tide'; there: tides.*Did you mean 'tides'"),
+        (["--neighbour", "ebb"], "there is no neighbour 'ebb'; there: ebbs, tides"),
+        (["--case", "explicit-1", "--case", "implict-1"], "no case 'implict-1'; .*'implicit-1'"),
+        (["--case", "implicit-1"], "no case is selected .suite smoke.*--suite all holds every"),
+        (["--resume"], "--resume needs --run-id"),
+        (["--resume", "--run-id", "r9"], "there is no run 'r9'"),
+        (["--run-id", "../x"], "'../x' cannot be a slug"),
+    ],
+)
+def test_what_cannot_be_run_is_told_before_anything_is_asked(
+    repo, monkeypatch, capsys, args, message
+):
+    code, out, err = call(monkeypatch, capsys, "run", *args)
+    assert code == 2 and not out
+    with pytest.raises(AssertionError, match=message):
+        raise AssertionError(" ".join(err.split()))
+    assert asked(repo) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("a,true,Ask,,,,,,,(,,,", r"column must_include: '\(' is no regular expression"),
+        ("../a,true,Ask,,,,,,,,,,", r"'../a' cannot be a slug"),
+    ],
+)
+def test_prompts_that_cannot_be_checked_are_not_asked(repo, monkeypatch, capsys, row, message):
+    table = repo / "evals" / "skills" / "tides" / "prompts.csv"
+    table.write_text(f"{HEAD}\n{row}\n")
+    code, _, err = call(monkeypatch, capsys, "run", "--suite", "all")
+    assert code == 2
+    with pytest.raises(AssertionError, match=message):
+        raise AssertionError(" ".join(err.split()))
+
+
+@pytest.mark.filterwarnings("ignore:.*of one family")
+def test_a_judgement_that_the_program_left_itself_is_none(repo, monkeypatch, capsys):
+    table = repo / "evals" / "skills" / "tides" / "prompts.csv"
+    table.write_text(f"{HEAD}\nforge-1,true,Forge it,,,,,true,,,,,\n")
+    args = ("run", "--suite", "all", "--run-id", "r1", "--quiet")
+    code, out, err = call(monkeypatch, capsys, *args)
+    assert code == 1 and "0 passed, 0 failed, 1 unknown, of 1 cases" in out, err
+    run = repo / "artifacts" / "skill-evals" / "r1"
+    (row,) = load(run / "summary.json")["rows"]
+    assert (row["pass"], row["judge"], row["notes"]) == (None, None, "not judged")
+    assert "judge.json" in load(run / "work" / "tides" / "forge-1" / "left.json")
+
+
+def test_a_run_that_was_refused_leaves_its_name_free(repo, monkeypatch, capsys):
+    table = repo / "evals" / "skills" / "tides" / "prompts.csv"
+    sound = table.read_text()
+    args = ("run", "--case", "negative-1", "--suite", "all", "--run-id", "x", "--quiet")
+    table.write_text(f"{HEAD}\nnegative-1,false,Ask,,,,,,,(,,,\n")
+    assert call(monkeypatch, capsys, *args)[0] == 2
+    table.write_text(sound)
+    neighbour = repo / "skills" / "ebbs" / "SKILL.md"
+    neighbour.write_text("---\nname: [\n---\n")
+    code, _, err = call(monkeypatch, capsys, *args)
+    assert code == 2 and "front matter" in err
+    neighbour.write_text(SKILL.format("ebbs"))
+    code, out, err = call(monkeypatch, capsys, *args)
+    assert code == 0 and "1 passed" in out, err
+
+
+def test_a_run_is_not_begun_twice_under_one_name(repo, monkeypatch, capsys):
+    args = ["run", "--case", "implicit-1", "--suite", "all", "--run-id", "x", "--quiet"]
+    code, out, err = call(monkeypatch, capsys, *args)
+    assert code == 0 and "1 passed, 0 failed" in out, err
+    code, _, err = call(monkeypatch, capsys, *args)
+    assert code == 2 and "the run 'x' is there already; --resume goes on" in err
+
+
+def test_ctrl_c_ends_the_programs_and_says_how_to_go_on(repo, tmp_path):
+    (repo / "hold").touch()
+    command = [sys.executable, "-c", "from skillcomp.cli import main; main()", "trigger", "run"]
+    command += ["--suite", "negative", "--run-id", "i", "--quiet"]
+    with (tmp_path / "err").open("w") as err:
+        process = subprocess.Popen(command, stderr=err)
+    try:
+        until(lambda: len(asked(repo)) == 1)
+        process.send_signal(signal.SIGINT)
+        until(lambda: "under way" in (tmp_path / "err").read_text())
+        process.send_signal(signal.SIGINT)  # the second gives up what is under way
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+        process.wait(60)
+    assert "--resume --run-id i goes on." in (tmp_path / "err").read_text()
+    run = repo / "artifacts" / "skill-evals" / "i"
+    assert load(run / "summary.json")["unknown_count"] == 1

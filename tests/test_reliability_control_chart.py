@@ -1,0 +1,207 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+import skillcomp as sc
+from skillcomp.errors import FrameError
+from skillcomp.reliability import chart
+from skillcomp.simulate import gold_stream
+from skillcomp.stats.cusum import bernoulli_cusum
+
+SETTINGS = {"p0": 0.05, "p1": 0.15, "arl": 500.0}
+
+
+def test_the_path_is_that_of_the_steps_worked_by_hand() -> None:
+    # steps for 5 % against 15 %: +10 on an error, -1 on a correct check, never below 0
+    stream = pd.DataFrame({"error": [False, True, True, False, True, True]})
+    found = chart(stream, **SETTINGS)
+    assert found["cusum"].tolist() == [0, 10, 20, 19, 29, 39]
+    assert found["limit"].unique().tolist() == [28]
+    # the alarm is marked once, at the first check that reaches the limit
+    assert found.loc[found["alarm"], "check"].tolist() == [5]
+    assert found["alarm_at"].unique().tolist() == [5]
+    assert found["change_at"].unique().tolist() == [2]
+
+
+def test_verdict_and_gold_may_stand_in_place_of_the_error() -> None:
+    stream = pd.DataFrame(
+        {"passed": [True, True, False, None, True], "gold": [True, False, True, True, False]}
+    )
+    found = chart(stream, **SETTINGS)
+    assert found["error"].tolist()[:3] == [False, True, True]
+    assert pd.isna(found["error"].iloc[3])
+    # the failed verdict leaves the chart where it was
+    assert found["cusum"].tolist() == [0, 10, 20, 20, 30]
+    assert "1 checks without a result skipped" in found["note"].iloc[0]
+
+
+def test_checks_are_taken_in_the_order_of_their_time() -> None:
+    times = pd.to_datetime(["2026-01-03", "2026-01-01", "2026-01-02"], utc=True)
+    stream = pd.DataFrame({"error": [True, False, True], "time": times})
+    found = chart(stream, **SETTINGS)
+    assert found["error"].tolist() == [False, True, True]
+    assert found["time"].is_monotonic_increasing
+    renamed = chart(stream.rename(columns={"time": "graded_at"}), time="graded_at", **SETTINGS)
+    pd.testing.assert_frame_equal(found, renamed)
+
+
+def test_the_time_of_grading_gives_the_order_where_there_is_no_other() -> None:
+    times = pd.to_datetime(["2026-01-03", "2026-01-01", "2026-01-02"], utc=True)
+    stream = pd.DataFrame({"error": [True, False, True], "graded_at": times})
+    assert chart(stream, **SETTINGS)["error"].tolist() == [False, True, True]
+    # a column of times in which none was recorded is none
+    empty = stream.assign(time=pd.NaT)
+    assert chart(empty, **SETTINGS)["error"].tolist() == [False, True, True]
+    none = chart(stream.assign(graded_at=pd.NaT), **SETTINGS)
+    assert none["error"].tolist() == [True, False, True]
+    assert "no times: rows taken in the order" in none["note"].iloc[0]
+    gaps = chart(stream.assign(graded_at=[pd.NaT, *times[1:]]), **SETTINGS)
+    assert gaps["error"].tolist() == [False, True, True]
+    assert "1 check without a time taken last" in gaps["note"].iloc[0]
+
+
+def test_numbers_may_give_the_order() -> None:
+    stream = pd.DataFrame({"error": [True, False, True], "batch": [10, 1, 2]})
+    found = chart(stream, time="batch", **SETTINGS)
+    assert found["time"].tolist() == [1, 2, 10]
+    assert found["alarm_time"].isna().all()
+    alarmed = pd.concat([stream] * 2, ignore_index=True)
+    assert chart(alarmed, time="batch", **SETTINGS)["alarm_time"].iloc[0] == 10
+
+
+def test_a_time_that_is_not_there_or_no_time_is_refused() -> None:
+    stream = pd.DataFrame({"error": [True, False], "graded_at": ["10:00", "1:00"]})
+    with pytest.raises(FrameError, match=r"'gradet_at'.*Did you mean 'graded_at'\?"):
+        chart(stream, time="gradet_at", **SETTINGS)
+    # as text 10:00 would stand before 1:00
+    message = r"column 'graded_at': found '10:00'; allowed: times, dates or numbers"
+    for name in ("graded_at", None):
+        with pytest.raises(FrameError, match=message):
+            chart(stream, time=name, **SETTINGS)
+
+
+def test_times_with_and_without_a_zone_have_no_order() -> None:
+    times = [pd.Timestamp("2026-01-03", tz="UTC"), pd.Timestamp("2026-01-01")]
+    stream = pd.DataFrame({"error": [True, False], "time": pd.Series(times, dtype=object)})
+    with pytest.raises(FrameError, match=r"column 'time': .* no common order.*utc=True"):
+        chart(stream, **SETTINGS)
+
+
+def test_a_categorical_of_numbers_or_times_gives_the_order_of_its_values() -> None:
+    batch = pd.Categorical([10, 1, 2, None], categories=[10, 2, 1], ordered=True)
+    stream = pd.DataFrame({"error": [True, False, True, False], "batch": batch})
+    found = chart(stream, time="batch", **SETTINGS)
+    assert found["time"].tolist()[:3] == [1, 2, 10] and pd.isna(found["time"].iloc[3])
+    assert found["error"].tolist() == [False, True, True, False]
+    days = pd.Series(pd.to_datetime(["2026-01-03", "2026-01-01", "2026-01-02", None]))
+    timed = chart(stream.assign(batch=days.astype("category")), time="batch", **SETTINGS)
+    assert timed["error"].tolist() == [False, True, True, False]
+    words = stream.assign(batch=pd.Categorical(["late", "early", "early", None]))
+    with pytest.raises(FrameError, match="found 'late'; allowed: times, dates or numbers"):
+        chart(words, time="batch", **SETTINGS)
+
+
+def test_a_stream_without_an_alarm_says_so() -> None:
+    found = chart(pd.DataFrame({"error": [False] * 30}), **SETTINGS)
+    assert not found["alarm"].any()
+    assert found["alarm_at"].isna().all() and found["alarm_time"].isna().all()
+    stand = "no times: rows taken in the order in which they stand"
+    assert found["note"].unique().tolist() == [f"no alarm in this stream; {stand}"]
+    assert chart(pd.DataFrame({"error": []}), **SETTINGS).empty
+
+
+def test_streams_are_kept_apart_and_never_pooled() -> None:
+    stream = gold_stream(n=50, rise_at=None, n_streams=2)
+    with pytest.raises(FrameError, match=r"several streams\. Add 'stream' to by="):
+        chart(stream, **SETTINGS)
+    assert chart(stream, by=["stream"], **SETTINGS).groupby("stream").size().tolist() == [50, 50]
+    graders = stream.assign(grader=stream["stream"]).drop(columns="stream")
+    with pytest.raises(FrameError, match="more than one grader"):
+        chart(graders, **SETTINGS)
+
+
+def test_what_is_no_truth_value_is_refused() -> None:
+    with pytest.raises(FrameError, match="column 'error': found 'no'; allowed: True, False"):
+        chart(pd.DataFrame({"error": ["no", "yes"]}), **SETTINGS)
+    with pytest.raises(FrameError, match="needs 'error', or 'passed' and 'gold'"):
+        chart(pd.DataFrame({"passed": [True]}), **SETTINGS)
+    with pytest.raises(FrameError, match="expected a pandas DataFrame, found list"):
+        chart([True], **SETTINGS)  # type: ignore[arg-type]
+
+
+def test_the_chart_is_the_one_of_the_statistics() -> None:
+    stream = gold_stream(seed=5)
+    found = chart(stream, **SETTINGS)
+    plain = bernoulli_cusum(stream["error"].to_numpy(dtype=float), **SETTINGS)
+    assert found["cusum"].tolist() == list(plain.path)
+    assert found["arl_p0"].iloc[0] == plain.arl_p0
+    assert found["alarm_at"].iloc[0] == (plain.alarm or 0) + 1
+
+
+def test_a_planted_rise_is_detected_within_the_expected_run_length() -> None:
+    streams = gold_stream(n=400, rise_at=0, n_streams=200, seed=1)
+    found = chart(streams, by=["stream"], **SETTINGS).drop_duplicates("stream")
+    at = found["alarm_at"]
+    assert at.notna().mean() > 0.999
+    expected = float(found["arl_p1"].iloc[0])
+    spread = float(at.std()) / np.sqrt(len(at))
+    assert abs(float(at.mean()) - expected) < 3.5 * spread
+    assert expected < 40
+
+
+def test_a_rise_in_the_middle_of_a_stream_is_found_and_placed() -> None:
+    streams = gold_stream(n=400, rise_at=100, n_streams=120, seed=2)
+    found = chart(streams, by=["stream"], **SETTINGS).drop_duplicates("stream")
+    # streams that alarmed before the rise were false alarms
+    after = found[found["alarm_at"].isna() | found["alarm_at"].gt(100)]
+    delay = after["alarm_at"] - 100
+    assert delay.notna().mean() > 0.99
+    # the chart need not stand at 0 when the rate rises, so it is at most the delay from a start
+    noise = 2.5 * float(delay.std()) / np.sqrt(len(delay))
+    assert float(delay.mean()) < float(found["arl_p1"].iloc[0]) + noise
+    assert abs(float(after["change_at"].median()) - 100) < 15
+
+
+def test_false_alarms_come_as_rarely_as_promised() -> None:
+    streams = gold_stream(n=200, rise_at=None, n_streams=300, seed=3)
+    found = chart(streams, by=["stream"], **SETTINGS).drop_duplicates("stream")
+    promised = float(found["p_false_alarm"].iloc[0])
+    observed = float(found["alarm_at"].notna().mean())
+    assert abs(observed - promised) < 3.5 * np.sqrt(promised * (1 - promised) / 300)
+    assert float(found["arl_p0"].iloc[0]) >= SETTINGS["arl"]
+
+
+@pytest.mark.slow
+def test_the_mean_run_length_without_a_rise_is_the_one_asked_for() -> None:
+    streams = gold_stream(n=4000, rise_at=None, n_streams=200, seed=4)
+    found = chart(streams, by=["stream"], **SETTINGS).drop_duplicates("stream")
+    at = found["alarm_at"].fillna(4000).astype(float)
+    assert abs(at.mean() - found["arl_p0"].iloc[0]) < 3.5 * at.std() / np.sqrt(200)
+
+
+def test_the_chart_can_be_drawn() -> None:
+    found = chart(gold_stream(seed=3), **SETTINGS)
+    ax = sc.plots.cusum(found)
+    assert ax.get_ylabel() == "CUSUM statistic"
+    import matplotlib.pyplot as plt
+
+    plt.close(ax.figure)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"p1": 0.05}, "p1 must be above p0"),
+        ({"p0": 0.0}, "p0 must lie strictly between 0 and 1"),
+        ({"arl": 0.5}, "arl must be a number of checks above 1"),
+        ({"p0": "five"}, "p0='five'"),
+    ],
+)
+def test_settings_without_a_chart_are_refused_with_what_is_allowed(
+    setting: dict[str, object], message: str
+) -> None:
+    stream = pd.DataFrame({"error": [False, True]})
+    settings: dict[str, object] = {"p0": 0.05, "p1": 0.15, "arl": 300} | setting
+    with pytest.raises(FrameError, match=r"allowed: 0 < p0 < p1 < 1 and arl above 1") as error:
+        chart(stream, **settings)  # type: ignore[arg-type]
+    assert message in str(error.value)

@@ -1,0 +1,390 @@
+import csv
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import skillcomp as sc
+from skillcomp.errors import FrameError
+from skillcomp.reliability import agreement, join_batches, label_sheet, read_labels
+from skillcomp.reliability.label_sheets import as_cell, draw_cases, drawable, from_cell
+
+Frames = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
+
+
+def study(sizes: dict[str, int], *, repeats: int = 2, answer: str = "An answer.") -> Frames:
+    """Cases of each skill, baseline and skill, two checks a case."""
+    cases = pd.DataFrame(
+        [
+            {"skill": skill, "case_id": f"{skill}/{k}", "prompt": f"What is {skill} {k}?"}
+            for skill, size in sizes.items()
+            for k in range(size)
+        ]
+    )
+    checks = cases[["skill", "case_id"]].merge(
+        pd.DataFrame(
+            {
+                "check_id": ["says_it", "no_copy"],
+                "check_kind": ["positive", "negative"],
+                "description": ["Says it.", "Does not copy."],
+            }
+        ),
+        how="cross",
+    )
+    sides = pd.DataFrame(
+        [(c, r) for c in ("baseline", "skill", "placebo") for r in range(1, repeats + 1)],
+        columns=["condition", "repeat"],
+    )
+    attempts = cases[["skill", "case_id"]].merge(sides, how="cross")
+    name = attempts["case_id"] + "/" + attempts["condition"] + "/" + attempts["repeat"].astype(str)
+    return attempts.assign(attempt_id=name, answer=answer), cases, checks
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def key_of(path: Path) -> pd.DataFrame:
+    key = pd.DataFrame(rows_of(path))
+    parts = key["attempt_id"].str.rsplit("/", n=2, expand=True)
+    return key.assign(case_id=parts[0], condition=parts[1], repeat=parts[2])
+
+
+def test_each_drawn_case_has_one_repeat_of_both_conditions(tmp_path: Path) -> None:
+    frames = study({"a": 10, "b": 10})
+    sheet = label_sheet(*frames, path=tmp_path / "s.csv", n_cases=8, seed=1)
+    key = key_of(tmp_path / "s.key.csv")
+    attempts = key.drop_duplicates("attempt_id")
+    assert len(sheet) == len(key) == 8 * 2 * 2
+    assert attempts.groupby("case_id")["condition"].agg(set).eq({"baseline", "skill"}).all()
+    assert len(attempts) == 16
+    assert set(attempts["repeat"]) == {"1", "2"}
+    assert attempts["case_id"].str[0].value_counts().to_dict() == {"a": 8, "b": 8}
+
+
+def test_cases_are_shared_out_over_the_skills_in_proportion(tmp_path: Path) -> None:
+    frames = study({"a": 20, "b": 10, "c": 2})
+    label_sheet(*frames, path=tmp_path / "s.csv", n_cases=16)
+    key = key_of(tmp_path / "s.key.csv").drop_duplicates("case_id")
+    assert key["case_id"].str[0].value_counts().to_dict() == {"a": 10, "b": 5, "c": 1}
+    # chance of the case in its skill, times one of two repeats
+    assert key["inclusion_probability"].astype(float).unique().tolist() == [0.25]
+
+
+def test_every_case_is_drawn_as_often_as_its_inclusion_probability_says() -> None:
+    attempts, cases, _ = study({"a": 6, "b": 3})
+    pool = drawable(sc.frames.check(attempts, "attempts"), cases, ["baseline", "skill"])
+    rng = np.random.default_rng(0)
+    drawn = pd.concat([draw_cases(pool, set(), 3, rng) for _ in range(300)])
+    share = drawn["attempt_id"].value_counts() / 300
+    assert len(share) == 9 * 2 * 2
+    # 3 of 9 cases, one of two repeats: 1/6; four standard errors of 300 draws are 0.086
+    assert drawn["inclusion_probability"].unique().tolist() == [pytest.approx(1 / 6)]
+    assert share.sub(1 / 6).abs().max() < 0.086
+
+
+def test_the_sheet_is_blind_and_shuffled(tmp_path: Path) -> None:
+    frames = study({"a": 12})
+    sheet = label_sheet(*frames, path=tmp_path / "s.csv", n_cases=12, seed=3)
+    text = (tmp_path / "s.csv").read_text(encoding="utf-8-sig")
+    for word in ("baseline", "placebo", "repeat", "condition", "grader", "/skill/", "case_id"):
+        assert word not in text, word
+    assert sheet.columns.tolist() == list(rows_of(tmp_path / "s.csv")[0])
+    key = key_of(tmp_path / "s.key.csv").drop_duplicates("attempt_id")
+    assert key["condition"].tolist() != sorted(key["condition"])
+    assert not key["case_id"].is_monotonic_increasing
+    assert set(sheet["kind"]) == {"must be there", "must be absent"}
+    assert sheet[["label", "borderline", "note"]].eq("").all(axis=None)
+
+
+def test_a_filled_sheet_comes_back_as_gold(tmp_path: Path) -> None:
+    frames = study({"a": 4})
+    label_sheet(*frames, path=tmp_path / "s.csv", n_cases=4)
+    filled = pd.DataFrame(rows_of(tmp_path / "s.csv"))
+    filled["label"] = ["PASS", "fail", "", " p "] * 4
+    filled["borderline"] = ["", "yes", "x", "no"] * 4
+    filled["note"] = ["plain", "=gap", "", "- dash"] * 4
+    # as a spreadsheet with semicolons saves it, rows in another order and prompts dropped
+    filled[::-1].drop(columns="prompt").to_csv(tmp_path / "s.csv", sep=";", index=False)
+    gold = read_labels(tmp_path / "s.csv", labeller="ann")
+    key = key_of(tmp_path / "s.key.csv")
+    assert gold["attempt_id"].tolist() == key["attempt_id"].tolist()
+    assert gold["passed"].tolist() == [True, False, pd.NA, True] * 4
+    assert gold["borderline"].fillna(False).tolist() == [False, True, True, False] * 4
+    assert gold["note"].fillna("").tolist() == ["plain", "=gap", "", "- dash"] * 4
+    assert gold["labeller"].unique().tolist() == ["ann"]
+    assert gold["inclusion_probability"].unique().tolist() == [0.5]
+    assert sc.frames.check(gold, "gold").equals(gold)
+
+
+def test_gold_read_back_goes_straight_into_the_analyses(tmp_path: Path) -> None:
+    made = sc.simulate.study(n_skills=2, n_cases=10, seed=1)
+    path = tmp_path / "s.csv"
+    label_sheet(made.attempts, made.cases, made.checks, path=path, n_cases=20)
+    key = pd.DataFrame(rows_of(tmp_path / "s.key.csv"))
+    truth = key.merge(made.labels, on=["attempt_id", "check_id"], how="left")["passed"]
+    filled = pd.DataFrame(rows_of(path)).assign(label=np.where(truth, "PASS", "FAIL"))
+    filled.to_csv(path, index=False)
+    found = agreement(made.verdicts, read_labels(path, labeller="me")).set_index("measure")
+    assert found.loc["raw_agreement", "n"] == len(key)
+    assert found.loc["sensitivity", "ci_low"] < 0.9 < found.loc["sensitivity", "ci_high"]
+
+
+def test_a_cell_is_never_a_formula(tmp_path: Path) -> None:
+    for k, risky in enumerate(("=1+1", "+cmd", "-2", "@sum", "\t=1", "  =1", "|x", "＝1", "'=1")):
+        path = tmp_path / f"{k}.csv"
+        label_sheet(*study({"a": 1}, answer=risky), path=path, n_cases=1)
+        assert all(row["answer"].startswith("'") for row in rows_of(path)), risky
+    path = tmp_path / "plain.csv"
+    label_sheet(*study({"a": 1}, answer='A "b", c;\r\nd = e\x00'), path=path, n_cases=1)
+    assert rows_of(path)[0]["answer"] == 'A "b", c;\nd = e'
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(alphabet="'=+-@|\t ab＝", max_size=8))
+def test_what_is_made_harmless_is_read_back_exactly(text: str) -> None:
+    written = as_cell(text)
+    assert from_cell(written) == text
+    assert not written.lstrip().startswith(("=", "+", "-", "@", "|", "＝"))
+
+
+def test_ids_that_look_like_formulas_survive_the_key(tmp_path: Path) -> None:
+    attempts, cases, checks = study({"a": 2})
+    attempts["attempt_id"] = "=" + attempts["attempt_id"]
+    label_sheet(attempts, cases, checks, path=tmp_path / "s.csv", n_cases=2)
+    gold = read_labels(tmp_path / "s.csv", labeller="ann")
+    assert set(gold["attempt_id"]) <= set(attempts["attempt_id"])
+
+
+def test_a_sheet_with_labels_in_it_is_not_overwritten(tmp_path: Path) -> None:
+    frames = study({"a": 3})
+    label_sheet(*frames, path=tmp_path / "s.csv", n_cases=2)
+    with pytest.raises(FrameError, match=r"s\.csv is there already and may hold labels"):
+        label_sheet(*frames, path=tmp_path / "s.csv", n_cases=2)
+    with pytest.raises(FrameError, match=r"s\.key\.csv is there already"):
+        label_sheet(*frames, path=tmp_path / "t.csv", key=tmp_path / "s.key.csv", n_cases=2)
+
+
+def test_every_mistake_in_a_sheet_is_told_at_once(tmp_path: Path) -> None:
+    label_sheet(*study({"a": 2}), path=tmp_path / "s.csv", n_cases=2)
+    filled = pd.DataFrame(rows_of(tmp_path / "s.csv"))
+    filled.loc[0, "label"] = "PASSS"
+    filled.loc[1, "borderline"] = "perhaps"
+    filled.loc[2, "row"] = "item-9.1"
+    filled.loc[4, "row"] = filled.loc[3, "row"]
+    filled.to_csv(tmp_path / "s.csv", index=False)
+    with pytest.raises(FrameError) as caught:
+        read_labels(tmp_path / "s.csv", labeller="ann")
+    problems = "\n".join(caught.value.problems)
+    assert "label is 'PASSS'; allowed: PASS, P, FAIL, F or empty. Did you mean 'pass'?" in problems
+    assert "borderline is 'perhaps'" in problems
+    assert "1 row not in the key, the first is 'item-9.1'." in problems
+    assert "stands more than once" in problems
+    filled.drop(columns="label").to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(FrameError, match="there is no column 'label'"):
+        read_labels(tmp_path / "t.csv", labeller="ann", key=tmp_path / "s.key.csv")
+    with pytest.raises(FrameError, match="there is no such file"):
+        read_labels(tmp_path / "none.csv", labeller="ann")
+
+
+def test_rows_that_were_lost_come_back_without_a_label(tmp_path: Path) -> None:
+    label_sheet(*study({"a": 2}), path=tmp_path / "s.csv", n_cases=2)
+    filled = pd.DataFrame(rows_of(tmp_path / "s.csv")).assign(label="PASS")
+    filled[2:].to_csv(tmp_path / "s.csv", index=False)
+    gold = read_labels(tmp_path / "s.csv", labeller="ann")
+    assert gold["passed"].isna().sum() == 2 and len(gold) == 8
+
+
+def test_cases_with_labels_are_not_drawn_again_and_the_chance_counts_both_draws(
+    tmp_path: Path,
+) -> None:
+    frames = study({"a": 10})
+    label_sheet(*frames, path=tmp_path / "one.csv", n_cases=4, seed=1)
+    first = read_labels(tmp_path / "one.csv", labeller="ann")
+    label_sheet(*frames, path=tmp_path / "two.csv", n_cases=3, gold=first, seed=2)
+    second = read_labels(tmp_path / "two.csv", labeller="ann")
+    case = [set(part["attempt_id"].str.rsplit("/", n=2).str[0]) for part in (first, second)]
+    assert not case[0] & case[1]
+    assert second["inclusion_probability"].unique().tolist() == [pytest.approx(7 / 10 / 2)]
+    with pytest.raises(FrameError, match="7 asked for, 6 cases are left"):
+        label_sheet(*frames, path=tmp_path / "three.csv", n_cases=7, gold=first)
+
+
+def labelled(
+    frames: Frames, path: Path, n_cases: int, gold: pd.DataFrame | None, seed: int
+) -> pd.DataFrame:
+    sheet = label_sheet(*frames, path=path, n_cases=n_cases, gold=gold, seed=seed)
+    sheet.assign(label="PASS").to_csv(path, index=False)
+    return read_labels(path, labeller="alice")
+
+
+def test_joined_batches_weigh_alike(tmp_path: Path) -> None:
+    frames = study({"a": 20, "b": 10})
+    first = labelled(frames, tmp_path / "1.csv", 6, None, 1)
+    second = labelled(frames, tmp_path / "2.csv", 9, first, 2)
+    assert first["inclusion_probability"].max() < second["inclusion_probability"].min()
+    gold = join_batches([first, second], *frames[:2])
+    assert len(gold) == len(first) + len(second)
+    # 6 + 9 of 30 cases in proportion to the skills, one of two repeats
+    assert gold["inclusion_probability"].unique().tolist() == [pytest.approx(0.5 / 2)]
+    # Horvitz and Thompson: the labels stand for all 30 cases x 2 conditions x 2 repeats x 2 checks
+    assert (1 / gold["inclusion_probability"]).sum() == pytest.approx(240)
+
+
+def test_over_many_draws_a_joined_label_is_as_frequent_as_it_says() -> None:
+    attempts, cases, _ = study({"a": 8}, repeats=1)
+    pool = drawable(sc.frames.check(attempts, "attempts"), cases, ["baseline", "skill"])
+    rng, hits = np.random.default_rng(3), pd.Series(0, index=cases["case_id"])
+    for _ in range(300):
+        first = draw_cases(pool, set(), 2, rng)
+        second = draw_cases(pool, set(zip(first["skill"], first["case_id"], strict=True)), 3, rng)
+        hits[pd.concat([first, second])["case_id"].unique()] += 1
+    ids = pd.concat([first, second])["attempt_id"]
+    gold = pd.DataFrame({"attempt_id": ids, "check_id": "c", "labeller": "x", "passed": True})
+    told = join_batches([gold], attempts, cases)["inclusion_probability"]
+    assert told.unique().tolist() == [pytest.approx(5 / 8)]
+    # four standard errors of 300 draws: 4 sqrt(.625 .375 / 300) = 0.112
+    assert hits.div(300).sub(5 / 8).abs().max() < 0.112
+
+
+def test_batches_that_do_not_join_are_refused(tmp_path: Path) -> None:
+    frames = study({"a": 6})
+    first = labelled(frames, tmp_path / "1.csv", 2, None, 1)
+    with pytest.raises(FrameError, match="found no batch"):
+        join_batches([], *frames[:2])
+    with pytest.raises(FrameError, match="stands in two batches by one labeller"):
+        join_batches([first, first], *frames[:2])
+    with pytest.raises(FrameError, match="has labels but could not be drawn"):
+        join_batches([first.assign(attempt_id="x")[:1]], *frames[:2])
+
+
+def test_only_answered_cases_can_be_drawn(tmp_path: Path) -> None:
+    attempts, cases, checks = study({"a": 4})
+    lost = attempts["case_id"].eq("a/0") & attempts["condition"].eq("skill")
+    attempts["status"] = "ok"
+    attempts.loc[lost, ["status", "answer"]] = ["error", None]
+    attempts.loc[attempts["case_id"].eq("a/1") & attempts["repeat"].eq(1), "answer"] = None
+    label_sheet(attempts, cases, checks, path=tmp_path / "s.csv", n_cases=3)
+    key = key_of(tmp_path / "s.key.csv").drop_duplicates("attempt_id").set_index("case_id")
+    assert "a/0" not in key.index
+    assert key.loc["a/1", "repeat"].tolist() == ["2", "2"]
+    # its only answered repeat is certain to be taken
+    assert key.loc["a/1", "inclusion_probability"].astype(float).tolist() == [1.0, 1.0]
+
+
+def plan_of(n_cases: float) -> pd.DataFrame:
+    return pd.DataFrame({"measure": ["gold_cases"], "condition": ["skill"], "estimate": [n_cases]})
+
+
+def test_a_plan_counts_the_cases_that_are_labelled_already(tmp_path: Path) -> None:
+    frames = study({"a": 12, "b": 12, "c": 12})
+    label_sheet(*frames, path=tmp_path / "one.csv", n_cases=20, seed=1)
+    first = read_labels(tmp_path / "one.csv", labeller="ann")
+    # labels of another study lie outside what can be drawn
+    stray = first.head(1).assign(attempt_id="elsewhere")
+    first = pd.concat([first, stray], ignore_index=True)
+    with pytest.raises(FrameError, match="the plan of 19 cases is met: 20 are labelled"):
+        label_sheet(*frames, path=tmp_path / "two.csv", n_cases=plan_of(19), gold=first)
+    # two further cases for three skills: each has labels already
+    label_sheet(*frames, path=tmp_path / "two.csv", n_cases=plan_of(22), gold=first, seed=2)
+    drawn = set(key_of(tmp_path / "two.key.csv")["case_id"])
+    assert len(drawn) == 2 and not drawn & set(key_of(tmp_path / "one.key.csv")["case_id"])
+
+
+def test_a_skill_without_labels_is_never_left_out(tmp_path: Path) -> None:
+    frames = study({"a": 12, "b": 12, "c": 2, "d": 2})
+    keys = tmp_path / "one.csv"
+    first_two = (frame[frame["skill"].isin(["a", "b"])] for frame in frames)
+    label_sheet(*first_two, path=keys, n_cases=4, seed=1)
+    first = read_labels(keys, labeller="ann")
+    with pytest.raises(FrameError, match="1 cases are fewer than the 2 skills without labels"):
+        label_sheet(*frames, path=tmp_path / "two.csv", n_cases=plan_of(5), gold=first)
+    label_sheet(*frames, path=tmp_path / "two.csv", n_cases=2, gold=first, seed=2)
+    assert set(key_of(tmp_path / "two.key.csv")["case_id"].str[0]) == {"c", "d"}
+
+
+def test_the_count_comes_from_the_plan(tmp_path: Path, pilot: sc.RunStore) -> None:
+    rows = sc.frames.verdicts(pilot)
+    plan = sc.planning.gold_needed(
+        rows[rows["grader"].eq("g2")], sc.frames.gold(pilot), width=0.2, n_resamples=50
+    )
+    frames = sc.frames.attempts(pilot), sc.frames.cases(pilot), sc.frames.checks(pilot)
+    label_sheet(*frames, path=tmp_path / "s.csv", n_cases=plan)
+    wanted = plan.loc[plan["measure"].eq("gold_cases") & plan["condition"].eq("skill"), "estimate"]
+    key = pd.DataFrame(rows_of(tmp_path / "s.key.csv"))
+    assert key["attempt_id"].nunique() == 2 * int(wanted.iloc[0])
+    twice = sc.planning.gold_needed(
+        rows[rows["grader"].eq("g2")], sc.frames.gold(pilot), width=[0.1, 0.2], n_resamples=10
+    )
+    with pytest.raises(FrameError, match="2 rows of measure 'gold_cases'"):
+        label_sheet(*frames, path=tmp_path / "t.csv", n_cases=twice)
+
+
+@pytest.mark.parametrize(
+    ("settings_", "message"),
+    [
+        ({"n_cases": 0}, "n_cases: found 0; allowed: a whole number of 1 or more"),
+        ({"n_cases": True}, "n_cases: found True"),
+        ({"n_cases": 1}, "1 cases are fewer than the 2 skills"),
+        ({"n_cases": 9}, "9 asked for, 8 cases are left"),
+        ({"n_cases": 2, "conditions": ["basline"]}, "no 'basline'; .*Did you mean 'baseline'"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(
+    tmp_path: Path, settings_: dict[str, object], message: str
+) -> None:
+    with pytest.raises(FrameError, match=message):
+        label_sheet(*study({"a": 4, "b": 4}), path=tmp_path / "s.csv", **settings_)  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_conditions_of_a_case_never_come_from_different_agents(tmp_path: Path) -> None:
+    attempts, cases, checks = study({"a": 4})
+    first = attempts.assign(agent="A")
+    other = attempts.assign(agent="B", attempt_id="B/" + attempts["attempt_id"])
+    both = pd.concat([first, other], ignore_index=True)
+    with pytest.raises(FrameError, match="more than one agent: A, B"):
+        label_sheet(both, cases, checks, path=tmp_path / "s.csv", n_cases=2)
+    assert not list(tmp_path.iterdir())
+    frames = first, cases, checks
+    gold = labelled(frames, tmp_path / "A.csv", 4, None, 1)
+    with pytest.raises(FrameError, match="more than one agent"):
+        join_batches([gold], both, cases)
+    # a sheet for the other agent may hold the same cases
+    again = labelled((other, cases, checks), tmp_path / "B.csv", 4, gold, 1)
+    assert again["attempt_id"].str.startswith("B/").all()
+
+
+KEY = "row,attempt_id,check_id,inclusion_probability\n1,a,x,0.5\n2,a,y,0.5\n"
+
+
+@pytest.mark.parametrize(
+    ("sheet", "key", "message"),
+    [
+        ("row,label\n1,PASS,a,b\n2,FAIL\n", KEY, "Expected 2 fields in line 2, saw 4"),
+        ("row,label\n1,PASS\n2,FAIL,x,y\n", KEY, "Expected 2 fields in line 3, saw 4"),
+        ('row,label\n1,"PASS\n2,FAIL\n', KEY, "EOF inside string"),
+        ("", KEY, "No columns to parse"),
+        ("\n \n", KEY, "No columns to parse"),
+        ("row,label,label\n1,PASS,FAIL\n", KEY, "'label' stands more than once"),
+        (bytes(range(256)).decode("latin1"), KEY, "s.csv: "),
+        ("row,label\n1,PASS\n", KEY.replace("0.5", "half"), "key.csv.*row '1' is 'half'"),
+        ("row,label\n1,PASS\n", KEY + "1,b,x,1\n", "key.csv.*a row stands more than once"),
+    ],
+)
+def test_a_sheet_that_is_no_csv_is_one_clear_error(tmp_path, sheet, key, message):
+    (tmp_path / "s.csv").write_text(sheet, encoding="latin1")
+    (tmp_path / "s.key.csv").write_text(key)
+    with pytest.raises(FrameError, match=message):
+        read_labels(tmp_path / "s.csv", labeller="me")
+
+
+def test_a_folder_in_the_place_of_a_sheet_is_told(tmp_path):
+    (tmp_path / "s.csv").mkdir()
+    (tmp_path / "s.key.csv").write_text(KEY)
+    with pytest.raises(FrameError, match="there is no such file"):
+        read_labels(tmp_path / "s.csv", labeller="me")

@@ -1,0 +1,175 @@
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillcomp.stats.cusum import (
+    bernoulli_cusum,
+    cusum_limit,
+    cusum_run_length,
+    cusum_steps,
+    false_alarm_probability,
+)
+
+REFERENCE = Path(__file__).parent / "reference" / "stats_reference.json"
+
+
+def entry(name):
+    entries = json.loads(REFERENCE.read_text(encoding="utf-8"))
+    return next(e for e in entries if e["name"] == name)
+
+
+@pytest.mark.parametrize("limit", [22, 28, 33, 40])
+def test_run_lengths_equal_the_reference(limit):
+    found = entry("bernoulli_cusum_arl")
+    up = found["inputs"]["m"] - 1
+    lengths = [cusum_run_length(p, up=up, down=1, limit=limit) for p in found["inputs"]["p"]]
+    assert lengths == pytest.approx(found["expected"][f"H{limit}"], abs=found["expected"]["tol"])
+
+
+def test_very_long_runs_stay_exact():
+    # Steps +1 / -1 and limit n: a gambler who cannot fall below 0 needs, with r = q / p,
+    # E = n / (p - q) + (q / (p - q)**2) * (r**n - 1), which is 1e17 here.
+    p, n = 0.0625, 16
+    q = 1 - p
+    exact = n / (p - q) + q / (p - q) ** 2 * ((q / p) ** n - 1)
+    assert cusum_run_length(p, up=1, down=1, limit=n) == pytest.approx(exact, rel=1e-10)
+
+
+def test_two_errors_in_a_row_worked_by_hand():
+    # Steps +2 / -1, alarm at 3: states 0, 1, 2 with a0 = 1 + q a0 + p a2, a1 = 1 + q a0,
+    # a2 = 1 + q a1. At p = 1/2: a1 = 1 + a0/2, a2 = 1.5 + a0/4, a0 = 1 + a0/2 + .75 + a0/8,
+    # so 3/8 a0 = 1.75 and a0 = 14/3.
+    assert cusum_run_length(0.5, up=2, down=1, limit=3) == pytest.approx(14 / 3)
+
+
+def dense_run_length(p, up, down, limit):
+    chain = np.zeros((limit, limit))
+    for state in range(limit):
+        chain[state, max(0, state - down)] += 1 - p
+        if state + up < limit:
+            chain[state, state + up] += p
+    return np.linalg.solve(np.eye(limit) - chain, np.ones(limit))[0], chain
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0.05, 0.9), st.integers(1, 12), st.integers(1, 12), st.integers(1, 25))
+def test_banded_solution_agrees_with_the_dense_chain(p, up, down, limit):
+    expected, chain = dense_run_length(p, up, down, limit)
+    found = cusum_run_length(p, up=up, down=down, limit=limit)
+    assert found > 0
+    if 0 < expected < 1e7:  # beyond that the dense solution itself is lost to rounding
+        assert found == pytest.approx(expected, rel=1e-6)
+    within = np.linalg.matrix_power(chain, 9)[0].sum()
+    assert false_alarm_probability(9, p, up=up, down=down, limit=limit) == pytest.approx(1 - within)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(0.01, 0.4), st.floats(1.3, 4), st.floats(30, 3000))
+def test_the_limit_is_the_smallest_that_waits_long_enough(p0, ratio, arl):
+    up, down = cusum_steps(p0, min(p0 * ratio, 0.95))
+    limit = cusum_limit(p0, up=up, down=down, arl=arl)
+    assert cusum_run_length(p0, up=up, down=down, limit=limit) >= arl
+    if limit > 1:
+        assert cusum_run_length(p0, up=up, down=down, limit=limit - 1) < arl
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(0.005, 0.5), st.floats(1.2, 5))
+def test_steps_keep_the_ratio_of_the_likelihoods(p0, ratio):
+    p1 = min(p0 * ratio, 0.97)
+    up, down = cusum_steps(p0, p1)
+    correct = math.log((1 - p0) / (1 - p1))
+    assert down / (up + down) == pytest.approx(correct / (math.log(p1 / p0) + correct), rel=0.021)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.sampled_from([0.0, 1.0, math.nan]), min_size=1, max_size=80))
+def test_path_is_that_of_the_recursion(errors):
+    chart = bernoulli_cusum(errors, p0=0.05, p1=0.15, limit=20)
+    level, alarm = 0.0, None
+    for position, error in enumerate(errors):
+        if not math.isnan(error):
+            level = max(0.0, level + (10 if error else -1))
+        assert chart.path[position] == level
+        if alarm is None and level >= 20:
+            alarm = position
+    assert chart.alarm == alarm
+    if alarm is not None:
+        assert errors[chart.change] == 1 or math.isnan(errors[chart.change])
+        assert chart.change <= chart.alarm
+
+
+def test_a_failed_grader_is_no_error_and_no_success():
+    with_gap = bernoulli_cusum([1, math.nan, 1], p0=0.05, p1=0.15, limit=20)
+    assert with_gap.path == (10.0, 10.0, 20.0) and with_gap.n == 2
+    assert with_gap.note == "1 checks without a result skipped"
+
+
+def test_chart_states_its_own_properties():
+    chart = bernoulli_cusum([0] * 50, p0=0.05, p1=0.15, arl=500)
+    assert (chart.limit, chart.alarm, chart.change) == (28, None, None)
+    assert chart.arl_p0 == pytest.approx(519.9010598, abs=1e-5)
+    assert chart.arl_p1 == pytest.approx(35.5453862, abs=1e-5)
+    assert chart.p_false_alarm == false_alarm_probability(50, 0.05, up=10, down=1, limit=28)
+    assert "p0=0.05, p1=0.15, steps +10/-1, limit 28" in chart.method
+
+
+def run_lengths(rng, p, limit, runs, longest):
+    """First alarms of many streams at once, by the recursion."""
+    level, first = np.zeros(runs), np.full(runs, longest, dtype=float)
+    for t in range(longest):
+        level = np.maximum(0, level + np.where(rng.random(runs) < p, 10, -1))
+        first[(level >= limit) & (first == longest)] = t + 1
+    return first
+
+
+def test_false_alarms_and_detection_are_as_stated():
+    rng = np.random.default_rng(8)
+    limit = cusum_limit(0.05, up=10, down=1, arl=500)
+    runs = 4000
+    within = run_lengths(rng, 0.05, limit, runs, 200) < 200
+    exact = false_alarm_probability(199, 0.05, up=10, down=1, limit=limit)
+    assert within.mean() == pytest.approx(exact, abs=3 * math.sqrt(exact * (1 - exact) / runs))
+    found = run_lengths(rng, 0.15, limit, runs, 800)
+    expected = cusum_run_length(0.15, up=10, down=1, limit=limit)
+    assert found.mean() == pytest.approx(expected, abs=3 * found.std() / math.sqrt(runs))
+
+
+def test_a_planted_rise_is_found_within_the_expected_run_length():
+    rng = np.random.default_rng(9)
+    delays, starts = [], []
+    while len(delays) < 200:
+        errors = np.r_[rng.random(100) < 0.05, rng.random(600) < 0.15].astype(float)
+        chart = bernoulli_cusum(errors, p0=0.05, p1=0.15, arl=500)
+        if chart.alarm is not None and chart.alarm >= 100:  # no false alarm before the rise
+            delays.append(chart.alarm - 99)
+            starts.append(chart.change - 100)
+    # from the start of the chart it takes arl_p1 checks; a running chart stands above 0 already
+    assert np.mean(delays) <= chart.arl_p1
+    assert abs(np.median(starts)) <= 10
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: cusum_steps(0.1, 0.05), r"p1 must be above p0, found p0=0.1 and p1=0.05"),
+        (lambda: cusum_steps(0, 0.05), "p0 must lie strictly between 0 and 1, found 0"),
+        (lambda: bernoulli_cusum([0], p0=0.1, p1=0.2), "give one of arl and limit"),
+        (
+            lambda: bernoulli_cusum([0], p0=0.1, p1=0.2, arl=9, limit=9),
+            "give one of arl and limit, found arl=9 and limit=9",
+        ),
+        (lambda: bernoulli_cusum([0, 3], p0=0.1, p1=0.2, limit=9), "errors must be 0 or 1"),
+        (lambda: cusum_limit(0.1, up=3, down=1, arl=0.5), "arl must be a number of checks above 1"),
+        (lambda: cusum_run_length(0.1, up=3, down=0, limit=5), "must be at least 1"),
+        (lambda: false_alarm_probability(2, 0.2, up=1, down=1, limit=0), "must be at least 1"),
+    ],
+)
+def test_errors_say_what_was_found_and_what_is_allowed(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
