@@ -42,7 +42,7 @@ import os
 def test_it():
     assert open(os.environ["AI_OUTPUT_FILE"]).read() == "x"
 """
-_INSIDE = Path(__file__).with_name("inside.py")
+_INSIDE = Path(__file__).with_name("sandbox_inside.py")
 
 
 @dataclass
