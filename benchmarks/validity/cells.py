@@ -41,7 +41,7 @@ FRAMES = (
     *(
         f"skillcomp/{name}.py"
         for name in (
-            "bias/effects", "deltas", "transfer",
+            "bias/feature_effects", "deltas", "transfer",
         )
     ),
 )  # fmt: skip
