@@ -434,7 +434,7 @@ def save(
     caption: str = "",
     fingerprint: str | None = None,
     dpi: float = 300.0,
-) -> tuple[Path, ...]:
+) -> list[Path]:
     """Write a figure with the data behind it: pdf, png, svg, csv, caption, and how it was made.
 
     Two runs on the same data and package versions write the same bytes: no file carries a time, a
@@ -458,7 +458,7 @@ def save(
 
     Returns
     -------
-    tuple of Path
+    list of pathlib.Path
         ``<stem>.pdf``, ``<stem>.png``, ``<stem>-<frame>.csv`` for each frame, ``<stem>.svg``,
         ``<stem>.txt`` (the caption) and ``<stem>.json``.
 
@@ -517,7 +517,7 @@ def save(
     replace(note, json.dumps(provenance, indent=2, ensure_ascii=False).encode() + b"\n")
     replace(beside, words.encode() + b"\n")
     pdf, png, svg = pictures
-    return (pdf, png, *tables, svg, beside, note)
+    return [pdf, png, *tables, svg, beside, note]
 
 
 def _between_panels(fig: Figure) -> float | None:

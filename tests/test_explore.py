@@ -133,7 +133,7 @@ def test_the_quote_and_what_stands_in_the_skill_are_marked_in_the_answer() -> No
     frames["verdicts"]["evidence_quote"] = '"fine"  words of careful'
     frames["cases"]["prompt"] = "count double"
     skills = {"a": "Words of careful wisdom count double.", "b": "Other."}
-    page = reader_of(frames, skills=skills, n=2).view
+    page = reader_of(frames, skills=skills, ngram=2).view
     answer = page.split("<h3>")[1]
     marked = [
         (kind.split(), html.unescape(text))
@@ -277,8 +277,8 @@ def test_broken_frames_are_refused_by_their_contract() -> None:
     frames = study()
     with pytest.raises(FrameError, match="column 'grader' is missing"):
         sc.explore.verdicts(frames["verdicts"].drop(columns="grader"), frames["attempts"])
-    with pytest.raises(FrameError, match="n: found 0"):
-        reader_of(frames, n=0)
+    with pytest.raises(FrameError, match="ngram: found 0"):
+        reader_of(frames, ngram=0)
 
 
 # Hostile text

@@ -35,7 +35,7 @@ outcomes = sc.frames.outcomes(verdicts, cases, grader="g2")
 outcomes = outcomes[outcomes["condition"].ne("placebo")]
 about = {"cases": cases, "checks": sc.frames.checks(store), "skills": store.skills}""",
     """\
-reader = sc.explore.verdicts(verdicts, attempts, gold, n=4, **about)
+reader = sc.explore.verdicts(verdicts, attempts, gold, ngram=4, **about)
 reader.choose(skill="braid-provenance", grader="g1", gold="disagrees")""",
     "sc.explore.deltas(outcomes, attempts=attempts, verdicts=verdicts, gold=gold, **about)",
 ]

@@ -1,4 +1,4 @@
 from .delta_explorer import deltas as deltas
-from .delta_explorer import drift as drift
+from .drift_explorer import drift as drift
 from .threshold_explorer import threshold as threshold
 from .verdict_browser import verdicts as verdicts

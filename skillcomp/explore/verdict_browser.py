@@ -49,7 +49,7 @@ class Answers:
         Reference labels, prompts and descriptions.
     skills : mapping of str to Skill or str, optional
         The skills' texts: what answers share with them is marked.
-    n : int
+    ngram : int
         Content words in a row that count as shared.
     """
 
@@ -61,10 +61,10 @@ class Answers:
         cases: pd.DataFrame | None,
         checks: pd.DataFrame | None,
         skills: Mapping[str, Skill | str] | None,
-        n: int,
+        ngram: int,
     ) -> None:
-        if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-            raise FrameError(f"n: found {n!r}; allowed: whole numbers of at least 1.")
+        if not isinstance(ngram, int) or isinstance(ngram, bool) or ngram < 1:
+            raise FrameError(f"ngram: found {ngram!r}; allowed: whole numbers of at least 1.")
         attempts, verdicts = check(attempts, "attempts"), check(verdicts, "verdicts")
         self._attempts = attempts
         self._verdicts = verdicts.assign(grader=grader_names(verdicts))
@@ -79,7 +79,7 @@ class Answers:
         known = empty("checks") if checks is None else check(checks, "checks")
         told = zip(known["description"], known["check_kind"], strict=True)
         self._about = dict(zip(_keys(known, [*CASE, "check_id"]), told, strict=True))
-        self._skills, self._n = dict(skills or {}), n
+        self._skills, self._ngram = dict(skills or {}), ngram
         self._shared = cache(self._copies)
 
     def repeats(self, skill: str, case: str) -> list[int]:
@@ -138,7 +138,7 @@ class Answers:
             answers=answers,
             any_quote=any(quote for _, quote, _ in flat),
             any_copy=any(copy for _, _, copy in flat),
-            n=self._n,
+            n=self._ngram,
         )
 
     def _found(self, skill: str, case: str, repeat: int) -> list[dict[str, Any]]:
@@ -219,7 +219,7 @@ class Answers:
 
     def _copies(self, answer: str, skill: str, case: str) -> list[tuple[int, int]]:
         prompt = self._prompts.get((skill, case))
-        return ui.shared(answer, self._skills.get(skill), prompt, n=self._n)
+        return ui.shared(answer, self._skills.get(skill), prompt, n=self._ngram)
 
 
 def _rows(frame: pd.DataFrame, places: Mapping[Item, list[int]], key: Item) -> list[dict[str, Any]]:
@@ -281,7 +281,7 @@ def verdicts(
     cases: pd.DataFrame | None = None,
     checks: pd.DataFrame | None = None,
     skills: Mapping[str, Skill | str] | None = None,
-    n: int = 6,
+    ngram: int = 6,
     label: bool = False,
     store: RunStore | str | PathLike[str] | None = None,
     labeller: str | None = None,
@@ -305,7 +305,7 @@ def verdicts(
         attempt is asked; without ``checks`` those that the verdicts are about.
     skills : mapping of str to Skill or str, optional
         The skills' texts: what an answer shares with its skill is marked.
-    n : int, default 6
+    ngram : int, default 6
         Content words in a row that count as shared.
     label : bool, default False
         Label instead of reading.
@@ -331,7 +331,7 @@ def verdicts(
     Raises
     ------
     FrameError
-        If a frame breaks its contract or ``n`` is no whole number of at least 1.
+        If a frame breaks its contract or ``ngram`` is no whole number of at least 1.
     StudyError
         If labelling lacks a store or a labeller.
     StoreError
@@ -353,7 +353,7 @@ def verdicts(
     agree with the labels so far is told every ten labels: one at a time it would betray a verdict.
     A label that cannot be written is told, and its check stays in view.
     """
-    answers = Answers(attempts, verdicts, gold, cases, checks, skills, n)
+    answers = Answers(attempts, verdicts, gold, cases, checks, skills, ngram)
     given, known = check(verdicts, "verdicts"), check(attempts, "attempts")
     if label:
         about = None if cases is None else check(cases, "cases")

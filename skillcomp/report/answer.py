@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ class _Parts:
 
 
 def answer(
-    study: RunStore | Frames,
+    study: RunStore | str | PathLike[str] | Frames,
     *,
     grader: str | None = None,
     groups: Mapping[str, str] | None = None,
@@ -108,8 +109,8 @@ def answer(
 
     Parameters
     ----------
-    study : skillcomp.RunStore or skillcomp.frames.Frames
-        A recorded study, or the frames of a table of one's own.
+    study : skillcomp.RunStore, its path or skillcomp.frames.Frames
+        A recorded study, or the frames of your own table.
     grader : str, optional
         Whose verdicts count. By default the one that agrees best with gold, without gold the
         first by name.
@@ -131,11 +132,12 @@ def answer(
     Raises
     ------
     StudyError
-        If there are no verdicts, no baseline to compare with (unless the study says which skills
-        fired: then the answer is about that alone), or no such grader.
+        If the path holds no study, or the study has no verdicts, no baseline (unless it records
+        which skills fired: the answer is then about that alone), or no such grader.
     """
     if order not in ("effect", "name"):
         raise StudyError(f"report: order '{order}'; allowed: effect, name.")
+    study = opened(study)
     if isinstance(study, Frames):
         cases, attempts, verdicts, gold = study.cases, study.attempts, study.verdicts, study.gold
     else:
@@ -184,6 +186,20 @@ def answer(
         groups = {} if isinstance(study, Frames) else _groups(study.path)
     told = findings(**parts.found)
     return Answer(told, parts.found, dict(groups), chosen, facts)
+
+
+def opened(study: RunStore | str | PathLike[str] | Frames) -> RunStore | Frames:
+    """Open a study named by its path; a store and frames pass unchanged."""
+    if isinstance(study, RunStore | Frames):
+        return study
+    folder = Path(study)
+    if not (folder / "manifest.json").is_file():
+        hint = " For a table of your own: sc.report.build(sc.from_frame(table, ...), out)."
+        raise StudyError(
+            f"report: {folder} is not a recorded study: it has no manifest.json."
+            + (hint if folder.is_file() else "")
+        )
+    return RunStore(folder)
 
 
 def _about_triggers(

@@ -23,7 +23,7 @@ from skillcomp.errors import SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
 from skillcomp.io.journal import replace
 from skillcomp.io.store import RunStore
-from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer
+from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer, opened
 from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figure_of
 from skillcomp.report.notebooks import NotebookError, execute, find_notebooks, named_parameters
 
@@ -41,7 +41,7 @@ _TOPICS |= {"05": ("grader", "drift"), "07": ("correction",)}
 
 
 def build(
-    data: str | PathLike[str] | Frames,
+    study: RunStore | str | PathLike[str] | Frames,
     out: str | PathLike[str],
     *,
     notebooks: Sequence[Path] | None = None,
@@ -55,8 +55,8 @@ def build(
 
     Parameters
     ----------
-    data : str, path or skillcomp.frames.Frames
-        Folder of the RunStore, or the frames of a table of one's own, which give the answer only.
+    study : skillcomp.RunStore, its path or skillcomp.frames.Frames
+        A recorded study, or the frames of your own table, which give the answer only.
     out : str or path
         Folder of the report; made when it is not there.
     notebooks : sequence of pathlib.Path, optional
@@ -66,7 +66,7 @@ def build(
         Other values for what the notebooks name in their cell of parameters, such as
         ``{"GRADER": "forced:claude-opus-5-5"}``; each goes to the notebooks that have it, and
         ``GRADER``, ``MARGIN`` and ``ROUND`` to the answer as well. A ``STORE`` is relative to the
-        working directory, as `data` and `out` are.
+        working directory, as `study` and `out` are.
     groups, margin, order
         As for :func:`answer`.
     progress : bool, default True
@@ -84,7 +84,7 @@ def build(
     Raises
     ------
     StudyError
-        If the data are not a study, the notebooks are not there or no notebook has a parameter. If
+        If the path holds no study, the notebooks are not there or no notebook has a parameter. If
         a cell of a chapter about this study fails, the page is written all the same, with what
         came before that cell and the chapters that did not fail; then the error names every cell
         that did.
@@ -92,21 +92,14 @@ def build(
     if order not in ("effect", "name"):
         raise StudyError(f"report: order '{order}'; allowed: effect, name.")
     out = Path(out)
-    study: RunStore | Frames
-    if isinstance(data, Frames):
-        if notebooks:
-            raise StudyError("report: the notebooks read a recorded study; frames give the answer.")
-        paths, folder, study = [], Path(_OWN_TABLE), data
-    else:
+    study = opened(study)
+    paths: list[Path] = []
+    folder = Path(_OWN_TABLE)
+    if isinstance(study, RunStore):
         paths = list(notebooks) if notebooks is not None else find_notebooks()
-        folder = Path(data)
-        if not (folder / "manifest.json").is_file():
-            hint = " For a table of your own: sc.report.build(sc.from_frame(table, ...), out)."
-            raise StudyError(
-                f"report: {folder} is not a recorded study: it has no manifest.json."
-                + (hint if folder.is_file() else "")
-            )
-        study = RunStore(folder)
+        folder = study.path
+    elif notebooks:
+        raise StudyError("report: the notebooks read a recorded study; frames give the answer.")
     named = {path: named_parameters(path) for path in paths}
     wanted = dict(parameters or {})
     _require_named(wanted, named.values())

@@ -1,0 +1,225 @@
+"""The verdicts that flip between two graders, and the cases behind the flips."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from skillcomp import plots, style
+from skillcomp.explore import explorer as ui
+from skillcomp.explore.verdict_browser import Answers, grader_names
+from skillcomp.frames.contracts import check
+from skillcomp.records import Skill
+from skillcomp.reliability.drift import drift as grader_drift
+from skillcomp.reliability.drift import flip_counts, flipped
+from skillcomp.table import Table, table
+
+_FLIPS = ["case_id", "condition", "repeat", "check_id", "direction", "gold"]
+
+
+def drift(
+    verdicts: pd.DataFrame,
+    gold: pd.DataFrame | None = None,
+    *,
+    attempts: pd.DataFrame | None = None,
+    cases: pd.DataFrame | None = None,
+    checks: pd.DataFrame | None = None,
+    skills: Mapping[str, Skill | str] | None = None,
+    ngram: int = 6,
+) -> DriftExplorer:
+    """See which verdicts flip between two graders, and the cases behind the flips.
+
+    Parameters
+    ----------
+    verdicts, gold : pandas.DataFrame
+        As for :func:`skillcomp.reliability.drift`: two grader versions or more, one round of each.
+    attempts : pandas.DataFrame, optional
+        The answers.
+    cases, checks, skills, ngram
+        As for :func:`skillcomp.explore.verdicts`.
+
+    Returns
+    -------
+    DriftExplorer
+        A widget: dropdowns of the two graders, the drift between them
+        (:func:`skillcomp.reliability.drift`), the flips by gold label, and the list of flips,
+        narrowed by a click on a cell or by the dropdowns; a click on one shows the answers with
+        the quotes and reasons of both graders. In code: ``choose(reference="g0", grader="g2")``,
+        ``frame`` (the flips shown), ``do("step", 1)``.
+
+    Raises
+    ------
+    FrameError
+        As :func:`skillcomp.reliability.drift` does, such as when there is only one grader.
+    """
+    given = check(verdicts, "verdicts")
+    labels = None if gold is None else check(gold, "gold")
+    told = given.iloc[:0] if attempts is None else attempts
+    if attempts is None:
+        named = ["attempt_id", "skill", "case_id", "condition", "repeat", "agent"]
+        told = given[named].drop_duplicates("attempt_id")
+    answers = Answers(told, given, labels, cases, checks, skills, ngram)
+    return DriftExplorer(given, labels, answers, cases)
+
+
+class DriftExplorer(ui.Explorer):
+    """The widget that :func:`drift` returns.
+
+    Attributes
+    ----------
+    frame : pandas.DataFrame
+        The flips that are shown, as :func:`skillcomp.reliability.flipped` has them.
+    """
+
+    frame: pd.DataFrame
+
+    def __init__(
+        self,
+        verdicts: pd.DataFrame,
+        gold: pd.DataFrame | None,
+        answers: Answers,
+        cases: pd.DataFrame | None,
+    ) -> None:
+        self._given, self._gold, self._answers, self._cases = verdicts, gold, answers, cases
+        self._names = pd.Series(grader_names(verdicts), index=verdicts.index)
+        names = list(dict.fromkeys(self._names))
+        self.choices = {
+            "reference": ui.dropdown("From", names, every=False),
+            "grader": ui.dropdown("To", names, every=False),
+            "direction": ui.dropdown("Flips", ["to PASS", "to FAIL"], key="/"),
+        }
+        if gold is not None:
+            self.choices["gold"] = ui.dropdown("Gold", ["PASS", "FAIL", "none"])
+        self.choices["grader"].at = len(names) - 1
+        self._known: dict[tuple[str, str], Any] = {}
+        self._at: int | None = None
+        self._compare()
+        super().__init__("Drift")
+
+    def _compare(self) -> None:
+        """Hold the two graders against each other; of one alone there is nothing to compare."""
+        pair = self.choices["reference"].value, self.choices["grader"].value
+        if pair not in self._known:
+            part = self._given[self._names.isin(pair)]
+            row = self._given[self._names.eq(pair[0])].iloc[:1]
+            version = row["grader_version"].fillna("").tolist()
+            first = (str(row["grader"].iloc[0]), version[0]) if len(row) else ""
+            how: dict[str, Any] = {"reference": first}
+            found = grader_drift(part, self._gold, **how, cases=self._cases)
+            columns = ["measure", "unit", "estimate", "ci_low", "ci_high", "ci_level", "n"]
+            columns += ["n_gained", "n_lost", "p_value", "p_adjusted", "method", "note"]
+            found = found[found["estimate"].notna()][columns]
+            counts = flip_counts(part, self._gold, **how)
+            flips = flipped(part, self._gold, **how)
+            self._known[pair] = table(found), _matrices(counts), flips
+        self._shown, self._pictures, flips = self._known[pair]
+        direction = self.choices["direction"].value
+        if direction is not None:
+            flips = flips[flips["direction"].eq(direction)]
+        label = self.choices["gold"].value if "gold" in self.choices else None
+        if label is not None:
+            wanted = {"PASS": flips["gold"].eq(True), "FAIL": flips["gold"].eq(False)}
+            flips = flips[wanted.get(label, flips["gold"].isna()).fillna(False)]
+        self.frame, self._at = flips.reset_index(drop=True), None
+
+    def _chosen(self, name: str) -> None:
+        before = {key: one.at for key, one in self.choices.items()}
+        same = self.choices["reference"].value == self.choices["grader"].value
+        if same and name in ("reference", "grader"):
+            other = self.choices["grader" if name == "reference" else "reference"]
+            other.at = (before[name] + 1) % max(len(other.values), 1)
+        self._compare()
+
+    def _commands(self) -> dict[str, Any]:
+        return {"step": self._step, "flip": self._read, "cell": self._cell}
+
+    def _cell(self, value: Any) -> None:
+        direction, _, label = str(value).partition("/")
+        for name, wanted in (("direction", direction), ("gold", label)):
+            one = self.choices.get(name)
+            if one is not None:
+                one.at = one.values.index(wanted) if wanted in one.values else 0
+        self._compare()
+
+    def _read(self, value: Any) -> None:
+        at = ui.place_of(value, len(self.frame))
+        self._at = self._at if at is None else at
+
+    def _step(self, by: Any) -> None:
+        self._read(ui.stepped(self._at, by, len(self.frame)))
+
+    def _state(self) -> dict[str, Any]:
+        n = len(self.frame)
+        pair = f"{self.choices['reference'].value} to {self.choices['grader'].value}"
+        status = f"{pair}: {n} flips" if self._at is None else f"{pair}: flip {self._at + 1} of {n}"
+        return {
+            "controls": [*self._dropdowns(), *ui.walk(self._at, n)],
+            "shortcuts": ui.STEPS | {"/": ("focus", "direction")},
+            "status": status,
+            "place": pair,
+        }
+
+    def _view(self, *, live: bool) -> Markup:
+        flips: Table | None = None
+        words = "No verdict flips here."
+        if len(self.frame):
+            said = self.frame["gold"].map({True: "PASS", False: "FAIL"}).fillna("none")
+            columns = [one for one in _FLIPS if self.frame[one].notna().any() or one == "gold"]
+            columns = [one for one in columns if one != "gold" or self._gold is not None]
+            shown = self.frame.assign(gold=said)[columns]
+            flips = table(shown if live else shown.head(8))
+            words = "Flips; click one to read it." if live else f"The first of {len(shown)} flips."
+        page = Markup("")
+        if self._at is not None:
+            row = self.frame.iloc[self._at]
+            pair = [self.choices["reference"].value, self.choices["grader"].value]
+            repeat = 0 if ui.absent(row["repeat"]) else int(row["repeat"])
+            lit = {(row["attempt_id"], row["check_id"], name) for name in pair}
+            page = self._answers.page(
+                row["skill"], row["case_id"], repeat, [row["check_id"]], graders=pair, lit=lit
+            )
+        return ui.render(
+            "drift",
+            table=self._shown,
+            pictures=self._pictures if live else [],
+            current=self._current(),
+            flips=flips,
+            flip=self._at,
+            caption=words,
+            page=page,
+            live=live,
+        )
+
+    def _current(self) -> str:
+        label = self.choices["gold"].value if "gold" in self.choices else None
+        return f"{self.choices['direction'].value}/{label}"
+
+
+def _matrices(counts: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the matrix of old and new verdict for every gold label, its flips to click on."""
+    found = []
+    for label, part in counts.groupby("gold", dropna=False, sort=False):
+        name = "none" if ui.absent(label) else str(label)
+        with style.use():
+            ax = plots.flips(part, legend=False, ax=style.figure("column", height=2.1)[1])
+            drawn = ui.picture(ax)
+        spots = []
+        order = [tick.get_text() for tick in ax.get_xticklabels()]
+        for row in part.to_dict("records"):
+            if row["old"] == row["new"]:
+                continue
+            old, new = ("PASS" if one else "FAIL" for one in (row["old"], row["new"]))
+            x, y = order.index(new), order.index(old)
+            left, top = drawn.at(x - 0.5, y - 0.5)
+            right, bottom = drawn.at(x + 0.5, y + 0.5)
+            box = {"left": min(left, right), "top": min(top, bottom)}
+            box |= {"width": abs(right - left), "height": abs(bottom - top)}
+            about = {"value": f"to {new}/{name}", "label": f"{row['count']} flips to {new}"}
+            spots.append({side: round(at, 3) for side, at in box.items()} | about)
+        title = "Gold: none" if name == "none" else f"Gold: {name}"
+        alt = f"Verdicts of both graders, {title}; the same numbers stand in the list of flips."
+        found.append({"title": title, "picture": drawn, "alt": alt, "spots": spots})
+    return found
