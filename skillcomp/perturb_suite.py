@@ -20,7 +20,7 @@ import pandas as pd
 
 from skillcomp.errors import SuiteError, suggest
 from skillcomp.io.files import checked_slug
-from skillcomp.lint.lint_path import lint_suite
+from skillcomp.lint.lint_suite import suite_findings
 from skillcomp.ngrams import tokenize
 from skillcomp.records import Case, Skill, Suite
 
@@ -329,7 +329,7 @@ def _check(original: Suite, copy: Suite, skill: Skill | None) -> None:
 
     def found(suite: Suite) -> dict[tuple[str, str], str]:
         # without a path: sources resolve alike for both, and the copy has no folder yet
-        findings = lint_suite(suite.model_copy(update={"path": ""}), skill)
+        findings = suite_findings(suite.model_copy(update={"path": ""}), skill)
         return {
             (f.rule, (f.case_id or "").removeprefix(f"{suite.slug}/")): str(f) for f in findings
         }

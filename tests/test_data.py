@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import skillcomp as sc
-from skillcomp.frames import stores
-from skillcomp.io import RunStore, read_suite, read_table
+from skillcomp.io import RunStore, read_suite
+from skillcomp.io.store import read_table
+from skillcomp.lint.lint_path import store_problems
 from skillcomp.live.graders import Contains, Pytest
 from skillcomp.records import CONCEPT_FIELDS
 
@@ -281,7 +282,7 @@ def triggers() -> RunStore:
 
 
 def test_the_study_of_triggering_has_84_prompts_of_three_kinds_and_no_problems(triggers):
-    assert triggers.problems == () and stores.problems(triggers) == ()
+    assert triggers.problems == () and store_problems(triggers) == []
     cases = sc.frames.cases(triggers)
     assert cases.groupby("skill").size().tolist() == [14] * 6
     kinds = cases["case_id"].str.split("-").str[-2]
@@ -334,7 +335,7 @@ def test_single_sittings_of_opaque_names_are_those_counted_independently(trigger
 
 def test_the_scripted_traces_are_of_both_programs_and_name_no_place_of_a_machine():
     store = sc.datasets.load("process")
-    assert store.problems == () and stores.problems(store) == ()
+    assert store.problems == () and store_problems(store) == []
     attempts = sc.frames.attempts(store)
     assert attempts["agent"].value_counts().tolist() == [4, 4]
     assert attempts["status"].eq("ok").all()

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillcomp.errors import SkillError, StoreError, SuiteError
-from skillcomp.io import RunStore, read_table
+from skillcomp.io import RunStore
 from skillcomp.io.json_lines import RECORDS, schema
-from skillcomp.io.store import StoreWarning
+from skillcomp.io.store import StoreWarning, read_table
 from skillcomp.records import Attempt, GoldLabel, Verdict
 
 SKILL = "---\nname: tide\ndescription: Tides.\n---\n# Tide\n"

@@ -14,7 +14,7 @@ from skillcomp.io import read_suite
 from skillcomp.io.skills import skill_files
 from skillcomp.io.task_suites import is_task_suite, reference_of
 from skillcomp.lint import lint_suite
-from skillcomp.lint.lint_path import inspect
+from skillcomp.lint.lint_path import lint_places
 from skillcomp.live.plan import input_files, require_unedited
 
 # The source's own example, its words and order.
@@ -267,21 +267,22 @@ def test_frames_tell_the_judge_of_each_check(make, tmp_path, pilot):
 
 
 def test_five_to_ten_tasks_and_judges_without_a_model_are_advice(make):
-    found = {one.rule: one for one in lint_suite(read_suite(make()))}
-    assert set(found) == {"tasks_number"}
-    assert found["tasks_number"].severity == "warning"
-    assert "3 tasks; advised are 5 to 10." in found["tasks_number"].message
+    (row,) = lint_suite(read_suite(make())).itertuples()
+    assert (row.rule, row.severity) == ("tasks_number", "warning")
+    assert "3 tasks; advised are 5 to 10." in row.message
     task = SOURCE[SOURCE.index('  - id: "task-semantic') : SOURCE.index('  - id: "task-format')]
     more = "".join(task.replace("task-semantic-quality", f"more-{i}") for i in range(3))
-    rules = {one.rule for one in lint_suite(read_suite(make(SOURCE + more)))}
+    rules = set(lint_suite(read_suite(make(SOURCE + more)))["rule"])
     assert rules == {"tasks_rubric"}
 
 
 def test_check_reads_a_task_suite_and_takes_no_study_for_one(make, tmp_path):
     file = make()
-    found = inspect(file)
-    assert found.summary == "task suite 'target-skill-name': 3 tasks: 1 warning"
-    assert is_task_suite(file) and inspect(file.parent).kind == "suite"
+    for place in (file, file.parent):
+        (linted,) = lint_places(place)
+        assert linted.description == "task suite 'target-skill-name': 3 tasks"
+        assert len(linted.findings) == 1
+    assert is_task_suite(file)
     study = tmp_path / "study.yaml"
     study.write_text("store: here\nskills: []\n")
     assert not is_task_suite(study)

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +11,9 @@ from hypothesis import strategies as st
 from skillcomp.errors import SuiteError
 from skillcomp.io import read_skill, read_suite
 from skillcomp.io.skills import sections_of
-from skillcomp.lint.lint_path import RULES, Finding, inspect, lint_skill, lint_suite
+from skillcomp.lint import lint_path, lint_skill, lint_suite
+from skillcomp.lint.lint_path import lint_places
+from skillcomp.lint.lint_rules import RULES, Finding
 from skillcomp.records import CONCEPT_FIELDS, Case, Check, Skill, Suite
 
 BODY = """# Tidal Ledger
@@ -81,8 +84,13 @@ def suite_of(*cases: Case) -> Suite:
     return Suite(slug="tide", skill="tide", cases=cases)
 
 
+def rows_of(frame: pd.DataFrame) -> list[Finding]:
+    frame = frame.astype(object).where(frame.notna(), None)
+    return [Finding(**row) for row in frame.to_dict("records")]
+
+
 def lint(*cases: Case, skill: Skill | None = None, root: Any = None) -> list[Finding]:
-    return list(lint_suite(suite_of(*cases), skill or skill_of(), root=root))
+    return rows_of(lint_suite(suite_of(*cases), skill or skill_of(), root=root))
 
 
 def one_changed(rule: str, **changes: Any) -> Finding:
@@ -355,7 +363,7 @@ def test_twins_exist_and_differ_in_prompt_and_behaviours():
 
 
 def test_without_the_skill_the_lint_says_what_it_did_not_look_at():
-    found = lint_suite(suite_of(*clean()))
+    found = rows_of(lint_suite(suite_of(*clean())))
     assert [f.rule for f in found] == ["not_checked", "not_checked"]
     assert "skill 'tide' is not at hand" in found[0].message
 
@@ -366,7 +374,7 @@ def test_a_foreign_skill_is_refused():
 
 
 def test_a_skill_that_keeps_every_rule_gives_no_finding():
-    assert lint_skill(skill_of()) == ()
+    assert lint_skill(skill_of()).empty
 
 
 @pytest.mark.parametrize(
@@ -405,7 +413,7 @@ def test_a_skill_that_keeps_every_rule_gives_no_finding():
     ],
 )
 def test_what_a_skill_lacks_is_named(changes, rule, said):
-    found = lint_skill(skill_of(**changes))
+    found = rows_of(lint_skill(skill_of(**changes)))
     assert [f.rule for f in found] == [rule]
     assert said in found[0].message
 
@@ -414,7 +422,7 @@ def test_a_section_whose_text_stands_under_subheadings_is_not_empty():
     body = (
         "## Verification\n\n### Before\n\n- a\n- b\n\n### After\n\n- c\n\n## Do NOT Use When\n\nx\n"
     )
-    assert lint_skill(skill_of(sections=sections_of(body))) == ()
+    assert lint_skill(skill_of(sections=sections_of(body))).empty
 
 
 def test_a_concept_field_that_is_no_text_is_named(tmp_path):
@@ -423,7 +431,11 @@ def test_a_concept_field_that_is_no_text_is_named(tmp_path):
     file.write_text(
         "---\nname: tide\ndescription: D.\nconcept:\n  purpose: [a]\n  analgy: x\n---\n"
     )
-    found = [f for f in lint_skill(read_skill(file)) if f.rule in ("concept_not_text", "reading")]
+    found = [
+        f
+        for f in rows_of(lint_skill(read_skill(file)))
+        if f.rule in ("concept_not_text", "reading")
+    ]
     assert [f.message for f in found] == [
         "concept.purpose: found a list; expected text.",
         "concept.analgy: not one of the seven concept fields. Did you mean 'analogy'?",
@@ -431,18 +443,19 @@ def test_a_concept_field_that_is_no_text_is_named(tmp_path):
 
 
 def test_a_skill_without_any_concept_block_only_gets_warnings():
-    found = lint_skill(skill_of(concept={}, sections=()))
+    found = rows_of(lint_skill(skill_of(concept={}, sections=())))
     assert [f.rule for f in found] == ["concept_none"] + ["section_missing_no_concept"] * 2
     assert {f.severity for f in found} == {"warning"}
     declared = lint_skill(skill_of(concept={}, metadata={"comprehension_state": "present"}))
-    assert [f.rule for f in declared] == ["concept_missing"]
+    assert declared["rule"].tolist() == ["concept_missing"]
 
 
 def test_the_pilot_has_no_error_and_its_warnings_are_known(pilot):
     rules: dict[str, int] = {}
     for suite in pilot.suites.values():
         skill = pilot.skills[suite.skill]
-        for found in (*lint_skill(skill), *lint_suite(suite, skill, root=pilot.path)):
+        frames = lint_skill(skill), lint_suite(suite, skill, root=pilot.path)
+        for found in rows_of(pd.concat(frames)):
             assert found.severity == "warning", found
             rules[found.rule] = rules.get(found.rule, 0) + 1
     # C1, C3 and C4 are near only in all six; one case has no negative behaviour; behaviours
@@ -457,10 +470,10 @@ def test_the_pilot_has_no_error_and_its_warnings_are_known(pilot):
 
 def test_the_pilot_suite_finds_its_skill_beside_it():
     path = Path(__file__).parent.parent / "data" / "pilot" / "suites" / "braid-provenance.json"
-    found = inspect(path)
-    assert (found.kind, found.n_errors, found.n_warnings) == ("suite", 0, 3)
-    assert "not_checked" not in {f.rule for f in found.findings}
-    assert found.summary == "suite 'braid-provenance': 14 cases, 69 checks: 3 warnings"
+    (linted,) = lint_places(path)
+    assert linted.findings["severity"].tolist() == ["warning"] * 3
+    assert "not_checked" not in set(linted.findings["rule"])
+    assert linted.description == "suite 'braid-provenance': 14 cases, 69 checks"
 
 
 def test_what_reader_and_lint_both_see_is_said_once(tmp_path):
@@ -471,7 +484,7 @@ def test_what_reader_and_lint_both_see_is_said_once(tmp_path):
         '{"id": "a", "kind": "positive"}]}]}'
     )
     assert len(read_suite(file).problems) == 4
-    rules = [f.rule for f in inspect(file).findings]
+    rules = lint_path(file)["rule"].tolist()
     assert rules.count("fields_missing") == 1 and "reading" not in rules
     for rule in ("behaviour_id", "contrast_missing", "dimension_single"):
         assert rules.count(rule) == 1
@@ -480,14 +493,14 @@ def test_what_reader_and_lint_both_see_is_said_once(tmp_path):
 def test_a_word_of_other_published_files_is_only_a_warning(tmp_path):
     file = tmp_path / "tide.json"
     file.write_text('{"skill_name": "tide", "evals": [{"id": 1, "criticality": "low"}]}')
-    found = {f.rule: f.severity for f in inspect(file).findings}
+    found = lint_path(file).set_index("rule")["severity"]
     assert (found["other_word"], found["reading"]) == ("warning", "error")
 
 
 def test_cases_for_a_router_are_read_and_not_linted(tmp_path):
     file = tmp_path / "routes.json"
     file.write_text('{"routing_cases": [{"id": "a", "description": "Which one?"}]}')
-    assert [f.rule for f in inspect(file).findings] == ["reading"] * 2
+    assert lint_path(file)["rule"].tolist() == ["reading"] * 2
 
 
 @settings(max_examples=40, deadline=None)
@@ -517,7 +530,7 @@ SHAPED = """Three primitives structure the reasoning:
 
 
 def test_code_spans_beside_named_primitives_are_examples_and_no_primitives():
-    from skillcomp.lint.lint_suite import primitives
+    from skillcomp.lint.lint_skill import primitives
 
     assert primitives(SHAPED) == ("Tide gauge", "Spring vs neap", "The tidemark")
     assert primitives("It rests on **trust** and `any`.") == ("trust",)
@@ -542,20 +555,20 @@ def test_a_behaviour_names_a_primitive_by_its_words_and_not_by_the_skills_own_na
         skill = Skill(slug="tide", name="tide", concept={"mental_model": SHAPED})
     check = Check(check_id="says_it", description=description)
     case = Case(case_id="tide/1", prompt="Why?", comprehension_dimension="C2", checks=(check,))
-    found = lint_suite(Suite(slug="tide", skill="tide", cases=(case,)), skill)
-    assert ("primitive_missing" in {one.rule for one in found}) is not names_one
+    rules = lint_suite(Suite(slug="tide", skill="tide", cases=(case,)), skill)["rule"]
+    assert ("primitive_missing" in set(rules)) is not names_one
 
 
 def test_a_suite_of_the_older_shape_gets_advice_and_no_errors():
     old = Case(case_id="tide/1", prompt="What is it?", dimension="definition", criticality="high")
-    found = lint_suite(Suite(slug="tide", skill="tide", cases=(old,)))
+    found = rows_of(lint_suite(Suite(slug="tide", skill="tide", cases=(old,))))
     assert {"cases_few", "dimensions_missing"} <= {one.rule for one in found}
     assert {one.severity for one in found} == {"warning"}
     newer = old.model_copy(update={"comprehension_dimension": "C0"})
-    found = lint_suite(Suite(slug="tide", skill="tide", cases=(old, newer)))
+    found = rows_of(lint_suite(Suite(slug="tide", skill="tide", cases=(old, newer))))
     assert "error" in {one.severity for one in found}
     lost = old.model_copy(update={"truth_sources": ("../../etc/passwd",)})
-    found = lint_suite(Suite(slug="tide", skill="tide", cases=(lost,)))
+    found = rows_of(lint_suite(Suite(slug="tide", skill="tide", cases=(lost,))))
     assert {one.rule for one in found if one.severity == "error"} == {"truth_outside"}
 
 
@@ -579,7 +592,7 @@ def test_what_lints_as_a_ban_on_copying_is_what_the_overlap_check_decides(
 
     check = Check(check_id=check_id, check_kind="negative", description=description)
     case = Case(case_id="tide/1", prompt="?", comprehension_dimension="C1", checks=(check,))
-    found = lint_suite(Suite(slug="tide", skill="tide", cases=(case,)))
+    found = rows_of(lint_suite(Suite(slug="tide", skill="tide", cases=(case,))))
     assert is_bound(check) is forbids
     assert ("anti_quote_missing" in {one.rule for one in found}) is not forbids
     assert not is_bound(check.model_copy(update={"check_kind": "positive"}))

@@ -16,9 +16,10 @@ from skillcomp.cli import main
 from skillcomp.cli.terminal import github, sarif
 from skillcomp.errors import StudyError
 from skillcomp.io.store import RunStore
-from skillcomp.lint.lint_path import RULES, inspect_evals
-from skillcomp.lint.lint_skill import lint_testable
-from skillcomp.lint.lint_suite import finding
+from skillcomp.lint import lint_path
+from skillcomp.lint.lint_path import lint_places
+from skillcomp.lint.lint_rules import RULES, finding, findings_frame
+from skillcomp.lint.lint_skill import untestable_messages
 from skillcomp.records import Skill
 
 SKILL = """---
@@ -64,13 +65,13 @@ def put(root: Path, name: str, text: str) -> Path:
 
 
 def rules(root: Path) -> list[str]:
-    return [one.rule for one in inspect_evals(root).findings]
+    return lint_path(root, evals=True)["rule"].tolist()
 
 
 def test_a_sound_repository_has_nothing_to_say_about(repository: Path) -> None:
-    found = inspect_evals(repository)
-    assert found.findings == ()
-    assert found.summary == f"'{repository}': 1 skill, 3 prompts: no problems"
+    (linted,) = lint_places(repository, evals=True)
+    assert linted.findings.empty
+    assert linted.description == f"'{repository}': 1 skill, 3 prompts"
 
 
 WITHOUT = {
@@ -91,9 +92,8 @@ def test_a_skill_that_lacks_one_thing_has_one_finding(rule: str, repository: Pat
     old, new = WITHOUT[rule]
     assert old in SKILL
     file = put(repository, "skills/tea/SKILL.md", SKILL.replace(old, new))
-    found = inspect_evals(repository).findings
-    assert [one.rule for one in found] == [rule]
-    assert found[0].file == str(file) and found[0].severity == RULES[rule][0]
+    (row,) = lint_path(repository, evals=True).itertuples()
+    assert (row.rule, row.severity, row.file) == (rule, RULES[rule][0], str(file))
 
 
 @pytest.mark.parametrize("name", ["a" * 300 + ".md", "a\0b.md"])
@@ -122,8 +122,8 @@ def test_a_long_list_of_steps_is_no_bounded_workflow(repository: Path) -> None:
 def test_a_kind_of_prompt_that_is_missing_is_named(kind: str, repository: Path) -> None:
     kept = [line for line in PROMPTS.splitlines() if not line.startswith(kind)]
     put(repository, "evals/skills/tea/prompts.csv", "\n".join(kept) + "\n")
-    found = inspect_evals(repository).findings
-    assert [one.message for one in found] == [f"no {kind} prompt among 2."]
+    found = lint_path(repository, evals=True)
+    assert found["message"].tolist() == [f"no {kind} prompt among 2."]
 
 
 def test_prompts_that_stand_twice_or_have_no_skill_are_told(repository: Path) -> None:
@@ -134,12 +134,11 @@ def test_prompts_that_stand_twice_or_have_no_skill_are_told(repository: Path) ->
 
 def test_skills_of_one_slug_name_or_description_are_told(repository: Path) -> None:
     put(repository, "more/Tea/SKILL.md", SKILL.replace("references/times.md", "SKILL.md"))
-    found = inspect_evals(repository).findings
-    assert {"slug_twice", "description_twice"} <= {one.rule for one in found}
+    assert {"slug_twice", "description_twice"} <= set(rules(repository))
     other = SKILL.replace("name: tea", "name: green-tea").replace("references/times.md", "SKILL.md")
     put(repository, "more/Tea/SKILL.md", "none")
     put(repository, "more/green-tea/SKILL.md", other)
-    messages = [one.message for one in inspect_evals(repository).findings]
+    messages = lint_path(repository, evals=True)["message"]
     assert any("there is no evals/skills/green-tea/prompts.csv" in one for one in messages)
 
 
@@ -150,7 +149,7 @@ def test_files_that_cannot_be_read_are_findings_and_no_end(repository: Path) -> 
     empty = repository / "empty"
     empty.mkdir()
     with pytest.raises(StudyError, match=r"there is no SKILL\.md and no evals"):
-        inspect_evals(empty)
+        lint_path(empty, evals=True)
 
 
 def test_a_link_to_another_folder_is_not_followed(repository: Path, tmp_path_factory) -> None:
@@ -158,7 +157,8 @@ def test_a_link_to_another_folder_is_not_followed(repository: Path, tmp_path_fac
     put(outside, "SKILL.md", SKILL)
     (repository / "skills" / "linked").mkdir()
     (repository / "skills/linked/SKILL.md").symlink_to(outside / "SKILL.md")
-    assert inspect_evals(repository).what.endswith("1 skill, 3 prompts")
+    (linted,) = lint_places(repository, evals=True)
+    assert linted.description.endswith("1 skill, 3 prompts")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_link_to_another_folder_is_not_followed(repository: Path, tmp_path_fac
 )
 def test_a_hostile_body_is_read_in_seconds(text: str) -> None:
     began = time.monotonic()
-    lint_testable(Skill(slug="s", name="s", description="d", body=text, text=text))
+    list(untestable_messages(Skill(slug="s", name="s", description="d", body=text, text=text)))
     assert time.monotonic() - began < 10
 
 
@@ -244,21 +244,19 @@ def test_sarif_has_what_its_schema_asks_for_wherever_the_files_lie(
 
 
 def test_what_a_file_says_cannot_begin_a_command_of_the_workflow() -> None:
-    hostile = finding("reading", "x", "a\n::error::b 100%\r", file="a,b:c.md")
-    (line,) = github([hostile])
+    hostile = findings_frame([finding("reading", "x", "a\n::error::b 100%\r", file="a,b:c.md")])
+    (line,) = github(hostile)
     assert "\n" not in line and "\r" not in line
     assert line.startswith("::error file=a%2Cb%3Ac.md,title=reading::a%0A::error::b 100%25%0D")
-    assert json.loads(sarif([hostile]))["runs"][0]["results"][0]["message"]["text"].startswith(
-        "a\n"
-    )
-    assert json.loads(sarif([]))["runs"][0]["results"] == []
+    assert json.loads(sarif(hostile))["runs"][0]["results"][0]["message"]["text"].startswith("a\n")
+    assert json.loads(sarif(findings_frame([])))["runs"][0]["results"] == []
 
 
 def test_the_copies_of_a_recorded_study_are_no_skills_of_the_repository(repository: Path) -> None:
-    whole = inspect_evals(repository)
+    whole = lint_path(repository, evals=True)
     store = RunStore(repository / "study")
     store.add_skill(repository / "skills" / "tea")
-    assert inspect_evals(repository) == whole
+    assert lint_path(repository, evals=True).equals(whole)
     put(repository, "app/manifest.json", '{"name": "a web page"}')
     put(repository, "app/skills/tea/SKILL.md", SKILL)
-    assert inspect_evals(repository) != whole
+    assert not lint_path(repository, evals=True).equals(whole)

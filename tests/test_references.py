@@ -9,7 +9,7 @@ import pytest
 
 import skillcomp as sc
 from skillcomp import cli
-from skillcomp.frames.stores import problems
+from skillcomp.lint.lint_path import store_problems
 
 CHECKS = [{"id": "c", "kind": "positive", "description": "Says it."}]
 ATTEMPT = {"attempt_id": "tea/1/skill/1", "skill": "tea", "case_id": "tea/1", "condition": "skill"}
@@ -37,8 +37,8 @@ def a_store(folder: Path, **changed: list[dict[str, object]]) -> sc.RunStore:
 
 
 def test_a_sound_store_has_no_problem(tmp_path: Path, pilot: sc.RunStore) -> None:
-    assert problems(a_store(tmp_path)) == ()
-    assert problems(pilot) == ()
+    assert store_problems(a_store(tmp_path)) == []
+    assert store_problems(pilot) == []
 
 
 BROKEN = [
@@ -77,7 +77,7 @@ def test_a_reference_that_leads_nowhere_is_an_error_of_the_check(
     said: str,
 ) -> None:
     store = a_store(tmp_path, **{table: rows})
-    found = problems(store)
+    found = store_problems(store)
     assert any(said in one for one in found), found
     with pytest.raises(SystemExit) as ended:
         cli.app(["check", str(store.path)])

@@ -11,7 +11,6 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,16 +18,13 @@ import typer
 
 from skillcomp.cli import evaluate_commands as evaluating
 from skillcomp.cli import study_commands as studies
-from skillcomp.cli.terminal import FORMATS, github, sarif, say
-from skillcomp.errors import SkillcompError, StoreError, StudyError, require_known
+from skillcomp.cli.terminal import FORMATS, findings_by_rule, github, sarif, say
+from skillcomp.errors import SkillcompError, StoreError, StudyError, plural, require_known
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     import pandas as pd
 
-    from skillcomp.io.store import RunStore
-    from skillcomp.lint.lint_path import Finding, Found
+    from skillcomp.lint.lint_path import LintedPlace
 
 app = typer.Typer(
     name="skillcomp",
@@ -165,75 +161,38 @@ def check(
     ] = "text",
 ) -> None:
     """Validate and lint a skill, a suite or a whole study: what is wrong, where, and why."""
-    from skillcomp.lint.lint_path import inspect, inspect_evals
+    import pandas as pd
+
+    from skillcomp.lint.lint_path import is_study_file, lint_places
 
     require_known("check: --format: found", form, FORMATS, StudyError)
-    every: list[Finding] = []
-    wrong = False
-    places, skills = ([path], []) if evals else _named_by(path)
-    for place in places:
-        found = inspect_evals(place) if evals else inspect(place, skills=skills)
-        if found.store is not None:
-            found = _with_references(found, found.store)
-        wrong |= bool(found.n_errors or (strict and found.n_warnings))
-        every += (
-            one if one.file else one.model_copy(update={"file": str(place)})
-            for one in found.findings
-        )
-        if form != "text":
-            continue
-        for line in _grouped(
-            found.findings, ("error", "warning") if advice or strict else ("error",)
-        ):
-            say(line)
-        hidden = found.n_warnings and not (advice or strict)
-        say(f"{found.summary} (--advice shows them)" if hidden else found.summary)
+    if not evals and is_study_file(path):
+        from skillcomp.live.study_file import read_study
+
+        read_study(path)  # the lint reads only what it names: all other keys are checked here
+    frames = []
+    for linted in lint_places(path, evals=evals):
+        frames.append(linted.findings)
+        if form == "text":
+            _print_findings(linted, with_warnings=advice or strict)
+    findings = pd.concat(frames, ignore_index=True)
     if form == "sarif":
-        say(sarif(every))
-    for line in github(every) if form == "github" else ():
+        say(sarif(findings))
+    for line in github(findings) if form == "github" else ():
         say(line)
-    if wrong:
+    if findings["severity"].isin(("error", "warning") if strict else ("error",)).any():
         raise typer.Exit(1)
 
 
-def _grouped(findings: Iterable[Finding], severities: Sequence[str]) -> Iterator[str]:
-    """Yield findings by rule, errors first: the reason once, then what was found and where."""
-    for severity in severities:
-        rules: dict[str, list[Finding]] = {}
-        for one in findings:
-            if one.severity == severity:
-                rules.setdefault(one.rule, []).append(one)
-        for rule, held in rules.items():
-            yield f"{severity}: {held[0].reason} [{rule}]"
-            places: dict[str, list[str]] = {}
-            for one in held:
-                places.setdefault(one.message, []).append(one.place)
-            for message, where in places.items():
-                yield f"  {', '.join(dict.fromkeys(where))}: {message}"
-
-
-def _with_references(found: Found, store: RunStore) -> Found:
-    """Add what the analyses would refuse in a study."""
-    from skillcomp.frames.stores import problems
-    from skillcomp.lint.lint_suite import finding
-
-    more = tuple(finding("store", str(store.path), one) for one in problems(store))
-    return replace(found, findings=(*found.findings, *more))
-
-
-def _named_by(path: Path) -> tuple[list[Path], list[Path]]:
-    """Return what a study.yaml names, or the path itself; then the skills that belong to it."""
-    from skillcomp.io.task_suites import is_task_suite
-
-    if path.suffix not in (".yaml", ".yml") or not path.is_file() or is_task_suite(path):
-        return [path], []
-    from skillcomp.live.study_file import read_study
-
-    file = read_study(path)
-    store = file.folder / file.store
-    skills = [file.folder / one for one in file.skills]
-    places = [*skills, *(file.folder / one for one in file.suites)]
-    return places or [store], [*skills, *sorted(store.glob("skills/*/SKILL.md"))]
+def _print_findings(linted: LintedPlace, *, with_warnings: bool) -> None:
+    """Print the findings of one place by rule, then their numbers."""
+    severities = ("error", "warning") if with_warnings else ("error",)
+    for line in findings_by_rule(linted.findings, severities):
+        say(line)
+    numbers = [(int(linted.findings["severity"].eq(n).sum()), n) for n in ("error", "warning")]
+    counts = ", ".join(plural(n, noun) for n, noun in numbers if n) or "no problems"
+    hint = " (--advice shows them)" if numbers[1][0] and not with_warnings else ""
+    say(f"{linted.description}: {counts}{hint}")
 
 
 @app.command()

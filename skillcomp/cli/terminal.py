@@ -1,6 +1,6 @@
-"""What the commands say: to people, free of signs that a terminal would obey, and to machines.
+"""Output of the commands: text for people, without control characters, and for machines.
 
-Findings for machines are SARIF for code scanning, and the annotations of GitHub's workflows.
+Findings for machines are SARIF for code scanning, or annotations of GitHub's workflows.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -18,7 +18,7 @@ import typer
 from skillcomp.errors import without_control
 
 if TYPE_CHECKING:
-    from skillcomp.lint.lint_suite import Finding
+    import pandas as pd
 
 FORMATS = ("text", "sarif", "github")
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -27,54 +27,66 @@ _LINE = re.compile(r"^(?:row \d+, )?line (\d+)\b|, line (\d+): ")
 
 
 def say(text: object, *, err: bool = False) -> None:
-    """Print a text; control characters, which skills, suites and programs can hold, are shown."""
+    """Print a text with its control characters escaped: skills and programs may contain some."""
     typer.echo(without_control(str(text)), err=err)
 
 
-def sarif(findings: Sequence[Finding]) -> str:
-    """Return findings as one SARIF 2.1.0 run; files are named relative to the working folder."""
-    from skillcomp.lint.lint_suite import RULES
+def findings_by_rule(findings: pd.DataFrame, severities: Sequence[str]) -> Iterator[str]:
+    """Yield lines for people: each rule with its reason, then its messages with their places."""
+    for severity in severities:
+        of_severity = findings[findings["severity"].eq(severity)]
+        for rule, rows in of_severity.groupby("rule", sort=False):
+            yield f"{severity}: {rows['reason'].iloc[0]} [{rule}]"
+            for message, group in rows.groupby("message", sort=False):
+                yield f"  {', '.join(group['place'].unique())}: {message}"
 
-    used = list(dict.fromkeys(one.rule for one in findings))
-    rules = [
-        {
-            "id": rule,
-            "shortDescription": {"text": RULES[rule][1]},
-            "defaultConfiguration": {"level": RULES[rule][0]},
-        }
-        for rule in used
-    ]
-    results = [_result(one, used.index(one.rule)) for one in findings]
-    run = {"tool": {"driver": {"name": "skillcomp", "rules": rules}}, "results": results}
+
+def sarif(findings: pd.DataFrame) -> str:
+    """Return findings as one SARIF 2.1.0 run; files are named relative to the working folder."""
+    columns = ["rule", "severity", "reason"]
+    rules = findings[columns].drop_duplicates("rule").to_dict("records")
+    index_of = {row["rule"]: index for index, row in enumerate(rules)}
+    driver = {
+        "name": "skillcomp",
+        "rules": [
+            {
+                "id": row["rule"],
+                "shortDescription": {"text": row["reason"]},
+                "defaultConfiguration": {"level": row["severity"]},
+            }
+            for row in rules
+        ],
+    }
+    results = [_sarif_result(row, index_of[row["rule"]]) for row in findings.to_dict("records")]
+    run = {"tool": {"driver": driver}, "results": results}
     log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2, ensure_ascii=False)
 
 
-def _result(one: Finding, index: int) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "ruleId": one.rule,
+def _sarif_result(row: dict[Hashable, Any], index: int) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": {"uri": _file_uri(row["file"])}}
+    if line := _line_in_message(row["message"]):
+        place["region"] = {"startLine": line}
+    return {
+        "ruleId": row["rule"],
         "ruleIndex": index,
-        "level": one.severity,
-        "message": {"text": f"{one.message} ({one.reason})"},
+        "level": row["severity"],
+        "message": {"text": f"{row['message']} ({row['reason']})"},
+        "locations": [{"physicalLocation": place}],
     }
-    if one.file is not None:
-        place: dict[str, Any] = {"artifactLocation": {"uri": _uri(one.file)}}
-        if line := _line(one):
-            place["region"] = {"startLine": line}
-        found["locations"] = [{"physicalLocation": place}]
-    return found
 
 
-def github(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield a workflow command for each finding; what it says cannot begin another command."""
-    for one in findings:
-        about = {
-            "file": _named(one.file) if one.file else "",
-            "line": _line(one),
-            "title": one.rule,
+def github(findings: pd.DataFrame) -> Iterator[str]:
+    """Yield a workflow command per finding; its text is escaped, so it cannot add a command."""
+    for row in findings.to_dict("records"):
+        properties = {
+            "file": _relative_name(row["file"]),
+            "line": _line_in_message(row["message"]),
+            "title": row["rule"],
         }
-        told = ",".join(f"{k}={_escaped(str(v), ':,')}" for k, v in about.items() if v)
-        yield f"::{one.severity} {told}::{_escaped(f'{one.message} ({one.reason})')}"
+        listed = ",".join(f"{k}={_escaped(str(v), ':,')}" for k, v in properties.items() if v)
+        text = _escaped(f"{row['message']} ({row['reason']})")
+        yield f"::{row['severity']} {listed}::{text}"
 
 
 def _escaped(text: str, more: str = "") -> str:
@@ -83,17 +95,17 @@ def _escaped(text: str, more: str = "") -> str:
     return text
 
 
-def _named(file: str) -> str:
-    here, whole = Path.cwd(), Path(os.path.abspath(file))
-    return (whole.relative_to(here) if whole.is_relative_to(here) else whole).as_posix()
+def _relative_name(file: str) -> str:
+    folder, whole = Path.cwd(), Path(os.path.abspath(file))
+    return (whole.relative_to(folder) if whole.is_relative_to(folder) else whole).as_posix()
 
 
-def _uri(file: str) -> str:
-    """Return a file as a URI: relative to the working folder where it lies below it."""
-    name = _named(file)
+def _file_uri(file: str) -> str:
+    """Return a file as a URI, relative to the working folder if it is below it."""
+    name = _relative_name(file)
     return Path(name).as_uri() if Path(name).is_absolute() else quote(os.fsencode(name))
 
 
-def _line(one: Finding) -> int | None:
-    match = _LINE.search(one.message) or _ROW.match(one.message)
+def _line_in_message(message: str) -> int | None:
+    match = _LINE.search(message) or _ROW.match(message)
     return max(int(match[match.lastindex or 0]), 1) if match else None

@@ -1,5 +1,4 @@
 from .skills import read_skill as read_skill
 from .store import RunStore as RunStore
-from .store import read_table as read_table
 from .suites import read_suite as read_suite
 from .suites import write_suite as write_suite

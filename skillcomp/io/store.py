@@ -155,9 +155,8 @@ class RunStore:
         -------
         pyarrow.Table
             One row per recorded line in the order of writing, with the columns and types of the
-            record (see :func:`skillcomp.io.read_table`); no rows where nothing is recorded. Keys
-            that the record does not know are left out and counted in ``problems``. A table of
-            one's own has the types that its values suggest.
+            record; no rows if nothing is recorded. Keys that the record does not know are left out
+            and counted in ``problems``. A user's own table has the types that its values suggest.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Findings about a skill, a suite or a study: what is wrong, where, and why."""
+"""Findings about a skill, a suite or a study: what is wrong, where, and why it matters."""
 
 import lazy_loader as lazy
 

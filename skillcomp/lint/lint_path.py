@@ -1,64 +1,44 @@
-"""Before money is spent: what in a suite or a skill would make a study say less than it seems to.
+"""Every finding at a path: a skill, a suite, a study, its study.yaml, or a folder of skills.
 
-The rules are those of the source report (5.1 to 5.12, 7.4, 8.2, 8.4, 8.8); each finding carries
-its case, severity and reason. A lint reads; it changes nothing and calls no model.
+This is ``skillcomp check`` as a frame. It is safe for CI: it calls no model and runs no program.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from os import PathLike
-from os.path import exists, isdir, isfile
-from pathlib import Path
-from typing import Any
+from os.path import exists, isdir
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+from urllib.parse import unquote
 
-from skillcomp.errors import SkillError, StudyError, SuiteError, plural, suggest
-from skillcomp.io.skills import read_skill
+import pandas as pd
+
+from skillcomp import frames
+from skillcomp.errors import SkillcompError, SkillError, StudyError, literal, plural
+from skillcomp.io.files import as_path, read_yaml
+from skillcomp.io.journal import is_store
+from skillcomp.io.skills import FILE_NAME, read_skill
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
 from skillcomp.io.task_suites import is_task_suite
 from skillcomp.io.trigger_suites import FILE as PROMPTS
-from skillcomp.lint.lint_skill import lint_evals
-from skillcomp.lint.lint_suite import (
-    RULES,
-    CaseLint,
-    Finding,
-    Said,
-    Sources,
-    asks_for,
-    finding,
-    forbids_copying,
-    primitives,
+from skillcomp.io.trigger_suites import KINDS
+from skillcomp.lint.lint_rules import Finding, RuleMessages, finding, findings_frame
+from skillcomp.lint.lint_skill import (
+    first_distinct,
+    line_in_skill,
+    skill_findings,
+    untestable_messages,
 )
-from skillcomp.records import (
-    CONCEPT_FIELDS,
-    DIMENSIONS,
-    RUBRIC,
-    Case,
-    Section,
-    Skill,
-    Suite,
-    dimension_family,
-)
+from skillcomp.lint.lint_suite import suite_findings
+from skillcomp.records import Skill, Suite
 
-__all__ = ["RULES", "Finding", "Found", "inspect", "inspect_evals", "lint_skill", "lint_suite"]
-
-FEWEST = 7  # cases of a skill (report 6.3)
-TASKS = (5, 10)  # of a task suite, as its format asks for
-CONCEPT_DIMENSIONS = DIMENSIONS[:7]
-NEAR_IN_REPORT = ("C1", "C3", "C4")  # the report's own example has no far case for these (6.3)
-# Words; the fields of the pilot's skills have 36 to 120, those of the report's two examples fill
-# 115 lines of front matter.
-SHORTEST, LONGEST = 8, 400
-SECTIONS = {"Verification": "C8", "Do NOT Use When": "C9"}
-ITEMS = 3  # C8 asks for at least three items of the checklist (report 5.9)
-_ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\S", re.MULTILINE)
-_ROW = re.compile(r"^\s*\|(?!\s*:?-+).*\|\s*$", re.MULTILINE)
-# Problems the readers note that the lint reports itself, so they are not shown twice
-_SAID = re.compile(
+Readable = TypeVar("Readable", Skill, Suite)
+# Problems noted by the readers that the lints report as well
+_REPORTED_BY_LINT = re.compile(
     r": expected_behaviors: the id '.*' stands \d+ times\.$"
     r"|: contrast_of: '.*' is (?:no case|the case)"
     r"|: comprehension_dimension: found |: transfer: found |^evals: the list is empty"
@@ -66,374 +46,143 @@ _SAID = re.compile(
 )
 _OTHER_WORD = "A word of other published files"
 _FIELDS = re.compile(r"^evals\[\d+\](?: \(id .*\))?: missing [a-z_]+(?:, [a-z_]+)*\.$")
+_SKIPPED = frozenset(["node_modules", "artifacts", "site-packages", "__pycache__", "dist", "build"])
+_LINK = re.compile(r"\]\(<?([^)\s>]{1,500})>?(?:\s{1,9}\"[^\"]{0,300}\")?\)")
+_ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|#|/", re.IGNORECASE)
 
 
-def lint_suite(
-    suite: Suite, skill: Skill | None = None, *, root: str | PathLike[str] | None = None
-) -> tuple[Finding, ...]:
-    """Say what in a suite would weaken or spoil what it measures.
-
-    Parameters
-    ----------
-    suite : Suite
-        The cases.
-    skill : Skill, optional
-        The skill that they are about. Without it far prompts, leaks of the concept field, headings
-        and primitives cannot be looked at, and a finding says so.
-    root : path, optional
-        The folder that `truth_sources` are relative to. When not given, the folder above the
-        suite's own if that holds ``skills``, else the suite's own; where neither is there, only
-        sources in the skill itself are looked up. Nothing outside the folder is ever read.
-
-    Returns
-    -------
-    tuple of Finding
-        For the suite as a whole first, then case by case in file order. Empty when there is
-        nothing to say.
-
-    Raises
-    ------
-    SuiteError
-        When `skill` is not the suite's skill.
-
-    See Also
-    --------
-    lint_skill : The same for a SKILL.md.
-
-    Notes
-    -----
-    Of a task suite it says how many tasks it has, where that is not five to ten, and whether more
-    than half are scored by a model; all else concerns comprehension.
-
-    A suite may name dimensions of its own in place of C1 to C9; none is then expected beside them.
-
-    Errors spoil what is measured: a case with no or several dimensions; a case without behaviours;
-    behaviour ids that stand twice; no negative behaviour or no anti-quote behaviour in the whole
-    suite; truth sources that do not resolve; twins that do not exist or do not differ.
-
-    That a suite says less than it could is a warning, which `skillcomp check` gives as advice:
-    fewer than seven cases; a dimension of C1 to C9 without a case; no far case for one of C1 to
-    C7; fields of the report's shape that are not there.
-
-    A suite in which no case has a key of the report's extension (comprehension_dimension,
-    concept_field, transfer, expected_behaviors) has the older shape, which remains valid: all but
-    truth sources that do not resolve are warnings there.
-
-    Other warnings are heuristics, for a person to judge. Texts are compared by the report's content
-    tokens (A.3): a far prompt may share no run of four with the skill (R4), a prompt no run of
-    four with its expected reasoning, positive behaviours or concept field. A shared run can be a
-    mere name, and a leak in other words is not seen. Primitives are read from the mental model
-    (``Name: what it is``, bold or code) and looked for in the behaviours of C2 and C7 by their
-    stems; a behaviour that asks for one in other words is not recognized.
-
-    Examples
-    --------
-    >>> from skillcomp.records import Case, Check, Suite
-    >>> case = Case(case_id="tea/1", prompt="What is it?", comprehension_dimension="C1")
-    >>> found = lint_suite(Suite(slug="tea", skill="tea", cases=(case,)))
-    >>> [f.rule for f in found if f.case_id == "tea/1"]
-    ['transfer_missing', 'behaviours_missing', 'truth_missing']
-    """
-    if skill is not None and skill.slug != suite.skill:
-        raise SuiteError(
-            f"lint_suite: suite '{suite.slug}' is about the skill '{suite.skill}'; found "
-            f"'{skill.slug}'."
-        )
-    if suite.kind == "tasks":
-        return tuple(finding(rule, f"suite {suite.slug}", said) for rule, said in _tasks(suite))
-    folder = _root(suite) if root is None else Path(root)
-    one = CaseLint({case.case_id: case for case in suite.cases}, skill, Sources(folder, skill))
-    whole = (
-        finding(rule, f"suite {suite.slug}", message)
-        for look in (_covered, _far, _behaviours, _unchecked)
-        for rule, message in look(suite, one)
-    )
-    said = (*whole, *(found for case in suite.cases for found in one.look(case)))
-    if suite.cases and not any(map(_is_extended, suite.cases)):
-        return tuple(map(_as_advice, said))
-    return said
-
-
-def _tasks(suite: Suite) -> Said:
-    n_tasks, (low, high) = len(suite.cases), TASKS
-    if not low <= n_tasks <= high:
-        yield "tasks_number", f"{plural(n_tasks, 'task')}; advised are {low} to {high}."
-    kinds = [check.judge.type for case in suite.cases for check in case.checks if check.judge]
-    n_rubrics = kinds.count("llm-rubric")
-    if 2 * n_rubrics > n_tasks:
-        yield (
-            "tasks_rubric",
-            f"{n_rubrics} of {n_tasks} tasks are scored by a model; prefer contains or pytest "
-            "where words or structure tell a good answer.",
-        )
-
-
-def _is_extended(case: Case) -> bool:
-    """Tell whether a case has one of the keys that the report adds to the shape of before."""
-    return bool(case.comprehension_dimension or case.concept_field or case.transfer or case.checks)
-
-
-def _as_advice(found: Finding) -> Finding:
-    """Return a finding about a suite of the older shape, which remains valid (report 6.1)."""
-    holds = found.rule.startswith("truth_")
-    return found if holds else found.model_copy(update={"severity": "warning"})
-
-
-def lint_skill(skill: Skill) -> tuple[Finding, ...]:
-    """Say what a skill lacks that its comprehension is graded against.
+def lint_path(path: str | PathLike[str], *, evals: bool = False) -> pd.DataFrame:
+    """List every finding at a path, as ``skillcomp check`` reports them.
 
     Parameters
     ----------
-    skill : Skill
-        As read from its SKILL.md.
+    path : path
+        A SKILL.md or its folder, a suite file, a study's folder, or a study.yaml. Of a study.yaml
+        the skills and suites that it names are checked, or its store if it names none; a suite is
+        checked against its skill: the one of the study, or ``../skills/<skill>/SKILL.md``.
+    evals : bool, default False
+        Check all skills below a folder and their trigger prompts
+        (``evals/skills/<slug>/prompts.csv``) instead. Hidden folders, recorded studies,
+        ``artifacts`` and installed packages are left out.
 
     Returns
     -------
-    tuple of Finding
-        Errors: an empty name or description; where a concept block has begun or
-        ``comprehension_state`` is ``present``, a concept field that is missing, empty or not text,
-        and a missing or empty section ``Verification`` or ``Do NOT Use When``. Warnings: no
-        concept block at all, a field of fewer than 8 or more than 400 words, a mental model in
-        which no primitive is named, a Verification of fewer than three items.
-
-    Examples
-    --------
-    >>> from skillcomp.records import Skill
-    >>> [f.rule for f in lint_skill(Skill(slug="tea", name="tea", description="Brewing."))]
-    ['concept_none', 'section_missing_no_concept', 'section_missing_no_concept']
-    """
-    block = skill.metadata.get("concept")
-    others = block if isinstance(block, dict) else {}
-    expected = bool(skill.concept) or block is not None
-    expected |= skill.metadata.get("comprehension_state") == "present"
-    said = [
-        ("front_matter", f"front matter: '{key}' is missing or empty.")
-        for key in ("name", "description")
-        if not getattr(skill, key).strip()
-    ]
-    if expected:
-        said += _concept(skill.concept, others)
-    else:
-        message = f"concept: there is none; expected {', '.join(CONCEPT_FIELDS)}."
-        said.append(("concept_none", message))
-    said += _needed_sections(skill, "section_missing" + "_no_concept" * (not expected))
-    return tuple(finding(rule, f"skill {skill.slug}", message) for rule, message in said)
-
-
-def _root(suite: Suite) -> Path | None:
-    file = Path(suite.path)
-    if not suite.path or not isfile(file):
-        return None
-    above = file.resolve().parent.parent
-    return above if (above / "skills").is_dir() else file.resolve().parent
-
-
-def _covered(suite: Suite, one: CaseLint) -> Said:
-    cases = suite.cases
-    if len(cases) < FEWEST:
-        yield "cases_few", f"{plural(len(cases), 'case')}; expected at least {FEWEST}."
-    covered = {case.comprehension_dimension for case in cases}
-    missing = [name for name in dimension_family(covered) if name not in covered]
-    expected = "expected one or more for each of C1 to C9."
-    if cases and covered == {None}:
-        message = f"none of the {len(cases)} cases names a comprehension_dimension; {expected}"
-        yield "dimensions_missing", message
-    elif missing:
-        named = ", ".join(f"{name} ({RUBRIC[name][0]})" for name in missing)
-        yield "dimensions_missing", f"no case for {named}; {expected}"
-
-
-def _far(suite: Suite, one: CaseLint) -> Said:
-    near = {case.comprehension_dimension for case in suite.cases}
-    near -= {case.comprehension_dimension for case in suite.cases if case.transfer == "far"}
-    for rule, wanted in (
-        ("far_missing", [d for d in CONCEPT_DIMENSIONS if d not in NEAR_IN_REPORT]),
-        ("far_missing_near_in_report", NEAR_IN_REPORT),
-    ):
-        lacking = [name for name in wanted if name in near]
-        if lacking:
-            yield rule, f"no far case for {', '.join(lacking)}; expected one for each of C1 to C7."
-
-
-def _behaviours(suite: Suite, one: CaseLint) -> Said:
-    checks = [check for case in suite.cases for check in case.checks]
-    if not checks:
-        return
-    none = f"none of the {len(checks)} behaviours"
-    if not any(check.check_kind == "negative" for check in checks):
-        yield "negative_none", f"{none} is negative."
-    if not any(map(forbids_copying, checks)):
-        message = f"{none} forbids quoting the skill; expected one such as no_verbatim_span."
-        yield "anti_quote_none", message
-    if one.names and not any(asks_for(check, one.telling) for check in checks):
-        message = f"{none} names a primitive of the mental model ({', '.join(one.names)})."
-        yield "primitive_none", message
-
-
-def _unchecked(suite: Suite, one: CaseLint) -> Said:
-    if one.skill is None:
-        yield (
-            "not_checked",
-            f"skill '{suite.skill}' is not at hand: far prompts, leaks of concept fields, headings "
-            "and primitives were not looked at.",
-        )
-    elif not one.names:
-        yield (
-            "not_checked",
-            "the mental model names no primitives: whether behaviours ask for one was not looked "
-            "at.",
-        )
-    named = [source for case in suite.cases for source in case.truth_sources]
-    problems = [one.sources.problem(source) for source in named]
-    n = sum(problem is not None and problem[0] == "not_checked" for problem in problems)
-    if n:
-        yield (
-            "not_checked",
-            f"{n} of {len(named)} truth sources were not looked up: they are addresses, or no "
-            "folder is known (root=).",
-        )
-
-
-def _concept(concept: Mapping[str, str], others: Mapping[str, Any]) -> Said:
-    """Say what a begun concept block lacks; `others` is what it holds beside the fields."""
-    absent = [name for name in CONCEPT_FIELDS if name not in concept]
-    odd = [name for name in absent if not isinstance(others.get(name), str | None)]
-    missing = [name for name in absent if name not in odd]
-    if missing:
-        yield "concept_missing", f"concept: missing or empty: {', '.join(missing)}."
-    for name in odd:
-        kind = type(others[name]).__name__
-        yield "concept_not_text", f"concept.{name}: found a {kind}; expected text."
-    for name in (str(name) for name in others if name not in CONCEPT_FIELDS):
-        hint = suggest(name, CONCEPT_FIELDS)
-        yield "reading", f"concept.{name}: not one of the seven concept fields.{hint}"
-    for name, text in concept.items():
-        n = len(text.split())
-        if n < SHORTEST:
-            yield (
-                "concept_short",
-                f"concept.{name}: {n} words ('{text[:60]}'); expected at least {SHORTEST}.",
-            )
-        elif n > LONGEST:
-            yield "concept_long", f"concept.{name}: {n} words; expected at most {LONGEST}."
-    if concept.get("mental_model") and not primitives(concept["mental_model"]):
-        yield (
-            "primitives_unnamed",
-            "concept.mental_model: no primitive can be told from the text; expected lines "
-            "such as 'Name: what it is', or names in bold.",
-        )
-
-
-def _needed_sections(skill: Skill, rule: str) -> Said:
-    found = {" ".join(s.title.lower().split()): s for s in skill.sections}
-    for title, dimension in SECTIONS.items():
-        section = found.get(title.lower())
-        if section is None:
-            hint = suggest(title, [s.title for s in skill.sections])
-            message = f"sections: there is no '## {title}', which {dimension} is graded against."
-            yield rule, message + hint
-            continue
-        place = f"line {section.line}"
-        text = _with_below(skill, section)
-        n = len(_ITEM.findall(text)) + max(len(_ROW.findall(text)) - 1, 0)
-        if not text.strip():
-            yield rule, f"{place}: the section '{section.title}' is empty."
-        elif title == "Verification" and n < ITEMS:
-            message = (
-                f"{place}: '{section.title}' has {plural(n, 'item')}; expected at least {ITEMS}."
-            )
-            yield "verification_short", message
-
-
-def _with_below(skill: Skill, section: Section) -> str:
-    """Return the text of a section with its subsections."""
-    after = (s for s in skill.sections if s.line > section.line)
-    below = takewhile(lambda s: s.level > section.level, after)
-    return "\n".join([section.text, *(s.text for s in below)])
-
-
-@dataclass(frozen=True)
-class Found:
-    """What was read, and what was found in it.
-
-    Attributes
-    ----------
-    kind : {"skill", "suite", "study", "evals"}
-        What stands at the path.
-    what : str
-        What was read, in one line.
-    findings : tuple of Finding
-        Deviations met while reading, then what the lint says; file by file.
-    store : RunStore or None
-        The study, as it was opened.
-    """
-
-    kind: str
-    what: str
-    findings: tuple[Finding, ...] = ()
-    store: RunStore | None = None
-
-    @property
-    def n_errors(self) -> int:
-        """Return how many findings are errors."""
-        return sum(found.severity == "error" for found in self.findings)
-
-    @property
-    def n_warnings(self) -> int:
-        """Return how many findings are warnings."""
-        return len(self.findings) - self.n_errors
-
-    @property
-    def summary(self) -> str:
-        """Return one line: what was read, and how many errors and warnings there are."""
-        counts = ((self.n_errors, "error"), (self.n_warnings, "warning"))
-        parts = [plural(n, word) for n, word in counts if n]
-        return f"{self.what}: {', '.join(parts) or 'no problems'}"
-
-
-def inspect(path: Path, *, skills: Sequence[Path] = ()) -> Found:
-    """Read a SKILL.md, its folder, a suite file or a study's folder and say what is wrong with it.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        What to read.
-    skills : sequence of pathlib.Path
-        Skills of the same study, each a SKILL.md or its folder.
-
-    Returns
-    -------
-    Found
-        Kind, what was read, and the findings. A suite is linted beside its skill: the one of that
-        name among `skills`, else ``../skills/<skill>/SKILL.md``. Where neither is there, what needs
-        the skill is not looked at, and a finding says so.
+    pandas.DataFrame
+        One row per finding, with the columns of :func:`skillcomp.lint.lint_suite`: for each file
+        first what deviates from its format, then what the lints find. ``file`` is never missing.
 
     Raises
     ------
     StudyError
-        If there is nothing at the path, or nothing of ours.
+        If there is nothing at the path, or nothing that can be checked.
     SkillError, SuiteError, StoreError
-        If it cannot be read at all.
+        If a file cannot be read at all.
+
+    See Also
+    --------
+    lint_suite, lint_skill : The rules for a suite and for a skill.
+
+    Notes
+    -----
+    A study is also checked for everything that an analysis refuses: rows that break the contract of
+    a frame, rows that name a missing attempt, case or check, verdicts on attempts without an
+    answer, and winners that were not compared (rule ``store``).
+
+    With `evals`, errors are broken front matter or prompts, two skills with the same slug or name,
+    prompts without their skill, and links to files that are missing or outside the folder. Warnings
+    are a skill without explicit, implicit or negative prompts, duplicate prompts and descriptions,
+    no definition of done although the skill shows commands or files, no dry-run mode, no word on
+    when not to use it, a workflow without bounds, downloads that are not optional, and paths of one
+    machine. The last six rules look for words, so a person should judge them.
+
+    The other keys of a study.yaml are not checked here: :func:`skillcomp.live.read_study` does so.
+
+    Examples
+    --------
+    >>> from skillcomp import datasets
+    >>> findings = lint_path(datasets.path("pilot") / "skills" / "tidemark-reconciliation")
+    >>> len(findings)
+    0
+    """
+    place = as_path(path, "lint_path", StudyError)
+    linted = [entry.findings for entry in lint_places(place, evals=evals)]
+    return pd.concat(linted, ignore_index=True)
+
+
+@dataclass(frozen=True)
+class LintedPlace:
+    """The findings of one skill, suite, study or folder of skills.
+
+    Attributes
+    ----------
+    description : str
+        What was read, in one line.
+    findings : pandas.DataFrame
+        The rows of `lint_path` for this place.
+    """
+
+    description: str
+    findings: pd.DataFrame
+
+
+def lint_places(path: Path, *, evals: bool = False) -> Iterator[LintedPlace]:
+    """Yield the findings at a path, place by place: a study.yaml names several."""
+    places, skills = ([path], []) if evals else _places_and_skills(path)
+    for place in places:
+        description, findings = _lint_folder(place) if evals else _lint_place(place, skills)
+        frame = findings_frame(findings)
+        yield LintedPlace(description, frame.fillna({"file": str(place)}))
+
+
+def is_study_file(path: Path) -> bool:
+    """Check whether a path is a YAML file that is not a task suite."""
+    return path.suffix in (".yaml", ".yml") and path.is_file() and not is_task_suite(path)
+
+
+def _places_and_skills(path: Path) -> tuple[list[Path], list[Path]]:
+    """Return the places to lint, and the skills that the suites among them may be about."""
+    if not is_study_file(path):
+        return [path], []
+    content, _ = read_yaml(path, what="study", error=StudyError)
+    folder = path.parent
+    skills = [folder / name for name in _names_in_study(path, content, "skills")]
+    places = [*skills, *(folder / name for name in _names_in_study(path, content, "suites"))]
+    store = folder / _names_in_study(path, {"store": [content.get("store")]}, "store")[0]
+    return places or [store], [*skills, *sorted(store.glob("skills/*/SKILL.md"))]
+
+
+def _names_in_study(path: Path, content: dict[Any, Any], key: str) -> list[str]:
+    names = content.get(key, [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise StudyError(f"{path}: {key}: found {literal(names)}; expected a path or paths.")
+    return names
+
+
+def _lint_place(path: Path, skills: Sequence[Path]) -> tuple[str, list[Finding]]:
+    """Return a description of a skill, suite or study and its findings.
+
+    A suite is linted with its skill: the one of that name among `skills`, or
+    ``../skills/<skill>/SKILL.md``. Without it, a finding lists what was not checked.
     """
     if not exists(path):
         raise StudyError(f"check: there is nothing at {path}.")
     if (path / "manifest.json").is_file():
-        return _study(path)
+        return _lint_study(path)
     if (path.is_dir() and (path / "SKILL.md").is_file()) or path.name == "SKILL.md":
         skill = read_skill(path)
-        what = f"skill '{skill.slug}': {len(skill.concept)} of 7 concept fields, "
-        what += f"{len(skill.sections)} sections"
-        return Found("skill", what, tuple(_skill(skill, path)))
+        description = f"skill '{skill.slug}': {len(skill.concept)} of 7 concept fields, "
+        return description + f"{len(skill.sections)} sections", _findings_of_skill(skill, path)
     is_suite = path.suffix in (".json", ".csv") or is_task_suite(path)
     if is_suite or (path / PROMPTS).is_file():
         suite = read_suite(path)
         n_checks = sum(len(case.checks) for case in suite.cases)
-        what = (
+        description = (
             f"suite '{suite.slug}': {plural(len(suite.cases), 'case')}, {plural(n_checks, 'check')}"
         )
         if suite.kind == "tasks":
-            what = f"task suite '{suite.slug}': {plural(len(suite.cases), 'task')}"
-        return Found("suite", what, tuple(_suite(suite, _beside(path, suite, skills), path, None)))
+            description = f"task suite '{suite.slug}': {plural(len(suite.cases), 'task')}"
+        skill_of_suite = _matching_skill(path, suite, skills)
+        return description, _findings_of_suite(suite, skill_of_suite, path, None)
     raise StudyError(
         f"check: {path} is none of: a SKILL.md, a folder with one, a suite (.json, .csv, or .yaml "
         "with tasks), a study "
@@ -442,62 +191,42 @@ def inspect(path: Path, *, skills: Sequence[Path] = ()) -> Found:
     )
 
 
-def inspect_evals(path: Path) -> Found:
-    """Read all skills below a folder and their trigger prompts and say what is wrong with them.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        The folder, such as that of a repository.
-
-    Returns
-    -------
-    Found
-        What :func:`skillcomp.lint.lint_skill.lint_evals` finds.
-
-    Raises
-    ------
-    StudyError
-        If there is no such folder, or nothing to lint below it.
-    """
-    if not isdir(path):
-        raise StudyError(f"check --evals: there is no folder {path}.")
-    n_skills, n_cases, findings = lint_evals(path)
-    return Found(
-        "evals", f"'{path}': {plural(n_skills, 'skill')}, {plural(n_cases, 'prompt')}", findings
-    )
-
-
-def _study(path: Path) -> Found:
+def _lint_study(path: Path) -> tuple[str, list[Finding]]:
     store = RunStore(path)
     n_cases = sum(len(suite.cases) for suite in store.suites.values())
     counts = {"skill": len(store.skills), "case": n_cases}
-    counts |= {one: store.table(f"{one}s").num_rows for one in ("attempt", "verdict")}
-    what = f"study '{path.name}': {', '.join(plural(n, one) for one, n in counts.items())}"
-    read: list[Skill | Suite] = [*store.skills.values(), *store.suites.values()]
-    inside = {f"{one.path}: {problem}" for one in read for problem in one.problems}
-    # the store repeats what its skills and suites say of themselves
-    found = [finding("reading", str(path), p) for p in store.problems if p not in inside]
+    counts |= {noun: store.table(f"{noun}s").num_rows for noun in ("attempt", "verdict")}
+    description = f"study '{path.name}': {', '.join(plural(n, noun) for noun, n in counts.items())}"
+    records: list[Skill | Suite] = [*store.skills.values(), *store.suites.values()]
+    # the store repeats the problems of its skills and suites
+    repeated = {f"{record.path}: {problem}" for record in records for problem in record.problems}
+    own_problems = [problem for problem in store.problems if problem not in repeated]
+    findings = [finding("reading", str(path), problem) for problem in own_problems]
     for slug, skill in store.skills.items():
-        found += _skill(skill, path / "skills" / slug / "SKILL.md")
+        findings += _findings_of_skill(skill, path / "skills" / slug / "SKILL.md")
     for suite in store.suites.values():
-        found += _suite(suite, store.skills.get(suite.skill), path / suite.path, path)
-    return Found("study", what, tuple(found), store)
+        findings += _findings_of_suite(
+            suite, store.skills.get(suite.skill), path / suite.path, path
+        )
+    findings += [finding("store", str(store.path), problem) for problem in store_problems(store)]
+    return description, findings
 
 
-def _skill(skill: Skill, file: Path) -> list[Finding]:
-    return [*_read(skill.problems, file), *_at(lint_skill(skill), file)]
+def _findings_of_skill(skill: Skill, file: Path) -> list[Finding]:
+    return [*_reader_findings(skill.problems, file), *_in_file(skill_findings(skill), file)]
 
 
-def _suite(suite: Suite, skill: Skill | None, file: Path, root: Path | None) -> list[Finding]:
-    read = _read(suite.problems, file)
+def _findings_of_suite(
+    suite: Suite, skill: Skill | None, file: Path, root: Path | None
+) -> list[Finding]:
+    from_reader = _reader_findings(suite.problems, file)
     routed = any(problem.startswith("routing_cases:") for problem in suite.problems)
     if routed or suite.path.endswith(".csv"):
-        return read  # such cases keep none of the rules of comprehension, and need not
-    return [*read, *_at(lint_suite(suite, skill, root=root), file)]
+        return from_reader  # the rules of comprehension do not apply to such cases
+    return [*from_reader, *_in_file(suite_findings(suite, skill, root=root), file)]
 
 
-def _beside(path: Path, suite: Suite, skills: Sequence[Path]) -> Skill | None:
+def _matching_skill(path: Path, suite: Suite, skills: Sequence[Path]) -> Skill | None:
     for place in (*skills, path.resolve().parent.parent / "skills" / suite.skill):
         try:
             skill = read_skill(place)
@@ -508,25 +237,286 @@ def _beside(path: Path, suite: Suite, skills: Sequence[Path]) -> Skill | None:
     return None
 
 
-def _read(problems: Sequence[str], file: Path) -> list[Finding]:
-    """Return what a reader noted as findings, but for what the lint says as well."""
+def _reader_findings(problems: Sequence[str], file: Path) -> list[Finding]:
+    """Turn the problems noted by a reader into findings, without those that the lints repeat."""
     return [
-        finding(_rule_of(problem), str(file), problem, file=str(file))
+        _file_finding(file, _rule_of_problem(problem), problem)
         for problem in problems
-        if not _SAID.search(problem)
+        if not _REPORTED_BY_LINT.search(problem)
     ]
 
 
-def _rule_of(problem: str) -> str:
-    """Return the rule that what a reader noted belongs to."""
+def _rule_of_problem(problem: str) -> str:
     if _OTHER_WORD in problem:
         return "other_word"
     return "fields_missing" if _FIELDS.match(problem) else "reading"
 
 
-def _at(findings: Iterable[Finding], file: Path) -> list[Finding]:
-    """Return findings with the file before their place."""
+def _in_file(findings: Iterable[Finding], file: Path) -> list[Finding]:
+    """Return findings with the file in front of their place."""
     return [
-        one.model_copy(update={"place": f"{file}: {one.place}", "file": str(file)})
-        for one in findings
+        entry.model_copy(update={"place": f"{file}: {entry.place}", "file": str(file)})
+        for entry in findings
     ]
+
+
+def _file_finding(file: Path, rule: str, message: str, case_id: str | None = None) -> Finding:
+    return finding(rule, str(file), message, case_id=case_id, file=str(file))
+
+
+def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
+    """Return a description of a folder of skills and the findings on them and their prompts."""
+    if not isdir(root):
+        raise StudyError(f"check --evals: there is no folder {root}.")
+    findings: list[Finding] = []
+    skills = list(_read_files(_files_below(root, FILE_NAME), read_skill, findings))
+    tables = (f for f in _files_below(root, PROMPTS) if f.parts[-4:-2] == ("evals", "skills"))
+    suites = list(_read_files(tables, read_suite, findings))
+    if not (skills or suites or findings):
+        raise StudyError(
+            f"check --evals: below {root} there is no {FILE_NAME} and no evals/skills/*/{PROMPTS}."
+        )
+    for file, skill in skills:
+        findings += [_file_finding(file, "reading", problem) for problem in skill.problems]
+        messages = (*untestable_messages(skill), *_link_messages(skill, file, root))
+        findings += [_file_finding(file, rule, message) for rule, message in messages]
+    for file, suite in suites:
+        findings += [_file_finding(file, "reading", problem) for problem in suite.problems]
+    findings += _duplicate_skills(skills)
+    findings += _missing_prompts(skills, suites)
+    findings += _duplicate_prompts(suites)
+    n_cases = sum(len(suite.cases) for _, suite in suites)
+    return f"'{root}': {plural(len(skills), 'skill')}, {plural(n_cases, 'prompt')}", findings
+
+
+def _files_below(root: Path, name: str) -> Iterator[Path]:
+    """Yield the files with this name below a folder, in order; links out of it are not followed."""
+    whole = root.resolve()
+    for file in sorted(root.rglob(name)):
+        parts = file.relative_to(root).parts[:-1]
+        hidden = any(part.startswith(".") or part in _SKIPPED for part in parts)
+        # a recorded study contains copies of skills that are checked where they are written
+        copied = any(is_store(root.joinpath(*parts[:k])) for k in range(1, len(parts)))
+        if not (hidden or copied) and file.is_file() and file.resolve().is_relative_to(whole):
+            yield file
+
+
+def _read_files(
+    files: Iterable[Path], read: Callable[[Path], Readable], findings: list[Finding]
+) -> Iterator[tuple[Path, Readable]]:
+    """Yield each file with its record; append a finding for each file that cannot be read."""
+    for file in files:
+        try:
+            yield file, read(file)
+        except SkillcompError as error:
+            findings.append(_file_finding(file, "reading", str(error)))
+
+
+def _link_messages(skill: Skill, file: Path, root: Path) -> RuleMessages:
+    for name in first_distinct(match[1] for match in _LINK.finditer(skill.body)):
+        target = unquote(name.partition("#")[0])
+        if not target or _ELSEWHERE.match(name):
+            continue
+        place = file.parent / PurePosixPath(target)
+        where = f"line {line_in_skill(skill, name)}: '{name}'"
+        if "\0" not in target and not place.resolve().is_relative_to(root.resolve()):
+            yield "link_outside", f"{where} leads out of {root}."
+        elif not exists(place):  # False also for names that no file can have
+            yield "link_missing", f"{where} is not there."
+
+
+def _duplicate_skills(skills: list[tuple[Path, Skill]]) -> Iterator[Finding]:
+    """Yield a finding for each slug, name or description that two skills share."""
+    for rule, what, key_of in (
+        ("slug_twice", "slug", lambda skill: skill.slug.casefold()),
+        ("slug_twice", "name", lambda skill: skill.name.casefold()),
+        ("description_twice", "description", lambda skill: _normalised(skill.description)),
+    ):
+        seen: dict[str, tuple[Path, Skill]] = {}
+        for file, skill in skills:
+            key = key_of(skill)
+            if key and key in seen:
+                other, twin = seen[key]
+                if what != "name" or twin.slug.casefold() != skill.slug.casefold():
+                    value = f" '{getattr(skill, what)}'" if what != "description" else ""
+                    message = f"the {what}{value} is that of {other} as well."
+                    yield _file_finding(file, rule, message)
+            seen.setdefault(key, (file, skill))
+
+
+def _normalised(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def _missing_prompts(
+    skills: list[tuple[Path, Skill]], suites: list[tuple[Path, Suite]]
+) -> Iterator[Finding]:
+    """Yield skills without prompts or without one kind of them, and prompts without their skill."""
+    suite_of = {suite.skill: (place, suite) for place, suite in suites}
+    slugs = {skill.slug for _, skill in skills}
+    for file, skill in skills:
+        if skill.slug not in suite_of:
+            message = f"there is no evals/skills/{skill.slug}/{PROMPTS}."
+            yield _file_finding(file, "evals_none", message)
+            continue
+        place, suite = suite_of[skill.slug]
+        kinds = {case.prompt_kind for case in suite.cases}
+        for kind in KINDS:
+            if kind not in kinds:
+                message = f"no {kind} prompt among {len(suite.cases)}."
+                yield _file_finding(place, "kind_none", message)
+    for file, suite in suites:
+        if suite.skill not in slugs:
+            folder = f"no folder of this name with {FILE_NAME}"
+            message = f"there is no skill '{suite.skill}' ({folder})."
+            yield _file_finding(file, "skill_none", message)
+
+
+def _duplicate_prompts(suites: list[tuple[Path, Suite]]) -> Iterator[Finding]:
+    seen: dict[str, str] = {}
+    for file, suite in suites:
+        for case in suite.cases:
+            text = _normalised(case.prompt)
+            if text and text in seen:
+                message = f"{case.case_id}: the prompt is that of {seen[text]} as well."
+                yield _file_finding(file, "prompt_twice", message, case.case_id)
+            seen.setdefault(text, case.case_id)
+
+
+def store_problems(store: RunStore) -> list[str]:
+    """List everything for which an analysis would refuse a store or count it wrongly.
+
+    Breaches of a frame's contract come first, in the words of the error that an analysis raises.
+    Then come rows that name a missing attempt, case or check, verdicts on attempts without an
+    answer, and winners that were not compared. A table that breaks its contract is not compared
+    with the others.
+    """
+    problems: list[str] = []
+    tables: dict[str, pd.DataFrame] = {}
+    readers: dict[str, Callable[[], pd.DataFrame]] = {
+        "cases": lambda: frames.cases(store),
+        "checks": lambda: frames.checks(store),
+        "attempts": lambda: frames.attempts(store, perturbation="all"),
+        "verdicts": lambda: frames.verdicts(store, perturbation="all", round="all"),
+        "gold": lambda: frames.gold(store, labeller="all"),
+        "pairwise": lambda: frames.pairwise(store),
+        "invocations": lambda: frames.invocations(store, perturbation="all"),
+    }
+    for kind, read in readers.items():
+        try:
+            tables[kind] = read()
+        except SkillcompError as error:
+            message = str(error)
+            # verdicts fail with the message of the attempts, which is reported once
+            problems += [message] if message not in problems else []
+    for table_problems in (
+        _attempt_problems,
+        _verdict_problems,
+        _gold_problems,
+        _pairwise_problems,
+    ):
+        problems += table_problems(tables)
+    return problems
+
+
+def _problem_if_any(kind: str, rows: pd.DataFrame, names: list[str], what: str) -> Iterator[str]:
+    """Yield one sentence with the number of rows at fault and the keys of the first, if any."""
+    if len(rows):
+        first = ", ".join(f"{name} '{rows[name].iloc[0]}'" for name in names)
+        yield f"{kind}: rows that {what}: {len(rows)}; the first: {first}."
+
+
+def _has_key_in(frame: pd.DataFrame, other: pd.DataFrame, on: list[str]) -> pd.Series:
+    keys = pd.MultiIndex.from_frame(frame[on])
+    return pd.Series(keys.isin(pd.MultiIndex.from_frame(other[on])), index=frame.index)
+
+
+def _attempt_problems(tables: dict[str, pd.DataFrame]) -> Iterator[str]:
+    attempts, cases = tables.get("attempts"), tables.get("cases")
+    if attempts is None or cases is None:
+        return
+    has_case = attempts["case_id"].isin(cases["case_id"])
+    yield from _problem_if_any(
+        "attempts",
+        attempts[~has_case],
+        ["attempt_id", "case_id"],
+        "answer a case that no suite has",
+    )
+    same_skill = _has_key_in(attempts, cases, ["skill", "case_id"])
+    yield from _problem_if_any(
+        "attempts",
+        attempts[has_case & ~same_skill],
+        ["attempt_id", "skill", "case_id"],
+        "name another skill than their case",
+    )
+    source = attempts["source_attempt_id"]
+    yield from _problem_if_any(
+        "attempts",
+        attempts[source.notna() & ~source.isin(attempts["attempt_id"])],
+        ["attempt_id", "source_attempt_id"],
+        "are copies of an attempt that is not there",
+    )
+
+
+def _verdict_problems(tables: dict[str, pd.DataFrame]) -> Iterator[str]:
+    verdicts, attempts = tables.get("verdicts"), tables.get("attempts")
+    if verdicts is None or attempts is None:
+        return
+    status = verdicts["attempt_id"].map(attempts.set_index("attempt_id")["status"])
+    yield from _problem_if_any(
+        "verdicts",
+        verdicts[status.notna() & status.ne("ok") & verdicts["passed"].notna()],
+        ["attempt_id", "check_id"],
+        "judge an attempt whose status is not ok",
+    )
+    if "checks" in tables:
+        has_check = _has_key_in(verdicts, tables["checks"], ["skill", "case_id", "check_id"])
+        yield from _problem_if_any(
+            "verdicts",
+            verdicts[~has_check],
+            ["attempt_id", "check_id"],
+            "judge a check that their case does not have",
+        )
+
+
+def _gold_problems(tables: dict[str, pd.DataFrame]) -> Iterator[str]:
+    gold, attempts, checks = tables.get("gold"), tables.get("attempts"), tables.get("checks")
+    if gold is None or attempts is None:
+        return
+    has_attempt = gold["attempt_id"].isin(attempts["attempt_id"])
+    yield from _problem_if_any(
+        "gold",
+        gold[~has_attempt],
+        ["attempt_id", "check_id"],
+        "label an attempt that is not there",
+    )
+    if checks is None:
+        return
+    labels = gold[has_attempt].merge(attempts[["attempt_id", "skill", "case_id"]], on="attempt_id")
+    yield from _problem_if_any(
+        "gold",
+        labels[~_has_key_in(labels, checks, ["skill", "case_id", "check_id"])],
+        ["attempt_id", "check_id"],
+        "label a check that their case does not have",
+    )
+
+
+def _pairwise_problems(tables: dict[str, pd.DataFrame]) -> Iterator[str]:
+    pairwise, attempts = tables.get("pairwise"), tables.get("attempts")
+    if pairwise is None or attempts is None:
+        return
+    for name in ("first", "second"):
+        yield from _problem_if_any(
+            "pairwise",
+            pairwise[~pairwise[name].isin(attempts["attempt_id"])],
+            ["case_id", name],
+            "compare an attempt that is not there",
+        )
+    winner = pairwise["winner"]
+    neither = winner.notna() & winner.ne(pairwise["first"]) & winner.ne(pairwise["second"])
+    yield from _problem_if_any(
+        "pairwise",
+        pairwise[neither],
+        ["case_id", "winner"],
+        "name a winner that is neither of the two compared",
+    )

@@ -1,38 +1,52 @@
-"""What a lint finds, the rules it knows, and what it says about one case and its sources."""
+"""What weakens a suite or spoils what it measures, found before money is spent.
+
+The rules are those of the comprehension report (5.1 to 5.12, 7.4, 8.2, 8.4, 8.8). A lint reads
+files; it changes nothing and calls no model.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cache, lru_cache
-from os.path import exists
+from os import PathLike
+from os.path import exists, isfile
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any
+
+import pandas as pd
 
 from skillcomp.errors import SuiteError, plural, suggest
 from skillcomp.io.files import decode, read_bytes
 from skillcomp.io.skills import sections_of
+from skillcomp.lint.lint_rules import Finding, RuleMessages, finding, findings_frame
+from skillcomp.lint.lint_skill import primitives
 from skillcomp.ngrams import match, shared_ngrams, tokenize
 from skillcomp.records import (
     CONCEPT_FIELDS,
     DIMENSIONS,
+    RUBRIC,
     Case,
     Check,
-    Record,
     Skill,
+    Suite,
     dimension_family,
 )
 
+FEWEST = 7  # cases of a skill (report 6.3)
+TASKS = (5, 10)  # of a task suite, as its format asks for
+CONCEPT_DIMENSIONS = DIMENSIONS[:7]
+NEAR_IN_REPORT = ("C1", "C3", "C4")  # the report's own example has no far case for these (6.3)
 FAR_N = 4  # content tokens; the report's R4 (7.4)
 LEAK_N = 4  # content tokens; on the pilot's 84 prompts 4 marks none and 3 marks shared entities
 APART = 0.5  # similarity of the words of twins; a single changed detail leaves nearly all of them
 WITH_PRIMITIVES = ("C2", "C7")  # dimensions whose pass criteria name the primitives (5.3, 5.8)
 
 _FIELD_OF = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False))
-# what says by itself that copying is meant, and what does so of the skill or in the name of a check
+# Words that mean copying anywhere; words that mean it in a check's name or together with a source
 _COPYING = r"verbatim|word[ -]for[ -]word|n?[ -]?gram\b|\b(?:same|exact) words"
 _TAKING = r"\bquot(?:e|es|ing|ation|ations)\b|\bcop(?:y|ies|ied|ying)\b"
 _SOURCE = r"\b(?:skill|body|source|definition|concept|text|document|file)\b"
@@ -48,12 +62,6 @@ _SKILL_SAYS = re.compile(
     re.IGNORECASE,
 )
 _PART = r"(?:section|table|checklist|heading|chapter|list)"
-_HEAD = re.compile(
-    r"(?:[-*+]\s+|\(?\d+[.)]\s+)?[*_`\"']*([A-Za-z][\w /'-]{1,40}?)[*_`\"']*"
-    r"\s*(?::|—|–|\s-\s|=)\s*\S"
-)
-_BOLD = re.compile(r"\*\*([A-Za-z][\w /'-]{1,40})\*\*")
-_CODE = re.compile(r"`([A-Za-z][\w /'-]{1,40})`")
 _SMALL = frozenset(["the", "and", "for", "not", "its", "that", "this", "with", "from"])
 _ENDING = re.compile(r"(?:ies|ing|ed|es|s|y|e)$")
 _MOST_SHOWN = 80  # characters of what a finding quotes
@@ -64,163 +72,222 @@ _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _DRIVE = re.compile(r"[A-Za-z]:")
 _MARKDOWN = (".md", ".markdown")
 
-Severity = Literal["error", "warning"]
 
+def lint_suite(
+    suite: Suite, skill: Skill | None = None, *, root: str | PathLike[str] | None = None
+) -> pd.DataFrame:
+    """List what weakens a suite or spoils what it measures.
 
-class Finding(Record):
-    """One thing that a lint found.
-
-    Attributes
+    Parameters
     ----------
-    place : str
-        Where: a case_id, with the behaviour after it where there is one, or the suite or skill.
-    case_id : str or None
-        The case; None for what concerns the suite or skill as a whole.
-    file : str or None
-        The file in which it was found, where one was read.
-    rule : str
-        Which rule, a key of `RULES`.
-    severity : {"error", "warning"}
-        A warning is for a person to judge: the rule is a heuristic, or the report lets it pass.
-    message : str
-        What was found and what is allowed.
-    reason : str
-        Why it matters.
+    suite : Suite
+        The cases.
+    skill : Skill, optional
+        The suite's skill. Without it, far prompts, leaks of the concept field, headings and
+        primitives are not checked, and a finding says so.
+    root : path, optional
+        The folder to which `truth_sources` are relative. By default it is the parent of the
+        suite's folder if that contains ``skills``, else the suite's folder. If neither exists, only
+        sources in the skill are looked up. Nothing outside the folder is ever read.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per finding: first those about the whole suite, then case by case in file order. No
+        rows for a suite without findings. All columns are text.
+
+        - ``place``: the case_id, or the suite.
+        - ``rule``: the rule that was broken.
+        - ``severity``: ``error`` or ``warning``.
+        - ``message``: what was found and what is allowed.
+        - ``reason``: why it matters.
+        - ``case_id``: the case; missing for a finding about the whole suite.
+        - ``file``: missing here; :func:`skillcomp.lint.lint_path` names the file.
+
+    Raises
+    ------
+    SuiteError
+        When `skill` is not the suite's skill.
+
+    See Also
+    --------
+    lint_skill : The same for a SKILL.md.
+
+    Notes
+    -----
+    A task suite is checked for its number of tasks (five to ten) and for the share that a model
+    scores (at most half); all other rules concern comprehension.
+
+    A suite may name its own dimensions instead of C1 to C9; then C1 to C9 are not expected.
+
+    Errors spoil what is measured: a case with no or several dimensions; a case without behaviours;
+    duplicate behaviour ids; no negative behaviour or no anti-quote behaviour in the whole suite;
+    truth sources that do not resolve; twins that do not exist or do not differ.
+
+    Gaps in a suite are warnings, which ``skillcomp check`` shows as advice: fewer than seven cases;
+    a dimension of C1 to C9 without a case; no far case for one of C1 to C7; missing fields of the
+    report's shape.
+
+    If no case of a suite has a key of the report's extension (comprehension_dimension,
+    concept_field, transfer, expected_behaviors), the suite has the older shape, which remains
+    valid: its only errors are truth sources that do not resolve.
+
+    Other warnings are heuristics, for a person to judge. Texts are compared by the report's content
+    tokens (A.3): a far prompt may share no run of four with the skill (R4), and a prompt may share
+    no run of four with its expected reasoning, positive behaviours or concept field. A shared run
+    can be a mere name, and a leak in other words is not detected. Primitives are read from the
+    mental model (``Name: what it is``, bold or code), and the behaviours of C2 and C7 are searched
+    for their stems; a behaviour that asks for a primitive in other words is not recognized.
+
+    Examples
+    --------
+    >>> from skillcomp.records import Case, Check, Suite
+    >>> case = Case(case_id="tea/1", prompt="What is it?", comprehension_dimension="C1")
+    >>> findings = lint_suite(Suite(slug="tea", skill="tea", cases=(case,)))
+    >>> findings.loc[findings["case_id"].eq("tea/1"), "rule"].tolist()
+    ['transfer_missing', 'behaviours_missing', 'truth_missing']
     """
-
-    place: str
-    rule: str
-    severity: Severity
-    message: str
-    reason: str
-    case_id: str | None = None
-    file: str | None = None
-
-    def __str__(self) -> str:
-        """Return the finding as one line."""
-        return f"{self.place}: {self.severity}: {self.message} [{self.rule}: {self.reason}]"
+    return findings_frame(suite_findings(suite, skill, root=root))
 
 
-_GROUNDS = "a case may rest only on what a grader can look up in the sources it names"
-_TRANSFER = "near and far transfer are compared dimension by dimension (report 8.2)"
-
-_CONCEPT = "C1 to C7 are each graded against one concept field"
-_SECTIONS = "C8 is graded against Verification and C9 against Do NOT Use When (report 5.9, 5.10)"
-
-# why each thing that a lint finds matters: what spoils a study, and what is for a person to judge
-_ERRORS: Mapping[str, str] = {
-    # suite
-    "reading": "what deviates from the report's shape is read differently elsewhere",
-    "store": "every analysis refuses it, or would count it wrongly",
-    "negative_none": (
-        "without a negative behaviour an answer that says everything passes everything"
-    ),
-    "anti_quote_none": (
-        "a grader that sees the concept field rewards quoting it unless a behaviour forbids it "
-        "(report 8.4)"
-    ),
-    # case
-    "dimension_single": (
-        "a case that grades several dimensions, or none, cannot say which one failed (report 8.8)"
-    ),
-    "transfer_unknown": "a case that is neither near nor far is left out of both",
-    "behaviours_missing": "without expected_behaviors a grader has nothing to decide (report 9.5)",
-    "behaviour_id": "verdicts are joined to behaviours by their id",
-    "truth_source": _GROUNDS,
-    "truth_outside": "a suite from elsewhere must not reach into other files",
-    "contrast_missing": "a contrast case is read beside its twin",
-    "contrast_same": "twins that do not differ show nothing about the detail between",
-    # skill
-    "front_matter": "an agent decides by name and description whether to load a skill",
-    "concept_missing": _CONCEPT,
-    "concept_not_text": "a concept field is shown to the grader as text",
-    "section_missing": _SECTIONS,
-    # skills and prompts that are to be tested by triggering (`check --evals`)
-    "skill_none": "prompts for a skill that is not there test nothing",
-    "slug_twice": "an agent that is offered two skills of one name loads either",
-    "link_missing": "an agent that follows the link finds nothing",
-    "link_outside": "a skill is installed with its own folder and nothing else",
-}
-_WARNINGS: Mapping[str, str] = {
-    # suite
-    "other_word": "other published files use the word, the report does not",
-    "fields_missing": "the report's shape has it; nothing here is computed of it",
-    "tasks_number": "a task suite holds five to ten tasks that cover the skill's core",
-    "tasks_rubric": (
-        "a judge that runs no model is free and says the same each time; a rubric is for what "
-        "words and tests cannot tell"
-    ),
-    "cases_few": "fewer than seven cases say little about a skill (report 6.3)",
-    "dimensions_missing": (
-        "a dimension without a case is not measured, and the verdict on a skill needs all nine "
-        "(report 5.11)"
-    ),
-    "far_missing": _TRANSFER,
-    "far_missing_near_in_report": f"{_TRANSFER}; the report's own example has none",
-    "primitive_none": (
-        "an answer in empty general words passes where no behaviour asks for a primitive of the "
-        "mental model (report 8.4)"
-    ),
-    "not_checked": "what was not looked at is not in order, it is unknown",
-    # case
-    "transfer_missing": _TRANSFER,
-    "far_overlap": (
-        "a far prompt that shares a run of words with the skill can be answered by looking it up "
-        "(report 7.4)"
-    ),
-    "negative_missing": "without a negative behaviour an answer that says everything passes",
-    "anti_quote_missing": (
-        "a definition that copies the skill shows retrieval and not understanding (report 5.2)"
-    ),
-    "primitive_missing": (
-        "this dimension is passed by reasoning with the primitives of the mental model (report "
-        "5.3, 5.8, 8.4)"
-    ),
-    "leak": "a prompt that holds the answer asks for repetition",
-    "cites_section": "a prompt that points into the skill asks for retrieval (report B.1)",
-    "truth_missing": _GROUNDS,
-    "contrast_behaviours": "the detail between twins is meant to change the right answer",
-    "contrast_apart": "twins are meant to differ in a single detail (report 4.2.5)",
-    # skill
-    "concept_none": _CONCEPT,
-    "concept_short": "a few words cannot carry what the dimension grades against",
-    "concept_long": "a concept field of a page drowns what is load-bearing in it",
-    "primitives_unnamed": "C2 and C7 are graded by the primitives that the mental model names",
-    "section_missing_no_concept": _SECTIONS,
-    "verification_short": "C8 asks for at least three items of the checklist",
-    # skills and prompts that are to be tested by triggering (`check --evals`)
-    "evals_none": "whether a skill fires when it should is known only by asking",
-    "kind_none": "naming the skill, meaning it and not meaning it are three questions",
-    "description_twice": "an agent chooses by the description",
-    "prompt_twice": "the same prompt asked twice is no second case",
-    "done_none": "without a definition of done a grader cannot tell when it is reached",
-    "dry_run_none": "a skill that can answer with its steps can be tested at no risk",
-    "not_when_none": "negative prompts need to be told from those that are meant",
-    "unbounded": "a workflow without an end runs into every limit",
-    "download": "a heavy download that a test cannot skip makes it slow and flaky",
-    "machine_path": "a path of one machine is not there on another",
-}
-RULES: Mapping[str, tuple[Severity, str]] = {
-    **{rule: ("error", reason) for rule, reason in _ERRORS.items()},
-    **{rule: ("warning", reason) for rule, reason in _WARNINGS.items()},
-}
+def suite_findings(
+    suite: Suite, skill: Skill | None = None, *, root: str | PathLike[str] | None = None
+) -> list[Finding]:
+    """Return the findings of `lint_suite` as records."""
+    if skill is not None and skill.slug != suite.skill:
+        raise SuiteError(
+            f"lint_suite: suite '{suite.slug}' is about the skill '{suite.skill}'; found "
+            f"'{skill.slug}'."
+        )
+    place = f"suite {suite.slug}"
+    if suite.kind == "tasks":
+        return [finding(rule, place, message) for rule, message in _task_messages(suite)]
+    folder = _sources_root(suite) if root is None else Path(root)
+    case_lint = CaseLint(
+        {case.case_id: case for case in suite.cases}, skill, Sources(folder, skill)
+    )
+    findings = [
+        finding(rule, place, message)
+        for rule_messages in (
+            _coverage_messages,
+            _far_messages,
+            _behaviour_messages,
+            _unchecked_messages,
+        )
+        for rule, message in rule_messages(suite, case_lint)
+    ]
+    for case in suite.cases:
+        findings += case_lint.findings(case)
+    if suite.cases and not any(map(_is_extended, suite.cases)):
+        return [_as_advice(entry) for entry in findings]
+    return findings
 
 
-Said = Iterator[tuple[str, str]]  # a rule and what was found, before its place is known
+def _task_messages(suite: Suite) -> RuleMessages:
+    n_tasks, (low, high) = len(suite.cases), TASKS
+    if not low <= n_tasks <= high:
+        yield "tasks_number", f"{plural(n_tasks, 'task')}; advised are {low} to {high}."
+    kinds = [check.judge.type for case in suite.cases for check in case.checks if check.judge]
+    n_rubrics = kinds.count("llm-rubric")
+    if 2 * n_rubrics > n_tasks:
+        yield (
+            "tasks_rubric",
+            f"{n_rubrics} of {n_tasks} tasks are scored by a model; prefer contains or pytest "
+            "where words or structure tell a good answer.",
+        )
 
 
-def finding(rule: str, place: str, message: str, **where: Any) -> Finding:
-    """Return a finding with severity and reason of its rule; `where` may name case and file."""
-    severity, reason = RULES[rule]
-    about: dict[str, Any] = {"severity": severity, "reason": reason, **where}
-    return Finding(rule=rule, place=place, message=message, **about)
+def _is_extended(case: Case) -> bool:
+    """Check whether a case has a key that the report adds to the older shape."""
+    return bool(case.comprehension_dimension or case.concept_field or case.transfer or case.checks)
+
+
+def _as_advice(entry: Finding) -> Finding:
+    """Turn an error about the older shape, which remains valid (report 6.1), into a warning."""
+    if entry.rule.startswith("truth_"):
+        return entry
+    return entry.model_copy(update={"severity": "warning"})
+
+
+def _sources_root(suite: Suite) -> Path | None:
+    file = Path(suite.path)
+    if not suite.path or not isfile(file):
+        return None
+    above = file.resolve().parent.parent
+    return above if (above / "skills").is_dir() else file.resolve().parent
+
+
+def _coverage_messages(suite: Suite, case_lint: CaseLint) -> RuleMessages:
+    cases = suite.cases
+    if len(cases) < FEWEST:
+        yield "cases_few", f"{plural(len(cases), 'case')}; expected at least {FEWEST}."
+    covered = {case.comprehension_dimension for case in cases}
+    missing = [name for name in dimension_family(covered) if name not in covered]
+    expected = "expected one or more for each of C1 to C9."
+    if cases and covered == {None}:
+        message = f"none of the {len(cases)} cases names a comprehension_dimension; {expected}"
+        yield "dimensions_missing", message
+    elif missing:
+        titles = ", ".join(f"{name} ({RUBRIC[name][0]})" for name in missing)
+        yield "dimensions_missing", f"no case for {titles}; {expected}"
+
+
+def _far_messages(suite: Suite, case_lint: CaseLint) -> RuleMessages:
+    near = {case.comprehension_dimension for case in suite.cases}
+    near -= {case.comprehension_dimension for case in suite.cases if case.transfer == "far"}
+    for rule, dimensions in (
+        ("far_missing", [d for d in CONCEPT_DIMENSIONS if d not in NEAR_IN_REPORT]),
+        ("far_missing_near_in_report", NEAR_IN_REPORT),
+    ):
+        lacking = [name for name in dimensions if name in near]
+        if lacking:
+            yield rule, f"no far case for {', '.join(lacking)}; expected one for each of C1 to C7."
+
+
+def _behaviour_messages(suite: Suite, case_lint: CaseLint) -> RuleMessages:
+    checks = [check for case in suite.cases for check in case.checks]
+    if not checks:
+        return
+    none = f"none of the {len(checks)} behaviours"
+    if not any(check.check_kind == "negative" for check in checks):
+        yield "negative_none", f"{none} is negative."
+    if not any(map(forbids_copying, checks)):
+        message = f"{none} forbids quoting the skill; expected one such as no_verbatim_span."
+        yield "anti_quote_none", message
+    if case_lint.names and not any(asks_for(check, case_lint.distinctive) for check in checks):
+        message = f"{none} names a primitive of the mental model ({', '.join(case_lint.names)})."
+        yield "primitive_none", message
+
+
+def _unchecked_messages(suite: Suite, case_lint: CaseLint) -> RuleMessages:
+    if case_lint.skill is None:
+        yield (
+            "not_checked",
+            f"skill '{suite.skill}' is not at hand: far prompts, leaks of concept fields, headings "
+            "and primitives were not looked at.",
+        )
+    elif not case_lint.names:
+        yield (
+            "not_checked",
+            "the mental model names no primitives: whether behaviours ask for one was not looked "
+            "at.",
+        )
+    sources = [source for case in suite.cases for source in case.truth_sources]
+    problems = [case_lint.sources.problem(source) for source in sources]
+    n = sum(problem is not None and problem[0] == "not_checked" for problem in problems)
+    if n:
+        yield (
+            "not_checked",
+            f"{n} of {len(sources)} truth sources were not looked up: they are addresses, or no "
+            "folder is known (root=).",
+        )
 
 
 def forbids_copying(check: Check) -> bool:
-    """Return whether a behaviour forbids copying the skill: the overlap check then decides it.
+    """Check whether a behaviour forbids copying the skill; the overlap check then decides it.
 
-    Its name says so (``no_verbatim_span``, ``no_body_copy``, ``no_quoting``) or its description
-    does, of the skill; ``does not quote a price`` is about something else.
+    Its name (``no_verbatim_span``, ``no_body_copy``, ``no_quoting``) or its description must
+    forbid copying from the skill: ``does not quote a price`` does not count.
     """
     name = check.check_id.replace("_", " ").replace("-", " ")
     return check.check_kind == "negative" and bool(
@@ -228,108 +295,107 @@ def forbids_copying(check: Check) -> bool:
     )
 
 
-def primitives(mental_model: str) -> tuple[str, ...]:
-    r"""Return the primitives that a mental model names, as written, in order, each once.
-
-    They are the heads of lines (``Name: what it is``); without any, what stands in bold; without
-    that, code spans, which in a text that names its primitives are mere examples.
-
-    Examples
-    --------
-    >>> primitives("Two primitives:\nClaim: what may stand, as `any`.\n- **Escape hatch**: trust.")
-    ('Claim', 'Escape hatch')
-    """
-    heads = [m[1] for line in mental_model.splitlines() if (m := _HEAD.match(line.strip()))]
-    for found in (heads, _BOLD.findall(mental_model), _CODE.findall(mental_model)):
-        names = dict.fromkeys(name for name in found if "primitive" not in name.lower())
-        if names:
-            return tuple(names)
-    return ()
-
-
-def _stems(text: str) -> set[str]:
+def _word_stems(text: str) -> set[str]:
     words = set(re.findall(r"[a-z]{3,}", text.lower())) - _SMALL
     return {_ENDING.sub("", word) for word in words}
 
 
 def asks_for(check: Check, names: Sequence[str]) -> bool:
-    """Return whether a positive behaviour names one of the primitives, in any inflection."""
-    words = _stems(f"{check.description} {check.check_id.replace('_', ' ')}")
-    wanted = [stems for name in names if (stems := _stems(name))]
-    return check.check_kind == "positive" and any(stems <= words for stems in wanted)
+    """Check whether a positive behaviour names one of the primitives, in any inflection."""
+    words = _word_stems(f"{check.description} {check.check_id.replace('_', ' ')}")
+    primitive_stems = [stems for name in names if (stems := _word_stems(name))]
+    return check.check_kind == "positive" and any(stems <= words for stems in primitive_stems)
 
 
 @dataclass
 class CaseLint:
-    """The rules that look at one case."""
+    """The rules for a single case.
+
+    Attributes
+    ----------
+    cases : dict of str to Case
+        All cases of the suite.
+    skill : Skill or None
+        The suite's skill, if known.
+    sources : Sources
+        Looks up the truth sources.
+    names : tuple of str
+        Primitives of the mental model.
+    distinctive : tuple of str
+        The primitives that a behaviour must name: those that are not just the skill's own name.
+    text : str
+        The skill's text, for comparisons.
+    """
 
     cases: dict[str, Case]
     skill: Skill | None
     sources: Sources
     names: tuple[str, ...] = ()
-    telling: tuple[str, ...] = ()
+    distinctive: tuple[str, ...] = ()
     text: str = ""
-    _titles: re.Pattern[str] | None = field(init=False, default=None)
+    _headings: re.Pattern[str] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        """Prepare what every case needs of the skill."""
+        """Read the primitives, text and headings of the skill once for all cases."""
         if self.skill is None:
             return
         concept = self.skill.concept
         self.names = primitives(concept.get("mental_model", ""))
-        # a single word of the skill's own name stands in every other behaviour and tells nothing
-        own = _stems(f"{self.skill.name} {self.skill.slug}".replace("-", " "))
-        telling = (name for name in self.names if " " in name or not _stems(name) <= own)
-        self.telling = tuple(telling) or self.names
+        # a single word of the skill's own name occurs in many behaviours and asks for no primitive
+        own = _word_stems(f"{self.skill.name} {self.skill.slug}".replace("-", " "))
+        distinctive = (name for name in self.names if " " in name or not _word_stems(name) <= own)
+        self.distinctive = tuple(distinctive) or self.names
         self.text = self.skill.text or "\n\n".join([self.skill.body, *concept.values()])
-        self._titles = _titles(self.skill)
+        self._headings = _heading_pattern(self.skill)
 
-    def look(self, case: Case) -> Iterator[Finding]:
-        """Yield everything that is to be said about a case."""
+    def findings(self, case: Case) -> Iterator[Finding]:
+        """Yield the findings about a case."""
         rules = (
-            self._dimension,
-            self._far,
-            self._behaviours,
-            self._leaks,
-            self._citations,
-            self._truth,
-            self._contrast,
+            self._check_dimension,
+            self._check_far_prompt,
+            self._check_behaviours,
+            self._check_leaks,
+            self._check_citations,
+            self._check_truth_sources,
+            self._check_contrast,
         )
-        for look in rules:
-            for rule, message in look(case):
+        for check_rule in rules:
+            for rule, message in check_rule(case):
                 yield finding(rule, case.case_id, message, case_id=case.case_id)
 
-    def _dimension(self, case: Case) -> Said:
-        found = case.comprehension_dimension
-        if found is None and all(c.comprehension_dimension is None for c in self.cases.values()):
-            return  # said once for the whole suite
+    def _check_dimension(self, case: Case) -> RuleMessages:
+        dimension = case.comprehension_dimension
+        if dimension is None and all(
+            c.comprehension_dimension is None for c in self.cases.values()
+        ):
+            return  # one finding about the whole suite is enough
         family = dimension_family(c.comprehension_dimension for c in self.cases.values())
-        if found not in family:
-            hint = suggest(found.upper(), family) if found else ""
+        if dimension not in family:
+            hint = suggest(dimension.upper(), family) if dimension else ""
             yield (
                 "dimension_single",
-                f"comprehension_dimension: found {_named(found, 'none')}; allowed: exactly one of "
-                f"{', '.join(family)}.{hint}",
+                f"comprehension_dimension: found {_quoted_or(dimension, 'none')}; allowed: exactly "
+                f"one of {', '.join(family)}.{hint}",
             )
         elif case.transfer not in ("near", "far"):
             rule = "transfer_missing" if case.transfer is None else "transfer_unknown"
-            shown = _named(case.transfer, "nothing")
+            value = _quoted_or(case.transfer, "nothing")
             hint = suggest(case.transfer or "", ("near", "far"))
-            yield rule, f"transfer: found {shown}; allowed: near, far.{hint}"
+            yield rule, f"transfer: found {value}; allowed: near, far.{hint}"
 
-    def _far(self, case: Case) -> Said:
+    def _check_far_prompt(self, case: Case) -> RuleMessages:
         if case.transfer != "far" or not self.text:
             return
         grams = shared_ngrams(case.prompt, self.text, n=FAR_N)
         if grams:
-            runs, longest = plural(len(grams), "run"), _longest(case.prompt, self.text)
+            runs, longest = plural(len(grams), "run"), _longest_shared_run(case.prompt, self.text)
             yield (
                 "far_overlap",
                 f"transfer: tagged far, but the prompt shares '{longest}' with the skill ({runs} "
                 f"of {FAR_N} content words); allowed: none.",
             )
 
-    def _behaviours(self, case: Case) -> Said:
+    def _check_behaviours(self, case: Case) -> RuleMessages:
         what, dimension = "expected_behaviors", case.comprehension_dimension
         if not case.checks:
             if dimension is not None:
@@ -350,7 +416,7 @@ class CaseLint:
         if (
             self.names
             and dimension in WITH_PRIMITIVES
-            and not any(asks_for(check, self.telling) for check in case.checks)
+            and not any(asks_for(check, self.distinctive) for check in case.checks)
         ):
             yield (
                 "primitive_missing",
@@ -358,40 +424,41 @@ class CaseLint:
                 f"({', '.join(self.names)}).",
             )
 
-    def _leaks(self, case: Case) -> Said:
-        # a negative behaviour names what the prompt tempts to: only what earns a PASS is an answer
+    def _check_leaks(self, case: Case) -> RuleMessages:
+        # a negative behaviour may name the temptation in the prompt: only positive ones are answers
         answers = [("expected_reasoning", case.expected_reasoning or "")]
         answers += [(c.check_id, c.description) for c in case.checks if c.check_kind == "positive"]
         field_name = case.concept_field or _FIELD_OF.get(case.comprehension_dimension or "", "")
-        # the probe of C7 must voice the misconception (5.8); a far prompt is held against it all
+        # the probe of C7 must state the misconception (5.8); a far prompt is compared with the text
         if self.skill and field_name not in ("", "misconception") and case.transfer != "far":
             answers.append((f"concept.{field_name}", self.skill.concept.get(field_name, "")))
         for place, answer in answers:
             if shared_ngrams(case.prompt, answer, n=LEAK_N):
+                run = _longest_shared_run(case.prompt, answer)
                 yield (
                     "leak",
-                    f"prompt: shares '{_longest(case.prompt, answer)}' with {place}; allowed: no "
-                    f"run of {LEAK_N} content words.",
+                    f"prompt: shares '{run}' with {place}; allowed: no run of {LEAK_N} content "
+                    "words.",
                 )
 
-    def _citations(self, case: Case) -> Said:
-        found = [m[0].strip() for m in _SKILL_SAYS.finditer(case.prompt)]
-        if self._titles is not None:
-            found += [m[0].strip() for m in self._titles.finditer(case.prompt)]
-        for words in dict.fromkeys(found):
+    def _check_citations(self, case: Case) -> RuleMessages:
+        citations = [m[0].strip() for m in _SKILL_SAYS.finditer(case.prompt)]
+        if self._headings is not None:
+            citations += [m[0].strip() for m in self._headings.finditer(case.prompt)]
+        for words in dict.fromkeys(citations):
             message = (
-                f"prompt: '{_short(words)}' points into the skill's text; ask about the matter."
+                f"prompt: '{_shortened(words)}' points into the skill's text; ask about the matter."
             )
             yield "cites_section", message
 
-    def _truth(self, case: Case) -> Said:
+    def _check_truth_sources(self, case: Case) -> RuleMessages:
         if not case.truth_sources:
             yield "truth_missing", "truth_sources: found none."
         problems = map(self.sources.problem, case.truth_sources)
-        # what could not be looked up is said once for the whole suite
+        # one finding about the whole suite counts the sources that were not looked up
         yield from (p for p in problems if p is not None and p[0] != "not_checked")
 
-    def _contrast(self, case: Case) -> Said:
+    def _check_contrast(self, case: Case) -> RuleMessages:
         if case.contrast_of is None:
             return
         partner = self.cases.get(case.contrast_of)
@@ -411,19 +478,21 @@ class CaseLint:
                 f"prompt: {alike:.0%} of the words are those of {partner.case_id}; expected at "
                 f"least {APART:.0%}.",
             )
-        told, told_of_partner = ({c.description for c in one.checks} for one in (case, partner))
-        if case.checks and told == told_of_partner:
+        behaviours, twin_behaviours = (
+            {check.description for check in twin.checks} for twin in (case, partner)
+        )
+        if case.checks and behaviours == twin_behaviours:
             yield (
                 "contrast_behaviours",
                 f"expected_behaviors: the same as those of {partner.case_id}.",
             )
 
 
-def _titles(skill: Skill) -> re.Pattern[str] | None:
-    """Return a pattern of what points at a heading of the skill: its title or its anchor.
+def _heading_pattern(skill: Skill) -> re.Pattern[str] | None:
+    """Return a pattern that matches the title or anchor of a heading of the skill.
 
-    The skill's own name is what the prompts are about, and a title of a single word is a word like
-    others unless it is called a section or stands in quotes.
+    Titles that are the skill's name are left out, because the prompts are about the skill. A title
+    of a single word counts only in quotes or if the prompt calls it a section.
     """
     own = {skill.name.lower(), skill.slug.lower(), *skill.slug.lower().split("-")}
     choices: list[str] = []
@@ -440,15 +509,15 @@ def _titles(skill: Skill) -> re.Pattern[str] | None:
     return re.compile("|".join(choices), re.IGNORECASE) if choices else None
 
 
-def _named(word: str | None, otherwise: str) -> str:
+def _quoted_or(word: str | None, otherwise: str) -> str:
     return f"'{word}'" if word else otherwise
 
 
-def _longest(prompt: str, text: str) -> str:
-    return _short(match([prompt], [text], [0], n=FAR_N).longest_text[0])
+def _longest_shared_run(prompt: str, text: str) -> str:
+    return _shortened(match([prompt], [text], [0], n=FAR_N).longest_text[0])
 
 
-def _short(text: str) -> str:
+def _shortened(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "..."
 
@@ -456,17 +525,17 @@ def _short(text: str) -> str:
 class Sources:
     """Looks up truth sources below one folder, and never outside it.
 
-    A given skill stands in for ``skills/<slug>/SKILL.md`` where there is no such file; without a
-    folder nothing else is looked up.
+    The text of `skill` replaces ``skills/<slug>/SKILL.md`` if there is no such file. Without a
+    folder, nothing else is looked up.
     """
 
     def __init__(self, root: Path | None, skill: Skill | None = None) -> None:
         self.root = root
-        self._own = {} if skill is None else {f"skills/{skill.slug}/SKILL.md": skill.text}
-        self._text = cache(self._read)
+        self._skill_text = {} if skill is None else {f"skills/{skill.slug}/SKILL.md": skill.text}
+        self._text = cache(self._read_source)
 
     def problem(self, source: str) -> tuple[str, str] | None:
-        """Return the rule that a source breaks and what was found, or None when it resolves.
+        """Return the rule that a source breaks and a message, or None when it resolves.
 
         A source is ``path``, ``path:line``, ``path:first-last`` or ``path#anchor``; the rule is
         ``truth_source``, ``truth_outside`` or ``not_checked``.
@@ -490,9 +559,9 @@ class Sources:
         try:
             text = self._text(path)
         except SuiteError as cause:
-            told = str(cause).removeprefix(f"{(self.root or Path()) / path}: ")
-            rule = "truth_outside" if "leads out of" in told else "truth_source"
-            return rule, f"truth_sources: '{source}': {told}"
+            message = str(cause).removeprefix(f"{(self.root or Path()) / path}: ")
+            rule = "truth_outside" if "leads out of" in message else "truth_source"
+            return rule, f"truth_sources: '{source}': {message}"
         if text is None:
             return "not_checked", (
                 f"truth_sources: '{source}' was not looked up: no folder is known; give root=."
@@ -500,37 +569,39 @@ class Sources:
         first, last, anchor = parts["first"], parts["last"], parts["anchor"]
         if anchor is not None and (lines := _LINES.fullmatch(anchor)):
             (first, last), anchor = lines.groups(), None
-        found = _lines(text, first, last) or _anchor(text, path, anchor)
-        return ("truth_source", f"truth_sources: '{source}': {found}") if found else None
+        fault = _line_fault(text, first, last) or _anchor_fault(text, path, anchor)
+        return ("truth_source", f"truth_sources: '{source}': {fault}") if fault else None
 
-    def _read(self, path: str) -> str | None:
-        """Return the text of a file, None when there is nowhere to look."""
-        own = self._own.get(path)
-        if self.root is None or (own is not None and not exists(self.root / path)):
-            return own
-        how: Any = {"root": self.root, "max_bytes": MAX_BYTES, "what": "source"}
-        data = read_bytes(self.root / path, error=SuiteError, **how)
+    def _read_source(self, path: str) -> str | None:
+        """Return the text of a file, or None without a folder to look in."""
+        skill_text = self._skill_text.get(path)
+        if self.root is None or (skill_text is not None and not exists(self.root / path)):
+            return skill_text
+        options: Any = {"root": self.root, "max_bytes": MAX_BYTES, "what": "source"}
+        data = read_bytes(self.root / path, error=SuiteError, **options)
         return decode(data, self.root / path, SuiteError)
 
 
-def _lines(text: str, first: str | None, last: str | None) -> str | None:
+def _line_fault(text: str, first: str | None, last: str | None) -> str | None:
     if first is None:
         return None
-    begin, end, there = int(first), int(last or first), len(text.splitlines())
+    begin, end, n_lines = int(first), int(last or first), len(text.splitlines())
     if not 1 <= begin <= end:
         return f"lines {begin}-{end} are no range; allowed: first <= last, counted from 1."
-    return f"there is no line {end}; the file has {there} lines." if end > there else None
+    return f"there is no line {end}; the file has {n_lines} lines." if end > n_lines else None
 
 
 @lru_cache(maxsize=64)
-def _anchors(text: str) -> tuple[str, ...]:
+def _heading_anchors(text: str) -> tuple[str, ...]:
     return tuple(section.anchor for section in sections_of(text))
 
 
-def _anchor(text: str, path: str, anchor: str | None) -> str | None:
+def _anchor_fault(text: str, path: str, anchor: str | None) -> str | None:
     if anchor is None:
         return None
     if not path.lower().endswith(_MARKDOWN):
         return f"'#{anchor}' asks for a heading; only Markdown files have headings, or use :line."
-    known = _anchors(text)
-    return None if anchor in known else f"there is no heading '#{anchor}'.{suggest(anchor, known)}"
+    anchors = _heading_anchors(text)
+    if anchor in anchors:
+        return None
+    return f"there is no heading '#{anchor}'.{suggest(anchor, anchors)}"

@@ -15,8 +15,7 @@ from analyses import ANALYSES, LONG, frames
 
 import skillcomp as sc
 from skillcomp.errors import SkillcompError
-from skillcomp.lint.lint_path import inspect as inspect_path
-from skillcomp.lint.lint_path import inspect_evals
+from skillcomp.lint import lint_path
 
 ODD: dict[str, list[Any]] = {
     "by": [
@@ -106,14 +105,14 @@ READERS: dict[str, Callable[[str, Path], Any]] = {
     "append": lambda name, folder: sc.RunStore(folder).append(name, [{"a": 1}]),
     "add_skill": lambda name, folder: sc.RunStore(folder).add_skill(name),
     "add_suite": lambda name, folder: sc.RunStore(folder).add_suite(name),
-    "inspect": lambda name, _: inspect_path(Path(name)),
-    "inspect_evals": lambda name, folder: inspect_evals(folder / "none" / name),
+    "lint_path": lambda name, _: lint_path(name),
+    "lint_path evals": lambda name, folder: lint_path(folder / "none" / name, evals=True),
     "passages": lambda name, _: sc.frames.passages(name),
     "read_labels": lambda name, _: sc.reliability.read_labels(name, labeller="me"),
     "export.read": lambda name, _: sc.export.read(name),
     "export.write": lambda name, folder: sc.export.write({}, folder / name),
     "datasets": lambda name, _: sc.datasets.load(name),
-    "lint_suite": lambda name, folder: inspect_path(suite_about(name, folder)),
+    "lint_suite": lambda name, folder: lint_path(suite_about(name, folder)),
 }
 
 

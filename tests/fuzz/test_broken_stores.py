@@ -18,7 +18,7 @@ from typer.main import get_command
 import skillcomp as sc
 from skillcomp import cli
 from skillcomp.errors import SkillcompError
-from skillcomp.lint.lint_path import inspect
+from skillcomp.lint.lint_path import lint_path, lint_places
 
 SKILL = """---
 name: tea
@@ -153,9 +153,9 @@ def read_all(folder: Path) -> list[str]:
         lambda s: s.fingerprint,
         *(lambda s, name=name: [*s.records(name)] for name in TABLES),
         sc.frames.gold,
-        lambda s: [str(one).encode() for one in inspect(s.path).findings],
+        lambda s: [one.encode() for one in lint_path(s.path)["message"]],
         lambda s: sc.read_skill(s.path / "skills" / "tea"),
-        lambda s: inspect(s.path / "suites" / "tea.json").summary.encode(),
+        lambda s: next(lint_places(s.path / "suites" / "tea.json")).description.encode(),
     ]
     wrong = []
     for way in ways:

@@ -1,0 +1,168 @@
+"""The rules of the lints: their severities, their reasons, and the findings that quote them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+import pandas as pd
+
+from skillcomp.records import Record
+
+Severity = Literal["error", "warning"]
+RuleMessages = Iterator[tuple[str, str]]  # a rule and its message, before the place is known
+
+
+class Finding(Record):
+    """One problem of a skill, a suite or a study.
+
+    Attributes
+    ----------
+    place : str
+        The case_id, or the suite, skill or file that the finding is about.
+    rule : str
+        Key of `RULES`.
+    severity : {"error", "warning"}
+        A warning is for a person to judge: the rule is a heuristic, or the report allows it.
+    message : str
+        What was found and what is allowed.
+    reason : str
+        Why it matters.
+    case_id : str or None
+        The case; None for a finding about the whole suite or skill.
+    file : str or None
+        The file that was read.
+    """
+
+    place: str
+    rule: str
+    severity: Severity
+    message: str
+    reason: str
+    case_id: str | None = None
+    file: str | None = None
+
+    def __str__(self) -> str:
+        """Return the finding as one line."""
+        return f"{self.place}: {self.severity}: {self.message} [{self.rule}: {self.reason}]"
+
+
+_GROUNDS = "a case may rest only on what a grader can look up in the sources it names"
+_TRANSFER = "near and far transfer are compared dimension by dimension (report 8.2)"
+
+_CONCEPT = "C1 to C7 are each graded against one concept field"
+_SECTIONS = "C8 is graded against Verification and C9 against Do NOT Use When (report 5.9, 5.10)"
+
+# reason by rule: errors spoil a study, warnings are for a person to judge
+_ERRORS: Mapping[str, str] = {
+    # suite
+    "reading": "what deviates from the report's shape is read differently elsewhere",
+    "store": "every analysis refuses it, or would count it wrongly",
+    "negative_none": (
+        "without a negative behaviour an answer that says everything passes everything"
+    ),
+    "anti_quote_none": (
+        "a grader that sees the concept field rewards quoting it unless a behaviour forbids it "
+        "(report 8.4)"
+    ),
+    # case
+    "dimension_single": (
+        "a case that grades several dimensions, or none, cannot say which one failed (report 8.8)"
+    ),
+    "transfer_unknown": "a case that is neither near nor far is left out of both",
+    "behaviours_missing": "without expected_behaviors a grader has nothing to decide (report 9.5)",
+    "behaviour_id": "verdicts are joined to behaviours by their id",
+    "truth_source": _GROUNDS,
+    "truth_outside": "a suite from elsewhere must not reach into other files",
+    "contrast_missing": "a contrast case is read beside its twin",
+    "contrast_same": "twins that do not differ show nothing about the detail between",
+    # skill
+    "front_matter": "an agent decides by name and description whether to load a skill",
+    "concept_missing": _CONCEPT,
+    "concept_not_text": "a concept field is shown to the grader as text",
+    "section_missing": _SECTIONS,
+    # skills and prompts that are to be tested by triggering (`check --evals`)
+    "skill_none": "prompts for a skill that is not there test nothing",
+    "slug_twice": "an agent that is offered two skills of one name loads either",
+    "link_missing": "an agent that follows the link finds nothing",
+    "link_outside": "a skill is installed with its own folder and nothing else",
+}
+_WARNINGS: Mapping[str, str] = {
+    # suite
+    "other_word": "other published files use the word, the report does not",
+    "fields_missing": "the report's shape has it; nothing here is computed of it",
+    "tasks_number": "a task suite holds five to ten tasks that cover the skill's core",
+    "tasks_rubric": (
+        "a judge that runs no model is free and says the same each time; a rubric is for what "
+        "words and tests cannot tell"
+    ),
+    "cases_few": "fewer than seven cases say little about a skill (report 6.3)",
+    "dimensions_missing": (
+        "a dimension without a case is not measured, and the verdict on a skill needs all nine "
+        "(report 5.11)"
+    ),
+    "far_missing": _TRANSFER,
+    "far_missing_near_in_report": f"{_TRANSFER}; the report's own example has none",
+    "primitive_none": (
+        "an answer in empty general words passes where no behaviour asks for a primitive of the "
+        "mental model (report 8.4)"
+    ),
+    "not_checked": "what was not looked at is not in order, it is unknown",
+    # case
+    "transfer_missing": _TRANSFER,
+    "far_overlap": (
+        "a far prompt that shares a run of words with the skill can be answered by looking it up "
+        "(report 7.4)"
+    ),
+    "negative_missing": "without a negative behaviour an answer that says everything passes",
+    "anti_quote_missing": (
+        "a definition that copies the skill shows retrieval and not understanding (report 5.2)"
+    ),
+    "primitive_missing": (
+        "this dimension is passed by reasoning with the primitives of the mental model (report "
+        "5.3, 5.8, 8.4)"
+    ),
+    "leak": "a prompt that holds the answer asks for repetition",
+    "cites_section": "a prompt that points into the skill asks for retrieval (report B.1)",
+    "truth_missing": _GROUNDS,
+    "contrast_behaviours": "the detail between twins is meant to change the right answer",
+    "contrast_apart": "twins are meant to differ in a single detail (report 4.2.5)",
+    # skill
+    "concept_none": _CONCEPT,
+    "concept_short": "a few words cannot carry what the dimension grades against",
+    "concept_long": "a concept field of a page drowns what is load-bearing in it",
+    "primitives_unnamed": "C2 and C7 are graded by the primitives that the mental model names",
+    "section_missing_no_concept": _SECTIONS,
+    "verification_short": "C8 asks for at least three items of the checklist",
+    # skills and prompts that are to be tested by triggering (`check --evals`)
+    "evals_none": "whether a skill fires when it should is known only by asking",
+    "kind_none": "naming the skill, meaning it and not meaning it are three questions",
+    "description_twice": "an agent chooses by the description",
+    "prompt_twice": "the same prompt asked twice is no second case",
+    "done_none": "without a definition of done a grader cannot tell when it is reached",
+    "dry_run_none": "a skill that can answer with its steps can be tested at no risk",
+    "not_when_none": "negative prompts need to be told from those that are meant",
+    "unbounded": "a workflow without an end runs into every limit",
+    "download": "a heavy download that a test cannot skip makes it slow and flaky",
+    "machine_path": "a path of one machine is not there on another",
+}
+RULES: Mapping[str, tuple[Severity, str]] = {
+    **{rule: ("error", reason) for rule, reason in _ERRORS.items()},
+    **{rule: ("warning", reason) for rule, reason in _WARNINGS.items()},
+}
+
+
+def finding(rule: str, place: str, message: str, **where: Any) -> Finding:
+    """Return a finding with the severity and reason of its rule; `where` may name case and file."""
+    severity, reason = RULES[rule]
+    fields: dict[str, Any] = {"severity": severity, "reason": reason, **where}
+    return Finding(rule=rule, place=place, message=message, **fields)
+
+
+def findings_frame(findings: Iterable[Finding]) -> pd.DataFrame:
+    """Return one row per finding, in order, with the fields of `Finding` as columns of text."""
+    rows = [entry.model_dump() for entry in findings]
+    # Arrow, the default storage, refuses names of files that are not UTF-8
+    text = pd.StringDtype("python", na_value=math.nan)
+    return pd.DataFrame(rows, columns=list(Finding.model_fields), dtype=text)
