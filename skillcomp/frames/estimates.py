@@ -18,6 +18,7 @@ RESERVED = frozenset(
     (*CONTRACTS["estimates"].columns, "cluster", "n_passed", "share", "rate", "reference_rate")
 )
 GRADER = ("grader", "grader_version", "round")
+By = str | Sequence[str]  # columns that group rows; one name counts as a list of one
 # unit of a measure by the first pattern that its whole name fits; any other has none. A rate is a
 # proportion; points are a difference of two, 0.1 being ten points; percentage points are times 100.
 UNITS = (

@@ -1,3 +1,5 @@
+from .consistency import consistency as consistency
+from .consistency import flip_rates as flip_rates
 from .control_chart import chart as chart
 from .drift import drift as drift
 from .drift import flip_counts as flip_counts
@@ -5,8 +7,6 @@ from .drift import flipped as flipped
 from .failure_modes import failure_mode_rates as failure_mode_rates
 from .failure_modes import failure_modes as failure_modes
 from .grader_agreement import agreement as agreement
-from .grader_agreement import consistency as consistency
-from .grader_agreement import flip_rates as flip_rates
 from .integrity import integrity as integrity
 from .integrity import integrity_rates as integrity_rates
 from .label_sheets import join_batches as join_batches

@@ -1,4 +1,4 @@
-"""The mechanical rules of the source report, checked on verdicts as they were recorded."""
+"""Integrity of verdicts: the mechanical rules of the source report, checked by a program."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from skillcomp.errors import FrameError, plural, suggest
 from skillcomp.frames.contracts import CASE, CONTRACTS, check, settle
 from skillcomp.frames.estimates import (
     GRADER,
+    By,
     check_settings,
     estimates,
     groups,
@@ -37,7 +38,7 @@ HEDGES_ON_PASS = ("could be", "would benefit", "consider", "perhaps", "might be"
 
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|‘[^’]*’|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
 _JUDGE = r"(?:evaluat|decid|judg|grad|assess|determin|verif)\w*"
-# "It says that it cannot tell" is about the answer; only the grader's own indecision counts.
+# "It says that it cannot tell" is about the answer: count only the grader's own indecision.
 _UNDECIDED = re.compile(
     rf"(?:^|[.;:]\s*|\b(?:i|we|the grader)\s+)(?:could|can)(?:not|n't| not)\s+(?:be\s+)?{_JUDGE}"
     rf"|\b(?:could|can)(?:not|n't| not)\s+be\s+(?:evaluated|judged|graded|assessed)\b"
@@ -45,7 +46,7 @@ _UNDECIDED = re.compile(
     r"|^undecid(?:ed|able)\b",
 )
 
-# rule -> what its rate is a share of
+# rule -> the denominator of its rate
 RULES: Mapping[str, str] = {
     "count_differs": "attempts",
     "ids_differ": "attempts",
@@ -78,64 +79,66 @@ def integrity(
     checks: pd.DataFrame,
     *,
     shared: pd.DataFrame | None = None,
-    n: int = 6,
+    ngram: int = 6,
     verbatim: str = "verbatim",
     asks_evidence: Mapping[str, bool] | None = None,
 ) -> pd.DataFrame:
-    """Hold every verdict against the rules that a program can check.
+    """Check every verdict against the mechanical rules of the source report.
 
     Parameters
     ----------
     verdicts : pandas.DataFrame
         A verdicts frame of any number of graders, versions and rounds.
     attempts : pandas.DataFrame
-        An attempts frame; its answers are what quotes must stand in.
+        An attempts frame with the answers that evidence quotes are taken from.
     checks : pandas.DataFrame
         A checks frame: the expected behaviours of every case.
     shared : pandas.DataFrame, optional
         Result of :func:`skillcomp.overlap.score` on these attempts, for the overlap rule.
-    n : int, default 6
-        Length of n-gram at which the overlap check decides; the source report starts with 6.
+    ngram : int, default 6
+        Length of the n-grams that decide the overlap check; the source report starts with 6.
     verbatim : str, default "verbatim"
-        Negative checks whose id contains this text are decided by the overlap check.
+        The overlap check decides negative checks with this text in their id.
     asks_evidence : mapping of str to bool, optional
-        Whether a grader was asked for evidence, by its name. Where not told, a version that never
-        gave a quote or a rationale counts as not asked.
+        By grader name, whether it was asked for evidence. By default a version is taken as asked
+        if it ever gave a quote or a rationale.
 
     Returns
     -------
     pandas.DataFrame
         One row per verdict, and one with ``passed`` NA for each expected behaviour that a reply
         left out: attempt_id, skill, case_id, condition, repeat, check_id, check_kind, grader,
-        grader_version, round, passed, then booleans, true where a rule is broken:
+        grader_version, round, passed, then booleans, true if a rule is broken:
 
-        - ``count_differs`` (RULE-1): the reply has another number of verdicts than behaviours;
+        - ``count_differs`` (RULE-1): the reply has more or fewer verdicts than behaviours;
         - ``ids_differ`` (RULE-9): its ids are not those of the behaviours;
         - ``quote_empty`` (RULE-2): no evidence quote;
-        - ``quote_not_found``: the quote is no part of the answer after white space and quotation
-          marks are made alike;
-        - ``hedged_fail`` (RULE-6): a FAIL whose rationale hedges;
-        - ``softened_pass``: a PASS whose rationale hedges, which may be a softened FAIL: read it;
-        - ``overlap_contradicted``: a verbatim check decided against the n-gram overlap;
-        - ``dimension_inconsistent``: what the reply says of all behaviours together
-          (``dimension_passed``) is not "every behaviour passed"; NA where it was not recorded, or
-          where no behaviour failed and one has no verdict. An analysis never uses
-          ``dimension_passed``: its outcomes follow from the behaviours;
-        - ``undecided_fail``: a FAIL given because the grader could not decide. RULE-9 asks for it;
-          its rate says how often.
+        - ``quote_not_found``: the quote is not part of the answer, with white space and quotation
+          marks normalised;
+        - ``hedged_fail`` (RULE-6): a FAIL with a hedge in its rationale;
+        - ``softened_pass``: a PASS with a hedge in its rationale, possibly a softened FAIL: read
+          it;
+        - ``overlap_contradicted``: a verdict on a verbatim check that contradicts the n-gram
+          overlap;
+        - ``dimension_inconsistent``: the reply's verdict on all behaviours together
+          (``dimension_passed``) differs from "every behaviour passed"; NA if it was not recorded,
+          or if no behaviour failed and one has no verdict. Outcomes follow from the behaviours;
+          no analysis uses ``dimension_passed``;
+        - ``undecided_fail``: a FAIL because the grader could not decide. RULE-9 asks for that, so
+          its rate is information, not an error.
 
-        The first two and the dimension rule concern a whole reply and stand in each of its rows.
+        The first two and the dimension rule concern a whole reply and repeat in all its rows.
         NA where a rule does not apply: evidence rules for a grader that was not asked for any,
-        rules on rationales without one, an answer that is missing or empty, a failed verdict, no
-        ``shared``, no dimension verdict. Last, ``closest_spot`` (boolean): the quote need only be
-        the closest spot, because the verdict is a FAIL or the behaviour a negative one; such a
-        quote is not expected to show the behaviour, only to stand in the answer.
+        rules on rationales without one, a missing or empty answer, a failed verdict, no
+        ``shared``, no dimension verdict. Last, ``closest_spot`` (boolean): the verdict is a FAIL
+        or the behaviour a negative one, so the quote shows only the closest spot of the answer,
+        not the behaviour.
 
     Raises
     ------
     FrameError
         If a frame breaks its contract, a case has no checks, an attempt of the verdicts is not
-        in the attempts frame, or ``shared`` lacks n-grams of length ``n``.
+        in the attempts frame, or ``shared`` lacks n-grams of length ``ngram``.
 
     See Also
     --------
@@ -143,34 +146,33 @@ def integrity(
 
     Notes
     -----
-    Hedge words are those of the source report (A.4 for FAIL, 8.9 for PASS), as whole words, in
-    the grader's own wording: what a rationale quotes is left out. English only. A reply all of
-    whose verdicts failed has broken no rule; its failures are counted by
-    :func:`skillcomp.reliability.agreement`.
+    Hedge words are those of the source report (A.4 for FAIL, 8.9 for PASS), English only, matched
+    as whole words outside quotations in the rationale. A reply in which every verdict failed
+    breaks no rule; :func:`skillcomp.reliability.agreement` counts such failures.
     """
-    given, answers = check(verdicts, "verdicts"), check(attempts, "attempts")
-    expected = check(checks, "checks")
-    _require_attempts(given, answers)
-    known = _with_absent_behaviours(given, expected)
-    marks = known[[*KEYS, "passed"]].copy()
-    marks[["count_differs", "ids_differ"]] = _counts(known)
-    marks[["quote_empty", "quote_not_found"]] = _quotes(known, answers, asks_evidence or {})
+    verdicts, attempts = check(verdicts, "verdicts"), check(attempts, "attempts")
+    checks = check(checks, "checks")
+    _require_attempts(verdicts, attempts)
+    replies = _with_absent_behaviours(verdicts, checks)
+    marks = replies[[*KEYS, "passed"]].copy()
+    marks[["count_differs", "ids_differ"]] = _behaviours_differ(replies)
+    marks[["quote_empty", "quote_not_found"]] = _quote_marks(replies, attempts, asks_evidence or {})
     for name, words, on in (
         ("hedged_fail", HEDGES_ON_FAIL, False),
         ("softened_pass", HEDGES_ON_PASS, True),
         ("undecided_fail", None, False),
     ):
-        applies = known["passed"].eq(on) & _has_text(known["rationale"])
-        marks[name] = _by_wording(known["rationale"], applies, words)
-    marks["overlap_contradicted"] = _against_overlap(known, shared, n, verbatim)
-    marks["dimension_inconsistent"] = _dimension(known)
-    close = known["passed"].eq(False) | known["check_kind"].eq("negative")
-    marks["closest_spot"] = close.where(known["passed"].notna()).astype("boolean")
+        applies = replies["passed"].eq(on) & _has_text(replies["rationale"])
+        marks[name] = _wording_marks(replies["rationale"], applies, words)
+    marks["overlap_contradicted"] = _contradicts_overlap(replies, shared, ngram, verbatim)
+    marks["dimension_inconsistent"] = _dimension_differs(replies)
+    close = replies["passed"].eq(False) | replies["check_kind"].eq("negative")
+    marks["closest_spot"] = close.where(replies["passed"].notna()).astype("boolean")
     return marks[[*KEYS, "passed", *RULES, "closest_spot"]]
 
 
-def _require_attempts(given: pd.DataFrame, attempts: pd.DataFrame) -> None:
-    unknown = given.loc[~given["attempt_id"].isin(attempts["attempt_id"]), "attempt_id"]
+def _require_attempts(verdicts: pd.DataFrame, attempts: pd.DataFrame) -> None:
+    unknown = verdicts.loc[~verdicts["attempt_id"].isin(attempts["attempt_id"]), "attempt_id"]
     if len(unknown):
         raise FrameError(
             f"integrity: {plural(len(unknown), 'verdict')} of attempts that are not in the "
@@ -179,141 +181,145 @@ def _require_attempts(given: pd.DataFrame, attempts: pd.DataFrame) -> None:
         )
 
 
-def _with_absent_behaviours(given: pd.DataFrame, expected: pd.DataFrame) -> pd.DataFrame:
-    """Add a row for each behaviour that a reply should have decided and left out."""
-    known = pd.MultiIndex.from_frame(expected[CASE])
-    unknown = sorted(set(given.loc[~pd.MultiIndex.from_frame(given[CASE]).isin(known), "case_id"]))
+def _with_absent_behaviours(verdicts: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
+    """Add a row for each expected behaviour that a reply left out."""
+    has_checks = pd.MultiIndex.from_frame(verdicts[CASE]).isin(
+        pd.MultiIndex.from_frame(checks[CASE])
+    )
+    unknown = sorted(set(verdicts.loc[~has_checks, "case_id"]))
     if unknown:
         raise FrameError(
             f"integrity: {plural(len(unknown), 'case')} of the verdicts without checks, the first "
             f"is '{unknown[0]}'."
         )
-    given = given.assign(there=True, usable=usable(given))
-    given["passed"] = given["passed"].where(given["usable"])
-    keys = [*CASE, "condition", "repeat"]
-    replies = given[[*_REPLY, *keys]].drop_duplicates(_REPLY)
-    wanted = replies.merge(expected[[*CASE, "check_id", "check_kind"]], on=CASE, how="left")
+    verdicts = verdicts.assign(there=True, usable=usable(verdicts))
+    verdicts["passed"] = verdicts["passed"].where(verdicts["usable"])
+    replies = verdicts[[*_REPLY, *CASE, "condition", "repeat"]].drop_duplicates(_REPLY)
+    behaviours = replies.merge(checks[[*CASE, "check_id", "check_kind"]], on=CASE, how="left")
     item = [*_REPLY, "check_id"]
-    named = given.merge(
-        wanted[[*item, "check_kind"]].assign(expected=True),
-        on=item,
-        how="left",
-        suffixes=("", "_wanted"),
-    )
-    named["check_kind"] = named["check_kind"].fillna(named["check_kind_wanted"])
-    told = wanted.merge(given[item].assign(there=True), on=item, how="left")
-    absent = told[told["there"].isna()].assign(expected=True)
-    both = pd.concat([named, absent], ignore_index=True) if len(absent) else named
-    flags = {
-        name: both[name].astype("boolean").fillna(False) for name in ("there", "usable", "expected")
-    }
-    return both.assign(**flags)
+    kinds = behaviours[[*item, "check_kind"]].assign(expected=True)
+    graded = verdicts.merge(kinds, on=item, how="left", suffixes=("", "_expected"))
+    graded["check_kind"] = graded["check_kind"].fillna(graded["check_kind_expected"])
+    behaviours = behaviours.merge(verdicts[item].assign(there=True), on=item, how="left")
+    absent = behaviours[behaviours["there"].isna()].assign(expected=True)
+    rows = pd.concat([graded, absent], ignore_index=True) if len(absent) else graded
+    flags = ("there", "usable", "expected")
+    return rows.assign(**{name: rows[name].astype("boolean").fillna(False) for name in flags})
 
 
-def _counts(known: pd.DataFrame) -> pd.DataFrame:
-    reply = [known[name] for name in _REPLY]
-    told = {
-        name: known[name].astype("int64").groupby(reply, dropna=False).transform("sum")
+def _behaviours_differ(replies: pd.DataFrame) -> pd.DataFrame:
+    """Whether number and ids of a reply's verdicts differ from the expected behaviours."""
+    reply = [replies[name] for name in _REPLY]
+    counts = {
+        name: replies[name].astype("int64").groupby(reply, dropna=False).transform("sum")
         for name in ("there", "expected", "usable")
     }
-    strange = (known["there"] ^ known["expected"]).groupby(reply, dropna=False).transform("any")
-    found = pd.DataFrame(
-        {"count": told["there"].ne(told["expected"]), "ids": strange}, index=known.index
-    )
-    return found.astype("boolean").where(told["usable"].gt(0))
+    mismatch = replies["there"] ^ replies["expected"]
+    differs = {
+        "count": counts["there"].ne(counts["expected"]),
+        "ids": mismatch.groupby(reply, dropna=False).transform("any"),
+    }
+    marks = pd.DataFrame(differs, index=replies.index).astype("boolean")
+    return marks.where(counts["usable"].gt(0))
 
 
 def _has_text(values: pd.Series) -> pd.Series:
     return values.str.strip().fillna("").ne("")
 
 
-def _quotes(known: pd.DataFrame, attempts: pd.DataFrame, asked: Mapping[str, bool]) -> pd.DataFrame:
-    has_quote = _has_text(known["evidence_quote"])
-    gives = has_quote | _has_text(known["rationale"])
-    version = [known["grader"], known["grader_version"]]
-    inferred = gives.groupby(version, dropna=False).transform("any")
-    wanted = known["grader"].map(dict(asked)).astype("boolean").fillna(inferred)
-    answer = known["attempt_id"].map(attempts.set_index("attempt_id")["answer"])
-    # mapped over no rows the answers would lose their type
-    answer = answer.astype("str")
+def _quote_marks(
+    replies: pd.DataFrame, attempts: pd.DataFrame, asks_evidence: Mapping[str, bool]
+) -> pd.DataFrame:
+    """Whether the quote is empty, and whether it is missing from the answer."""
+    has_quote = _has_text(replies["evidence_quote"])
+    gives_evidence = has_quote | _has_text(replies["rationale"])
+    version = [replies["grader"], replies["grader_version"]]
+    inferred = gives_evidence.groupby(version, dropna=False).transform("any")
+    asked_for = replies["grader"].map(dict(asks_evidence)).astype("boolean").fillna(inferred)
+    answer = replies["attempt_id"].map(attempts.set_index("attempt_id")["answer"])
+    answer = answer.astype("str")  # mapping no rows loses the dtype
     # an empty answer has nothing to quote
-    applies = wanted & known["usable"] & _has_text(answer)
-    missing = (~has_quote).astype("boolean").where(applies.astype(bool))
-    lost = pd.Series(pd.NA, index=known.index, dtype="boolean")
+    applies = asked_for & replies["usable"] & _has_text(answer)
+    empty = (~has_quote).astype("boolean").where(applies.astype(bool))
+    not_found = pd.Series(pd.NA, index=replies.index, dtype="boolean")
     rows = (applies & has_quote).to_numpy(dtype=bool)
     plain = {text: normalise_quote(text) for text in answer[rows].unique()}
-    lost[rows] = [
+    not_found[rows] = [
         normalise_quote(quote) not in plain[text]
-        for quote, text in zip(known.loc[rows, "evidence_quote"], answer[rows], strict=True)
+        for quote, text in zip(replies.loc[rows, "evidence_quote"], answer[rows], strict=True)
     ]
-    return pd.DataFrame({"empty": missing, "lost": lost})
+    return pd.DataFrame({"empty": empty, "not_found": not_found})
 
 
-def _by_wording(rationale: pd.Series, applies: pd.Series, words: Sequence[str] | None) -> pd.Series:
+def _wording_marks(
+    rationale: pd.Series, applies: pd.Series, words: Sequence[str] | None
+) -> pd.Series:
+    """Whether a rationale contains one of the words or, without words, says it cannot decide."""
     rows = applies.fillna(False).to_numpy(dtype=bool)
-    found = pd.Series(pd.NA, index=rationale.index, dtype="boolean")
-    found[rows] = [
+    marks = pd.Series(pd.NA, index=rationale.index, dtype="boolean")
+    marks[rows] = [
         undecided(text) if words is None else hedges(text, words) is not None
         for text in rationale[rows]
     ]
-    return found
+    return marks
 
 
-def _against_overlap(
-    known: pd.DataFrame, shared: pd.DataFrame | None, n: int, verbatim: str
+def _contradicts_overlap(
+    replies: pd.DataFrame, shared: pd.DataFrame | None, ngram: int, verbatim: str
 ) -> pd.Series:
+    """Whether the verdict of a verbatim check differs from what the overlap implies."""
     if shared is None:
-        return pd.Series(pd.NA, index=known.index, dtype="boolean")
-    copied = shared_of(shared, n, ["any_shared"], "integrity")["any_shared"]
-    found = known["attempt_id"].map(copied).astype("boolean")
-    bound = known["check_kind"].eq("negative") & known["check_id"].str.contains(
-        verbatim, regex=False
-    )
-    return known["passed"].eq(found).where(bound & known["passed"].notna() & found.notna(), pd.NA)
+        return pd.Series(pd.NA, index=replies.index, dtype="boolean")
+    any_shared = shared_of(shared, ngram, ["any_shared"], "integrity")["any_shared"]
+    copied = replies["attempt_id"].map(any_shared).astype("boolean")
+    is_verbatim = replies["check_id"].str.contains(verbatim, regex=False)
+    applies = replies["check_kind"].eq("negative") & is_verbatim
+    applies &= replies["passed"].notna() & copied.notna()
+    return replies["passed"].eq(copied).where(applies, pd.NA)
 
 
-def shared_of(shared: pd.DataFrame, n: int, needed: Sequence[str], what: str) -> pd.DataFrame:
-    """Return what each attempt shares by n-grams of one length, attempts in the index."""
-    require_columns(shared, ["attempt_id", "n", *needed], f"{what}: shared")
+def shared_of(shared: pd.DataFrame, ngram: int, columns: Sequence[str], what: str) -> pd.DataFrame:
+    """Select the overlap of each attempt at one n-gram length, indexed by attempt_id."""
+    require_columns(shared, ["attempt_id", "n", *columns], f"{what}: shared")
     shared = settle(shared, _SHARED, f"{what}: shared")
-    here = shared[shared["attempt_id"].notna()]
-    lengths = sorted(set(here["n"]))
-    if n not in lengths:
-        raise FrameError(f"{what}: shared has no n-grams of length {n}; there: {lengths}.")
-    found = here[here["n"].eq(n)].set_index("attempt_id")
-    if not found.index.is_unique:
-        twice = found.index[found.index.duplicated()][0]
-        raise FrameError(f"{what}: shared has attempt '{twice}' twice for n = {n}.")
-    return found.astype({name: dtype for name, dtype in _SHARED.items() if name in needed})
+    attempts = shared[shared["attempt_id"].notna()]
+    lengths = sorted(set(attempts["n"]))
+    if ngram not in lengths:
+        raise FrameError(f"{what}: shared has no n-grams of length {ngram}; there: {lengths}.")
+    rows = attempts[attempts["n"].eq(ngram)].set_index("attempt_id")
+    if not rows.index.is_unique:
+        twice = rows.index[rows.index.duplicated()][0]
+        raise FrameError(f"{what}: shared has attempt '{twice}' twice for n = {ngram}.")
+    return rows.astype({name: dtype for name, dtype in _SHARED.items() if name in columns})
 
 
-def _dimension(known: pd.DataFrame) -> pd.Series:
-    reply = [known[name] for name in _REPLY]
-    passed = known["passed"].astype("boolean")
+def _dimension_differs(replies: pd.DataFrame) -> pd.Series:
+    """Whether a reply's dimension verdict differs from "every behaviour passed"."""
+    reply = [replies[name] for name in _REPLY]
+    passed = replies["passed"].astype("boolean")
     failed = passed.eq(False).fillna(False).groupby(reply, dropna=False).transform("any")
-    open_ = passed.isna().groupby(reply, dropna=False).transform("any")
-    whole = (~failed).astype("boolean").where(failed | ~open_)
-    differs = known["dimension_passed"].astype("boolean").ne(whole)
-    # the largest of a reply: true where one of its verdicts differs, NA where none is known
-    found = differs.astype("Int64").groupby(reply, dropna=False).transform("max")
-    return found.astype("boolean")
+    unknown = passed.isna().groupby(reply, dropna=False).transform("any")
+    every_passed = (~failed).astype("boolean").where(failed | ~unknown)
+    differs = replies["dimension_passed"].astype("boolean").ne(every_passed)
+    # the maximum ignores NA: true if any row of the reply differs, NA if none is known
+    return differs.astype("Int64").groupby(reply, dropna=False).transform("max").astype("boolean")
 
 
 def integrity_rates(
     marks: pd.DataFrame,
     *,
-    by: Sequence[str] = ("grader",),
+    by: By = ("grader",),
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Say how often each grader breaks each mechanical rule.
+    """Estimate how often each grader breaks each mechanical rule.
 
     Parameters
     ----------
     marks : pandas.DataFrame
         Result of :func:`integrity`.
-    by : sequence of str, default ("grader",)
-        Columns that keep rows apart.
+    by : str or sequence of str, default ("grader",)
+        Columns to group by.
     cases : pandas.DataFrame, optional
         A cases frame: the members of a contrast pair then form one cluster.
     ci_level : float, default 0.95
@@ -323,73 +329,76 @@ def integrity_rates(
     -------
     pandas.DataFrame
         One row per ``by`` and rule (measure), in the estimates shape: estimate is the share that
-        breaks it, n what it is a share of, the interval that of
-        :func:`skillcomp.stats.bounded.bounded_mean` with cases as clusters. Extra: counted
-        (what n counts: attempts, verdicts, quotes ...), n_broken. NaN with a note where the
-        rule does not apply to this grader.
+        breaks the rule, n its denominator, with the interval of
+        :func:`skillcomp.stats.bounded.bounded_mean`, cases as clusters. Extra columns: counted
+        (what n counts: attempts, verdicts, quotes ...), n_broken. NaN with a note if the rule
+        does not apply to this grader.
 
     Raises
     ------
     FrameError
-        If columns are missing or several graders, versions or rounds would be pooled.
+        If columns are missing, or several graders, versions or rounds would be pooled.
     """
-    from skillcomp.stats.bounded import RATES, bounded_mean  # a grader that asks needs none of it
+    from skillcomp.stats.bounded import RATES, bounded_mean  # graders import this file without it
 
     names, what = listed(by), "reliability.integrity_rates"
     check_settings(what, ci_level)
     made = dict.fromkeys(RULES, "boolean")
-    needed = [*names, *KEYS, "passed"]
-    given = verdicts_with(marks, "marks", needed, made, by=names, cases=cases, what=what)
+    columns = [*names, *KEYS, "passed"]
+    marks = verdicts_with(marks, "marks", columns, made, by=names, cases=cases, what=what)
     rows: list[dict[str, Any]] = []
-    for values, part in groups(given, names):
+    for values, part in groups(marks, names):
         replies = part.drop_duplicates(_REPLY)
         for rule, counted in RULES.items():
             units = replies if rule in _BY_ATTEMPT else part
-            known = units[units[rule].notna()]
-            broken = known[rule].astype("float64")
-            found = bounded_mean(broken, known["cluster"], quantity=RATES, ci_level=ci_level)
-            if known.empty:
-                found = undefined("", _WHY_NOT.get(rule, _NO_USE), ci_level=ci_level, n=0.0)
-            about = {"counted": counted, "n_broken": int(broken.sum())}
-            rows.append(row(rule, found, unit="rate", **about, **values))
+            units = units[units[rule].notna()]
+            broken = units[rule].astype("float64")
+            rate = bounded_mean(broken, units["cluster"], quantity=RATES, ci_level=ci_level)
+            if units.empty:
+                rate = undefined("", _WHY_NOT.get(rule, _NO_USE), ci_level=ci_level, n=0.0)
+            counts = {"counted": counted, "n_broken": int(broken.sum())}
+            rows.append(row(rule, rate, unit="rate", **counts, **values))
     return estimates(rows, by=names, extra=["counted", "n_broken"])
 
 
 def verdicts_with(
     frame: pd.DataFrame,
     argument: str,
-    needed: Sequence[str],
+    columns: Sequence[str],
     made: Mapping[str, str],
     *,
     by: Sequence[str],
     cases: pd.DataFrame | None,
     what: str,
 ) -> pd.DataFrame:
-    """Return verdicts with what was ``made`` of them (column: dtype), and the cluster of each."""
-    from skillcomp.frames.case_table import clusters_of  # likewise
+    """Check a frame of labelled verdicts and add the cluster of each.
 
-    require_columns(frame, [*needed, *made], what)
-    known = settle(frame, {**CONTRACTS["verdicts"].columns, **made}, f"{what}: {argument}")
-    refuse_pooling(known, by, what)
-    return known.assign(cluster=clusters_of(known, cases))
+    ``made`` maps the columns that an analysis added to the verdicts to their dtypes.
+    """
+    from skillcomp.frames.case_table import clusters_of  # graders import this file without it
+
+    require_columns(frame, [*columns, *made], what)
+    verdicts = settle(frame, {**CONTRACTS["verdicts"].columns, **made}, f"{what}: {argument}")
+    refuse_pooling(verdicts, by, what)
+    return verdicts.assign(cluster=clusters_of(verdicts, cases))
 
 
 def own_words(rationale: str) -> str:
-    """Return a rationale in lower case without what it quotes."""
+    """Rationale in lower case without its quotations."""
     return " ".join(_QUOTED.sub(" ", rationale).lower().replace("’", "'").split())
 
 
 def hedges(rationale: str, words: Sequence[str]) -> str | None:
-    """Return the first hedge that the grader itself uses, or None."""
-    found = _any_of(tuple(words)).search(own_words(rationale))
-    return found.group(0) if found else None
+    """First hedge word in the grader's own text, or None."""
+    match = _any_word(tuple(words)).search(own_words(rationale))
+    return match.group(0) if match else None
 
 
 @cache
-def _any_of(words: tuple[str, ...]) -> re.Pattern[str]:
+def _any_word(words: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
 
 
 def undecided(rationale: str) -> bool:
-    """Return whether a FAIL was given because the grader could not decide."""
+    """Whether a rationale says that the grader could not decide."""
     return _UNDECIDED.search(own_words(rationale)) is not None

@@ -1,0 +1,107 @@
+import numpy as np
+import pandas as pd
+import pytest
+from build import verdicts
+
+import skillcomp as sc
+from skillcomp.errors import FrameError
+from skillcomp.reliability import consistency, flip_rates
+
+Passed = bool | None
+
+
+def regraded(*rounds: list[Passed], checks: int = 1) -> pd.DataFrame:
+    parts = [verdicts(passed, checks=checks, round=k) for k, passed in enumerate(rounds, start=1)]
+    return pd.concat(parts)
+
+
+def measures(frame: pd.DataFrame) -> pd.DataFrame:
+    return consistency(frame, n_resamples=99).set_index("measure")
+
+
+def test_the_flip_rate_counts_verdicts_that_changed_on_a_second_grading() -> None:
+    table = measures(regraded([True] * 12 + [False] * 8, [True] * 9 + [False] * 11, checks=2))
+    estimate = table["estimate"]
+    assert estimate["flip_rate"] == pytest.approx(3 / 20)
+    # flips at items 9, 10, 11: one of two checks in case 4, both in case 5; 10 cases
+    assert estimate["case_flip_rate"] == pytest.approx((0.5 + 1.0) / 10)
+    # the attempts of cases 4 and 5 passed before and fail now
+    assert estimate["attempt_flip_rate"] == pytest.approx(2 / 10)
+    assert estimate["pass_rate_change"] == pytest.approx(-3 / 20)
+    assert estimate["raw_agreement"] == pytest.approx(17 / 20)
+    assert set(table["n_rounds"]) == {2}
+
+
+def test_flip_rates_has_a_row_for_every_case() -> None:
+    rows = regraded([True] * 6, [True] * 3 + [False] * 3, checks=2)
+    table = flip_rates(rows).set_index("case_id")
+    assert table["estimate"].to_dict() == {"s/0": 0.0, "s/1": 0.5, "s/2": 1.0}
+    assert table["n_flipped"].tolist() == [0, 1, 2]
+    assert (table["ci_high"] > table["ci_low"]).all()
+
+
+def test_a_grader_without_a_second_grading_has_nan_and_a_note() -> None:
+    table = measures(verdicts([True] * 4))
+    assert table["estimate"].isna().all()
+    assert table["note"].str.contains("nothing was graded twice").all()
+    assert flip_rates(verdicts([True] * 4)).empty
+
+
+def test_three_rounds_have_alpha_and_no_kappa() -> None:
+    table = measures(regraded([True, False] * 8, [True, True] * 8, [False, False] * 8))
+    assert "kappa compares two raters" in table.loc["cohen_kappa", "note"]
+    assert np.isfinite(table.loc["krippendorff_alpha", "estimate"])
+    assert table.loc["flip_rate", "estimate"] == 1.0
+    assert set(table["n_rounds"]) == {3}
+
+
+def test_a_failed_regrade_is_not_a_flip() -> None:
+    rate = measures(regraded([True] * 12, [None] * 4 + [True] * 8)).loc["flip_rate"]
+    assert (rate["estimate"], rate["n"]) == (0, 8)
+    gap = measures(regraded([True, True], [True, None], [None, True])).loc["attempt_flip_rate"]
+    assert "no attempt has the same checks decided in all rounds" in gap["note"]
+
+
+def test_versions_are_not_taken_for_rounds() -> None:
+    both = [verdicts([True] * 4, grader_version=str(k), round=k) for k in (1, 2)]
+    with pytest.raises(FrameError, match="more than one grader_version"):
+        consistency(pd.concat(both))
+    with pytest.raises(FrameError, match="by= names 'round'"):
+        consistency(both[0], by="round")
+
+
+def test_the_pilot_retest_flips_four_of_817_verdicts(pilot: sc.RunStore) -> None:
+    rows = sc.frames.verdicts(pilot, round="all")
+    rate = measures(rows[rows["grader"].eq("g2")]).loc["flip_rate"]
+    assert (rate["n"], round(rate["estimate"] * rate["n"])) == (817, 4)
+    assert flip_rates(rows[rows["grader"].eq("g2")])["n_flipped"].sum() == 4
+
+
+def test_the_limits_of_a_flip_rate_are_those_of_the_case_means() -> None:
+    # four checks each: 2, 0 and 0 of them flip; equal numbers of checks weigh alike
+    table = measures(regraded([True] * 12, [False, False] + [True] * 10, checks=4))
+    limits = sc.stats.bounded_mean([0.5, 0, 0])
+    for name, n in (("flip_rate", 12), ("case_flip_rate", 3)):
+        assert table.loc[name, ["ci_low", "ci_high", "n", "n_clusters"]].tolist() == pytest.approx(
+            [limits.low, limits.high, n, 3]
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_cases", "rate"), [(14, 0.02), (40, 0.01), (84, 0.005)])
+def test_a_flip_rate_near_zero_is_covered(n_cases: int, rate: float) -> None:
+    # ten verdicts a case; in one case in five all flips of the study happen
+    rng = np.random.default_rng(31)
+    case, hits, trials = np.repeat(np.arange(n_cases), 10), 0, 2000
+    for _ in range(trials):
+        each = np.where(rng.random(n_cases) < 0.2, 5 * rate, 0.0)
+        flips = rng.random(len(case)) < each[case]
+        interval = sc.stats.bounded_mean(flips, case)
+        hits += interval.low <= rate <= interval.high
+    assert hits / trials >= 0.935
+
+
+@pytest.mark.parametrize("n_resamples", [None, 0, 2.5, True, "99"])
+def test_an_unusable_number_of_resamples_is_refused(n_resamples: object) -> None:
+    with pytest.raises(FrameError, match=r"n_resamples: found .*; allowed: a whole number"):
+        consistency(verdicts([True]), n_resamples=n_resamples)  # type: ignore[arg-type]
