@@ -5,9 +5,10 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 DATA   ?= data/pilot
 OUT    ?= report
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help lab report test slow check notebooks bench validate fuzz docs programs clean
+.PHONY: help lab report test quick lint slow check notebooks bench validate fuzz docs programs clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,12 +31,17 @@ $(VENV)/.dev-ready: $(BIN)/python pyproject.toml constraints.txt
 report: $(VENV)/.run-ready  ## build report/index.html from the recorded study: no key, no network
 	$(BIN)/skillcomp report --data $(DATA) --out $(OUT)
 
-test: $(VENV)/.dev-ready  ## lint, types, layers and all tests but the slow
+quick: lint  ## a first answer in three minutes: lint, types, layers, unit tests
+	$(PYTEST) -q -m "not slow and not integration"
+
+test: lint  ## lint, types, layers and all tests but the slow simulations
+	$(PYTEST) -m "not slow"
+
+lint: $(VENV)/.dev-ready  ## lint, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check skillcomp tests benchmarks tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 # Not needed by any target: where npm is missing, the tests that drive the real programs say so.
 programs: $(VENV)/.programs-ready  ## the real claude and codex of npm, for the tests that drive them

@@ -16,6 +16,48 @@ if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parent.parent
+# Files that start kernels, browsers, servers or programs, or fuzz for long. `make quick` leaves
+# them out; `make test` starts with them, because the longest ones should not come last.
+INTEGRATION = {
+    "test_notebooks",
+    "test_docs",
+    "test_report",
+    "test_explore_jupyter",
+    "test_live_kill",
+    "test_wheel",
+    "test_readme_study",
+    "test_report_findings",
+    "test_snippet",
+    "test_cli",
+    "test_benchmarks",
+    "test_broken_frames",
+    "test_broken_stores",
+    "test_arguments",
+    "test_dtypes",
+    "test_guests",
+    "test_live_batch_resume",
+    "test_live_batches",
+    "test_live_cli",
+    "test_live_cli_agent",
+    "test_live_compare",
+    "test_live_errors",
+    "test_live_evaluate",
+    "test_live_process",
+    "test_live_programs",
+    "test_live_run",
+    "test_live_task_graders",
+    "test_live_trigger_runs",
+    "test_own_dimensions",
+    "test_runs",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark integration tests and put them first."""
+    for item in items:
+        if item.path.stem in INTEGRATION:
+            item.add_marker("integration")
+    items.sort(key=lambda item: item.path.stem not in INTEGRATION)
 
 
 @pytest.fixture(scope="session")
