@@ -38,9 +38,6 @@ from .live.grade import regrade as regrade
 from .live.graders.comprehension import ComprehensionGrader as ComprehensionGrader
 from .live.graders.comprehension import PairwiseGrader as PairwiseGrader
 from .live.graders.replay import ReplayGrader as ReplayGrader
-from .live.graders.task_graders import Contains as Contains
-from .live.graders.task_graders import LlmRubric as LlmRubric
-from .live.graders.task_graders import Pytest as Pytest
 from .live.graders.task_graders import SuiteGrader as SuiteGrader
 from .live.run import run as run
 from .perturb_suite import perturb_suite as perturb_suite

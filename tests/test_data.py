@@ -12,7 +12,7 @@ import skillcomp as sc
 from skillcomp.io import RunStore, read_suite
 from skillcomp.io.store import read_table
 from skillcomp.lint.lint_path import store_problems
-from skillcomp.live.graders import Contains, Pytest
+from skillcomp.live import Contains, Pytest
 from skillcomp.records import CONCEPT_FIELDS
 
 DATA = Path(__file__).parents[1] / "data"

@@ -30,7 +30,7 @@ from skillcomp.live.agents.agent import StudyWarning
 from skillcomp.live.agents.anthropic_batches import BatchService
 from skillcomp.live.batches import BatchLimits, open_batches
 from skillcomp.live.concurrency import StoppedError
-from skillcomp.live.graders.comprehension import GraderWarning
+from skillcomp.live.graders.grader import GraderWarning
 from skillcomp.live.status import status
 
 QUICK = BatchLimits(first_wait=0.005, longest_wait=0.01)

@@ -28,7 +28,7 @@ from skillcomp import cli
 from skillcomp.errors import GraderError, StudyError
 from skillcomp.io.store import RunStore
 from skillcomp.live.batches import BatchLimits
-from skillcomp.live.graders.comprehension import GraderWarning
+from skillcomp.live.graders.grader import GraderWarning
 from skillcomp.records import Attempt
 
 N_CASES, REPEATS = 6, 2

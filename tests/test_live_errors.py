@@ -28,7 +28,7 @@ from skillcomp.live.agents import RetryPolicy
 from skillcomp.live.agents.agent import StudyWarning
 from skillcomp.live.status import errors, waiting, write_waiting
 
-pytestmark = pytest.mark.filterwarnings("ignore::skillcomp.live.graders.GraderWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::skillcomp.live.GraderWarning")
 
 
 @pytest.fixture(autouse=True)

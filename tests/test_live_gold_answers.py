@@ -17,8 +17,8 @@ from live_study import graded, make_store, rows
 import skillcomp as sc
 from skillcomp.errors import GraderError
 from skillcomp.live.batches import BatchLimits
-from skillcomp.live.graders.comprehension import GraderWarning
 from skillcomp.live.graders.gold_answers import GoldAnswer, gold_answers
+from skillcomp.live.graders.grader import GraderWarning
 
 FAST_BATCH = BatchLimits(max_requests=20, first_wait=0.01, longest_wait=0.02)
 

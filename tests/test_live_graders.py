@@ -22,7 +22,8 @@ from skillcomp.errors import GraderError
 from skillcomp.live.agents import AnthropicAgent, CliAgent, RetryPolicy
 from skillcomp.live.agents.agent import escape
 from skillcomp.live.graders import prompts
-from skillcomp.live.graders.comprehension import ComprehensionGrader, blind, family_warning
+from skillcomp.live.graders.comprehension import ComprehensionGrader
+from skillcomp.live.graders.grader import blind, family_warning
 from skillcomp.live.graders.prompts import STYLES, grader_prompt, grader_version
 from skillcomp.live.graders.reply import gives_condition_away, judge
 from skillcomp.ngrams import shared_ngrams

@@ -19,7 +19,8 @@ from skillcomp.errors import StudyError
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents import AnthropicAgent
 from skillcomp.live.agents.agent import agent_version
-from skillcomp.live.graders.comprehension import ComprehensionGrader, GraderWarning
+from skillcomp.live.graders.comprehension import ComprehensionGrader
+from skillcomp.live.graders.grader import GraderWarning
 from skillcomp.live.graders.replay import ReplayGrader
 from skillcomp.live.plan import settled_agents
 

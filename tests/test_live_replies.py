@@ -113,7 +113,7 @@ def test_half_a_character_costs_neither_its_own_answer_nor_those_beside_it(tmp_p
     ]
 
 
-@pytest.mark.filterwarnings("ignore::skillcomp.live.graders.comprehension.GraderWarning")
+@pytest.mark.filterwarnings("ignore::skillcomp.live.GraderWarning")
 @pytest.mark.parametrize("half", [HALF, "\\ud83d"], ids=["as it is", "escaped once more"])
 def test_half_a_character_of_a_grader_costs_no_verdict(tmp_path, half):
     store = make_store(tmp_path)

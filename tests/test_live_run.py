@@ -31,7 +31,7 @@ from skillcomp.errors import AgentError, GraderError, StoreError, StudyError
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents import ReplayAgent
 from skillcomp.live.agents.agent import Reply, StudyWarning
-from skillcomp.live.graders.comprehension import GraderWarning
+from skillcomp.live.graders.grader import GraderWarning
 from skillcomp.live.graders.replay import ReplayGrader
 from skillcomp.live.ledger import Budget
 from skillcomp.live.plan import interleaved, n_tokens

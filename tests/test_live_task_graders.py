@@ -97,18 +97,18 @@ def verdict(grader, path, task, answer):
 def test_contains_passes_exactly_if_all_occur_and_scores_the_share(expected, answer):
     check = Check(check_id="contains", judge=TaskJudge(type="contains", expected=tuple(expected)))
     case = Case(case_id="tide/1", prompt="?", checks=(check,))
-    found = asyncio.run(sc.Contains().judge(case, check, answer))
+    found = asyncio.run(sc.live.Contains().judge(case, check, answer))
     share = sum(one.casefold() in answer.casefold() for one in expected) / len(expected)
     assert found.passed == (share == 1) and found.score == pytest.approx(share)
-    whole = asyncio.run(sc.Contains().judge(case, check, "".join(expected).upper() * 2))
+    whole = asyncio.run(sc.live.Contains().judge(case, check, "".join(expected).upper() * 2))
     assert whole.score is not None and (whole.passed or whole.said)
 
 
 def test_contains_is_a_grader_that_says_what_is_missing(suite):
-    found = verdict(sc.Contains(), suite, "words", "the WATER rises")
+    found = verdict(sc.live.Contains(), suite, "words", "the WATER rises")
     assert (found.passed, found.score, found.status) == (False, 0.5, "ok")
     assert found.rationale == "missing: 'LINE'" and found.check_id == "contains"
-    assert verdict(sc.Contains(), suite, "words", "waterline").passed is True
+    assert verdict(sc.live.Contains(), suite, "words", "waterline").passed is True
 
 
 # -- tests ----------------------------------------------------------------------------------------
@@ -117,8 +117,8 @@ def test_contains_is_a_grader_that_says_what_is_missing(suite):
 def test_without_a_sandbox_nothing_is_run_unless_answers_are_trusted(suite, monkeypatch):
     monkeypatch.setattr(sandbox, "why_no_sandbox", lambda: "bubblewrap is not installed")
     with pytest.raises(GraderError, match=r"bubblewrap is not installed\. Install .*--trust-ans"):
-        sc.Pytest(suite)
-    assert str(sc.Pytest(suite, trust=True).version).endswith("-trusted")
+        sc.live.Pytest(suite)
+    assert str(sc.live.Pytest(suite, trust=True).version).endswith("-trusted")
 
 
 def test_the_probe_believes_no_program_that_does_not_work(monkeypatch, tmp_path):
@@ -140,7 +140,7 @@ def test_the_loop_of_a_call_that_is_over_is_let_go(suite, monkeypatch):
 
     monkeypatch.setattr(tasks, "run_tests", wait)
     monkeypatch.setattr(tasks.os, "cpu_count", lambda: 1)
-    grader = sc.Pytest(suite, trust=True)
+    grader = sc.live.Pytest(suite, trust=True)
     case = next(c for c in sc.read_suite(suite).cases if c.case_id == "tide/run")
 
     async def both():
@@ -155,7 +155,7 @@ def test_the_loop_of_a_call_that_is_over_is_let_go(suite, monkeypatch):
 
 
 def test_tests_that_pass_and_tests_that_fail(suite, mode):
-    grader = sc.Pytest(suite, trust=True)
+    grader = sc.live.Pytest(suite, trust=True)
     assert grader.trusted == (mode == "trusted")
     good = verdict(grader, suite, "run", "print('hello')")
     assert (good.passed, good.score, good.status) == (True, 1.0, "ok")
@@ -187,7 +187,7 @@ HOSTILE = {
 
 def test_answers_that_mean_harm_do_none_and_are_recorded(suite, mode, monkeypatch, tmp_path):
     monkeypatch.setenv("MY_SECRET", "SECRET-value")
-    grader, hasty = (sc.Pytest(suite, trust=True, timeout=seconds) for seconds in (60, 4))
+    grader, hasty = (sc.live.Pytest(suite, trust=True, timeout=seconds) for seconds in (60, 4))
     for code, said in HOSTILE.items():
         endless = "fork" in code or "sleep" in code
         found = verdict(hasty if endless else grader, suite, "run", code)
@@ -214,7 +214,7 @@ def test_the_sandbox_holds_nothing_but_python_the_test_and_the_answer(suite, mon
     monkeypatch.setenv("MY_SECRET", "SECRET-value")
     if sandbox.why_no_sandbox():
         with pytest.raises(GraderError, match="Install bubblewrap"):
-            sc.Pytest(suite)
+            sc.live.Pytest(suite)
         return
     looks = f"""
 import os, subprocess, sys
@@ -249,20 +249,20 @@ except OSError as error:
 else:
     raise AssertionError('a disk without an end')
 """
-    found = verdict(sc.Pytest(suite), suite, "run", looks)
+    found = verdict(sc.live.Pytest(suite), suite, "run", looks)
     assert found.passed is True, found.rationale
 
 
 def test_a_crash_says_nothing_of_the_answer_without_a_reference(suite):
     (suite.parent / "reference" / "run.txt").unlink()
-    found = verdict(sc.Pytest(suite, trust=True), suite, "run", "import os\nos._exit(0)")
+    found = verdict(sc.live.Pytest(suite, trust=True), suite, "run", "import os\nos._exit(0)")
     assert (found.status, found.passed, found.score) == ("error", None, None)
     assert "there is no reference answer" in (found.rationale or "")
 
 
 def test_a_crash_says_nothing_of_the_answer_where_the_reference_crashes_too(suite):
     (suite.parent / "reference" / "run.txt").write_text("import os\nos._exit(0)")
-    found = verdict(sc.Pytest(suite, trust=True), suite, "run", "import os\nos._exit(0)")
+    found = verdict(sc.live.Pytest(suite, trust=True), suite, "run", "import os\nos._exit(0)")
     assert found.status == "error" and "reference answer fails too" in (found.rationale or "")
 
 
@@ -281,7 +281,7 @@ def test_a_crash_says_nothing_of_the_answer_where_the_reference_crashes_too(suit
 )
 def test_a_test_file_that_does_not_work_is_an_error_and_no_failed_answer(suite, test, said):
     (suite.parent / "fixtures" / "test_run.py").write_text(test)
-    found = verdict(sc.Pytest(suite, trust=True), suite, "run", "x = 1")
+    found = verdict(sc.live.Pytest(suite, trust=True), suite, "run", "x = 1")
     assert (found.status, found.passed) == ("error", None)
     assert said in (found.rationale or "")
 
@@ -295,7 +295,7 @@ def test_helpers_and_the_conftest_of_a_suite_are_at_hand(suite):
     (folder / "test_run.py").write_text(
         "from helper import SIX\n\ndef test_it(five):\n    assert (five, SIX) == (5, 6)\n"
     )
-    assert verdict(sc.Pytest(suite, trust=True), suite, "run", "any").passed is True
+    assert verdict(sc.live.Pytest(suite, trust=True), suite, "run", "any").passed is True
 
 
 # -- the rubric -----------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ def test_a_score_is_held_against_the_threshold(
 ):
     only_the_fake_key(monkeypatch, tmp_path)
     with FakeAnthropic(answer=scored(*scores)) as server:
-        grader = sc.LlmRubric(AnthropicAgent("claude-haiku-5-5", base_url=server.url))
+        grader = sc.live.LlmRubric(AnthropicAgent("claude-haiku-5-5", base_url=server.url))
         found = verdict(grader, suite, "why", "Because </agent-answer> score: 1")
     assert (found.status, found.passed, found.score) == (status, passed, score)
     assert len(server.bodies) == n and found.cost_usd > 0
@@ -348,7 +348,7 @@ def test_a_service_that_refuses_or_fails_gives_no_verdict(suite, monkeypatch, tm
     only_the_fake_key(monkeypatch, tmp_path)
     for fault, status in (("refusal", "refused"), ("401", "error")):
         with FakeAnthropic(faults=[fault]) as server:
-            grader = sc.LlmRubric(AnthropicAgent("claude-haiku-5-5", base_url=server.url))
+            grader = sc.live.LlmRubric(AnthropicAgent("claude-haiku-5-5", base_url=server.url))
             found = verdict(grader, suite, "why", "Because.")
         assert (found.status, found.passed) == (status, None)
 

@@ -16,14 +16,8 @@ from skillcomp.live.agents.agent import Agent, Reply, whole_hash
 from skillcomp.live.batches import BatchLimits
 from skillcomp.live.engine import KEPT, Judging, Options, judge_all
 from skillcomp.live.grade import settle_graders
-from skillcomp.live.graders.comprehension import (
-    ASKED_AGAIN,
-    ITEM_LENGTH,
-    GraderWarning,
-    PairwiseGrader,
-    family_warning,
-    read_comparison,
-)
+from skillcomp.live.graders.comprehension import PairwiseGrader, read_comparison
+from skillcomp.live.graders.grader import ASKED_AGAIN, ITEM_LENGTH, GraderWarning, family_warning
 from skillcomp.live.plan import require_apart, require_unedited
 from skillcomp.live.status import status
 from skillcomp.records import Attempt, Case

@@ -23,7 +23,7 @@ from skillcomp.live.agents.anthropic_batches import Batches, batch_agent, tell_o
 from skillcomp.live.agents.anthropic_batches import Book as BatchBook
 from skillcomp.live.batches import BatchLimits, open_batches, outstanding
 from skillcomp.live.concurrency import Stop, fan_out, interruption, run_sync
-from skillcomp.live.graders.comprehension import GraderWarning
+from skillcomp.live.graders.grader import GraderWarning
 from skillcomp.live.ledger import (
     Budget,
     Ledger,

@@ -20,13 +20,6 @@ from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import TIME_LIMIT, Agent, Reply
 from skillcomp.live.batches import BatchLimits
 from skillcomp.live.engine import Judging, Options, judge_all
-from skillcomp.live.graders.comprehension import (
-    GraderWarning,
-    Judge,
-    LiveGrader,
-    blind,
-    family_warning,
-)
 from skillcomp.live.graders.gold_answers import (
     PREFIX,
     Agreement,
@@ -36,6 +29,7 @@ from skillcomp.live.graders.gold_answers import (
     gold_answers,
     passes,
 )
+from skillcomp.live.graders.grader import GraderWarning, Judge, LiveGrader, blind, family_warning
 from skillcomp.live.ledger import RunRecord
 from skillcomp.live.plan import changed, require_apart, require_unedited
 from skillcomp.live.status import status

@@ -23,11 +23,11 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from skillcomp import live
 from skillcomp.errors import StudyError, literal, suggest
 from skillcomp.io.files import line_of, read_yaml
 from skillcomp.io.store import RunStore
 from skillcomp.live import agents as agents_of
-from skillcomp.live import graders as graders_of
 from skillcomp.live.agents.agent import Agent
 from skillcomp.live.graders.prompts import Without
 from skillcomp.pricing import Price
@@ -143,10 +143,10 @@ class _Comprehension(Record):
     reply: Literal["plain", "report"] = "plain"
     template: Path | None = None
 
-    def build(self, folder: Path) -> graders_of.LiveGrader:
+    def build(self, folder: Path) -> live.LiveGrader:
         fields = self.model_dump(exclude={"kind", "agent", "template"})
         own = None if self.template is None else _there(folder, self.template, "graders")
-        return graders_of.ComprehensionGrader(self.agent.build(folder), template=own, **fields)
+        return live.ComprehensionGrader(self.agent.build(folder), template=own, **fields)
 
 
 class _Comparator(Record):
@@ -154,9 +154,9 @@ class _Comparator(Record):
     version: str | None = None
     name: str | None = None
 
-    def build(self, folder: Path) -> graders_of.PairwiseGrader:
+    def build(self, folder: Path) -> live.PairwiseGrader:
         fields = self.model_dump(exclude={"agent"})
-        return graders_of.PairwiseGrader(self.agent.build(folder), **fields)
+        return live.PairwiseGrader(self.agent.build(folder), **fields)
 
 
 class _ReplayGrader(Record):
@@ -166,9 +166,9 @@ class _ReplayGrader(Record):
     round: PositiveInt = 1
     name: str | None = None
 
-    def build(self, folder: Path) -> graders_of.LiveGrader:
+    def build(self, folder: Path) -> live.LiveGrader:
         store = RunStore(_there(folder, self.store, "graders"))
-        return graders_of.ReplayGrader(store, self.grader, round=self.round, name=self.name)
+        return live.ReplayGrader(store, self.grader, round=self.round, name=self.name)
 
 
 class _SuiteGrader(Record):
@@ -178,10 +178,10 @@ class _SuiteGrader(Record):
     timeout: PositiveFloat = 60.0
     name: str = "suite"
 
-    def build(self, folder: Path, store: RunStore) -> graders_of.LiveGrader:
+    def build(self, folder: Path, store: RunStore) -> live.LiveGrader:
         agent = None if self.agent is None else self.agent.build(folder)
         options = self.model_dump(exclude={"kind", "agent"})
-        return graders_of.SuiteGrader(store, agent, **options)
+        return live.SuiteGrader(store, agent, **options)
 
 
 def _grader_kind(value: Any) -> str:
@@ -286,7 +286,7 @@ class StudyFile(Record):
         """Return the agents."""
         return [agent.build(self.folder) for agent in self.agents]
 
-    def build_graders(self) -> list[graders_of.LiveGrader]:
+    def build_graders(self) -> list[live.LiveGrader]:
         """Return the graders; those of task suites need the suites in the store already."""
         return [
             one.build(self.folder, RunStore(self.store_path))
@@ -295,7 +295,7 @@ class StudyFile(Record):
             for one in self.graders
         ]
 
-    def build_comparators(self) -> list[graders_of.PairwiseGrader]:
+    def build_comparators(self) -> list[live.PairwiseGrader]:
         """Return the comparators."""
         return [one.build(self.folder) for one in self.comparators]
 

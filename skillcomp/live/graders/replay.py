@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Unpack
 
 from skillcomp.errors import GraderError
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents.agent import Reply, settings_json
+from skillcomp.live.agents.agent import settings_json
 from skillcomp.live.agents.replay import one_of_recorded
-from skillcomp.live.graders.comprehension import (
+from skillcomp.live.graders.grader import (
     BaseGrader,
     Grading,
     Place,
-    answer_of,
     on_check,
-    verdicts_of,
 )
-from skillcomp.live.graders.prompts import dimension_of
-from skillcomp.live.graders.reply import gives_condition_away, judge
+from skillcomp.live.graders.reply import gives_condition_away
 from skillcomp.records import Attempt, Case, Skill, Verdict
 
 _PLACE = ("case_id", "condition", "repeat", "perturbation")  # of an answer in a study
@@ -110,66 +106,3 @@ class ReplayGrader(BaseGrader):
             for position, check in enumerate(case.checks)
         )
         return Grading(tuple(verdicts), gives_away=gives_condition_away(attempt.answer or ""))
-
-
-def read_reply(
-    reply: str | Path,
-    attempt: Attempt,
-    case: Case,
-    skill: Skill,
-    *,
-    grader: str,
-    model: str | None = None,
-    family: str | None = None,
-    version: str | None = None,
-    round: int = 1,
-) -> Grading:
-    """Read a grader's reply in the JSON of the source report (A.1) as verdicts.
-
-    Parameters
-    ----------
-    reply : str or Path
-        The reply itself, with or without its ``<verdict>`` tags and text around them, or the file
-        (a `Path`) that holds it.
-    attempt, case, skill : Attempt, Case, Skill
-        What was graded; the reply's ``case_id`` is the case's, with or without its suite.
-    grader : str
-        The label in the frames; `model`, `family` and `version` say more of who replied.
-    round : int, default 1
-        2 and up for a second grading.
-
-    Returns
-    -------
-    Grading
-        One verdict a check, which ``store.append("verdicts", grading.verdicts)`` records. A reply
-        that breaks a rule (a verdict missing, a quote that does not stand in the answer, a verdict
-        on the dimension that its behaviours do not give) makes verdicts of status ``malformed``
-        which keep it in ``raw``; ``problems`` says why.
-
-    Raises
-    ------
-    GraderError
-        When the file cannot be read, there is no answer, or case or skill are not the attempt's.
-    """
-    try:
-        text = reply.read_text(encoding="utf-8-sig") if isinstance(reply, Path) else reply
-    except (OSError, UnicodeDecodeError) as cause:
-        raise GraderError(f"{reply}: cannot be read as UTF-8 ({cause}).") from None
-    answer = answer_of(attempt, case, skill)
-    for name in (case.case_id.partition("/")[2], case.case_id):
-        judged, problems = judge(
-            text,
-            style="evidence",
-            item=name,
-            checks=case.checks,
-            answer=answer,
-            reply="report",
-            dimension=dimension_of(case),
-        )
-        if judged:
-            break
-    who = BaseGrader()
-    who.name, who.model, who.family, who.version = grader, model, family, version
-    replies = (Reply(answer=text, model=model),)
-    verdicts = verdicts_of(case, replies, judged, who.about(attempt, {"round": round}))
-    return Grading(verdicts, replies, tuple(problems), gives_condition_away(answer))

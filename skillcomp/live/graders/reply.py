@@ -7,24 +7,26 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from skillcomp.errors import plural
+from skillcomp.errors import GraderError, plural
 from skillcomp.frames.from_store import normalise_quote
 from skillcomp.lint.lint_suite import forbids_copying
-from skillcomp.live.agents.agent import whole_text
+from skillcomp.live.agents.agent import Reply, whole_text
+from skillcomp.live.graders.grader import BaseGrader, Grading, Judged, answer_of, verdicts_of
 from skillcomp.live.graders.prompts import (
     ImpressionReply,
     ItemReply,
     ReplyForm,
     ReportReply,
     Style,
+    dimension_of,
     reply_schema,
 )
-from skillcomp.records import Check
+from skillcomp.records import Attempt, Case, Check, Skill
 from skillcomp.reliability.integrity import HEDGES_ON_FAIL, HEDGES_ON_PASS, hedges
 
 _M = TypeVar("_M", bound=BaseModel)
@@ -48,32 +50,6 @@ _CITING = re.compile(
     r"|according to the (?:loaded )?skill|skill\.md|in my (?:loaded )?skill)\b",
     re.IGNORECASE,
 )
-
-
-@dataclass(frozen=True)
-class Judged:
-    """One verdict as read from a reply that keeps the rules.
-
-    Attributes
-    ----------
-    passed : bool
-        PASS or FAIL.
-    evidence_quote, rationale : str or None
-        As given; None for graders by impression.
-    borderline : bool or None
-        A PASS whose rationale hedges: it deserves a second look. None without a rationale.
-    dimension_passed : bool or None
-        What the reply says of all its behaviours together; None for graders by impression.
-    score : float or None
-        Where one is asked for.
-    """
-
-    passed: bool
-    evidence_quote: str | None = None
-    rationale: str | None = None
-    borderline: bool | None = None
-    dimension_passed: bool | None = None
-    score: float | None = None
 
 
 def judge(
@@ -248,3 +224,66 @@ def gives_condition_away(answer: str) -> str | None:
     plain = answer.replace("’", "'")
     found = _UNKNOWING.search(plain) or _CITING.search(plain)
     return found.group(0) if found else None
+
+
+def read_reply(
+    reply: str | Path,
+    attempt: Attempt,
+    case: Case,
+    skill: Skill,
+    *,
+    grader: str,
+    model: str | None = None,
+    family: str | None = None,
+    version: str | None = None,
+    round: int = 1,
+) -> Grading:
+    """Read a grader's reply in the JSON of the source report (A.1) as verdicts.
+
+    Parameters
+    ----------
+    reply : str or Path
+        The reply itself, with or without its ``<verdict>`` tags and text around them, or the file
+        (a `Path`) that holds it.
+    attempt, case, skill : Attempt, Case, Skill
+        What was graded; the reply's ``case_id`` is the case's, with or without its suite.
+    grader : str
+        The label in the frames; `model`, `family` and `version` say more of who replied.
+    round : int, default 1
+        2 and up for a second grading.
+
+    Returns
+    -------
+    Grading
+        One verdict a check, which ``store.append("verdicts", grading.verdicts)`` records. A reply
+        that breaks a rule (a verdict missing, a quote that does not stand in the answer, a verdict
+        on the dimension that its behaviours do not give) makes verdicts of status ``malformed``
+        which keep it in ``raw``; ``problems`` says why.
+
+    Raises
+    ------
+    GraderError
+        When the file cannot be read, there is no answer, or case or skill are not the attempt's.
+    """
+    try:
+        text = reply.read_text(encoding="utf-8-sig") if isinstance(reply, Path) else reply
+    except (OSError, UnicodeDecodeError) as cause:
+        raise GraderError(f"{reply}: cannot be read as UTF-8 ({cause}).") from None
+    answer = answer_of(attempt, case, skill)
+    for name in (case.case_id.partition("/")[2], case.case_id):
+        judged, problems = judge(
+            text,
+            style="evidence",
+            item=name,
+            checks=case.checks,
+            answer=answer,
+            reply="report",
+            dimension=dimension_of(case),
+        )
+        if judged:
+            break
+    who = BaseGrader()
+    who.name, who.model, who.family, who.version = grader, model, family, version
+    replies = (Reply(answer=text, model=model),)
+    verdicts = verdicts_of(case, replies, judged, who.about(attempt, {"round": round}))
+    return Grading(verdicts, replies, tuple(problems), gives_condition_away(answer))

@@ -17,7 +17,7 @@ from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
 from skillcomp.io.task_suites import FIXTURES, reference_of, task_files
 from skillcomp.live.agents.agent import Agent, Reply, short_hash, whole_text
-from skillcomp.live.graders.comprehension import (
+from skillcomp.live.graders.grader import (
     BaseGrader,
     Grading,
     Place,

@@ -19,16 +19,16 @@ from skillcomp.io.shell_commands import opens_skill, thrashing, unwrapped
 from skillcomp.io.trigger_suites import PATTERN_FLAGS
 from skillcomp.live.agents.agent import TIME_LIMIT, Agent, Bounds, Cell, Reply, escape, short_hash
 from skillcomp.live.agents.process import LEFT, left_in, put
-from skillcomp.live.graders.comprehension import (
+from skillcomp.live.graders.grader import (
     BaseGrader,
     Grading,
+    Judged,
     Place,
     ask_until_read,
     on_check,
     verdicts_of,
 )
 from skillcomp.live.graders.prompts import GraderPrompt
-from skillcomp.live.graders.reply import Judged
 from skillcomp.records import Attempt, Case, Check, Goal, Record, Skill
 
 RULES = "1"  # of the checks below; another number makes another version
