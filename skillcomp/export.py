@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from skillcomp.errors import FrameError, StoreError
 from skillcomp.frames.contracts import CONTRACTS, check
-from skillcomp.io.files import as_path
-from skillcomp.io.journal import replace
+from skillcomp.io.files import as_path, replace_file
 
 __all__ = ["read", "write"]
 
@@ -85,7 +84,7 @@ def write(
                 data = _WAYS[form](kept)
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as cause:
                 raise FrameError(f"{path}: cannot be written as {form} ({cause}).") from cause
-            replace(path, data)
+            replace_file(path, data)
             written.append(path)
     return written
 

@@ -29,7 +29,7 @@ from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
 
 from skillcomp.errors import FrameError, SkillcompError, suggest
-from skillcomp.io.journal import replace
+from skillcomp.io.files import replace_file
 
 WIDTHS: Mapping[str, float] = {"column": 3.25, "text": 5.5, "page": 6.75}  # inches
 LABEL_SIZE = 8.0  # points
@@ -488,14 +488,14 @@ def save(
         for picture, metadata in zip(pictures, dates, strict=True):
             drawn = BytesIO()  # on a full disk matplotlib fails in a way of its own
             fig.savefig(drawn, format=picture.suffix[1:], dpi=dpi, metadata=metadata)
-            replace(picture, drawn.getvalue())
+            replace_file(picture, drawn.getvalue())
         cut = _between_panels(fig)
     tables, frames = [], {}
     for name, frame in data.items():
         plain_index = isinstance(frame.index, pd.RangeIndex) and frame.index.name is None
         text = frame.to_csv(index=not plain_index, lineterminator="\n").encode()
         tables.append(target.parent / f"{stem}-{name}.csv")
-        replace(tables[-1], text)
+        replace_file(tables[-1], text)
         frames[name] = {
             "file": tables[-1].name,
             "rows": len(frame),
@@ -514,8 +514,8 @@ def save(
         "store": fingerprint,
     }
     note, beside = (target.parent / f"{stem}.{kind}" for kind in ("json", "txt"))
-    replace(note, json.dumps(provenance, indent=2, ensure_ascii=False).encode() + b"\n")
-    replace(beside, words.encode() + b"\n")
+    replace_file(note, json.dumps(provenance, indent=2, ensure_ascii=False).encode() + b"\n")
+    replace_file(beside, words.encode() + b"\n")
     pdf, png, svg = pictures
     return [pdf, png, *tables, svg, beside, note]
 

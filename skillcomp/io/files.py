@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import orjson
 import yaml
 
-from skillcomp.errors import SkillcompError, literal
+from skillcomp.errors import SkillcompError, StoreError, literal
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 MAX_YAML = 1 << 20  # bytes; a study or a suite is some pages of text
@@ -85,6 +87,31 @@ def json_or_none(path: Path) -> Any:
         return orjson.loads(path.read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return None
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace the content of a file; a reader sees the whole old or the whole new content."""
+    fresh = path.with_name(path.name + ".new")
+    try:
+        with fresh.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(fresh, path)
+    except OSError as cause:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+        raise StoreError(
+            f"{path}: cannot be written ({cause.strerror or cause}); it is as it was before."
+        ) from cause
+
+
+def write_json(path: Path, content: Any, *, sort_keys: bool = False) -> None:
+    """Write indented JSON as by `replace_file`; make the folder if it is missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    options |= orjson.OPT_SORT_KEYS if sort_keys else 0
+    replace_file(path, orjson.dumps(content, option=options))
 
 
 def bases_of(file: Path) -> list[Path]:

@@ -7,7 +7,7 @@ import socket
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import orjson
 from filelock import FileLock, Timeout
 
 from skillcomp.errors import StoreError, literal
-from skillcomp.io.files import json_or_none, read_bytes
+from skillcomp.io.files import json_or_none, read_bytes, replace_file, write_json
 
 MANIFEST = "manifest.json"
 _FORMAT, _VERSION = "skillcomp-store", 1
@@ -53,23 +53,6 @@ def append(path: Path, lines: list[bytes], *, sync: bool) -> None:
                 f"{path}: {len(lines)} records could not be written ({cause.strerror or cause}); "
                 "the file is as it was before."
             ) from cause
-
-
-def replace(path: Path, data: bytes) -> None:
-    """Put ``data`` in the place of a file so that a reader sees the old or the new whole."""
-    fresh = path.with_name(path.name + ".new")
-    try:
-        with fresh.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(fresh, path)
-    except OSError as cause:
-        with suppress(OSError):
-            fresh.unlink(missing_ok=True)
-        raise StoreError(
-            f"{path}: cannot be written ({cause.strerror or cause}); it is as it was before."
-        ) from cause
 
 
 def whole_size(path: Path) -> tuple[int, bytes]:
@@ -200,14 +183,6 @@ def _is_of_objects(value: Any, kind: type) -> bool:
     return isinstance(value, kind) and all(isinstance(one, dict) for one in values)
 
 
-def write_json(path: Path, content: Any, *, sort_keys: bool = False) -> None:
-    """Put JSON for people and programs in the place of a file, whole; its folder is made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    options |= orjson.OPT_SORT_KEYS if sort_keys else 0
-    replace(path, orjson.dumps(content, option=options))
-
-
 def write_manifest(root: Path, **changes: Any) -> None:
     """Change entries of the manifest; a reader sees the old or the new one whole."""
     manifest = {**read_manifest(root), **changes}
@@ -229,7 +204,7 @@ def locked(folder: Path, *, patience: float = PATIENCE) -> Iterator[None]:
         raise StoreError(f"{folder}: cannot be written ({cause.strerror or cause}).") from cause
     who = folder / WHO
     try:
-        replace(who, orjson.dumps(_me()))
+        replace_file(who, orjson.dumps(_me()))
         yield
     finally:
         who.unlink(missing_ok=True)

@@ -22,7 +22,7 @@ from pydantic import BaseModel
 
 from skillcomp.errors import StoreError, SuiteError, literal
 from skillcomp.io import journal
-from skillcomp.io.files import as_path, checked_slug, digest
+from skillcomp.io.files import as_path, checked_slug, digest, replace_file
 from skillcomp.io.journal import StoreWarning
 from skillcomp.io.json_lines import RECORDS, as_line, parse_line, read_lines, read_table, record_of
 from skillcomp.io.skills import FILE_NAME, copy_skill, read_skill, tree_of
@@ -436,7 +436,7 @@ class RunStore:
                 )
             target = self.path / place
             self._make_way(target)
-            journal.replace(target, data)
+            replace_file(target, data)
             entry = {**listed.get(slug, {}), "path": place, "sha256": hashed, **more}
             journal.write_manifest(self.path, **{kind: {**listed, slug: entry}})
 

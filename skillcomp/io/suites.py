@@ -30,9 +30,9 @@ from skillcomp.io.files import (
     inside,
     leaves,
     read_bytes,
+    replace_file,
     shown,
 )
-from skillcomp.io.journal import replace
 from skillcomp.io.task_suites import FILE_NAME, read_tasks, task_files
 from skillcomp.io.trigger_suites import FILE, KINDS, read_prompts
 from skillcomp.records import (
@@ -477,7 +477,7 @@ def write_suite(suite: Suite, path: str | PathLike[str], *, overwrite: bool = Fa
             f"{file}: would not read back the same ({', '.join(wrong)} would change); mend what "
             "the suite's problems say first."
         )
-    replace(file, data)
+    replace_file(file, data)
     return read_suite(file)
 
 

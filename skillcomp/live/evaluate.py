@@ -20,8 +20,7 @@ from typing import Any
 import orjson
 
 from skillcomp.errors import StudyError, SuiteError, plural, require_known
-from skillcomp.io.files import checked_slug, digest, read_bytes
-from skillcomp.io.journal import write_json
+from skillcomp.io.files import checked_slug, digest, read_bytes, write_json
 from skillcomp.io.skills import FILE_NAME, read_skill
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite

@@ -23,8 +23,7 @@ from typing import Any, Literal, Unpack
 import orjson
 
 from skillcomp.errors import SkillcompError, StoreError, StudyError, SuiteError, require_known
-from skillcomp.io.files import checked_slug, json_or_none
-from skillcomp.io.journal import write_json
+from skillcomp.io.files import checked_slug, json_or_none, write_json
 from skillcomp.io.skills import FILE_NAME
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite

@@ -21,7 +21,7 @@ import skillcomp
 from skillcomp import frames, style
 from skillcomp.errors import SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
-from skillcomp.io.journal import replace
+from skillcomp.io.files import replace_file
 from skillcomp.io.store import RunStore
 from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer, opened
 from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figure_of
@@ -135,10 +135,10 @@ def build(
     chapters = [one for one in every if one.stem not in apart and not one.bare]
     held = _first_page(said, unsaid, fingerprint) | {"figures": figures, "chapters": chapters}
     page = out / "index.html"
-    replace(page, template.render(**common, **held, every=every, apart=apart).encode())
+    replace_file(page, template.render(**common, **held, every=every, apart=apart).encode())
     for one in (one for one in every if one.stem in apart):
         alone = template.render(**common, chapters=[one], alone=one, shows=apart[one.stem])
-        replace(out / f"{one.stem}.html", alone.encode())
+        replace_file(out / f"{one.stem}.html", alone.encode())
     told = [one.stopped for one in every if one.stopped and not one.elsewhere]
     if told:
         raise StudyError(
