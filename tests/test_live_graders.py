@@ -192,7 +192,7 @@ def test_the_grader_and_the_analysis_of_copying_find_the_same(pilot):
     cases = {c.case_id: c for suite in pilot.suites.values() for c in suite.cases}
     attempts = sc.frames.attempts(pilot).query("status == 'ok'").iloc[::40]
     shared = sc.overlap.score(attempts, skills=pilot.skills, cases=sc.frames.cases(pilot), n=3)
-    grader = ComprehensionGrader(AnthropicAgent("claude-haiku-5-5"), overlap_n=3)
+    grader = ComprehensionGrader(AnthropicAgent("claude-haiku-5-5"), ngram=3)
     own = [
         len(grader.overlap(row.answer, cases[row.case_id], pilot.skills[row.skill]))
         for row in attempts.itertuples()
@@ -369,7 +369,7 @@ def test_the_version_is_the_hash_of_prompt_and_schema_and_can_be_pinned(monkeypa
     assert ComprehensionGrader(agent, version=now[:6]).version == now
     with pytest.raises(GraderError, match=f"is now '{now}'. Verdicts of two versions"):
         ComprehensionGrader(agent, version="0000")
-    assert ComprehensionGrader(agent, overlap_n=5).version == f"{now}-n5"
+    assert ComprehensionGrader(agent, ngram=5).version == f"{now}-n5"
     grader_version.cache_clear()
     monkeypatch.setattr(prompts, "template_text", lambda name: "another prompt")
     assert grader_version("forced") != now

@@ -123,10 +123,10 @@ def test_recordings_are_given_again_and_two_of_them_are_not_mixed(store, tmp_pat
     sc.run(again, agents=[sc.ReplayAgent(store)], progress=False)
     for round in (1, 2):
         for _ in range(2):
-            grade(again, ReplayGrader(store, "g"), round=round)
+            grade(again, ReplayGrader(store, grader="g"), round=round)
     assert len(graded(again)) == 16 and set(graded(again).values()) == {1}
     with pytest.raises(StudyError, match=f"grader 'g': model is now claude-opus-5-5.*{SENTENCE}"):
-        grade(again, ReplayGrader(store, "h", name="g"))
+        grade(again, ReplayGrader(store, grader="h", name="g"))
 
 
 def environments_agent(**more):

@@ -704,7 +704,7 @@ def test_the_pilot_goes_through_the_same_calls_without_a_key(pilot, tmp_path, mo
     assert table["n_ok"].tolist() == [56, 56]
     for name in ("g1", "g2"):
         with pytest.warns(GraderWarning):
-            sc.grade(store, graders=[ReplayGrader(pilot, name)], progress=False)
+            sc.grade(store, graders=[ReplayGrader(pilot, grader=name)], progress=False)
     ours = sc.frames.verdicts(store)
     theirs = sc.frames.verdicts(pilot)
     theirs = theirs[theirs["grader"].isin(["g1", "g2"]) & theirs["condition"].ne("placebo")]
@@ -717,7 +717,7 @@ def test_the_pilot_goes_through_the_same_calls_without_a_key(pilot, tmp_path, mo
 
 
 def test_a_recording_says_nothing_about_another_answer(pilot):
-    grader = ReplayGrader(pilot, "g2")
+    grader = ReplayGrader(pilot, grader="g2")
     row = next(r for r in pilot.records("attempts") if r.condition == "skill")
     case = next(c for c in pilot.suites[row.skill].cases if c.case_id == row.case_id)
 
@@ -729,7 +729,7 @@ def test_a_recording_says_nothing_about_another_answer(pilot):
     assert {v.status for v in other} == {"error"}
     assert "the answer is another one" in other[0].raw
     with pytest.raises(GraderError, match=r"holds no verdicts of 'g9'; there are g0, g1, g2"):
-        ReplayGrader(pilot, "g9")
+        ReplayGrader(pilot, grader="g9")
     with pytest.raises(GraderError, match="name one by grader="):
         ReplayGrader(pilot)
 

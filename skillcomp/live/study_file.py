@@ -138,7 +138,7 @@ class _Comprehension(Record):
     style: Literal["forced", "evidence", "impression"] = "forced"
     version: str | None = None
     name: str | None = None
-    overlap_n: PositiveInt = 6
+    ngram: PositiveInt = 6
     without: list[Without] = Field(default_factory=list)
     reply: Literal["plain", "report"] = "plain"
     template: Path | None = None
@@ -168,7 +168,7 @@ class _ReplayGrader(Record):
 
     def build(self, folder: Path) -> live.LiveGrader:
         store = RunStore(_there(folder, self.store, "graders"))
-        return live.ReplayGrader(store, self.grader, round=self.round, name=self.name)
+        return live.ReplayGrader(store, grader=self.grader, round=self.round, name=self.name)
 
 
 class _SuiteGrader(Record):

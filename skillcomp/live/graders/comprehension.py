@@ -54,7 +54,7 @@ class ComprehensionGrader(BaseGrader):
     name : str, optional
         The label in the frames; style and agent when not given. A study keeps one model and one
         set of the agent's settings under a name.
-    overlap_n : int, default 6
+    ngram : int, default 6
         Length in content tokens of a shared run that counts as copied.
     without : sequence of str
         What is left out, to measure what it does: ``"RULE-1"``, ``"RULE-3"``, ``"RULE-6"``,
@@ -73,7 +73,7 @@ class ComprehensionGrader(BaseGrader):
     ----------
     version : str
         Hash of the prompt's templates (or of one's own) and of the reply's schema, then what is
-        left out, and `overlap_n` where it is not 6.
+        left out, and `ngram` where it is not 6.
 
     Raises
     ------
@@ -100,7 +100,7 @@ class ComprehensionGrader(BaseGrader):
         version: str | None = None,
         style: Style = "forced",
         name: str | None = None,
-        overlap_n: int = 6,
+        ngram: int = 6,
         without: Sequence[str] = (),
         reply: ReplyForm = "plain",
         template: str | Path | None = None,
@@ -113,8 +113,8 @@ class ComprehensionGrader(BaseGrader):
                 "with template=: RULE-6, concept_field, expected_reasoning."
             )
         present = grader_version(style, off, reply, own)
-        if overlap_n != 6 and style != "impression":
-            present = f"{present}-n{overlap_n}"
+        if ngram != 6 and style != "impression":
+            present = f"{present}-n{ngram}"
         if version is not None and not present.startswith(version):
             raise GraderError(
                 f"ComprehensionGrader: version '{version}' is asked for, but the prompt of style "
@@ -125,13 +125,13 @@ class ComprehensionGrader(BaseGrader):
         self.version = present
         self.name = name or f"{style}:{agent.name}"
         self.model, self.family = agent.model, agent.family
-        self._n, self._without, self._reply, self._template = overlap_n, off, reply, own
+        self._ngram, self._without, self._reply, self._template = ngram, off, reply, own
 
     def overlap(self, answer: str, case: Case, skill: Skill) -> list[str]:
         """Return the n-grams that an answer shares with its skill, as its grader is told."""
         if self.style == "impression":
             return []
-        return shared_with_skill(answer, skill, case, n=self._n)
+        return shared_with_skill(answer, skill, case, n=self._ngram)
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
@@ -176,7 +176,7 @@ class ComprehensionGrader(BaseGrader):
             grader_prompt,
             case=case,
             skill=skill,
-            overlap_n=self._n,
+            ngram=self._ngram,
             template=self._template,
             **same,
         )
@@ -185,7 +185,7 @@ class ComprehensionGrader(BaseGrader):
         judged, replies, problems = await ask_until_read(self.agent, prompt, schema, read)
         about = {**self.about(attempt, place, replies), "item": item}
         if self.style != "impression":
-            found = {"rule": RULE, "n": self._n, "shared": shared}
+            found = {"rule": RULE, "n": self._ngram, "shared": shared}
             about["overlap"] = json.dumps(found, ensure_ascii=False)
         verdicts = verdicts_of(case, replies, judged or {}, about)
         return Grading(verdicts, tuple(replies), tuple(problems), gives_condition_away(answer))

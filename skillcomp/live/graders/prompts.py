@@ -247,7 +247,7 @@ def grader_prompt(
     answer: str,
     item: str,
     overlap: Sequence[str] = (),
-    overlap_n: int = 6,
+    ngram: int = 6,
     problems: Sequence[str] = (),
     without: Sequence[str] = (),
     reply: ReplyForm = "plain",
@@ -271,7 +271,7 @@ def grader_prompt(
             "" if impression or "expected_reasoning" in without else case.expected_reasoning or ""
         ),
         "overlap": None if impression else list(overlap),
-        "overlap_n": Attribute(overlap_n),
+        "overlap_n": Attribute(ngram),
         "checks": [
             {
                 "id": Attribute(check.check_id),

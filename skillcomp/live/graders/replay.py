@@ -49,8 +49,8 @@ class ReplayGrader(BaseGrader):
     def __init__(
         self,
         store: RunStore,
-        grader: str | None = None,
         *,
+        grader: str | None = None,
         round: int = 1,
         name: str | None = None,
     ) -> None:
