@@ -13,14 +13,15 @@ import fake_rules as rules
 from fake_anthropic import KEY, FakeAnthropic
 
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents import AnthropicAgent, RetryPolicy
+from skillcomp.live.agents import AnthropicAgent
 from skillcomp.live.graders.comprehension import ComprehensionGrader
 
 SLUGS = ("tides", "lanterns")
 AGENT, GRADER = "claude-sonnet-5-5", "claude-haiku-5-5"
 N_CASES = 4
 N_CELLS = 2 * N_CASES * 2 * 2  # skills, cases, conditions, repeats
-FAST = RetryPolicy(tries=4, base=0.005, longest=0.02)
+N_TRIES = 4  # of a call
+FAST = {"max_retries": N_TRIES - 1}
 LINES = {
     "tides": "A tidemark is drawn once above the highest recorded water line. ",
     "lanterns": "A lantern is passed upwards until a hand holds it. ",
@@ -29,8 +30,10 @@ LINES = {
 
 def only_the_fake_key(monkeypatch, folder):
     """Make an environment whose one key is the fake one, and in which a client is made quickly."""
-    for name in ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("AUTH_TOKEN", "PROFILE", "BASE_URL", "CUSTOM_HEADERS"):
+        monkeypatch.delenv(f"ANTHROPIC_{name}", raising=False)
+    for sdk in ("anthropic", "openai"):
+        monkeypatch.setattr(f"{sdk}._base_client.INITIAL_RETRY_DELAY", 0.005)  # seconds
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     # reading the list of authorities takes 50 ms a client; the loopback service needs none
     monkeypatch.setenv("SSL_CERT_DIR", str(folder))
@@ -80,11 +83,11 @@ def make_store(folder: Path, **options) -> RunStore:
 
 
 def agent(url, **more):
-    return AnthropicAgent(AGENT, **{"base_url": url, "retry": FAST, "max_tokens": 500, **more})
+    return AnthropicAgent(AGENT, **{"base_url": url, "max_tokens": 500, **FAST, **more})
 
 
 def grader(url, style="forced", **more):
-    asked = AnthropicAgent(GRADER, base_url=url, retry=FAST, max_tokens=2000)
+    asked = AnthropicAgent(GRADER, base_url=url, max_tokens=2000, **FAST)
     return ComprehensionGrader(asked, style=style, **more)
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import threading
+import time
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +19,7 @@ from pydantic import BaseModel
 sys.path.insert(0, str(Path(__file__).parent))
 from fake_anthropic import KEY, FakeAnthropic
 from fake_openai import FakeOpenAI
+from live_study import FAST, N_TRIES, only_the_fake_key
 
 from skillcomp.errors import AgentError
 from skillcomp.io.store import RunStore
@@ -26,26 +30,26 @@ from skillcomp.live.agents import (
     OpenAIAgent,
     ReplayAgent,
     Reply,
-    RetryPolicy,
     family_of,
 )
-from skillcomp.live.agents import service as retry
-from skillcomp.live.agents.agent import redact
-from skillcomp.live.agents.service import CacheGate
+from skillcomp.live.agents.agent import UNREADABLE, redact
+from skillcomp.live.agents.service import (
+    CacheGate,
+    UnreadableReplyError,
+    failed_reply,
+    retry_after,
+)
+from skillcomp.live.concurrency import StoppedError, interruption, run_sync
 from skillcomp.pricing import Price
 from skillcomp.records import Attempt, Skill
 
 MODEL = "claude-sonnet-5-5"
 LONG = Skill(slug="tides", text="A tidemark is drawn once. " * 400)  # about 2,600 tokens
-FAST = RetryPolicy(tries=4, base=0.005, longest=0.02)
 
 
 @pytest.fixture(autouse=True)
-def only_the_fake_key(monkeypatch):
-    for name in ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.delenv("ANTHROPIC_CUSTOM_HEADERS", raising=False)
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+def environment(monkeypatch, tmp_path):
+    only_the_fake_key(monkeypatch, tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
@@ -53,7 +57,7 @@ def ask(server, prompt="What is a tidemark?", *, n=1, skill=None, system=None, s
     """Ask n questions at once and return the replies."""
 
     async def main():
-        agent = AnthropicAgent(kw.pop("model", MODEL), base_url=server.url, retry=FAST, **kw)
+        agent = AnthropicAgent(kw.pop("model", MODEL), base_url=server.url, **FAST, **kw)
         prompts = [prompt if n == 1 else f"{prompt} ({i})" for i in range(n)]
         asked = [agent.ask(p, skill=skill, system=system, schema=schema) for p in prompts]
         try:
@@ -98,7 +102,7 @@ def test_one_call_warms_the_cache_and_the_others_read_it():
 
 def test_each_skill_and_each_condition_has_its_own_warm_up():
     async def main(url):
-        agent = AnthropicAgent(MODEL, base_url=url, retry=FAST)
+        agent = AnthropicAgent(MODEL, base_url=url, **FAST)
         other = LONG.model_copy(update={"slug": "other"})
         asked = [agent.ask(f"q{i}", skill=s) for i in range(5) for s in (LONG, other, None)]
         replies = await asyncio.gather(*asked)
@@ -120,7 +124,7 @@ def test_a_failed_warm_up_lets_the_next_one_try():
 
 def test_a_prefix_too_short_to_cache_does_not_hold_the_others_back():
     short = Skill(slug="s", text="short")
-    with FakeAnthropic(latency=0.02) as server:
+    with FakeAnthropic(latency=0.1) as server:
         replies = ask(server, n=10, skill=short)
     assert {reply.cache_write_tokens for reply in replies} == {0}
     assert server.most_in_flight >= 5
@@ -155,7 +159,7 @@ def test_what_is_no_answer_is_recorded_as_such_and_paid(fault, status, stop):
 
 
 @pytest.mark.parametrize(
-    "fault", ["408", "409", "429", "429:0.01", "500", "503", "529", "drop", "half", "malformed"]
+    "fault", ["408", "409", "429", "429:0.01", "500", "503", "529", "drop", "half"]
 )
 def test_passing_failures_are_asked_again(fault):
     with FakeAnthropic([fault, fault]) as server:
@@ -164,14 +168,17 @@ def test_passing_failures_are_asked_again(fault):
     assert sum(server.log.values()) == 3
 
 
-def test_a_page_of_some_proxy_is_asked_again():
-    with FakeAnthropic(["html"]) as server:
-        assert ask(server).n_tries == 2
+@pytest.mark.parametrize("fault", ["html", "malformed"])
+def test_a_response_that_is_no_message_is_kept_and_counts_as_paid(fault):
+    with FakeAnthropic([fault]) as server:
+        reply = ask(server)
+    assert (reply.status, reply.n_tries, reply.cost_note) == ("error", 1, UNREADABLE)
+    assert reply.trace.startswith(("<html>", '{"id"'))
 
 
 @pytest.mark.parametrize(
     ("fault", "fatal"),
-    [("400", False), ("413", False), ("401", True), ("403", True), ("404", True), ("spend", True)],
+    [("400", False), ("413", False), ("401", True), ("403", True), ("404", True)],
 )
 def test_what_will_not_pass_is_asked_once(fault, fatal):
     with FakeAnthropic([fault] * 9) as server:
@@ -183,43 +190,56 @@ def test_what_will_not_pass_is_asked_once(fault, fatal):
 def test_tries_are_used_up_and_the_last_error_is_kept():
     with FakeAnthropic(["529"] * 9) as server:
         reply = ask(server)
-    assert reply.status == "error" and reply.n_tries == FAST.tries and not reply.fatal
+    assert reply.status == "error" and reply.n_tries == N_TRIES and not reply.fatal
     assert reply.error.startswith("OverloadedError 529: by schedule")
 
 
 def test_a_call_that_never_ends_is_a_timeout():
     with FakeAnthropic(["hang:5"] * 9) as server:
         reply = ask(server, timeout=0.05)
-    assert reply.status == "timeout" and reply.n_tries == FAST.tries
+    assert reply.status == "timeout" and reply.n_tries == N_TRIES
 
 
-def error_with(headers, status=429):
-    response = SimpleNamespace(headers=headers)
-    return type("E", (Exception,), {"status_code": status, "response": response})()
-
-
-def test_the_wait_that_the_service_asks_for_is_kept_up_to_a_cap():
-    state = SimpleNamespace(attempt_number=1, outcome=None)
-    policy = RetryPolicy(cap=60)
-    for headers, seconds in [
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
         ({"retry-after": "7"}, 7),
         ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
-        ({"retry-after": "3600"}, 60),  # the SDK would sleep an hour
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
-    ]:
-        error = error_with(headers)
-        state.outcome = SimpleNamespace(exception=lambda error=error: error)
-        assert policy.wait(state) == seconds
-    assert retry.retry_after(error_with({"retry-after": "soon"})) is None
-    assert retry.retry_after(error_with({"retry-after": "inf"})) is None
-    absurd = "Mon, 01 Jan 2024 00:00:00 +99999999999999999999"
-    assert retry.retry_after(error_with({"retry-after": absurd})) is None
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "Mon, 01 Jan 2024 00:00:00 +99999999999999999999"}, None),
+        ({}, None),
+    ],
+)
+def test_the_wait_that_a_service_asks_for(headers, seconds):
+    assert retry_after(headers) == seconds
 
 
-def test_the_service_may_say_whether_to_ask_again():
-    assert not retry.is_transient(error_with({"x-should-retry": "false"}, 500))
-    assert retry.is_transient(error_with({"x-should-retry": "true"}, 400))
-    assert not retry.is_transient(error_with({"x-should-retry": "true"}, 401))
+def test_a_wait_of_hours_is_reported_and_not_waited_for():
+    with FakeAnthropic(["429:3600"] * 2) as server:
+        reply = ask(server)
+    assert (reply.status, reply.n_tries, reply.wait_seconds) == ("error", 1, 3600)
+
+
+@pytest.mark.parametrize(("seconds", "until_stop", "is_asked"), [(30, 0, True), (0.5, 0.2, False)])
+def test_no_try_begins_after_ctrl_c(seconds, until_stop, is_asked):
+    async def main(_):
+        stop = interruption()
+
+        def fault(number, _):
+            threading.Timer(until_stop, stop.ask, ["interrupted"]).start()
+            time.sleep(0.05)
+            return f"429:{seconds}"
+
+        with FakeAnthropic(fault) as server:
+            agent = AnthropicAgent(MODEL, base_url=server.url)
+            with nullcontext() if is_asked else pytest.raises(StoppedError):
+                assert (await agent.ask("q")).status == "error"
+            await agent.aclose()
+        return sum(server.log.values())
+
+    assert run_sync(main) == 1
 
 
 class Shape(BaseModel):
@@ -277,18 +297,18 @@ def test_tokens_can_be_counted_before_money_is_spent():
         assert asyncio.run(main(server.url)) > 2000
 
 
-def test_a_given_client_is_used_without_its_retries():
+def test_a_given_client_keeps_its_own_retries():
     async def main(url):
-        client = anthropic.AsyncAnthropic(api_key=KEY, base_url=url, max_retries=5)
-        agent = AnthropicAgent(MODEL, client=client, retry=RetryPolicy(tries=1))
+        client = anthropic.AsyncAnthropic(api_key=KEY, base_url=url, max_retries=1)
+        agent = AnthropicAgent(MODEL, client=client, max_retries=5)
         reply = await agent.ask("q")
         await agent.aclose()
         await client.close()
         return reply
 
     with FakeAnthropic(["500"] * 9) as server:
-        assert asyncio.run(main(server.url)).n_tries == 1
-        assert sum(server.log.values()) == 1
+        assert asyncio.run(main(server.url)).n_tries == 2
+        assert sum(server.log.values()) == 2
 
 
 def test_an_agent_serves_several_event_loops():
@@ -342,7 +362,7 @@ def test_the_key_stands_in_no_reply_and_no_traceback(monkeypatch, caplog):
 
 def ask_openai(server, prompt="What is a tidemark?", *, skill=None, schema=None, **kw):
     async def main():
-        agent = OpenAIAgent("gpt-6", base_url=server.url, retry=FAST, **kw)
+        agent = OpenAIAgent("gpt-6", base_url=server.url, **FAST, **kw)
         reply = await agent.ask(prompt, skill=skill, schema=schema, system="Be brief.")
         await agent.aclose()
         return reply
@@ -386,12 +406,11 @@ def test_a_refusal_of_chat_completions():
     assert (reply.status, reply.stop_reason, reply.answer) == ("refused", "refusal", "I will not.")
 
 
-def test_chat_completions_are_asked_again_but_not_when_the_quota_is_used_up():
+def test_chat_completions_are_retried_and_a_used_up_quota_is_fatal():
     with FakeOpenAI(faults=[500, 429]) as server:
         assert ask_openai(server).n_tries == 3
     with FakeOpenAI(faults=["quota"] * 9) as server:
-        reply = ask_openai(server)
-    assert reply.fatal and reply.n_tries == 1
+        assert ask_openai(server).fatal
 
 
 def test_a_local_server_needs_no_key(monkeypatch):
@@ -492,8 +511,8 @@ def test_families(model, family):
 
 def test_a_key_at_the_place_where_an_error_is_cut_is_gone_whole(monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-very-secret-value")
-    error = retry.UnreadableReplyError("x" * 1970 + " sk-ant-very-secret-value")
-    assert "sk-ant" not in retry.failed(error, seconds=0.0, settings="{}").error
+    error = UnreadableReplyError("x" * 1970 + " sk-ant-very-secret-value")
+    assert "sk-ant" not in failed_reply(error, seconds=0.0, settings="{}").error
 
 
 def test_the_password_of_a_proxy_is_a_secret_too():

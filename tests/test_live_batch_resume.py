@@ -24,11 +24,9 @@ from live_study import AGENT, GRADER, N_CELLS, Dated, graded, make_store, ok_cel
 
 import skillcomp as sc
 from skillcomp.errors import AgentError
-from skillcomp.live.agents import AnthropicAgent
-from skillcomp.live.agents import service as retry
+from skillcomp.live.agents import AnthropicAgent, service
 from skillcomp.live.agents.agent import StudyWarning
-from skillcomp.live.agents.anthropic_batches import BatchService
-from skillcomp.live.batches import BatchLimits, open_batches
+from skillcomp.live.batches import Batches, BatchLimits, open_batches
 from skillcomp.live.concurrency import StoppedError
 from skillcomp.live.graders.grader import GraderWarning
 from skillcomp.live.status import status
@@ -37,6 +35,7 @@ QUICK = BatchLimits(first_wait=0.005, longest_wait=0.01)
 SINGLE = "POST /v1/messages 200"
 LISTED = "GET /v1/messages/batches"
 OTHER_KEY = "sk-fake-of-another-workspace-77"
+N_TRIES = 6  # of a call about batches
 FOREIGN = 10**9  # looks at a batch that never ends
 
 
@@ -73,7 +72,7 @@ def leave(work, *args, **more):
     with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():
         warnings.simplefilter("ignore", StudyWarning)
         warnings.simplefilter("ignore", GraderWarning)
-        patched.setattr(BatchService, "ended", ended)
+        patched.setattr(Batches, "ended", ended)
         work(*args, **more)
 
 
@@ -214,7 +213,7 @@ BUDGET = 0.2505  # what the second grader's batch may cost, and one request of t
 
 def two_graders(server):
     asked = [
-        AnthropicAgent(GRADER, base_url=server.url, retry=live_study.FAST, max_tokens=most)
+        AnthropicAgent(GRADER, base_url=server.url, max_tokens=most, **live_study.FAST)
         for most in (2000, 60_000)
     ]
     return [sc.ComprehensionGrader(one, name=name) for one, name in zip(asked, "AB", strict=True)]
@@ -228,7 +227,7 @@ def grade_by_two(store, server, **more):
 
 def leave_the_second(store, server):
     """Let the first grader end its batch, and stop while the second one's is under way."""
-    real = BatchService.ended
+    real = Batches.ended
 
     async def ended(self, batch_id):
         if "60000" not in self.agent.settings:
@@ -237,7 +236,7 @@ def leave_the_second(store, server):
         raise StoppedError("interrupted")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(BatchService, "ended", ended)
+        patched.setattr(Batches, "ended", ended)
         grade_by_two(store, server, budget_usd=BUDGET)
     assert [purpose[:8] for purpose, _ in open_batches(store)] == ["grade:B#"]
 
@@ -578,20 +577,20 @@ def test_results_that_never_come_are_told_and_the_batch_is_kept(store, fault):
     with Failing("results", fault) as server:
         with pytest.raises(AgentError, match=r"results of batch msgbatch_0001 .* cannot be read"):
             run(store, server)
-        assert server.n == (1 if fault == 403 else live_study.FAST.tries)
+        assert server.n == (1 if fault == 403 else N_TRIES)
         server.times = 0
         run(store, server)
         assert n_sent(server) == N_CELLS
     assert complete(store)
 
 
-@pytest.mark.parametrize(("fault", "n_tries"), [(529, 4), (404, 1), (403, 1), ("drop", 4)])
-def test_a_list_that_fails_is_told(store, fault, n_tries):
+@pytest.mark.parametrize("fault", [529, 404, 403, "drop"])
+def test_a_list_that_fails_is_told(store, fault):
     begun(store)
     with Failing("list", fault) as server:
         with pytest.raises(AgentError, match=r"batches cannot be listed \(.*29 days"):
             run(store, server)
-        assert server.n == n_tries and n_sent(server) == 0
+        assert server.n == (1 if fault in (404, 403) else N_TRIES) and n_sent(server) == 0
     with Dated() as server:
         run(store, server)
     assert complete(store)
@@ -644,8 +643,8 @@ def test_the_key_of_a_given_client_is_not_told_either():
         pytest.raises(anthropic.AuthenticationError, match=OTHER_KEY) as raised,
     ):
         client.messages.batches.list()
-    assert re.search(r"invalid x-api-key \[\w+\]$", retry.error_text(raised.value))
-    assert OTHER_KEY not in retry.failed(raised.value, seconds=0.0, settings="{}").error
+    assert re.search(r"invalid x-api-key \[\w+\]$", service.error_text(raised.value))
+    assert OTHER_KEY not in service.failed_reply(raised.value, seconds=0.0, settings="{}").error
 
 
 def test_no_key_at_the_resume_is_told(store, monkeypatch):

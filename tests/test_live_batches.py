@@ -27,11 +27,11 @@ from live_study import N_CELLS, Dated, graded, make_store, ok_cells, rows
 
 import skillcomp as sc
 from skillcomp.errors import AgentError
-from skillcomp.live.agents import CliAgent, RetryPolicy
+from skillcomp.live.agents import CliAgent
 from skillcomp.live.agents.agent import StudyWarning
-from skillcomp.live.agents.anthropic_batches import BatchService
-from skillcomp.live.batches import BatchLimits, Before, custom_id
-from skillcomp.live.concurrency import Stop
+from skillcomp.live.agents.anthropic_batches import AnthropicBatches
+from skillcomp.live.agents.batch_service import Before
+from skillcomp.live.batches import BatchLimits, custom_id
 from skillcomp.live.graders.grader import GraderWarning
 from skillcomp.live.status import status
 
@@ -281,5 +281,6 @@ def test_a_date_that_cannot_be_is_no_date(store):
 
     batches = SimpleNamespace(with_raw_response=SimpleNamespace(list=listed))
     client = SimpleNamespace(messages=SimpleNamespace(batches=batches))
-    asked = SimpleNamespace(retry=RetryPolicy(), client=lambda: client, name="a")
-    assert asyncio.run(BatchService(asked, BatchLimits(), Stop()).before()) == Before("b", None)
+    client.with_options = lambda **_: client
+    service = AnthropicBatches(SimpleNamespace(client=lambda: client))
+    assert asyncio.run(service.before()) == Before("b", None)

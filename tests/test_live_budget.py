@@ -20,9 +20,9 @@ import skillcomp as sc
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents import AnthropicAgent, CliAgent, OpenAIAgent, Reply
 from skillcomp.live.agents.agent import UNREADABLE, StudyWarning
-from skillcomp.live.batches import BatchLimits
+from skillcomp.live.batches import BatchLimits, batch_cost
 from skillcomp.live.graders.prompts import reply_schema
-from skillcomp.live.ledger import Budget, batch_cost, upper_cost, upper_tokens
+from skillcomp.live.ledger import Budget, upper_cost, upper_tokens
 from skillcomp.pricing import Price
 
 FASTB = BatchLimits(first_wait=0.01, longest_wait=0.02, n_rounds=1)
@@ -54,9 +54,8 @@ def test_the_shape_of_an_answer_and_the_limit_of_either_maker_count():
     one = AnthropicAgent(AGENT, max_tokens=500)
     shaped = one.request("What?", schema=reply_schema("forced"))
     plain = one.request("What?")
-    estimate = batch_cost(one)
     # over 600 characters of schema, at half the price of writing it to a cache for an hour
-    assert estimate(shaped) > estimate(plain) + 300 * 4 / 2 / 1e6
+    assert batch_cost(one, shaped) > batch_cost(one, plain) + 300 * 4 / 2 / 1e6
     for name in ("max_tokens", "max_completion_tokens"):
         other = OpenAIAgent("m-1", limit_name=name, max_tokens=1000, prices=(Price("m-1", 1, 10),))
         assert upper_cost(other, "What?") >= 1000 * 10 / 1e6

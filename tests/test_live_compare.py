@@ -67,7 +67,7 @@ def store(tmp_path):
 
 
 def comparator(url, **more):
-    agent = sc.AnthropicAgent(GRADER, base_url=url, retry=FAST, max_tokens=500)
+    agent = sc.AnthropicAgent(GRADER, base_url=url, max_tokens=500, **FAST)
     return sc.PairwiseGrader(agent, name="p", **more)
 
 

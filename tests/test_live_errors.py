@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import subprocess
 import sys
-import threading
-import time
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -23,10 +19,8 @@ from test_live_cli import call, study
 
 import skillcomp as sc
 from skillcomp.errors import AgentError
-from skillcomp.io.store import RunStore
-from skillcomp.live.agents import RetryPolicy
 from skillcomp.live.agents.agent import StudyWarning
-from skillcomp.live.status import errors, waiting, write_waiting
+from skillcomp.live.status import errors
 
 pytestmark = pytest.mark.filterwarnings("ignore::skillcomp.live.GraderWarning")
 
@@ -78,28 +72,6 @@ def test_an_hour_of_retry_after_ends_the_run_without_a_wait(tmp_path, monkeypatc
     hours = {f"{begun + timedelta(hours=1, minutes=m):%Y-%m-%d %H:}" for m in (0, 5)}
     assert any(f"the service asks to wait until {hour}" in err for hour in hours)
     assert "Traceback" not in err
-
-
-def test_a_wait_is_shown_in_the_bar_and_by_status(tmp_path, monkeypatch, capfd):
-    seen = []
-
-    def fault(number, _):
-        seen.append(waiting(RunStore(tmp_path / "study")))
-        return "429:1.2" if number == 1 else "ok"
-
-    store = make_store(tmp_path)
-    with FakeAnthropic(fault) as server:
-        patient = agent(server.url, retry=RetryPolicy())
-        sc.run(store, agents=[patient], conditions=["baseline"], concurrency=1)
-    assert "waiting until " in capfd.readouterr().err
-    assert not (store.path / ".waiting.json").exists()
-    assert seen[0] is None
-    with store.writer():
-        write_waiting(store, "RateLimitError 429", datetime.now(UTC) + timedelta(minutes=2))
-        assert "RateLimitError 429" in waiting(store)
-        assert "waiting: until " in call(monkeypatch, capfd, "status", store.path)[1]
-        write_waiting(store, "RateLimitError 429", datetime.now(UTC) - timedelta(minutes=2))
-        assert waiting(store) is None
 
 
 @pytest.mark.parametrize("command", ["status", "check"])
@@ -225,40 +197,6 @@ def ask(one):
             await one.aclose()
 
     return asyncio.run(main())
-
-
-class Dripping(threading.Thread):
-    """A service that never ends its answer, though it always says something."""
-
-    def __enter__(self):
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
-        self.daemon, self.ended = True, False
-        self.start()
-        return self
-
-    def run(self):
-        with suppress(OSError):
-            self.socket.settimeout(10)
-            one, _ = self.socket.accept()
-            one.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n")
-            while not self.ended:
-                one.sendall(b" ")
-                time.sleep(0.05)
-            one.close()
-
-    def __exit__(self, *_):
-        self.ended = True
-        self.join()
-        self.socket.close()
-
-
-def test_the_timeout_bounds_a_try_that_drips():
-    with Dripping() as server:
-        slow = agent(server.url, timeout=0.6, retry=RetryPolicy(tries=1))
-        begun = time.monotonic()
-        reply = ask(slow)
-    assert reply.status == "timeout" and time.monotonic() - begun < 5
 
 
 def test_a_key_that_a_server_echoes_is_redacted_wherever_it_stands(monkeypatch):

@@ -14,12 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
-from fake_anthropic import KEY, FakeAnthropic
+from fake_anthropic import FakeAnthropic
 from fake_rules import answer as fake_answer
+from live_study import only_the_fake_key
 
 import skillcomp as sc
 from skillcomp.errors import GraderError
-from skillcomp.live.agents import AnthropicAgent, CliAgent, RetryPolicy
+from skillcomp.live.agents import AnthropicAgent, CliAgent
 from skillcomp.live.agents.agent import escape
 from skillcomp.live.graders import prompts
 from skillcomp.live.graders.comprehension import ComprehensionGrader
@@ -65,17 +66,13 @@ def attempt(answer=ANSWER, **more):
 
 
 @pytest.fixture(autouse=True)
-def only_the_fake_key(monkeypatch):
-    for name in ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+def environment(monkeypatch, tmp_path):
+    only_the_fake_key(monkeypatch, tmp_path)
 
 
 def grade(server, given=None, *, case=CASE, skill=SKILL, style="forced", **kw):
     async def main():
-        agent = AnthropicAgent(
-            "claude-haiku-5-5", base_url=server.url, retry=RetryPolicy(tries=2, base=0.005)
-        )
+        agent = AnthropicAgent("claude-haiku-5-5", base_url=server.url, max_retries=1)
         grader = ComprehensionGrader(agent, style=style, **kw)
         try:
             return await grader.grade(given or attempt(), case, skill, item="i1", order=7)

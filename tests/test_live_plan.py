@@ -42,7 +42,7 @@ def run(store, server, **more):
 
 
 def grader(server, model=GRADER, name=None, **settings):
-    asked = AnthropicAgent(model, base_url=server.url, retry=FAST, max_tokens=2000, **settings)
+    asked = AnthropicAgent(model, base_url=server.url, max_tokens=2000, **FAST, **settings)
     return ComprehensionGrader(asked, name=name)
 
 
@@ -130,7 +130,7 @@ def test_recordings_are_given_again_and_two_of_them_are_not_mixed(store, tmp_pat
 
 
 def environments_agent(**more):
-    return AnthropicAgent(live_study.AGENT, retry=FAST, max_tokens=500, **more)
+    return AnthropicAgent(live_study.AGENT, max_tokens=500, **FAST, **more)
 
 
 def test_a_study_of_an_earlier_release_goes_on_at_the_endpoint_of_the_environment(

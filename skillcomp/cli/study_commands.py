@@ -169,7 +169,7 @@ def status(
     """Say how far a study has come, also while it runs; the store is only read."""
     from skillcomp.io.store import RunStore
     from skillcomp.live.status import status as status_of
-    from skillcomp.live.status import waiting, writer
+    from skillcomp.live.status import writer
 
     if store.is_file():
         from skillcomp.live.study_file import read_study
@@ -183,8 +183,6 @@ def status(
     _show(status_of(found), found, exits=False)
     who = writer(found)
     say(f"at work: {who}" if who else "at work: nobody")
-    if told := waiting(found):
-        say(f"waiting: {told}")
 
 
 def _name(stage: str, name: str, number: Any) -> str:

@@ -6,7 +6,6 @@ from .agents.anthropic import AnthropicAgent as AnthropicAgent
 from .agents.cli import CliAgent as CliAgent
 from .agents.openai import OpenAIAgent as OpenAIAgent
 from .agents.replay import ReplayAgent as ReplayAgent
-from .agents.service import RetryPolicy as RetryPolicy
 from .batches import BatchLimits as BatchLimits
 from .compare import compare as compare
 from .grade import grade as grade

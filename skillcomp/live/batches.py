@@ -1,28 +1,58 @@
-"""The Message Batches API as a way to ask: half the price, within a day.
+"""Batches as the store records them, for any service behind `agent.batches`.
 
-Here is what bounds a batch, and what the store knows of it: begun, named by the service, collected
-or given up; `transport` does the asking.
+A batch is recorded before it is sent and again when the service has named it. If the process dies
+in between, the next start finds the batch by the names of its requests, and nothing is paid twice.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
 import math
+import time
+import uuid
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+)
+from contextlib import aclosing
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, NamedTuple
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
 
-from skillcomp.errors import plural
+import tenacity
+
+from skillcomp.errors import AgentError, plural
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents.agent import whole_hash
+from skillcomp.live.agents.agent import Agent, Reply, whole_hash
+from skillcomp.live.agents.batch_service import BatchError, BatchService, BatchState, Before
+from skillcomp.live.concurrency import Stop, StoppedError
+from skillcomp.live.ledger import Budget, Ledger, at_most, upper_cost
 
-_OVER = ("collected", "dropped")
+_log = logging.getLogger("skillcomp.live")
+_CLOSING_EVENTS = ("collected", "dropped")
+_TRIES = 6  # of a call to the service, the first included
+_SERVICE_SLACK = timedelta(minutes=10)  # between two clocks of the service
+_CLOCK_SLACK = timedelta(days=1)  # between the clock of this machine and the service's
+_SENDING = timedelta(hours=6)  # all tries of one batch, with their waits
+_RETENTION = timedelta(days=29)  # how long the service keeps results
+_WRITTEN_AT_ONCE = 256  # results that share one write to the disk
+_NOTHING_LOST = "What was sent stays with the service for 29 days; the same call goes on with it."
+
+_T = TypeVar("_T")
+Record = Callable[[str, Reply], Awaitable[None]]
 
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """How large a batch may be and how patiently it is waited for.
+    """How large a batch may be and how patiently it is awaited.
 
     Attributes
     ----------
@@ -31,15 +61,16 @@ class BatchLimits:
     max_bytes : int, default 64 million
         The service takes 256 MB; a batch of this size is held in memory while it is sent.
     first_wait, longest_wait : float
-        Seconds between two looks at a batch; the wait doubles from the first to the longest.
+        Seconds between two looks at a batch; the wait doubles from the first to the longest. A
+        failed call is repeated after a tenth of `first_wait`, then twice that, and so on.
     longest_silence : float, default 86400
-        Seconds without a word from the service after which it is no longer asked for a batch. The
-        batch stays there and is asked for at the next start.
+        If the service cannot be reached for so many seconds, the call ends. The batch stays with
+        the service, and the next call resumes it.
     n_rounds : int, default 4
-        How often a request that comes back with an error, or expires, is sent in all.
+        How often a request is sent in all if it comes back with an error or expires.
     resend : bool, default False
-        Send the requests of a batch again that the service does not know, although they may have
-        been paid for: it knows only batches of the key's own workspace.
+        Send the requests of a batch again if the service does not know it, although they may have
+        been paid for: a service knows only the batches of the key's own workspace.
     """
 
     max_requests: int = 10_000
@@ -51,46 +82,51 @@ class BatchLimits:
     resend: bool = False
 
 
+class MissingBatchError(AgentError):
+    """The service knows no batch of this name in the workspace of the key."""
+
+
+def batch_service(agent: Agent) -> BatchService:
+    """Return the service for an agent's batches, or raise if it has none."""
+    service: BatchService | None = getattr(agent, "batches", None)
+    if service is None:
+        raise AgentError(
+            f"agent '{agent.name}' ({type(agent).__name__}) cannot be asked in batches; allowed: "
+            "AnthropicAgent."
+        )
+    return service
+
+
+def batch_cost(agent: Agent, body: Mapping[str, Any]) -> float:
+    """Return the highest cost of a request in a batch, in dollars; NaN if unknown."""
+    return upper_cost(agent, *batch_service(agent).texts(body), batch=True)
+
+
 def custom_id(nonce: str, key: str) -> str:
     """Return the name of a request in its batch."""
     return whole_hash(nonce, key)[:48]
 
 
-class Before(NamedTuple):
-    """What the service's list looked like before a batch was sent.
-
-    Attributes
-    ----------
-    newest : str or None
-        Name of the newest batch there was; None when there was none.
-    at : datetime or None
-        The service's clock.
-    """
-
-    newest: str | None
-    at: datetime | None
-
-
 @dataclass
 class Sent:
-    """A batch that has been begun.
+    """A batch that was begun.
 
     Attributes
     ----------
     nonce : str
-        Its name here.
+        Its name in the store.
     keys : list of str
-        What it asks for.
+        The jobs that it asks about.
     at : datetime
         When it was begun, by this machine's clock.
     batch_id : str or None
-        Its name at the service, once that is known.
+        Its name at the service, once known.
     before : Before or None
-        None when it could not be looked up.
+        None if the list of the service could not be read.
     usd : float
-        What it can cost at most; NaN when not known.
-    aside : dict of str to float
-        What the budget holds for each key.
+        Its highest cost; NaN if unknown.
+    reserved : dict of str to float
+        Dollars that the budget reserves for each key.
     """
 
     nonce: str
@@ -99,27 +135,32 @@ class Sent:
     batch_id: str | None = None
     before: Before | None = None
     usd: float = math.nan
-    aside: dict[str, float] = field(default_factory=dict)
+    reserved: dict[str, float] = field(default_factory=dict)
 
     @property
-    def each(self) -> float:
-        """What one of its requests can cost at most, on average; NaN when not known."""
+    def usd_per_request(self) -> float:
+        """Highest cost of one request, on average; NaN if unknown."""
         return self.usd / len(self.keys)
 
     @property
-    def names(self) -> dict[str, str]:
+    def key_by_name(self) -> dict[str, str]:
         """The keys by custom_id."""
         return {custom_id(self.nonce, key): key for key in self.keys}
 
-    def noted(self) -> dict[str, Any]:
-        """Return what is noted of it before it is sent, from which it can be told again."""
-        note: dict[str, Any] = {"keys": self.keys}
+    @property
+    def is_expired(self) -> bool:
+        """Whether the service no longer keeps its results."""
+        return datetime.now(UTC) - self.at > _RETENTION
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the fields that are stored before it is sent, enough to find it again."""
+        record: dict[str, Any] = {"keys": self.keys}
         if not math.isnan(self.usd):
-            note["usd"] = self.usd
+            record["usd"] = self.usd
         if self.before is not None:
-            note["after"] = self.before.newest
-            note["server_at"] = self.before.at.isoformat() if self.before.at else None
-        return note
+            record["after"] = self.before.newest
+            record["server_at"] = self.before.at.isoformat() if self.before.at else None
+        return record
 
     def __str__(self) -> str:
         """Name, date and size."""
@@ -128,51 +169,454 @@ class Sent:
 
 
 def open_batches(store: RunStore) -> Iterator[tuple[str, Sent]]:
-    """Yield purpose and batch for each that was begun and is neither collected nor given up."""
-    yield from _read(store)[0].values()
+    """Yield purpose and batch for each that is neither collected nor given up."""
+    yield from _open_and_lost(store)[0].values()
 
 
-def _read(store: RunStore) -> tuple[dict[str, tuple[str, Sent]], list[tuple[str, float]]]:
-    """Return what is open by nonce, and purpose and dollars of what was given up with its cost."""
-    found: dict[str, tuple[str, Sent]] = {}
+def _open_and_lost(
+    store: RunStore,
+) -> tuple[dict[str, tuple[str, Sent]], list[tuple[str, float]]]:
+    """Return open batches by nonce, and purpose and dollars of those given up with a cost."""
+    still_open: dict[str, tuple[str, Sent]] = {}
     lost = []
     for row in store.records("batches"):
         nonce = row["nonce"]
         if row["event"] == "intent":
-            found[nonce] = (row["purpose"], _sent(row))
-        elif row["event"] == "created" and nonce in found:
-            found[nonce][1].batch_id = row["batch_id"]
-        elif row["event"] in _OVER and (over := found.pop(nonce, None)) and "usd" in row:
-            lost.append((over[0], row["usd"]))
-    return found, lost
+            still_open[nonce] = (row["purpose"], _sent_from_row(row))
+        elif row["event"] == "created" and nonce in still_open:
+            still_open[nonce][1].batch_id = row["batch_id"]
+        elif row["event"] in _CLOSING_EVENTS:
+            closed = still_open.pop(nonce, None)
+            if closed is not None and "usd" in row:
+                lost.append((closed[0], row["usd"]))
+    return still_open, lost
 
 
-def _sent(row: Mapping[str, Any]) -> Sent:
+def _sent_from_row(row: Mapping[str, Any]) -> Sent:
     at, before = datetime.fromisoformat(row["at"]), None
     if "after" in row:
-        told = row.get("server_at")
-        before = Before(row["after"], datetime.fromisoformat(told) if told else None)
+        clock = row.get("server_at")
+        before = Before(row["after"], datetime.fromisoformat(clock) if clock else None)
     usd = row.get("usd")
     return Sent(row["nonce"], row["keys"], at, before=before, usd=math.nan if usd is None else usd)
 
 
 def outstanding(store: RunStore, stage: str, but: Collection[str] = ()) -> float:
-    """Return the dollars that batches without results can have cost or may cost at most."""
-    found, lost = _read(store)
-    wanted = [(purpose, sent.usd) for purpose, sent in found.values() if purpose not in but]
-    each = (usd for purpose, usd in wanted + lost if purpose.startswith(f"{stage}:"))
+    """Return the highest cost of batches without results, in dollars.
+
+    Purposes in `but` are left out, unless their batches were given up.
+    """
+    still_open, lost = _open_and_lost(store)
+    costs = [(purpose, sent.usd) for purpose, sent in still_open.values() if purpose not in but]
+    each = (usd for purpose, usd in costs + lost if purpose.startswith(f"{stage}:"))
     return math.fsum(usd for usd in each if not math.isnan(usd))
 
 
 def under_way(store: RunStore, stage: str) -> dict[str, str]:
-    """Return how many batches have been begun and are not collected."""
-    count: defaultdict[str, list[int]] = defaultdict(list)
+    """Return the number of open batches and of their requests as text, by agent or grader."""
+    sizes: defaultdict[str, list[int]] = defaultdict(list)
     for purpose, sent in open_batches(store):
-        what, _, name = purpose.partition(":")
-        if what == stage:
-            whose = name.rsplit("/", 1)[0] if stage == "grade" else name  # without the table
-            count[whose].append(len(sent.keys))
+        purpose_stage, _, name = purpose.partition(":")
+        if purpose_stage == stage:
+            name = name.rsplit("/", 1)[0] if stage == "grade" else name  # without the table
+            sizes[name].append(len(sent.keys))
     return {
         name: f"{len(n)} {'batch' if len(n) == 1 else 'batches'} with {plural(sum(n), 'request')}"
-        for name, n in count.items()
+        for name, n in sizes.items()
     }
+
+
+def log_waiting(who: str, n: int) -> None:
+    """Log that open batches are awaited first, although this call did not ask for batches."""
+    what = "a batch under way; it is" if n == 1 else f"{n} batches under way; they are"
+    _log.warning(
+        "%s has %s collected before anything else is asked, which may take a day (Ctrl-C leaves "
+        "what is under way with the service)",
+        who,
+        what,
+    )
+
+
+@dataclass
+class Batches:
+    """The batches of one purpose in one store: sent, found again, collected.
+
+    Attributes
+    ----------
+    purpose : str
+        Stage and name under which they are stored.
+    record : callable
+        Stores one reply, by key.
+    recorded : set of str
+        Names of the results that the store has already.
+    """
+
+    store: RunStore
+    ledger: Ledger
+    agent: Agent
+    purpose: str
+    record: Record
+    recorded: set[str]
+    budget: Budget
+    stop: Stop
+    limits: BatchLimits
+
+    def __post_init__(self) -> None:
+        """Look up the service of the agent."""
+        self._service = batch_service(self.agent)
+
+    async def _store_event(self, sent: Sent, event: str, **more: Any) -> None:
+        row = {"event": event, "nonce": sent.nonce, "at": datetime.now(UTC).isoformat(), **more}
+        await self.ledger.write("batches", [row])
+
+    # -- calls to the service -----------------------------------------------------------------
+
+    async def _with_retries(self, call: Callable[[], Awaitable[_T]]) -> _T:
+        """Make a call, again after transient failures; begin no try after Ctrl-C."""
+
+        async def one_try() -> _T:
+            self.stop.check()
+            return await call()
+
+        growth = tenacity.wait_exponential(self.limits.first_wait / 10, self.limits.longest_wait)
+
+        def seconds_to_wait(state: tenacity.RetryCallState) -> float:
+            error = state.outcome.exception() if state.outcome else None
+            asked = error.wait_seconds if isinstance(error, BatchError) else None
+            return growth(state) if asked is None else asked
+
+        retrying = tenacity.AsyncRetrying(
+            stop=tenacity.stop_after_attempt(_TRIES),
+            wait=seconds_to_wait,
+            sleep=self.stop.sleep,
+            retry=tenacity.retry_if_exception(_is_transient),
+            reraise=True,
+        )
+        return await retrying(one_try)
+
+    async def _call(self, call: Callable[[], Awaitable[_T]], failure: str) -> _T:
+        """Make a call with retries; `failure` begins the message of its error."""
+        try:
+            return await self._with_retries(call)
+        except BatchError as error:
+            raise self._error_of_call(error, failure) from None
+
+    def _error_of_call(self, error: BatchError, failure: str) -> AgentError:
+        if self.stop.reason and error.is_transient:
+            return StoppedError(f"{failure}: {self.stop.reason}.")
+        kind = MissingBatchError if error.is_missing else AgentError
+        return kind(f"agent '{self.agent.name}': {failure} ({error}). {_NOTHING_LOST}")
+
+    async def _newest(self) -> Before | None:
+        """Return the newest batch and the service's time, or None if it has no list."""
+        try:
+            return await self._call(self._service.before, "batches cannot be listed")
+        except StoppedError:
+            raise
+        except AgentError as error:
+            _log.info("%s", error)
+            return None  # sending will show the fault, if there is one
+
+    async def ended(self, batch_id: str) -> BatchState:
+        """Wait for the end of a batch, also while the service cannot be reached."""
+        last_contact, level = time.monotonic(), logging.WARNING
+
+        async def look() -> BatchState | None:
+            nonlocal last_contact, level
+            try:
+                state = await self._service.state(batch_id)
+            except BatchError as error:
+                is_silent = time.monotonic() - last_contact >= self.limits.longest_silence
+                if is_silent or not error.is_transient:
+                    raise
+                _log.log(level, "batch %s: no word (%s); asking on", batch_id, error)
+                level = logging.DEBUG  # one warning for each silence
+                return None
+            last_contact, level = time.monotonic(), logging.WARNING
+            return state
+
+        waiting = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_result(
+                lambda state: not ((state and state.has_ended) or self.stop.reason)
+            ),
+            wait=tenacity.wait_exponential(self.limits.first_wait, self.limits.longest_wait),
+            sleep=self.stop.sleep,
+        )
+        try:
+            state: BatchState | None = await waiting(look)
+        except BatchError as error:
+            failure = f"batch {batch_id} cannot be looked at"
+            raise self._error_of_call(error, failure) from None
+        if state is None or not state.has_ended:
+            raise StoppedError(f"batch {batch_id} has not ended: {self.stop.reason}.")
+        return state
+
+    async def _holds(self, batch_id: str, names: Collection[str]) -> bool:
+        """Return whether the first result of a batch has one of these names."""
+
+        async def first() -> bool:
+            async with aclosing(self._service.results(batch_id)) as results:
+                async for name, _ in results:
+                    return name in names
+            return False
+
+        return await self._call(first, f"results of batch {batch_id} cannot be read")
+
+    def _other_workspace(self, sent: Sent, what: str) -> AgentError:
+        """Return the error that the key is likely of another workspace than a batch."""
+        return AgentError(
+            f"agent '{self.agent.name}': {what}: {sent}. The key is likely of another workspace "
+            "than the one it was sent from: start again with a key of that one, and nothing is "
+            "paid twice. Where the batch is truly lost, --resend-lost (in Python: "
+            "batch=BatchLimits(resend=True)) sends its requests again."
+        )
+
+    # -- sending ------------------------------------------------------------------------------
+
+    async def send(self, bodies: AsyncIterator[tuple[str, dict[str, Any]]]) -> int:
+        """Send bodies in as many batches as needed and record what comes back.
+
+        Returns
+        -------
+        int
+            How many requests were sent.
+        """
+        sent: list[Sent] = []
+        async for batch, requests in self._chunks(bodies):
+            if await self._submit(batch, requests):
+                sent.append(batch)
+            if self.stop.reason:
+                break
+        await self._collect_all(sent)
+        return sum(len(batch.keys) for batch in sent)
+
+    async def _chunks(
+        self, bodies: AsyncIterator[tuple[str, dict[str, Any]]]
+    ) -> AsyncIterator[tuple[Sent, dict[str, dict[str, Any]]]]:
+        sent, requests, size = None, dict[str, dict[str, Any]](), 0
+        async for key, body in bodies:
+            usd = batch_cost(self.agent, body)
+            if self.stop.reason or (reserved := self.budget.fits(usd)) is None:
+                break
+            length = len(json.dumps(body)) + 100  # its name and brackets
+            is_full = len(requests) >= self.limits.max_requests
+            if sent is not None and (is_full or size + length > self.limits.max_bytes):
+                yield sent, requests
+                sent, requests, size = None, {}, 0
+            sent = sent or Sent(uuid.uuid4().hex, [], datetime.now(UTC), usd=0.0)
+            sent.keys.append(key)
+            sent.reserved[key] = reserved
+            sent.usd += usd
+            requests[custom_id(sent.nonce, key)] = body
+            size += length
+        if sent is not None:
+            yield sent, requests
+
+    async def _submit(self, sent: Sent, requests: Mapping[str, dict[str, Any]]) -> bool:
+        """Send one batch; False if work is to stop before the service has confirmed it."""
+        try:
+            sent.before = await self._newest()
+            await self._store_event(sent, "intent", purpose=self.purpose, **sent.as_record())
+            sent.batch_id = await self._post(sent, requests)
+        except StoppedError:
+            await self._release(sent)
+            return False
+        await self._store_event(sent, "created", batch_id=sent.batch_id)
+        return True
+
+    async def _post(self, sent: Sent, requests: Mapping[str, dict[str, Any]]) -> str:
+        may_exist = False
+
+        async def create() -> str:
+            nonlocal may_exist
+            # after a lost answer the batch may exist: sending it again would pay twice
+            if may_exist and (batch_id := await self._find(sent)):
+                return batch_id
+            try:
+                return await self._service.create(requests)
+            except BatchError as error:
+                may_exist = may_exist or not error.was_refused
+                raise
+
+        try:
+            return await self._with_retries(create)
+        except (BatchError, StoppedError) as error:
+            if not may_exist:
+                await self._store_event(sent, "dropped")
+            await self._release(sent)
+            if self.stop.reason:
+                raise StoppedError(f"interrupted while sending a batch: {error}") from None
+            again = " The next start looks whether the service has it." if may_exist else ""
+            raise AgentError(
+                f"agent '{self.agent.name}': a batch of {len(sent.keys)} requests was not taken "
+                f"({error}).{again}"
+            ) from None
+
+    # -- finding again ------------------------------------------------------------------------
+
+    async def resume(self) -> None:
+        """Collect every batch of this purpose that an earlier process sent."""
+        earlier = [sent for purpose, sent in open_batches(self.store) if purpose == self.purpose]
+        for sent in earlier:
+            usd = sent.usd_per_request
+            usd = 0.0 if math.isnan(usd) else usd
+            sent.reserved = {key: self.budget.hold(usd) for key in sent.keys}
+        ready = []
+        for sent in earlier:
+            try:
+                if sent.batch_id is None:
+                    await self._find_again(sent)
+            except StoppedError:
+                break
+            if sent.batch_id is not None:
+                ready.append(sent)
+        await self._collect_all(ready, earlier=True)
+
+    async def _find_again(self, sent: Sent) -> None:
+        sent.batch_id = await self._find(sent)
+        if sent.batch_id is None:
+            await self._store_event(sent, "dropped")
+            await self._release(sent)
+        else:
+            await self._store_event(sent, "created", batch_id=sent.batch_id)
+
+    async def _find(self, sent: Sent) -> str | None:
+        """Return the batch with the requests of an intent; None if the service has none."""
+        newest = sent.before.newest if sent.before else None
+        listed, has_newest = await self._call(
+            lambda: self._service.newer_than(newest), "batches cannot be listed"
+        )
+        of_others = {row.get("batch_id") for row in self.store.records("batches")}
+        names = sent.key_by_name
+        candidates = [
+            state
+            for state in listed
+            if state.batch_id not in of_others
+            and not state.is_archived
+            and state.size == len(names)
+        ]
+        # names are readable only in the results
+        for state in candidates:
+            if state.has_ended and await self._holds(state.batch_id, names):
+                return state.batch_id
+        for state in reversed(candidates):
+            if not state.has_ended and _may_be_batch_of(state, sent):
+                _log.warning("batch %s may be %s; waiting for its end", state.batch_id, sent)
+                await self.ended(state.batch_id)
+                if await self._holds(state.batch_id, names):
+                    return state.batch_id
+        if not (has_newest or self.limits.resend or _was_empty_before(sent, listed)):
+            raise self._other_workspace(sent, "the service lists neither it nor the one before it")
+        return None
+
+    # -- collecting ---------------------------------------------------------------------------
+
+    async def _collect_all(self, batches: list[Sent], *, earlier: bool = False) -> None:
+        """Collect all, then raise the first error; a batch stays open until it is collected."""
+        await _await_all(self._collect(sent, earlier) for sent in batches)
+
+    async def _collect(self, sent: Sent, earlier: bool) -> None:
+        try:
+            state = await self.ended(sent.batch_id or "")
+            if state.is_archived or (sent.is_expired and not state.has_results):
+                await self._give_up(sent, "the service has deleted its results", earlier)
+                return
+            await self._call(
+                lambda: self._take_in(state, sent), f"results of {sent} cannot be read"
+            )
+            await self._store_event(sent, "collected", batch_id=state.batch_id)
+        except StoppedError:
+            pass  # it stays with the service
+        except MissingBatchError:
+            if not (earlier and (self.limits.resend or sent.is_expired)):
+                raise self._other_workspace(sent, "the service does not know it") from None
+            await self._give_up(sent, "the service does not know it any more", earlier)
+        finally:
+            await self._release(sent)
+
+    async def _give_up(self, sent: Sent, why: str, earlier: bool) -> None:
+        if not earlier:
+            raise AgentError(
+                f"agent '{self.agent.name}': {sent}: {why} before they could be read; they may "
+                "have been paid for. The same call sends its requests again."
+            )
+        _log.warning("%s: %s; they are sent again", sent, why)
+        usd = sent.usd_per_request * len(sent.reserved)
+        more = {} if math.isnan(usd) else {"usd": usd}
+        await self._store_event(sent, "dropped", batch_id=sent.batch_id, why=why, **more)
+        for reserved in sent.reserved.values():  # it may have been paid for
+            lost = Reply(status="error", error=why, cost_usd=reserved) if reserved else None
+            await self.budget.settle(reserved, lost)
+        sent.reserved.clear()
+
+    async def _take_in(self, state: BatchState, sent: Sent) -> None:
+        """Record every result that the store does not have."""
+        waiting: list[tuple[str, Reply]] = []
+        missing, n_results = sent.key_by_name, 0
+        async with aclosing(self._service.results(state.batch_id)) as results:
+            async for name, reply in results:
+                n_results += 1
+                key, request_id = missing.pop(name, None), f"{state.batch_id}/{name}"
+                if key is None or request_id in self.recorded:
+                    continue
+                waiting.append((key, reply.model_copy(update={"request_id": request_id})))
+                if len(waiting) >= _WRITTEN_AT_ONCE:
+                    await _await_all(self._record_one(key, reply, sent) for key, reply in waiting)
+                    waiting = []
+        is_whole = n_results >= state.size
+        for name, key in missing.items() if is_whole else ():
+            if (request_id := f"{state.batch_id}/{name}") not in self.recorded:
+                waiting.append((key, self._absent_reply(request_id)))
+        await _await_all(self._record_one(key, reply, sent) for key, reply in waiting)
+        if not is_whole:
+            raise BatchError(f"{n_results} of {state.size} results came", is_transient=True)
+
+    def _absent_reply(self, request_id: str) -> Reply:
+        return Reply(
+            status="error",
+            error="not among the results",
+            request_id=request_id,
+            settings=self.agent.settings,
+        )
+
+    async def _record_one(self, key: str, reply: Reply, sent: Sent) -> None:
+        reply = at_most(reply, lambda: sent.usd_per_request)
+        await self.record(key, reply)
+        self.recorded.add(reply.request_id or "")
+        await self.budget.settle(sent.reserved.pop(key), reply)
+
+    async def _release(self, sent: Sent) -> None:
+        """Free the money that the budget reserves for a batch."""
+        for reserved in sent.reserved.values():
+            await self.budget.settle(reserved, None)
+        sent.reserved.clear()
+
+
+def _is_transient(error: BaseException) -> bool:
+    return isinstance(error, BatchError) and error.is_transient
+
+
+def _may_be_batch_of(state: BatchState, sent: Sent) -> bool:
+    """Return whether a batch was created at a time that fits an intent."""
+    if sent.before is None:  # an earlier release stored only this machine's clock
+        return abs(state.created_at - sent.at) <= _CLOCK_SLACK
+    if sent.before.at is None:
+        return True
+    return sent.before.at - _SERVICE_SLACK <= state.created_at <= sent.before.at + _SENDING
+
+
+def _was_empty_before(sent: Sent, listed: list[BatchState]) -> bool:
+    """Return whether the list can be of a workspace without batches before this one."""
+    if sent.before is None:
+        return True  # nothing is known about it
+    if sent.before.newest is not None:
+        return False
+    since = sent.before.at - _SERVICE_SLACK if sent.before.at else sent.at - _CLOCK_SLACK
+    return all(state.created_at >= since for state in listed)
+
+
+async def _await_all(work: Iterable[Awaitable[None]]) -> None:
+    """Do all of it, then raise the first error."""
+    for error in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(error, BaseException):
+            raise error

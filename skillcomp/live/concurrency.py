@@ -12,8 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from tqdm.auto import tqdm
-
 from skillcomp.errors import AgentError
 
 _T = TypeVar("_T")
@@ -41,7 +39,6 @@ class Stop:
         self.reason: str | None = None
         self.error: Exception | None = None
         self.n_under_way = 0
-        self.on_wait: Callable[[str, float], None] | None = None  # told why, and for how long
         self._event: asyncio.Event | None = None
 
     def ask(self, reason: str, error: Exception | None = None) -> None:
@@ -133,6 +130,8 @@ async def _guarded(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
         told, n = "stopping; Ctrl-C again ends at once", stop.n_under_way
         if n:
             told = f"finishing {n} under way; Ctrl-C again gives {'it' if n == 1 else 'them'} up"
+        from tqdm.auto import tqdm  # here, since `skillcomp status` shows no bar
+
         tqdm.write(told, file=sys.stderr)
         await task
         raise

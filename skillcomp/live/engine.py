@@ -18,10 +18,16 @@ from tqdm.auto import tqdm
 
 from skillcomp.errors import AgentError
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents.agent import PAID, Agent, Asked, Reply, skill_block
-from skillcomp.live.agents.anthropic_batches import Batches, batch_agent, tell_of
-from skillcomp.live.agents.anthropic_batches import Book as BatchBook
-from skillcomp.live.batches import BatchLimits, open_batches, outstanding
+from skillcomp.live.agents.agent import LONGEST_WAIT, PAID, Agent, Asked, Reply, skill_block
+from skillcomp.live.batches import (
+    Batches,
+    BatchLimits,
+    batch_service,
+    log_waiting,
+    open_batches,
+    outstanding,
+)
+from skillcomp.live.batches import Record as RecordReply
 from skillcomp.live.concurrency import Stop, fan_out, interruption, run_sync
 from skillcomp.live.graders.grader import GraderWarning
 from skillcomp.live.ledger import (
@@ -30,17 +36,14 @@ from skillcomp.live.ledger import (
     RunRecord,
     Tally,
     at_most,
-    batch_cost,
     begun,
     charged,
     ended,
     shape_text,
     upper_cost,
 )
-from skillcomp.live.status import clear_waiting, most_frequent, write_waiting
+from skillcomp.live.status import most_frequent
 
-_TOLD_FROM = 1.0  # seconds; shorter waits are not shown
-_LONG = 120.0  # seconds; a study does not sleep for longer than this before every question
 _REFUSED = 3  # cells in a row that were refused for want of a login, and none was answered
 # What programs and proxies say when there is no login, whatever status they answer with.
 _NO_ACCESS = re.compile(
@@ -156,7 +159,7 @@ class Options:
         """Return what a user asks for; raise where somebody cannot be asked in batches."""
         limits = BatchLimits() if batch is True else batch or None
         for agent in asked if limits else ():
-            batch_agent(agent)
+            batch_service(agent)
         return cls(width, limits, progress)
 
 
@@ -220,12 +223,9 @@ class Engine(ABC, Generic[J]):
         receipts = self.begun()
         self.tallies = {one.name: Tally() for one in receipts}
         await self.ledger.write("receipts", receipts)
-        if one := interruption():
-            one.on_wait = self._tell_wait
         try:
             yield
         finally:
-            clear_waiting(self.store)
             await self.ledger.close()
             last = [(one, self.at_end(one)) for one in receipts]
             n_open = sum(more["n_open"] for _, more in last)
@@ -241,20 +241,20 @@ class Engine(ABC, Generic[J]):
         for purpose, agent in self.purposes.items():
             if not under_way[purpose] or self.stop.reason:
                 continue
-            batch_agent(agent)
+            batch_service(agent)
             if self.options.limits is None:
-                tell_of(self.who(agent), under_way[purpose])
+                log_waiting(self.who(agent), under_way[purpose])
             await self.transport(purpose).resume()
 
-    def batches(self, purpose: str, book: BatchBook, booked: Iterable[str | None]) -> Batches:
-        """Return the batches of one purpose, whose replies go to `book`."""
+    def batches(self, purpose: str, record: RecordReply, recorded: Iterable[str | None]) -> Batches:
+        """Return the batches of one purpose; `record` stores their replies."""
         return Batches(
             self.store,
             self.ledger,
-            batch_agent(self.purposes[purpose]),
+            self.purposes[purpose],
             purpose=purpose,
-            book=book,
-            booked={name for name in booked if name},
+            record=record,
+            recorded={name for name in recorded if name},
             budget=self.budget,
             stop=self.stop,
             limits=self.options.limits or BatchLimits(),
@@ -282,7 +282,7 @@ class Engine(ABC, Generic[J]):
             return False
 
     async def _in_batches(self, open_: dict[str, J], purpose: str) -> None:
-        agent = batch_agent(self.purposes[purpose])
+        service = batch_service(self.purposes[purpose])
 
         async def bodies() -> AsyncIterator[tuple[str, dict[str, Any]]]:
             for name, job in list(open_.items()):
@@ -296,12 +296,10 @@ class Engine(ABC, Generic[J]):
                         del open_[name]
                 except NeedsReply as needed:
                     parts = dict(needed.parts)
-                    yield name, agent.request(parts.pop("prompt"), **parts)
+                    yield name, service.request(parts.pop("prompt"), **parts)
 
-        # also where this run has no limit: the next one may count what this one has sent
-        estimate = batch_cost(self.purposes[purpose])
         transport = self.transport(purpose)
-        while await transport.send(bodies(), estimate) and not self.stop.reason:
+        while await transport.send(bodies()) and not self.stop.reason:
             pass
         limited = self.budget.limit is not None and not self.stop.reason
         if set(open_) - self.given_up and limited:
@@ -320,7 +318,7 @@ class Engine(ABC, Generic[J]):
         if ok:
             self.answered.add(who)
         told, wait = last.error, last.wait_seconds or 0.0
-        if not ok and wait > _LONG:
+        if not ok and wait > LONGEST_WAIT:
             until = datetime.now(UTC) + timedelta(seconds=wait)
             self.stop.ask(f"the service asks to wait until {until:%Y-%m-%d %H:%M} UTC: {told}")
             return
@@ -332,14 +330,6 @@ class Engine(ABC, Generic[J]):
             why = f"stopped after {self.in_a_row} failures in a row; the last: {told}"
         if why:
             self.stop.ask(why, AgentError(f"{why.rstrip('.')}. {self.kept}"))
-
-    def _tell_wait(self, why: str, seconds: float) -> None:
-        if seconds < _TOLD_FROM:
-            return
-        until = datetime.now(UTC) + timedelta(seconds=seconds)
-        if self.shown is not None:
-            self.shown.set_postfix_str(f"waiting until {until:%H:%M:%S} UTC: {why}")
-        write_waiting(self.store, why, until)
 
     def bar(self, title: str, total: int, done: int) -> Any:
         """Return a progress bar."""

@@ -274,19 +274,6 @@ def shape_text(schema: type[BaseModel]) -> str:
     return json.dumps(schema.model_json_schema())
 
 
-def batch_cost(agent: Agent) -> Callable[[dict[str, Any]], float]:
-    """Return a function from the body of a request to what it can cost at most in a batch."""
-
-    def estimate(body: dict[str, Any]) -> float:
-        texts = [body["messages"][0]["content"]]
-        texts += [block["text"] for block in body.get("system", [])]
-        if shape := body.get("output_config", {}).get("format"):
-            texts.append(json.dumps(shape))
-        return upper_cost(agent, *texts, batch=True)
-
-    return estimate
-
-
 def at_most(reply: Reply, estimate: Callable[[], float]) -> Reply:
     """Return a reply that cannot be read with its highest cost, all others as they are.
 

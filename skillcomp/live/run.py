@@ -17,11 +17,16 @@ import pandas as pd
 from skillcomp.errors import StudyError, plural, require_known, suggest
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import PAID, Agent, Cell, Reply, StudyWarning, agent_version
-from skillcomp.live.agents.anthropic_batches import Batches, batch_agent
-from skillcomp.live.batches import BatchLimits, outstanding
+from skillcomp.live.batches import (
+    Batches,
+    BatchLimits,
+    batch_cost,
+    batch_service,
+    outstanding,
+)
 from skillcomp.live.concurrency import Stop, run_sync
 from skillcomp.live.engine import Engine, Options, Recorder
-from skillcomp.live.ledger import Budget, RunRecord, at_most, batch_cost, begun, charged
+from skillcomp.live.ledger import Budget, RunRecord, at_most, begun, charged
 from skillcomp.live.plan import Plan, PlannedCell, Text, Tried, input_files, make_plan, tries
 from skillcomp.live.status import most_frequent, status
 from skillcomp.records import Attempt, Suite
@@ -255,14 +260,13 @@ class AnswerWork(Engine[PlannedCell]):
         cells = {cell.attempt_id: cell for cell in self.plan.cells if cell.agent == agent.name}
         ids = self.store.table("attempts").column("request_id").to_pylist()
         ids += [row.get("request_id") for row in self.store.records("surplus")]
-        estimate = batch_cost(agent)
 
         def cost(cell: PlannedCell) -> float:
             at, cases = (cell.skill, cell.condition), self.plan.cases
             if at not in self.loaded or cell.case_id not in cases:
                 return math.nan
             prompt = cases[cell.case_id].prompt
-            return estimate(batch_agent(agent).request(prompt, skill=self.loaded[at]))
+            return batch_cost(agent, batch_service(agent).request(prompt, skill=self.loaded[at]))
 
         async def book(key: str, reply: Reply) -> None:
             if key not in cells:  # of an earlier run that wanted more than this one

@@ -8,12 +8,9 @@ import re
 import socket
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
-import orjson
 import pandas as pd
 
 from skillcomp.errors import plural, without_control
@@ -25,7 +22,6 @@ from skillcomp.live.agents.agent import PAID
 from skillcomp.live.batches import under_way
 from skillcomp.live.plan import Key, Tried, tries
 
-_WAITING = ".waiting.json"
 _REASON = 200  # characters of a reason that are shown
 _NUMBER = re.compile(r"\b[\w-]*\d[\w.:-]*")  # ids, counts and times: what differs between two tries
 _Grader = tuple[str, str | None, int]  # name, version, round
@@ -345,31 +341,6 @@ def most_frequent(store: RunStore, stage: str, name: str | None = None) -> str:
         return ""
     first = mine.iloc[0]
     return f"; most often ({first['n']} times): {first['reason']}"
-
-
-def write_waiting(store: RunStore, why: str, until: datetime) -> None:
-    """Note that the writer of a store waits; a note and no record, so it may be lost."""
-    with suppress(OSError):
-        text = orjson.dumps({"why": _one_line(why), "until": until.isoformat(timespec="seconds")})
-        (store.path / _WAITING).write_bytes(text)
-
-
-def clear_waiting(store: RunStore) -> None:
-    """Take the note away."""
-    with suppress(OSError):
-        (store.path / _WAITING).unlink(missing_ok=True)
-
-
-def waiting(store: RunStore) -> str | None:
-    """Return why the writer of a store waits, and until when; None when it does not."""
-    note = json_or_none(store.path / _WAITING)
-    try:
-        until = datetime.fromisoformat(note["until"])
-        if until < datetime.now(UTC) or writer(store) is None:
-            return None
-        return f"until {until:%H:%M:%S} UTC: {note['why']}"
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 def writer(store: RunStore) -> str | None:

@@ -71,6 +71,7 @@ class _Anthropic(_Agent):
     max_tokens: PositiveInt = 16_000
     cache: bool = True
     cache_ttl: Literal["5m", "1h"] = "5m"
+    max_retries: NonNegativeInt = 5
     base_url: str | None = None
 
     def build(self, folder: Path) -> Agent:
@@ -87,6 +88,7 @@ class _OpenAI(_Agent):
     limit_name: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
     json_mode: Literal["schema", "object", "none"] = "schema"
     options: dict[str, Any] | None = None
+    max_retries: NonNegativeInt = 5
 
     def build(self, folder: Path) -> Agent:
         return agents_of.OpenAIAgent(**self._fields())

@@ -6,4 +6,3 @@ from .anthropic import AnthropicAgent as AnthropicAgent
 from .cli import CliAgent as CliAgent
 from .openai import OpenAIAgent as OpenAIAgent
 from .replay import ReplayAgent as ReplayAgent
-from .service import RetryPolicy as RetryPolicy

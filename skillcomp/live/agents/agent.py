@@ -42,6 +42,7 @@ _NUMBERS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_token
 _SKILL_BLOCK = 'You have one skill loaded.\n\n<skill name="{slug}">\n{text}\n</skill>'
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _VERSION_LENGTH = 12  # hex digits of the hash; enough to tell prompts apart
+LONGEST_WAIT = 120.0  # seconds; if a service asks to wait longer, the stage ends
 TIME_LIMIT = "timeout_s"  # stop_reason of an answer that took longer than its case allows
 # What came back from a model and is charged for, whatever its use.
 PAID = frozenset({"ok", "refused", "truncated", "paused"})
@@ -313,17 +314,10 @@ def unreadable(error: BaseException, came: Any, **known: Any) -> Reply:
     )
 
 
-def with_raw(reply: Reply, error: BaseException, came: Any) -> Reply:
-    """Return the reply of a failed call with what came in place of an answer, if anything did."""
-    if came is None and isinstance(error, json.JSONDecodeError):
-        came = error.doc
-    elif came is None and isinstance(error, UnicodeDecodeError):
-        came = error.object
-    elif came is None and isinstance(error, RecursionError):
-        came = "(nested too deeply to be read)"
-    if came is None:
-        return reply
-    return reply.model_copy(update={"trace": _raw_text(came), "cost_note": UNREADABLE})
+def with_raw(reply: Reply, content: Any, *, n_tries: int) -> Reply:
+    """Return the reply of a failed call with the response that could not be used."""
+    raw = {"trace": _raw_text(content), "cost_note": UNREADABLE, "n_tries": n_tries}
+    return reply.model_copy(update=raw)
 
 
 def _raw_text(came: Any) -> str:

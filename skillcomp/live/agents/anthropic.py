@@ -16,8 +16,17 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, require_known
 from skillcomp.io.event_streams import whole_number
-from skillcomp.live.agents.agent import Reply, redact, settings_json, whole_hash
-from skillcomp.live.agents.service import CacheGate, RetryPolicy, ServiceAgent
+from skillcomp.live.agents.agent import (
+    LONGEST_WAIT,
+    Reply,
+    host_of,
+    redact,
+    settings_json,
+    whole_hash,
+)
+from skillcomp.live.agents.anthropic_batches import AnthropicBatches
+from skillcomp.live.agents.service import MAX_RETRIES, CacheGate, ServiceAgent, retry_after
+from skillcomp.live.concurrency import interruption
 from skillcomp.pricing import Price
 from skillcomp.records import AttemptStatus, Skill
 
@@ -25,7 +34,7 @@ EFFORTS = ("low", "medium", "high", "xhigh", "max")
 THINKING = ("adaptive", "disabled", "between_tools", "enabled")
 _SECONDS = {"5m": 300.0, "1h": 3600.0}
 _CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
-# Everything else that the API may report is an answer that did not come about as asked.
+# Any other stop reason is an error: the model did not end its answer.
 _STATUS: dict[str, AttemptStatus] = {
     "end_turn": "ok",
     "stop_sequence": "ok",
@@ -40,21 +49,21 @@ class AnthropicAgent(ServiceAgent):
     """A Claude model, asked through the official SDK.
 
     The skill is loaded as a system block that the service caches: the first question about a skill
-    goes alone, the others read what it wrote. Retries are ours (see `RetryPolicy`), the SDK's own
-    are switched off, since it would obey a wait of any length. The key is taken from the
-    environment by the SDK and from nowhere else.
+    goes alone, the others read its cache entry. Retries and back-off are the SDK's, except that a
+    call ends in an error if the service asks to wait for more than two minutes, and no retry
+    begins after Ctrl-C. The key comes from the environment, through the SDK.
 
     Parameters
     ----------
     model : str
-        As the API names it.
+        Its name in the API.
     name : str, optional
-        The label in the frames; the model when not given.
+        The label in the frames; default the model.
     effort : str, optional
-        ``low``, ``medium``, ``high``, ``xhigh`` or ``max``; the model's default when not given.
+        ``low``, ``medium``, ``high``, ``xhigh`` or ``max``; default that of the model.
     thinking : str or dict, optional
-        ``"adaptive"``, ``"disabled"``, ``"between_tools"``, or the API's own object. What is
-        allowed differs by model; the API refuses the rest. Left out when not given.
+        ``"adaptive"``, ``"disabled"``, ``"between_tools"``, or an object of the API. The API
+        refuses values that a model does not support. Not sent by default.
     max_tokens : int, default 16000
         Limit of answer and thinking together; a longer answer is recorded as truncated.
     cache : bool, default True
@@ -62,30 +71,30 @@ class AnthropicAgent(ServiceAgent):
     cache_ttl : str, default "5m"
         ``"5m"`` or ``"1h"``, counted from the last use.
     timeout : float, default 600
-        Seconds for one try.
-    retry : RetryPolicy, optional
-        How often to ask again.
+        Seconds for one try, as the SDK's ``timeout``.
+    max_retries : int, default 5
+        Tries after the first one, as the SDK's ``max_retries``.
     base_url : str, optional
-        Another endpoint; ``ANTHROPIC_BASE_URL`` of the environment when not given. Its host stands
-        in the settings.
+        Another endpoint; default ``ANTHROPIC_BASE_URL`` of the environment. The settings name its
+        host.
     client : anthropic.AsyncAnthropic, optional
-        A client of one's own, used as it is but for its retries.
+        A client to use instead, with its own time limit and number of retries.
     prices : sequence of Price, optional
-        Prices that are not list prices.
+        Prices that differ from the list prices.
 
     Raises
     ------
     AgentError
-        When an option is not one of those allowed.
+        If an option has a value that is not allowed.
 
     Notes
     -----
-    There is no temperature and no seed: determinism cannot be asked for, so a study records
-    repeats. A refusal, a cut-off and a pause are statuses of the reply and never failed answers.
+    The API has no temperature and no seed, so a study records repeats. Refused, truncated and
+    paused are statuses of the reply; such a reply is not a failed answer.
     """
 
-    _default_host, _variable = "api.anthropic.com", "ANTHROPIC_BASE_URL"
-    _answers_with = "a message"
+    _default_host, _url_variable = "api.anthropic.com", "ANTHROPIC_BASE_URL"
+    _answer_noun = "a message"
 
     def __init__(
         self,
@@ -98,20 +107,23 @@ class AnthropicAgent(ServiceAgent):
         cache: bool = True,
         cache_ttl: Literal["5m", "1h"] = "5m",
         timeout: float = 600.0,
-        retry: RetryPolicy | None = None,
+        max_retries: int = MAX_RETRIES,
         base_url: str | None = None,
         client: anthropic.AsyncAnthropic | None = None,
         prices: Sequence[Price] = (),
     ) -> None:
-        _allowed("effort", effort, EFFORTS)
-        _allowed("cache_ttl", cache_ttl, tuple(_SECONDS))
+        _require_allowed("effort", effort, EFFORTS)
+        _require_allowed("cache_ttl", cache_ttl, tuple(_SECONDS))
         thinking = {"type": thinking} if isinstance(thinking, str) else thinking
-        _allowed("thinking", thinking and thinking.get("type"), THINKING)
-        super().__init__(model, name, timeout, retry, client, prices, base_url)
+        _require_allowed("thinking", thinking and thinking.get("type"), THINKING)
+        if client is not None:
+            client = client.with_middleware(_end_long_retries)
+        super().__init__(model, name, timeout, max_retries, client, prices, base_url)
         self._effort, self._thinking, self._max_tokens = effort, thinking, max_tokens
         self._cache = {"type": "ephemeral", "ttl": cache_ttl} if cache else None
         self._ttl = cache_ttl
-        # a lock belongs to the event loop in which it was first used
+        self.batches = AnthropicBatches(self)
+        # a lock belongs to the event loop that first used it
         self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, CacheGate] = WeakKeyDictionary()
         self.settings = settings_json(
             effort=effort or "default",
@@ -121,38 +133,41 @@ class AnthropicAgent(ServiceAgent):
             endpoint=self._endpoint,
         )
 
-    def _made_client(self) -> anthropic.AsyncAnthropic:
+    def _make_client(self) -> anthropic.AsyncAnthropic:
         try:
-            made = anthropic.AsyncAnthropic(
-                base_url=self._base_url, timeout=self._timeout, max_retries=0
+            client = anthropic.AsyncAnthropic(
+                base_url=self._base_url,
+                timeout=self._timeout,
+                max_retries=self._max_retries,
+                middleware=[_end_long_retries],
             )
         except anthropic.AnthropicError as error:
-            raise AgentError(self._no_key(redact(str(error)))) from None
-        # a profile can bring in an endpoint, and one can be set after the agent was made
-        if (found := self._host_of(made.base_url)) != self._host:
-            found, told = (host or self._default_host for host in (found, self._host))
+            raise AgentError(self._no_key_text(redact(str(error)))) from None
+        # a profile can name an endpoint, and the environment can have changed since __init__
+        if (host := host_of(client.base_url, self._default_host)) != self._host:
+            used, recorded = (name or self._default_host for name in (host, self._host))
             raise AgentError(
                 f"AnthropicAgent '{self.name}': the environment or its profile leads to "
-                f"'{found}', but the settings of the agent say '{told}'; give the endpoint as "
+                f"'{used}', but the settings of the agent say '{recorded}'; give the endpoint as "
                 "base_url=."
             )
-        return made
+        return client
 
-    def _no_key(self, why: str) -> str:
+    def _no_key_text(self, why: str) -> str:
         return (
             f"AnthropicAgent '{self.name}' has no credentials: {why} Set one of "
             f"{', '.join(_CREDENTIALS)} in the environment; keys are read from nowhere else."
         )
 
     def _require_key(self, error: Exception) -> None:
-        # the SDK finds out about missing credentials only when it builds the headers
+        # the SDK notices missing credentials only when it builds the headers
         if isinstance(error, TypeError) and not any(map(os.environ.get, _CREDENTIALS)):
-            raise AgentError(self._no_key(redact(str(error)))) from None
+            raise AgentError(self._no_key_text(redact(str(error)))) from None
 
-    def _is_answer(self, came: Any) -> bool:
-        return isinstance(came, Message) and isinstance(came.content, list)
+    def _is_answer(self, message: Any) -> bool:
+        return isinstance(message, Message) and isinstance(message.content, list)
 
-    def _body(
+    def _request_body(
         self, prompt: str, texts: list[str], schema: type[BaseModel] | None
     ) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -167,30 +182,30 @@ class AnthropicAgent(ServiceAgent):
             body["system"] = blocks
         output: dict[str, Any] = {"effort": self._effort} if self._effort else {}
         if schema is not None:
-            output["format"] = {"type": "json_schema", "schema": _schema(schema)}
+            output["format"] = {"type": "json_schema", "schema": _api_schema(schema)}
         if output:
             body["output_config"] = output
         if self._thinking:
             body["thinking"] = self._thinking
         return body
 
-    async def _answer_to(self, body: dict[str, Any]) -> Reply:
-        create = partial(self.client().messages.create, **body)
+    async def _send_body(self, body: dict[str, Any]) -> Reply:
+        create = partial(self.client().messages.with_raw_response.create, **body)
         if not (self._cache and "system" in body):
-            return await self._send(create)
+            return await self._reply_to(create)
         loop = asyncio.get_running_loop()
         gate = self._gates.setdefault(loop, CacheGate(_SECONDS[self._ttl]))
-        before = {k: v for k, v in body.items() if k not in ("messages", "max_tokens")}
-        prefix = whole_hash(json.dumps(before, sort_keys=True))
+        head = {k: v for k, v in body.items() if k not in ("messages", "max_tokens")}
+        prefix = whole_hash(json.dumps(head, sort_keys=True))
         async with gate.passing(prefix):
-            reply = await self._send(create)
+            reply = await self._reply_to(create)
             if reply.input_tokens is not None:
                 gate.open(prefix, cached=bool(reply.cached_tokens or reply.cache_write_tokens))
             else:
-                gate.let_all_pass(prefix)
+                gate.open_after_failure(prefix)
         return reply
 
-    def _said(self, message: Message, *, batch: bool) -> dict[str, Any]:
+    def _reply_fields(self, message: Message, *, batch: bool) -> dict[str, Any]:
         stop = message.stop_reason
         status = _STATUS.get(stop or "", "error")
         text = "".join(block.text for block in message.content if block.type == "text")
@@ -199,50 +214,66 @@ class AnthropicAgent(ServiceAgent):
             "status": status,
             "stop_reason": stop,
             "model": message.model if isinstance(message.model, str) else None,
-            "error": _explained(message, status),
-            **self._used(message, batch),
+            "error": _error_of_stop(message, status),
+            **self._usage_fields(message, batch),
         }
 
-    def _used(self, message: Message, batch: bool) -> dict[str, Any]:
-        used: Any = message.usage
-        plain = whole_number(getattr(used, "input_tokens", None))
-        read = whole_number(getattr(used, "cache_read_input_tokens", None) or 0)
-        write = whole_number(getattr(used, "cache_creation_input_tokens", None) or 0)
-        hours = getattr(used, "cache_creation", None)
-        # here the input counts only what was neither read nor written
+    def _usage_fields(self, message: Message, batch: bool) -> dict[str, Any]:
+        usage: Any = message.usage
+        plain = whole_number(getattr(usage, "input_tokens", None))
+        read = whole_number(getattr(usage, "cache_read_input_tokens", None) or 0)
+        write = whole_number(getattr(usage, "cache_creation_input_tokens", None) or 0)
+        by_age = getattr(usage, "cache_creation", None)
+        # input_tokens leaves out what was read from a cache or written to one
         whole = None if plain is None or read is None or write is None else plain + read + write
-        out, hour = getattr(used, "output_tokens", None), "ephemeral_1h_input_tokens"
-        counts = [whole, out, read, write, getattr(hours, hour, None) or 0]
-        in_batch = batch or getattr(used, "service_tier", None) == "batch"
-        return self._usage(message.model, counts, batch=in_batch)
+        out, hour = getattr(usage, "output_tokens", None), "ephemeral_1h_input_tokens"
+        counts = [whole, out, read, write, getattr(by_age, hour, None) or 0]
+        in_batch = batch or getattr(usage, "service_tier", None) == "batch"
+        return self._cost_of_counts(message.model, counts, batch=in_batch)
 
     async def count_tokens(
         self, prompt: str, *, skill: Skill | None = None, system: str | None = None
     ) -> int:
-        """Return the length of the whole prompt in tokens, as the service counts it."""
+        """Return the service's count of the tokens of the whole prompt."""
         body = self.request(prompt, skill=skill, system=system)
-        wanted = {key: body[key] for key in ("model", "messages", "system") if key in body}
-        counted, _ = await self.retry.call(lambda: self.client().messages.count_tokens(**wanted))
-        return int(counted.input_tokens)
+        fields = {key: body[key] for key in ("model", "messages", "system") if key in body}
+        return int((await self.client().messages.count_tokens(**fields)).input_tokens)
+
+
+async def _end_long_retries(
+    request: anthropic.APIRequest, call_next: anthropic.AsyncCallNext
+) -> anthropic.AsyncAPIResponse[Any]:
+    """End the SDK's retries before a wait of more than two minutes, and after Ctrl-C.
+
+    Without this middleware the SDK waits as long as ``retry-after`` asks, even for hours.
+    """
+    stop = interruption()
+    if request.retries_taken and stop is not None:
+        stop.check()
+    response = await call_next(request)
+    is_stopped = stop is not None and stop.reason is not None
+    if is_stopped or (retry_after(response.headers) or 0.0) > LONGEST_WAIT:
+        response.http_response.headers["x-should-retry"] = "false"
+    return response
 
 
 @cache
-def _schema(schema: type[BaseModel]) -> dict[str, Any]:
-    # made once: it takes longer than everything else about a request
+def _api_schema(schema: type[BaseModel]) -> dict[str, Any]:
+    # cached, since it takes longer than the rest of a request
     return anthropic.transform_schema(schema)
 
 
-def _explained(message: Message, status: AttemptStatus) -> str | None:
+def _error_of_stop(message: Message, status: AttemptStatus) -> str | None:
     if status == "refused":
         details = message.stop_details
-        found = (getattr(details, "category", None), getattr(details, "explanation", None))
-        told = ": ".join(text for text in found if text)
-        return f"refused ({told})" if told else "refused"
+        texts = (getattr(details, "category", None), getattr(details, "explanation", None))
+        reason = ": ".join(text for text in texts if text)
+        return f"refused ({reason})" if reason else "refused"
     if status == "error":
         return f"stop_reason '{message.stop_reason}' is not an answer"
     return None
 
 
-def _allowed(option: str, found: Any, allowed: tuple[str, ...]) -> None:
-    if found is not None:
-        require_known(f"AnthropicAgent: {option}: found", found, allowed, AgentError)
+def _require_allowed(option: str, value: Any, allowed: tuple[str, ...]) -> None:
+    if value is not None:
+        require_known(f"AnthropicAgent: {option}: found", value, allowed, AgentError)

@@ -1,4 +1,4 @@
-"""Models of other families, through any endpoint that speaks OpenAI's chat completions."""
+"""Models of other families, through any endpoint for chat completions as OpenAI defines them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError, require_known
 from skillcomp.live.agents.agent import Reply, settings_json
-from skillcomp.live.agents.service import RetryPolicy, ServiceAgent
+from skillcomp.live.agents.service import MAX_RETRIES, ServiceAgent
 from skillcomp.pricing import Price
 from skillcomp.records import AttemptStatus
 
@@ -24,55 +24,54 @@ _STATUS: dict[str, AttemptStatus] = {
     "length": "truncated",
     "content_filter": "refused",
 }
-_NO_KEY = "not-needed"  # local servers ask for none, the client insists on one
+_NO_KEY = "not-needed"  # local servers need no key, but the client requires one
 
 
 class OpenAIAgent(ServiceAgent):
-    """A model behind an OpenAI-compatible endpoint: OpenAI itself, vLLM, Ollama and many others.
+    """A model behind an OpenAI-compatible endpoint, such as OpenAI, vLLM or Ollama.
 
-    Needs the extra ``openai``. Instructions and skill are sent as the system message. The key is
-    taken from the environment and from nowhere else.
+    Needs the extra ``openai``. Instructions and skill are sent as the system message. Retries and
+    back-off are the SDK's. The key comes from the environment only.
 
     Parameters
     ----------
     model : str
-        As the endpoint names it.
+        Its name at the endpoint.
     name : str, optional
-        The label in the frames; the model when not given.
+        The label in the frames; default the model.
     base_url : str, optional
         Such as ``http://localhost:8000/v1`` (vLLM) or ``http://localhost:11434/v1`` (Ollama);
-        ``OPENAI_BASE_URL`` of the environment, else OpenAI's own, when not given. Its host stands
-        in the settings.
+        default ``OPENAI_BASE_URL`` of the environment, else OpenAI. The settings name its host.
     key_env : str, default "OPENAI_API_KEY"
-        Which variable of the environment holds the key. With a `base_url` it may be missing.
+        The environment variable with the key. With a `base_url` it may be missing.
     effort : str, optional
-        ``reasoning_effort``, where the model has one.
+        ``reasoning_effort`` of the API.
     max_tokens : int, default 16000
         Limit of the answer.
     limit_name : str, default "max_completion_tokens"
-        How the endpoint calls that limit; older servers know ``max_tokens`` only.
+        Name of that limit at the endpoint; older servers accept only ``max_tokens``.
     json_mode : str, default "schema"
-        How a shape of the answer is asked for: ``"schema"``, ``"object"`` (any JSON object) or
+        How the shape of the answer is requested: ``"schema"``, ``"object"`` (any JSON object) or
         ``"none"`` (the prompt alone).
     options : dict, optional
         Further fields of the body (temperature, seed, ...); recorded in the settings.
     timeout : float, default 600
-        Seconds for one try.
-    retry : RetryPolicy, optional
-        How often to ask again.
+        Seconds for one try, as the SDK's ``timeout``.
+    max_retries : int, default 5
+        Tries after the first one, as the SDK's ``max_retries``.
     client : openai.AsyncOpenAI, optional
-        A client of one's own, used as it is but for its retries.
+        A client to use instead, with its own time limit and number of retries.
     prices : sequence of Price, optional
-        Prices of the model; none are built in, so the cost is unknown without them.
+        Prices of the model; without them the cost is unknown.
 
     Raises
     ------
     AgentError
-        When the extra is not installed or an option is not allowed.
+        If the extra is not installed or an option has a value that is not allowed.
     """
 
-    _default_host, _variable = "api.openai.com", "OPENAI_BASE_URL"
-    _answers_with, _reporter, _ident = "choices", "the endpoint", "id"
+    _default_host, _url_variable = "api.openai.com", "OPENAI_BASE_URL"
+    _answer_noun, _reporter, _id_field = "choices", "the endpoint", "id"
 
     def __init__(
         self,
@@ -87,44 +86,45 @@ class OpenAIAgent(ServiceAgent):
         json_mode: Literal["schema", "object", "none"] = "schema",
         options: dict[str, Any] | None = None,
         timeout: float = 600.0,
-        retry: RetryPolicy | None = None,
+        max_retries: int = MAX_RETRIES,
         client: AsyncOpenAI | None = None,
         prices: Sequence[Price] = (),
     ) -> None:
-        _sdk()
+        _openai_module()
         modes = ("schema", "object", "none")
         require_known("OpenAIAgent: json_mode is", json_mode, modes, AgentError)
-        super().__init__(model, name, timeout, retry, client, prices, base_url)
-        self._key_env, self._own = key_env, bool(base_url)
+        super().__init__(model, name, timeout, max_retries, client, prices, base_url)
+        self._key_env, self._needs_key = key_env, not base_url
         self._fixed: dict[str, Any] = {limit_name: max_tokens, **(options or {})}
         if effort:
             self._fixed["reasoning_effort"] = effort
         self._json_mode = json_mode
         self.settings = settings_json(**self._fixed, endpoint=self._endpoint)
 
-    def _made_client(self) -> AsyncOpenAI:
-        key = os.environ.get(self._key_env) or (_NO_KEY if self._own else None)
+    def _make_client(self) -> AsyncOpenAI:
+        key = os.environ.get(self._key_env) or (None if self._needs_key else _NO_KEY)
         if key is None:
             raise AgentError(
                 f"OpenAIAgent '{self.name}' has no key: set {self._key_env} in the environment; "
                 "keys are read from nowhere else."
             )
-        made: AsyncOpenAI = _sdk().AsyncOpenAI(
+        client: AsyncOpenAI = _openai_module().AsyncOpenAI(
             api_key=key,
             base_url=self._base_url or f"https://{self._default_host}/v1",
             timeout=self._timeout,
-            max_retries=0,
+            max_retries=self._max_retries,
         )
-        return made
+        return client
 
-    def _is_answer(self, came: Any) -> bool:
-        return bool(getattr(came, "choices", None))
+    def _is_answer(self, message: Any) -> bool:
+        return bool(getattr(message, "choices", None))
 
-    def _secrets(self) -> Mapping[str, str]:
-        # the variable of the key may have a name that does not speak of a key
-        return {**super()._secrets(), f"{self._key_env}, a key": os.environ.get(self._key_env, "")}
+    def _client_secrets(self) -> Mapping[str, str]:
+        # the name of the variable need not contain "key"
+        own = {f"{self._key_env}, a key": os.environ.get(self._key_env, "")}
+        return {**super()._client_secrets(), **own}
 
-    def _body(
+    def _request_body(
         self, prompt: str, texts: list[str], schema: type[BaseModel] | None
     ) -> dict[str, Any]:
         messages = [{"role": "system", "content": "\n\n".join(texts)}] if texts else []
@@ -137,40 +137,43 @@ class OpenAIAgent(ServiceAgent):
             body["response_format"] = {"type": "json_object"}
         return body
 
-    async def _answer_to(self, body: dict[str, Any]) -> Reply:
-        return await self._send(partial(self.client().chat.completions.create, **body))
+    async def _send_body(self, body: dict[str, Any]) -> Reply:
+        create = self.client().chat.completions.with_raw_response.create
+        return await self._reply_to(partial(create, **body))
 
-    def _said(self, message: ChatCompletion, *, batch: bool) -> dict[str, Any]:
+    def _reply_fields(self, message: ChatCompletion, *, batch: bool) -> dict[str, Any]:
         choice = message.choices[0]
         stop, refusal = choice.finish_reason, choice.message.refusal
         status = "refused" if refusal else _STATUS.get(stop, "error")
         return {
-            "answer": _text(choice.message.content) or refusal or ("" if status == "ok" else None),
+            "answer": _joined_text(choice.message.content)
+            or refusal
+            or ("" if status == "ok" else None),
             "status": status,
             "stop_reason": "refusal" if refusal else stop,
             "model": message.model or None,
             "error": f"finish_reason '{stop}' is not an answer" if status == "error" else None,
-            **self._used(message),
+            **self._usage_fields(message),
         }
 
-    def _used(self, completion: ChatCompletion) -> dict[str, Any]:
-        used: Any = completion.usage
-        if used is None:
+    def _usage_fields(self, completion: ChatCompletion) -> dict[str, Any]:
+        usage: Any = completion.usage
+        if usage is None:
             return {"cost_note": "the endpoint reports no usage"}
-        details = getattr(used, "prompt_tokens_details", None)
-        counts = [getattr(used, name, None) for name in ("prompt_tokens", "completion_tokens")]
+        details = getattr(usage, "prompt_tokens_details", None)
+        counts = [getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens")]
         cached = [getattr(details, name, None) for name in ("cached_tokens", "cache_write_tokens")]
-        return self._usage(completion.model, [*counts, *cached])
+        return self._cost_of_counts(completion.model, [*counts, *cached])
 
 
-def _text(content: Any) -> Any:
-    """Return the text of a message; some servers send it in parts, thoughts apart from it."""
+def _joined_text(content: Any) -> Any:
+    """Return the text of a message; some servers send parts, of which some are thoughts."""
     if isinstance(content, list):
         return "".join(part["text"] for part in content if part["type"] == "text")
     return content
 
 
-def _sdk() -> Any:
+def _openai_module() -> Any:
     try:
         import openai
     except ImportError:
