@@ -34,7 +34,6 @@ from .live.agents import OpenAIAgent as OpenAIAgent
 from .live.agents import ReplayAgent as ReplayAgent
 from .live.compare import compare as compare
 from .live.grade import grade as grade
-from .live.grade import regrade as regrade
 from .live.graders.comprehension import ComprehensionGrader as ComprehensionGrader
 from .live.graders.comprehension import PairwiseGrader as PairwiseGrader
 from .live.graders.replay import ReplayGrader as ReplayGrader

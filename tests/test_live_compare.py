@@ -189,7 +189,7 @@ def test_called_again_nothing_is_asked_and_another_condition_is_another_comparis
         compare(store, server)
         compare(store, server, seed=5)
         assert n_paid(server) == 2 * N_PAIRS
-        state = compare(store, server, against="placebo")
+        state = compare(store, server, reference="placebo")
         assert n_paid(server) == 4 * N_PAIRS
     mine = state[state["stage"].eq("compare")]
     assert mine["n_ok"].tolist() == [2 * N_PAIRS, 2 * N_PAIRS]
@@ -319,8 +319,8 @@ def test_batches_bring_the_same_judgements(store):
 def test_what_cannot_be_compared_is_refused_before_anything_is_asked(store):
     one = comparator("http://127.0.0.1:1")
     for more, told in (
-        ({"against": "baselin"}, "Did you mean 'baseline'"),
-        ({"against": "skill"}, "two conditions"),
+        ({"reference": "baselin"}, "Did you mean 'baseline'"),
+        ({"reference": "skill"}, "two conditions"),
         ({"graders": []}, "graders is empty"),
         ({"graders": [one, one]}, "Two graders are named 'p'"),
         ({"graders": [live_study.grader("http://127.0.0.1:1")]}, "allowed: PairwiseGrader"),

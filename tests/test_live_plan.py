@@ -46,11 +46,10 @@ def grader(server, model=GRADER, name=None, **settings):
     return ComprehensionGrader(asked, name=name)
 
 
-def grade(store, *graders, call=sc.grade, **more):
+def grade(store, *graders, **more):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GraderWarning)
-        given = {"graders": graders} if call is sc.grade else {"grader": graders[0]}
-        return call(store, **given, **{"progress": False, "concurrency": 1, **more})
+        return sc.grade(store, graders, **{"progress": False, "concurrency": 1, **more})
 
 
 @pytest.mark.parametrize(
@@ -85,7 +84,7 @@ def test_the_same_grader_goes_on_grades_again_and_is_written_down_once(store):
             grade(store, grader(server))
     with FakeAnthropic() as server:
         grade(store, grader(server))
-        grade(store, grader(server), call=sc.regrade)
+        grade(store, grader(server), round="next")
     assert len(graded(store)) == 2 * 8 and set(graded(store).values()) == {1}
     (line,) = store.records("graders")
     assert (line["grader"], line["model"]) == ("forced:claude-haiku-5-5", GRADER)
@@ -191,7 +190,7 @@ def test_a_text_edited_inside_the_store_is_refused_by_run_and_grade(store, kind)
             with pytest.raises(StudyError, match=said):
                 call(edited, server)
         with pytest.raises(StudyError, match=said):
-            grade(edited, grader(server), call=sc.regrade)
+            grade(edited, grader(server), round="next")
         assert sum(server.log.values()) == before
         file.write_text(whole)
         grade(RunStore(store.path), grader(server))

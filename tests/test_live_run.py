@@ -555,10 +555,13 @@ def test_regrading_is_a_new_round_and_touches_no_answer(store):
         run(store, server, repeats=1)
         grade(store, server)
         before = (store.path / "attempts.jsonl").read_bytes()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", GraderWarning)
-            table = sc.regrade(store, live_study.grader(server.url), progress=False)
-    assert table[table["stage"].eq("grade")]["round"].tolist() == [1, 2]
+    with FakeAnthropic(["ok"] * 5 + ["401"]) as server, pytest.raises(AgentError):
+        grade(store, server, round="next", concurrency=1)
+    assert len(sc.frames.verdicts(store, round=2)) == 2 * 5
+    with FakeAnthropic() as server:
+        table = grade(store, server, round="next")  # an unfinished round is finished first
+        assert table[table["stage"].eq("grade")]["round"].tolist() == [1, 2]
+        assert grade(store, server, round="next")["round"].max() == 3
     assert (store.path / "attempts.jsonl").read_bytes() == before
     assert len(sc.frames.verdicts(store, round=2)) == len(sc.frames.verdicts(store)) == 32
 

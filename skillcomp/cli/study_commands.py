@@ -134,7 +134,7 @@ def compare(
     budget_usd: _Budget = None,
     concurrency: _Width = None,
     condition: Annotated[str, typer.Option(help="Whose answers are compared.")] = "skill",
-    against: Annotated[str, typer.Option(help="With whose.")] = "baseline",
+    reference: Annotated[str, typer.Option(help="With whose.")] = "baseline",
     quiet: _Quiet = False,
     allow_outside: _Outside = False,
 ) -> None:
@@ -149,7 +149,7 @@ def compare(
             store,
             graders=graders,
             condition=condition,
-            against=against,
+            reference=reference,
             budget_usd=_first(budget_usd, own.budget_usd, file.budget_usd),
             seed=_first(own.seed, file.seed),
             concurrency=concurrency or own.concurrency or file.concurrency,
@@ -157,7 +157,7 @@ def compare(
             progress=not quiet,
         )
     names = [grader.name for grader in graders]
-    two = {f"{condition} against {against}", f"{against} against {condition}"}
+    two = {f"{condition} against {reference}", f"{reference} against {condition}"}
     shown = table["stage"].eq("compare") & table["name"].isin(names)
     _show(table[shown & table["condition"].isin(two)], store)
 

@@ -9,7 +9,6 @@ from .agents.replay import ReplayAgent as ReplayAgent
 from .batches import BatchLimits as BatchLimits
 from .compare import compare as compare
 from .grade import grade as grade
-from .grade import regrade as regrade
 from .graders.comprehension import ComprehensionGrader as ComprehensionGrader
 from .graders.comprehension import PairwiseGrader as PairwiseGrader
 from .graders.gold_answers import GoldAnswer as GoldAnswer

@@ -25,10 +25,10 @@ from skillcomp.records import Attempt, Case
 
 def compare(
     store: RunStore,
-    *,
     graders: Sequence[PairwiseGrader],
+    *,
     condition: str = "skill",
-    against: str = "baseline",
+    reference: str = "baseline",
     budget_usd: float | None = None,
     seed: int = 0,
     concurrency: int = 8,
@@ -47,7 +47,7 @@ def compare(
         The study; nothing else may write to it meanwhile.
     graders : sequence of PairwiseGrader
         One after the other.
-    condition, against : str, default "skill" and "baseline"
+    condition, reference : str, default "skill" and "baseline"
         The two conditions. Order 1 shows the answer of `condition` first, order 2 the other.
     budget_usd : float, optional
         Dollars that all comparisons of this store may cost, earlier ones included.
@@ -94,7 +94,7 @@ def compare(
     --------
     skillcomp.bias.position : Whether the answer shown first wins for being first.
     """
-    pairs = _pairs(store, graders, condition, against)
+    pairs = _pairs(store, graders, condition, reference)
     asked = (grader.agent for grader in graders)
     options = Options.of(concurrency, batch, progress, asked)
     families = {one.first.agent_family for one in pairs}
@@ -102,9 +102,9 @@ def compare(
         if told := family_warning(grader, families):
             warnings.warn(told, GraderWarning, stacklevel=2)
     pairs.sort(key=lambda one: whole_hash(seed, one.key))
-    study = {"condition": condition, "against": against, "seed": seed}
+    study = {"condition": condition, "against": reference, "seed": seed}
     with store.writer():
-        settle_graders(store, graders, 1)
+        settle_graders(store, graders, [1] * len(graders))
         works = [Comparisons(store, grader, pairs, study, options) for grader in graders]
         judge_all(works, budget_usd, "compared")
     return status(store)
@@ -204,7 +204,7 @@ def _unused(kept: Sequence[Reply], item: str) -> list[Reply]:
 
 
 def _pairs(
-    store: RunStore, graders: Sequence[PairwiseGrader], condition: str, against: str
+    store: RunStore, graders: Sequence[PairwiseGrader], condition: str, reference: str
 ) -> list[OrderedPair]:
     """Return every pair of answers in both orders; refuse what cannot be compared."""
     for grader in graders:
@@ -213,13 +213,13 @@ def _pairs(
     require_apart("grader", graders, lambda grader: grader.name)
     attempts = [one for one in store.records("attempts") if one.perturbation is None]
     there = sorted({one.condition for one in attempts})
-    for key, name in (("condition", condition), ("against", against)):
+    for key, name in (("condition", condition), ("reference", reference)):
         what = f"{key}: {store.path} has no answers under"
         require_known(what, name, there, StudyError, told="there")
-    if condition == against:
-        raise StudyError(f"condition and against are both '{condition}'; give two conditions.")
+    if condition == reference:
+        raise StudyError(f"condition and reference are both '{condition}'; give two conditions.")
     cases = {case.case_id: case for suite in store.suites.values() for case in suite.cases}
-    sides: dict[str, dict[tuple[Any, ...], Attempt]] = {condition: {}, against: {}}
+    sides: dict[str, dict[tuple[Any, ...], Attempt]] = {condition: {}, reference: {}}
     for one in attempts:
         if one.condition in sides and one.status == "ok" and one.answer is not None:
             if one.case_id not in cases:
@@ -230,14 +230,14 @@ def _pairs(
             place = (one.agent, one.skill, one.case_id, one.repeat)
             sides[one.condition].setdefault(place, one)
     both = [
-        (sides[condition][at], sides[against][at])
+        (sides[condition][at], sides[reference][at])
         for at in sides[condition]
-        if at in sides[against]
+        if at in sides[reference]
     ]
     if not both:
         raise StudyError(
             f"{store.path}: no case has an answer with status ok under both '{condition}' and "
-            f"'{against}' with one repeat number of one agent."
+            f"'{reference}' with one repeat number of one agent."
         )
     skills = {mine.skill for mine, _ in both}
     require_unedited(store, [one for one in store.suites.values() if one.skill in skills])

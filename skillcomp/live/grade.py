@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pandas as pd
 from tqdm.auto import tqdm
@@ -42,9 +42,9 @@ _TABLES = ("gold_verdicts", "verdicts")
 
 def grade(
     store: RunStore,
-    *,
     graders: Sequence[LiveGrader],
-    round: int = 1,
+    *,
+    round: int | Literal["next"] = 1,
     gold: str | Path | Iterable[Mapping[str, Any] | GoldAnswer] | None = None,
     min_gold_agreement: float | None = None,
     budget_usd: float | None = None,
@@ -64,8 +64,10 @@ def grade(
         The study; nothing else may write to it meanwhile.
     graders : sequence of LiveGrader
         One after the other.
-    round : int, default 1
-        2 and up for grading again; see `regrade`.
+    round : int or "next", default 1
+        2 and up to grade again. ``"next"`` is one above the last round of each grader and version;
+        a later round that was left unfinished is finished first. A malformed verdict leaves no
+        round unfinished.
     gold : path or iterable, optional
         Answers with known verdicts (`skillcomp.live.GoldAnswer`), beside those that
         the suites carry as ``gold_answers``. Each grader gets them first. Its verdicts on them
@@ -134,49 +136,39 @@ def grade(
         if judges and (told := family_warning(grader, families)):  # words and tests have no family
             warnings.warn(told, GraderWarning, stacklevel=2)
     with store.writer():
-        settle_graders(store, graders, round)
-        items, study = _gradable(store), {"round": round, "seed": seed}
+        items = _gradable(store)
+        taken = [_taken(items, grader) for grader in graders]
+        rounds = [
+            _next_round(store, *pair) if round == "next" else round
+            for pair in zip(graders, taken, strict=True)
+        ]
+        settle_graders(store, graders, rounds)
         works = [
-            Gradings(store, one, _taken(items, one), answers, min_gold_agreement, study, options)
-            for one in graders
+            Gradings(
+                store,
+                grader,
+                mine,
+                answers,
+                min_gold_agreement,
+                {"round": number, "seed": seed},
+                options,
+            )
+            for grader, mine, number in zip(graders, taken, rounds, strict=True)
         ]
         judge_all(works, budget_usd, "graded")
     return status(store)
 
 
-def regrade(store: RunStore, grader: LiveGrader, **options: Any) -> pd.DataFrame:
-    """Grade the stored answers once more, as a new round; no answer is touched.
-
-    Parameters
-    ----------
-    store : RunStore
-        The study.
-    grader : LiveGrader
-        Who grades.
-    **options
-        As for `grade`, without `graders` and `round`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        As `grade`.
-
-    Notes
-    -----
-    The round is one above the last of this grader and version; a later round that was left
-    unfinished is finished first. Malformed verdicts count as given: they leave no round unfinished.
-    """
-    _check(store, [grader], 1)
-    rounds: defaultdict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+def _next_round(store: RunStore, grader: LiveGrader, items: Mapping[str, Item]) -> int:
+    """Return the round after the last of a grader, or a later round that is unfinished."""
+    verdicts: defaultdict[int, Counter[str]] = defaultdict(Counter)  # by round, of each attempt
     columns = ["attempt_id", "grader", "grader_version", "round"]
     for row in store.table("verdicts").select(columns).to_pylist():
         if (row["grader"], row["grader_version"]) == (grader.name, grader.version):
-            rounds[row["round"]][row["attempt_id"]] += 1
-    last = max(rounds, default=0)
-    wanted = _taken(_gradable(store), grader)
-    whole = all(rounds[last][name] >= len(one.case.checks) for name, one in wanted.items())
-    unfinished = last > 1 and not whole
-    return grade(store, graders=[grader], round=last if unfinished else last + 1, **options)
+            verdicts[row["round"]][row["attempt_id"]] += 1
+    last = max(verdicts, default=0)
+    is_whole = all(verdicts[last][name] >= len(item.case.checks) for name, item in items.items())
+    return last if last > 1 and not is_whole else last + 1
 
 
 @dataclass(frozen=True)
@@ -360,14 +352,14 @@ def _taken(items: Mapping[str, Item], grader: LiveGrader) -> Mapping[str, Item]:
     return found
 
 
-def _check(store: RunStore, graders: Sequence[LiveGrader], round: int) -> None:
+def _check(store: RunStore, graders: Sequence[LiveGrader], round: object) -> None:
     for grader in graders:
         if not callable(getattr(grader, "grade", None)):
             why = "; sc.compare takes it" if hasattr(grader, "compare") else ""
             raise StudyError(f"graders: found {grader!r}{why}; allowed: what has a method grade.")
     require_apart("grader", graders, lambda grader: (grader.name, grader.version))
-    if not isinstance(round, int) or round < 1:
-        raise StudyError(f"round is {round!r}; allowed: a whole number from 1.")
+    if round != "next" and (not isinstance(round, int) or round < 1):
+        raise StudyError(f"round is {round!r}; allowed: a whole number from 1, or 'next'.")
     if not store.table("attempts").num_rows:
         raise StudyError(f"{store.path}: there are no answers to grade; run the study first.")
     for row in store.table("attempts").column("attempt_id").to_pylist():
@@ -408,14 +400,14 @@ class PlannedGrader(Record):
         return None in (self.round, other.round) or self.round == other.round
 
 
-def settle_graders(store: RunStore, graders: Sequence[Judge], round: int) -> None:
+def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[int]) -> None:
     """Write down who grades, before anything is asked; refuse one changed under its name.
 
     The caller has the store open for writing (`RunStore.writer`).
     """
     known = [PlannedGrader.model_validate(row) for row in store.records("graders")]
     new: list[PlannedGrader] = []
-    for grader in graders:
+    for grader, round in zip(graders, rounds, strict=True):
         agent = getattr(grader, "agent", None)
         given = PlannedGrader(
             grader=grader.name,
