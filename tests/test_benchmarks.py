@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import beta, chi2
 
 from benchmarks import __main__ as bench
 from benchmarks import stats
 from benchmarks.validity import __main__ as validity
 from benchmarks.validity import cells, claims, designs, methods, page, scan, studies
 from benchmarks.validity.first_release import paired_rule, wilson_on_effective_n
-from skillcomp.stats import bounded_mean, cr2_mean, jeffreys, sign_flip, wilson
+from skillcomp.stats import bounded_mean, cr2_mean, sign_flip, wilson
 from skillcomp.stats.clusters import Clusters
 
 RUNS = 40
@@ -133,6 +134,16 @@ def test_vectorised_arithmetic_equals_the_public_functions() -> None:
     assert found == pytest.approx(expected, abs=1e-10)
 
 
+def test_clustered_mcnemar_agrees_with_the_arithmetic_by_hand() -> None:
+    # b - c = 2, 1, -1, 2: sum 4, squares 10. Obuchowski 3/4 * 16 / 10 = 1.2;
+    # over n = 4, 2, 4, 8: .5, .5, -.25, .25: sum 1, squares .625. Durkalski 1 / .625 = 1.6
+    totals = np.array([[2.0, 1, -1, 2], [0, 0, 0, 0]])
+    expected = pytest.approx([chi2.sf(1.2, 1), 1.0])
+    assert methods.clustered_mcnemar(totals, 3 / 4) == expected
+    expected = pytest.approx([chi2.sf(1.6, 1), 1.0])
+    assert methods.clustered_mcnemar(totals / [4, 2, 4, 8]) == expected
+
+
 def test_the_rule_of_the_first_release_gives_its_published_limits() -> None:
     # rise 12, fall 2, of 50 single attempts (Newcombe 1998): method 10
     skill = np.repeat([1.0, 1.0, 0.0, 0.0], [20, 12, 2, 16])[None, :]
@@ -165,7 +176,8 @@ def test_the_scan_finds_the_worst_point_of_a_rate() -> None:
         assert row["coverage"] == pytest.approx(expected, abs=6e-4)
     # beside the lower limit of 1 of 14 only 0 of 14 covers: Wilson .01272, Jeffreys .00782
     known = {row["method"]: row["coverage"] for row in scan.run(scan.Scan(designs.RATES, 14))}
-    expected = tuple((1 - one(1, 14).low) ** 14 for one in (wilson, jeffreys))
+    lows = wilson(1, 14).low, beta.ppf(0.025, 1.5, 13.5)
+    expected = tuple((1 - low) ** 14 for low in lows)
     assert (known["Wilson"], known["Jeffreys"]) == pytest.approx(expected, abs=1e-6)
 
 

@@ -2,89 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import fisher_exact
-from statsmodels.stats.proportion import proportion_confint
 
 from skillcomp.stats.grader_errors import (
     differential_misclassification,
     fisher_midp,
-    rogan_gladen,
     sensitivity,
     specificity,
     youden,
     youden_difference,
 )
 from skillcomp.stats.ppi import ppi_paired
-
-REFERENCE = [
-    entry
-    for entry in json.loads(
-        (Path(__file__).parent / "reference" / "stats_reference.json").read_text("utf-8")
-    )
-    if entry["name"].startswith("rogan_gladen")
-]
-rates = st.floats(0.0, 1.0)
-sizes = st.integers(1, 400)
-
-
-@pytest.mark.parametrize("entry", REFERENCE, ids=lambda entry: entry["name"])
-def test_estimate_and_interval_equal_asht_and_the_paper(entry):
-    i, expected = entry["inputs"], entry["expected"]
-    found = rogan_gladen(
-        i["apparent"], i["n"], i["sens"], i["n_sens"], i["spec"], i["n_spec"], ci_level=0.95
-    )
-    assert [found.estimate, found.low, found.high] == pytest.approx(
-        [expected["estimate"], expected["lower"], expected["upper"]], abs=expected["tol"]
-    )
-
-
-def test_the_correction_by_hand():
-    # (0.3 + 0.9 - 1) / (0.8 + 0.9 - 1) = 0.2 / 0.7
-    assert rogan_gladen(0.3, 100, 0.8, 50, 0.9, 50).estimate == pytest.approx(0.2 / 0.7)
-
-
-@given(rates, st.integers(2, 500))
-def test_a_perfect_grader_leaves_agresti_coull(rate, n):
-    found = rogan_gladen(rate, n, 1.0, 1e9, 1.0, 1e9)
-    low, high = proportion_confint(rate * n, n, method="agresti_coull")
-    assert found.estimate == pytest.approx(rate, abs=1e-12)
-    assert [found.low, found.high] == pytest.approx([max(low, 0), min(high, 1)], abs=1e-6)
-
-
-@given(rates, sizes, rates, sizes, rates, sizes)
-@example(0.0, 1, 1.0, 1, 1e-12, 1)
-@settings(max_examples=300)
-def test_the_interval_holds_its_estimate_and_never_collapses(p, n, se, m1, sp, m0):
-    found = rogan_gladen(p, n, se, m1, sp, m0)
-    if se + sp - 1.0 <= 1e-12:
-        assert np.isnan(found.estimate) and "no better than chance" in found.note
-    elif np.isnan(found.low):
-        assert "no interval" in found.note
-    else:
-        assert 0.0 <= found.low <= found.estimate <= found.high <= 1.0
-        assert found.high - found.low > 1e-9
-
-
-def test_a_rate_that_contradicts_the_errors_is_cut_but_keeps_a_width():
-    found = rogan_gladen(0.05, 1000, 0.9, 200, 0.7, 200)
-    assert (found.estimate, found.low) == (0.0, 0.0)
-    assert found.high > 0.05 and "lies outside 0 to 1" in found.note
-
-
-def test_without_gold_the_rate_is_unknown():
-    found = rogan_gladen(0.5, 100, 0.9, 0, 0.9, 30)
-    assert np.isnan(found.estimate) and found.note == "n_sensitivity is 0"
-    with pytest.raises(ValueError, match="sensitivity must lie between 0 and 1"):
-        rogan_gladen(0.5, 100, 1.2, 20, 0.9, 30)
-    with pytest.raises(ValueError, match="n must not be negative"):
-        rogan_gladen(0.5, -1, 0.9, 20, 0.9, 30)
 
 
 def test_youden_by_hand_and_its_difference():
@@ -173,32 +105,6 @@ def test_where_the_robust_error_collapses_whole_cases_change_conditions():
         verdict[:6], np.ones(6), verdict[:6] == 1, clusters=np.zeros(6)
     )
     assert np.isnan(one.sensitivity.p_value) and "too few cases" in one.sensitivity.note
-
-
-def rogan_gladen_study(runs, n, labels, seed):
-    # True rate 0.6, sensitivity 0.9, specificity 0.75; external gold of fixed class sizes.
-    rng = np.random.default_rng(seed)
-    seen = rng.binomial(n, 0.6 * 0.9 + 0.4 * 0.25, runs) / n
-    se, sp = rng.binomial(labels, 0.9, runs) / labels, rng.binomial(labels, 0.75, runs) / labels
-    found = [rogan_gladen(p, n, a, labels, b, labels) for p, a, b in zip(seen, se, sp, strict=True)]
-    estimates = np.array([f.estimate for f in found])
-    covered = np.array([f.low <= 0.6 <= f.high for f in found])
-    return estimates.mean() - 0.6, estimates.std() / np.sqrt(runs), covered.mean()
-
-
-def test_rogan_gladen_is_unbiased_and_covers():
-    bias, error, covered = rogan_gladen_study(1000, 200, 100, 1)
-    assert abs(bias) < 3 * error + 0.004  # a ratio: bias of order 1 / labels
-    assert covered >= 0.935
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [100, 1000])
-@pytest.mark.parametrize("labels", [30, 60, 300])
-def test_rogan_gladen_is_unbiased_and_covers_over_the_design(n, labels):
-    bias, _, covered = rogan_gladen_study(4000, n, labels, 2)
-    assert abs(bias) < 0.3 / labels + 0.004
-    assert covered >= 0.94
 
 
 def leniency_study(runs, gold, seed):

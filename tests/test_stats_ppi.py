@@ -37,7 +37,7 @@ def test_the_mean_equals_ppi_python(name, lam):
     ones = i["F_unlabelled_ones"]
     gold = np.r_[i["Y"], np.full(i["F_unlabelled_n"], NAN)]
     grader = np.r_[i["F_labelled"], np.ones(ones), np.zeros(i["F_unlabelled_n"] - ones)]
-    found = ppi_mean(gold, grader, lam=lam, reference="normal")
+    found = ppi_mean(gold, grader, lam=lam, distribution="normal")
     assert [found.estimate, found.low, found.high] == pytest.approx(
         [expected["estimate"], expected["lower"], expected["upper"]], abs=expected["tol"]
     )
@@ -229,7 +229,7 @@ def test_collapse_is_named_and_handed_over():
     assert found.estimate == 0.0 and found.high > 0.1
     assert "imagined error in each direction" in found.method
     assert "can collapse: two imagined errors added" in found.note
-    published = ppi_paired([0.0] * 10 + [NAN] * 40, [0.0] * 50, reference="normal")
+    published = ppi_paired([0.0] * 10 + [NAN] * 40, [0.0] * 50, distribution="normal")
     assert "this interval can collapse" in published.note
     single = ppi_mean([1.0, NAN, NAN], [1.0, 1.0, 0.0], clusters=["u", "u", "v"])
     assert single.high - single.low > 0.5
@@ -239,7 +239,7 @@ def test_an_imagined_error_is_a_whole_case_until_five_errors_show_its_size():
     gold = np.r_[np.tile([0.4, 0.6, 0.8], 4), np.full(20, NAN)]
     error = np.r_[[0.2] * 5, [-0.2] * 3, np.zeros(24)]
     grader = np.where(np.isnan(gold), 0.6, gold) + error
-    plain = ppi_mean(gold, grader, lam=1.0, reference="normal").se ** 2
+    plain = ppi_mean(gold, grader, lam=1.0, distribution="normal").se ** 2
     # without imagined errors: population variances of the two parts against sample variances
     sample = np.var(error[:12], ddof=1) / 12
     assert plain == pytest.approx(np.var(error[:12]) / 12)
@@ -330,7 +330,7 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="lam must lie between 0 and 1"):
         ppi_paired([1, NAN], [1, 0], lam=1.5)
     with pytest.raises(ValueError, match="'t' or 'normal'"):
-        ppi_mean([1, NAN], [1, 0], reference="z")
+        ppi_mean([1, NAN], [1, 0], distribution="z")
     with pytest.raises(ValueError, match="one cluster for each of 2 cases"):
         ppi_mean([1, NAN], [1, 0], clusters=[1])
     with pytest.raises(ValueError, match="inclusion_probability must lie in"):

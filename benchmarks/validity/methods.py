@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binomtest, chi2
 from scipy.stats import t as student_t
 
 from benchmarks.validity.designs import DELTAS, RATES, Design, Sample
@@ -18,10 +19,7 @@ from skillcomp.stats import (
     bounded_mean_many,
     bounded_means,
     cr2_mean,
-    durkalski,
-    mcnemar_exact,
     mcnemar_midp,
-    obuchowski,
     sign_flip,
 )
 from skillcomp.stats.clusters import ZERO_VARIANCE, Clusters
@@ -218,24 +216,36 @@ def _tests(sample: Sample, groups: Clusters) -> Iterator[tuple[str, Floats]]:
     tries = float(sample.sides.skill_tries[0])
     if tries == 1 and groups.single:
         b, c = (difference > 0).sum(axis=1), (difference < 0).sum(axis=1)
-        yield "mid-p McNemar", _mcnemar(mcnemar_midp, b, c)
-        yield "exact McNemar", _mcnemar(mcnemar_exact, b, c)
+        yield "mid-p McNemar", _by_table(lambda b, c: mcnemar_midp(b, c).p_value, b, c)
+        yield "exact McNemar", _by_table(_exact_mcnemar, b, c)
     labels = np.arange(groups.n) if sample.clusters is None else sample.clusters
     yield CR2, _cr2_p(sample.values, groups, labels)
-    better = groups.totals(np.maximum(difference, 0.0))
-    worse = groups.totals(np.maximum(-difference, 0.0))
-    pairs = groups.sizes * tries
-    both = list(zip(better, worse, strict=True))
-    yield "Obuchowski", np.array([obuchowski(b, c).p_value for b, c in both])
-    yield "Durkalski", np.array([durkalski(b, c, pairs).p_value for b, c in both])
+    totals = groups.totals(difference)
+    yield "Obuchowski", clustered_mcnemar(totals, 1 - 1 / groups.count)
+    yield "Durkalski", clustered_mcnemar(totals / (groups.sizes * tries))
     yield "sign flip", sign_flips(sample.values, groups, labels)
 
 
-def _mcnemar(test: Callable[..., object], b: NDArray[np.int64], c: NDArray[np.int64]) -> Floats:
-    @cache
-    def p_value(only_skill: int, only_baseline: int) -> float:
-        return test(only_skill, only_baseline).p_value  # type: ignore[attr-defined,no-any-return]
+def clustered_mcnemar(totals: Floats, factor: float = 1.0) -> Floats:
+    """Return the p-values of McNemar's test for pairs in clusters, one per study.
 
+    ``totals`` are improved less worsened pairs, studies by clusters. With the factor (K - 1) / K
+    this is Obuchowski's test (1998, Statistics in Medicine 17:1495); with totals divided by the
+    pairs of their cluster Durkalski's (2003, doi:10.1002/sim.1438). 1 where no cluster differs.
+    """
+    squares = (totals**2).sum(axis=1)
+    statistic = factor * totals.sum(axis=1) ** 2 / np.where(squares > 0, squares, 1.0)
+    return np.asarray(chi2.sf(statistic, 1))
+
+
+def _exact_mcnemar(b: int, c: int) -> float:
+    return float(binomtest(b, b + c).pvalue) if b + c else 1.0
+
+
+def _by_table(
+    test: Callable[[int, int], float], b: NDArray[np.int64], c: NDArray[np.int64]
+) -> Floats:
+    p_value = cache(test)
     return np.array([p_value(int(x), int(y)) for x, y in zip(b, c, strict=True)])
 
 

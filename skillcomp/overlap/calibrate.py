@@ -362,7 +362,7 @@ def _area(sample: Sample, settings: Settings, column: int, n: int) -> dict[str, 
     units = np.concatenate([g.units if g.passages else g.units + sample.n_documents
                             for g in groups])  # fmt: skip
     value = bootstrap_auc(
-        labels, share, groups=units, n_resamples=settings.n_resamples, seed=settings.seed,
+        labels, share, clusters=units, n_resamples=settings.n_resamples, seed=settings.seed,
         ci_level=settings.ci_level,
     )  # fmt: skip
     return _row(sample, None, "auc", value) | {"rule": "share", "n": n}

@@ -20,9 +20,7 @@ from skillcomp.stats.results import (
     Interval,
     check_level,
     join_notes,
-    quantile,
     undefined,
-    within_range,
 )
 
 Floats = NDArray[np.float64]
@@ -178,29 +176,12 @@ class DifferentialTests:
 
 
 def fisher_midp(passes1: float, n1: float, passes0: float, n0: float) -> HypothesisTest:
-    """Whether two independent pass rates differ, by Fisher's test with the mid-p.
+    """Test two independent pass rates for equality by Fisher's test with the mid-p.
 
-    Parameters
-    ----------
-    passes1, n1, passes0, n0 : int
-        Passes and units of each group.
+    ``statistic`` is the difference of the rates; the two-sided mid-p counts half of the tables as
+    likely as the observed one. The exact test keeps its level but is far too conservative on
+    tables this small. See Hirji, Tan and Elashoff 1991, doi:10.1002/sim.4780100709.
 
-    Returns
-    -------
-    HypothesisTest
-        ``statistic`` is the difference of the rates; the two-sided mid-p counts tables as likely
-        as the observed one half. NaN with a note where a group is empty; 1 where nothing varies.
-
-    Notes
-    -----
-    The exact test keeps its level but is far too careful on tables this small.
-
-    References
-    ----------
-    Hirji, Tan and Elashoff 1991, doi:10.1002/sim.4780100709.
-
-    Examples
-    --------
     >>> round(fisher_midp(3, 3, 0, 3).p_value, 4)  # 2 * (1 / 20) / 2
     0.05
     """
@@ -333,122 +314,6 @@ def _either(tests: list[HypothesisTest]) -> HypothesisTest:
     note = "" if len(defined) == 2 else "only one of the two can be tested"
     # The smallest of Holm's adjusted p-values; statsmodels collects garbage on every call (0.2 s).
     return HypothesisTest(NAN, min(1.0, len(defined) * min(defined)), label, note)
-
-
-def _lang_reiczigel(
-    rate: float, n: float, sens: float, n_sens: float, spec: float, n_spec: float, z: float
-) -> tuple[float, float]:
-    # Centre and half-width. Every rate is shrunk first: the pass rate as in the Agresti-Coull
-    # interval, sensitivity and specificity by one imagined label of each kind.
-    n_prime = n + z * z
-    p = (n * rate + z * z / 2.0) / n_prime
-    se = (n_sens * sens + 1.0) / (n_sens + 2.0)
-    sp = (n_spec * spec + 1.0) / (n_spec + 2.0)
-    j = se + sp - 1.0
-    if j == 0.0:
-        return math.nan, math.inf
-    theta = (p + sp - 1.0) / j
-    var_se = se * (1.0 - se) / (n_sens + 2.0)
-    var_sp = sp * (1.0 - sp) / (n_spec + 2.0)
-    shift = 2.0 * z * z * (theta * var_se - (1.0 - theta) * var_sp)
-    variance = p * (1.0 - p) / n_prime + theta**2 * var_se + (1.0 - theta) ** 2 * var_sp
-    return theta + shift, z * math.sqrt(variance) / abs(j)
-
-
-def rogan_gladen(
-    positive_rate: float,
-    n: float,
-    sensitivity: float,
-    n_sensitivity: float,
-    specificity: float,
-    n_specificity: float,
-    *,
-    ci_level: float = 0.95,
-) -> Interval:
-    """Correct a grader's pass rate for how often the grader errs.
-
-    For gold that comes from elsewhere than the cases estimated here. Where a random part of the
-    same cases carries gold, :func:`skillcomp.stats.ppi.ppi_mean` assumes less; for a difference
-    between conditions use :func:`skillcomp.stats.ppi.ppi_paired`, since one pair of rates for both
-    conditions can reverse its sign.
-
-    Parameters
-    ----------
-    positive_rate : float
-        Share of units the grader passes.
-    n : float
-        Number of units behind it (the effective number where units are clustered).
-    sensitivity, n_sensitivity : float
-        Share of gold passes the grader passes, and how many gold passes that rests on.
-    specificity, n_specificity : float
-        Share of gold fails the grader fails, and how many gold fails that rests on.
-    ci_level : float, default 0.95
-        Confidence level.
-
-    Returns
-    -------
-    Interval
-        Rogan-Gladen estimate cut to [0, 1] with the Lang-Reiczigel interval, which carries the
-        uncertainty of all three rates. NaN with a note where sensitivity plus specificity do not
-        exceed 1 (a grader no better than chance) or a count is 0.
-
-    Raises
-    ------
-    ValueError
-        A rate outside [0, 1] or a negative count.
-
-    Notes
-    -----
-    ``(p + Sp - 1) / (Se + Sp - 1)``. Assumes that both rates carry over to these units; they
-    usually differ between conditions. Gold may over-sample fails. Where the estimate
-    itself lies outside [0, 1] the interval keeps its half-width from the bound on, and ``note``
-    says so. Equal to asht 1.0.1 ``prevSeSp`` (R) and to Lee et al. 2025.
-
-    References
-    ----------
-    Rogan and Gladen 1978, doi:10.1093/oxfordjournals.aje.a112510; Lang and Reiczigel 2014,
-    doi:10.1016/j.prevetmed.2013.09.015; Lee et al. 2025, arXiv:2511.21140.
-
-    Examples
-    --------
-    >>> found = rogan_gladen(0.3, 100, 0.8, 50, 0.9, 50)
-    >>> round(found.estimate, 4), round(found.low, 4), round(found.high, 4)
-    (0.2857, 0.1139, 0.4492)
-    """
-    level, label = check_level(ci_level), "Rogan-Gladen, Lang-Reiczigel"
-    nothing = undefined(label, "", ci_level=level, n=float(n))
-    rates = {
-        "positive_rate": positive_rate, "sensitivity": sensitivity, "specificity": specificity
-    }  # fmt: skip
-    for name, value in rates.items():
-        if not 0.0 <= value <= 1.0:
-            raise ValueError(f"{name} must lie between 0 and 1, found {value!r}.")
-    counts = {"n": n, "n_sensitivity": n_sensitivity, "n_specificity": n_specificity}
-    for name, value in counts.items():
-        if not value >= 0.0:
-            raise ValueError(f"{name} must not be negative, found {value!r}.")
-        if value == 0.0:
-            return replace(nothing, note=f"{name} is 0")
-    j = sensitivity + specificity - 1.0
-    if j <= 1e-12:
-        why = "sensitivity + specificity do not exceed 1: the grader is no better than chance"
-        return replace(nothing, note=why)
-    estimate = (positive_rate + specificity - 1.0) / j
-    inside = min(max(estimate, 0.0), 1.0)
-    centre, half = _lang_reiczigel(
-        positive_rate, n, sensitivity, n_sensitivity, specificity, n_specificity, quantile(level)
-    )
-    if not math.isfinite(half):
-        why = "shrunk sensitivity + specificity equal 1: no interval"
-        return replace(nothing, note=why, estimate=inside)
-    low, high, cut = max(centre - half, 0.0), min(centre + half, 1.0), ""
-    if inside != estimate or not low < high:
-        _, shifted_low, shifted_high, cut = within_range(
-            estimate, estimate - half, estimate + half, (0.0, 1.0)
-        )
-        low, high = min(low, shifted_low), max(high, shifted_high)
-    low, high, se = min(low, inside), max(high, inside), half / quantile(level)
-    return replace(nothing, estimate=inside, low=low, high=high, note=cut, se=se)
 
 
 def youden(sensitivity: Estimate, specificity: Estimate) -> Interval:

@@ -159,14 +159,14 @@ def _estimate(
     label: str,
     given: tuple[Any, ...],
     lam: float | None,
-    reference: str,
+    distribution: str,
     ci_level: float,
     bounds: tuple[float, float],
 ) -> Interval:
     if lam is not None and not 0.0 <= lam <= 1.0:
         raise ValueError(f"lam must lie between 0 and 1, found {lam!r}.")
-    if reference not in ("t", "normal"):
-        raise ValueError(f"reference must be 't' or 'normal', found {reference!r}.")
+    if distribution not in ("t", "normal"):
+        raise ValueError(f"distribution must be 't' or 'normal', found {distribution!r}.")
     check_level(ci_level)
     data = _collect(bounds, *given)
     has, groups, notes = data.labelled, data.gold_clusters, [data.note]
@@ -175,7 +175,7 @@ def _estimate(
         return undefined(label, reason, ci_level=ci_level, n=0.0)
     notes += _about_weights(data)
     weight = _tuned(data) if lam is None else lam
-    normal = reference == "normal"
+    normal = distribution == "normal"
     design, found = _fitted(data, weight, 0 if normal else 1)
     over = f"CR2 over {groups} clusters" if data.clustered else "variance over cases"
     variance = found.variance if math.isfinite(found.variance) else 0.0
@@ -223,15 +223,14 @@ def ppi_mean(
     clusters: ArrayLike | None = None,
     inclusion_probability: ArrayLike | None = None,
     lam: float | None = None,
-    reference: Literal["t", "normal"] = "t",
+    distribution: Literal["t", "normal"] = "t",
     ci_level: float = 0.95,
 ) -> Interval:
     """Pass rate by gold, where every case has verdicts and only some have gold.
 
     ``lam`` times the mean of the grader's pass rates of the cases without gold, plus the mean of
     gold minus ``lam`` times the grader over the cases with gold. For a difference between
-    conditions use :func:`ppi_paired`; where gold comes from elsewhere,
-    :func:`skillcomp.stats.grader_errors.rogan_gladen`.
+    conditions use :func:`ppi_paired`.
 
     Parameters
     ----------
@@ -248,7 +247,7 @@ def ppi_mean(
         Chance with which each case was drawn for gold, where it was not the same for all.
     lam : float, optional
         Weight of the grader in [0, 1]. Chosen to minimise the variance when omitted.
-    reference : {"t", "normal"}, default "t"
+    distribution : {"t", "normal"}, default "t"
         ``normal`` takes the normal quantile and population variances, as in the paper.
     ci_level : float, default 0.95
         Confidence level.
@@ -308,7 +307,7 @@ def ppi_mean(
     0.75
     """
     given = (gold, predicted, predicted_on_gold, clusters, inclusion_probability)
-    return _estimate("PPI++ mean", given, lam, reference, ci_level, (0.0, 1.0))
+    return _estimate("PPI++ mean", given, lam, distribution, ci_level, (0.0, 1.0))
 
 
 def ppi_paired(
@@ -319,7 +318,7 @@ def ppi_paired(
     clusters: ArrayLike | None = None,
     inclusion_probability: ArrayLike | None = None,
     lam: float | None = None,
-    reference: Literal["t", "normal"] = "t",
+    distribution: Literal["t", "normal"] = "t",
     ci_level: float = 0.95,
 ) -> Interval:
     """Delta by gold, where every case has verdicts and only some attempts have gold.
@@ -343,7 +342,7 @@ def ppi_paired(
         Chance with which each case was drawn for gold, where it was not the same for all.
     lam : float, optional
         Weight of the grader in [0, 1]. Chosen to minimise the variance when omitted.
-    reference : {"t", "normal"}, default "t"
+    distribution : {"t", "normal"}, default "t"
         As for :func:`ppi_mean`.
     ci_level : float, default 0.95
         Confidence level.
@@ -376,7 +375,7 @@ def ppi_paired(
     0.25
     """
     given = (gold, predicted, predicted_on_gold, clusters, inclusion_probability)
-    return _estimate("PPI++ paired difference", given, lam, reference, ci_level, (-1.0, 1.0))
+    return _estimate("PPI++ paired difference", given, lam, distribution, ci_level, (-1.0, 1.0))
 
 
 @dataclass(frozen=True)

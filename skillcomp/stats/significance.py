@@ -1,8 +1,6 @@
-"""Is it chance: the same items judged twice or more often, and p-values of several claims.
+"""Tests of the same items judged twice or more often, and p-values of several claims.
 
-McNemar's tests of independent and of clustered pairs, versions of a grader side by side, and
-adjusted p-values: Holm for claims named in advance, Benjamini-Hochberg for screening. Tests with
-``clusters`` take the case as the unit, those without take items as independent.
+Tests with ``clusters`` take the case as the unit; those without take items as independent.
 """
 
 from __future__ import annotations
@@ -12,12 +10,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binom, binomtest, chi2, norm
+from scipy.stats import binom, binomtest, norm
 from scipy.stats import t as student_t
 from statsmodels.stats.contingency_tables import cochrans_q
-from statsmodels.stats.multitest import multipletests
 
-from skillcomp.errors import plural, suggest
+from skillcomp.errors import plural
 from skillcomp.stats.clusters import Clusters, cluster_codes
 from skillcomp.stats.intervals import check_counts
 from skillcomp.stats.results import HypothesisTest, Interval, check_level, join_notes, undefined
@@ -26,59 +23,6 @@ Floats = NDArray[np.float64]
 
 _GUARD = "no discordant case: nothing speaks against equality, p = 1"
 _BLOCK = 2_000_000  # numbers held at once while cases are permuted
-METHODS = {
-    "holm": "holm",
-    "bh": "fdr_bh",
-    "by": "fdr_by",
-    "bonferroni": "bonferroni",
-    "hochberg": "simes-hochberg",
-    "hommel": "hommel",
-}
-
-
-def _discordant(b: float, c: float) -> tuple[int, int]:
-    check_counts(b=b, c=c)
-    if b != int(b) or c != int(c):
-        raise ValueError(f"b and c must be whole numbers of cases, found {b:g} and {c:g}.")
-    return int(b), int(c)
-
-
-def mcnemar_exact(b: float, c: float) -> HypothesisTest:
-    """Whether two paired pass rates differ, by the exact test on the discordant cases.
-
-    Parameters
-    ----------
-    b, c : int
-        Cases passed only with the skill, only in the baseline.
-
-    Returns
-    -------
-    HypothesisTest
-        ``statistic`` is ``b``; ``p_value`` two-sided; 1 with a note when ``b + c`` is 0.
-
-    Raises
-    ------
-    ValueError
-        When a count is negative or not whole.
-
-    See Also
-    --------
-    mcnemar_midp : less conservative, recommended by Fagerland et al. for small samples.
-
-    References
-    ----------
-    McNemar 1947, doi:10.1007/BF02295996.
-
-    Examples
-    --------
-    >>> mcnemar_exact(1, 7).p_value
-    0.0703125
-    """
-    b, c = _discordant(b, c)
-    label = "exact McNemar"
-    if b + c == 0:
-        return HypothesisTest(0.0, 1.0, label, _GUARD)
-    return HypothesisTest(float(b), float(binomtest(b, b + c).pvalue), label)
 
 
 def mcnemar_midp(b: float, c: float) -> HypothesisTest:
@@ -109,145 +53,15 @@ def mcnemar_midp(b: float, c: float) -> HypothesisTest:
     >>> round(mcnemar_midp(1, 7).p_value, 7)
     0.0390625
     """
-    b, c = _discordant(b, c)
-    label = "mid-p McNemar"
+    check_counts(b=b, c=c)
+    if b != int(b) or c != int(c):
+        raise ValueError(f"b and c must be whole numbers of cases, found {b:g} and {c:g}.")
+    b, c, label = int(b), int(c), "mid-p McNemar"
     if b + c == 0:
         return HypothesisTest(0.0, 1.0, label, _GUARD)
     at = float(binom.pmf(b, b + c, 0.5))
     p_value = 1 - at / 2 if b == c else float(binomtest(b, b + c).pvalue) - at
     return HypothesisTest(float(b), float(np.clip(p_value, 0.0, 1.0)), label)
-
-
-def mcnemar_asymptotic(b: float, c: float, *, continuity: bool = False) -> HypothesisTest:
-    """Whether two paired pass rates differ, by the chi-squared test on the discordant cases.
-
-    Parameters
-    ----------
-    b, c : float
-        Cases passed only with the skill, only in the baseline.
-    continuity : bool, default False
-        Subtract 1 from the absolute difference, never going below 0.
-
-    Returns
-    -------
-    HypothesisTest
-        ``statistic`` on one degree of freedom; 0 with p = 1 and a note when ``b + c`` is 0, where
-        statsmodels with its correction answers p = 0.
-
-    Raises
-    ------
-    ValueError
-        When a count is negative.
-
-    Examples
-    --------
-    >>> round(mcnemar_asymptotic(1, 7).p_value, 6)
-    0.033895
-    """
-    check_counts(b=b, c=c)
-    label = "asymptotic McNemar" + (", continuity corrected" if continuity else "")
-    if b + c == 0:
-        return HypothesisTest(0.0, 1.0, label, _GUARD, df=1.0)
-    distance = max(abs(b - c) - 1, 0) if continuity else abs(b - c)
-    statistic = distance**2 / (b + c)
-    return HypothesisTest(statistic, float(chi2.sf(statistic, 1)), label, df=1.0)
-
-
-def _cluster_counts(name: str, *columns: ArrayLike) -> list[Floats]:
-    arrays = [np.asarray(v, float) for v in columns]
-    if any(v.ndim != 1 or v.shape != arrays[0].shape for v in arrays):
-        raise ValueError(f"{name} must have one count per cluster in every argument.")
-    if any((~np.isfinite(v) | (v < 0)).any() for v in arrays):
-        raise ValueError(f"{name} must be counts of at least 0 without gaps.")
-    return arrays
-
-
-def obuchowski(b: ArrayLike, c: ArrayLike) -> HypothesisTest:
-    """Whether two paired pass rates differ, by Obuchowski's test for pairs in clusters.
-
-    Parameters
-    ----------
-    b, c : array_like, shape (K,)
-        Pairs of each cluster passed only with the skill, only in the baseline; clusters without
-        discordant pairs belong in the arrays, because their number enters.
-
-    Returns
-    -------
-    HypothesisTest
-        ``statistic`` on one degree of freedom; 0 with p = 1 and a note without discordant pairs.
-
-    Raises
-    ------
-    ValueError
-        When the arrays differ in shape or hold a gap or a negative count.
-
-    Notes
-    -----
-    ``((K - 1) / K) (sum(b - c))^2 / sum((b - c)^2)``. Checked against clust.bin.pair 0.1.2; the
-    paper prints 2.88 for its example where the formula gives 2.857.
-
-    References
-    ----------
-    Obuchowski 1998, Statistics in Medicine 17:1495-1507.
-
-    Examples
-    --------
-    >>> round(obuchowski([2, 1, 0, 3], [0, 0, 1, 1]).statistic, 3)
-    1.2
-    """
-    only_skill, only_baseline = _cluster_counts("b and c", b, c)
-    factor = 1 - 1 / max(len(only_skill), 1)
-    return _one_df(only_skill - only_baseline, factor, "Obuchowski")
-
-
-def durkalski(b: ArrayLike, c: ArrayLike, n: ArrayLike) -> HypothesisTest:
-    """Whether two paired pass rates differ, by Durkalski's test with every cluster alike.
-
-    Parameters
-    ----------
-    b, c : array_like, shape (K,)
-        Pairs of each cluster passed only with the skill, only in the baseline.
-    n : array_like, shape (K,)
-        All pairs of each cluster, at least one.
-
-    Returns
-    -------
-    HypothesisTest
-        ``statistic`` on one degree of freedom; 0 with p = 1 and a note without discordant pairs.
-
-    Raises
-    ------
-    ValueError
-        When the arrays differ in shape, hold a gap or a negative count, or a cluster is empty.
-
-    Notes
-    -----
-    ``(sum((b - c) / n))^2 / sum(((b - c) / n)^2)``: clusters count alike, whatever their size.
-    Checked against clust.bin.pair 0.1.2.
-
-    References
-    ----------
-    Durkalski, Palesch, Lipsitz and Rust 2003, Statistics in Medicine 22:2417-2428,
-    doi:10.1002/sim.1438.
-
-    Examples
-    --------
-    >>> round(durkalski([2, 1, 0, 3], [0, 0, 1, 1], [4, 2, 4, 8]).statistic, 3)
-    1.6
-    """
-    only_skill, only_baseline, pairs = _cluster_counts("b, c and n", b, c, n)
-    if (pairs <= 0).any():
-        raise ValueError("n must be at least one pair in every cluster.")
-    return _one_df((only_skill - only_baseline) / pairs, 1.0, "Durkalski")
-
-
-def _one_df(difference: Floats, factor: float, label: str) -> HypothesisTest:
-    squares = float((difference**2).sum())
-    if squares == 0:
-        note = "no cluster with a difference: nothing speaks against equality, p = 1"
-        return HypothesisTest(0.0, 1.0, label, note, df=1.0)
-    statistic = factor * float(difference.sum()) ** 2 / squares
-    return HypothesisTest(statistic, float(chi2.sf(statistic, 1)), label, df=1.0)
 
 
 def _verdicts(verdicts: ArrayLike) -> Floats:
@@ -508,19 +322,17 @@ def _spread(sums: Floats) -> Floats:
     return spread
 
 
-def adjust(p_values: ArrayLike, *, method: str = "holm", family: int | None = None) -> Floats:
-    """Adjust p-values for having asked several questions.
+def holm(p_values: ArrayLike, *, family: int | None = None) -> Floats:
+    """Adjust p-values of several claims by Holm's method.
+
+    Controls the chance of one false claim under any dependence of the tests.
 
     Parameters
     ----------
     p_values : array_like of float
         NaN (a comparison without discordant pairs) stays NaN and counts in the family.
-    method : {"holm", "bh", "by", "bonferroni", "hochberg", "hommel"}
-        ``holm`` holds for any dependence and controls the chance of one false claim; ``bh``
-        controls the share of false claims and holds for independent or positively dependent tests,
-        as those of dimensions of the same cases are.
     family : int, optional
-        Number of comparisons declared in advance, when it exceeds the number of p-values given.
+        Number of comparisons declared in advance, if it exceeds the number of p-values given.
 
     Returns
     -------
@@ -530,56 +342,33 @@ def adjust(p_values: ArrayLike, *, method: str = "holm", family: int | None = No
     Raises
     ------
     ValueError
-        For an unknown method, a p-value outside 0..1 or a family smaller than its p-values.
+        For a p-value outside 0..1 or a family smaller than its p-values.
+
+    Notes
+    -----
+    For screening, use Benjamini and Hochberg's method: ``scipy.stats.false_discovery_control``.
 
     References
     ----------
-    Holm 1979, Scandinavian Journal of Statistics 6:65-70. Benjamini and Hochberg 1995,
-    doi:10.1111/j.2517-6161.1995.tb02031.x.
+    Holm 1979, Scandinavian Journal of Statistics 6:65-70.
 
     Examples
     --------
-    >>> adjust([0.01, float("nan"), 0.04]).tolist()
+    >>> holm([0.01, float("nan"), 0.04]).tolist()
     [0.03, nan, 0.08]
     """
-    if method not in METHODS:
-        raise ValueError(
-            f"method must be one of {', '.join(METHODS)}, found {method!r}."
-            f"{suggest(str(method), METHODS)}"
-        )
     p = np.asarray(p_values, dtype=np.float64).ravel()
     known = ~np.isnan(p)
-    if ((p[known] < 0) | (p[known] > 1)).any():
-        at = int(np.flatnonzero(known & ~((p >= 0) & (p <= 1)))[0])
+    outside = known & ~((p >= 0) & (p <= 1))
+    if outside.any():
+        at = int(np.flatnonzero(outside)[0])
         raise ValueError(f"p_values must lie in 0..1, found {p[at]:g} at position {at}.")
     size = p.size if family is None else family
     if size < p.size:
         raise ValueError(f"family must be at least the {p.size} p-values given, found {family}.")
-    if not known.any():
-        return np.full(p.size, np.nan)
-    # A comparison that could not be tested stands last in the family, as one with p = 1 does.
-    whole = np.concatenate([np.where(known, p, 1.0), np.ones(size - p.size)])
-    adjusted = np.asarray(multipletests(whole, method=METHODS[method])[1], dtype=np.float64)
-    return np.where(known, adjusted[: p.size], np.nan)
-
-
-def holm(p_values: ArrayLike, *, family: int | None = None) -> Floats:
-    """Adjust p-values by Holm's method, for confirmatory claims (see `adjust`).
-
-    Examples
-    --------
-    >>> holm([0.01, 0.02, 0.2]).round(3).tolist()
-    [0.03, 0.04, 0.2]
-    """
-    return adjust(p_values, method="holm", family=family)
-
-
-def benjamini_hochberg(p_values: ArrayLike, *, family: int | None = None) -> Floats:
-    """Adjust p-values by Benjamini and Hochberg's method, for screening (see `adjust`).
-
-    Examples
-    --------
-    >>> benjamini_hochberg([0.01, 0.02, 0.2]).round(3).tolist()
-    [0.03, 0.03, 0.2]
-    """
-    return adjust(p_values, method="bh", family=family)
+    # NaN sorts last: a comparison that could not be tested counts like one with p = 1.
+    order = np.argsort(p, kind="stable")
+    stepped = p[order] * np.arange(size, size - p.size, -1)
+    adjusted = np.full(p.size, np.nan)
+    adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1.0)
+    return adjusted
