@@ -13,7 +13,6 @@ from skillcomp.errors import StoreError, SuiteError
 from skillcomp.io import read_suite
 from skillcomp.io.skills import skill_files
 from skillcomp.io.task_suites import is_task_suite, reference_of
-from skillcomp.lint import lint_suite
 from skillcomp.lint.lint_path import lint_places
 from skillcomp.live.plan import input_files, require_unedited
 
@@ -261,19 +260,6 @@ def test_frames_tell_the_judge_of_each_check(make, tmp_path, pilot):
     assert checks["judge"].tolist() == ["contains", "llm-rubric", "pytest"]
     assert sc.frames.cases(store)["n_checks"].tolist() == [1, 1, 1]
     assert sc.frames.checks(pilot)["judge"].isna().all()
-
-
-# -- advice ---------------------------------------------------------------------------------------
-
-
-def test_five_to_ten_tasks_and_judges_without_a_model_are_advice(make):
-    (row,) = lint_suite(read_suite(make())).itertuples()
-    assert (row.rule, row.severity) == ("tasks_number", "warning")
-    assert "3 tasks; advised are 5 to 10." in row.message
-    task = SOURCE[SOURCE.index('  - id: "task-semantic') : SOURCE.index('  - id: "task-format')]
-    more = "".join(task.replace("task-semantic-quality", f"more-{i}") for i in range(3))
-    rules = set(lint_suite(read_suite(make(SOURCE + more)))["rule"])
-    assert rules == {"tasks_rubric"}
 
 
 def test_check_reads_a_task_suite_and_takes_no_study_for_one(make, tmp_path):

@@ -92,8 +92,8 @@ def lint_path(path: str | PathLike[str], *, evals: bool = False) -> pd.DataFrame
     prompts without their skill, and links to files that are missing or outside the folder. Warnings
     are a skill without explicit, implicit or negative prompts, duplicate prompts and descriptions,
     no definition of done although the skill shows commands or files, no dry-run mode, no word on
-    when not to use it, a workflow without bounds, downloads that are not optional, and paths of one
-    machine. The last six rules look for words, so a person should judge them.
+    when not to use it, an instruction to "do everything", and downloads that are not optional. The
+    last five rules look for words, so a person should judge them.
 
     The other keys of a study.yaml are not checked here: :func:`skillcomp.live.read_study` does so.
 

@@ -124,15 +124,10 @@ _WARNINGS: Mapping[str, str] = {
         "5.3, 5.8, 8.4)"
     ),
     "leak": "a prompt that holds the answer asks for repetition",
-    "cites_section": "a prompt that points into the skill asks for retrieval (report B.1)",
     "truth_missing": _GROUNDS,
     "contrast_behaviours": "the detail between twins is meant to change the right answer",
-    "contrast_apart": "twins are meant to differ in a single detail (report 4.2.5)",
     # skill
     "concept_none": _CONCEPT,
-    "concept_short": "a few words cannot carry what the dimension grades against",
-    "concept_long": "a concept field of a page drowns what is load-bearing in it",
-    "primitives_unnamed": "C2 and C7 are graded by the primitives that the mental model names",
     "section_missing_no_concept": _SECTIONS,
     "verification_short": "C8 asks for at least three items of the checklist",
     # skills and prompts that are to be tested by triggering (`check --evals`)
@@ -145,7 +140,6 @@ _WARNINGS: Mapping[str, str] = {
     "not_when_none": "negative prompts need to be told from those that are meant",
     "unbounded": "a workflow without an end runs into every limit",
     "download": "a heavy download that a test cannot skip makes it slow and flaky",
-    "machine_path": "a path of one machine is not there on another",
 }
 RULES: Mapping[str, tuple[Severity, str]] = {
     **{rule: ("error", reason) for rule, reason in _ERRORS.items()},

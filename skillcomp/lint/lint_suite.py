@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from difflib import SequenceMatcher
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from os import PathLike
 from os.path import exists, isfile
@@ -24,7 +23,7 @@ from skillcomp.io.files import decode, read_bytes
 from skillcomp.io.skills import sections_of
 from skillcomp.lint.lint_rules import Finding, RuleMessages, finding, findings_frame
 from skillcomp.lint.lint_skill import primitives
-from skillcomp.ngrams import match, shared_ngrams, tokenize
+from skillcomp.ngrams import match, shared_ngrams
 from skillcomp.records import (
     CONCEPT_FIELDS,
     DIMENSIONS,
@@ -42,7 +41,6 @@ CONCEPT_DIMENSIONS = DIMENSIONS[:7]
 NEAR_IN_REPORT = ("C1", "C3", "C4")  # the report's own example has no far case for these (6.3)
 FAR_N = 4  # content tokens; the report's R4 (7.4)
 LEAK_N = 4  # content tokens; on the pilot's 84 prompts 4 marks none and 3 marks shared entities
-APART = 0.5  # similarity of the words of twins; a single changed detail leaves nearly all of them
 WITH_PRIMITIVES = ("C2", "C7")  # dimensions whose pass criteria name the primitives (5.3, 5.8)
 
 _FIELD_OF = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False))
@@ -55,13 +53,6 @@ _TAKES_FROM_SKILL = re.compile(
     rf"{_COPYING}|(?:{_TAKING}).{{0,60}}{_SOURCE}|{_SOURCE}.{{0,60}}(?:{_TAKING})",
     re.IGNORECASE | re.DOTALL,
 )
-_SKILL_SAYS = re.compile(
-    r"\bSKILL\.md\b|\bskill(?:'s|s')? (?:body|text|file|document|page|says|states|tells|defines)\b"
-    r"|\baccording to (?:the|this|our|your|its)\b[^.?!\n]{0,60}\bskill\b"
-    r"|(?<!cross[- ])\bsections?\b|§|\S+\.md#\w[\w-]*",
-    re.IGNORECASE,
-)
-_PART = r"(?:section|table|checklist|heading|chapter|list)"
 _SMALL = frozenset(["the", "and", "for", "not", "its", "that", "this", "with", "from"])
 _ENDING = re.compile(r"(?:ies|ing|ed|es|s|y|e)$")
 _MOST_SHOWN = 80  # characters of what a finding quotes
@@ -83,8 +74,8 @@ def lint_suite(
     suite : Suite
         The cases.
     skill : Skill, optional
-        The suite's skill. Without it, far prompts, leaks of the concept field, headings and
-        primitives are not checked, and a finding says so.
+        The suite's skill. Without it, far prompts, leaks of the concept field and primitives are
+        not checked, and a finding says so.
     root : path, optional
         The folder to which `truth_sources` are relative. By default it is the parent of the
         suite's folder if that contains ``skills``, else the suite's folder. If neither exists, only
@@ -263,8 +254,8 @@ def _unchecked_messages(suite: Suite, case_lint: CaseLint) -> RuleMessages:
     if case_lint.skill is None:
         yield (
             "not_checked",
-            f"skill '{suite.skill}' is not at hand: far prompts, leaks of concept fields, headings "
-            "and primitives were not looked at.",
+            f"skill '{suite.skill}' is not at hand: far prompts, leaks of concept fields and "
+            "primitives were not looked at.",
         )
     elif not case_lint.names:
         yield (
@@ -333,10 +324,9 @@ class CaseLint:
     names: tuple[str, ...] = ()
     distinctive: tuple[str, ...] = ()
     text: str = ""
-    _headings: re.Pattern[str] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        """Read the primitives, text and headings of the skill once for all cases."""
+        """Read the primitives and text of the skill once for all cases."""
         if self.skill is None:
             return
         concept = self.skill.concept
@@ -346,7 +336,6 @@ class CaseLint:
         distinctive = (name for name in self.names if " " in name or not _word_stems(name) <= own)
         self.distinctive = tuple(distinctive) or self.names
         self.text = self.skill.text or "\n\n".join([self.skill.body, *concept.values()])
-        self._headings = _heading_pattern(self.skill)
 
     def findings(self, case: Case) -> Iterator[Finding]:
         """Yield the findings about a case."""
@@ -355,7 +344,6 @@ class CaseLint:
             self._check_far_prompt,
             self._check_behaviours,
             self._check_leaks,
-            self._check_citations,
             self._check_truth_sources,
             self._check_contrast,
         )
@@ -441,16 +429,6 @@ class CaseLint:
                     "words.",
                 )
 
-    def _check_citations(self, case: Case) -> RuleMessages:
-        citations = [m[0].strip() for m in _SKILL_SAYS.finditer(case.prompt)]
-        if self._headings is not None:
-            citations += [m[0].strip() for m in self._headings.finditer(case.prompt)]
-        for words in dict.fromkeys(citations):
-            message = (
-                f"prompt: '{_shortened(words)}' points into the skill's text; ask about the matter."
-            )
-            yield "cites_section", message
-
     def _check_truth_sources(self, case: Case) -> RuleMessages:
         if not case.truth_sources:
             yield "truth_missing", "truth_sources: found none."
@@ -467,17 +445,9 @@ class CaseLint:
             hint = suggest(case.contrast_of, self.cases) if partner is None else ""
             yield "contrast_missing", f"contrast_of: '{case.contrast_of}' is {what}.{hint}"
             return
-        own, other = case.prompt.split(), partner.prompt.split()
-        if own == other:
+        if case.prompt.split() == partner.prompt.split():
             yield "contrast_same", f"prompt: the same as that of {partner.case_id}."
             return
-        alike = SequenceMatcher(None, own, other, autojunk=False).ratio()
-        if alike < APART:
-            yield (
-                "contrast_apart",
-                f"prompt: {alike:.0%} of the words are those of {partner.case_id}; expected at "
-                f"least {APART:.0%}.",
-            )
         behaviours, twin_behaviours = (
             {check.description for check in twin.checks} for twin in (case, partner)
         )
@@ -486,27 +456,6 @@ class CaseLint:
                 "contrast_behaviours",
                 f"expected_behaviors: the same as those of {partner.case_id}.",
             )
-
-
-def _heading_pattern(skill: Skill) -> re.Pattern[str] | None:
-    """Return a pattern that matches the title or anchor of a heading of the skill.
-
-    Titles that are the skill's name are left out, because the prompts are about the skill. A title
-    of a single word counts only in quotes or if the prompt calls it a section.
-    """
-    own = {skill.name.lower(), skill.slug.lower(), *skill.slug.lower().split("-")}
-    choices: list[str] = []
-    for section in skill.sections:
-        title = section.title.strip()
-        if section.level == 1 or not title or title.lower() in own:
-            continue
-        words = r"\s+".join(map(re.escape, title.split()))
-        choices.append(rf"#{re.escape(section.anchor)}(?![\w-])")
-        if len(tokenize(title)) > 1:
-            choices.append(rf"\b{words}\b" if title[-1:].isalnum() else words)
-        else:
-            choices.append(rf"\b{words}\s+{_PART}\b|[\"'“‘*`]{words}[\"'”’*`]")
-    return re.compile("|".join(choices), re.IGNORECASE) if choices else None
 
 
 def _quoted_or(word: str | None, otherwise: str) -> str:
