@@ -28,10 +28,10 @@ from .frames.from_frame import from_frame as from_frame
 from .io.skills import read_skill as read_skill
 from .io.store import RunStore as RunStore
 from .io.suites import read_suite as read_suite
-from .live.agents import AnthropicAgent as AnthropicAgent
-from .live.agents import CliAgent as CliAgent
-from .live.agents import OpenAIAgent as OpenAIAgent
-from .live.agents import ReplayAgent as ReplayAgent
+from .live import AnthropicAgent as AnthropicAgent
+from .live import CliAgent as CliAgent
+from .live import OpenAIAgent as OpenAIAgent
+from .live import ReplayAgent as ReplayAgent
 from .live.compare import compare as compare
 from .live.grade import grade as grade
 from .live.graders.comprehension import ComprehensionGrader as ComprehensionGrader

@@ -13,7 +13,7 @@ import fake_rules as rules
 from fake_anthropic import KEY, FakeAnthropic
 
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents import AnthropicAgent
+from skillcomp.live import AnthropicAgent
 from skillcomp.live.graders.comprehension import ComprehensionGrader
 
 SLUGS = ("tides", "lanterns")

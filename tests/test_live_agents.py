@@ -23,15 +23,7 @@ from live_study import FAST, N_TRIES, only_the_fake_key
 
 from skillcomp.errors import AgentError
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents import (
-    Agent,
-    AnthropicAgent,
-    Cell,
-    OpenAIAgent,
-    ReplayAgent,
-    Reply,
-    family_of,
-)
+from skillcomp.live import Agent, AnthropicAgent, Cell, OpenAIAgent, ReplayAgent, Reply, family_of
 from skillcomp.live.agents.agent import UNREADABLE, redact
 from skillcomp.live.agents.service import (
     CacheGate,

@@ -24,7 +24,8 @@ from live_study import AGENT, GRADER, N_CELLS, Dated, graded, make_store, ok_cel
 
 import skillcomp as sc
 from skillcomp.errors import AgentError
-from skillcomp.live.agents import AnthropicAgent, service
+from skillcomp.live import AnthropicAgent
+from skillcomp.live.agents import service
 from skillcomp.live.agents.agent import StudyWarning
 from skillcomp.live.batches import Batches, BatchLimits, open_batches
 from skillcomp.live.concurrency import StoppedError

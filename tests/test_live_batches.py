@@ -27,7 +27,7 @@ from live_study import N_CELLS, Dated, graded, make_store, ok_cells, rows
 
 import skillcomp as sc
 from skillcomp.errors import AgentError
-from skillcomp.live.agents import CliAgent
+from skillcomp.live import CliAgent
 from skillcomp.live.agents.agent import StudyWarning
 from skillcomp.live.agents.anthropic_batches import AnthropicBatches
 from skillcomp.live.agents.batch_service import Before

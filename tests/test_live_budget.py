@@ -18,7 +18,7 @@ from live_study import AGENT, SLUGS, agent, grader, make_files, make_store, only
 
 import skillcomp as sc
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents import AnthropicAgent, CliAgent, OpenAIAgent, Reply
+from skillcomp.live import AnthropicAgent, CliAgent, OpenAIAgent, Reply
 from skillcomp.live.agents.agent import UNREADABLE, StudyWarning
 from skillcomp.live.batches import BatchLimits, batch_cost
 from skillcomp.live.graders.prompts import reply_schema

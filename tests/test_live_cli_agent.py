@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError
 from skillcomp.io.event_streams import read_trace
-from skillcomp.live.agents import Agent, CliAgent
+from skillcomp.live import Agent, CliAgent
 from skillcomp.pricing import Price
 from skillcomp.records import Skill
 

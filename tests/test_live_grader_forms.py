@@ -16,8 +16,7 @@ from test_live_graders import ANSWER, CASE, SKILL, attempt, grade, scripted
 
 from skillcomp.errors import GraderError, StudyError
 from skillcomp.io.store import RunStore
-from skillcomp.live import ComprehensionGrader, read_reply
-from skillcomp.live.agents import AnthropicAgent
+from skillcomp.live import AnthropicAgent, ComprehensionGrader, read_reply
 from skillcomp.live.graders.prompts import PLACEHOLDERS, SWITCHES, grader_prompt, grader_version
 from skillcomp.live.graders.reply import judge
 from skillcomp.live.study_file import read_study

@@ -20,7 +20,7 @@ from live_study import only_the_fake_key
 
 import skillcomp as sc
 from skillcomp.errors import GraderError
-from skillcomp.live.agents import AnthropicAgent, CliAgent
+from skillcomp.live import AnthropicAgent, CliAgent
 from skillcomp.live.agents.agent import escape
 from skillcomp.live.graders import prompts
 from skillcomp.live.graders.comprehension import ComprehensionGrader

@@ -17,7 +17,7 @@ from live_study import FAST, GRADER, graded, make_store, rows
 import skillcomp as sc
 from skillcomp.errors import StudyError
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents import AnthropicAgent
+from skillcomp.live import AnthropicAgent
 from skillcomp.live.agents.agent import agent_version
 from skillcomp.live.graders.comprehension import ComprehensionGrader
 from skillcomp.live.graders.grader import GraderWarning

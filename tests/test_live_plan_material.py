@@ -16,7 +16,7 @@ import skillcomp as sc
 from skillcomp.errors import SkillError, StudyError, SuiteError
 from skillcomp.io import skills as io_skills
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents import CliAgent
+from skillcomp.live import CliAgent
 from skillcomp.live.agents.agent import StudyWarning
 from skillcomp.records import Case, Check, Suite
 

@@ -21,7 +21,7 @@ from live_study import make_store, rows
 import skillcomp as sc
 from skillcomp.errors import AgentError, StudyError
 from skillcomp.io.event_streams import read_trace
-from skillcomp.live.agents import CliAgent
+from skillcomp.live import CliAgent
 from skillcomp.live.agents.agent import MAX_ANSWER, Reply, StudyWarning
 from skillcomp.live.study_file import read_study
 

@@ -18,7 +18,7 @@ from live_study import FAST, agent, grader, make_store, ok_cells, only_the_fake_
 
 import skillcomp as sc
 from skillcomp.errors import AgentError
-from skillcomp.live.agents import AnthropicAgent, OpenAIAgent, Reply
+from skillcomp.live import AnthropicAgent, OpenAIAgent, Reply
 from skillcomp.live.agents.agent import UNREADABLE, StudyWarning
 
 MODEL = "claude-sonnet-5-5"

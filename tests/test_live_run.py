@@ -29,7 +29,7 @@ from live_study import AGENT, N_CELLS, graded, make_store, ok_cells, rows
 import skillcomp as sc
 from skillcomp.errors import AgentError, GraderError, StoreError, StudyError
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents import ReplayAgent
+from skillcomp.live import ReplayAgent
 from skillcomp.live.agents.agent import Reply, StudyWarning
 from skillcomp.live.graders.grader import GraderWarning
 from skillcomp.live.graders.replay import ReplayGrader

@@ -21,7 +21,7 @@ from live_study import only_the_fake_key
 import skillcomp as sc
 from skillcomp import cli
 from skillcomp.errors import GraderError
-from skillcomp.live.agents import AnthropicAgent
+from skillcomp.live import AnthropicAgent
 from skillcomp.live.graders import sandbox
 from skillcomp.live.graders import task_graders as tasks
 from skillcomp.records import Attempt, Case, Check, Skill, TaskJudge

@@ -25,8 +25,9 @@ from test_live_cli_agent import (
 
 from skillcomp.errors import AgentError
 from skillcomp.io.event_streams import kind_of, read_trace
-from skillcomp.live.agents import CliAgent, process
+from skillcomp.live import CliAgent
 from skillcomp.live.agents import cli as cli_agent
+from skillcomp.live.agents import process
 from skillcomp.live.agents.agent import StudyWarning
 from skillcomp.live.study_file import read_agent
 from skillcomp.pricing import Price

@@ -1,4 +1,5 @@
 from .agents.agent import Agent as Agent
+from .agents.agent import BaseAgent as BaseAgent
 from .agents.agent import Cell as Cell
 from .agents.agent import Reply as Reply
 from .agents.agent import family_of as family_of

@@ -31,7 +31,7 @@ import tenacity
 
 from skillcomp.errors import AgentError, plural
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents.agent import Agent, Reply, whole_hash
+from skillcomp.live.agents.agent import Agent, Reply, attribute_of, whole_hash
 from skillcomp.live.agents.batch_service import BatchError, BatchService, BatchState, Before
 from skillcomp.live.concurrency import Stop, StoppedError
 from skillcomp.live.ledger import Budget, Ledger, at_most, upper_cost
@@ -88,7 +88,7 @@ class MissingBatchError(AgentError):
 
 def batch_service(agent: Agent) -> BatchService:
     """Return the service for an agent's batches, or raise if it has none."""
-    service: BatchService | None = getattr(agent, "batches", None)
+    service: BatchService | None = attribute_of(agent, "batches")
     if service is None:
         raise AgentError(
             f"agent '{agent.name}' ({type(agent).__name__}) cannot be asked in batches; allowed: "

@@ -18,7 +18,16 @@ from tqdm.auto import tqdm
 
 from skillcomp.errors import AgentError
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents.agent import LONGEST_WAIT, PAID, Agent, Asked, Reply, skill_block
+from skillcomp.live.agents.agent import (
+    LONGEST_WAIT,
+    PAID,
+    Agent,
+    Asked,
+    BaseAgent,
+    Reply,
+    attribute_of,
+    skill_block,
+)
 from skillcomp.live.batches import (
     Batches,
     BatchLimits,
@@ -74,7 +83,7 @@ class NoMoney(Exception):
 Book = Callable[[Reply, datetime], Awaitable[None]]
 
 
-class Recorder:
+class Recorder(BaseAgent):
     """An agent that gives the replies the store has, then asks and has them stored.
 
     No question is asked that does not fit into the budget, and no reply is given before it is on
@@ -109,7 +118,7 @@ class Recorder:
             block = skill_block(skill) if skill else None
             return upper_cost(self._agent, prompt, about.get("system"), block, shape)
 
-        if getattr(self._agent, "is_recording", False):
+        if attribute_of(self._agent, "is_recording"):
             started = datetime.now(UTC)
             reply = await self._agent.ask(prompt, **about)
             await self._book(reply, started)
@@ -127,9 +136,6 @@ class Recorder:
         finally:
             await self._budget.settle(aside, answered)
         return answered
-
-    async def aclose(self) -> None:
-        """Leave the agent open: others use it."""
 
 
 class Job(Protocol):

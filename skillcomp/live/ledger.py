@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 from skillcomp.errors import StudyError
 from skillcomp.io.json_lines import as_line
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents.agent import PAID, UNREADABLE, Agent, Reply
+from skillcomp.live.agents.agent import PAID, UNREADABLE, Agent, Reply, attribute_of
 from skillcomp.pricing import Usage, cost, price
 from skillcomp.records import Record
 
@@ -248,7 +248,7 @@ def upper_cost(agent: Agent, *texts: str | None, batch: bool = False) -> float:
     if agent.model is None or not isinstance(limit, int):
         return math.nan
     n_tokens = _FRAME + sum(upper_tokens(text) for text in texts if text)
-    prices = getattr(agent, "prices", ())
+    prices = attribute_of(agent, "prices")
     row = price(agent.model, prompt_tokens=n_tokens, prices=prices)
     cached = n_tokens if row is not None and not math.isnan(row.cache_write_1h) else 0.0
     usage = Usage(n_tokens, limit, 0, cached, cached)

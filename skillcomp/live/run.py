@@ -16,7 +16,15 @@ import pandas as pd
 
 from skillcomp.errors import StudyError, plural, require_known, suggest
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents.agent import PAID, Agent, Cell, Reply, StudyWarning, agent_version
+from skillcomp.live.agents.agent import (
+    PAID,
+    Agent,
+    Cell,
+    Reply,
+    StudyWarning,
+    agent_version,
+    attribute_of,
+)
 from skillcomp.live.batches import (
     Batches,
     BatchLimits,
@@ -288,12 +296,12 @@ class AnswerWork(Engine[PlannedCell]):
         with_files = sorted(slug for slug, tree in trees.items() if tree)
         n_cases = sum(map(bool, self.files.values()))
         for name, agent in self.agents.items():
-            if getattr(agent, "is_recording", False):
+            if attribute_of(agent, "is_recording"):
                 continue
             told = []
-            if with_files and not getattr(agent, "installs_folders", False):
+            if with_files and not attribute_of(agent, "installs_folders"):
                 told.append(f"sees SKILL.md only of {', '.join(with_files)}, none of its files")
-            if n_cases and not getattr(agent, "takes_files", False):
+            if n_cases and not attribute_of(agent, "takes_files"):
                 told.append(f"cannot read the files listed as input by {plural(n_cases, 'case')}")
             if told:
                 text = f"agent '{name}' {' and '.join(told)}."

@@ -27,7 +27,6 @@ from skillcomp import live
 from skillcomp.errors import StudyError, literal, suggest
 from skillcomp.io.files import line_of, read_yaml
 from skillcomp.io.store import RunStore
-from skillcomp.live import agents as agents_of
 from skillcomp.live.agents.agent import Agent
 from skillcomp.live.graders.prompts import Without
 from skillcomp.pricing import Price
@@ -75,7 +74,7 @@ class _Anthropic(_Agent):
     base_url: str | None = None
 
     def build(self, folder: Path) -> Agent:
-        return agents_of.AnthropicAgent(**self._fields())
+        return live.AnthropicAgent(**self._fields())
 
 
 class _OpenAI(_Agent):
@@ -91,7 +90,7 @@ class _OpenAI(_Agent):
     max_retries: NonNegativeInt = 5
 
     def build(self, folder: Path) -> Agent:
-        return agents_of.OpenAIAgent(**self._fields())
+        return live.OpenAIAgent(**self._fields())
 
 
 class _Cli(_Agent):
@@ -115,8 +114,8 @@ class _Cli(_Agent):
 
     def build(self, folder: Path) -> Agent:
         if self.program is None:
-            return agents_of.CliAgent(**self._fields("program", "extra"))
-        make = {"claude": agents_of.CliAgent.claude, "codex": agents_of.CliAgent.codex}
+            return live.CliAgent(**self._fields("program", "extra"))
+        make = {"claude": live.CliAgent.claude, "codex": live.CliAgent.codex}
         return make[self.program](**self._fields("program", "command"))
 
 
@@ -128,7 +127,7 @@ class _Replay(Record):
 
     def build(self, folder: Path) -> Agent:
         store = RunStore(_there(folder, self.store, "agents"))
-        return agents_of.ReplayAgent(store, agent=self.agent, name=self.name)
+        return live.ReplayAgent(store, agent=self.agent, name=self.name)
 
 
 _AgentSpec = Annotated[_Anthropic | _OpenAI | _Cli | _Replay, Field(discriminator="kind")]

@@ -28,8 +28,8 @@ from skillcomp.io.skills import FILE_NAME
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
 from skillcomp.io.trigger_suites import FILE
-from skillcomp.live.agents import CliAgent
 from skillcomp.live.agents.agent import PAID, Asked, Bounds, Reply, settings_json
+from skillcomp.live.agents.cli import CliAgent
 from skillcomp.live.agents.process import drop, left_in, put
 from skillcomp.live.concurrency import run_sync
 from skillcomp.live.engine import Options

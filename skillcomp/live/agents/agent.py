@@ -7,15 +7,19 @@ import json
 import math
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, model_validator
 
 from skillcomp.pricing import Price, Usage, cost
 from skillcomp.records import AttemptStatus, Record, Skill
+
+if TYPE_CHECKING:
+    from skillcomp.live.agents.batch_service import BatchService
 
 # First match wins; the words are those of the makers' own model names.
 _FAMILIES = {
@@ -250,6 +254,71 @@ class Agent(Protocol):
     async def aclose(self) -> None:
         """Close connections; the agent may be asked again afterwards."""
         ...
+
+
+class BaseAgent(ABC):
+    """Base of an agent: every attribute has a default, and a subclass defines `ask`.
+
+    Attributes
+    ----------
+    name : str
+        The label in the frames; default the name of the class.
+    model, family, settings
+        As of `Agent`; by default unknown, and no settings.
+    prices : sequence of Price
+        Prices that differ from the list prices.
+    batches : BatchService or None
+        The service that takes its questions in batches.
+    is_recording : bool
+        Whether its replies were paid for earlier, so that no budget counts them.
+    takes_files : bool
+        Whether it gets the files listed as input of a case.
+    installs_folders : bool
+        Whether it gets the whole folder of a skill, and not only SKILL.md.
+
+    Examples
+    --------
+    >>> class Echo(BaseAgent):
+    ...     async def ask(self, prompt, **options):
+    ...         return Reply(answer=prompt)
+    >>> Echo().name
+    'Echo'
+    """
+
+    name: str = ""
+    model: str | None = None
+    family: str | None = None
+    settings: str = "{}"
+    prices: Sequence[Price] = ()
+    batches: BatchService | None = None
+    is_recording: bool = False
+    takes_files: bool = False
+    installs_folders: bool = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Give the class its default name."""
+        super().__init_subclass__(**options)
+        cls.name = cls.name or cls.__name__
+
+    @abstractmethod
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        skill: Skill | None = None,
+        system: str | None = None,
+        schema: type[BaseModel] | None = None,
+        cell: Cell | None = None,
+    ) -> Reply:
+        """Return the reply to one prompt; see `Agent.ask`."""
+
+    async def aclose(self) -> None:  # noqa: B027 - a default, not an abstract method
+        """Close connections; there are none by default."""
+
+
+def attribute_of(agent: Agent, name: str) -> Any:
+    """Return an attribute of an agent; its default if the agent is no `BaseAgent`."""
+    return getattr(agent, name, getattr(BaseAgent, name))
 
 
 def family_of(model: str | None) -> str | None:

@@ -22,6 +22,7 @@ from skillcomp.io.skills import copy_skill
 from skillcomp.live.agents import process
 from skillcomp.live.agents.agent import (
     TIME_LIMIT,
+    BaseAgent,
     Bounds,
     Cell,
     Reply,
@@ -71,7 +72,7 @@ _RESULT = (
 _SHAPE = "Answer with one JSON object that fits this JSON schema, and nothing else:\n{schema}"
 
 
-class CliAgent:
+class CliAgent(BaseAgent):
     """A program that reads the prompt on its standard input and writes its answer.
 
     Each question runs in a process of its own, in an empty temporary working folder, with a clean
@@ -269,9 +270,6 @@ class CliAgent:
             kept = (reply.answer or "")[:_MAX_TRACE] or None
             return reply.model_copy(update={"status": "truncated", "error": told, "answer": kept})
         return reply
-
-    async def aclose(self) -> None:
-        """Do nothing; every process ended with its question."""
 
     def _environment(self, place: Path) -> dict[str, str]:
         kept = {name: os.environ[name] for name in self._passed if name in os.environ}

@@ -7,12 +7,12 @@ from typing import Any, Unpack
 
 from skillcomp.errors import AgentError, SkillcompError, suggest
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents.agent import Asked, Cell, Reply, settings_json
+from skillcomp.live.agents.agent import Asked, BaseAgent, Cell, Reply, settings_json
 
 _FIELDS = tuple(field for field in Reply.model_fields if field not in ("model", "settings"))
 
 
-class ReplayAgent:
+class ReplayAgent(BaseAgent):
     """An agent that answers from a store, by case, condition and repeat.
 
     Tokens, cost and seconds are those of the recording: nothing is spent, and what a study would
@@ -53,8 +53,8 @@ class ReplayAgent:
             if key not in self._rows or row["status"] == "ok":
                 self._rows[key] = row
         self.name = name or chosen
-        self.model: str | None = rows[0]["agent_model"]
-        self.family: str | None = rows[0]["agent_family"]
+        self.model = rows[0]["agent_model"]
+        self.family = rows[0]["agent_family"]
         self.settings = settings_json(replay=chosen)
 
     async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
@@ -68,9 +68,6 @@ class ReplayAgent:
             return Reply(status="error", error=f"not recorded: {where}", settings=self.settings)
         known = {name: row[name] for name in _FIELDS if row.get(name) is not None}
         return Reply(**known, model=row["agent_model"], settings=row["settings"] or self.settings)
-
-    async def aclose(self) -> None:
-        """Do nothing; there is no connection."""
 
 
 def one_of_recorded(

@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import os
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -25,6 +25,7 @@ from skillcomp.errors import AgentError, without_control
 from skillcomp.io.event_streams import whole_number
 from skillcomp.live.agents.agent import (
     MAX_ERROR,
+    BaseAgent,
     Cell,
     Reply,
     cost_fields,
@@ -179,13 +180,12 @@ class CacheGate:
         yield
 
 
-class ServiceAgent(ABC):
+class ServiceAgent(BaseAgent):
     """A model behind an SDK, which does the retries.
 
     A subclass makes the client, the body of a call, and the fields of a `Reply`.
     """
 
-    settings: str
     _default_host: str  # of the service itself
     _url_variable: str  # environment variable with another endpoint
     _answer_noun: str  # what an answer is called in messages
@@ -202,7 +202,7 @@ class ServiceAgent(ABC):
         prices: Sequence[Price],
         base_url: str | None,
     ) -> None:
-        self.model: str | None = model
+        self.model = model
         self.name = name or model
         self.family = family_of(model)
         self.prices = tuple(prices)
@@ -348,7 +348,7 @@ class ServiceAgent(ABC):
             self.read(message, seconds=raw.elapsed.total_seconds(), n_tries=raw.retries_taken + 1)
         )
 
-    def _require_key(self, error: Exception) -> None:  # noqa: B027 - most clients refuse earlier
+    def _require_key(self, error: Exception) -> None:
         """Raise if an error of the client means that there is no key."""
 
     def _cost_of_counts(
