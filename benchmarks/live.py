@@ -214,10 +214,10 @@ def _dollars() -> int:
     estimate = sc.planning.cost_estimate(
         pilot.suites,
         pilot.skills,
-        [AGENT],
-        [GRADER],
-        ["baseline", "skill", "placebo"],
-        {"baseline": 2, "skill": 2, "placebo": 1},
+        agents=[AGENT],
+        graders=[GRADER],
+        conditions=["baseline", "skill", "placebo"],
+        repeats={"baseline": 2, "skill": 2, "placebo": 1},
         loaded={"placebo": {slug: pilot.skills[name] for slug, name in loaded.items()}},
         attempts=attempts,
     )

@@ -17,7 +17,7 @@ import pandas as pd
 
 from skillcomp.errors import suggest
 
-__all__ = ["PRICES", "READ_ON", "Cost", "Price", "Usage", "cost", "price", "table"]
+__all__ = ["PRICES", "READ_ON", "Cost", "Price", "Usage", "cost", "price", "price_table"]
 
 READ_ON = date(2026, 11, 21)  # the day on which the table was last held against its sources
 _PAGES = "platform.claude.com model overview and pricing pages"
@@ -280,7 +280,7 @@ def _why_unknown(model: str, day: date, prompt_tokens: float, prices: Sequence[P
     return f"no price for model '{model}' in the table of {READ_ON}.{near}"
 
 
-def table(*, on: date | None = None, prices: Sequence[Price] = ()) -> pd.DataFrame:
+def price_table(*, on: date | None = None, prices: Sequence[Price] = ()) -> pd.DataFrame:
     """Return the prices that hold on a day.
 
     Parameters
@@ -300,7 +300,7 @@ def table(*, on: date | None = None, prices: Sequence[Price] = ()) -> pd.DataFra
     Examples
     --------
     >>> from datetime import date
-    >>> now = table(on=date(2026, 11, 21))
+    >>> now = price_table(on=date(2026, 11, 21))
     >>> now.loc[now.model == "claude-sonnet-5-5", ["input", "cache_read"]].values.tolist()
     [[2.0, 0.1]]
     """

@@ -708,7 +708,6 @@ def test_planned_power_comes_true_in_full_studies():
         ({"cluster": "skill"}, "needed: tau2"),
         ({"cluster": "skills"}, "cluster: found 'skills'.*Did you mean 'skill'"),
         ({"effect": "interaction"}, "effect: found 'interaction'; allowed: delta, gap"),
-        ({"method": "formula"}, "method: found 'formula'; allowed: 'simulation', which judges"),
         ({"omega2": -0.1}, "omega2, a variance: found -0.1; allowed: a number of at least 0"),
         ({"n_cases": 0}, "n_cases: found 0; allowed: a whole number of at least 1"),
         ({"power": 0.01}, "power: found 0.01; allowed: above 0.05"),

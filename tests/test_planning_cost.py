@@ -32,6 +32,7 @@ from skillcomp.records import Case, Check, Skill, Suite, TaskJudge
 DAY = date(2026, 11, 21)
 OPUS = "claude-opus-5-5"  # 4 in, 20 out, 5 write, 0.20 read, batch half
 SKILL = Skill(slug="tea", text="s" * 7000, body="b" * 3500)
+SKILLS = {"tea": SKILL}
 
 
 def suite_of(n=1, checks=2):
@@ -49,9 +50,9 @@ def suite_of(n=1, checks=2):
     )
 
 
-def estimate(*args, **options):
-    args = (suite_of(), SKILL, OPUS, *args) if len(args) < 3 else args
-    return cost_estimate(*args, on=DAY, **options)
+def estimate(suites=None, skills=None, agents=OPUS, **options):
+    suites = suite_of() if suites is None else suites
+    return cost_estimate(suites, skills or SKILLS, agents=agents, on=DAY, **options)
 
 
 def cost(frame, **where):
@@ -85,8 +86,8 @@ def test_an_agents_cost_worked_by_hand():
 
 
 def test_a_grader_grades_every_answer_of_every_agent_and_shares_its_prefix():
-    frame = cost_estimate(
-        suite_of(3), SKILL, [OPUS, "claude-haiku-4-5"], "claude-sonnet-5", repeats=2, on=DAY
+    frame = estimate(
+        suite_of(3), agents=[OPUS, "claude-haiku-4-5"], graders="claude-sonnet-5", repeats=2
     )
     grader = frame[frame.role.eq("grader") & frame["mode"].eq("cached")]
     assert grader.n_calls.tolist() == [12, 12]  # 3 cases * 2 repeats * 2 agents a condition
@@ -97,7 +98,7 @@ def test_a_grader_grades_every_answer_of_every_agent_and_shares_its_prefix():
 
 
 def test_a_case_without_checks_is_answered_and_not_graded():
-    frame = estimate(suite_of(2, checks=0), SKILL, OPUS, "claude-opus-5", ["skill"])
+    frame = estimate(suite_of(2, checks=0), graders="claude-opus-5", conditions=["skill"])
     grader = cost(frame, role="grader", mode="plain")
     assert (grader.n_calls, grader.input_tokens, grader.cost_usd) == (0, 0, 0)
 
@@ -113,7 +114,7 @@ def test_four_modes_are_shown_and_the_one_planned_is_marked():
 
 
 def test_an_unknown_model_costs_nan_with_a_note_and_so_does_the_total():
-    frame = estimate(suite_of(), SKILL, [OPUS, "claude-opus-5-6"], (), ["skill"])
+    frame = estimate(agents=[OPUS, "claude-opus-5-6"], conditions=["skill"])
     rows = frame[frame["name"].ne(OPUS)]
     assert rows.cost_usd.isna().all() and rows.input_tokens.gt(0).all()
     assert rows.note.str.contains("no price for model 'claude-opus-5-6'").all()
@@ -124,7 +125,7 @@ def test_an_unknown_model_costs_nan_with_a_note_and_so_does_the_total():
 
 
 def test_an_agent_that_names_no_model_has_no_price():
-    frame = estimate(suite_of(), SKILL, SimpleNamespace(name="replay", model=None), (), ["skill"])
+    frame = estimate(agents=SimpleNamespace(name="replay", model=None), conditions=["skill"])
     assert frame["name"].eq("replay").all() and frame.model.isna().all()
     assert frame.cost_usd.isna().all()
     assert frame.note.str.contains("no model is named").all()
@@ -132,28 +133,30 @@ def test_an_agent_that_names_no_model_has_no_price():
 
 def test_a_model_without_a_batch_price_is_unknown_only_in_batches():
     own = [Price("local", input=1, output=1)]
-    frame = estimate(suite_of(), SKILL, "local", (), ["baseline"], prices=own)
+    frame = estimate(agents="local", conditions=["baseline"], prices=own)
     known = frame.set_index("mode").cost_usd.notna()
     assert known.to_dict() == {"plain": True, "cached": True, "batched": False, "both": False}
     assert "no price for batch" in cost(frame, mode="batched").note
     # without a price for the cache, what is cached is unknown as well
-    frame = estimate(suite_of(), SKILL, "local", (), ["skill"], prices=own)
+    frame = estimate(agents="local", conditions=["skill"], prices=own)
     assert cost(frame, mode="cached").note.startswith("no price for cache_write_5m")
 
 
 def test_long_prompts_are_priced_by_their_tier():
     # haiku 5.5: 0.10 up to 100,000 tokens of prompt, 0.50 beyond
     for letters, price in ((340_000, 0.10), (360_000, 0.50)):
-        skill = Skill(slug="tea", text="s" * letters)
-        frame = cost_estimate(
-            suite_of(), skill, "claude-haiku-5-5", (), ["skill"], answer_tokens=0, on=DAY
+        frame = estimate(
+            skills={"tea": "s" * letters},
+            agents="claude-haiku-5-5",
+            conditions=["skill"],
+            answer_tokens=0,
         )
         row = cost(frame, mode="plain")
         assert row.cost_usd == pytest.approx(row.input_tokens * price / 1e6)
 
 
 def test_a_prefix_below_the_models_minimum_is_not_cached():
-    frame = estimate(suite_of(), SKILL, "claude-haiku-4-5", (), ["skill"], repeats=5)
+    frame = estimate(agents="claude-haiku-4-5", conditions=["skill"], repeats=5)
     assert cost(frame, mode="cached").cached_tokens == 0
     assert "prefixes below 4,096 tokens are not cached" in cost(frame, mode="cached").note
     assert "not cached" not in cost(frame, mode="plain").note
@@ -164,20 +167,19 @@ def test_a_prefix_below_the_models_minimum_is_not_cached():
 def test_placebo_and_previous_are_as_given_or_as_long_as_the_skill():
     conditions = ["skill", "placebo", "previous"]
     loaded = {"placebo": "x" * 700, "previous": {"tea": Skill(slug="tea", text="y" * 1400)}}
-    frame = estimate(suite_of(), SKILL, OPUS, (), conditions, loaded=loaded)
+    frame = estimate(conditions=conditions, loaded=loaded)
     plain = frame[frame["mode"].eq("plain")].set_index("condition").input_tokens
     # 700 and 1400 characters instead of 7000
     assert plain["skill"] - plain["placebo"] == pytest.approx(6300 / 3.5)
     assert plain["skill"] - plain["previous"] == pytest.approx(5600 / 3.5)
-    frame = estimate(suite_of(), SKILL, OPUS, (), conditions)
+    frame = estimate(conditions=conditions)
     plain = frame[frame["mode"].eq("plain")].set_index("condition")
     assert plain.input_tokens["placebo"] == plain.input_tokens["skill"]
     assert "placebo: taken to be as long as the skill" in plain.note["placebo"]
 
 
 def test_repeats_may_differ_by_condition():
-    frame = estimate(suite_of(2), SKILL, OPUS, (), ["baseline", "skill"], {"baseline": 1,
-                     "skill": 3})  # fmt: skip
+    frame = estimate(suite_of(2), repeats={"baseline": 1, "skill": 3})
     assert frame[frame["mode"].eq("plain")].n_calls.tolist() == [2, 6]
 
 
@@ -187,20 +189,18 @@ def test_answers_of_a_pilot_take_the_place_of_the_assumed_length():
          ("other", "baseline", "a" * 35)],
         columns=["case_id", "condition", "answer"],
     )  # fmt: skip
-    frame = estimate(
-        suite_of(), SKILL, OPUS, (), ["baseline", "skill", "placebo"], attempts=attempts
-    )
+    frame = estimate(conditions=["baseline", "skill", "placebo"], attempts=attempts)
     plain = frame[frame["mode"].eq("plain")].set_index("condition").output_tokens
     assert plain["skill"] == pytest.approx(200)  # mean of 350 and 1050 characters, by 3.5
     assert plain["baseline"] == pytest.approx(10)  # no such case: by condition
     assert plain["placebo"] == pytest.approx((350 + 1050 + 35) / 3 / 3.5)  # over all
     with pytest.raises(FrameError, match="attempts: there is no column 'answer'"):
-        estimate(suite_of(), SKILL, OPUS, (), attempts=attempts.drop(columns="answer"))
+        estimate(attempts=attempts.drop(columns="answer"))
 
 
 def test_thinking_is_added_to_every_reply():
     plain, thinking = (
-        estimate(suite_of(), SKILL, OPUS, OPUS, ["skill"], thinking_tokens=t) for t in (0, 500)
+        estimate(graders=OPUS, conditions=["skill"], thinking_tokens=t) for t in (0, 500)
     )
     more = thinking.output_tokens - plain.output_tokens
     assert more.tolist() == pytest.approx([500] * 8)
@@ -220,7 +220,9 @@ class Client:
 
 def test_a_client_counts_each_text_once_and_only_for_its_own_models():
     client = Client()
-    frame = estimate(suite_of(3), SKILL, [OPUS, "gpt-6"], (), ["skill"], repeats=5, client=client)
+    frame = estimate(
+        suite_of(3), agents=[OPUS, "gpt-6"], conditions=["skill"], repeats=5, client=client
+    )
     assert len(client.asked) == len(set(client.asked)) == 2  # the skill; three equal prompts
     assert {model for model, _ in client.asked} == {OPUS}
     counted = frame[frame["mode"].eq("plain")].set_index("name")
@@ -231,7 +233,7 @@ def test_a_client_counts_each_text_once_and_only_for_its_own_models():
 
 
 def test_a_function_may_count_for_any_model():
-    frame = estimate(suite_of(), SKILL, "gpt-6", (), ["skill"], client=lambda model, text: 11)
+    frame = estimate(agents="gpt-6", conditions=["skill"], client=lambda model, text: 11)
     assert cost(frame, mode="plain").input_tokens == pytest.approx(11 + 11 + 8 + 64 / 3.5)
 
 
@@ -240,35 +242,35 @@ def test_an_asynchronous_client_is_refused():
         await asyncio.sleep(0)
 
     with pytest.raises(StudyError, match="client= is asynchronous; give the synchronous one"):
-        estimate(suite_of(), SKILL, OPUS, (), client=count)
+        estimate(client=count)
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("options", "message"),
     [
-        ((suite_of(), Skill(slug="te"), OPUS), "about the skill 'tea', which is not given"),
-        ((suite_of(), SKILL, OPUS, (), ["skil"]), "condition 'skil': found no text; .*'skill'?"),
-        ((suite_of(), SKILL, OPUS, (), ["skill"], 0), "repeats: found 0; allowed: whole numbers"),
-        ((suite_of(), SKILL, OPUS, (), ["skill"], {"baseline": 2}), "repeats: found {'baseline'"),
-        ((suite_of(), SKILL, ()), "nothing would be asked"),
-        ((suite_of(0), SKILL, OPUS), "nothing would be asked"),
-        (("tea", SKILL, OPUS), "suites: found 't'; expected records"),
+        ({"skills": {"te": SKILL}}, "about the skill 'tea', which is not given"),
+        ({"conditions": ["skil"]}, "condition 'skil': found no text; .*'skill'?"),
+        ({"repeats": 0}, "repeats: found 0; allowed: whole numbers"),
+        ({"conditions": ["skill"], "repeats": {"baseline": 2}}, "repeats: found {'baseline'"),
+        ({"agents": ()}, "nothing would be asked"),
+        ({"suites": suite_of(0)}, "nothing would be asked"),
+        ({"suites": "tea"}, "suites: found 't'; expected records"),
+        ({"skills": SKILL}, "skills: found Skill.*expected a mapping of slug to Skill or text"),
     ],
 )
-def test_what_cannot_be_planned_is_named(args, said):
-    with pytest.raises(StudyError, match=said):
-        cost_estimate(*args)
+def test_what_cannot_be_planned_is_named(options, message):
+    with pytest.raises(StudyError, match=message):
+        estimate(**options)
 
 
-def test_records_are_taken_one_several_or_as_a_mapping():
+def test_suites_are_taken_one_several_or_as_a_mapping_and_skills_as_texts():
+    suite = suite_of()
     frames = [
-        estimate(suites, skills, OPUS, (), ["skill"])
+        estimate(suites, skills)
         for suites, skills in [
-            (suite_of(), SKILL),
-            ([suite_of()], (SKILL,)),
-            ({"tea": suite_of()}, {"tea": SKILL}),
+            (suite, SKILLS), ([suite], {"tea": SKILL.text}), ({"tea": suite}, SKILLS),
         ]
-    ]
+    ]  # fmt: skip
     assert frames[0].equals(frames[1]) and frames[0].equals(frames[2])
 
 
@@ -298,7 +300,9 @@ def test_only_tasks_with_a_rubric_are_planned_for_and_their_frame_agrees_with_th
         for i, check in enumerate(tasks)
     )
     grader = SimpleNamespace(name="suite", model=OPUS, style="rubric")
-    found = estimate(Suite(slug="tea", skill="tea", cases=cases), SKILL, OPUS, grader, ["skill"])
+    found = estimate(
+        Suite(slug="tea", skill="tea", cases=cases), graders=grader, conditions=["skill"]
+    )
     calls = found[found["mode"].eq("plain")].set_index("role")["n_calls"].to_dict()
     assert calls == {"agent": 2, "grader": 1}
     frame = frame_of_grader(grader)
@@ -319,10 +323,10 @@ def test_the_pilots_design_costs_at_most_four_tenths_with_both_discounts(pilot):
     frame = cost_estimate(
         pilot.suites,
         pilot.skills,
-        "claude-sonnet-5-5",
-        SimpleNamespace(name="g2", model=OPUS, style="forced"),
-        ["baseline", "skill", "placebo"],
-        {"baseline": 2, "skill": 2, "placebo": 1},
+        agents="claude-sonnet-5-5",
+        graders=SimpleNamespace(name="g2", model=OPUS, style="forced"),
+        conditions=["baseline", "skill", "placebo"],
+        repeats={"baseline": 2, "skill": 2, "placebo": 1},
         batch=True,
         attempts=sc.frames.attempts(pilot),
         on=DAY,
@@ -345,9 +349,8 @@ def test_discounts_never_cost_more_over_many_calls_and_a_batch_is_exactly_half(
     n_cases, n_checks, repeats, letters, model
 ):
     skill = Skill(slug="tea", text="s" * letters, body="s" * letters)
-    frame = cost_estimate(
-        suite_of(n_cases, n_checks), skill, model, model, ["skill"], repeats, on=DAY
-    )
+    asked = {"agents": model, "graders": model, "conditions": ["skill"], "repeats": repeats}
+    frame = estimate(suite_of(n_cases, n_checks), {"tea": skill}, **asked)
     assert (frame.cached_tokens + frame.cache_write_tokens <= frame.input_tokens + 1e-6).all()
     total = cost_total(frame).set_index("mode").cost_usd
     assert total["batched"] == pytest.approx(total["plain"] / 2)

@@ -84,7 +84,7 @@ def test_a_row_of_ones_own_for_a_snapshot_is_not_lost_to_one_without_a_date():
         5,
         1,
     ]
-    assert pricing.table(prices=mine)["model"].tolist()[:2] == ["m", "m-20260101"]
+    assert pricing.price_table(prices=mine)["model"].tolist()[:2] == ["m", "m-20260101"]
 
 
 def test_why_a_price_of_ones_own_does_not_hold_is_told_of_that_row():
@@ -107,6 +107,6 @@ def test_every_row_is_dated_or_read_from_a_named_source_and_no_price_is_zero():
         assert row.source
         assert min(row.input, row.output, row.cache_read, row.cache_write_5m) > 0
         assert row.cache_read < row.input < row.cache_write_5m < row.cache_write_1h
-    table = pricing.table(on=NOW)
+    table = pricing.price_table(on=NOW)
     assert not table.duplicated(["model", "above"]).any()
     assert set(table.model) == set(NAMES)

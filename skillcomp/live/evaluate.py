@@ -229,14 +229,13 @@ class Evaluation:
         told = f"estimate: {answers}, {plural(n_asked * n_rubrics, 'score')}"
         if self.mock:
             return f"{told} by rubric, all of them mocked: nothing is spent"
-        skill = Skill(slug=self.suite.skill, text=_text_of(self.candidate.skill))
         plan = cost_estimate(
             self.suite,
-            skill,
-            self.agent,
-            self.grader if self.grader.agent is not None else (),
-            conditions,
-            self.pass_k,
+            {self.suite.skill: _text_of(self.candidate.skill)},
+            agents=self.agent,
+            graders=self.grader if self.grader.agent is not None else (),
+            conditions=conditions,
+            repeats=self.pass_k,
             loaded={"previous": self.candidate.original} if self.candidate.original else None,
         )
         total = cost_total(plan)

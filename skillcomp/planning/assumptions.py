@@ -14,6 +14,7 @@ import numpy as np
 
 from skillcomp.errors import StudyError, plural, require_known, suggest
 from skillcomp.frames.case_table import Cluster, Value, few_skills
+from skillcomp.frames.estimates import By
 
 Effect = Literal["delta", "gap"]
 Scope = Literal["within_dimensions", "pooled"]
@@ -30,7 +31,7 @@ class Stated(TypedDict, total=False):
     effect: Effect
     cluster: Cluster
     scope: Scope
-    by: Sequence[str]
+    by: By
     value: Value
     reference: str
     baseline_rate: float | None
@@ -42,7 +43,6 @@ class Stated(TypedDict, total=False):
     n_studies: int
     seed: int
     ci_level: float
-    method: Literal["simulation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Assumptions:
         skills (and dimensions), where a skill's own effect cancels, or all near with all far
         cases, whose interval takes the spread between skills (tau2 of the delta) for noise. A
         delta, and a gap with ``cluster="skill"``, do not depend on it.
-    by : sequence of str
+    by : str or sequence of str
         Columns of the pilot that keep rows apart.
     value : {"passed", "share_passed"}, default "passed"
         What the pilot's components are of.
@@ -99,7 +99,7 @@ class Assumptions:
     effect: Effect = "delta"
     cluster: Cluster = "case"
     scope: Scope = "within_dimensions"
-    by: Sequence[str] = ()
+    by: By = ()
     value: Value = "passed"
     reference: str = "baseline"
     baseline_rate: float | None = None
@@ -151,17 +151,11 @@ class Assumptions:
 
 def stated(assumptions: Assumptions | None, words: Stated) -> Assumptions:
     """Return the assumptions with the keywords in place of their fields."""
-    given: dict[str, Any] = dict(words)
-    if given.pop("method", "simulation") != "simulation":
-        raise StudyError(
-            f"method: found {words['method']!r}; allowed: 'simulation', which judges drawn studies "
-            "by the interval that the analyses print."
-        )
-    allowed = [one.name for one in fields(Assumptions)]
-    for name in given:
+    allowed = [field.name for field in fields(Assumptions)]
+    for name in words:
         if name not in allowed:
             raise TypeError(f"planning: unknown keyword '{name}'.{suggest(name, allowed)}")
-    return replace(assumptions or Assumptions(), **given)
+    return replace(assumptions or Assumptions(), **words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from scipy.stats import f as f_distribution
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.frames.case_table import Value, compared_outcomes
 from skillcomp.frames.contracts import CASE, require_frame
-from skillcomp.frames.estimates import estimates, groups, listed, row
+from skillcomp.frames.estimates import By, estimates, groups, listed, row
 from skillcomp.planning.assumptions import Assumptions, StudyPlan, level
 from skillcomp.stats.bounded import DELTAS, RATES, Quantity, bounded_mean, bounded_means
 from skillcomp.stats.results import Interval, join_notes, undefined
@@ -33,7 +33,7 @@ _MOMENTS = "moments of the nested analysis of variance, modified large-sample li
 def variance_components(
     outcomes: pd.DataFrame,
     *,
-    by: Sequence[str] = (),
+    by: By = (),
     value: Value = "passed",
     reference: str = "baseline",
     ci_level: float = 0.95,
@@ -47,7 +47,7 @@ def variance_components(
     ----------
     outcomes : pandas.DataFrame
         An outcomes frame of the pilot. Reads skill, case_id, condition, transfer and ``value``.
-    by : sequence of str
+    by : str or sequence of str
         Columns that keep rows apart, such as ``["grader"]``.
     value : {"passed", "share_passed"}, default "passed"
         Whole attempts passed, or the share of checks passed.

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, TypeVar
+from typing import Any
 
 import pandas as pd
 
@@ -37,12 +37,12 @@ _COLUMNS = {
 
 def cost_estimate(
     suites: Suite | Iterable[Suite] | Mapping[str, Suite],
-    skills: Skill | Iterable[Skill] | Mapping[str, Skill],
+    skills: Mapping[str, Skill | str],
+    *,
     agents: Any,
     graders: Any = (),
     conditions: Sequence[str] = ("baseline", "skill"),
     repeats: int | Mapping[str, int] = 1,
-    *,
     batch: bool = False,
     caching: bool = True,
     loaded: Loaded | None = None,
@@ -60,8 +60,10 @@ def cost_estimate(
 
     Parameters
     ----------
-    suites, skills : records, iterables of them, or mappings such as ``store.suites``
-        Each suite's skill has to be among the skills.
+    suites : Suite, iterable of Suite, or mapping such as ``store.suites``
+        Their cases are asked.
+    skills : mapping of slug to Skill or text, such as ``store.skills``
+        Must contain the skill of each suite.
     agents, graders : str, object with ``model``, or a sequence of them
         Names of models, agents, or graders; a grader's ``style`` decides its prompt (``forced``
         where there is none).
@@ -128,15 +130,15 @@ def cost_estimate(
     Examples
     --------
     >>> from datetime import date
-    >>> from skillcomp.records import Case, Skill, Suite
+    >>> from skillcomp.records import Case, Suite
     >>> suite = Suite(slug="tea", skill="tea", cases=(Case(case_id="tea/1", prompt="x" * 320),))
-    >>> found = cost_estimate(suite, Skill(slug="tea", text="y" * 7000), "claude-opus-5-5",
+    >>> found = cost_estimate(suite, {"tea": "y" * 7000}, agents="claude-opus-5-5",
     ...                       conditions=["skill"], repeats=10, on=date(2026, 11, 21))
     >>> found.set_index("mode")["cost_usd"].round(4).to_dict()
     {'plain': 0.1447, 'cached': 0.0777, 'batched': 0.0724, 'both': 0.0389}
     """
     study = CostedStudy(
-        by_slug(suites, "suites"), by_slug(skills, "skills"), list(conditions), repeats,
+        _suites_by_slug(suites), _skills_by_slug(skills), list(conditions), repeats,
         loaded or {}, Counter(client), answer_tokens, thinking_tokens, answer_lengths(attempts),
     )  # fmt: skip
     named = listed_agents(agents)
@@ -236,7 +238,6 @@ def _usages(call: Calls, least: float, written: set[str]) -> Iterator[tuple[pric
 # The calls that a study makes: prompts and replies in tokens, not yet priced
 
 Loaded = Mapping[str, Mapping[str, Skill | str] | Skill | str]
-_R = TypeVar("_R", Suite, Skill)
 
 CHARS_PER_TOKEN = 3.5  # of English text; the glossary of platform.claude.com
 MESSAGE_TOKENS = 8  # the envelope of one message: role and delimiters
@@ -512,16 +513,26 @@ class CostedStudy:
         return self.answer_tokens
 
 
-def by_slug(given: _R | Iterable[_R] | Mapping[str, _R], what: str) -> dict[str, _R]:
-    """Return records by slug, from one, several or a mapping."""
-    if isinstance(given, Suite | Skill):
-        return {given.slug: given}
-    found = list(given.values() if isinstance(given, Mapping) else given)
-    if wrong := [one for one in found if not isinstance(one, Suite | Skill)]:
+def _suites_by_slug(suites: Suite | Iterable[Suite] | Mapping[str, Suite]) -> dict[str, Suite]:
+    if isinstance(suites, Suite):
+        return {suites.slug: suites}
+    records = list(suites.values() if isinstance(suites, Mapping) else suites)
+    if wrong := [record for record in records if not isinstance(record, Suite)]:
+        raise StudyError(f"suites: found {wrong[0]!r}; expected records, as read_suite gives.")
+    return {suite.slug: suite for suite in records}
+
+
+def _skills_by_slug(skills: Mapping[str, Skill | str]) -> dict[str, Skill]:
+    values = list(skills.values()) if isinstance(skills, Mapping) else [skills]
+    if not isinstance(skills, Mapping) or not all(isinstance(v, Skill | str) for v in values):
         raise StudyError(
-            f"{what}: found {wrong[0]!r}; expected records, as read_suite and read_skill give."
+            f"skills: found {values[0]!r}; expected a mapping of slug to Skill or text, such as "
+            "store.skills."
         )
-    return {one.slug: one for one in found}
+    return {
+        slug: Skill(slug=slug, text=skill) if isinstance(skill, str) else skill
+        for slug, skill in skills.items()
+    }
 
 
 def listed_agents(given: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from scipy.stats import binom, norm
 from skillcomp.correction.estimators import Unit, key_of, tables
 from skillcomp.errors import StudyError
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import estimates, groups, listed, require_reference, row
+from skillcomp.frames.estimates import By, estimates, groups, listed, require_reference, row
 from skillcomp.planning.assumptions import effects, level, number, whole
 from skillcomp.stats.ppi import FEWEST_ERRORS, ppi_limits
 from skillcomp.stats.results import Interval, join_notes, undefined
@@ -115,7 +115,7 @@ def gold_needed(
     *,
     width: float | Sequence[float] = 0.2,
     n_cases: int | None = None,
-    by: Sequence[str] = (),
+    by: By = (),
     unit: Unit = "behaviour",
     reference: str = "baseline",
     sensitivity: Rate | None = None,
@@ -143,7 +143,7 @@ def gold_needed(
         Wanted length of the interval of the delta, in rate units.
     n_cases : int, optional
         Cases of the planned study; those of the pilot when left out.
-    by : sequence of str
+    by : str or sequence of str
         Columns that keep rows apart, such as ``["grader"]``.
     unit : {"behaviour", "attempt"}, default "behaviour"
         Delta of the share of checks met, or of attempts that meet every check.
