@@ -3,7 +3,9 @@
 import ast
 import importlib
 import re
+import subprocess
 import sys
+import textwrap
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -150,6 +152,22 @@ def test_tests_and_benchmarks_reach_in_through_public_names() -> None:
                 continue
             found = [one for one in names if private(one) and one in ours]
             assert not found, f"{path.relative_to(ROOT)}: {found[0]}"
+
+
+def test_a_run_of_recorded_answers_loads_no_sdk(tmp_path: Path) -> None:
+    code = f"""
+        import sys
+        import skillcomp as sc
+        pilot, store = sc.RunStore({str(ROOT / "data" / "pilot")!r}), sc.RunStore({str(tmp_path)!r})
+        store.add_skill(pilot.path / "skills" / "type-safety")
+        store.add_suite(pilot.path / "suites" / "type-safety.json")
+        table = sc.run(store, agents=[sc.ReplayAgent(pilot)], progress=False)
+        assert table["n_ok"].gt(0).all()
+        sys.exit(", ".join({{"anthropic", "openai"}} & set(sys.modules)) or None)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def reached(question: Callable[[], object]) -> set[str]:
