@@ -151,7 +151,7 @@ def test_a_hostile_document_takes_seconds_at_most(part: str) -> None:
 
 
 def study(n: int, **options: float) -> sc.simulate.ScoredDocuments:
-    return sc.simulate.scored_documents(n, **{"r_squared": 0.3, "seed": 2, **options})
+    return sc.simulate.scored_documents(n_skills=n, **{"r_squared": 0.3, "seed": 2, **options})
 
 
 def test_r_squared_is_that_of_the_rates_of_documents() -> None:

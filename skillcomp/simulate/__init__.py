@@ -1,9 +1,20 @@
 """Studies with known truth, for checking every estimator.
 
-``study`` gives frames and their truth, ``grade`` adds verdicts of one more simulated grader,
-``counts`` gives thousands of studies as arrays, ``gold_stream`` gold checks for a control chart,
-``passages`` labelled copies of the simulated skills, ``scored_documents`` skills whose score
-explains a known share of their pass rates.
+Study
+    ``study``, ``Study``: frames of a study together with its true values.
+    ``grade``: verdicts of one more simulated grader.
+
+Design
+    ``counts``, ``Counts``: thousands of studies as arrays, without frames.
+    ``scored_documents``, ``ScoredDocuments``: skills whose score explains a known share of their
+    pass rates.
+
+Graders
+    ``Grader``: a grader with known error rates, drift and biases.
+    ``gold_stream``: gold checks for a control chart.
+
+Text
+    ``passages``: labelled copies of the text of simulated skills.
 """
 
 import lazy_loader as lazy

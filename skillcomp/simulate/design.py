@@ -1,7 +1,7 @@
 """Random effects with an exact marginal delta: the design behind every simulated study.
 
-Many small studies at once, as plain arrays for coverage experiments, are drawn here too, and
-documents whose score explains a known share of their true pass rates.
+The module also draws many small studies as plain arrays, for coverage experiments, and documents
+that have a score with a known share of explained variance.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Floats = NDArray[np.float64]
 Unit = Literal["behaviour", "attempt"]
 CheckCounts = tuple[tuple[int, float], ...]
 
-# An even grid is used as quadrature because the trapezoid rule converges exponentially for a
-# normal times an analytic function: 161 points on +-8.5 sd leave an error below 1e-12 up to sd 4.
+# The trapezoid rule converges exponentially for a normal density times an analytic function:
+# 161 points on +-8.5 sd leave an error below 1e-12 for standard deviations up to 4.
 _Z = np.linspace(-8.5, 8.5, 161)
 _W = norm.pdf(_Z) / norm.pdf(_Z).sum()
 
@@ -37,15 +37,15 @@ class Spread:
     Attributes
     ----------
     skill_effect : float
-        Of the effect of a condition between skills (tau).
+        Effect of a condition, between skills (tau).
     skill_level : float
-        Of the difficulty of whole skills, the same in every condition.
+        Difficulty of whole skills, the same in every condition.
     case_level : float
-        Of the difficulty of cases inside a skill, the same in every condition.
+        Difficulty of the cases of a skill, the same in every condition.
     case_effect : float
-        Of the effect of a condition between the cases of a skill.
+        Effect of a condition, between the cases of a skill.
     attempt : float
-        Between attempts at one case under one condition, shared by the checks of the attempt.
+        Level of an attempt at a case under a condition, shared by the checks of the attempt.
     """
 
     skill_effect: float = 0.0
@@ -55,7 +55,7 @@ class Spread:
     attempt: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse values beyond what the quadrature covers."""
+        """Raise StudyError for values that the quadrature does not cover."""
         for name in self.__slots__:
             value = getattr(self, name)
             if not 0 <= value <= 4:
@@ -77,8 +77,8 @@ def marginal_rate(
 ) -> float:
     """Return the pass rate over all skills, cases and attempts, by quadrature.
 
-    `checks` tells how many checks a case has and which share of the cases has so many. Exact to
-    about 1e-12 for standard deviations up to 4.
+    `checks` holds pairs: a number of checks, and the share of the cases that have it. The result
+    is exact to about 1e-12 for standard deviations up to 4.
     """
     if unit == "behaviour":
         checks = ((1, 1.0),)
@@ -95,7 +95,7 @@ def marginal_rate(
 def intercept_for(
     rate: float, between: float, attempt: float, checks: CheckCounts, unit: Unit
 ) -> float:
-    """Return the intercept at which :func:`marginal_rate` is ``rate``."""
+    """Return the intercept for which `marginal_rate` equals ``rate``."""
     if not 0 < rate < 1:
         raise StudyError(
             f"A pass rate of {rate:.4g} was asked for (baseline_rate plus delta, near and far "
@@ -108,15 +108,15 @@ def intercept_for(
 
 
 def case_rates(logits: Floats, attempt: float, n_checks: NDArray[np.int64] | int = 1) -> Floats:
-    """Return the chance that a check (or all ``n_checks`` of an attempt) passes at given logits.
+    """Return the chance that a check (or all ``n_checks`` of an attempt) passes, by logit.
 
-    Cases stand first in `logits`; the spread between attempts is integrated out.
+    The first axis of `logits` is the case; the spread between attempts is integrated out.
     """
     power = np.asarray(n_checks).reshape(-1, *[1] * (logits.ndim - 1))
     if attempt == 0:
         return np.asarray(expit(logits) ** power, dtype=np.float64)
     rates = np.zeros(logits.shape)
-    # node by node: all nodes at once would need 161 times the memory
+    # a loop over the nodes: an array of all nodes would need 161 times the memory
     for z, w in zip(_Z, _W, strict=True):
         rates += w * expit(logits + attempt * z) ** power
     return rates
@@ -124,7 +124,7 @@ def case_rates(logits: Floats, attempt: float, n_checks: NDArray[np.int64] | int
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which cases a study has: skill, transfer and number of checks of each, in order."""
+    """The cases of a study in order: skill, transfer, number of checks and contrast partner."""
 
     skill: NDArray[np.int64]
     far: NDArray[np.bool_]
@@ -142,7 +142,7 @@ class Layout:
         return int(self.skill[-1]) + 1
 
     def checks(self, rows: NDArray[np.bool_] | slice = slice(None)) -> CheckCounts:
-        """Return the number of checks and the share of the chosen cases that has it."""
+        """Return each number of checks with the share of the chosen cases that have it."""
         values, counts = np.unique(self.n_checks[rows], return_counts=True)
         return tuple((int(m), float(n / counts.sum())) for m, n in zip(values, counts, strict=True))
 
@@ -154,7 +154,7 @@ def layout(
     far_share: float,
     contrast_pairs: int = 0,
 ) -> Layout:
-    """Lay out cases over skills: far ones spread evenly, contrast pairs at each skill's end."""
+    """Lay out cases over skills: far cases spread evenly, contrast pairs at the end of a skill."""
     if n_skills < 1:
         raise StudyError(f"n_skills: found {n_skills}; allowed: 1 or more.")
     if not 0 <= far_share <= 1:
@@ -170,8 +170,11 @@ def layout(
             f"contrast_pairs: found {contrast_pairs}; allowed: 0 to half of a skill's cases "
             f"({min(sizes) // 2})."
         )
-    given = checks_per_case
-    checks = [given] if isinstance(given, int | np.integer) else list(given)
+    checks = (
+        [checks_per_case]
+        if isinstance(checks_per_case, int | np.integer)
+        else list(checks_per_case)
+    )
     if not checks or min(checks) < 1:
         raise StudyError(f"checks_per_case: found {checks_per_case!r}; allowed: 1 or more each.")
     inside = np.concatenate([np.arange(n) for n in sizes])
@@ -179,7 +182,7 @@ def layout(
     left = np.repeat(sizes, sizes) - inside
     second = (left <= 2 * contrast_pairs) & (left % 2 == 1)
     index = np.arange(len(skill))
-    # rounding guards against 0.3 * 10 = 2.9999...
+    # without rounding, 0.3 * 10 = 2.9999... would lose a far case
     reached = np.floor(np.round(np.stack([inside, inside + 1]) * far_share, 9))
     return Layout(
         skill=skill,
@@ -197,11 +200,11 @@ def solve(
     gaps: list[float],
     unit: Unit,
 ) -> Floats:
-    """Find the intercept of each case and condition that gives exactly its marginal delta and gap.
+    """Return the intercept of each case and condition that gives the requested delta and gap.
 
-    `deltas` and `gaps` are those of each condition, the first included (0): rate minus the
-    baseline's over all cases, and that delta among far cases minus among near ones. The mean over
-    cases is the delta asked for to about 1e-12.
+    `deltas` and `gaps` have one value per condition, 0 for the baseline. A delta is the rate minus
+    the baseline's rate over all cases; a gap is the delta of far cases minus that of near cases.
+    The mean over cases equals the requested delta to about 1e-12.
     """
     share_far = float(plan.far.mean())
     if any(gaps) and share_far in (0.0, 1.0):
@@ -227,8 +230,8 @@ def draw_logits(
 ) -> Floats:
     """Draw the logit of every case in every condition: runs x cases x conditions.
 
-    logit p(baseline) = a + s + u and logit p(condition) = b + s + u + v + e, with s and v of the
-    skill, u and e of the case; the two cases of a contrast pair share u.
+    logit p(baseline) = a + s + u and logit p(condition) = b + s + u + v + e. The skill has the
+    effects s and v, the case has u and e; the two cases of a contrast pair share u.
     """
     n_conditions = intercepts.shape[1]
     level = spread.skill_level * rng.standard_normal((n_runs, plan.n_skills))
@@ -258,8 +261,7 @@ class Counts:
     delta, gap : float
         True marginal delta, and true far minus near delta (NaN without both kinds of case).
     realised : numpy.ndarray
-        Per run, the true delta of exactly the cases drawn: the target when the claim is about
-        these cases only.
+        True delta of the cases drawn in each run: the target of a claim about these cases only.
     """
 
     baseline: NDArray[np.int64]
@@ -292,8 +294,8 @@ def counts(
 ) -> Counts:
     """Simulate the passed attempts of ``n_runs`` studies with the same true delta.
 
-    The unit is the attempt: it passes when all of its checks do, and ``delta`` is exactly the
-    marginal difference of attempts passed. Use :func:`skillcomp.simulate.study` for frames.
+    The unit is the attempt, which passes when all of its checks pass. ``delta`` is exactly the
+    marginal difference in the share of attempts passed. `study` returns frames instead.
 
     Parameters
     ----------
@@ -328,10 +330,10 @@ def counts(
     spread = Spread(
         between_skill_sd, skill_level_sd, between_case_sd, case_effect_sd, between_attempt_sd
     )
-    found = solve(plan, spread, baseline_rate, [0.0, delta], [0.0, near_far_gap], "attempt")
+    intercepts = solve(plan, spread, baseline_rate, [0.0, delta], [0.0, near_far_gap], "attempt")
     rng = np.random.default_rng(seed)
-    logits = draw_logits(plan, found, spread, rng, n_runs)
-    passed = _passed(logits, plan.n_checks, n_repeats, between_attempt_sd, rng)
+    logits = draw_logits(plan, intercepts, spread, rng, n_runs)
+    passed = _draw_passed(logits, plan.n_checks, n_repeats, between_attempt_sd, rng)
     rates = case_rates(np.moveaxis(logits, 1, 0), between_attempt_sd, plan.n_checks)
     return Counts(
         baseline=passed[..., 0],
@@ -345,7 +347,7 @@ def counts(
     )
 
 
-def _passed(
+def _draw_passed(
     logits: Floats,
     n_checks: NDArray[np.int64],
     n_repeats: int,
@@ -363,8 +365,8 @@ def _passed(
     return passed
 
 
-# True rates lie at MEAN, give or take; no draw reaches 0 or 1, so that R squared is exact. Cases
-# of a skill differ as a Beta of this weight does.
+# Mean and standard deviation of the true rates: no draw reaches 0 or 1, so R squared is exact.
+# WEIGHT is the sum of the parameters of the Beta distribution of the cases of a skill.
 MEAN, SPREAD, WEIGHT = 0.6, 0.15, 4.0
 
 
@@ -381,8 +383,8 @@ class ScoredDocuments:
     rates : pandas.DataFrame
         document and rate, the true pass rate.
     r_squared_observed : float
-        The share that the score explains of the variance of observed rates in the population: less
-        than of the true ones, since few attempts measure them with error.
+        Share of the variance of the observed rates that the score explains in the population. It
+        is smaller than `r_squared`, because few attempts measure a rate with error.
     """
 
     outcomes: pd.DataFrame
@@ -392,8 +394,8 @@ class ScoredDocuments:
 
 
 def scored_documents(
-    n_skills: int,
     *,
+    n_skills: int,
     r_squared: float,
     n_cases: int = 8,
     n_repeats: int = 2,
@@ -404,18 +406,18 @@ def scored_documents(
     Parameters
     ----------
     n_skills : int
-        How many, each with one document and cases of its own.
+        Number of skills, each with one document and its own cases.
     r_squared : float
-        The share in the population, 0 to 1.
+        Share of the variance that the score explains in the population, 0 to 1.
     n_cases, n_repeats : int, default 8 and 2
-        Cases a skill, attempts a case: few, so that observed rates are not the true ones.
+        Cases per skill and attempts per case; few of them measure the true rate with error.
     seed : int, default 0
-        Of the random draws.
+        Source of randomness.
 
     Returns
     -------
     ScoredDocuments
-        Outcomes, scores and the truth.
+        Outcomes, scores and true rates.
 
     Raises
     ------
@@ -428,13 +430,13 @@ def scored_documents(
 
     Notes
     -----
-    Scores are uniform from 0 to 100, what they do not explain is uniform too; true rates have mean
-    0.6 and standard deviation 0.15. The rate of a case is drawn from a Beta distribution around
-    that of its skill.
+    Scores are uniform from 0 to 100, and so is the part of the rate that they do not explain. True
+    rates have mean 0.6 and standard deviation 0.15. The rate of a case is drawn from a Beta
+    distribution around the rate of its skill.
 
     Examples
     --------
-    >>> made = scored_documents(50, r_squared=1.0)
+    >>> made = scored_documents(n_skills=50, r_squared=1.0)
     >>> round(float(np.corrcoef(made.scores["value"], made.rates["rate"])[0, 1]), 6)
     1.0
     """
@@ -444,17 +446,17 @@ def scored_documents(
     if not 0.0 <= r_squared <= 1.0:
         raise StudyError(f"r_squared: found {r_squared!r}; allowed: 0 to 1.")
     rng = np.random.default_rng(seed)
-    known, other = rng.uniform(-np.sqrt(3.0), np.sqrt(3.0), (2, n_skills))  # variance 1
-    rate = MEAN + SPREAD * (np.sqrt(r_squared) * known + np.sqrt(1.0 - r_squared) * other)
+    explained, other = rng.uniform(-np.sqrt(3.0), np.sqrt(3.0), (2, n_skills))  # variance 1
+    rate = MEAN + SPREAD * (np.sqrt(r_squared) * explained + np.sqrt(1.0 - r_squared) * other)
     shape = (n_skills, n_cases)
     wide = np.broadcast_to(rate[:, None], shape)
     case = rng.beta(WEIGHT * wide, WEIGHT * (1.0 - wide))
     passed = rng.random((*shape, n_repeats)) < case[:, :, None]
     skill, number, repeat = (grid.ravel() for grid in np.indices(passed.shape))
-    slug = np.array([f"skill-{one + 1:04d}" for one in range(n_skills)])
+    slug = np.array([f"skill-{k + 1:04d}" for k in range(n_skills)])
     outcomes = pd.DataFrame(
         {
-            "attempt_id": [f"a{one}" for one in range(passed.size)],
+            "attempt_id": [f"a{k}" for k in range(passed.size)],
             "skill": slug[skill],
             "case_id": [f"{slug[s]}/{c + 1}" for s, c in zip(skill, number, strict=True)],
             "condition": "skill",
@@ -462,7 +464,7 @@ def scored_documents(
             "passed": passed.ravel(),
         }
     )
-    scores = pd.DataFrame({"document": slug, "value": 50.0 * (1.0 + known / np.sqrt(3.0))})
+    scores = pd.DataFrame({"document": slug, "value": 50.0 * (1.0 + explained / np.sqrt(3.0))})
     rates = pd.DataFrame({"document": slug, "rate": rate})
     spread = MEAN * (1.0 - MEAN) - SPREAD**2  # mean of p (1 - p) over skills
     error = spread / (WEIGHT + 1.0) * (1.0 + WEIGHT / n_repeats) / n_cases

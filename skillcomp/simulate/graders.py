@@ -1,4 +1,4 @@
-"""Simulated graders: verdicts with planted error rates, drift and biases; gold streams."""
+"""Simulated graders with planted error rates, drift and biases, and streams of gold checks."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Ints = NDArray[np.int64]
 Rate = float | Mapping[str, float]
 
 GRADING_STARTS = np.datetime64("2026-02-02T08:00:00", "us")
-SECONDS_PER_ATTEMPT = 60  # one simulated grader, one attempt after the other
-BATCH_ATTEMPTS = 14  # attempts graded in one batch
-BIASES = {  # bias of a grader: what one unit of its feature is
+SECONDS_PER_ATTEMPT = 60  # a simulated grader grades one attempt at a time
+BATCH_ATTEMPTS = 14  # attempts per batch
+BIASES = {  # bias -> what one unit of its feature means
     "verbosity": "doubling of the answer's words",
     "hedging": "hedge word per 100 words",
     "family": "answer of the grader's own model family",
     "list": "answer in the form of a bullet list",
     "order": "way from the first to the last verdict of a batch",
 }
-_IDENTITY = ("kind", "model", "family", "version")
+_GRADER_FIELDS = ("kind", "model", "family", "version")
 _RATES = ("sensitivity", "specificity", "failure_rate", "quote_error_rate", "dimension_error_rate")
 
 
@@ -42,34 +42,35 @@ class Grader:
     Attributes
     ----------
     name : str
-        Its name in the verdicts.
+        Label in the verdicts.
     sensitivity : float or mapping of str to float
-        Chance that a check that is met is passed: one number, or one per condition. Holds for an
-        answer of the study's mean log length and mean hedge rate, of another model family, not
-        a list, in the middle of a batch. 1 and 0 are certain, whatever the biases.
+        Chance that a check that is met is passed: one number, or one per condition. It holds for
+        an answer with the study's mean log length and mean hedge rate, from another model family,
+        not a list, in the middle of a batch. Biases do not change a chance of 1 or 0.
     specificity : float or mapping of str to float
-        Chance that a check that is not met is failed, likewise.
+        Chance that a check that is not met is failed, under the same conditions.
     version, family, model, kind : str
-        Written to the verdicts.
+        Values of the grader columns of the verdicts.
     verbosity_bias, hedging_bias, family_bias, list_bias, order_bias : float
-        Change of the log odds of a PASS, whatever the truth, per doubling of the answer's length,
-        per hedge word more in 100 words, for answers of the grader's own family, for bullet lists,
-        and from the first to the last verdict of a batch.
+        Change of the log odds of a PASS, the same for met and unmet checks: per doubling of the
+        answer's length, per additional hedge word in 100 words, for answers of the grader's own
+        family, for bullet lists, and from the first to the last verdict of a batch.
     position_bias : float
         Change of the log odds that the answer shown first wins a pairwise comparison.
     drift : tuple of (time, sensitivity, specificity), optional
-        From this time on the other two hold. A number strictly between 0 and 1 is the share of the
-        attempts graded before; else a datetime or ISO text compared with ``graded_at`` (UTC).
+        Sensitivity and specificity from this time on. The time is the share of the attempts graded
+        before the drift (strictly between 0 and 1), or a datetime or ISO text that is compared
+        with ``graded_at`` (UTC).
     failure_rate : float or mapping of str to float
         Chance that a verdict is ``malformed``: ``passed`` is NA.
     asks_evidence : bool
-        Whether verdicts carry a quote, a rationale and what is said of the dimension.
+        Whether verdicts have a quote, a rationale and a verdict on the dimension.
     quote_error_rate : float
         Chance that the quote is not in the answer.
     dimension_error_rate : float
-        Chance that ``dimension_passed`` of an attempt contradicts its own verdicts.
+        Chance that ``dimension_passed`` of an attempt contradicts the verdicts on its checks.
     rounds : int
-        How often everything is graded; rounds differ by independent draws with the same rates.
+        Number of times that everything is graded, by independent draws with the same rates.
     """
 
     name: str
@@ -93,7 +94,7 @@ class Grader:
     rounds: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse rates outside 0 to 1."""
+        """Raise StudyError for rates outside 0 to 1."""
         rates = {name: getattr(self, name) for name in _RATES}
         if self.drift is not None:
             share = self.drift[0]
@@ -114,11 +115,11 @@ class Grader:
             raise StudyError(f"grader '{self.name}': rounds is {self.rounds}; allowed: 1 or more.")
 
     def coefficient(self, bias: str) -> float:
-        """Log odds of a PASS per unit of the feature of one of the biases."""
+        """Return the change of the log odds of a PASS per unit of a bias's feature."""
         return float(getattr(self, f"{bias}_bias"))
 
     def drift_time(self, n_attempts: int) -> np.datetime64 | None:
-        """Return when the drift sets in, on the clock of ``graded_at``; None without drift."""
+        """Return the time of the drift on the clock of ``graded_at``; None without drift."""
         if self.drift is None:
             return None
         when = self.drift[0]
@@ -131,15 +132,15 @@ class Grader:
 
 
 def value_by_condition(rate: Rate, conditions: list[str], what: str) -> Floats:
-    """Return one number per condition from one number or a mapping that names them all."""
+    """Return one number per condition, from one number or a mapping with all conditions."""
     if not isinstance(rate, Mapping):
         return np.full(len(conditions), float(rate))
     absent = [name for name in conditions if name not in rate]
     odd = [name for name in rate if name not in conditions]
     if absent or odd:
-        found = ", ".join(map(repr, rate))
+        names = ", ".join(map(repr, rate))
         raise StudyError(
-            f"{what}: found {found}; allowed: one number, or one for each condition of the study "
+            f"{what}: found {names}; allowed: one number, or one for each condition of the study "
             f"({', '.join(conditions)})." + (suggest(odd[0], conditions) if odd else "")
         )
     return np.array([float(rate[name]) for name in conditions])
@@ -147,24 +148,24 @@ def value_by_condition(rate: Rate, conditions: list[str], what: str) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """What a grader sees: attempts with their features, and one row per check of each.
+    """Input of a simulated grader: attempts with their features, and one row per check.
 
     Attributes
     ----------
     attempts : pandas.DataFrame
-        Attempts frame of the answers to grade.
+        Attempts frame with the answers to grade.
     conditions : list of str
         All conditions of the study.
     features : dict of str to numpy.ndarray
         Per attempt: verbosity (log2 words, centred), hedging (per 100 words, centred), list.
     row : numpy.ndarray of int
-        Attempt of each check; the checks of an attempt stand together.
+        Attempt of each check; the checks of an attempt are adjacent.
     check : pandas.DataFrame
-        check_id, check_kind, goal of each.
+        check_id, check_kind and goal of each check.
     truth : numpy.ndarray of bool
         Whether the check is met.
     answers : WrittenAnswers, optional
-        To quote from; None quotes the start of the answer.
+        Source of quotes; None quotes the start of the answer.
     """
 
     attempts: pd.DataFrame
@@ -178,7 +179,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When and where in which batch each check is graded."""
+    """Batch, position and time of the grading of each check."""
 
     batch: Ints
     item: Ints
@@ -188,7 +189,7 @@ class Schedule:
 
 
 def schedule(items: Items, round_number: int, rng: np.random.Generator) -> Schedule:
-    """Grade the attempts in random order, in batches, one a minute; rounds a week apart."""
+    """Schedule the attempts in random order and in batches, one a minute; rounds a week apart."""
     n, row = len(items.attempts), items.row
     rank = rng.permutation(n)
     batch, item = rank // BATCH_ATTEMPTS, rank % BATCH_ATTEMPTS + 1
@@ -213,7 +214,7 @@ def schedule(items: Items, round_number: int, rng: np.random.Generator) -> Sched
 
 
 def pass_logits(grader: Grader, items: Items, when: Schedule) -> Floats:
-    """Return the log odds that each check is passed, from the truth and the planted biases."""
+    """Return the log odds that each check is passed, by its truth and the planted biases."""
     names, row = items.conditions, items.row
     condition = pd.Index(names).get_indexer(pd.Index(items.attempts["condition"]))[row]
     label = f"grader '{grader.name}'"
@@ -233,7 +234,7 @@ def pass_logits(grader: Grader, items: Items, when: Schedule) -> Floats:
 
 
 def feature(grader: Grader, items: Items, when: Schedule, bias: str) -> Floats:
-    """Return the feature that a bias acts on, one value per check."""
+    """Return the feature of a bias, one value per check."""
     if bias == "order":
         return when.place
     if bias == "family":
@@ -245,7 +246,7 @@ def feature(grader: Grader, items: Items, when: Schedule, bias: str) -> Floats:
 def grade_items(
     grader: Grader, items: Items, rng: np.random.Generator
 ) -> tuple[pd.DataFrame, Floats, Schedule]:
-    """Return verdicts of all rounds, and log odds and schedule of the first."""
+    """Return the verdicts of all rounds, with the log odds and the schedule of the first round."""
     first: tuple[Floats, Schedule] | None = None
     rounds = []
     for number in range(1, grader.rounds + 1):
@@ -256,12 +257,12 @@ def grade_items(
         failure = value_by_condition(grader.failure_rate, items.conditions, "failure_rate")
         where = pd.Index(items.conditions).get_indexer(pd.Index(items.attempts["condition"]))
         failed = rng.random(len(odds)) < failure[where][items.row]
-        rounds.append(_verdicts(grader, items, when, passed, failed, number, rng))
+        rounds.append(_drawn_verdicts(grader, items, when, passed, failed, number, rng))
     assert first is not None
     return pd.concat(rounds, ignore_index=True), *first
 
 
-def _verdicts(
+def _drawn_verdicts(
     grader: Grader,
     items: Items,
     when: Schedule,
@@ -278,40 +279,40 @@ def _verdicts(
         **{name: items.attempts[name].array.take(row) for name in ATTEMPT_KEYS},
         **{name: items.check[name].array for name in items.check.columns},
         "grader": grader.name,
-        **{f"grader_{of}": getattr(grader, of) for of in _IDENTITY},
+        **{f"grader_{of}": getattr(grader, of) for of in _GRADER_FIELDS},
         "round": number,
         "batch": texts(names).take(when.batch),
         "item": texts(numbers).take(when.item),
         "order": when.order,
         "status": texts(["ok", "malformed"]).take(failed.astype(int)),
         "passed": pd.arrays.BooleanArray(passed, failed.copy()),
-        **_evidence(grader, items, passed, failed, rng),
+        **_evidence_columns(grader, items, passed, failed, rng),
         "borderline": pd.arrays.BooleanArray(np.zeros(n, dtype=bool), failed.copy()),
-        "dimension_passed": _dimension(grader, items, passed, failed, rng),
+        "dimension_passed": _dimension_verdicts(grader, items, passed, failed, rng),
         "graded_at": utc(when.graded_at),
     }
     return framed("verdicts", columns, n)
 
 
-def _dimension(
+def _dimension_verdicts(
     grader: Grader,
     items: Items,
     passed: NDArray[np.bool_],
     failed: NDArray[np.bool_],
     rng: np.random.Generator,
 ) -> Any:
-    """Return what is said of all checks of an attempt together: the same in each of its rows."""
+    """Return the verdict on the dimension of an attempt, the same in each of its rows."""
     if not grader.asks_evidence:
         return None
     n = len(items.attempts)
     whole = np.bincount(items.row, weights=~passed, minlength=n) == 0
-    if grader.dimension_error_rate:  # the only draws: other studies stay as they were
+    if grader.dimension_error_rate:  # no draws at rate 0, so that other studies do not change
         whole ^= rng.random(n) < grader.dimension_error_rate
     return pd.arrays.BooleanArray(whole[items.row], failed.copy())
 
 
 def framed(kind: str, columns: Mapping[str, Any], n: int) -> pd.DataFrame:
-    """Return a frame of the kind: arrays as they are, lists and single values at their dtypes."""
+    """Return a frame of a kind; lists and single values get the dtype of their column."""
     full = {}
     dtype: Any
     for name, dtype in CONTRACTS[kind].columns.items():
@@ -327,36 +328,36 @@ def framed(kind: str, columns: Mapping[str, Any], n: int) -> pd.DataFrame:
 
 
 def texts(values: Sequence[str | None]) -> Any:
-    """Return a column of text."""
+    """Return a text column."""
     return pd.array(list(values), dtype="str")
 
 
 def utc(times: NDArray[np.datetime64]) -> Any:
-    """Return a column of times."""
+    """Return a column of UTC times."""
     return pd.DatetimeIndex(times).as_unit("us").tz_localize("UTC").array
 
 
-def _evidence(
+def _evidence_columns(
     grader: Grader,
     items: Items,
     passed: NDArray[np.bool_],
     failed: NDArray[np.bool_],
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Return the columns of the evidence; none where the grader is not asked for it."""
+    """Return the evidence columns; empty if the grader is not asked for evidence."""
     if not grader.asks_evidence:
         return {}
     if items.answers is not None:
         quoted = quotes(items.answers, items.row, rng)
     else:
         starts = [" ".join(answer.split()[:6]) for answer in items.attempts["answer"]]
-        quoted = [starts[i] for i in items.row]
+        quoted = [starts[k] for k in items.row]
     wrong = rng.random(len(quoted)) < grader.quote_error_rate
-    # no word of the simulated vocabulary has fewer than five letters
-    shown = pd.Series(quoted, dtype="str").mask(wrong, "it is not in it")
+    # the simulated vocabulary has no such short words
+    quote = pd.Series(quoted, dtype="str").mask(wrong, "it is not in it")
     reasons = texts(["The answer does not meet it.", "The answer meets it.", None])
     return {
-        "evidence_quote": shown.mask(failed).array,
+        "evidence_quote": quote.mask(failed).array,
         "evidence_found": pd.arrays.BooleanArray(~wrong, failed.copy()),
         "rationale": reasons.take(np.where(failed, 2, passed.astype(np.int64))),
     }
@@ -372,21 +373,21 @@ def gold_stream(
     n_streams: int = 1,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Simulate gold checks in order of time, with an error rate that rises at a known one.
+    """Simulate a stream of gold checks whose error rate rises at a known time.
 
     Parameters
     ----------
     n : int, default 400
-        Gold checks in a stream.
+        Gold checks per stream.
     rise_at : int or None, default 200
-        Index of the first check at the raised rate, counted from 0; None plants no rise, for
-        measuring false alarms.
+        Index (from 0) of the first check at the raised rate; None for no rise, to measure false
+        alarms.
     rate, raised : float, default 0.05 and 0.15
-        Chance that the grader contradicts gold before and from ``rise_at`` on.
+        Chance that the grader contradicts gold before ``rise_at``, and from it on.
     minutes_apart : float, default 30
-        Time between checks.
+        Minutes between checks.
     n_streams : int, default 1
-        Independent streams.
+        Number of independent streams.
     seed : int, default 0
         Source of randomness.
 
@@ -403,7 +404,7 @@ def gold_stream(
 
     See Also
     --------
-    skillcomp.reliability.chart : the control chart that should find the rise.
+    skillcomp.reliability.chart : Control chart that should detect the rise.
 
     Examples
     --------

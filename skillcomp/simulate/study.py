@@ -1,4 +1,4 @@
-"""Studies with known truth, as valid frames."""
+"""Simulated studies as valid frames, together with their true values."""
 
 from __future__ import annotations
 
@@ -36,38 +36,38 @@ from skillcomp.simulate.graders import (
     value_by_condition,
 )
 
-_TRUTH = ["measure", "target", "unit", "condition", "transfer"]
-_TRUTH += ["grader", "grader_version", "period", "value"]
+_TRUTH_COLUMNS = ["measure", "target", "unit", "condition", "transfer"]
+_TRUTH_COLUMNS += ["grader", "grader_version", "period", "value"]
 Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Study:
-    """A simulated study: frames under their contracts, and what is true.
+    """A simulated study: frames that fulfil their contracts, and their true values.
 
     Attributes
     ----------
     cases, checks, attempts, verdicts, gold, pairwise : pandas.DataFrame
-        As :mod:`skillcomp.frames` would read them from a store.
+        The frames that :mod:`skillcomp.frames` reads from a store.
     labels : pandas.DataFrame
         A gold frame with the truth of every check of every attempt (labeller ``truth``).
     rates : pandas.DataFrame
-        One row per case and condition: ``behaviour_rate`` and ``attempt_rate``, the true chances
-        that a check and that a whole attempt passes; ``transfer``.
+        One row per case and condition: skill, case_id, transfer, condition, ``behaviour_rate``
+        (true chance that a check passes) and ``attempt_rate`` (true chance that all checks of an
+        attempt pass).
     truth : pandas.DataFrame
-        One row per true quantity, columns measure, target, unit, condition, transfer, grader,
-        grader_version, period, value; read single values with :meth:`true`. Measures: pass_rate,
-        delta, gap (``target`` population: over all skills and cases that could have been drawn,
-        exact; these_cases: of the cases that were; ``unit`` behaviour or attempt); sensitivity,
-        specificity (population: as asked, by condition and ``period`` before or after a drift;
-        these_cases: mean over the checks of this study, biases included); ``*_bias`` (log odds
-        per unit of the feature) and ``*_effect`` (average marginal effect on the chance of a PASS
-        given the truth, over this study's checks).
+        One row per true quantity, with the columns measure, target, unit, condition, transfer,
+        grader, grader_version, period and value; `true` returns a single value. Measures:
+        pass_rate, delta and gap, for ``unit`` behaviour or attempt, and for ``target`` population
+        (exact, over all skills and cases that could be drawn) or these_cases (over those drawn);
+        sensitivity and specificity, for target population (as requested, by condition and
+        ``period``, before or after a drift) or these_cases (mean over the checks of this study,
+        with biases); ``*_bias`` (log odds per unit of the feature) and ``*_effect`` (average
+        marginal effect on the chance of a PASS given the truth, over the checks of this study).
     skills : dict of str to Skill
-        The synthetic skills that answers copy from.
+        Slug to the synthetic skill that answers copy from.
     planted : pandas.DataFrame
-        One row per attempt: attempt_id, n_words, n_copied_words, n_hedges,
-        listed.
+        One row per attempt: attempt_id, n_words, n_copied_words, n_hedges, listed.
     conditions : tuple of str
         The conditions in order, the baseline first.
     """
@@ -91,20 +91,20 @@ class Study:
         Parameters
         ----------
         measure : str
-            Such as ``"delta"``, ``"gap"`` or ``"sensitivity"``.
+            For example ``"delta"``, ``"gap"`` or ``"sensitivity"``.
         **where : str or None
-            Values of other columns of ``truth``; None asks for rows without one. ``target`` is
-            ``"population"`` and ``transfer`` None unless given.
+            Values of other columns of ``truth``; None selects missing values. Defaults: ``target``
+            is ``"population"``, ``transfer`` is None.
 
         Returns
         -------
         float
-            The value of the single row that fits.
+            Value of the single matching row.
 
         Raises
         ------
         StudyError
-            If no row fits or several do.
+            If no row or more than one row matches.
         """
         hit = self.truth["measure"].eq(measure)
         if not hit.any():
@@ -113,15 +113,15 @@ class Study:
                 f"truth: there is no measure '{measure}'; allowed: {', '.join(names)}."
                 + suggest(measure, names)
             )
-        given: dict[str, str | None] = {"transfer": None, **where}
+        values: dict[str, str | None] = {"transfer": None, **where}
         if "target" not in where and self.truth.loc[hit, "target"].eq("population").any():
-            given["target"] = "population"
-        for name, value in given.items():
+            values["target"] = "population"
+        for name, value in values.items():
             column = self.truth[name]
             hit &= column.isna() if value is None else column.eq(value)
         if hit.sum() != 1:
             raise StudyError(
-                f"truth: {int(hit.sum())} rows of measure '{measure}' fit {given}; name unit, "
+                f"truth: {int(hit.sum())} rows of measure '{measure}' fit {values}; name unit, "
                 "condition, grader, grader_version or period so that one is left."
             )
         return float(self.truth.loc[hit, "value"].iloc[0])
@@ -158,16 +158,16 @@ def study(
 ) -> Study:
     """Simulate a study whose true delta, gap and grader errors are known.
 
-    Each check of an attempt is met with chance p, logit p = intercept + skill level + case level
-    (+ effects of the condition that vary between skills and cases) + attempt level. The
-    intercepts are solved by quadrature so that the marginal rates are exactly as asked.
+    A check of an attempt is met with chance p, where logit p = intercept + skill level + case level
+    + attempt level, plus effects of the condition that vary between skills and cases. The
+    intercepts are solved by quadrature, so that the marginal rates are exactly those requested.
 
     Parameters
     ----------
     n_skills : int, default 6
         Number of skills.
     n_cases : int or list of int, default 14
-        Cases per skill; a list gives each skill its own (lopsided studies).
+        Cases per skill: one number, or one for each skill.
     n_repeats : int, default 2
         Attempts per case and condition.
     conditions : sequence of str, default ("baseline", "skill")
@@ -175,42 +175,45 @@ def study(
     baseline_rate : float, default 0.5
         Marginal pass rate of the baseline, in ``unit``.
     delta : float or mapping of str to float, default 0.2
-        Marginal rate of a condition minus the baseline's, in ``unit``. One number is the delta of
-        ``skill`` (or of the second condition); conditions not named have 0.
+        Marginal rate of a condition minus the baseline's, in ``unit``. A number is the delta of
+        ``skill`` (or of the second condition); conditions missing from a mapping have 0.
     near_far_gap : float or mapping of str to float, default 0
-        Delta among far cases minus delta among near ones, likewise.
+        Delta among far cases minus delta among near cases, given like `delta`.
     unit : {"behaviour", "attempt"}, default "behaviour"
-        What ``baseline_rate``, ``delta`` and ``near_far_gap`` count: the share of behaviours
-        (checks) met, or attempts of which every check is met. Rates of the other unit follow;
-        both stand in ``truth``, and both weigh every case alike.
+        Unit of ``baseline_rate``, ``delta`` and ``near_far_gap``: the share of behaviours (checks)
+        met, or the share of attempts with all checks met. Rates of the other unit follow from it.
+        ``truth`` has both, and both weigh all cases equally.
     between_skill_sd, case_effect_sd : float
         Standard deviation of a condition's effect between skills and between the cases of a skill
         (logit scale).
     skill_level_sd, between_case_sd : float
-        Standard deviation of difficulty between skills and between cases, common to conditions.
+        Standard deviation of difficulty between skills and between cases, the same in all
+        conditions (logit scale).
     between_attempt_sd : float, default 0.5
-        Standard deviation between attempts, shared by the checks of an attempt.
+        Standard deviation between attempts, shared by the checks of an attempt (logit scale).
     far_share : float, default 0.5
         Share of far-transfer cases in each skill, rounded down.
     contrast_pairs : int, default 0
-        Pairs of contrast cases at the end of each skill; a pair shares its difficulty.
+        Contrast pairs at the end of each skill; the two cases of a pair are equally difficult.
     checks_per_case : int or list of int, default 5
-        Checks per case; a list is cycled through. The last of two or more is negative.
+        Checks per case; a list is repeated over the cases. The last check of a case with several
+        checks is negative.
     graders : sequence of Grader
         Simulated graders; each grades every attempt.
     gold_fraction : float, default 0.5
-        Share of the cases of each skill that get gold, drawn at random: one repeat, in every
-        condition. Gold is the truth, labeller ``adjudicated``.
+        Share of the cases of each skill that have gold labels, drawn at random: one repeat in
+        every condition. Gold is the truth, with labeller ``adjudicated``.
     labeller_error : float, optional
-        Adds two labellers who are wrong at this rate, independently.
+        Error rate of two additional, independent labellers; None for no such labellers.
     copying : float or mapping of str to float, default 0
-        Share of an answer's words that is one span copied from the skill, per condition.
+        Share of an answer's words that form one span copied from the skill, per condition.
     answer_words, hedges_per_100 : float or mapping of str to float
-        Mean length of answers and mean hedge words per 100 words, per condition.
+        Mean length of answers in words, and mean hedge words per 100 words, per condition.
     listed_share : float, default 0
-        Share of answers in the form of a bullet list.
+        Share of answers that are bullet lists.
     agent_families : sequence of str, default ("family-a",)
-        Model families of the agents; drawn for each case and repeat, the same in all conditions.
+        Model families of the agents; one is drawn for each case and repeat, the same in all
+        conditions.
     attempt_failure_rate : float, default 0
         Share of attempts with status ``error``, no answer and no verdicts.
     seed : int, default 0
@@ -219,8 +222,8 @@ def study(
     Returns
     -------
     Study
-        Frames and truth. Copying, length and hedging do not change what is true of a check; they
-        only move graders that are biased.
+        Frames and truth. Copying, length and hedging do not change the truth of a check; they only
+        affect biased graders.
 
     Raises
     ------
@@ -229,13 +232,13 @@ def study(
 
     See Also
     --------
-    skillcomp.simulate.counts : thousands of studies as arrays, without frames.
+    skillcomp.simulate.counts : Thousands of studies as arrays, without frames.
 
     Notes
     -----
-    Assumes logit-normal effects, independent checks given the attempt, and equal repeats. The
-    design is that of the coverage experiment behind the library's defaults; the quadrature is
-    exact to about 1e-12.
+    Effects are logit-normal, checks are independent given the attempt, and all repeats have the
+    same chance. The coverage experiment behind the library's defaults uses the same design. The
+    quadrature is exact to about 1e-12.
 
     Examples
     --------
@@ -243,16 +246,16 @@ def study(
     >>> len(made.attempts), round(made.true("delta", unit="behaviour"), 10)
     (48, 0.2)
     """
-    names = _conditions(conditions)
+    names = _checked_conditions(conditions)
     rng = np.random.default_rng(seed)
     plan = layout(n_skills, n_cases, checks_per_case, far_share, contrast_pairs)
     spread = Spread(
         between_skill_sd, skill_level_sd, between_case_sd, case_effect_sd, between_attempt_sd
     )
-    deltas = _effects(delta, names, "delta")
-    gaps = _effects(near_far_gap, names, "near_far_gap")
-    found = solve(plan, spread, baseline_rate, deltas, gaps, unit)
-    logits = draw_logits(plan, found, spread, rng, 1)[0]
+    deltas = _effect_by_condition(delta, names, "delta")
+    gaps = _effect_by_condition(near_far_gap, names, "near_far_gap")
+    intercepts = solve(plan, spread, baseline_rate, deltas, gaps, unit)
+    logits = draw_logits(plan, intercepts, spread, rng, 1)[0]
     grid = frames.Grid(plan, names, n_repeats)
     cases = frames.simulated_cases(plan)
     checks = frames.simulated_checks(plan, cases)
@@ -263,9 +266,9 @@ def study(
         grid, cases, answers, agent_families, attempt_failure_rate, rng
     )
     items = frames.items(grid, logits, spread, attempts, checks, answers, rng)
-    verdicts, grader_truth = _graded(graders, items, rng)
-    true_rows = _effect_rows(plan, found, spread, logits, names) + grader_truth
-    truth = pd.DataFrame(true_rows, columns=_TRUTH)
+    verdicts, grader_truth = _graded_with_truth(graders, items, rng)
+    true_rows = _effect_rows(plan, intercepts, spread, logits, names) + grader_truth
+    truth = pd.DataFrame(true_rows, columns=_TRUTH_COLUMNS)
     return Study(
         cases=cases,
         checks=checks,
@@ -275,8 +278,8 @@ def study(
         pairwise=frames.simulated_pairwise(grid, graders, items, rng),
         labels=frames.true_labels(items, slice(None), "truth", items.truth),
         rates=frames.simulated_rates(plan, cases, names, logits, spread),
-        truth=truth.astype(dict.fromkeys(_TRUTH, "str") | {"value": "float64"}),
-        skills={one.skill.slug: one.skill for one in sources},
+        truth=truth.astype(dict.fromkeys(_TRUTH_COLUMNS, "str") | {"value": "float64"}),
+        skills={source.skill.slug: source.skill for source in sources},
         planted=frames.planted(attempts, answers),
         conditions=tuple(names),
     )
@@ -285,10 +288,10 @@ def study(
 def grade(
     made: Study, grader: Grader, *, attempts: pd.DataFrame | None = None, seed: int = 0
 ) -> pd.DataFrame:
-    """Grade a study's attempts, or perturbed copies of them, with one more simulated grader.
+    """Grade the attempts of a study, or perturbed copies of them, with another simulated grader.
 
-    A copy has the truth of its ``source_attempt_id``, and its own length, hedging and list form:
-    a grader without biases treats it like the original, a biased one does not.
+    The truth of a copy is that of its ``source_attempt_id``; length, hedging and list form are its
+    own. A grader without biases treats it like the original, a biased grader does not.
 
     Parameters
     ----------
@@ -297,10 +300,10 @@ def grade(
     grader : Grader
         The grader.
     attempts : pandas.DataFrame, optional
-        Attempts frame; without it the study's own attempts. Needs ``answer`` and, for copies,
-        ``source_attempt_id``; attempts without an answer are left out.
+        Attempts frame with ``answer`` and, for copies, ``source_attempt_id``; default: the attempts
+        of the study. Attempts without an answer are not graded.
     seed : int, default 0
-        Source of randomness; the study's own draws are not repeated.
+        Source of randomness, independent of the draws of the study.
 
     Returns
     -------
@@ -312,15 +315,15 @@ def grade(
     StudyError
         If an attempt is neither one of the study nor a copy of one.
     """
-    given = made.attempts if attempts is None else check(attempts, "attempts")
-    given = given[given["answer"].notna()].reset_index(drop=True)
-    items = _regraded(made, given)
-    # a second stream keeps the new draws independent of the study's with the same seed
+    frame = made.attempts if attempts is None else check(attempts, "attempts")
+    answered = frame[frame["answer"].notna()].reset_index(drop=True)
+    items = _items_with_truth(made, answered)
+    # a second stream: the study may have been drawn with the same seed
     rng = np.random.default_rng([seed, 1])
     return grade_items(grader, items, rng)[0]
 
 
-def _conditions(conditions: Sequence[str]) -> list[str]:
+def _checked_conditions(conditions: Sequence[str]) -> list[str]:
     names = list(conditions)
     if len(set(names)) < len(names) or len(names) < 2 or names[0] != "baseline":
         raise StudyError(
@@ -330,7 +333,9 @@ def _conditions(conditions: Sequence[str]) -> list[str]:
     return names
 
 
-def _effects(value: float | Mapping[str, float], names: list[str], what: str) -> list[float]:
+def _effect_by_condition(
+    value: float | Mapping[str, float], names: list[str], what: str
+) -> list[float]:
     if not isinstance(value, Mapping):
         treated = "skill" if "skill" in names else names[1]
         return [float(value) if name == treated else 0.0 for name in names]
@@ -343,10 +348,10 @@ def _effects(value: float | Mapping[str, float], names: list[str], what: str) ->
     return [float(value.get(name, 0.0)) for name in names]
 
 
-def _graded(
+def _graded_with_truth(
     graders: Sequence[Grader], items: Items, rng: np.random.Generator
 ) -> tuple[pd.DataFrame, Rows]:
-    keys = [(one.name, one.version) for one in graders]
+    keys = [(grader.name, grader.version) for grader in graders]
     if len(set(keys)) < len(keys):
         raise StudyError("graders: two have the same name and version; give each its own.")
     graded, rows = [], []
@@ -357,27 +362,27 @@ def _graded(
     return (pd.concat(graded, ignore_index=True) if graded else empty("verdicts")), rows
 
 
-def _regraded(made: Study, given: pd.DataFrame) -> Items:
-    """Lay a study's truth over its attempts or over copies of them."""
-    source = given["source_attempt_id"].fillna(given["attempt_id"])
+def _items_with_truth(made: Study, attempts: pd.DataFrame) -> Items:
+    """Return attempts of a study, or copies of them, with the truth of their checks."""
+    source = attempts["source_attempt_id"].fillna(attempts["attempt_id"])
     unknown = source[~source.isin(made.labels["attempt_id"])]
     if len(unknown):
         raise StudyError(
             f"attempts: {len(unknown)} are neither attempts of the study nor copies of one; the "
             f"first is '{unknown.iloc[0]}'."
         )
-    asked = pd.DataFrame(
-        {"attempt_id": source, "case_id": given["case_id"], "row": np.arange(len(given))}
+    rows = pd.DataFrame(
+        {"attempt_id": source, "case_id": attempts["case_id"], "row": np.arange(len(attempts))}
     )
-    about = asked.merge(made.labels[["attempt_id", "check_id", "passed"]], on="attempt_id")
+    about = rows.merge(made.labels[["attempt_id", "check_id", "passed"]], on="attempt_id")
     about = about.sort_values("row", kind="stable")
     keys = ["case_id", "check_id"]
     about = about.merge(made.checks[[*keys, "check_kind", "goal"]], on=keys, how="left")
     words = made.planted["n_words"].to_numpy(dtype=float)
     means = (np.log2(words).mean(), (100 * made.planted["n_hedges"].to_numpy() / words).mean())
-    answer = given["answer"]
+    answer = attempts["answer"]
     return Items(
-        attempts=given,
+        attempts=attempts,
         conditions=list(made.conditions),
         features=frames.features_of(
             answer.str.count(r"\S+"),
@@ -392,27 +397,24 @@ def _regraded(made: Study, given: pd.DataFrame) -> Items:
     )
 
 
-# The truth, one row per quantity
-
-
 def _effect_rows(
     plan: Layout, intercepts: Floats, spread: Spread, logits: Floats, conditions: list[str]
 ) -> Rows:
-    """Rates, deltas and gaps, of the population and of these cases, in both units."""
+    """Return rows of true rates, deltas and gaps for both targets and both units."""
     rows: Rows = []
     for unit in get_args(Unit):
         power = plan.n_checks if unit == "attempt" else 1
         by_case = {
-            "population": _marginal(plan, intercepts, spread, unit),
+            "population": _marginal_rates(plan, intercepts, spread, unit),
             "these_cases": case_rates(logits, spread.attempt, power),
         }
         for target, rates in by_case.items():
-            rows += _contrasts(rates, plan, conditions, {"target": target, "unit": unit})
+            rows += _contrast_rows(rates, plan, conditions, {"target": target, "unit": unit})
     return rows
 
 
-def _marginal(plan: Layout, intercepts: Floats, spread: Spread, unit: Unit) -> Floats:
-    """Return the marginal rate of each case's stratum, case by condition."""
+def _marginal_rates(plan: Layout, intercepts: Floats, spread: Spread, unit: Unit) -> Floats:
+    """Return the marginal rate of the stratum (near or far) of each case, case by condition."""
     rates = np.empty(intercepts.shape)
     for far in np.unique(plan.far):
         rows = plan.far == far
@@ -423,7 +425,9 @@ def _marginal(plan: Layout, intercepts: Floats, spread: Spread, unit: Unit) -> F
     return rates
 
 
-def _contrasts(rates: Floats, plan: Layout, conditions: list[str], about: dict[str, str]) -> Rows:
+def _contrast_rows(
+    rates: Floats, plan: Layout, conditions: list[str], about: dict[str, str]
+) -> Rows:
     rows: Rows = []
     strata = {None: np.ones_like(plan.far), "near": ~plan.far, "far": plan.far}
     deltas: dict[str | None, Floats] = {}
@@ -447,7 +451,7 @@ def _contrasts(rates: Floats, plan: Layout, conditions: list[str], about: dict[s
 
 
 def _grader_rows(grader: Grader, items: Items, odds: Floats, when: Schedule) -> Rows:
-    """Error rates as asked and as they are among these verdicts, and the biases."""
+    """Return rows of a grader's true error rates, for both targets, and of its biases."""
     about = {"grader": grader.name, "grader_version": grader.version}
     rows: Rows = []
     phases = [(None if grader.drift is None else "before", grader.sensitivity, grader.specificity)]
@@ -459,10 +463,14 @@ def _grader_rows(grader: Grader, items: Items, odds: Floats, when: Schedule) -> 
             for condition, value in zip(items.conditions, values, strict=True):
                 about_rate = {"target": "population", "condition": condition, "period": period}
                 rows.append({"measure": measure, "value": value, **about_rate, **about})
-    return [*rows, *_realised(items, odds, about), *_bias_rows(grader, items, odds, when, about)]
+    return [
+        *rows,
+        *_realised_error_rows(items, odds, about),
+        *_bias_rows(grader, items, odds, when, about),
+    ]
 
 
-def _realised(items: Items, odds: Floats, about: dict[str, str]) -> Rows:
+def _realised_error_rows(items: Items, odds: Floats, about: dict[str, str]) -> Rows:
     chance = expit(odds)
     condition = items.attempts["condition"].to_numpy()[items.row]
     rows = []

@@ -1,4 +1,4 @@
-"""Frames of a simulated study, built at their dtypes so that no check is needed on the way."""
+"""Frames of a simulated study, built with their final dtypes so that none needs a check."""
 
 from __future__ import annotations
 
@@ -28,54 +28,54 @@ from skillcomp.simulate.graders import (
 
 Ints = NDArray[np.int64]
 
-_QUALITY = 3.0  # log odds of winning a comparison with all checks met against one with none
+_QUALITY = 3.0  # log odds that an answer with all checks met wins against one with none met
 _ATTEMPTS_START = np.datetime64("2026-01-05T08:00:00", "us")
-# Wider than what is planted, so that hedges added to copies by other means count too.
+# more words than are planted: perturbed copies can hold other hedges
 HEDGED = r"\b(?:perhaps|possibly|probably|maybe|might|seems?|arguably|presumably|likely|could)\b"
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Attempts in order: case, then condition, then repeat."""
+    """Order of the attempts: case, then condition, then repeat."""
 
     plan: Layout
     names: list[str]
     n_repeats: int
 
     def __post_init__(self) -> None:
-        """Refuse a study without attempts."""
+        """Raise StudyError for a study without attempts."""
         if self.n_repeats < 1:
             raise StudyError(f"n_repeats: found {self.n_repeats}; allowed: 1 or more.")
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Cases, conditions, repeats."""
+        """Numbers of cases, conditions and repeats."""
         return self.plan.n_cases, len(self.names), self.n_repeats
 
     def axis(self, which: int) -> Ints:
-        """Case (0), condition (1) or repeat from 0 (2) of every attempt."""
+        """Return the index of the case (0), condition (1) or repeat (2) of every attempt."""
         index: Ints = np.indices(self.shape)[which].ravel()
         return index
 
 
-def _slugs(n_skills: int) -> list[str]:
+def _skill_slugs(n_skills: int) -> list[str]:
     return [f"skill-{k + 1:02d}" for k in range(n_skills)]
 
 
 def simulated_cases(plan: Layout) -> pd.DataFrame:
-    """Return the cases frame: two cases each of C1 to C9 and again, contrast pairs at the end."""
+    """Return the cases frame; dimensions cycle through C1 to C9, two cases each."""
     number = np.arange(plan.n_cases) - np.searchsorted(plan.skill, plan.skill)
-    # neighbours share a dimension, so that it has a near and a far case
+    # two neighbours per dimension: one near case and one far case
     dimension = [DIMENSIONS[k] for k in number // 2 % len(DIMENSIONS)]
     fields = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False))
-    skill = [_slugs(plan.n_skills)[k] for k in plan.skill]
+    skill = [_skill_slugs(plan.n_skills)[k] for k in plan.skill]
     case_id = [f"{slug}/{k + 1:02d}" for slug, k in zip(skill, number, strict=True)]
     pairs = [(case_id[t], bool(t != k)) for k, t in enumerate(plan.partner)]
     columns = {
         "skill": skill,
         "suite": skill,
         "case_id": case_id,
-        # a pair shares its prompt but for one word
+        # the prompts of a pair differ by one word
         "prompt": [f"Simulated question {first}{' turned' * turned}?" for first, turned in pairs],
         "comprehension_dimension": dimension,
         "concept_field": [fields.get(d) for d in dimension],
@@ -90,7 +90,7 @@ def simulated_cases(plan: Layout) -> pd.DataFrame:
 
 
 def simulated_checks(plan: Layout, cases: pd.DataFrame) -> pd.DataFrame:
-    """Return the checks frame; the last of several checks of a case is negative."""
+    """Return the checks frame; the last check of a case with several checks is negative."""
     case = np.repeat(np.arange(plan.n_cases), plan.n_checks)
     number = np.arange(len(case)) - (np.cumsum(plan.n_checks) - plan.n_checks)[case]
     negative = (number == plan.n_checks[case] - 1) & (plan.n_checks[case] > 1)
@@ -117,7 +117,7 @@ def answers(
 ) -> tuple[list[text.Source], text.WrittenAnswers]:
     """Write the skills and one answer per attempt."""
     condition, names = grid.axis(1), grid.names
-    sources = [text.make_skill(slug, rng) for slug in _slugs(grid.plan.n_skills)]
+    sources = [text.make_skill(slug, rng) for slug in _skill_slugs(grid.plan.n_skills)]
     written = text.write_answers(
         sources,
         grid.plan.skill[grid.axis(0)],
@@ -138,10 +138,10 @@ def simulated_attempts(
     failure_rate: float,
     rng: np.random.Generator,
 ) -> pd.DataFrame:
-    """Return the attempts frame, conditions in random order in time."""
+    """Return the attempts frame; start times are in random order."""
     case, condition, repeat = grid.axis(0), grid.axis(1), grid.axis(2)
     n, names = len(case), grid.names
-    # one draw per case and repeat: both conditions are answered from one family
+    # one draw per case and repeat: the family is the same in all conditions
     family = rng.integers(0, len(families), (grid.plan.n_cases, grid.n_repeats))[case, repeat]
     failed = rng.random(n) < failure_rate
     of_case = {name: cases[name].array.take(case) for name in CASE}
@@ -175,17 +175,17 @@ def items(
     written: text.WrittenAnswers,
     rng: np.random.Generator,
 ) -> Items:
-    """Draw what is true of every check of every attempt that has an answer."""
+    """Draw the truth of every check of every attempt that has an answer."""
     case, condition = grid.axis(0), grid.axis(1)
     size = grid.plan.n_checks
     row = np.repeat(np.arange(len(case)), size[case])
     ends = np.cumsum(size[case])
     inside = np.arange(len(row)) - (ends - size[case])[row]
-    of_case = np.cumsum(size) - size
+    first_check = np.cumsum(size) - size
     own = logits[case, condition] + spread.attempt * rng.standard_normal(len(case))
     met = rng.random(len(row)) < expit(own)[row]
     answered = attempts["answer"].notna().to_numpy()[row]
-    place = (of_case[case][row] + inside)[answered]
+    place = (first_check[case][row] + inside)[answered]
     return Items(
         attempts=attempts,
         conditions=grid.names,
@@ -200,19 +200,19 @@ def items(
 def features_of(
     n_words: Any, n_hedges: Any, listed: Any, means: tuple[float, float] | None = None
 ) -> dict[str, Floats]:
-    """Return the features biases act on, centred at the study's means."""
+    """Return the features that biases act on, centred at `means` or their own means."""
     words = np.maximum(np.asarray(n_words, dtype=np.float64), 1)
     length, hedging = np.log2(words), 100 * np.asarray(n_hedges, dtype=np.float64) / words
-    at = means or (float(length.mean()), float(hedging.mean()))
+    centre = means or (float(length.mean()), float(hedging.mean()))
     return {
-        "verbosity": length - at[0],
-        "hedging": hedging - at[1],
+        "verbosity": length - centre[0],
+        "hedging": hedging - centre[1],
         "list": np.asarray(listed, dtype=np.float64),
     }
 
 
 def true_labels(items: Items, where: Any, labeller: str, passed: NDArray[np.bool_]) -> pd.DataFrame:
-    """Return gold rows of one labeller for the chosen checks."""
+    """Return the gold frame of one labeller for the chosen checks."""
     row = items.row[where]
     columns = {
         "attempt_id": items.attempts["attempt_id"].array.take(row),
@@ -232,30 +232,30 @@ def simulated_gold(
     labeller_error: float | None,
     rng: np.random.Generator,
 ) -> pd.DataFrame:
-    """Draw cases within each skill, one repeat of each in every condition, and label them."""
+    """Draw cases within each skill and one repeat of each, and label it in every condition."""
     if not 0 <= fraction <= 1:
         raise StudyError(f"gold_fraction: found {fraction}; allowed: 0 to 1.")
     plan = grid.plan
     size = np.bincount(plan.skill)
-    # every skill keeps a case, so that inclusion probabilities are never 0
-    wanted = np.maximum(np.rint(fraction * size), 1 if fraction > 0 else 0).astype(np.int64)
+    # at least one case per skill, so that no inclusion probability is 0
+    n_drawn = np.maximum(np.rint(fraction * size), 1 if fraction > 0 else 0).astype(np.int64)
     order = np.lexsort((rng.random(plan.n_cases), plan.skill))
     rank = np.empty(plan.n_cases, dtype=np.int64)
     rank[order] = np.arange(plan.n_cases) - np.searchsorted(plan.skill, plan.skill)
-    drawn = rank < wanted[plan.skill]
+    drawn = rank < n_drawn[plan.skill]
     repeat = rng.integers(0, grid.n_repeats, plan.n_cases)
     case = grid.axis(0)
     attempt = drawn[case] & (repeat[case] == grid.axis(2))
     where = np.flatnonzero(attempt[items.row])
-    chance = (wanted / size)[plan.skill[case]] / grid.n_repeats
+    chance = (n_drawn / size)[plan.skill[case]] / grid.n_repeats
     truth = items.truth[where]
-    people = {"adjudicated": truth}
+    labels = {"adjudicated": truth}
     if labeller_error is not None:
         for name in ("labeller-1", "labeller-2"):
-            people[name] = truth ^ (rng.random(len(truth)) < labeller_error)
-    found = [true_labels(items, where, name, passed) for name, passed in people.items()]
-    frame = pd.concat(found, ignore_index=True)
-    frame["inclusion_probability"] = np.tile(chance[items.row[where]], len(people))
+            labels[name] = truth ^ (rng.random(len(truth)) < labeller_error)
+    parts = [true_labels(items, where, name, passed) for name, passed in labels.items()]
+    frame = pd.concat(parts, ignore_index=True)
+    frame["inclusion_probability"] = np.tile(chance[items.row[where]], len(labels))
     return frame
 
 
@@ -271,16 +271,16 @@ def simulated_pairwise(
     index = np.arange(n_attempts).reshape(grid.shape)[:, :2, 0]
     both = np.isfinite(share).all(axis=1)
     share, index = share[both], index[both]
-    named = {one.name: one for one in reversed(graders)}
+    by_name = {grader.name: grader for grader in reversed(graders)}  # the first of each name
     parts = [
-        _compared(grader, order, share, index, items, rng)
-        for grader in list(named.values())[::-1]
+        _judgements(grader, order, share, index, items, rng)
+        for grader in list(by_name.values())[::-1]
         for order in (1, 2)
     ]
     return pd.concat(parts, ignore_index=True) if parts else empty("pairwise")
 
 
-def _compared(
+def _judgements(
     grader: Grader,
     order: int,
     share: Floats,
@@ -288,24 +288,24 @@ def _compared(
     items: Items,
     rng: np.random.Generator,
 ) -> pd.DataFrame:
-    shown = index if order == 1 else index[:, ::-1]
-    length = items.features["verbosity"][shown]
+    pairs = index if order == 1 else index[:, ::-1]
+    length = items.features["verbosity"][pairs]
     quality = share if order == 1 else share[:, ::-1]
     odds = grader.position_bias + _QUALITY * (quality[:, 0] - quality[:, 1])
     odds = odds + grader.verbosity_bias * (length[:, 0] - length[:, 1])
-    position = np.where(rng.random(len(shown)) < expit(odds), 0, 1)
+    position = np.where(rng.random(len(pairs)) < expit(odds), 0, 1)
     ids = items.attempts["attempt_id"].array
     columns = {
         **{name: items.attempts[name].array.take(index[:, 0]) for name in CASE},
         "grader": grader.name,
         "grader_family": grader.family,
         "order": order,
-        "first": ids.take(shown[:, 0]),
-        "second": ids.take(shown[:, 1]),
-        "winner": ids.take(shown[np.arange(len(shown)), position]),
+        "first": ids.take(pairs[:, 0]),
+        "second": ids.take(pairs[:, 1]),
+        "winner": ids.take(pairs[np.arange(len(pairs)), position]),
         "winner_position": position + 1,
     }
-    return framed("pairwise", columns, len(shown))
+    return framed("pairwise", columns, len(pairs))
 
 
 def simulated_rates(
@@ -324,7 +324,7 @@ def simulated_rates(
 
 
 def planted(attempts: pd.DataFrame, written: text.WrittenAnswers) -> pd.DataFrame:
-    """Return what was planted in each answer."""
+    """Return the planted properties of each answer, one row per attempt."""
     return pd.DataFrame(
         {
             "attempt_id": attempts["attempt_id"],
