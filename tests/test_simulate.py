@@ -1,3 +1,5 @@
+from difflib import SequenceMatcher
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,12 +10,12 @@ from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import norm
 
-from skillcomp import overlap, simulate, transfer
+from skillcomp import simulate, transfer
 from skillcomp.errors import StudyError
 from skillcomp.frames import outcomes
 from skillcomp.frames.contracts import check
 from skillcomp.simulate import Grader
-from skillcomp.simulate import design as effects
+from skillcomp.simulate.design import marginal_rate
 from skillcomp.simulate.text import HEDGES
 from skillcomp.stats.cusum import bernoulli_cusum
 
@@ -37,45 +39,41 @@ def exact_rate(intercept, sd):
     return quad(lambda z: expit(intercept + sd * z) * norm.pdf(z), -9, 9, epsabs=1e-13)[0]
 
 
-def test_every_frame_keeps_its_contract_and_is_already_at_its_dtypes():
-    graders = [
-        Grader("a", failure_rate=0.1, rounds=2, quote_error_rate=0.2),
-        Grader("a", version="2", asks_evidence=False),
-    ]
-    made = simulate.study(graders=graders, seed=3, **RICH)
+SMALL = dict(gold_fraction=0, n_skills=1, n_cases=np.int64(1), n_repeats=1)
+GRADERS = (
+    Grader("a", failure_rate=0.1, rounds=2, quote_error_rate=0.2),
+    Grader("a", version="2", asks_evidence=False),
+)
+
+
+@pytest.mark.parametrize(
+    "options", [dict(graders=GRADERS, seed=3, **RICH), SMALL, SMALL | {"graders": ()}]
+)
+def test_every_frame_keeps_its_contract_and_is_already_at_its_dtypes(options):
+    made = simulate.study(**options)
     for kind in KINDS:
         frame = getattr(made, kind)
         pd.testing.assert_frame_equal(check(frame, kind), frame)
     pd.testing.assert_frame_equal(check(made.labels, "gold"), made.labels)
-    assert len(outcomes(made.verdicts, made.cases)) == made.attempts["answer"].notna().sum() * 3
-
-
-@pytest.mark.parametrize("graders", [(), (Grader("a"),)])
-def test_a_study_without_gold_or_without_graders_is_still_valid(graders):
-    made = simulate.study(graders=graders, gold_fraction=0, n_skills=1, n_cases=1, n_repeats=1)
-    for kind in KINDS:
-        pd.testing.assert_frame_equal(check(getattr(made, kind), kind), getattr(made, kind))
-    assert made.gold.empty
+    assert made.gold.empty == (options.get("gold_fraction") == 0)
+    n_graded = sum(grader.rounds for grader in options.get("graders", [Grader("judge")]))
+    n_answers = made.attempts["answer"].notna().sum()
+    assert len(outcomes(made.verdicts, made.cases)) == n_answers * n_graded
+    bad = made.verdicts["status"].eq("malformed")
+    assert made.verdicts["passed"].isna().equals(bad)
 
 
 def test_the_same_seed_gives_the_same_study_and_another_seed_another():
-    one, two, other = (simulate.study(n_skills=2, seed=s) for s in (5, 5, 6))
+    first, same, other = (simulate.study(n_skills=2, seed=s) for s in (5, 5, 6))
     for kind in KINDS:
-        pd.testing.assert_frame_equal(getattr(one, kind), getattr(two, kind))
-    assert not one.attempts["answer"].equals(other.attempts["answer"])
+        pd.testing.assert_frame_equal(getattr(first, kind), getattr(same, kind))
+    assert not first.attempts["answer"].equals(other.attempts["answer"])
 
 
 @pytest.mark.parametrize("sd", [0.3, 1.0, 2.5, 4.0])
 def test_the_even_grid_agrees_with_adaptive_quadrature(sd):
-    checks = ((1, 1.0),)
-    found = effects.marginal_rate(-0.7, sd, 0.0, checks, "behaviour")
-    assert found == pytest.approx(exact_rate(-0.7, sd), abs=1e-11)
-
-
-def test_without_random_effects_the_intercept_is_the_logit():
-    # logit(0.8) = ln(0.8 / 0.2) = ln 4 = 1.386294
-    found = effects.intercept_for(0.8, 0.0, 0.0, ((1, 1.0),), "behaviour")
-    assert found == pytest.approx(np.log(4), abs=1e-10)
+    rate = marginal_rate(-0.7, sd, 0.0, ((1, 1.0),), "behaviour")
+    assert rate == pytest.approx(exact_rate(-0.7, sd), abs=1e-11)
 
 
 def test_attempts_with_independent_checks_pass_with_the_product():
@@ -89,9 +87,12 @@ def test_attempts_with_independent_checks_pass_with_the_product():
     assert rate == pytest.approx(np.sqrt(0.5), abs=1e-10)
     # skill condition: sqrt(0.75) = 0.866025, so the behaviours' delta is 0.158919
     assert made.true("delta", unit="behaviour") == pytest.approx(0.1589186, abs=1e-7)
+    wide = made.rates.pivot(index="case_id", columns="condition", values="attempt_rate")
+    realised = made.true("delta", unit="attempt", target="these_cases")
+    assert (wide["skill"] - wide["baseline"]).mean() == pytest.approx(realised, abs=1e-12)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     baseline=st.floats(0.2, 0.8),
     delta=st.floats(-0.15, 0.15),
@@ -116,7 +117,7 @@ def test_marginal_delta_and_gap_are_exactly_as_asked(baseline, delta, gap, unit,
 @pytest.mark.parametrize("unit", ["behaviour", "attempt"])
 def test_the_planted_delta_and_gap_come_out_of_the_outcomes_on_average(unit):
     deltas, gaps = [], []
-    for seed in range(30):
+    for seed in range(12):
         made = simulate.study(
             n_skills=8, n_cases=6, n_repeats=1, delta=0.2, near_far_gap=-0.15, unit=unit,
             baseline_rate=0.4, checks_per_case=3, graders=(Grader("g", 1.0, 1.0),), seed=seed,
@@ -133,13 +134,6 @@ def test_the_planted_delta_and_gap_come_out_of_the_outcomes_on_average(unit):
         assert abs(np.mean(values) - true) < 3.5 * error
 
 
-def test_true_rates_of_the_cases_average_to_the_realised_delta():
-    made = simulate.study(seed=2, near_far_gap=0.1)
-    wide = made.rates.pivot(index="case_id", columns="condition", values="attempt_rate")
-    realised = made.true("delta", unit="attempt", target="these_cases")
-    assert (wide["skill"] - wide["baseline"]).mean() == pytest.approx(realised, abs=1e-12)
-
-
 def test_a_placebo_has_no_effect_unless_it_is_given_one():
     conditions = ("baseline", "skill", "placebo")
     none = simulate.study(conditions=conditions, delta=0.2, n_skills=2)
@@ -148,11 +142,15 @@ def test_a_placebo_has_no_effect_unless_it_is_given_one():
     assert some.true("delta", unit="behaviour", condition="placebo") == pytest.approx(0.1, abs=1e-9)
 
 
-def test_a_perfect_grader_repeats_the_truth():
-    made = simulate.study(graders=(Grader("g", 1.0, 1.0),), seed=4)
-    both = made.verdicts.merge(made.labels, on=["attempt_id", "check_id"], suffixes=("", "_true"))
-    assert len(both) == len(made.verdicts)
+@pytest.mark.parametrize("again", [False, True])
+def test_a_perfect_grader_repeats_the_truth_whatever_its_biases(again):
+    grader = Grader("g", 1.0, 1.0, verbosity_bias=3.0)
+    made = simulate.study(graders=(grader,), seed=4)
+    verdicts = simulate.grade(made, grader) if again else made.verdicts
+    both = verdicts.merge(made.labels, on=["attempt_id", "check_id"], suffixes=("", "_true"))
+    assert len(both) == len(made.labels)
     assert both["passed"].eq(both["passed_true"]).all()
+    assert made.true("verbosity_effect") == 0
 
 
 def rates_against_truth(made, by):
@@ -167,15 +165,14 @@ def rates_against_truth(made, by):
 def test_sensitivity_and_specificity_hold_in_each_condition():
     grader = Grader("g", {"baseline": 0.9, "skill": 0.96}, {"baseline": 0.85, "skill": 0.7})
     made = simulate.study(graders=(grader,), n_skills=20, n_cases=20, n_repeats=2, seed=1)
-    found = rates_against_truth(made, ["condition"])
+    rates = rates_against_truth(made, ["condition"])
     # about 2,000 to 5,600 checks a cell: three standard errors are at most 0.03
     for condition, se, sp in (("baseline", 0.9, 0.85), ("skill", 0.96, 0.7)):
-        assert found[condition, True] == pytest.approx(se, abs=0.03)
-        assert found[condition, False] == pytest.approx(sp, abs=0.03)
+        assert rates[condition, True] == pytest.approx(se, abs=0.03)
+        assert rates[condition, False] == pytest.approx(sp, abs=0.03)
         assert made.true("sensitivity", condition=condition) == se
-        assert made.true("specificity", condition=condition, target="these_cases") == pytest.approx(
-            sp
-        )
+        realised = made.true("specificity", condition=condition, target="these_cases")
+        assert realised == pytest.approx(sp)
 
 
 @pytest.mark.parametrize("when", [0.5, "2026-02-02T21:20:00", pd.Timestamp("2026-02-02 21:20")])
@@ -185,51 +182,32 @@ def test_drift_sets_in_at_its_time(when):
         n_skills=20, n_cases=20, graders=(Grader("g", 0.95, 0.9, drift=(when, 0.6, 0.5)),), seed=1
     )
     made.verdicts["late"] = made.verdicts["graded_at"] >= pd.Timestamp("2026-02-02 21:20", tz="UTC")
-    found = rates_against_truth(made, ["late"])
+    rates = rates_against_truth(made, ["late"])
     expected = {(False, True): 0.95, (False, False): 0.9, (True, True): 0.6, (True, False): 0.5}
     for key, value in expected.items():
-        assert found[key] == pytest.approx(value, abs=0.04)
+        assert rates[key] == pytest.approx(value, abs=0.04)
     assert made.true("specificity", condition="skill", period="after") == 0.5
-
-
-def test_the_order_of_conditions_in_time_is_random():
-    made = simulate.study(n_skills=10, n_cases=20, seed=1)
-    minutes = (made.attempts["started_at"] - made.attempts["started_at"].min()).dt.total_seconds()
-    means = minutes.groupby(made.attempts["condition"]).mean() / minutes.max()
-    assert means["skill"] == pytest.approx(means["baseline"], abs=0.06)
-
-
-def test_a_failed_grader_gives_no_verdict():
-    made = simulate.study(graders=(Grader("g", failure_rate=0.2),), seed=1)
-    bad = made.verdicts["status"].eq("malformed")
-    assert bad.mean() == pytest.approx(0.2, abs=0.04)
-    assert made.verdicts.loc[bad, "passed"].isna().all()
-    assert made.verdicts.loc[~bad, "passed"].notna().all()
 
 
 def test_a_failed_attempt_has_no_answer_no_verdict_and_no_gold():
     made = simulate.study(attempt_failure_rate=0.3, gold_fraction=1.0, seed=1)
-    bad = made.attempts["status"].eq("error")
-    assert 0.2 < bad.mean() < 0.4
-    assert made.attempts["answer"].isna().equals(bad)
-    gone = set(made.attempts.loc[bad, "attempt_id"])
+    failed = made.attempts["status"].eq("error")
+    assert 0.2 < failed.mean() < 0.4
+    assert made.attempts["answer"].isna().equals(failed)
+    ids = set(made.attempts.loc[failed, "attempt_id"])
     for frame in (made.verdicts, made.gold, made.labels):
-        assert not gone & set(frame["attempt_id"])
-    assert not gone & set(made.pairwise["first"])
+        assert not ids & set(frame["attempt_id"])
+    assert not ids & set(made.pairwise["first"])
 
 
 def test_quotes_are_substrings_of_the_answer_except_the_planted_ones():
     grader = Grader("g", quote_error_rate=0.25)
     made = simulate.study(graders=(grader,), listed_share=0.5, seed=1)
     answer = made.attempts.set_index("attempt_id")["answer"]
-    found = [
-        quote in answer[name]
-        for quote, name in zip(
-            made.verdicts["evidence_quote"], made.verdicts["attempt_id"], strict=True
-        )
-    ]
-    assert made.verdicts["evidence_found"].tolist() == found
-    assert np.mean(found) == pytest.approx(0.75, abs=0.04)
+    quotes = made.verdicts[["evidence_quote", "attempt_id"]].itertuples(index=False)
+    is_there = [quote in answer[attempt_id] for quote, attempt_id in quotes]
+    assert made.verdicts["evidence_found"].tolist() == is_there
+    assert np.mean(is_there) == pytest.approx(0.75, abs=0.04)
 
 
 def test_gold_takes_one_repeat_of_every_condition_of_random_cases_within_skill():
@@ -255,15 +233,9 @@ def test_labellers_err_at_the_planted_rate_and_the_adjudicated_label_does_not():
 
 
 def longest_shared(answer, source):
-    clean = [text.lower().replace(".", "").split() for text in (answer, source)]
-    words, body = clean[0], " " + " ".join(clean[1]) + " "
-    best = 0
-    for start in range(len(words)):
-        while f" {' '.join(words[start : start + best + 1])} " in body and start + best < len(
-            words
-        ):
-            best += 1
-    return best
+    words, body = (text.lower().replace(".", "").split() for text in (answer, source))
+    blocks = SequenceMatcher(None, words, body, autojunk=False)
+    return blocks.find_longest_match().size
 
 
 def test_the_copied_share_of_an_answer_is_one_span_of_the_skill():
@@ -314,9 +286,7 @@ def test_a_biased_grader_is_moved_by_its_feature_and_only_by_it(bias, column):
         made.labels[["attempt_id", "check_id", "passed"]], on=["attempt_id", "check_id"]
     )
     names = ["words", "hedges", "listed"]
-    design = sm.add_constant(
-        both[[*names]].astype(float).assign(met=both["passed_y"].astype(float))
-    )
+    design = sm.add_constant(both[[*names, "passed_y"]].astype(float))
     fit = sm.Logit(both["passed_x"].astype(float), design).fit(disp=0)
     for name in names:
         assert fit.params[name] == pytest.approx(float(name == column), abs=4 * fit.bse[name])
@@ -331,17 +301,11 @@ def test_a_family_bias_favours_the_graders_own_family():
     )
     families = made.attempts[["attempt_id", "agent_family"]]
     made.verdicts["agent_family"] = made.verdicts.merge(families, on="attempt_id")["agent_family"]
-    found = rates_against_truth(made, ["agent_family"])
+    rates = rates_against_truth(made, ["agent_family"])
     # expit(logit(0.7) + 1) = 0.8638; specificity 1 - expit(logit(0.3) + 1) = 0.4619
-    assert found["family-a", True] == pytest.approx(0.7, abs=0.03)
-    assert found["family-b", True] == pytest.approx(0.8638, abs=0.03)
-    assert found["family-b", False] == pytest.approx(0.4619, abs=0.03)
-
-
-def test_a_certain_grader_is_not_moved_by_biases():
-    made = simulate.study(graders=(Grader("g", 1.0, 1.0, verbosity_bias=3.0),), seed=1)
-    assert rates_against_truth(made, ["condition"]).eq(1).all()
-    assert made.true("verbosity_effect") == 0
+    assert rates["family-a", True] == pytest.approx(0.7, abs=0.03)
+    assert rates["family-b", True] == pytest.approx(0.8638, abs=0.03)
+    assert rates["family-b", False] == pytest.approx(0.4619, abs=0.03)
 
 
 def test_position_bias_shows_in_both_orders():
@@ -350,10 +314,10 @@ def test_position_bias_shows_in_both_orders():
     first = made.pairwise["winner_position"].eq(1).groupby(made.pairwise["grader"]).mean()
     assert first["fair"] == pytest.approx(0.5, abs=0.06)
     assert first["biased"] > 0.75
-    named = made.pairwise["first"].where(
+    winner = made.pairwise["first"].where(
         made.pairwise["winner_position"].eq(1), made.pairwise["second"]
     )
-    assert named.eq(made.pairwise["winner"]).all()
+    assert winner.eq(made.pairwise["winner"]).all()
 
 
 def test_grading_padded_copies_moves_only_the_grader_that_likes_length():
@@ -373,14 +337,6 @@ def test_grading_padded_copies_moves_only_the_grader_that_likes_length():
             shares[bias, name] = verdicts["passed"].mean()
     assert shares[0.0, "pad"] == pytest.approx(shares[0.0, "plain"], abs=0.03)
     assert shares[1.0, "pad"] > shares[1.0, "plain"] + 0.15
-
-
-def test_regrading_uses_the_truth_of_the_source():
-    made = simulate.study(n_skills=2, seed=1)
-    verdicts = simulate.grade(made, Grader("sure", 1.0, 1.0))
-    both = verdicts.merge(made.labels, on=["attempt_id", "check_id"])
-    assert len(both) == len(made.labels)
-    assert both["passed_x"].eq(both["passed_y"]).all()
 
 
 def test_a_stranger_among_the_attempts_is_refused():
@@ -406,11 +362,15 @@ def test_passages_hold_the_planted_share_of_the_skill():
     made = simulate.study(n_skills=1, n_cases=1, seed=1)
     copies = simulate.passages(made.skills, topics=3, seed=1)
     assert copies.groupby("document").size().eq(5).all()
-    body = made.skills["skill-01"].text
+    body = made.skills["skill-01"].sections[-1].text
     longest = copies["text"].map(lambda text: longest_shared(text, body))
     means = longest.groupby(copies["level"]).mean()
     assert means["verbatim"] == 60
     assert means["verbatim"] > means["near_copy"] > means["light_revision"] > means["fresh"]
+    by_text = simulate.passages({"skill-01": body}, topics=3, seed=1)
+    pd.testing.assert_frame_equal(by_text, copies)
+    with pytest.raises(StudyError, match=r"skill 'short': found 1 word to copy from"):
+        simulate.passages({"short": "Word."})
 
 
 def test_a_gold_stream_rises_when_planted_and_else_does_not():
@@ -484,42 +444,19 @@ def test_asking_for_a_truth_that_is_not_single_says_what_to_name():
         made.true("sensitivty")
 
 
-def test_the_overlap_score_sees_the_planted_copying():
-    copying = {"baseline": 0.0, "skill": 0.3}
-    made = simulate.study(n_skills=2, n_cases=5, copying=copying, seed=3)
-    scored = overlap.score(made.attempts, skills=made.skills, cases=made.cases, n=[6])
-    found = scored.merge(made.attempts[["attempt_id", "condition"]], on="attempt_id", how="left")
-    condition = found["condition_y"] if "condition_y" in found else found["condition"]
-    longest = found["longest_run"].groupby(condition.to_numpy()).min()
-    assert found.loc[condition.eq("baseline"), "n_shared"].eq(0).all()
-    # the shortest answer has 20 words or more, of which 30 % stand in the skill in one run
-    assert longest["skill"] >= 6
-
-
 def test_the_transfer_analysis_finds_the_planted_gap():
-    found = []
-    for seed in range(12):
+    estimates = []
+    for seed in range(4):
         made = simulate.study(
             n_cases=18, near_far_gap=-0.25, graders=(Grader("g", 1.0, 1.0),), seed=seed
         )
         table = transfer.gap(outcomes(made.verdicts, made.cases), value="share_passed")
         gaps = table[table["measure"].eq("gap")].set_index("scope")
         assert gaps["n_near"].eq(54).all()
-        found.append(gaps["estimate"])
-    means = pd.concat(found, axis=1).mean(axis=1)
-    assert means["within_dimensions"] == pytest.approx(-0.25, abs=0.06)
-    assert means["pooled"] == pytest.approx(-0.25, abs=0.06)
-
-
-def test_a_control_chart_finds_the_planted_rise():
-    streams = simulate.gold_stream(n=600, rise_at=300, n_streams=60, seed=2)
-    alarms = []
-    for _, stream in streams.groupby("stream"):
-        found = bernoulli_cusum(stream["error"].to_numpy(dtype=float), p0=0.05, p1=0.15, arl=10_000)
-        alarms.append(np.inf if found.alarm is None else found.alarm)
-    # 300 checks at an average run length of 10,000: about 3 % false alarms
-    assert np.mean(np.array(alarms) < 300) < 0.12
-    assert 300 < np.median(alarms) < 300 + 1.5 * found.arl_p1
+        estimates.append(gaps["estimate"])
+    means = pd.concat(estimates, axis=1).mean(axis=1)
+    assert means["within_dimensions"] == pytest.approx(-0.25, abs=0.08)
+    assert means["pooled"] == pytest.approx(-0.25, abs=0.08)
 
 
 def test_a_control_chart_finds_a_drift_among_the_verdicts():
@@ -528,13 +465,7 @@ def test_a_control_chart_finds_a_drift_among_the_verdicts():
     both = made.verdicts.merge(made.labels, on=["attempt_id", "check_id"], suffixes=("", "_gold"))
     both = both.sort_values("graded_at")
     wrong = both["passed"].ne(both["passed_gold"]).to_numpy(dtype=float)
-    found = bernoulli_cusum(wrong, p0=0.05, p1=0.15, arl=5000)
+    alarm = bernoulli_cusum(wrong, p0=0.05, p1=0.15, arl=5000).alarm
     half = len(wrong) // 2
-    assert found.alarm is not None
-    assert half < found.alarm < half + 100
-
-
-def test_sizes_may_be_numbers_of_numpy() -> None:
-    asked = {"n_skills": 2, "n_repeats": 1, "checks_per_case": np.int64(2)}
-    one = simulate.study(n_cases=np.int64(4), **asked)
-    pd.testing.assert_frame_equal(one.verdicts, simulate.study(n_cases=4, **asked).verdicts)
+    assert alarm is not None
+    assert half < alarm < half + 100
