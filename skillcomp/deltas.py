@@ -28,11 +28,12 @@ from skillcomp.frames.case_table import (
     level_of,
     with_weights,
 )
-from skillcomp.frames.contracts import CASE, CONTRACTS, ordered
+from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import (
     estimates,
     groups,
     listed,
+    ordered,
     prepared,
     refuse_pooling,
     require_columns,

@@ -12,7 +12,8 @@ import pandas as pd
 import pyarrow as pa
 
 from skillcomp.errors import FrameError, StoreError
-from skillcomp.frames.contracts import CONTRACTS, check
+from skillcomp.frames.check import check
+from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.io.files import as_path, replace_file
 
 __all__ = ["read", "write"]

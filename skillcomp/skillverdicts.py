@@ -16,7 +16,8 @@ import pandas as pd
 
 from skillcomp.deltas import paired, rates
 from skillcomp.errors import FrameError, require_known, suggest
-from skillcomp.frames.contracts import CASE, CONTRACTS, check, settle
+from skillcomp.frames.check import check, settle
+from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import (
     estimates,
     groups,

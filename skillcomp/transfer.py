@@ -19,8 +19,9 @@ from skillcomp.frames.case_table import (
     compared_outcomes,
     level_of,
 )
-from skillcomp.frames.contracts import CASE, check, ordered
-from skillcomp.frames.estimates import estimates, groups, listed, row
+from skillcomp.frames.check import check
+from skillcomp.frames.contracts import CASE
+from skillcomp.frames.estimates import estimates, groups, listed, ordered, row
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.results import Interval, join_notes, undefined

@@ -16,17 +16,19 @@ import pandas as pd
 from skillcomp import deltas
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.case_table import clusters_of
-from skillcomp.frames.contracts import CASE, check, ordered
+from skillcomp.frames.check import check
+from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     check_settings,
     estimates,
     groups,
     listed,
+    ordered,
     prepared,
     row,
     rows_of_group,
 )
-from skillcomp.frames.from_store import outcomes
+from skillcomp.frames.outcomes import outcomes
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_means
 from skillcomp.stats.results import Interval, join_notes
 

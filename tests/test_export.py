@@ -11,7 +11,8 @@ from pandas.testing import assert_frame_equal
 
 import skillcomp as sc
 from skillcomp.errors import FrameError, SkillcompError
-from skillcomp.frames.contracts import CONTRACTS, empty
+from skillcomp.frames.check import empty
+from skillcomp.frames.contracts import CONTRACTS
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -3,13 +3,15 @@ import pandas as pd
 import pytest
 
 from skillcomp.errors import FrameError
-from skillcomp.frames import contracts
+from skillcomp.frames.check import check, empty
+from skillcomp.frames.contracts import CONTRACTS
+from skillcomp.frames.estimates import group_codes
 
 
-@pytest.mark.parametrize("kind", contracts.CONTRACTS)
+@pytest.mark.parametrize("kind", CONTRACTS)
 def test_an_empty_frame_has_every_column_at_its_dtype_and_passes_its_own_check(kind: str) -> None:
-    frame = contracts.check(contracts.empty(kind), kind)
-    assert frame.dtypes.astype(str).to_dict() == dict(contracts.CONTRACTS[kind].columns)
+    frame = check(empty(kind), kind)
+    assert frame.dtypes.astype(str).to_dict() == dict(CONTRACTS[kind].columns)
     assert frame.empty
 
 
@@ -25,7 +27,7 @@ def test_every_problem_is_reported_at_once_with_column_values_and_what_is_allowe
         }
     )
     with pytest.raises(FrameError) as caught:
-        contracts.check(own, "cases")
+        check(own, "cases")
     message = str(caught.value)
     assert "cases frame, 5 problems" in message
     assert "column 'skill' is missing; required: skill, case_id. Is it 'skil'?" in message
@@ -39,22 +41,22 @@ def test_every_problem_is_reported_at_once_with_column_values_and_what_is_allowe
 def test_the_text_false_is_never_taken_for_a_pass() -> None:
     rows = _verdict_rows(passed=["false", "true"])
     with pytest.raises(FrameError, match=r"column 'passed': found 'false', 'true' \(2 rows\)"):
-        contracts.check(rows, "verdicts")
+        check(rows, "verdicts")
 
 
 @pytest.mark.parametrize(
     "passed", [[1, 0], [1.0, np.nan], [True, None], pd.array([True, pd.NA], dtype="boolean")]
 )
 def test_zeros_ones_and_booleans_become_nullable_booleans(passed: list[object]) -> None:
-    frame = contracts.check(_verdict_rows(passed=passed), "verdicts")
+    frame = check(_verdict_rows(passed=passed), "verdicts")
     assert str(frame["passed"].dtype) == "boolean"
     assert frame["passed"].iloc[0] == True  # noqa: E712 - a nullable boolean
     assert len(frame) == 2
 
 
 def test_only_the_keys_are_required_and_missing_optional_columns_are_added_as_missing() -> None:
-    frame = contracts.check(_verdict_rows(), "verdicts")
-    assert list(frame.columns) == list(contracts.CONTRACTS["verdicts"].columns)
+    frame = check(_verdict_rows(), "verdicts")
+    assert list(frame.columns) == list(CONTRACTS["verdicts"].columns)
     assert frame["rationale"].isna().all()
     assert frame["round"].isna().all()
 
@@ -62,35 +64,35 @@ def test_only_the_keys_are_required_and_missing_optional_columns_are_added_as_mi
 def test_own_columns_are_kept_behind_those_of_the_contract_and_the_argument_is_untouched() -> None:
     rows = _verdict_rows().assign(mood="calm")
     before = rows.copy()
-    frame = contracts.check(rows, "verdicts")
+    frame = check(rows, "verdicts")
     assert frame.columns[-1] == "mood"
     pd.testing.assert_frame_equal(rows, before)
 
 
 def test_categories_and_odd_indexes_are_accepted() -> None:
     rows = _verdict_rows().astype({"condition": "category"}).set_index(pd.Index([7, 7]))
-    frame = contracts.check(rows, "verdicts")
+    frame = check(rows, "verdicts")
     assert str(frame["condition"].dtype) == "str"
     assert list(frame.index) == [0, 1]
 
 
 def test_an_unknown_kind_names_the_nearest() -> None:
     with pytest.raises(FrameError, match="Did you mean 'verdicts'"):
-        contracts.check(pd.DataFrame(), "verdict")
+        check(pd.DataFrame(), "verdict")
 
 
 def test_times_are_read_as_utc_and_bad_ones_named() -> None:
     rows = _verdict_rows().assign(graded_at=["2026-11-21T10:00:00Z", "soon"])
     with pytest.raises(FrameError, match="column 'graded_at': found 'soon'"):
-        contracts.check(rows, "verdicts")
-    good = contracts.check(rows.assign(graded_at="2026-11-21T10:00:00+02:00"), "verdicts")
+        check(rows, "verdicts")
+    good = check(rows.assign(graded_at="2026-11-21T10:00:00+02:00"), "verdicts")
     assert str(good["graded_at"].iloc[0]) == "2026-11-21 08:00:00+00:00"
 
 
 def test_a_missing_value_in_a_key_is_counted() -> None:
     rows = _verdict_rows().assign(condition=["skill", None])
     with pytest.raises(FrameError, match="column 'condition': missing in 1 row; it is required"):
-        contracts.check(rows, "verdicts")
+        check(rows, "verdicts")
 
 
 def _verdict_rows(**columns: object) -> pd.DataFrame:
@@ -109,7 +111,7 @@ def _verdict_rows(**columns: object) -> pd.DataFrame:
 def test_an_empty_text_does_not_count_as_a_name() -> None:
     own = pd.DataFrame({"skill": ["a", ""], "case_id": ["a/1", "a/2"]})
     with pytest.raises(FrameError, match="column 'skill': empty in 1 row; it is required"):
-        contracts.check(own, "cases")
+        check(own, "cases")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +126,7 @@ def test_cells_that_hold_anything_are_taken_or_told(column: str, value: object) 
     own = pd.DataFrame([row, row | {"attempt_id": "b"}]).astype("object")
     own[column] = pd.Series([value, value], dtype="object")
     try:
-        contracts.check(own, "verdicts")
+        check(own, "verdicts")
     except FrameError as error:
         assert f"column '{column}'" in str(error)
 
@@ -134,17 +136,17 @@ def test_columns_of_several_levels_and_things_that_are_no_frame_are_told() -> No
         [[1, 2]], columns=pd.MultiIndex.from_tuples([("skill", "a"), ("skill", "b")])
     )
     with pytest.raises(FrameError, match="several levels"):
-        contracts.check(two, "cases")
+        check(two, "cases")
     for thing in (None, [], {"skill": ["a"]}, pd.Series(["a"]), np.zeros(3), "cases"):
         with pytest.raises(FrameError, match="expected a pandas DataFrame"):
-            contracts.check(thing, "cases")
+            check(thing, "cases")
 
 
 def test_texts_that_python_keeps_are_taken_and_half_a_character_is_told() -> None:
     kept = pd.StringDtype("python", na_value=np.nan)
     own = {"skill": pd.array(["a", "b"], dtype=kept), "case_id": pd.array(["1", "1"], dtype=kept)}
-    assert contracts.check(pd.DataFrame(own), "cases")["skill"].tolist() == ["a", "b"]
+    assert check(pd.DataFrame(own), "cases")["skill"].tolist() == ["a", "b"]
     own["case_id"] = pd.array(["1", "\ud800"], dtype=kept)
     with pytest.raises(FrameError, match=r"column 'case_id': found .*ud800.*; expected text"):
-        contracts.check(pd.DataFrame(own), "cases")
-    assert contracts.group_codes(pd.DataFrame(own), ["case_id"])[0].tolist() == [0, 1]
+        check(pd.DataFrame(own), "cases")
+    assert group_codes(pd.DataFrame(own), ["case_id"])[0].tolist() == [0, 1]

@@ -82,7 +82,7 @@ def test_status_and_check_load_neither_an_sdk_nor_the_statistics(command):
         "import sys\nfrom skillcomp import cli\n"
         f"sys.argv = ['skillcomp', {command!r}, {str(pilot)!r}]\n"
         "try:\n    cli.main()\nexcept SystemExit:\n    pass\n"
-        "heavy = {'anthropic', 'openai', 'scipy', 'sklearn', 'matplotlib', 'pandera', 'tqdm'}\n"
+        "heavy = {'anthropic', 'openai', 'scipy', 'sklearn', 'matplotlib', 'tqdm'}\n"
         "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or None)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

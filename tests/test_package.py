@@ -29,11 +29,11 @@ LAYERS = [
 ]  # high to low
 HEAVY = {
     *("pandas", "numpy", "scipy", "matplotlib", "anthropic", "statsmodels", "sklearn", "seaborn"),
-    *("pydantic", "pyarrow", "pandera", "ipywidgets", "nbclient", "nbconvert", "joblib", "dask"),
+    *("pydantic", "pyarrow", "ipywidgets", "nbclient", "nbconvert", "joblib", "dask"),
 }
 MODULES = [name for name in sc.__all__ if inspect.ismodule(getattr(sc, name))]
 # one line says all there is to say of these
-SHORT = {"contracts.empty", "frames.empty"}
+SHORT = {"check.empty", "frames.empty"}
 
 
 def read(name: str) -> str:

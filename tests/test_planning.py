@@ -10,7 +10,7 @@ from skillcomp import planning, simulate
 from skillcomp.deltas import paired
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.frames import outcomes
-from skillcomp.frames.contracts import check
+from skillcomp.frames.check import check
 from skillcomp.planning.components import (
     PilotCases,
     components,

@@ -13,7 +13,7 @@ from scipy.stats import norm
 from skillcomp import simulate, transfer
 from skillcomp.errors import StudyError
 from skillcomp.frames import outcomes
-from skillcomp.frames.contracts import check
+from skillcomp.frames.check import check
 from skillcomp.simulate import Grader
 from skillcomp.simulate.design import marginal_rate
 from skillcomp.simulate.text import HEDGES

@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 import skillcomp as sc
-from skillcomp.frames.contracts import CONTRACTS, check
+from skillcomp.frames.check import check
+from skillcomp.frames.contracts import CONTRACTS
 
 ROOT = Path(__file__).resolve().parent.parent
 SNIPPET = """

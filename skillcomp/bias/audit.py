@@ -21,12 +21,14 @@ from skillcomp.bias.feature_effects import (
 from skillcomp.bias.perturb import EXTRA, compared, paired_verdicts
 from skillcomp.bias.position import first_wins, of_pairs
 from skillcomp.errors import FrameError
-from skillcomp.frames.contracts import check, group_codes, ordered, require_frame
+from skillcomp.frames.check import check, require_frame
 from skillcomp.frames.estimates import (
     check_settings,
     estimates,
+    group_codes,
     groups,
     listed,
+    ordered,
     require_reference,
     row,
     rows_of_group,

@@ -13,7 +13,8 @@ import pandas as pd
 
 from skillcomp.bias.feature_effects import Part, checked_verdicts, in_points, known_attempts, parts
 from skillcomp.errors import FrameError, require_known
-from skillcomp.frames.contracts import CASE, check
+from skillcomp.frames.check import check
+from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     check_settings,
     estimates,

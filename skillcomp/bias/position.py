@@ -12,7 +12,8 @@ import pandas as pd
 from skillcomp.bias.feature_effects import in_points
 from skillcomp.errors import FrameError, require_known, suggest
 from skillcomp.frames.case_table import clusters_of
-from skillcomp.frames.contracts import CASE, check, require_frame
+from skillcomp.frames.check import check, require_frame
+from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     GRADER,
     check_settings,

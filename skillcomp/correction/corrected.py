@@ -35,12 +35,12 @@ from skillcomp.correction.estimators import (
     unrecorded,
 )
 from skillcomp.errors import FrameError, plural, require_known
-from skillcomp.frames.contracts import ordered
 from skillcomp.frames.estimates import (
     check_settings,
     estimates,
     groups,
     listed,
+    ordered,
     require_reference,
     row,
 )

@@ -18,10 +18,12 @@ from skillcomp.frames.case_table import clusters_of
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import groups, prepared
 from skillcomp.frames.reference_labels import (
+    attempt_passed,
     join_gold,
     known_verdict,
     labellers_said,
     reference_labels,
+    share_of_checks,
     strays_of,
 )
 from skillcomp.stats.bounded import DELTAS, RATES, Quantity, bounded_means
@@ -136,13 +138,9 @@ def _attempts(items: pd.DataFrame, by: list[str], unit: Unit) -> pd.DataFrame:
     of_case = list(dict.fromkeys([*by, *CASE]))
     size = items.groupby(of_case, sort=False, dropna=False, observed=True)["check_id"].nunique()
     frame = frame.merge(size.rename("n_checks").reset_index(), on=of_case, how="left")
-    frame["share_passed"] = _share(frame["_met"], frame["_seen"]).where(
-        2 * frame["_seen"] >= frame["n_checks"]
-    )
-    frame["passed"] = _whole(frame["_met"], frame["_seen"], frame["n_checks"])
-    frame["gold_share"] = _share(frame["_gold_met"], frame["_gold"]).where(
-        2 * frame["_gold"] >= frame["n_checks"]
-    )
+    frame["share_passed"] = share_of_checks(frame["_met"], frame["_seen"], frame["n_checks"])
+    frame["passed"] = attempt_passed(frame["_met"], frame["_seen"], frame["n_checks"])
+    frame["gold_share"] = share_of_checks(frame["_gold_met"], frame["_gold"], frame["n_checks"])
     # Gold on a part of the checks settles an attempt only where it fails: to count those alone
     # would choose attempts by their outcome. So gold on all checks or none.
     whole = frame["_gold"].eq(frame["n_checks"])
@@ -159,12 +157,6 @@ def _attempts(items: pd.DataFrame, by: list[str], unit: Unit) -> pd.DataFrame:
 
 def _share(met: pd.Series, n: pd.Series) -> pd.Series:
     return met / n.where(n.gt(0))
-
-
-def _whole(met: pd.Series, seen: pd.Series, n_checks: pd.Series) -> pd.Series:
-    """Return 1 where every check passed, 0 as soon as one failed, NaN where one is missing."""
-    known = met.lt(seen) | seen.eq(n_checks)
-    return met.eq(seen).astype("float64").where(known & seen.gt(0))
 
 
 def _cases(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from skillcomp.errors import StudyError
 from skillcomp.explore import explorer as ui
 from skillcomp.explore.verdict_browser import Answers
 from skillcomp.frames.case_table import Value
-from skillcomp.frames.contracts import check
+from skillcomp.frames.check import check
 from skillcomp.frames.estimates import listed, rows_of_group
 from skillcomp.records import Skill
 from skillcomp.table import table

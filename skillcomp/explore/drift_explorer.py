@@ -11,7 +11,7 @@ from markupsafe import Markup
 from skillcomp import plots, style
 from skillcomp.explore import explorer as ui
 from skillcomp.explore.verdict_browser import Answers, grader_names
-from skillcomp.frames.contracts import check
+from skillcomp.frames.check import check
 from skillcomp.records import Skill
 from skillcomp.reliability.drift import drift as grader_drift
 from skillcomp.reliability.drift import flip_counts, flipped

@@ -11,7 +11,8 @@ from markupsafe import Markup
 
 from skillcomp.errors import FrameError, SkillcompError, StudyError, plural
 from skillcomp.explore import explorer as ui
-from skillcomp.frames.contracts import CASE, empty
+from skillcomp.frames.check import empty
+from skillcomp.frames.contracts import CASE
 from skillcomp.frames.from_store import gold as read_gold
 from skillcomp.io.store import RunStore
 from skillcomp.records import GoldLabel

@@ -13,7 +13,8 @@ from markupsafe import Markup
 from skillcomp import plots, style
 from skillcomp.errors import FrameError
 from skillcomp.explore import explorer as ui
-from skillcomp.frames.contracts import CASE, check
+from skillcomp.frames.check import check
+from skillcomp.frames.contracts import CASE
 from skillcomp.overlap.calibrate import NEEDED, performance, settings_of
 from skillcomp.overlap.candidates import make_sample
 from skillcomp.overlap.score import as_names, need, once, roc, score

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from skillcomp.errors import FrameError
 from skillcomp.explore import explorer as ui
 from skillcomp.explore.label_editor import LabelEditor, label_editor
-from skillcomp.frames.contracts import CASE, check, empty
+from skillcomp.frames.check import check, empty
+from skillcomp.frames.contracts import CASE
 from skillcomp.io.store import RunStore
 from skillcomp.records import Skill
 from skillcomp.style import CONDITION_LOOKS

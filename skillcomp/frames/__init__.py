@@ -1,4 +1,30 @@
-"""Tidy frames out of a store, their contract, and what every analysis shares about them."""
+"""Tidy frames: read from a store or a table, checked, and reduced to outcomes.
+
+Functions load on first use. Headings are the files.
+
+case_table: cases and their clusters
+    ``clusters_of``: the cluster of each row, a case with the cases it is paired with.
+
+check: the contract of a frame
+    ``check``: convert and check a frame of a kind.
+    ``empty``: a frame without rows.
+
+estimates: what every analysis shares
+    ``prepared``: a checked frame that pools no graders or agents.
+    ``groups``: the rows of each combination of ``by``.
+    ``row``, ``estimates``: one row of an estimates frame, and the frame.
+
+from_frame: a researcher's own table
+    ``from_frame``, ``Frames``, ``FrameWarning``: its frames and what was mapped.
+
+from_store: a store
+    ``cases``, ``checks``, ``attempts``, ``verdicts``, ``gold``, ``pairwise``: a table each.
+    ``invocations``, ``events``, ``commands``, ``runs``: what agents did, and changes between runs.
+    ``passages``: labelled texts of a file.
+
+outcomes: verdicts aggregated
+    ``outcomes``: one row per attempt, grader version and round.
+"""
 
 import lazy_loader as lazy
 

@@ -14,8 +14,10 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import beta
 
 from skillcomp.errors import FrameError, plural, require_known
-from skillcomp.frames.contracts import CASE, check, group_codes
+from skillcomp.frames.check import check
+from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
+    group_codes,
     prepared,
     require_columns,
     require_reference,

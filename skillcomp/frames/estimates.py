@@ -8,10 +8,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, instead
-from skillcomp.frames.contracts import CONTRACTS, check, ordered, require_frame
+from skillcomp.frames.check import check, require_frame
+from skillcomp.frames.contracts import CONTRACTS
+from skillcomp.records import CONDITIONS
 from skillcomp.stats.results import Interval, check_level
+
+Ints = NDArray[np.int64]
 
 # columns that analyses make themselves; in by= they would be written over
 RESERVED = frozenset(
@@ -158,6 +163,15 @@ def require_reference(conditions: Iterable[str], reference: str | None) -> None:
         raise FrameError(f"reference: there is no condition '{reference}'{told}")
 
 
+def ordered(
+    names: Iterable[Any], reference: str | None = None, order: Sequence[str] = CONDITIONS
+) -> list[Any]:
+    """Return the distinct names in a fixed order, others last, without the reference."""
+    distinct = names.unique() if isinstance(names, pd.Series) else dict.fromkeys(names)
+    kept = [name for name in distinct if reference is None or name != reference]
+    return [name for name in order if name in kept] + [name for name in kept if name not in order]
+
+
 def check_settings(what: str, ci_level: float, n_resamples: int = 1, seed: int = 0) -> None:
     """Raise FrameError for a level, a number of resamples or a seed that makes no interval."""
     try:
@@ -183,6 +197,21 @@ def groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[dict[str, A
         return
     for key, rows in frame.groupby(list(by), sort=False, dropna=False, observed=True):
         yield dict(zip(by, key, strict=True)), rows
+
+
+def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
+    """Return the number of each row's combination of some columns, and the first row of each.
+
+    The numbers start at 0, in order of first appearance; a missing value is a value of its own.
+    """
+    if not names:
+        return np.zeros(len(frame), dtype=np.int64), np.arange(min(len(frame), 1))
+    keys = frame.groupby(list(names), sort=False, dropna=False, observed=True)
+    # pandas numbers combinations with missing values last
+    code, numbers = pd.factorize(keys.ngroup())
+    first = np.empty(len(numbers), dtype=np.int64)
+    first[code[::-1]] = np.arange(len(code))[::-1]  # of several writes the last one stays
+    return code, first
 
 
 def rows_of_group(frame: pd.DataFrame, values: Mapping[str, Any]) -> pd.DataFrame:

@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.errors import FrameError, plural, problem_list, suggest
-from skillcomp.frames import from_store as readers
-from skillcomp.frames.contracts import CASE, CONTRACTS, empty, plain_values, require_frame, show
-from skillcomp.frames.contracts import check as check_frame
+from skillcomp.frames.check import check as check_frame
+from skillcomp.frames.check import empty, plain_values, require_frame, show
+from skillcomp.frames.contracts import CASE, CONTRACTS
+from skillcomp.frames.outcomes import outcomes as outcomes_of
 from skillcomp.frames.reference_labels import ITEM
 from skillcomp.records import DIMENSIONS, dimension_family
 
@@ -226,7 +227,7 @@ def from_frame(
     read.refuse()
     made = {kind: read.checked(one, kind) for kind, one in made.items()}
     read.refuse()
-    outcomes = readers.outcomes(made["verdicts"], made["cases"])
+    outcomes = outcomes_of(made["verdicts"], made["cases"])
     if made["cases"]["dimension"].notna().any():
         extra = made["cases"][[*CASE, "dimension"]]
         outcomes = outcomes.merge(extra, on=CASE, how="left", validate="many_to_one")

@@ -7,7 +7,9 @@ and other labellers are asked for by argument.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -15,29 +17,19 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, instead, plural, suggest
-from skillcomp.frames.contracts import (
-    ATTEMPT_KEYS,
-    CASE,
-    CONTRACTS,
-    GRADER_KEYS,
-    Codes,
-    Ints,
-    check,
-    checked,
-    empty,
-    group_codes,
-    missing_values,
-)
-from skillcomp.frames.reference_labels import ADJUDICATED, ITEM, one_label, usable
+from skillcomp.errors import FrameError, instead, literal, plural
+from skillcomp.frames.check import check, empty
+from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS
+from skillcomp.frames.reference_labels import ADJUDICATED, ITEM, one_label
+from skillcomp.io.event_streams import read_trace
 from skillcomp.io.json_lines import read_table
 from skillcomp.io.store import RunStore, require_store
 from skillcomp.io.trigger_suites import kind_of_prompt
 from skillcomp.records import BLOOM, SCHEMA_WEIGHTS, Case, Suite, dimension_family
 
 PLAIN = "none"
+_DIGITS = 12  # of a sha256: enough to tell two texts apart
 _QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
 
 
@@ -365,7 +357,7 @@ def invocations(
         is ``should_trigger`` for the case's own skill and NA for others. An attempt that names no
         skill on offer has no row.
     """
-    table = attempt_rows(store, perturbation, "status", "offered", "invoked")
+    table = _attempt_rows(store, perturbation, "status", "offered", "invoked")
     table = table[table["offered"].notna() | table["invoked"].notna()]
     known = {
         case.case_id: (suite.skill, case.should_trigger, case.right_skills)
@@ -385,6 +377,128 @@ def invocations(
             about = {"offered": name, "should_invoke": ought}
             rows.append(keys | about | {"invoked": None if unended else did})
     return check(pd.DataFrame(rows), "invocations") if rows else empty("invocations")
+
+
+def events(store: RunStore, *, perturbation: str | Sequence[str] | None = None) -> pd.DataFrame:
+    """Return what each agent did and said, one row per event of a trace.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study; the traces of its attempts are read, those of attempts that brought no
+        answer too.
+    perturbation : str or sequence of str, optional
+        As in :func:`skillcomp.frames.attempts`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per event: the keys of the attempt, ordinal (from 1), turn, kind (session, turn,
+        result, message, reasoning, command, skill, tool, file_change, web_search, todo, subagent,
+        retry, error, other), tool (its name; of kind other, the type of the event), text (what was
+        said or named; of a command, the command), status (completed, failed, declined,
+        in_progress), exit_code (of a command; NA where the program does not tell), read_only (NA
+        where it cannot be told), in_subagent, input_tokens, cached_tokens and output_tokens. Tokens
+        stand with one event of each report, NA with all others, so that they may be summed. An
+        attempt without a trace has no row.
+
+    Notes
+    -----
+    Read are ``claude -p --output-format stream-json`` and ``codex exec --json``. What begins and
+    ends in several lines (an item of codex, a tool of claude and its result) is one event where it
+    began, with its last status. A command is read-only when every program of it is known to write
+    nothing.
+    """
+    table = _attempt_rows(store, perturbation, "trace").dropna(subset=["trace"])
+    rows = [
+        {**one, "ordinal": ordinal, **asdict(step)}
+        for one in table.to_dict("records")
+        for ordinal, step in enumerate(read_trace(one.pop("trace")).steps, start=1)
+    ]
+    return check(pd.DataFrame(rows), "events") if rows else empty("events")
+
+
+def commands(store: RunStore, *, perturbation: str | Sequence[str] | None = None) -> pd.DataFrame:
+    """Return the shell commands that each agent ran, one row per command.
+
+    Parameters
+    ----------
+    store : RunStore
+        The recorded study.
+    perturbation : str or sequence of str, optional
+        As in :func:`skillcomp.frames.attempts`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows of :func:`events` whose kind is command, those that were declined not among them,
+        with their ordinal there and the command in ``text``.
+    """
+    frame = events(store, perturbation=perturbation)
+    ran = frame["kind"].eq("command") & frame["status"].ne("declined").fillna(True)
+    return frame[ran].reset_index(drop=True)
+
+
+def runs(stores: Mapping[str, RunStore]) -> pd.DataFrame:
+    """Return what each run was made with, and what is not as it was in the run before.
+
+    Parameters
+    ----------
+    stores : mapping of str to RunStore
+        The runs by name, the oldest first; such as the stores of trigger runs by run-id.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per run and thing: run, what (``text of <skill>``, ``description of <skill>``,
+        ``prompts of <suite>``, ``agent``, ``model``, ``settings``, ``skills on offer``,
+        ``grader <name>``), value (a name, or the first digits of a sha256; NA where a run lacks the
+        thing and its neighbour has it) and changed (False in the first run).
+
+    See Also
+    --------
+    skillcomp.deltas.over_time : The scores of these runs, paired case by case.
+    """
+    if not isinstance(stores, Mapping):
+        raise FrameError(
+            f"runs: expected a mapping of names to stores, found {type(stores).__name__} "
+            f"{literal(stores)}."
+        )
+    rows: list[dict[str, object]] = []
+    before: dict[str, str] | None = None
+    for name, store in stores.items():
+        now = _made_with(store)
+        for what in dict.fromkeys([*now, *(before or {})]):
+            changed = before is not None and now.get(what) != before.get(what)
+            rows.append({"run": name, "what": what, "value": now.get(what), "changed": changed})
+        before = now
+    columns = {"run": "str", "what": "str", "value": "str", "changed": "bool"}
+    return pd.DataFrame(rows, columns=list(columns)).astype(columns)
+
+
+def _made_with(store: RunStore) -> dict[str, str]:
+    found = {}
+    for slug, skill in require_store(store).skills.items():
+        found[f"text of {slug}"] = skill.sha256[:_DIGITS]
+        found[f"description of {slug}"] = _hash([skill.description])
+    for slug, suite in store.suites.items():
+        found[f"prompts of {slug}"] = suite.sha256[:_DIGITS]
+    attempts = store.table("attempts")
+    for what, column in (("agent", "agent"), ("model", "agent_model"), ("settings", "settings")):
+        names = sorted(filter(None, set(attempts.column(column).to_pylist())))
+        if names:
+            found[what] = _hash(names) if what == "settings" else ", ".join(names)
+    offered = sorted(invocations(store, perturbation="all")["offered"].unique())
+    found |= {"skills on offer": ", ".join(offered)} if offered else {}
+    pairs = store.table("verdicts").group_by(["grader", "grader_version"]).aggregate([])
+    versions: dict[str, set[str]] = {}
+    for one in pairs.to_pylist():
+        versions.setdefault(one["grader"], set()).add(one["grader_version"] or "no version")
+    return found | {f"grader {one}": ", ".join(sorted(versions[one])) for one in sorted(versions)}
+
+
+def _hash(texts: Iterable[str]) -> str:
+    return sha256("\0".join(texts).encode()).hexdigest()[:_DIGITS]
 
 
 def passages(path: str | PathLike[str]) -> pd.DataFrame:
@@ -412,7 +526,7 @@ _TYPES = {
 }
 
 
-def attempt_rows(
+def _attempt_rows(
     store: RunStore, perturbation: str | Sequence[str] | None, *columns: str
 ) -> pd.DataFrame:
     """Return what names each attempt that is wanted, and further columns, unchecked."""
@@ -442,150 +556,3 @@ def _known(names: Sequence[str], present: Iterable[str], what: str) -> None:
     for name in names:
         if name not in there:
             raise FrameError(f"{what} '{name}' is not in the store{instead(name, there)}")
-
-
-_CASE_FACTS = ("comprehension_dimension", "transfer", "contrast_of")
-
-
-def outcomes(
-    verdicts: pd.DataFrame,
-    cases: pd.DataFrame | None = None,
-    *,
-    grader: str | Sequence[str] | None = None,
-) -> pd.DataFrame:
-    """Return whether each attempt passed, one row per attempt, grader version and round.
-
-    Parameters
-    ----------
-    verdicts : pandas.DataFrame
-        A verdicts frame, ours or a researcher's own.
-    cases : pandas.DataFrame, optional
-        A cases frame: gives the dimension, the transfer distance and how many checks an attempt
-        should have. Without it the number of checks is the number of distinct checks that any
-        verdict on the case names.
-    grader : str or sequence of str, optional
-        Only the outcomes by this grader, or by several; by every one when omitted.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per attempt and grader version and round. ``passed`` is True iff every check of the
-        attempt passed, False as soon as one failed, NA when none failed but one is missing.
-        ``share_passed`` is over the checks with a verdict, NA when fewer than half have one.
-        ``score`` is the mean score of the checks that have one, on the grader's own scale, NaN
-        without. ``n_checks``, ``n_passed``, ``n_missing`` count checks. ``perturbation`` is that
-        of the verdicts: outcomes of answers and of altered copies stay apart, and analyses refuse
-        to take the one for a repeat of the other unless ``by`` names the column.
-
-    Raises
-    ------
-    FrameError
-        If a frame breaks its contract, a verdict's case is not among ``cases``, or there is no
-        verdict by a ``grader``; those there are get named.
-
-    Notes
-    -----
-    An attempt whose verdicts are all errors has ``passed`` NA; ``groupby.all()`` of pandas, which
-    skips missing values, would call it True.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> rows = pd.DataFrame({
-    ...     "attempt_id": ["a", "a", "b", "b"], "skill": "s", "case_id": "s/1",
-    ...     "condition": ["skill", "skill", "baseline", "baseline"], "check_id": ["x", "y"] * 2,
-    ...     "grader": "g", "status": ["ok", "ok", "error", "error"],
-    ...     "passed": [True, True, None, None]})
-    >>> outcomes(rows)[["attempt_id", "n_checks", "n_passed", "n_missing", "passed"]]
-      attempt_id  n_checks  n_passed  n_missing  passed
-    0          a         2         2          0    True
-    1          b         2         0          2    <NA>
-    """
-    given, codes = checked(verdicts, "verdicts")
-    wanted = _graders(grader, given["grader"])
-    if given.empty:
-        return empty("outcomes")
-    known = check(cases, "cases") if cases is not None else None
-    # the key columns are constant in a group: the first row of a group carries them
-    code, first = codes.groups(["attempt_id", "grader", "grader_version", "round"])
-    names = (*ATTEMPT_KEYS, *GRADER_KEYS)
-    result: dict[str, Any] = {
-        name: given[name].array.take(first)
-        if name in verdicts
-        else missing_values(CONTRACTS["outcomes"].columns[name], len(first))
-        for name in names
-    }
-    answered = usable(pd.DataFrame({"status": codes.runs("status")[0]})).to_numpy()
-    decided = codes.spread("status", answered) & given["passed"].notna().to_numpy()
-    n_seen = np.bincount(code, weights=decided)
-    n_passed = np.bincount(
-        code, weights=decided & given["passed"].to_numpy(dtype=bool, na_value=False)
-    )
-    attempts = pd.DataFrame({name: result[name] for name in CASE}, copy=False)
-    case, first_attempt = group_codes(attempts, CASE)
-    asked = pd.MultiIndex.from_frame(attempts.take(first_attempt))
-    facts = _case_facts(asked, known, lambda: _checks_seen(case[code], codes))
-    # a suite may have lost checks since the grading: never fewer than were seen
-    n_checks = np.maximum(facts["n_checks"].to_numpy(dtype=float)[case], np.bincount(code))
-    result |= {name: facts[name].array.take(case) for name in _CASE_FACTS}
-    scored = decided & given["score"].notna().to_numpy()
-    score = np.full(len(first), np.nan)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        if scored.any():  # few graders give one
-            total = np.bincount(code, weights=np.where(scored, given["score"], 0.0))
-            score = total / np.bincount(code, weights=scored)
-        share = np.where(2 * n_seen >= n_checks, n_passed / n_seen, np.nan)
-    failed, complete = n_passed < n_seen, n_seen == n_checks
-    result |= {
-        "n_checks": _whole(n_checks),
-        "n_passed": _whole(n_passed),
-        "n_missing": _whole(n_checks - n_seen),
-        "share_passed": share,
-        "score": score,
-        "passed": pd.arrays.BooleanArray(complete & ~failed, ~complete & ~failed),
-    }
-    # what checked frames give keeps its own contract by construction: not checked again
-    frame = pd.DataFrame({n: result[n] for n in CONTRACTS["outcomes"].columns}, copy=False)
-    return frame if wanted is None else frame[frame["grader"].isin(wanted)].reset_index(drop=True)
-
-
-def _graders(asked: str | Sequence[str] | None, found: pd.Series) -> list[str] | None:
-    if asked is None:
-        return None
-    names = [asked] if isinstance(asked, str) or not isinstance(asked, Sequence) else list(asked)
-    there = sorted(found.dropna().unique())
-    for name in names:
-        if name not in there:
-            told = f"outcomes: there is no verdict by a grader {name!r}"
-            raise FrameError(told + instead(name, there))
-    return names
-
-
-def _whole(numbers: NDArray[Any]) -> pd.arrays.IntegerArray:
-    return pd.arrays.IntegerArray(numbers.astype(np.int64), np.zeros(len(numbers), dtype=bool))
-
-
-def _checks_seen(case: Ints, codes: Codes) -> Ints:
-    """Count the distinct checks that the verdicts on each case name."""
-    code, n_checks = codes.column("check_id")
-    pairs, size = case * n_checks + (0 if code is None else code), (case.max() + 1) * n_checks
-    # where most pairs occur, counting all of them is cheaper than hashing
-    seen = np.flatnonzero(np.bincount(pairs)) if size <= len(case) else pd.unique(pairs)
-    return np.bincount(seen // n_checks)
-
-
-def _case_facts(
-    names: pd.MultiIndex, cases: pd.DataFrame | None, seen: Callable[[], Ints]
-) -> pd.DataFrame:
-    """Return what is known of the cases ``names`` (skill, case_id), one row each in their order."""
-    if cases is None:
-        texts = {name: missing_values("str", len(names)) for name in _CASE_FACTS}
-        return pd.DataFrame({"n_checks": seen(), **texts}, index=names)
-    facts = cases.set_index(CASE)[["n_checks", *_CASE_FACTS]]
-    unknown = sorted(case_id for _, case_id in names[~names.isin(facts.index)])
-    if unknown:
-        raise FrameError(
-            f"outcomes: {plural(len(unknown), 'case')} of the verdicts not in the cases frame, the "
-            f"first is '{unknown[0]}'." + suggest(unknown[0], cases["case_id"])
-        )
-    return facts.assign(n_checks=facts["n_checks"].astype("float64").fillna(0)).loc[names]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skillcomp.errors import FrameError, plural, suggest
-from skillcomp.frames.contracts import check
+from skillcomp.frames.check import check
 
 ITEM = ["attempt_id", "check_id"]
 # what stands as labeller of a label that several people had a part in
@@ -105,6 +106,18 @@ def usable(rows: pd.DataFrame) -> pd.Series:
 def known_verdict(verdicts: pd.DataFrame) -> pd.Series:
     """Return each verdict as 1 or 0, NaN where the grader failed: that is never a FAIL."""
     return verdicts["passed"].where(usable(verdicts)).astype("float64")
+
+
+def attempt_passed(n_passed: Any, n_seen: Any, n_checks: Any) -> Any:
+    """Return 1 if every check passed, 0 if one failed, NaN if none failed but one is missing."""
+    known = (n_passed < n_seen) | (n_seen == n_checks)
+    return np.where(known & (n_seen > 0), n_passed == n_seen, np.nan)
+
+
+def share_of_checks(n_passed: Any, n_seen: Any, n_checks: Any) -> Any:
+    """Return the share of passes among checks with a verdict, NaN if fewer than half have one."""
+    enough = (2 * n_seen >= n_checks) & (n_seen > 0)
+    return np.where(enough, n_passed / np.maximum(n_seen, 1), np.nan)
 
 
 def strays_of(verdicts: pd.DataFrame, labels: pd.DataFrame) -> str:

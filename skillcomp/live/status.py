@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import plural, without_control
-from skillcomp.frames.contracts import ordered
+from skillcomp.frames.estimates import ordered
 from skillcomp.io import journal
 from skillcomp.io.files import json_or_none
 from skillcomp.io.store import RunStore

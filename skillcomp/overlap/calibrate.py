@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from sklearn.model_selection import KFold
 
 from skillcomp.errors import FrameError
-from skillcomp.frames.contracts import check
+from skillcomp.frames.check import check
 from skillcomp.frames.estimates import check_settings, row
 from skillcomp.ngrams import Tokenizer
 from skillcomp.overlap.candidates import Chooser, Group, Sample, Settings, make_sample

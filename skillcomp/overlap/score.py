@@ -12,7 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, plural, suggest
-from skillcomp.frames.contracts import CASE, check, plain_values, require_frame, settle
+from skillcomp.frames.check import check, plain_values, require_frame, settle
+from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import listed
 from skillcomp.ngrams import Ints, Matches, Tokenizer, check_n, match, shared_ngrams
 from skillcomp.records import Case, Skill

@@ -15,7 +15,8 @@ from scipy.stats import f as f_distribution
 
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.frames.case_table import Value, compared_outcomes
-from skillcomp.frames.contracts import CASE, require_frame
+from skillcomp.frames.check import require_frame
+from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import By, estimates, groups, listed, row
 from skillcomp.planning.assumptions import Assumptions, StudyPlan, level
 from skillcomp.stats.bounded import DELTAS, RATES, Quantity, bounded_mean, bounded_means

@@ -18,7 +18,7 @@ from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, suggest
-from skillcomp.frames.contracts import ordered
+from skillcomp.frames.estimates import ordered
 from skillcomp.records import CONDITIONS, DIMENSIONS, RUBRIC
 from skillcomp.style import INK, LABEL_SIZE, TICK_SIZE, Look, called, figure, looks, plain
 from skillcomp.style import tell as tell

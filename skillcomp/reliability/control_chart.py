@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.errors import FrameError, plural
-from skillcomp.frames.contracts import require_frame
+from skillcomp.frames.check import require_frame
 from skillcomp.frames.estimates import groups, listed, refuse_pooling, require_columns
 from skillcomp.stats.cusum import BernoulliCusum, bernoulli_cusum, cusum_limit, cusum_steps
 

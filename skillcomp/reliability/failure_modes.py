@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import FrameError, suggest
-from skillcomp.frames.contracts import CASE, check
+from skillcomp.frames.check import check
+from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     GRADER,
     By,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skillcomp.errors import plural
 from skillcomp.frames.case_table import clusters_of
-from skillcomp.frames.contracts import check
+from skillcomp.frames.check import check
 from skillcomp.frames.estimates import (
     GRADER,
     check_settings,

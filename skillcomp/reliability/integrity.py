@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import FrameError, plural, suggest
-from skillcomp.frames.contracts import CASE, CONTRACTS, check, settle
+from skillcomp.frames.check import check, settle
+from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import (
     GRADER,
     By,

@@ -16,7 +16,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, plural, problem_list, suggest
-from skillcomp.frames.contracts import CASE, check
+from skillcomp.frames.check import check
+from skillcomp.frames.contracts import CASE
 from skillcomp.frames.reference_labels import ITEM, usable
 
 COLUMNS = ["row", "skill", "prompt", "answer", "behaviour", "kind", "label", "borderline", "note"]

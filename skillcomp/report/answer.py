@@ -26,7 +26,7 @@ from skillcomp import (
 )
 from skillcomp.errors import SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
-from skillcomp.frames.contracts import group_codes
+from skillcomp.frames.estimates import group_codes
 from skillcomp.io.store import RunStore
 from skillcomp.report.findings import findings
 

@@ -18,7 +18,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from skillcomp.errors import StudyError
-from skillcomp.frames.contracts import check
+from skillcomp.frames.check import check
 
 Floats = NDArray[np.float64]
 Unit = Literal["behaviour", "attempt"]

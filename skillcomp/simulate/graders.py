@@ -14,7 +14,8 @@ from pandas.api.extensions import ExtensionArray
 from scipy.special import expit, logit
 
 from skillcomp.errors import StudyError, suggest
-from skillcomp.frames.contracts import ATTEMPT_KEYS, CONTRACTS, missing_values
+from skillcomp.frames.check import missing_values
+from skillcomp.frames.contracts import ATTEMPT_KEYS, CONTRACTS
 from skillcomp.simulate.text import WrittenAnswers, quotes
 
 Floats = NDArray[np.float64]

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.special import expit
 
 from skillcomp.errors import StudyError, suggest
-from skillcomp.frames.contracts import check, empty
+from skillcomp.frames.check import check, empty
 from skillcomp.records import Skill
 from skillcomp.simulate import study_frames as frames
 from skillcomp.simulate.design import (

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from skillcomp.errors import StudyError
-from skillcomp.frames.contracts import CASE, empty
+from skillcomp.frames.check import empty
+from skillcomp.frames.contracts import CASE
 from skillcomp.records import BLOOM, CONCEPT_FIELDS, DIMENSIONS, SCHEMA_WEIGHTS
 from skillcomp.simulate import text
 from skillcomp.simulate.design import Floats, Layout, Spread, case_rates

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import StudyError, plural
-from skillcomp.frames.contracts import check
+from skillcomp.frames.check import check
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 
 Ints = NDArray[np.int64]

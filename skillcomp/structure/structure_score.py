@@ -16,7 +16,7 @@ from markdown_it.token import Token
 from skillcomp import deltas
 from skillcomp.errors import FrameError, require_known, suggest
 from skillcomp.frames.case_table import Value
-from skillcomp.frames.contracts import check
+from skillcomp.frames.check import check
 from skillcomp.frames.estimates import (
     check_settings,
     estimates,

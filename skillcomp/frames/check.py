@@ -1,0 +1,320 @@
+"""The check of a frame against its contract, and the conversion of its columns.
+
+Columns are converted only where no information is lost; every problem is reported at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import date
+from decimal import Decimal
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from skillcomp.errors import FrameError, literal, plural, problem_list, require_known, suggest
+from skillcomp.frames.contracts import ABOVE_ZERO, CONTRACTS, TEXT, TIME, Contract
+from skillcomp.records import DIMENSIONS, dimension_family
+
+_MAX_SHOWN = 5  # distinct bad values named in a message
+_NUMBERS = (int, float, Decimal, np.number, np.bool_)  # a Decimal is no numbers.Real
+_TIMES = "times (ISO 8601)"
+_EXPECTED = {
+    "str": "text",
+    "boolean": "True, False or missing",
+    "Int64": "whole numbers",
+    "float64": "numbers",
+}
+
+
+class Unfit(Exception):
+    """A column that cannot be converted to its dtype without loss."""
+
+
+def show(values: pd.Series) -> str:
+    """List the distinct values of a message and the number of rows that hold them."""
+    plain = (v.item() if isinstance(v, np.generic) else v for v in values.tolist())
+    distinct = list(dict.fromkeys(map(literal, plain)))
+    shown = ", ".join(distinct[:_MAX_SHOWN])
+    more = f" and {len(distinct) - _MAX_SHOWN} more" if len(distinct) > _MAX_SHOWN else ""
+    return f"{shown}{more} ({plural(len(values), 'row')})"
+
+
+def convert(values: pd.Series, dtype: Any) -> pd.Series:
+    """Convert a column to its dtype without loss; raise Unfit with the values that prevent it."""
+    if _has_dtype(values.dtype, dtype):
+        return values if str(values.dtype) == dtype else pd.Series(values.astype(dtype))
+    values = plain_values(values)
+    present = values[values.notna()]
+    if present.empty:
+        absent: pd.Series = pd.Series(None, index=values.index, dtype=dtype)
+        return absent
+    ways = {"str": _to_text, "boolean": _to_boolean, "Int64": _to_number, "float64": _to_number}
+    try:
+        return ways.get(dtype, _to_time)(values, present, dtype)
+    except (TypeError, ValueError, ArithmeticError, RecursionError) as cause:
+        raise Unfit(f"found {show(present)}; expected {_EXPECTED.get(dtype, _TIMES)}.") from cause
+
+
+def plain_values(values: pd.Series) -> pd.Series:
+    """Return the values of a categorical, sparse or Arrow column in a plain dtype."""
+    dtype = values.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        texts = isinstance(dtype.categories.dtype, pd.StringDtype)
+        return pd.Series(values.astype("str" if texts else "object"))
+    if isinstance(dtype, pd.SparseDtype):
+        dense = pd.Series(np.asarray(values.array), index=values.index, name=values.name)
+        return dense
+    if isinstance(dtype, pd.ArrowDtype):
+        dense = values.astype("object")
+        return dense.where(dense.notna(), None)
+    return values
+
+
+def require_frame(frame: Any, what: str) -> None:
+    """Raise FrameError unless this is a DataFrame with unique, flat column names."""
+    if not isinstance(frame, pd.DataFrame):
+        raise FrameError(f"{what}: expected a pandas DataFrame, found {type(frame).__name__}.")
+    if frame.columns.nlevels > 1:
+        raise FrameError(f"{what}: the columns have several levels; expected plain names.")
+    if not frame.columns.is_unique:
+        twice = sorted(set(map(str, frame.columns[frame.columns.duplicated()])))
+        raise FrameError(f"{what}: columns stand twice: {', '.join(twice)}.")
+
+
+def settle(frame: pd.DataFrame, dtypes: Mapping[str, str], what: str) -> pd.DataFrame:
+    """Convert the named columns that a frame has to their dtypes.
+
+    For frames without a contract, such as the result of one analysis that another one takes.
+    """
+    require_frame(frame, what)
+    changed, problems = {}, []
+    for name, dtype in dtypes.items():
+        if name in frame.columns and not _has_dtype(frame[name].dtype, dtype):
+            try:
+                # an index may hold duplicates: assign an array, which has no index
+                changed[name] = convert(frame[name].reset_index(drop=True), dtype).array
+            except Unfit as unfit:
+                problems.append(f"column '{name}': {unfit}")
+    if problems:
+        raise FrameError(f"{what}, {'; '.join(problems)}", problems)
+    return frame.assign(**changed) if changed else frame
+
+
+def _has_dtype(present: Any, dtype: str) -> bool:
+    """Return whether a dtype is the expected one, or plain numpy of the same kind."""
+    kinds = {"Int64": "i", "boolean": "b", "float64": "f"}
+    if isinstance(present, pd.StringDtype):
+        return dtype == "str" and present == TEXT
+    is_numpy = isinstance(present, np.dtype)
+    return str(present) == dtype or (is_numpy and present.kind == kinds.get(dtype))
+
+
+def _to_text(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
+    if isinstance(values.dtype, pd.StringDtype):
+        return values.astype(TEXT)
+    bad = present[~present.map(lambda v: isinstance(v, str | int) and not isinstance(v, bool))]
+    if len(bad):
+        raise Unfit(f"found {show(bad)}; expected text.")
+    return present.map(str).astype(TEXT).reindex(values.index)
+
+
+def _to_boolean(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
+    fits = present.map(lambda v: isinstance(v, _NUMBERS) and v in (0, 1)).astype(bool)
+    if not fits.all():
+        raise Unfit(f"found {show(present[~fits])}; allowed: True, False or missing.")
+    return present.astype(bool).astype("boolean").reindex(values.index)
+
+
+def _to_number(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
+    real = values.dtype.kind in "if"
+    if not real:
+        odd = present.map(lambda v: isinstance(v, bool | np.bool_) or not isinstance(v, _NUMBERS))
+        if isinstance(values.dtype, pd.StringDtype) or odd.any():
+            raise Unfit(f"found {show(present)}; expected numbers.")
+    numbers = pd.to_numeric(present, errors="coerce").astype("float64")
+    bad = present[numbers.isna() | ((numbers % 1 != 0) if dtype == "Int64" else False)]
+    if len(bad):
+        what = "whole numbers" if dtype == "Int64" else "numbers"
+        raise Unfit(f"found {show(bad)}; expected {what}.")
+    if dtype == "float64":
+        return numbers.reindex(values.index)
+    exact = present if real else present.map(int)
+    return exact.astype("Int64").reindex(values.index)
+
+
+def _to_time(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
+    odd = present.map(lambda v: not isinstance(v, str | date | np.datetime64))
+    if values.dtype.kind != "M" and odd.any():
+        raise Unfit(f"found {show(present[odd])}; expected {_TIMES}.")
+    times = pd.to_datetime(present, errors="coerce", utc=True, format="ISO8601")
+    bad = present[times.isna()]
+    if len(bad):
+        raise Unfit(f"found {show(bad)}; expected {_TIMES}.")
+    return times.astype(TIME).reindex(values.index)
+
+
+def missing_values(dtype: Any, n: int) -> Any:
+    """Return an array of ``n`` missing values with a dtype of the contracts."""
+    if dtype == "str":
+        # pandas would make n Python objects first
+        return pd.array(pa.nulls(n, pa.large_string()), dtype="str")
+    storage = {"boolean": "bool", "float64": "float64"}
+    values = pd.array(np.zeros(n, storage.get(dtype, "int64")), dtype=dtype)
+    values[:] = None
+    return values
+
+
+def empty(kind: str) -> pd.DataFrame:
+    """Return a frame of ``kind`` without rows, with every column of its contract."""
+    contract = _contract_of(kind)
+    return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in contract.columns.items()})
+
+
+def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Convert a frame to the contract of its kind; raise one error that lists every problem.
+
+    Every analysis calls this first, so a researcher's own DataFrame works as well as ours. Values
+    are converted only without loss (``category`` to ``str``, whole floats to integers, 0/1 to
+    boolean); text such as ``"false"`` is never read as a truth value.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Any frame with at least the required columns of the kind.
+    kind : str
+        The contract to apply: ``"cases"``, ``"checks"``, ``"attempts"``, ``"verdicts"``,
+        ``"outcomes"``, ``"gold"``, ``"pairwise"``, ``"invocations"``, ``"events"``,
+        ``"passages"`` or ``"estimates"``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A new frame: the contract's columns first, in order and with their dtypes, missing optional
+        columns added as NA, then the frame's other columns unchanged. The index is reset.
+
+    Raises
+    ------
+    FrameError
+        With one sentence per problem: the column, the values in it and the allowed ones. A
+        different spelling of an optional column (``Passed``) is a problem, too.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> own = pd.DataFrame({"skill": ["a"], "case_id": ["a/1"], "transfer": ["distant"]})
+    >>> check(own, "cases")
+    Traceback (most recent call last):
+    ...
+    skillcomp.errors.FrameError: cases frame, 1 problem:
+    - column 'transfer': found 'distant' (1 row); allowed: 'near', 'far' or missing.
+    """
+    contract = _contract_of(kind)
+    require_frame(frame, f"{kind} frame")
+    problems: list[str] = []
+    columns: dict[str, Any] = {}
+    source = frame.reset_index(drop=True)
+    for name, dtype in contract.columns.items():
+        if name in source.columns:
+            try:
+                columns[name] = convert(source[name], dtype)
+            except Unfit as unfit:
+                problems.append(f"column '{name}': {unfit}")
+            continue
+        problems += _problems_of_absent_column(name, source, contract)
+        if name not in contract.required:
+            columns[name] = missing_values(dtype, len(source))
+    # pandas copies a column of either frame before it changes
+    converted = pd.DataFrame(columns, index=source.index, copy=False)
+    present = [name for name in columns if name in source.columns]
+    problems += _problems_of_values(converted[present], contract)
+    problems += _problems_of_keys(converted, contract)
+    if problems and kind == "outcomes" and "check_id" in source.columns:
+        problems.append(
+            "this looks like a verdicts frame: sc.frames.outcomes(verdicts, cases) makes outcomes."
+        )
+    if problems:
+        raise FrameError(problem_list(f"{kind} frame", problems), problems)
+    others = source.columns.difference(list(contract.columns), sort=False)
+    if len(others):
+        # pandas cannot group by a sparse column
+        sparse = [name for name in others if isinstance(source[name].dtype, pd.SparseDtype)]
+        dense = {name: plain_values(source[name]) for name in sparse}
+        converted = pd.concat([converted, source[others].assign(**dense)], axis=1)
+    return converted
+
+
+def _contract_of(kind: str) -> Contract:
+    require_known("There is no frame of kind", kind, CONTRACTS)
+    return CONTRACTS[kind]
+
+
+def _problems_of_absent_column(name: str, frame: pd.DataFrame, contract: Contract) -> list[str]:
+    """Return the problem of an absent column that is required, or spelt in another way."""
+    others = [str(column) for column in frame.columns if column not in contract.columns]
+    if name in contract.required:
+        near = get_close_matches(name, others, n=1)
+        hint = f" Is it '{near[0]}'?" if near else ""
+        return [f"column '{name}' is missing; required: {', '.join(contract.required)}.{hint}"]
+    plain = name.replace("_", "")
+    alike = [c for c in others if "".join(x for x in c.casefold() if x.isalnum()) == plain]
+    return [f"column '{c}' looks like '{name}': rename it, or it is not read." for c in alike[:1]]
+
+
+def _problems_of_values(frame: pd.DataFrame, contract: Contract) -> Iterator[str]:
+    """Yield problems of the values: empty names first, then column by column."""
+    texts = [name for name in contract.required if contract.columns[name] == "str"]
+    for name in frame.columns.intersection(texts, sort=False):
+        if n := int(frame[name].eq("").sum()):
+            yield f"column '{name}': empty in {plural(n, 'row')}; it is required."
+    for name in map(str, frame.columns):
+        values = frame[name]
+        if name in contract.required and (n := int(values.isna().sum())):
+            yield f"column '{name}': missing in {plural(n, 'row')}; it is required."
+        if name in contract.allowed:
+            yield from _problems_of_words(name, values, contract)
+        if name in contract.ranges:
+            low, high = contract.ranges[name]
+            outside = values[((values < low) | (values > high)).fillna(False).astype(bool)]
+            if len(outside):
+                span = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
+                span = f"above 0, at most {high:g}" if low == ABOVE_ZERO else span
+                yield f"column '{name}': found {show(outside)}; allowed: {span}."
+
+
+def _problems_of_words(name: str, values: pd.Series, contract: Contract) -> Iterator[str]:
+    allowed = contract.allowed[name]
+    odd = values[~(values.isin(allowed) | values.isna())]
+    # names of a user's own dimensions are allowed, all of them or none
+    if odd.empty or (name in contract.own and dimension_family(values.unique()) is not DIMENSIONS):
+        return
+    hint = suggest(str(odd.iloc[0]), [str(word) for word in allowed])
+    words = ", ".join(repr(word) for word in allowed)
+    yield f"column '{name}': found {show(odd)}; allowed: {words} or missing.{hint}"
+
+
+def _problems_of_keys(frame: pd.DataFrame, contract: Contract) -> Iterator[str]:
+    """Yield a problem if rows share a key, or rows without an id share what replaces it."""
+    if not contract.unique or not set(contract.unique) <= set(frame.columns):
+        return
+    keys, otherwise = list(contract.unique), list(contract.otherwise)
+    rows = frame[keys]
+    without_id = rows[keys[0]].isna()
+    if without_id.any():
+        rows = rows[~without_id]
+    yield from _problem_of_equal_rows(rows, "key ({}): {} rows share a key")
+    if otherwise and set(otherwise) <= set(frame.columns):
+        rows = frame.loc[without_id & frame["repeat"].notna(), otherwise]
+        words = f"rows without {keys[0]}: {{1}} are alike in ({{0}})"
+        yield from _problem_of_equal_rows(rows, words)
+
+
+def _problem_of_equal_rows(rows: pd.DataFrame, words: str) -> Iterator[str]:
+    if not rows.duplicated().any():
+        return
+    equal = rows[rows.duplicated(keep=False)]
+    first = equal.iloc[0].dropna().astype(str).to_dict()
+    yield f"{words.format(', '.join(rows.columns), len(equal))}; the first: {first}."
