@@ -112,7 +112,7 @@ def test_every_name_of_a_lazy_package_resolves_in_any_order(name: str) -> None:
         assert set(done.stdout.split()) == {"True"}, done.stderr
 
 
-@pytest.mark.parametrize("package", ["stats"])
+@pytest.mark.parametrize("package", ["frames", "stats"])
 def test_a_catalogue_has_a_heading_for_each_file_with_its_public_names(package: str) -> None:
     stub = (PACKAGE / package / "__init__.pyi").read_text(encoding="utf-8")
     files: dict[str, set[str]] = {}

@@ -28,13 +28,24 @@ from skillcomp.stats.results import Interval, join_notes, undefined
 
 
 def clusters_of(frame: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Series:
-    """Return the cluster of each row: its case, with all cases that contrast with that.
+    """Number the cluster of each row: its case and all cases linked to it by ``contrast_of``.
 
-    Rows are cases, attempts or verdicts; ``cases`` may tell of further twins. Clusters are
-    connected components, so that it does not matter which twin names the other; cases of two
-    skills never share one, cases that name the same absent twin do. They are numbered from 0 in
-    the sorted order of skills and cases, so that the order of the rows decides nothing, not even
-    which resamples are drawn.
+    Clusters are connected components, so it does not matter which of two twins names the other.
+    Cases of different skills are never in one cluster; cases that name the same absent twin are.
+    The numbers follow the sorted skills and cases, so the order of the rows changes no resample.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Cases, attempts, verdicts or outcomes; columns ``skill``, ``case_id`` and, if cases have
+        twins, ``contrast_of``.
+    cases : pandas.DataFrame, optional
+        A cases frame with further twins.
+
+    Returns
+    -------
+    pandas.Series
+        Cluster numbers from 0, with the index of ``frame``.
 
     Examples
     --------

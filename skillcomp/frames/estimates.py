@@ -138,10 +138,36 @@ def prepared(
     compared: Sequence[str] = (),
     **pooled: bool,
 ) -> pd.DataFrame:
-    """Return a frame under its contract, after what every analysis refuses of it and of ``by``.
+    """Check a frame for an analysis: its contract, ``by``, and that nothing is pooled.
 
-    ``compared`` are the columns whose values are compared, which ``by`` cannot name; ``pooled`` is
-    what :func:`refuse_pooling` is told.
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The argument of the analysis.
+    kind : str
+        The contract of the frame, see :func:`check`.
+    by : sequence of str
+        Columns that group the rows.
+    what : str
+        Name of the analysis, the first words of every error message.
+    compared : sequence of str, optional
+        Columns that hold what is compared, such as the condition; ``by`` cannot contain them.
+    **pooled : bool
+        ``graders`` (default True): refuse several graders, grader versions or rounds, and names in
+        ``by`` that the result needs. ``agents`` (False): refuse several agents. ``copies``
+        (True): refuse altered copies next to the original answers. A column in ``by`` is not
+        pooled.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The frame under its contract.
+
+    Raises
+    ------
+    FrameError
+        If the frame breaks its contract, ``by`` names an unusable column, or the analysis would
+        pool groups that are not repeats of each other.
     """
     for name in by:
         if name in compared:
@@ -191,7 +217,22 @@ def check_settings(what: str, ci_level: float, n_resamples: int = 1, seed: int =
 
 
 def groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """Yield the ``by`` values and the rows of each group, in order of first appearance."""
+    """Split a frame into groups, in order of first appearance.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Any frame with the columns of ``by``.
+    by : sequence of str
+        Columns that group the rows; with none, the whole frame is one group.
+
+    Yields
+    ------
+    dict
+        The value of each ``by`` column; a missing value is a value of its own.
+    pandas.DataFrame
+        The rows of the group.
+    """
     if not by:
         yield {}, frame
         return
@@ -228,9 +269,23 @@ def unit_of(measure: str) -> str | None:
 
 
 def row(measure: str, interval: Interval, *, unit: Any = None, **columns: Any) -> dict[str, Any]:
-    """Return one row of an estimates frame from an interval and further columns.
+    """Make one row of an estimates frame from an interval.
 
-    The unit is that of the measure by its name, unless another is given.
+    Parameters
+    ----------
+    measure : str
+        Name of the quantity that is estimated.
+    interval : skillcomp.stats.Interval
+        The estimate with its limits, counts, method and note.
+    unit : str, optional
+        Unit of the measure. Default: derived from the name of the measure.
+    **columns
+        Further columns, such as the values of ``by``; they come first.
+
+    Returns
+    -------
+    dict
+        The columns of the contract ``"estimates"``; ``p_adjusted`` is NaN.
     """
     return {
         **columns,
@@ -254,7 +309,23 @@ def row(measure: str, interval: Interval, *, unit: Any = None, **columns: Any) -
 def estimates(
     rows: Sequence[Mapping[str, Any]], *, by: Sequence[str], extra: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """Return rows of :func:`row` as an estimates frame: ``by``, its contract, then ``extra``."""
+    """Make an estimates frame from rows of :func:`row`.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        Rows of :func:`row`.
+    by : sequence of str
+        Names of the first columns.
+    extra : sequence of str, optional
+        Names of the last columns; further keys of the rows are left out.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per item of ``rows``: ``by``, the columns of the contract ``"estimates"``, then
+        ``extra``. A missing ``note`` is an empty text.
+    """
     shape = list(CONTRACTS["estimates"].columns)
     names = [*by, *shape, *extra]
     frame = pd.DataFrame([dict(one) for one in rows], columns=pd.Index(names))
