@@ -11,7 +11,7 @@ check: the contract of a frame
 
 estimates: what every analysis shares
     ``prepared``: a checked frame that pools no graders or agents.
-    ``groups``: the rows of each combination of ``by``.
+    ``groups``: the rows of each group.
     ``row``, ``estimates``: one row of an estimates frame, and the frame.
 
 from_frame: a researcher's own table
