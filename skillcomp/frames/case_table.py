@@ -28,7 +28,7 @@ from skillcomp.stats.results import Interval, join_notes, undefined
 
 
 def clusters_of(frame: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Series:
-    """Number the cluster of each row: its case and all cases linked to it by ``contrast_of``.
+    """Assign each row to a cluster: its case and all cases linked to it by ``contrast_of``.
 
     Clusters are connected components, so it does not matter which of two twins names the other.
     Cases of different skills are never in one cluster; cases that name the same absent twin are.
