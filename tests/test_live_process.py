@@ -88,7 +88,8 @@ def test_folders_that_nobody_holds_are_cleared_away_at_the_next_start(tmp_path):
     (left / ".lock").touch()
     others = tmp_path / "skillcomp-of-others"
     others.mkdir()
-    starts = "from skillcomp.live.agents.process import room\nwith room() as place: print(place)"
+    starts = "from skillcomp.live.agents.process import case_folder\n"
+    starts += "with case_folder() as place: print(place)"
     told = {**os.environ, "TMPDIR": str(tmp_path)}
     place = subprocess.check_output([sys.executable, "-c", starts], env=told, text=True)
     assert Path(place).is_relative_to(tmp_path)

@@ -30,7 +30,7 @@ from skillcomp.io.suites import read_suite
 from skillcomp.io.trigger_suites import FILE
 from skillcomp.live.agents.agent import PAID, Asked, Bounds, Reply, settings_json
 from skillcomp.live.agents.cli import CliAgent
-from skillcomp.live.agents.process import drop, left_in, put
+from skillcomp.live.agents.process import files_left, remove_entry, write_file
 from skillcomp.live.concurrency import run_sync
 from skillcomp.live.engine import Options
 from skillcomp.live.grade import grade
@@ -360,7 +360,7 @@ def write_case(
     """Write ``final.txt``, ``meta.json`` and ``grade.json`` of a case, in the source's shapes."""
     name = skill.name or skill.slug
     commands = commands_of(trace_of(reply))
-    found = grade_trace(reply, case, name, left_in(folder))
+    found = grade_trace(reply, case, name, files_left(folder))
     meta = {
         "skill": {"name": name, "slug": skill.slug},
         "case": {
@@ -395,10 +395,10 @@ def write_case(
         for c in found
     ]
     graded = {"deterministic": deterministic, "case_checks": checks}
-    drop(folder, JUDGEMENT)  # what the program left under this name is none
-    put(folder, "final.txt", (reply.answer or "").encode())
+    remove_entry(folder, JUDGEMENT)  # what the program left under this name is none
+    write_file(folder, "final.txt", (reply.answer or "").encode())
     for file, content in (("meta.json", meta), ("grade.json", graded)):
-        put(folder, file, orjson.dumps(content, option=orjson.OPT_INDENT_2))
+        write_file(folder, file, orjson.dumps(content, option=orjson.OPT_INDENT_2))
 
 
 def summarise(folder: Path, plan: TriggerPlan) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What every agent is asked and what it gives back, whichever way it is reached."""
+"""The protocol of an agent, its replies, and text made safe to store and to send."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skillcomp.records import AttemptStatus, Record, Skill
 if TYPE_CHECKING:
     from skillcomp.live.agents.batch_service import BatchService
 
-# First match wins; the words are those of the makers' own model names.
+# The first match wins; the words come from the names of models.
 _FAMILIES = {
     "claude": r"claude|anthropic|fable|mythos|opus|sonnet|haiku",
     "gpt": r"gpt|codex|openai|^o\d",
@@ -33,44 +33,44 @@ _FAMILIES = {
     "grok": r"grok",
 }
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH$", re.IGNORECASE)
-_IN_URL = re.compile(r"://[^/@\s]*:([^/@\s]+)@")  # the password of a proxy, for one
-_MIN_SECRET = 8  # characters; shorter values ("1", "true") are no secrets
-UNREADABLE = "unreadable"  # cost_note of a reply that came, but of which nothing can be made
-_LONE = re.compile("[\ud800-\udfff]")  # halves of a character, which UTF-8 cannot hold
-_BEYOND = 2**63  # where the whole numbers of a table end
-_MAX_RAW = 100_000  # characters of an unreadable reply that are kept
+_IN_URL = re.compile(r"://[^/@\s]*:([^/@\s]+)@")  # a password, such as that of a proxy
+_MIN_SECRET = 8  # characters; shorter values such as "1" or "true" are not secret
+UNREADABLE = "unreadable"  # cost_note of a response that could not be read
+_LONE = re.compile("[\ud800-\udfff]")  # lone surrogates, which UTF-8 cannot encode
+_BEYOND = 2**63  # first whole number that a table cannot hold
+_MAX_RAW = 100_000  # characters of an unreadable response that are kept
 MAX_ANSWER = 1_000_000  # characters of an answer that are kept; a longer one is truncated
 MAX_ERROR = 2000  # characters of a message that are kept
 _NUMBERS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "n_commands")
-# The text of a skill is given to an agent byte for byte, as a harness would load it.
+# An agent gets the text of a skill byte for byte, as a harness would load it.
 _SKILL_BLOCK = 'You have one skill loaded.\n\n<skill name="{slug}">\n{text}\n</skill>'
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
-_VERSION_LENGTH = 12  # hex digits of the hash; enough to tell prompts apart
+_VERSION_LENGTH = 12  # hex digits of the hash, enough to distinguish prompts
 LONGEST_WAIT = 120.0  # seconds; if a service asks to wait longer, the stage ends
-TIME_LIMIT = "timeout_s"  # stop_reason of an answer that took longer than its case allows
-# What came back from a model and is charged for, whatever its use.
+TIME_LIMIT = "timeout_s"  # stop_reason of an answer that exceeded the time limit of its case
+# Statuses of replies that are charged for.
 PAID = frozenset({"ok", "refused", "truncated", "paused"})
 
 
 class StudyWarning(UserWarning):
-    """A study ended with less than was asked for, or with something to keep in mind."""
+    """A study is incomplete, or its results need a caveat."""
 
 
 class Bounds(NamedTuple):
-    """What one case asks of a program that works in a folder.
+    """Requirements of one case for a program that works in a folder.
 
     Attributes
     ----------
     sandbox : str or None
-        ``read-only`` or ``workspace-write``; as the command says when None.
+        ``read-only`` or ``workspace-write``; None leaves the command unchanged.
     timeout : float or None
-        Seconds of the case itself: who needs longer has failed it, and is not asked again.
+        Time limit of the case in seconds. An agent that exceeds it has failed the case.
     schema : dict or None
         JSON Schema of the answer.
     neighbours : tuple of Skill
-        Skills that are installed beside the one that is loaded.
+        Skills that are installed in addition to the loaded one.
     keep : path or None
-        Where what the program wrote and left is kept, in the place of what is there.
+        Folder for the output and the files of the program; its old content is replaced.
     """
 
     sandbox: str | None = None
@@ -81,7 +81,7 @@ class Bounds(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """Where an answer stands in a study: case, condition, repeat, the case's files and bounds."""
+    """Place of an answer in a study: case, condition and repeat; files and bounds of the case."""
 
     case_id: str
     condition: str
@@ -91,59 +91,60 @@ class Cell(NamedTuple):
 
 
 class Reply(Record):
-    """One answer with all that is known about how it came to be.
+    """One answer and how it was made.
 
-    Whatever a service sends, a reply can be stored: half characters (lone surrogates) become
-    U+FFFD, and a number that cannot be (negative, not finite, beyond 64 bits) becomes None.
+    Every reply can be stored: lone surrogates become U+FFFD, and an impossible number (negative,
+    not finite, beyond 64 bits) becomes None.
 
     Attributes
     ----------
     answer : str or None
-        The text; None when there is none. A refusal or a cut-off keeps what was said. Longer than
-        a million characters, it is cut there and the status is ``truncated``. An empty answer
-        after a normal stop is the agent's own, ``ok``, and graded.
+        The text; None if there is none. A refused or truncated reply keeps its text. Text beyond a
+        million characters is cut, and the status is ``truncated``. An empty answer after a normal
+        stop is ``ok`` and is graded.
     status : str
         ``ok``, ``error``, ``refused``, ``truncated``, ``paused`` or ``timeout``. Only ``ok`` is an
-        answer to grade; nothing else counts as a failed answer.
+        answer to grade.
     stop_reason : str or None
         As reported.
     model : str or None
-        The model as reported, not as asked for.
+        The model that answered, as reported.
     input_tokens, cached_tokens, cache_write_tokens, output_tokens : int or None
-        The whole prompt, its parts read from and written to a cache, and the answer with its
-        thinking. None when not reported.
+        Tokens of the whole prompt, of its parts read from and written to a cache, and of the
+        answer with its thinking. None if not reported.
     cost_usd : float or None
-        None when no price is known; ``cost_note`` says why: ``unreadable`` when a reply came that
-        cannot be read, which was paid for all the same.
+        None if the cost is unknown.
+    cost_note : str or None
+        Why the cost is unknown; ``unreadable`` for a response that was paid for and cannot be read.
     cost_upper_usd : float or None
-        What a reply that cannot be read can have cost at most; None for all others.
+        Highest cost of an unreadable response; None for other replies.
     seconds : float or None
-        Wall clock of the try that gave the reply; waiting for retries is not counted.
+        Wall clock of the try that gave the reply, without earlier tries and waits.
     request_id : str or None
         As reported.
     triggered : bool or None
-        Whether the agent loaded the skill, read from its trace; None where it cannot be known.
+        Whether the agent loaded the skill, from its trace; None if unknown.
     offered, invoked : tuple of str or None
-        The skills that were installed for the agent, and those of them that it loaded; None where
-        nothing was installed, or what was loaded cannot be known.
+        The skills that were installed for the agent, and those that it loaded. None if no skill
+        was installed; `invoked` is None as well if the trace does not show it.
     n_commands : int or None
         Shell commands run, from the trace.
     exit_code : int or None
-        Of a program that ended by itself.
+        Exit code of a program that ended by itself.
     n_tries : int
-        How often the question was sent.
+        How often the prompt was sent.
     n_retries : int
-        How often a program asked its service again by itself, from its trace.
+        How often a program repeated a call to its service, from its trace.
     trace : str or None
-        What the agent reported about its work; of a reply that cannot be read, its raw text.
+        The agent's report on its work; the raw text of an unreadable response.
     error : str or None
-        What went wrong, one sentence.
+        The error, one sentence.
     fatal : bool
-        Whether every further question would fail in the same way (no permission, no money).
+        Whether every further prompt would fail too (no permission, no money).
     settings : str or None
         Settings of the agent, as JSON.
     wait_seconds : float or None
-        How long the service asked to wait before the next try, where the last one failed.
+        How long the service asks to wait, if the call failed.
     """
 
     answer: str | None = None
@@ -174,13 +175,13 @@ class Reply(Record):
 
     @model_validator(mode="before")
     @classmethod
-    def _storable(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        fields = {key: whole_text(v) if isinstance(v, str) else v for key, v in given.items()}
+    def _storable_fields(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        fields = {key: whole_text(v) if isinstance(v, str) else v for key, v in data.items()}
         for name in (*_NUMBERS, "cost_usd", "cost_upper_usd", "seconds"):
             value = fields.get(name)
-            # NaN fits no comparison
+            # every comparison with NaN is false
             if isinstance(value, int | float) and not 0 <= value < _BEYOND:
                 fields[name] = None
                 if name == "cost_usd" and not fields.get("cost_note"):
@@ -190,13 +191,13 @@ class Reply(Record):
             fields["answer"] = answer[:MAX_ANSWER]
             if fields.get("status", "ok") == "ok":
                 fields["status"] = "truncated"
-            told = f"the answer has {len(answer):,} characters and is cut after {MAX_ANSWER:,}"
-            fields["error"] = "; ".join(filter(None, (fields.get("error"), told)))
+            cut = f"the answer has {len(answer):,} characters and is cut after {MAX_ANSWER:,}"
+            fields["error"] = "; ".join(filter(None, (fields.get("error"), cut)))
         return fields
 
 
 class Asked(TypedDict, total=False):
-    """What goes with a prompt, for agents that hand it on; see `Agent.ask`."""
+    """Keyword arguments of `Agent.ask`, for agents that pass them on."""
 
     skill: Skill | None
     system: str | None
@@ -206,18 +207,18 @@ class Asked(TypedDict, total=False):
 
 @runtime_checkable
 class Agent(Protocol):
-    """Anything that can be asked: a model, a program on the command line, a recording.
+    """Protocol of an agent: a model, a program on the command line, or a recording.
 
     Attributes
     ----------
     name : str
         The label in the frames.
     model : str or None
-        The model asked for.
+        The requested model.
     family : str or None
-        Maker's family of the model, as `family_of` tells it.
+        Family of the model, as from `family_of`.
     settings : str
-        What else decides the answer, as JSON with sorted keys.
+        All other settings that affect the answer, as JSON with sorted keys.
     """
 
     name: str
@@ -234,20 +235,20 @@ class Agent(Protocol):
         schema: type[BaseModel] | None = None,
         cell: Cell | None = None,
     ) -> Reply:
-        """Return the reply to one prompt; whatever the service does is in the reply's status.
+        """Return the reply to one prompt; a failure of the service is a status of the reply.
 
         Parameters
         ----------
         prompt : str
             The user's message.
         skill : Skill, optional
-            The skill to load; a baseline has none.
+            The skill to load; None for a baseline.
         system : str, optional
-            Instructions that are the same for many prompts; agents that can, cache them.
+            Instructions that many prompts share, and that some agents cache.
         schema : type of pydantic.BaseModel, optional
-            The shape of the answer. The reply keeps the text; who asks validates it.
+            The shape of the answer. The reply holds the text, which the caller validates.
         cell : Cell, optional
-            Where the answer stands in the study; only a recording needs it.
+            Place of the answer in the study, with files and bounds of the case.
         """
         ...
 
@@ -322,12 +323,12 @@ def attribute_of(agent: Agent, name: str) -> Any:
 
 
 def family_of(model: str | None) -> str | None:
-    """Return the family of a model: what a cross-family grader must differ in.
+    """Return the family of a model; a cross-family grader is of another family than the agent.
 
     Parameters
     ----------
     model : str or None
-        A model's name, with or without a provider before a slash.
+        Name of a model, with or without a provider before a slash.
 
     Returns
     -------
@@ -349,19 +350,19 @@ def family_of(model: str | None) -> str | None:
 
 
 def settings_json(**settings: Any) -> str:
-    """Return settings as JSON with sorted keys, without those that were left open (None)."""
-    given = {key: value for key, value in settings.items() if value is not None}
-    return json.dumps(given, sort_keys=True, ensure_ascii=False)
+    """Return settings as JSON with sorted keys, without those that are None."""
+    present = {key: value for key, value in settings.items() if value is not None}
+    return json.dumps(present, sort_keys=True, ensure_ascii=False)
 
 
 def host_of(url: Any, default: str) -> str | None:
-    """Return the host of an endpoint, or None when it is the default one or not given."""
+    """Return the host of an endpoint; None if it is the default one or missing."""
     host = urlsplit(str(url)).hostname if url else None
     return None if host == default else host
 
 
 def whole_text(text: str) -> str:
-    """Return a text with U+FFFD for every lone surrogate: JSON can carry them, UTF-8 cannot.
+    """Replace every lone surrogate by U+FFFD: JSON can hold them, UTF-8 cannot.
 
     Examples
     --------
@@ -371,15 +372,15 @@ def whole_text(text: str) -> str:
     return _LONE.sub("\ufffd", text)
 
 
-def unreadable(error: BaseException, came: Any, **known: Any) -> Reply:
-    """Return the reply that records one which came but cannot be read."""
-    told = f"the reply cannot be read ({type(error).__name__}: {error})"
+def unreadable(error: BaseException, content: Any, **fields: Any) -> Reply:
+    """Return the reply that records a response which cannot be read."""
+    message = f"the reply cannot be read ({type(error).__name__}: {error})"
     return Reply(
-        **known,
+        **fields,
         status="error",
-        error=redact(told)[:MAX_ERROR],
+        error=redact(message)[:MAX_ERROR],
         cost_note=UNREADABLE,
-        trace=_raw_text(came),
+        trace=_raw_text(content),
     )
 
 
@@ -389,63 +390,63 @@ def with_raw(reply: Reply, content: Any, *, n_tries: int) -> Reply:
     return reply.model_copy(update=raw)
 
 
-def _raw_text(came: Any) -> str:
-    if isinstance(came, bytes | bytearray):
-        came = came.decode("utf-8", "replace")
-    if not isinstance(came, str):
+def _raw_text(content: Any) -> str:
+    if isinstance(content, bytes | bytearray):
+        content = content.decode("utf-8", "replace")
+    if not isinstance(content, str):
         try:
-            plain = came.model_dump(warnings=False, exclude_unset=True)
-            came = json.dumps(plain, default=str, ensure_ascii=False)
-        except Exception:  # it is unreadable, after all
-            came = f"({type(came).__name__})"
-    # cut last, since half a key is not found
-    return redact(whole_text(came))[:_MAX_RAW]
+            plain = content.model_dump(warnings=False, exclude_unset=True)
+            content = json.dumps(plain, default=str, ensure_ascii=False)
+        except Exception:  # a malformed model can fail in any way
+            content = f"({type(content).__name__})"
+    # cut last: redaction does not find half a key
+    return redact(whole_text(content))[:_MAX_RAW]
 
 
 def cost_fields(
     who: str, model: str, tokens: Sequence[int], prices: Sequence[Price], *, batch: bool = False
 ) -> dict[str, Any]:
-    """Return the two fields of a `Reply` that a cost fills; `who` reports the tokens."""
+    """Return the fields `cost_usd` and `cost_note` of a `Reply`; `who` reports the tokens."""
     try:
-        found = cost(Usage(*tokens), model, batch=batch, prices=prices)
+        price = cost(Usage(*tokens), model, batch=batch, prices=prices)
     except ValueError:
         what = "tokens for one hour than in all" if any(tokens[4:]) else "cached tokens than tokens"
         return {"cost_note": f"{who} reports more {what}"}
-    return {"cost_usd": None if math.isnan(found.usd) else found.usd, "cost_note": found.note}
+    return {"cost_usd": None if math.isnan(price.usd) else price.usd, "cost_note": price.note}
 
 
 def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
-    """Return a text without the secrets that stand in the environment.
+    """Replace the secrets of the environment in a text by the names of their variables.
 
     Examples
     --------
     >>> redact("401: key sk-12345678 is wrong", {"A_KEY": "sk-12345678"})
     '401: key [A_KEY] is wrong'
     """
-    found = os.environ if environment is None else environment
+    variables = os.environ if environment is None else environment
     secrets = [
         (secret, name)
-        for name, value in found.items()
+        for name, value in variables.items()
         for secret in ([value] if _SECRET_NAME.search(name) else _IN_URL.findall(value))
         if len(secret) >= _MIN_SECRET
     ]
-    # the longest first: what holds another secret is hidden as a whole
-    for secret, name in sorted(secrets, key=lambda one: -len(one[0])):
+    # the longest first, since a secret can contain another one
+    for secret, name in sorted(secrets, key=lambda pair: -len(pair[0])):
         text = text.replace(secret, f"[{name}]")
     return text
 
 
 class Attribute(str):
-    """Text that stands between double quotes."""
+    """Text between double quotes."""
 
     __slots__ = ()
 
 
 def escape(value: Any) -> str:
-    """Return a datum as it may stand inside a tag of a prompt.
+    """Escape a value for use inside a tag of a prompt.
 
-    ``&``, ``<`` and ``>`` are replaced, so that no text can close its own tag or open another;
-    control characters and lone surrogates, which no model should meet, become U+FFFD.
+    ``&``, ``<`` and ``>`` are replaced, so that no text can close its own tag or open another.
+    Control characters and lone surrogates become U+FFFD.
 
     Examples
     --------
@@ -458,21 +459,21 @@ def escape(value: Any) -> str:
 
 
 def skill_block(skill: Skill) -> str:
-    """Return the text by which a skill is loaded into an agent's context."""
+    """Return the text that loads a skill into the context of an agent."""
     return _SKILL_BLOCK.format(slug=escape(Attribute(skill.slug)), text=skill.text)
 
 
 def agent_version() -> str:
-    """Return the hash of how a skill is put before an agent."""
+    """Return the hash of the template that loads a skill."""
     return short_hash(_SKILL_BLOCK)
 
 
 def short_hash(*parts: str) -> str:
-    """Return the hash by which two versions of a text are told apart."""
+    """Return the hash that identifies a version of some texts."""
     return whole_hash(*parts)[:_VERSION_LENGTH]
 
 
 def whole_hash(*parts: object) -> str:
-    """Return the sha256 of texts in hexadecimal; lone surrogates, which a text may hold, count."""
+    """Return the sha256 of texts in hexadecimal; lone surrogates are part of the text."""
     text = "\0".join(map(str, parts))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,6 +1,6 @@
-"""Run a program for one question in a temporary folder, with limits; it ends with this process.
+"""Run a program for one question in a temporary folder, with limits.
 
-What it wrote and left in its working folder is kept where it could not write itself.
+The program ends with this process. Its output and the files in its working folder can be kept.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from filelock import FileLock, Timeout
 from skillcomp.io.files import json_or_none
 from skillcomp.live.agents.agent import redact
 
-MAX_OUTPUT = 64_000_000  # bytes of the output that are read; a program that writes more is ended
+MAX_OUTPUT = 64_000_000  # bytes; a program that writes more is ended
 MAX_FILE = 2_000_000_000  # bytes of any one file that a program writes
-LOOK = 0.25  # seconds between two looks at how much was written
-MAX_LEFT, MAX_LEFT_BYTES = 1000, 50_000_000  # of what is left behind; the rest is not kept
+LOOK = 0.25  # seconds between two checks of the size of the output
+MAX_LEFT, MAX_LEFT_BYTES = 1000, 50_000_000  # files of a working folder that are kept, and bytes
 _TRACE, _STDERR, LEFT = "trace.jsonl", "stderr.txt", "left.json"
-_GRACE = 2.0  # seconds between asking a program to end and ending it
+_GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 _PREFIX, _LOCK = "skillcomp-", ".lock"
-# Reads which process groups are under way; its input ends when this process does, however it does.
+# Reads the process groups under way. Its input ends with this process, even after SIGKILL.
 _WATCHDOG = """
 import os, shutil, signal, sys
 left = set()
@@ -49,7 +49,19 @@ shutil.rmtree(sys.argv[1], ignore_errors=True)
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of a program: exit code, None after a timeout, or why it did not start."""
+    """A finished program.
+
+    Attributes
+    ----------
+    output, complaint : str
+        Standard output and standard error.
+    code : int, str or None
+        Exit code; a message if it did not start; None after a timeout.
+    seconds : float
+        Wall clock.
+    is_cut : bool
+        Whether it was ended because it wrote too much.
+    """
 
     output: str
     complaint: str
@@ -58,11 +70,11 @@ class Ran:
     is_cut: bool
 
 
-class _House:
-    """The folder of this process with a room for each question, and who watches over both."""
+class _TemporaryRoot:
+    """The temporary folder of this process, and the watchdog that clears up after it."""
 
     def __init__(self) -> None:
-        _sweep()
+        _remove_abandoned_roots()
         self.pid = os.getpid()
         self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         self._lock = FileLock(self.folder / _LOCK)
@@ -78,14 +90,14 @@ class _House:
         atexit.register(self.close)
 
     def watch(self, sign: str, group: int) -> None:
-        """Tell the watchdog that a process group began (+) or ended (-)."""
+        """Report to the watchdog that a process group began (+) or ended (-)."""
         assert self._watchdog.stdin is not None
-        with contextlib.suppress(OSError):  # it may have been killed itself
+        with contextlib.suppress(OSError):  # the watchdog may have been killed
             self._watchdog.stdin.write(f"{sign}{group}\n".encode())
             self._watchdog.stdin.flush()
 
     def close(self) -> None:
-        """Let the watchdog end what is left, and wait for it."""
+        """Let the watchdog end the remaining groups, and wait for it."""
         if os.getpid() == self.pid and self._watchdog.stdin is not None:
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 self._watchdog.stdin.close()
@@ -93,18 +105,18 @@ class _House:
             self._lock.release()
 
 
-_house: _House | None = None
+_root: _TemporaryRoot | None = None
 
 
-def _here() -> _House:
-    global _house
-    if _house is None or _house.pid != os.getpid() or not _house.folder.exists():
-        _house = _House()
-    return _house
+def _temporary_root() -> _TemporaryRoot:
+    global _root
+    if _root is None or _root.pid != os.getpid() or not _root.folder.exists():
+        _root = _TemporaryRoot()
+    return _root
 
 
-def _sweep() -> None:
-    """Remove the folders that killed processes of ours have left: nobody holds their lock."""
+def _remove_abandoned_roots() -> None:
+    """Remove the folders of killed processes, which no process locks."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError, Timeout):
             if (folder / _LOCK).is_file() and folder.stat().st_uid == os.getuid():
@@ -113,113 +125,121 @@ def _sweep() -> None:
 
 
 @contextlib.contextmanager
-def room() -> Iterator[Path]:
-    """Make a folder with an empty home, working folder and place for files."""
-    made = Path(tempfile.mkdtemp(dir=_here().folder))
+def case_folder() -> Iterator[Path]:
+    """Make a temporary folder with the empty folders ``home``, ``work``, ``tmp`` and ``io``."""
+    folder = Path(tempfile.mkdtemp(dir=_temporary_root().folder))
     try:
         for name in ("home", "work", "tmp", "io"):
-            (made / name).mkdir()
-        yield made
+            (folder / name).mkdir()
+        yield folder
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 async def run_program(
     command: Sequence[str],
     environment: Mapping[str, str],
-    place: Path,
+    folder: Path,
     timeout: float,
     *,
     max_file: int | None = None,
 ) -> Ran:
-    """Run a command in a room on what stands in its ``io/in``, and end all that it began."""
+    """Run a command in a `case_folder` with ``io/in`` as its input; end all its processes."""
     begun = time.monotonic()
-    code = await _code(command, environment, place, begun + timeout, max_file or MAX_FILE)
+    code = await _exit_code(command, environment, folder, begun + timeout, max_file or MAX_FILE)
     seconds = time.monotonic() - begun
-    cut = _is_full(place)
-    return Ran(_read(place / "io" / "out"), _read(place / "io" / "err"), code, seconds, cut)
+    return Ran(
+        _decoded_text(folder / "io" / "out"),
+        _decoded_text(folder / "io" / "err"),
+        code,
+        seconds,
+        is_cut=_wrote_too_much(folder),
+    )
 
 
-async def _code(
+async def _exit_code(
     command: Sequence[str],
     environment: Mapping[str, str],
-    place: Path,
-    last: float,
+    folder: Path,
+    deadline: float,
     max_file: int,
 ) -> int | str | None:
     with contextlib.ExitStack() as stack:
-        # files, not pipes: a child that lives on cannot keep us waiting for their end
-        stdin = stack.enter_context((place / "io" / "in").open("rb"))
-        stdout = stack.enter_context((place / "io" / "out").open("wb"))
-        stderr = stack.enter_context((place / "io" / "err").open("wb"))
+        # files, not pipes: a surviving child process would keep a pipe open
+        stdin = stack.enter_context((folder / "io" / "in").open("rb"))
+        stdout = stack.enter_context((folder / "io" / "out").open("wb"))
+        stderr = stack.enter_context((folder / "io" / "err").open("wb"))
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
-                cwd=place / "work",
+                cwd=folder / "work",
                 env=environment,
                 start_new_session=True,
             )
         except OSError as error:
             return f"{command[0]} cannot be started: {error.strerror}"
-        _here().watch("+", process.pid)
-        # the size of every file, where the system can bound it from here
+        _temporary_root().watch("+", process.pid)
+        # limit the size of every file, on systems that can do so from outside
         with contextlib.suppress(ImportError, AttributeError, OSError):
             import resource
 
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (max_file, max_file))
         try:
-            return await _ended(process, place, last)
+            return await _wait_for_end(process, folder, deadline)
         finally:
-            await _end(process)
-            _here().watch("-", process.pid)
+            await _end_group(process)
+            _temporary_root().watch("-", process.pid)
 
 
-async def _ended(process: asyncio.subprocess.Process, place: Path, last: float) -> int | None:
-    """Wait for the end; None after a timeout. A program that writes too much is ended."""
-    while (left := last - time.monotonic()) > 0:
+async def _wait_for_end(
+    process: asyncio.subprocess.Process, folder: Path, deadline: float
+) -> int | None:
+    """Return the exit code, or None after a timeout. A program that writes too much is ended."""
+    while (seconds := deadline - time.monotonic()) > 0:
         with contextlib.suppress(TimeoutError):
-            return await asyncio.wait_for(process.wait(), min(LOOK, left))
-        if _is_full(place):
-            await _end(process)
+            return await asyncio.wait_for(process.wait(), min(LOOK, seconds))
+        if _wrote_too_much(folder):
+            await _end_group(process)
     return process.returncode
 
 
-def _read(file: Path) -> str:
+def _decoded_text(file: Path) -> str:
     if not file.exists():
         return ""
     with file.open("rb") as stream:
         return stream.read(MAX_OUTPUT).decode("utf-8", "replace")
 
 
-def _is_full(place: Path) -> bool:
-    files = (place / "io" / "out", place / "io" / "err")
+def _wrote_too_much(folder: Path) -> bool:
+    files = (folder / "io" / "out", folder / "io" / "err")
     return any(file.exists() and file.stat().st_size > MAX_OUTPUT for file in files)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """End a process and whatever is left of its group."""
+async def _end_group(process: asyncio.subprocess.Process) -> None:
+    """End a process and the rest of its group."""
     if process.returncode is None:
-        _signal(process.pid, signal.SIGTERM)
+        _send_signal(process.pid, signal.SIGTERM)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), _GRACE)
-    _signal(process.pid, signal.SIGKILL)
+    _send_signal(process.pid, signal.SIGKILL)
     await process.wait()
 
 
-def _signal(group: int, number: signal.Signals) -> None:
+def _send_signal(group: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
 
 
-def keep(work: Path, folder: Path, output: str, complaint: str, hidden: Mapping[str, str]) -> None:
-    """Keep the files of a working folder, then the two streams, in the place of what was there.
+def keep_files(
+    work: Path, folder: Path, output: str, complaint: str, hidden: Mapping[str, str]
+) -> None:
+    """Replace a folder by the files of a working folder and the two output streams.
 
-    Links are not followed and not kept. Secrets are replaced in every file. ``left.json`` lists the
-    program's own files by name: what is not there it did not leave, whatever else stands in the
-    folder.
+    Links are neither followed nor kept. Secrets are replaced in every file. ``left.json`` lists the
+    names of the program's own files; other files in the folder are ours.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -235,31 +255,31 @@ def keep(work: Path, folder: Path, output: str, complaint: str, hidden: Mapping[
             if len(left) == MAX_LEFT or n_bytes > MAX_LEFT_BYTES:
                 break
             inside = file.relative_to(work)
-            # Latin-1 gives every byte a sign and back
-            with contextlib.suppress(OSError):  # a file that cannot be read
+            # Latin-1 maps every byte to a character and back
+            with contextlib.suppress(OSError):  # skip unreadable files
                 text = file.read_bytes().decode("latin-1")
                 (folder / inside).parent.mkdir(parents=True, exist_ok=True)
                 (folder / inside).write_bytes(redact(text, hidden).encode("latin-1"))
             left.append(os.fsencode(inside).decode("utf-8", "replace"))
     for name, text in ((_TRACE, output), (_STDERR, complaint)):
-        put(folder, name, text.encode("utf-8"))
-    put(folder, LEFT, orjson.dumps(left))
+        write_file(folder, name, text.encode("utf-8"))
+    write_file(folder, LEFT, orjson.dumps(left))
 
 
-def put(folder: Path, name: str, data: bytes) -> None:
-    """Write one of our files into a folder where a program may have left one of this name."""
-    drop(folder, name)
+def write_file(folder: Path, name: str, data: bytes) -> None:
+    """Write a file of ours in place of any entry of this name that a program left."""
+    remove_entry(folder, name)
     (folder / name).write_bytes(data)
 
 
-def drop(folder: Path, name: str) -> None:
-    """Remove what stands in a folder under a name of ours."""
+def remove_entry(folder: Path, name: str) -> None:
+    """Remove a file or a folder by name."""
     if (folder / name).is_dir():
         shutil.rmtree(folder / name)
     (folder / name).unlink(missing_ok=True)
 
 
-def left_in(folder: Path) -> list[str] | None:
-    """Return what a program left, as its kept folder lists it; None without such a list."""
-    found = json_or_none(folder / LEFT)
-    return found if isinstance(found, list) else None
+def files_left(folder: Path) -> list[str] | None:
+    """Return the names of the files that a program left; None if its folder has no list."""
+    names = json_or_none(folder / LEFT)
+    return names if isinstance(names, list) else None

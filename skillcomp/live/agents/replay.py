@@ -1,4 +1,4 @@
-"""Recorded answers, given again: a study that runs without a key and without a network."""
+"""Recorded answers as an agent: a study runs without a key and without a network."""
 
 from __future__ import annotations
 
@@ -15,25 +15,24 @@ _FIELDS = tuple(field for field in Reply.model_fields if field not in ("model", 
 class ReplayAgent(BaseAgent):
     """An agent that answers from a store, by case, condition and repeat.
 
-    Tokens, cost and seconds are those of the recording: nothing is spent, and what a study would
-    have cost stays visible.
+    Tokens, cost and seconds are those of the recording. Nothing is spent.
 
     Parameters
     ----------
     store : RunStore
         The recorded study. Perturbed copies are left out.
     agent : str, optional
-        Whose answers; may be left out when the store holds one agent.
+        The recorded agent; may be omitted if the store has only one.
     name : str, optional
-        The label in the frames; the recorded one when not given.
+        The label in the frames; default the recorded one.
 
     Raises
     ------
     AgentError
-        When the store holds no answers, or several agents and none was named.
+        If the store has no answers, or several agents and `agent` is missing.
     """
 
-    is_recording = True  # its costs were paid by others, so no budget counts them
+    is_recording = True
 
     def __init__(
         self, store: RunStore, *, agent: str | None = None, name: str | None = None
@@ -48,7 +47,7 @@ class ReplayAgent(BaseAgent):
         rows = [row for row in rows if str(row["agent"]) == chosen]
         self._rows: dict[Hashable, dict[str, Any]] = {}
         for row in rows:
-            # of several tries at one cell the one that was answered counts
+            # of several attempts at one cell, take the one with status ok
             key = Cell(row["case_id"], row["condition"], row["repeat"])
             if key not in self._rows or row["status"] == "ok":
                 self._rows[key] = row
@@ -66,26 +65,26 @@ class ReplayAgent(BaseAgent):
         if row is None:
             where = f"{cell.case_id}, condition '{cell.condition}', repeat {cell.repeat}"
             return Reply(status="error", error=f"not recorded: {where}", settings=self.settings)
-        known = {name: row[name] for name in _FIELDS if row.get(name) is not None}
-        return Reply(**known, model=row["agent_model"], settings=row["settings"] or self.settings)
+        fields = {name: row[name] for name in _FIELDS if row.get(name) is not None}
+        return Reply(**fields, model=row["agent_model"], settings=row["settings"] or self.settings)
 
 
 def one_of_recorded(
     place: str,
     what: str,
     key: str,
-    given: str | None,
-    there: Iterable[str],
+    name: str | None,
+    names: Iterable[str],
     error: type[SkillcompError] = AgentError,
 ) -> str:
-    """Return whose recording is given again: the one that is named, or the only one."""
-    recorded = sorted(set(there))
+    """Return the recorded name to replay: the given one, or the only one."""
+    recorded = sorted(set(names))
     listed = ", ".join(recorded)
     if not recorded:
         raise error(f"{place} holds no {what}.")
-    if given is None and len(recorded) > 1:
+    if name is None and len(recorded) > 1:
         raise error(f"{place} holds {what} of {listed}; name one by {key}=.")
-    chosen = given or recorded[0]
+    chosen = name or recorded[0]
     if chosen not in recorded:
         there_are = f"there are {listed}.{suggest(chosen, recorded)}"
         raise error(f"{place} holds no {what} of '{chosen}'; {there_are}")

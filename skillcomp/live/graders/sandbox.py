@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from skillcomp.errors import GraderError
-from skillcomp.live.agents.process import Ran, room, run_program
+from skillcomp.live.agents.process import Ran, case_folder, run_program
 from skillcomp.live.concurrency import run_sync
 
 # Of one run of a test file. The address space is larger than what is used of it; a test that
@@ -98,7 +98,7 @@ async def run_tests(
     Report
         Whatever happened inside.
     """
-    with room() as place, _user() as user:
+    with case_folder() as place, _user() as user:
         for name, data in {**files, _SETTINGS: b"[pytest]\n"}.items():
             target = place / "judge" / name
             target.parent.mkdir(parents=True, exist_ok=True)

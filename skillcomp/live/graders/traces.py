@@ -18,7 +18,7 @@ from skillcomp.io.event_streams import Trace, read_trace
 from skillcomp.io.shell_commands import opens_skill, thrashing, unwrapped
 from skillcomp.io.trigger_suites import PATTERN_FLAGS
 from skillcomp.live.agents.agent import TIME_LIMIT, Agent, Bounds, Cell, Reply, escape, short_hash
-from skillcomp.live.agents.process import LEFT, left_in, put
+from skillcomp.live.agents.process import LEFT, files_left, write_file
 from skillcomp.live.graders.grader import (
     BaseGrader,
     Grading,
@@ -302,7 +302,7 @@ class TraceGrader(BaseGrader):
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
         """Return one verdict a check; see `grade_trace`."""
-        files = left_in(self._folder(attempt.skill, attempt.case_id))
+        files = files_left(self._folder(attempt.skill, attempt.case_id))
         found = grade_trace(attempt, case, skill.name or skill.slug, files)
         about = self.about(attempt, place)
         verdicts = (
@@ -437,7 +437,7 @@ class TraceJudge(BaseGrader):
             judged = {f"rubric-{c.id}": Judged(c.passed, rationale=c.notes) for c in found.checks}
             told, score = f"score {found.score}", float(found.score)
             judged[OVERALL] = Judged(found.overall_pass, rationale=told, score=score)
-            put(folder, JUDGEMENT, found.model_dump_json(by_alias=True, indent=2).encode())
+            write_file(folder, JUDGEMENT, found.model_dump_json(by_alias=True, indent=2).encode())
         verdicts = verdicts_of(case, replies, judged, self.about(attempt, place, replies))
         return Grading(verdicts, tuple(replies), tuple(problems))
 
