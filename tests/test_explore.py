@@ -18,8 +18,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 import skillcomp as sc
 from skillcomp.errors import FrameError, StudyError
-from skillcomp.explore.explorer import MOST, pieces, quoted, shared, stands_in, visible
-from skillcomp.frames.from_store import normalise_quote
+from skillcomp.explore.explorer import MOST, pieces, quoted, shared, visible
+from skillcomp.grading_rules import normalise_quote, quote_occurs
 
 HOSTILE = """</div></mark><script>alert(1)</script><img src=x onerror="alert('2')">&lt;b&gt;"""
 HOSTILE += " **bold** [link](javascript:alert(3)) $x^2$ {{ 7 * 7 }}"
@@ -344,7 +344,7 @@ def test_a_quote_is_marked_iff_it_counts_as_found_and_nothing_is_lost(
     assert "".join(part for part, *_ in parts) == answer
     wanted = normalise_quote(quote)
     found = bool(wanted) and wanted in normalise_quote(answer)
-    assert any(marked for _, marked, _ in parts) == found == stands_in(quote, answer)
+    assert any(marked for _, marked, _ in parts) == found == quote_occurs(quote, answer)
     plain = pieces(answer, quoted(answer, [quote]))
     assert all(wanted in normalise_quote(part) for part, marked, _ in plain if marked)
 

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillcomp.errors import SuiteError
+from skillcomp.grading_rules import forbids_copying as is_bound
 from skillcomp.io import read_suite
 from skillcomp.io.skills import sections_of
 from skillcomp.lint import lint_skill, lint_suite
 from skillcomp.lint.lint_rules import RULES
-from skillcomp.live.graders.reply import forbids_copying as is_bound
 from skillcomp.records import CONCEPT_FIELDS, Case, Check, Skill, Suite
 
 BODY = """# Tidal Ledger

@@ -4,8 +4,8 @@ import pytest
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
+from skillcomp.grading_rules import hedges, own_words, undecided
 from skillcomp.reliability import integrity, integrity_rates
-from skillcomp.reliability.integrity import hedges, own_words, undecided
 from skillcomp.simulate import Grader
 
 ANSWER = "It’s a “sieve”.\n\nThe  rate is 4.3%, and no more."

@@ -23,7 +23,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from skillcomp.errors import SkillcompError, StudyError, suggest
-from skillcomp.frames.from_store import normalise_quote
+from skillcomp.grading_rules import normalise_quote
 from skillcomp.ngrams import grams, intern
 from skillcomp.records import Skill
 
@@ -386,12 +386,6 @@ def text(value: Any) -> str | None:
     if len(shown) > MOST:
         shown = f"{shown[:MOST]} … ({len(shown) - MOST:,} characters more)"
     return shown if shown.strip() else None
-
-
-def stands_in(quote: str, answer: str) -> bool:
-    """Return whether a quote stands in an answer, as ``evidence_found`` of verdicts has it."""
-    wanted = normalise_quote(quote)
-    return bool(wanted) and wanted in normalise_quote(answer)
 
 
 def quoted(answer: str, quotes: Iterable[str]) -> list[tuple[int, int]]:

@@ -17,6 +17,7 @@ from skillcomp.explore import explorer as ui
 from skillcomp.explore.label_editor import LabelEditor, label_editor
 from skillcomp.frames.check import check, empty
 from skillcomp.frames.contracts import CASE
+from skillcomp.grading_rules import quote_occurs
 from skillcomp.io.store import RunStore
 from skillcomp.records import Skill
 from skillcomp.style import CONDITION_LOOKS
@@ -208,7 +209,7 @@ class Answers:
                 quotes.append(quote)
             if quote is None and why is None:
                 continue
-            lost = bool(quote and answer and not ui.stands_in(quote, answer))
+            lost = bool(quote and answer and not quote_occurs(quote, answer))
             told = {"who": row["grader"], "check": row["check"] if several else None}
             is_lit = (row["id"], row["check"], row["grader"]) in lit
             told |= {"quote": quote, "why": why, "lost": lost, "open": is_lit and not several}

@@ -22,6 +22,7 @@ from skillcomp.errors import FrameError, instead, literal, plural
 from skillcomp.frames.check import check, empty
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS
 from skillcomp.frames.reference_labels import ADJUDICATED, ITEM, one_label
+from skillcomp.grading_rules import normalise_quote
 from skillcomp.io.event_streams import read_trace
 from skillcomp.io.json_lines import read_table
 from skillcomp.io.store import RunStore, require_store
@@ -30,7 +31,6 @@ from skillcomp.records import BLOOM, SCHEMA_WEIGHTS, Case, Suite, dimension_fami
 
 PLAIN = "none"
 _DIGITS = 12  # of a sha256: enough to tell two texts apart
-_QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
 
 
 def cases(store: RunStore) -> pd.DataFrame:
@@ -255,11 +255,6 @@ def _with_check_columns(frame: pd.DataFrame, store: RunStore) -> pd.DataFrame:
         check_kind=frame["check_kind"].fillna(found["check_kind"]),
         goal=frame["goal"].fillna(found["goal"]),
     )
-
-
-def normalise_quote(text: str) -> str:
-    """Return ``text`` with straight quotation marks and single blanks, for comparing quotes."""
-    return " ".join(text.translate(_QUOTES).split())
 
 
 def _evidence_found(quotes: pd.Series, answers: pd.Series, position: np.ndarray) -> pd.Series:

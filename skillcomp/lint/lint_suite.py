@@ -19,6 +19,7 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import SuiteError, plural, suggest
+from skillcomp.grading_rules import forbids_copying
 from skillcomp.io.files import decode, read_bytes
 from skillcomp.io.skills import sections_of
 from skillcomp.lint.lint_rules import Finding, RuleMessages, finding, findings_frame
@@ -44,15 +45,6 @@ LEAK_N = 4  # content tokens; on the pilot's 84 prompts 4 marks none and 3 marks
 WITH_PRIMITIVES = ("C2", "C7")  # dimensions whose pass criteria name the primitives (5.3, 5.8)
 
 _FIELD_OF = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False))
-# Words that mean copying anywhere; words that mean it in a check's name or together with a source
-_COPYING = r"verbatim|word[ -]for[ -]word|n?[ -]?gram\b|\b(?:same|exact) words"
-_TAKING = r"\bquot(?:e|es|ing|ation|ations)\b|\bcop(?:y|ies|ied|ying)\b"
-_SOURCE = r"\b(?:skill|body|source|definition|concept|text|document|file)\b"
-_FORBIDS_COPYING = re.compile(rf"{_COPYING}|{_TAKING}", re.IGNORECASE)
-_TAKES_FROM_SKILL = re.compile(
-    rf"{_COPYING}|(?:{_TAKING}).{{0,60}}{_SOURCE}|{_SOURCE}.{{0,60}}(?:{_TAKING})",
-    re.IGNORECASE | re.DOTALL,
-)
 _SMALL = frozenset(["the", "and", "for", "not", "its", "that", "this", "with", "from"])
 _ENDING = re.compile(r"(?:ies|ing|ed|es|s|y|e)$")
 _MOST_SHOWN = 80  # characters of what a finding quotes
@@ -272,18 +264,6 @@ def _unchecked_messages(suite: Suite, case_lint: CaseLint) -> RuleMessages:
             f"{n} of {len(sources)} truth sources were not looked up: they are addresses, or no "
             "folder is known (root=).",
         )
-
-
-def forbids_copying(check: Check) -> bool:
-    """Check whether a behaviour forbids copying the skill; the overlap check then decides it.
-
-    Its name (``no_verbatim_span``, ``no_body_copy``, ``no_quoting``) or its description must
-    forbid copying from the skill: ``does not quote a price`` does not count.
-    """
-    name = check.check_id.replace("_", " ").replace("-", " ")
-    return check.check_kind == "negative" and bool(
-        _FORBIDS_COPYING.search(name) or _TAKES_FROM_SKILL.search(check.description)
-    )
 
 
 def _word_stems(text: str) -> set[str]:

@@ -15,10 +15,9 @@ from skillcomp.errors import FrameError, plural, suggest
 from skillcomp.frames.check import check, plain_values, require_frame, settle
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import listed
-from skillcomp.ngrams import Ints, Matches, Tokenizer, check_n, match, shared_ngrams
-from skillcomp.records import Case, Skill
+from skillcomp.ngrams import Ints, Matches, Tokenizer, check_n, match
+from skillcomp.records import Skill
 
-RULE = "SKILL.md less prompt"  # how verdicts name what counts as shared with a skill
 _ATTEMPT = ["attempt_id", *CASE, "condition", "repeat"]
 _PASSAGE = ["passage_id", "skill", "document", "level"]
 _KEYS = {
@@ -144,18 +143,6 @@ def score(
     return _long(kind, keys, found, missing)
 
 
-def shared_with_skill(answer: str, skill: Skill, case: Case, *, n: int) -> list[str]:
-    """Return the n-grams that :func:`score` counts of a single answer, prompt left out.
-
-    The same in every condition, whatever was loaded: the skill's whole SKILL.md, less the prompt.
-    """
-    return shared_ngrams(answer, _whole_text(skill), n=n, exclude=case.prompt)
-
-
-def _whole_text(skill: Skill) -> str:
-    return skill.text or skill.body
-
-
 def _kind(texts: pd.DataFrame) -> tuple[str, str]:
     """Return whether a frame holds attempts or passages, and the column of its texts."""
     require_frame(texts, "texts")
@@ -208,7 +195,7 @@ def _sources(named: pd.Series, skills: Mapping[str, Skill | str]) -> tuple[list[
 
 
 def _text(skill: Skill | str, slug: str) -> str:
-    text = _whole_text(skill) if isinstance(skill, Skill) else skill
+    text = skill.text or skill.body if isinstance(skill, Skill) else skill
     if not isinstance(text, str) or not text.strip():
         raise FrameError(
             f"skills['{slug}']: found {type(skill).__name__} without text; allowed: a Skill with "

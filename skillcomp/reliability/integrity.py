@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -23,29 +21,15 @@ from skillcomp.frames.estimates import (
     require_columns,
     row,
 )
-from skillcomp.frames.from_store import normalise_quote
 from skillcomp.frames.reference_labels import usable
+from skillcomp.grading_rules import (
+    HEDGES_ON_FAIL,
+    HEDGES_ON_PASS,
+    hedges,
+    normalise_quote,
+    undecided,
+)
 from skillcomp.stats.results import undefined
-
-# The source report's own lists: A.4 (RULE-6) and 8.9.
-HEDGES_ON_FAIL = (
-    "could be improved",
-    "worth reviewing",
-    "could be strengthened",
-    "might be",
-    "perhaps",
-)
-HEDGES_ON_PASS = ("could be", "would benefit", "consider", "perhaps", "might be")
-
-_QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|‘[^’]*’|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
-_JUDGE = r"(?:evaluat|decid|judg|grad|assess|determin|verif)\w*"
-# "It says that it cannot tell" is about the answer: count only the grader's own indecision.
-_UNDECIDED = re.compile(
-    rf"(?:^|[.;:]\s*|\b(?:i|we|the grader)\s+)(?:could|can)(?:not|n't| not)\s+(?:be\s+)?{_JUDGE}"
-    rf"|\b(?:could|can)(?:not|n't| not)\s+be\s+(?:evaluated|judged|graded|assessed)\b"
-    rf"|(?:^|[.;:]\s*|\b(?:i am|i'm|we are|the grader is)\s+)unable to {_JUDGE}"
-    r"|^undecid(?:ed|able)\b",
-)
 
 # rule -> the denominator of its rate
 RULES: Mapping[str, str] = {
@@ -382,24 +366,3 @@ def verdicts_with(
     verdicts = settle(frame, {**CONTRACTS["verdicts"].columns, **made}, f"{what}: {argument}")
     refuse_pooling(verdicts, by, what)
     return verdicts.assign(cluster=clusters_of(verdicts, cases))
-
-
-def own_words(rationale: str) -> str:
-    """Rationale in lower case without its quotations."""
-    return " ".join(_QUOTED.sub(" ", rationale).lower().replace("’", "'").split())
-
-
-def hedges(rationale: str, words: Sequence[str]) -> str | None:
-    """First hedge word in the grader's own text, or None."""
-    match = _any_word(tuple(words)).search(own_words(rationale))
-    return match.group(0) if match else None
-
-
-@cache
-def _any_word(words: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
-
-
-def undecided(rationale: str) -> bool:
-    """Whether a rationale says that the grader could not decide."""
-    return _UNDECIDED.search(own_words(rationale)) is not None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from skillcomp.errors import GraderError
+from skillcomp.grading_rules import OVERLAP_RULE, shared_with_skill
 from skillcomp.live.agents.agent import Agent, Reply
 from skillcomp.live.graders.grader import (
     BaseGrader,
@@ -33,7 +34,6 @@ from skillcomp.live.graders.prompts import (
     switched_off,
 )
 from skillcomp.live.graders.reply import gives_condition_away, judge, read_item
-from skillcomp.overlap.score import RULE, shared_with_skill
 from skillcomp.records import Attempt, Case, PairwiseJudgement, Skill
 
 
@@ -185,7 +185,7 @@ class ComprehensionGrader(BaseGrader):
         judged, replies, problems = await ask_until_read(self.agent, prompt, schema, read)
         about = {**self.about(attempt, place, replies), "item": item}
         if self.style != "impression":
-            found = {"rule": RULE, "n": self._ngram, "shared": shared}
+            found = {"rule": OVERLAP_RULE, "n": self._ngram, "shared": shared}
             about["overlap"] = json.dumps(found, ensure_ascii=False)
         verdicts = verdicts_of(case, replies, judged or {}, about)
         return Grading(verdicts, tuple(replies), tuple(problems), gives_condition_away(answer))

@@ -13,8 +13,13 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from skillcomp.errors import GraderError, plural
-from skillcomp.frames.from_store import normalise_quote
-from skillcomp.lint.lint_suite import forbids_copying
+from skillcomp.grading_rules import (
+    HEDGES_ON_FAIL,
+    HEDGES_ON_PASS,
+    forbids_copying,
+    hedges,
+    normalise_quote,
+)
 from skillcomp.live.agents.agent import Reply, whole_text
 from skillcomp.live.graders.grader import BaseGrader, Grading, Judged, answer_of, verdicts_of
 from skillcomp.live.graders.prompts import (
@@ -27,7 +32,6 @@ from skillcomp.live.graders.prompts import (
     reply_schema,
 )
 from skillcomp.records import Attempt, Case, Check, Skill
-from skillcomp.reliability.integrity import HEDGES_ON_FAIL, HEDGES_ON_PASS, hedges
 
 _M = TypeVar("_M", bound=BaseModel)
 _I = TypeVar("_I", bound=ItemReply)
