@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from os.path import exists
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import yaml
 from pydantic import (
+    AfterValidator,
+    ConfigDict,
     Discriminator,
     Field,
     NonNegativeFloat,
@@ -29,9 +32,20 @@ from skillcomp.io.files import line_of, read_yaml
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import Agent
 from skillcomp.live.graders.prompts import Without
+from skillcomp.live.plugins import (
+    Group,
+    build_from_target,
+    build_installed,
+    installed_kinds,
+    target_problem,
+)
 from skillcomp.pricing import Price
 from skillcomp.records import Record, Suite
 
+_KINDS: Mapping[Group, tuple[str, ...]] = {
+    "agents": ("anthropic", "openai", "cli", "replay", "python"),
+    "graders": ("comprehension", "replay", "suite", "python"),
+}
 _ONE_WAY = (
     "give either 'program' (claude or codex, with all that it needs) or 'command' (a list of "
     "program and arguments of your own)"
@@ -73,7 +87,7 @@ class _Anthropic(_Agent):
     max_retries: NonNegativeInt = 5
     base_url: str | None = None
 
-    def build(self, folder: Path) -> Agent:
+    def build(self, folder: Path, place: str) -> Agent:
         return live.AnthropicAgent(**self._fields())
 
 
@@ -89,7 +103,7 @@ class _OpenAI(_Agent):
     options: dict[str, Any] | None = None
     max_retries: NonNegativeInt = 5
 
-    def build(self, folder: Path) -> Agent:
+    def build(self, folder: Path, place: str) -> Agent:
         return live.OpenAIAgent(**self._fields())
 
 
@@ -107,12 +121,14 @@ class _Cli(_Agent):
     @model_validator(mode="after")
     def _one_way(self) -> _Cli:
         if (self.program is None) == (self.command is None):
-            raise PydanticCustomError("one_way", _ONE_WAY)
+            raise PydanticCustomError("own_words", _ONE_WAY)
         if self.extra and self.program is None:
-            raise PydanticCustomError("one_way", "'extra' goes with 'program'; put it into command")
+            raise PydanticCustomError(
+                "own_words", "'extra' goes with 'program'; put it into command"
+            )
         return self
 
-    def build(self, folder: Path) -> Agent:
+    def build(self, folder: Path, place: str) -> Agent:
         if self.program is None:
             return live.CliAgent(**self._fields("program", "extra"))
         make = {"claude": live.CliAgent.claude, "codex": live.CliAgent.codex}
@@ -125,12 +141,82 @@ class _Replay(Record):
     agent: str | None = None
     name: str | None = None
 
-    def build(self, folder: Path) -> Agent:
+    def build(self, folder: Path, place: str) -> Agent:
         store = RunStore(_there(folder, self.store, "agents"))
         return live.ReplayAgent(store, agent=self.agent, name=self.name)
 
 
-_AgentSpec = Annotated[_Anthropic | _OpenAI | _Cli | _Replay, Field(discriminator="kind")]
+def _checked_target(target: str) -> str:
+    if problem := target_problem(target):
+        raise PydanticCustomError("own_words", problem)
+    return target
+
+
+class _Guest(Record):
+    """An object of another package; the keys without a field here are its arguments."""
+
+    model_config = ConfigDict(extra="allow")
+    group: ClassVar[Group]
+
+    def _arguments(self, folder: Path, place: str) -> dict[str, Any]:
+        arguments = dict(self.model_extra or {})
+        spec = getattr(self, "agent", None) if "agent" in type(self).model_fields else None
+        if spec is not None:
+            arguments["agent"] = spec.build(folder, f"{place}.agent")
+        return arguments
+
+
+class _Python(_Guest):
+    kind: Literal["python"]
+    target: Annotated[str, AfterValidator(_checked_target)]
+
+    def build(self, folder: Path, place: str) -> Any:
+        arguments = self._arguments(folder, place)
+        return build_from_target(self.group, self.target, arguments, place=place, folder=folder)
+
+
+class _Installed(_Guest):
+    kind: str
+
+    def build(self, folder: Path, place: str) -> Any:
+        arguments = self._arguments(folder, place)
+        return build_installed(self.group, self.kind, arguments, place=place)
+
+
+class _PythonAgent(_Python):
+    group = "agents"
+
+
+class _InstalledAgent(_Installed):
+    group = "agents"
+
+
+def _spec_tag(group: Group, kind: object) -> str:
+    """Return the tag of the model that reads an entry of some kind."""
+    is_guest = kind not in _KINDS[group] and str(kind) in installed_kinds(group)
+    return "installed" if is_guest else str(kind)
+
+
+def _agent_tag(entry: Any) -> str | None:
+    # every model refuses what is no mapping, with the same message
+    kind = entry.get("kind") if isinstance(entry, dict) else getattr(entry, "kind", "anthropic")
+    return None if kind is None else _spec_tag("agents", kind)
+
+
+def _grader_tag(entry: Any) -> str:
+    find = entry.get if isinstance(entry, dict) else partial(getattr, entry)
+    return _spec_tag("graders", find("kind", "comprehension"))
+
+
+_AgentSpec = Annotated[
+    Annotated[_Anthropic, Tag("anthropic")]
+    | Annotated[_OpenAI, Tag("openai")]
+    | Annotated[_Cli, Tag("cli")]
+    | Annotated[_Replay, Tag("replay")]
+    | Annotated[_PythonAgent, Tag("python")]
+    | Annotated[_InstalledAgent, Tag("installed")],
+    Discriminator(_agent_tag),
+]
 
 
 class _Comprehension(Record):
@@ -144,10 +230,11 @@ class _Comprehension(Record):
     reply: Literal["plain", "report"] = "plain"
     template: Path | None = None
 
-    def build(self, folder: Path) -> live.LiveGrader:
+    def build(self, folder: Path, place: str) -> live.LiveGrader:
         fields = self.model_dump(exclude={"kind", "agent", "template"})
         own = None if self.template is None else _there(folder, self.template, "graders")
-        return live.ComprehensionGrader(self.agent.build(folder), template=own, **fields)
+        agent = self.agent.build(folder, f"{place}.agent")
+        return live.ComprehensionGrader(agent, template=own, **fields)
 
 
 class _Comparator(Record):
@@ -155,9 +242,9 @@ class _Comparator(Record):
     version: str | None = None
     name: str | None = None
 
-    def build(self, folder: Path) -> live.PairwiseGrader:
+    def build(self, folder: Path, place: str) -> live.PairwiseGrader:
         fields = self.model_dump(exclude={"agent"})
-        return live.PairwiseGrader(self.agent.build(folder), **fields)
+        return live.PairwiseGrader(self.agent.build(folder, f"{place}.agent"), **fields)
 
 
 class _ReplayGrader(Record):
@@ -167,7 +254,7 @@ class _ReplayGrader(Record):
     round: PositiveInt = 1
     name: str | None = None
 
-    def build(self, folder: Path) -> live.LiveGrader:
+    def build(self, folder: Path, place: str) -> live.LiveGrader:
         store = RunStore(_there(folder, self.store, "graders"))
         return live.ReplayGrader(store, grader=self.grader, round=self.round, name=self.name)
 
@@ -179,23 +266,29 @@ class _SuiteGrader(Record):
     timeout: PositiveFloat = 60.0
     name: str = "suite"
 
-    def build(self, folder: Path, store: RunStore) -> live.LiveGrader:
-        agent = None if self.agent is None else self.agent.build(folder)
+    def build(self, folder: Path, place: str, store: RunStore) -> live.LiveGrader:
+        agent = None if self.agent is None else self.agent.build(folder, f"{place}.agent")
         options = self.model_dump(exclude={"kind", "agent"})
         return live.SuiteGrader(store, agent, **options)
 
 
-def _grader_kind(value: Any) -> str:
-    if isinstance(value, dict):
-        return str(value.get("kind", "comprehension"))
-    return str(getattr(value, "kind", "comprehension"))
+class _PythonGrader(_Python):
+    group = "graders"
+    agent: _AgentSpec | None = None
+
+
+class _InstalledGrader(_Installed):
+    group = "graders"
+    agent: _AgentSpec | None = None
 
 
 _GraderSpec = Annotated[
     Annotated[_Comprehension, Tag("comprehension")]
     | Annotated[_ReplayGrader, Tag("replay")]
-    | Annotated[_SuiteGrader, Tag("suite")],
-    Discriminator(_grader_kind),
+    | Annotated[_SuiteGrader, Tag("suite")]
+    | Annotated[_PythonGrader, Tag("python")]
+    | Annotated[_InstalledGrader, Tag("installed")],
+    Discriminator(_grader_tag),
 ]
 
 
@@ -209,7 +302,15 @@ class _Grading(Record):
 
 
 class StudyFile(Record):
-    """What a STUDY.yaml holds; paths are relative to the file.
+    """The content of a STUDY.yaml; paths are relative to the file.
+
+    An agent or a grader with ``kind: python`` is a class or function of a module, named by
+    ``target: "my_module:MyAgent"``; a kind that is not listed below is an entry point
+    ``skillcomp.agents`` or ``skillcomp.graders`` of an installed package. Both are called with the
+    other keys as keyword arguments; a grader's ``agent`` is built first. Only a study file that you
+    name yourself (or ``--agent`` of a command) imports code, when its agents or graders are built.
+    Reading it, `skillcomp check` and `skillcomp status` import nothing, and neither does a store,
+    a suite or a skill.
 
     Attributes
     ----------
@@ -218,14 +319,15 @@ class StudyFile(Record):
     skills, suites : list of Path
         Files to add; the store's own suites are asked when none are named.
     agents : list
-        Each with ``kind``: anthropic, openai, cli or replay, and the arguments of that agent;
+        Each with ``kind``: anthropic, openai, cli, replay or python, and its arguments;
         ``prices`` are a list of ``{model: ..., input: ..., output: ...}`` in dollars for a million
         tokens. ``kind: cli`` takes ``program: claude`` or ``program: codex`` (as
         `CliAgent.claude` and `CliAgent.codex`, with ``extra`` arguments), or a ``command``.
     graders : list
         Each with an ``agent``, ``style``, ``without``, ``reply``, ``template`` and the like (as
         for `ComprehensionGrader`), or ``kind: replay``, or ``kind: suite`` for tasks, with an
-        ``agent`` where a rubric needs one, ``trust`` and ``timeout`` (as for `SuiteGrader`).
+        ``agent`` where a rubric needs one, ``trust`` and ``timeout`` (as for `SuiteGrader`), or
+        ``kind: python``.
     comparators : list
         Each with an ``agent`` (as for `PairwiseGrader`), for ``skillcomp compare``.
     conditions, repeats, placebo, previous, seed, concurrency, budget_usd, batch
@@ -285,20 +387,28 @@ class StudyFile(Record):
 
     def build_agents(self) -> list[Agent]:
         """Return the agents."""
-        return [agent.build(self.folder) for agent in self.agents]
+        return [
+            agent.build(self.folder, f"agents[{position}]")
+            for position, agent in enumerate(self.agents)
+        ]
 
     def build_graders(self) -> list[live.LiveGrader]:
         """Return the graders; those of task suites need the suites in the store already."""
-        return [
-            one.build(self.folder, RunStore(self.store_path))
-            if isinstance(one, _SuiteGrader)
-            else one.build(self.folder)
-            for one in self.graders
-        ]
+        graders: list[live.LiveGrader] = []
+        for position, grader in enumerate(self.graders):
+            place = f"graders[{position}]"
+            if isinstance(grader, _SuiteGrader):
+                graders.append(grader.build(self.folder, place, RunStore(self.store_path)))
+            else:
+                graders.append(grader.build(self.folder, place))
+        return graders
 
     def build_comparators(self) -> list[live.PairwiseGrader]:
         """Return the comparators."""
-        return [one.build(self.folder) for one in self.comparators]
+        return [
+            comparator.build(self.folder, f"comparators[{position}]")
+            for position, comparator in enumerate(self.comparators)
+        ]
 
     def texts(self, store: RunStore, name: Literal["placebo", "previous"]) -> Any:
         """Return what is loaded in the skill's place: slugs stay, files are found."""
@@ -338,8 +448,8 @@ def read_agent(text: str, *, key: str, timeout: float | None = None) -> Agent:
     if timeout is not None and given.get("kind") == "cli":
         given = {"timeout": timeout, **given}
     try:
-        file = StudyFile.model_validate({"store": ".", "agents": [given]})
-        return file.build_agents()[0]
+        (spec,) = StudyFile.model_validate({"store": ".", "agents": [given]}).agents
+        return spec.build(Path(), key)
     except ValidationError as cause:
         faults = (told.replace("line 1: agents[0]", key, 1) for told in _faults(cause, None))
         raise StudyError("\n".join(dict.fromkeys(faults))) from None
@@ -407,8 +517,8 @@ def _is_tag(loc: tuple[Any, ...], at: int) -> bool:
 
 def _told(fault: Mapping[str, Any], key: str) -> str:
     kind = fault["type"]
-    if kind == "one_way":
-        return f"{fault['msg']}."
+    if kind == "own_words":
+        return f"{fault['msg'].rstrip('.')}."
     if kind == "extra_forbidden":
         if _SECRET.search(key):
             return "not a known key. Keys to services are read from the environment only."
@@ -417,12 +527,11 @@ def _told(fault: Mapping[str, Any], key: str) -> str:
     if kind == "missing":
         return "missing."
     if kind == "union_tag_not_found":
-        return "'kind' is missing; allowed: anthropic, openai, cli, replay."
+        return f"'kind' is missing; allowed: {', '.join(_allowed_kinds(fault['loc']))}."
     found = "" if _SECRET.search(key) else f"found {literal(fault['input'])}; "
     if kind == "union_tag_invalid":
-        tags = re.findall(r"'([^']*)'", fault["ctx"]["expected_tags"])
-        tag = str(fault["ctx"]["tag"])
-        return f"kind: found {literal(tag)}; allowed: {', '.join(tags)}.{suggest(tag, tags)}"
+        tag, kinds = str(fault["ctx"]["tag"]), _allowed_kinds(fault["loc"])
+        return f"kind: found {literal(tag)}; allowed: {', '.join(kinds)}.{suggest(tag, kinds)}"
     if kind == "literal_error":
         words = re.findall(r"'([^']*)'", fault["ctx"]["expected"])
         return f"{found}allowed: {', '.join(words)}.{suggest(str(fault['input']), words)}"
@@ -430,6 +539,12 @@ def _told(fault: Mapping[str, Any], key: str) -> str:
         return f"{found}write {example}."
     message = fault["msg"].removeprefix("Input should be ").removeprefix("Value should be ")
     return f"{found}allowed: {message}."
+
+
+def _allowed_kinds(loc: tuple[Any, ...]) -> list[str]:
+    """Return the kinds of agents or graders that may be at a place of the file."""
+    group: Group = "graders" if loc[0] == "graders" and "agent" not in loc else "agents"
+    return [*_KINDS[group], *(set(installed_kinds(group)) - set(_KINDS[group]))]
 
 
 def _example(kind: str, loc: tuple[Any, ...], value: Any) -> str | None:

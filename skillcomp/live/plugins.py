@@ -1,0 +1,150 @@
+"""Agents and graders from other packages, named in a study file.
+
+``kind: python`` names a class or function by ``target: "my_module:MyAgent"``; any other unknown
+``kind`` is the name of an entry point in the group ``skillcomp.agents`` or ``skillcomp.graders`` of
+an installed package. Modules are imported when the agent or grader is built and not when the file
+is read.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, Literal
+
+from skillcomp.errors import SkillcompError, StudyError, literal, require_known, suggest
+
+Group = Literal["agents", "graders"]
+_MEMBERS = {
+    "agents": ("name", "model", "family", "settings", "ask", "aclose"),
+    "graders": ("name", "kind", "model", "family", "version", "grade", "aclose"),
+}
+_BASES = {"agents": "sc.live.BaseAgent", "graders": "sc.live.BaseGrader"}
+
+
+def installed_kinds(group: Group) -> dict[str, EntryPoint]:
+    """Return the entry points of installed packages, by kind."""
+    return {entry.name: entry for entry in entry_points(group=f"skillcomp.{group}")}
+
+
+def target_problem(target: str) -> str | None:
+    """Return why a text does not name an object of a module, or None."""
+    module, _, name = target.partition(":")
+    if name.isidentifier() and all(part.isidentifier() for part in module.split(".")):
+        return None
+    return f"found {literal(target)}; allowed: 'module:name', such as 'my_module:MyAgent'."
+
+
+def build_from_target(
+    group: Group, target: str, arguments: Mapping[str, Any], *, place: str, folder: Path
+) -> Any:
+    """Import the target of a ``kind: python`` entry and call it with the other keys.
+
+    Modules are looked for where Python finds any, then in the folder of the study file.
+    """
+    module_name, _, name = target.partition(":")
+    where = f"{place}.target: found {literal(target)}"
+    folder = folder.resolve()
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))  # last, so that it hides no installed module
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as cause:
+        if cause.name is None or not f"{module_name}.".startswith(f"{cause.name}."):
+            raise _import_failure(where, module_name, cause) from cause
+        near = suggest(module_name, [path.stem for path in folder.glob("*.py")])
+        raise StudyError(
+            f"{where}: there is no module '{cause.name}'; allowed: an installed module, or a file "
+            f"in {folder}.{near}"
+        ) from None
+    except Exception as cause:  # the code of a module may raise anything
+        raise _import_failure(where, module_name, cause) from cause
+    own = folder / f"{module_name.replace('.', '/')}.py"
+    file = getattr(module, "__file__", None)
+    if own.is_file() and (file is None or Path(file).resolve() != own):
+        raise StudyError(
+            f"{where}: module '{module_name}' is already {file or 'part of Python'}, not {own}; "
+            "give the file another name."
+        )
+    names = [key for key, value in vars(module).items() if _is_own_callable(value, module_name)]
+    if not hasattr(module, name):
+        names = [key for key in names if not key.startswith("_")]
+        require_known(f"{where}: {module_name} has no", name, names, StudyError, told="there")
+    maker = getattr(module, name)
+    if not callable(maker):
+        raise StudyError(
+            f"{where}, which is {literal(maker)}; allowed: a class, or a function that returns "
+            f"one of the {group}."
+        )
+    return _called(group, maker, arguments, place=place, keys=("kind", "target"))
+
+
+def build_installed(group: Group, kind: str, arguments: Mapping[str, Any], *, place: str) -> Any:
+    """Load the entry point of an installed package and call it with the other keys."""
+    entry = installed_kinds(group)[kind]
+    try:
+        maker = entry.load()
+    except Exception as cause:
+        raise _import_failure(f"{place}.kind: found {literal(kind)}", entry.value, cause) from cause
+    return _called(group, maker, arguments, place=place, keys=("kind",))
+
+
+def _import_failure(where: str, module: str, cause: BaseException) -> StudyError:
+    return StudyError(f"{where}: importing {module} failed: {type(cause).__name__}: {cause}")
+
+
+def _is_own_callable(value: Any, module: str) -> bool:
+    return callable(value) and getattr(value, "__module__", None) == module
+
+
+def _called(
+    group: Group,
+    maker: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    *,
+    place: str,
+    keys: tuple[str, ...],
+) -> Any:
+    """Call a class or function with the keys of a study file, and check what it returns."""
+    _require_arguments(maker, arguments, place, keys)
+    name = getattr(maker, "__qualname__", repr(maker))
+    try:
+        made = maker(**arguments)
+    except SkillcompError as cause:
+        raise StudyError(f"{place}: {cause}") from cause
+    except Exception as cause:  # the code of another package may raise anything
+        message = f"{place}: {name} raised {type(cause).__name__}: {cause}"
+        raise StudyError(message) from cause
+    missing = [member for member in _MEMBERS[group] if not hasattr(made, member)]
+    if missing:
+        raise StudyError(
+            f"{place}: {name} returned {literal(made)}, without {', '.join(missing)}; allowed: an "
+            f"object with {', '.join(_MEMBERS[group])}, such as a {_BASES[group]}."
+        )
+    return made
+
+
+def _require_arguments(
+    maker: Callable[..., Any], arguments: Mapping[str, Any], place: str, keys: tuple[str, ...]
+) -> None:
+    """Raise if a key is no argument of a class or function, or an argument is missing."""
+    try:
+        parameters = inspect.signature(maker).parameters.values()
+    except (TypeError, ValueError):  # written in C: calling it shows what fits
+        return
+    named = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    for key in arguments:
+        if key not in named and not takes_any:
+            allowed = [*keys, *named]
+            raise StudyError(
+                f"{place}.{key}: not a known key; allowed: {', '.join(allowed)}."
+                f"{suggest(key, allowed)}"
+            )
+    for name, parameter in named.items():
+        if parameter.default is parameter.empty and name not in arguments:
+            raise StudyError(f"{place}.{name}: missing.")
