@@ -544,7 +544,7 @@ def _told(fault: Mapping[str, Any], key: str) -> str:
 def _allowed_kinds(loc: tuple[Any, ...]) -> list[str]:
     """Return the kinds of agents or graders that may be at a place of the file."""
     group: Group = "graders" if loc[0] == "graders" and "agent" not in loc else "agents"
-    return [*_KINDS[group], *(set(installed_kinds(group)) - set(_KINDS[group]))]
+    return [*_KINDS[group], *sorted(set(installed_kinds(group)) - set(_KINDS[group]))]
 
 
 def _example(kind: str, loc: tuple[Any, ...], value: Any) -> str | None:
