@@ -54,6 +54,8 @@ repeats: 1
 @pytest.fixture(scope="module")
 def guests(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an installed package of the three guests, as pip leaves it."""
+    if not (hasattr(sc.live, "BaseAgent") and hasattr(sc.frames, "groups")):
+        pytest.skip("the names of guests are not exported yet")
     folder = tmp_path_factory.mktemp("site")
     (folder / "guests").mkdir()
     for name, block in zip(("analysis", "agent", "grader"), BLOCKS, strict=True):
