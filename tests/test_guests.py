@@ -19,7 +19,17 @@ from skillcomp.live.study_file import StudyFile, read_agent, read_study
 
 ROOT = Path(sc.__file__).parent.parent
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.S)
-MAIN = "from skillcomp.cli import main; main()"
+COMMANDS = """
+import sys
+from skillcomp.cli import main
+
+for command in ("check", "run", "grade", "status"):
+    sys.argv = ["skillcomp", command, "study.yaml"]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code
+"""
 
 ANALYSIS = """
 from guests.analysis import brevity
@@ -94,14 +104,9 @@ def test_a_study_file_names_agents_and_graders_of_guests(guests: Path, tmp_path:
     for place in ("skills/tides", "suites/tides.json"):
         (tmp_path / place).rename(tmp_path / Path(place).name)
     (tmp_path / "study.yaml").write_text(STUDY)
-    for command in ("check", "run", "grade", "status"):
-        done = call(tmp_path, guests, "-c", MAIN, command, "study.yaml")
-    assert [line.split()[:2] for line in done.splitlines()[1:5]] == [
-        ["run", "echo"],
-        ["run", "echo"],
-        ["run", "installed"],
-        ["run", "installed"],
-    ]
+    printed = call(tmp_path, guests, "-c", COMMANDS)
+    rows = [line.split() for line in printed.splitlines() if line.split()[:1] == ["run"]]
+    assert [row[1] for row in rows[-4:]] == ["echo", "echo", "installed", "installed"]
     store = sc.RunStore(tmp_path / "study")
     attempts = sc.frames.attempts(store).set_index(["agent", "case_id", "condition"])["answer"]
     assert attempts["echo", "tides/1", "skill"] == "QUESTION 1 ABOUT TIDES: WHAT DECIDES?"
