@@ -45,7 +45,7 @@ _, axes = sc.style.figure("column")
 rows = found.assign(group=found["skill"] + " " + found["condition"])
 sc.plots.estimates(rows, y="group", ax=axes)
 assert len(axes.get_yticklabels()) == len(found)
-assert "brief_share" in str(sc.table(found))
+assert "Brief share" in str(sc.table(found))
 """
 STUDY = """
 store: study
@@ -92,7 +92,6 @@ def call(folder: Path, guests: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.skipif(not hasattr(sc.frames, "groups"), reason="not exported yet")
 @pytest.mark.integration
 def test_an_analysis_of_a_guest_is_drawn_and_set(guests: Path, tmp_path: Path) -> None:
     call(tmp_path, guests, "-c", ANALYSIS.format(store=str(ROOT / "data" / "pilot")))
