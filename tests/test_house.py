@@ -86,9 +86,6 @@ def test_a_public_name_is_announced_by_a_word_of_its_file() -> None:
                 if not words(name) & words(file.rpartition(".")[2])
             }
     today = {
-        "structure.documents",
-        "structure.against",
-        "io.read_table",
         "reliability.join_batches",
         "bias.consistency_change",
     }

@@ -191,10 +191,12 @@ ANALYSES: dict[str, Callable[[Data], pd.DataFrame]] = {
     "skillverdicts.aggregate": lambda d: sc.skillverdicts.aggregate(
         sc.skillverdicts.dimensions(d.outcomes, by=BY), by=BY
     ),
-    "structure.documents": lambda d: sc.structure.documents(
+    "structure.score_by_document": lambda d: sc.structure.score_by_document(
         d.outcomes, d.skills, attempts=d.attempts, by=BY, features=["total", "words"]
     ),
-    "structure.against": lambda d: sc.structure.against(d.outcomes, d.skills, by=BY),
+    "structure.score_association": lambda d: sc.structure.score_association(
+        d.outcomes, d.skills, by=BY
+    ),
     "structure.factorial": lambda d: sc.structure.factorial(crossed(d), DESIGN, reference=None),
     "structure.factorial over skills": lambda d: sc.structure.factorial(
         crossed(d), DESIGN, reference=None, cluster="skill"

@@ -1,4 +1,4 @@
-"""The form of a document: counted, held against pass rates, and changed in an experiment."""
+"""The form of a document: scored, related to pass rates, and changed in an experiment."""
 
 import itertools
 import math
@@ -111,26 +111,20 @@ def test_points_grow_up_to_their_mark_and_fall_with_hard_reading() -> None:
     assert sc.structure.score({"a": hard}).query("feature == 'readability'")["points"].item() == 0
 
 
-def test_a_skill_a_mapping_and_a_list_give_the_same() -> None:
-    skills = sc.datasets.load("pilot").skills
-    slug, skill = next(iter(skills.items()))
-    one = sc.structure.score(skill)
-    pd.testing.assert_frame_equal(one, sc.structure.score({slug: skill.text}))
-    whole = sc.structure.score(skills)
-    pd.testing.assert_frame_equal(whole, sc.structure.score(list(skills.values())))
-    assert whole["document"].nunique() == len(skills) == 6
+def test_a_skill_and_its_text_give_the_same(pilot: sc.RunStore) -> None:
+    scores = sc.structure.score(pilot.skills)
+    texts = {slug: skill.text for slug, skill in pilot.skills.items()}
+    pd.testing.assert_frame_equal(scores, sc.structure.score(texts))
+    assert scores["document"].nunique() == 6
 
 
-@pytest.mark.parametrize("skills", [3, None, [3], {"a": 3}, {3: "text"}, "text", pd.DataFrame()])
-def test_what_is_no_skill_is_told(skills: object) -> None:
+@pytest.mark.parametrize("skills", [3, [3], {"a": 3}, {3: "text"}, "text", pd.DataFrame()])
+def test_only_a_mapping_of_skills_is_scored(skills: object) -> None:
     with pytest.raises(FrameError, match=r"structure\.score: found"):
         sc.structure.score(skills)
 
 
-def test_two_documents_of_one_name_and_a_broken_front_matter_are_told() -> None:
-    skill = next(iter(sc.datasets.load("pilot").skills.values()))
-    with pytest.raises(FrameError, match="two documents are called"):
-        sc.structure.score([skill, skill])
+def test_a_broken_front_matter_and_a_long_text_are_refused() -> None:
     with pytest.raises(SkillError, match="not YAML"):
         sc.structure.score({"a": "---\nname: [\n---\n"})
     with pytest.raises(FrameError, match="characters; allowed"):
@@ -147,7 +141,7 @@ def test_a_hostile_document_takes_seconds_at_most(part: str) -> None:
     assert found["points"].between(0, 1).all()
 
 
-# Against the pass rates
+# The score and the pass rates
 
 
 def study(n: int, **options: float) -> sc.simulate.ScoredDocuments:
@@ -156,7 +150,7 @@ def study(n: int, **options: float) -> sc.simulate.ScoredDocuments:
 
 def test_r_squared_is_that_of_the_rates_of_documents() -> None:
     made = study(40)
-    found = sc.structure.against(made.outcomes, made.scores).set_index("measure")
+    found = sc.structure.score_association(made.outcomes, scores=made.scores).set_index("measure")
     rate = made.outcomes.groupby("skill")["passed"].mean().astype(float)
     score = made.scores.set_index("document")["value"].reindex(rate.index)
     r = np.corrcoef(score, rate)[0, 1]
@@ -169,7 +163,7 @@ def test_r_squared_is_that_of_the_rates_of_documents() -> None:
 
 def test_six_skills_are_too_few_and_the_note_says_so() -> None:
     made = study(6)
-    found = sc.structure.against(made.outcomes, made.scores).set_index("measure")
+    found = sc.structure.score_association(made.outcomes, scores=made.scores).set_index("measure")
     limits = found.loc[["r_squared", "spearman"], ["ci_low", "ci_high", "p_value"]]
     assert limits.isna().all(axis=None)
     assert found.loc["r_squared", "note"] == "6 clusters are too few for limits (at least 10)"
@@ -182,8 +176,10 @@ def test_a_delta_is_held_against_the_score_too() -> None:
         condition="baseline", passed=False, attempt_id="b" + made.outcomes["attempt_id"]
     )
     both = pd.concat([made.outcomes, base], ignore_index=True)
-    rate = sc.structure.against(both, made.scores).set_index("measure")
-    delta = sc.structure.against(both, made.scores, outcome="delta").set_index("measure")
+    rate = sc.structure.score_association(both, scores=made.scores).set_index("measure")
+    delta = sc.structure.score_association(both, scores=made.scores, outcome="delta").set_index(
+        "measure"
+    )
     same = ["r_squared", "spearman"]
     pd.testing.assert_series_equal(rate.loc[same, "estimate"], delta.loc[same, "estimate"])
 
@@ -200,17 +196,17 @@ def test_documents_loaded_under_other_conditions_are_known_by_their_attempts() -
     scores = pd.concat(
         [made.scores, made.scores.assign(document=made.scores["document"] + "-flat")]
     )
-    found = sc.structure.documents(both, scores, attempts=attempts)
+    found = sc.structure.score_by_document(both, scores=scores, attempts=attempts)
     assert len(found) == 24 and found["document"].nunique() == 24
-    explained = sc.structure.against(both, scores, attempts=attempts)
+    explained = sc.structure.score_association(both, scores=scores, attempts=attempts)
     assert explained["n"].eq(24).all() and explained["n_clusters"].eq(12).all()
-    alone = sc.structure.documents(both, scores)
+    alone = sc.structure.score_by_document(both, scores=scores)
     assert alone["condition"].eq("skill").all()
 
 
 def test_documents_without_a_score_are_dropped_and_counted() -> None:
     made = study(20)
-    found = sc.structure.against(made.outcomes, made.scores.iloc[5:])
+    found = sc.structure.score_association(made.outcomes, scores=made.scores.iloc[5:])
     assert found["n"].eq(15).all() and found["n_dropped"].eq(5).all()
 
 
@@ -219,37 +215,41 @@ def test_features_are_adjusted_for_each_other() -> None:
     rng = np.random.default_rng(0)
     noise = made.scores.assign(feature="noise", value=rng.normal(size=30))
     scores = pd.concat([made.scores.assign(feature="signal"), noise])
-    found = sc.structure.against(made.outcomes, scores, features=["signal", "noise"])
+    found = sc.structure.score_association(
+        made.outcomes, scores=scores, features=["signal", "noise"]
+    )
     plain = found[found["measure"].eq("r_squared")].set_index("feature")
     lower = plain["p_value"].idxmin()
     assert plain.loc[lower, "p_adjusted"] == pytest.approx(2 * plain.loc[lower, "p_value"])
 
 
-def test_hostile_input_of_against_is_told() -> None:
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        (lambda scores: scores, {"features": "totl"}, r"no 'totl'.*Did you mean 'total'"),
+        (lambda scores: scores, {"features": 3}, "features: found 3; allowed: names such as total"),
+        (lambda scores: scores.assign(document="x"), {}, "two values of one feature"),
+        (lambda scores: scores.assign(document="x-" + scores["document"]), {}, "no document of"),
+        (lambda scores: scores.assign(value="many"), {}, "holds what is no number"),
+        (lambda scores: scores[["document"]], {}, "there is no column 'value'"),
+        (lambda scores: scores, {"by": ["score"]}, "'score', a column of the result"),
+        (lambda scores: scores, {"outcome": "gain"}, "outcome: found 'gain'"),
+        (lambda scores: scores, {"skills": {"s": "# S"}}, "give either skills, .* or scores="),
+        (lambda scores: None, {}, "give either skills, the documents by slug, or scores="),
+    ],
+)
+def test_a_fault_of_the_scores_is_named(change, options, message) -> None:
     made = study(12)
-    with pytest.raises(FrameError, match=r"there is no 'totl'.*Did you mean 'total'"):
-        sc.structure.against(made.outcomes, made.scores, features="totl")
-    with pytest.raises(FrameError, match="no document of the outcomes is among the skills"):
-        sc.structure.against(
-            made.outcomes, made.scores.assign(document="x-" + made.scores["document"])
-        )
-    with pytest.raises(FrameError, match="two values of one feature"):
-        sc.structure.against(made.outcomes, pd.concat([made.scores, made.scores]))
-    with pytest.raises(FrameError, match="holds what is no number"):
-        sc.structure.against(made.outcomes, made.scores.assign(value="many"))
-    with pytest.raises(FrameError, match="there is no column 'value'"):
-        sc.structure.against(made.outcomes, made.scores[["document"]])
-    with pytest.raises(FrameError, match="'score', a column of the result"):
-        sc.structure.against(made.outcomes.assign(score=1), made.scores, by=["score"])
-    with pytest.raises(FrameError, match="outcome: found 'gain'"):
-        sc.structure.against(made.outcomes, made.scores, outcome="gain")
+    outcomes = made.outcomes.assign(score=1)
+    with pytest.raises(FrameError, match=message):
+        sc.structure.score_association(outcomes, scores=change(made.scores), **options)
 
 
 def test_documents_all_alike_explain_nothing_and_say_why() -> None:
     made = study(12)
-    flat = sc.structure.against(made.outcomes, made.scores.assign(value=50.0))
+    flat = sc.structure.score_association(made.outcomes, scores=made.scores.assign(value=50.0))
     assert flat.loc[flat["measure"].eq("r_squared"), "note"].item() == "x is the same in all units"
-    passed = sc.structure.against(made.outcomes.assign(passed=True), made.scores)
+    passed = sc.structure.score_association(made.outcomes.assign(passed=True), scores=made.scores)
     rows = passed[passed["measure"].ne("detectable_r_squared")]
     assert rows["estimate"].isna().all()
     assert rows["note"].eq("y is the same in all units").all()
@@ -273,7 +273,9 @@ def test_simulated_documents_are_what_they_say() -> None:
 
 def test_the_ceiling_is_what_perfect_knowledge_would_show() -> None:
     made = study(2000, r_squared=1.0)
-    found = sc.structure.against(made.outcomes, made.scores).set_index("measure")["estimate"]
+    found = sc.structure.score_association(made.outcomes, scores=made.scores).set_index("measure")[
+        "estimate"
+    ]
     assert found["ceiling_r_squared"] == pytest.approx(made.r_squared_observed, abs=0.03)
     assert found["r_squared"] == pytest.approx(found["ceiling_r_squared"], abs=0.03)
 
@@ -285,7 +287,7 @@ def test_the_interval_of_against_covers(n: int, share: float) -> None:
     held = 0
     for seed in range(100):
         made = study(n, r_squared=share, seed=seed)
-        found = sc.structure.against(made.outcomes, made.scores).iloc[0]
+        found = sc.structure.score_association(made.outcomes, scores=made.scores).iloc[0]
         held += found["ci_low"] <= made.r_squared_observed <= found["ci_high"]
     assert held >= 90
 
@@ -442,22 +444,22 @@ def test_a_design_that_is_none_is_told(design: object) -> None:
         sc.structure.factorial(experiment(), design)
 
 
-def test_hostile_input_of_factorial_is_told() -> None:
-    outcomes = experiment()
-    other = [one | {"condition": one["condition"].upper()} for one in DESIGN]
-    with pytest.raises(FrameError, match="there is no condition 'FULL-STRUCTURED'"):
-        sc.structure.factorial(outcomes, other)
-    with pytest.raises(FrameError, match="there is no condition 'none'"):
-        sc.structure.factorial(outcomes, DESIGN, reference="none")
-    with pytest.raises(FrameError, match="is a condition of the design"):
-        sc.structure.factorial(outcomes, DESIGN, reference=CELLS[0])
-    with pytest.raises(FrameError, match="more than one grader"):
-        two = pd.concat([outcomes.assign(grader="a"), outcomes.assign(grader="b")])
-        sc.structure.factorial(two, DESIGN)
-    with pytest.raises(FrameError, match="by= names what the result tells apart"):
-        sc.structure.factorial(outcomes, DESIGN, by=["condition"])
-    with pytest.raises(FrameError, match="value: found 'score'"):
-        sc.structure.factorial(outcomes, DESIGN, value="score")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"design": [row | {"condition": row["condition"].upper()} for row in DESIGN]}, "'FULL-S"),
+        ({"reference": "none"}, "there is no condition 'none'"),
+        ({"reference": CELLS[0]}, "is a condition of the design"),
+        ({"by": ["condition"]}, "by= names what the result tells apart"),
+        ({"value": "score"}, "value: found 'score'"),
+        ({"grader": ["a", "b"]}, "more than one grader"),
+    ],
+)
+def test_a_fault_of_the_experiment_is_named(options, message) -> None:
+    graders = options.pop("grader", ["g"])
+    outcomes = pd.concat([experiment().assign(grader=name) for name in graders])
+    with pytest.raises(FrameError, match=message):
+        sc.structure.factorial(outcomes, **{"design": DESIGN, **options})
 
 
 @pytest.mark.slow
@@ -481,7 +483,7 @@ def test_a_ceiling_does_not_take_cases_that_are_all_alike_for_measured_without_e
             for j in range(n_cases)
         ]
         scores = {"document": [f"s{i}" for i in range(len(passes))], "value": range(len(passes))}
-        found = sc.structure.against(pd.DataFrame(rows), pd.DataFrame(scores))
+        found = sc.structure.score_association(pd.DataFrame(rows), scores=pd.DataFrame(scores))
         return found.set_index("measure").loc["ceiling_r_squared"]
 
     for passes, n_cases in (([0, 8, 0, 8, 0], 8), ([0, 1, 0, 1, 0], 1)):

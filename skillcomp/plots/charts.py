@@ -289,7 +289,7 @@ def scores(
 
     See Also
     --------
-    skillcomp.structure.documents
+    skillcomp.structure.score_by_document
 
     Notes
     -----

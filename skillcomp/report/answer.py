@@ -170,7 +170,9 @@ def answer(
     _about_skills(parts, mine)
     if not isinstance(study, Frames) and (design := study.manifest.get("design")):
         parts.take("effects", True, structure.factorial, mine, design)
-        parts.take("explained", True, structure.against, mine, study.skills, attempts=attempts)
+        parts.take(
+            "explained", True, structure.score_association, mine, study.skills, attempts=attempts
+        )
     unusable = _unusable(verdicts)
     if len(unusable):
         parts.found["unusable"] = unusable

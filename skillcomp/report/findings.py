@@ -70,7 +70,7 @@ def findings(
     effects : pandas.DataFrame, optional
         :func:`skillcomp.structure.factorial` over all skills.
     explained : pandas.DataFrame, optional
-        :func:`skillcomp.structure.against` over all skills.
+        :func:`skillcomp.structure.score_association` over all skills.
     triggers : pandas.DataFrame, optional
         :func:`skillcomp.triggers.detection` over all skills on offer.
     goals : pandas.DataFrame, optional

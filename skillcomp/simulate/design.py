@@ -426,7 +426,7 @@ def scored_documents(
 
     See Also
     --------
-    skillcomp.structure.against : What is to find the share again.
+    skillcomp.structure.score_association : Estimates this share from the outcomes.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Does the form of a SKILL.md predict what it does? Its score, its worth, and an experiment."""
+"""Does the form of a SKILL.md predict its effect? Scores, their association, an experiment."""
 
 import lazy_loader as lazy
 

@@ -171,11 +171,11 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "skillverdicts.aggregate": lambda f: sc.skillverdicts.aggregate(
         f["judged"], by=["skill", "grader", "condition"]
     ),
-    "structure.documents": lambda f: sc.structure.documents(
-        f["outcomes"], f["scores"], attempts=f["attempts"], by=GRADER
+    "structure.score_by_document": lambda f: sc.structure.score_by_document(
+        f["outcomes"], scores=f["scores"], attempts=f["attempts"], by=GRADER
     ),
-    "structure.against": lambda f: sc.structure.against(
-        f["outcomes"], f["scores"], by=GRADER, outcome="delta"
+    "structure.score_association": lambda f: sc.structure.score_association(
+        f["outcomes"], scores=f["scores"], by=GRADER, outcome="delta"
     ),
     "structure.factorial": lambda f: sc.structure.factorial(f["crossed"], DESIGN),
     "reliability.agreement": lambda f: sc.reliability.agreement(
