@@ -19,7 +19,8 @@ __all__ = [
 ]
 
 
-_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # by a terminal
+# Characters that a terminal obeys instead of printing.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class SkillcompError(Exception):
@@ -31,7 +32,7 @@ class SkillError(SkillcompError):
 
 
 class SuiteError(SkillcompError):
-    """A suite of cases cannot be read or does not hold together."""
+    """A suite of cases cannot be read or is inconsistent."""
 
 
 class StoreError(SkillcompError):
@@ -39,7 +40,7 @@ class StoreError(SkillcompError):
 
 
 class FrameError(SkillcompError, ValueError):
-    """A DataFrame does not keep the contract of its kind.
+    """A DataFrame breaks the contract of its kind.
 
     Attributes
     ----------
@@ -61,7 +62,7 @@ class GraderError(SkillcompError):
 
 
 class StudyError(SkillcompError):
-    """A study's description asks for something that is not there or not allowed."""
+    """A study asks for something that is missing or not allowed."""
 
 
 def suggest(found: str, allowed: Iterable[str]) -> str:
@@ -70,14 +71,14 @@ def suggest(found: str, allowed: Iterable[str]) -> str:
     Parameters
     ----------
     found : str
-        The word that was met.
+        The unknown word.
     allowed : iterable of str
-        The words that are allowed.
+        The allowed words.
 
     Returns
     -------
     str
-        A sentence with a leading blank, or ``""`` when nothing is near.
+        A sentence with a leading blank, or ``""`` if no allowed word is similar.
 
     Examples
     --------
@@ -88,10 +89,10 @@ def suggest(found: str, allowed: Iterable[str]) -> str:
     return f" Did you mean '{near[0]}'?" if near else ""
 
 
-def instead(found: object, known: Iterable[object], *, told: str = "there") -> str:
-    """Return what there is instead of a word that is not, and the nearest, to end a sentence."""
+def instead(found: object, known: Iterable[object], *, label: str = "there") -> str:
+    """Return the end of an error message: the known words, and the one nearest to ``found``."""
     words = list(map(str, known))
-    return f"; {told}: {', '.join(words) or 'none'}.{suggest(str(found), words)}"
+    return f"; {label}: {', '.join(words) or 'none'}.{suggest(str(found), words)}"
 
 
 def require_known(
@@ -100,26 +101,26 @@ def require_known(
     known: Iterable[str],
     error: type[SkillcompError] | None = None,
     *,
-    told: str = "allowed",
+    label: str = "allowed",
 ) -> None:
-    """Raise an error (FrameError if none is given) that lists what is known, unless this is it."""
+    """Raise ``error`` (FrameError by default) listing the known words, unless this is one."""
     words = list(known)
     if found not in words:
-        raise (error or FrameError)(f"{what} {literal(found)}{instead(found, words, told=told)}")
+        raise (error or FrameError)(f"{what} {literal(found)}{instead(found, words, label=label)}")
 
 
 def literal(value: object) -> str:
-    """Return a value as it is written, cut to 60 characters; never an error of its own."""
+    """Return the repr of a value, cut to 60 characters; never raises."""
     try:
         text = repr(value)
-    except Exception:  # a stranger's object, or a number too long to write out
+    except Exception:  # an object with a broken repr, or a number too long to print
         text = f"a value of type {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def without_control(text: str) -> str:
-    """Return a text without the signs that a terminal would obey; line feeds and tabs stay."""
-    return _OBEYED.sub("\ufffd", text)
+    """Replace control characters in a text; line feeds and tabs stay."""
+    return _CONTROL.sub("\ufffd", text)
 
 
 def plural(count: int, noun: str) -> str:
@@ -128,8 +129,8 @@ def plural(count: int, noun: str) -> str:
 
 
 def problem_list(place: str, problems: Sequence[str]) -> str:
-    """Return a place with how many problems it has, and each of them on a line of its own."""
-    lines = "".join(f"\n- {one}" for one in problems)
+    """Return a place, the number of its problems, and each problem on a line."""
+    lines = "".join(f"\n- {problem}" for problem in problems)
     return f"{place}, {plural(len(problems), 'problem')}:{lines}"
 
 

@@ -1,8 +1,8 @@
-"""Shared n-grams: tokens, exact and vectorised matching for every n in one pass, longest runs.
+"""Shared n-grams of a text and a source: tokens, counts for every n, and longest runs.
 
-A text shares an n-gram with a source when n consecutive tokens of the text are n consecutive
-tokens of the source. All n are answered together by one number for each position of the text:
-the length of the longest match that starts there.
+A text shares an n-gram with a source if n consecutive tokens of the text are n consecutive tokens
+of the source. One number per position of the text answers every n: the length of the longest match
+that starts there.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ this that they them with from have will would could should their there where whe
 about after before between into than then
 """
 STOP_WORDS = frozenset(_STOP.split())
-BATCH = 2**20  # characters worked on at once: keeps the arrays inside the processor's cache
-END = 0  # stands after the last token of each document and matches nothing
+BATCH = 2**20  # characters per batch: keeps the arrays inside the processor's cache
+END = 0  # end mark after the last token of each document; matches nothing
 MIN_LENGTH = 4  # characters; the report keeps tokens longer than three
 
 _WORD = re.compile(f"[a-z0-9]{{{MIN_LENGTH},}}")
-# Every byte but a letter or digit becomes a blank, capitals become small: one table lookup a byte.
+# Byte table: letters to lower case, digits unchanged, everything else to a blank.
 _FOLD = bytes(ord(chr(b).lower()) if b < 128 and chr(b).isalnum() else ord(" ") for b in range(256))
-_KELVIN, _DOTTED_I = "\u212a", "\u0130"  # the only others whose lower case holds an ASCII letter
+_KELVIN, _DOTTED_I = "\u212a", "\u0130"  # the only others with an ASCII letter in lower case
 _WORD_BYTES = 8  # a token is compared eight bytes at a time
 _LONG_TOKEN = 64  # bytes; beyond this the tail of a token is compared as one object
 
 
 def tokenize(text: str) -> list[str]:
-    """Return the content tokens of a text by the rule of the source report.
+    """Split a text into content tokens by the rule of the source report.
 
-    Lower case, every character outside ``[a-z0-9]`` separates, tokens of at most three
-    characters and the words of `STOP_WORDS` are dropped.
+    Text is lower-cased; every character outside ``[a-z0-9]`` separates; tokens of at most three
+    characters and `STOP_WORDS` are dropped.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def tokenize(text: str) -> list[str]:
 
     Notes
     -----
-    Letters outside ASCII separate too, so the rule fits English only; give another tokenizer
-    for other languages.
+    Letters outside ASCII separate, too, so the rule suits English only; use another tokenizer for
+    other languages.
 
     Examples
     --------
@@ -71,10 +71,10 @@ def tokenize(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Documents as one array of integers, equal where and only where the tokens are equal.
+    """Documents as one array of integers; equal integers are equal tokens.
 
-    Document d is ``ids[bounds[d] : bounds[d + 1]]`` and ends with `END`. `start` and `end` are
-    places in the characters of the document, `words` the tokens themselves: one of both is kept.
+    Document d is ``ids[bounds[d] : bounds[d + 1]]`` and ends with `END`. Either `start` and `end`
+    (character positions of each token in its document) or `words` (the tokens) are set.
     """
 
     ids: Ints
@@ -84,19 +84,16 @@ class Tokens:
     words: list[list[str]] | None = None
 
     def of(self, doc: int) -> Ints:
-        """Return the tokens of one document without its end mark."""
+        """Tokens of one document without its end mark."""
         return self.ids[self.bounds[doc] : self.bounds[doc + 1] - 1]
 
     @property
     def base(self) -> int:
-        """Return a number above all integers in `ids`."""
+        """Smallest number above all integers in `ids`."""
         return int(self.ids.max(initial=END)) + 1
 
     def cut(self, text: str, doc: int, begin: int, run: int) -> str:
-        """Return the piece of the text that holds a run of tokens.
-
-        `begin` counts tokens from the start of the document, whose text is given.
-        """
+        """Return the part of the document's text that contains ``run`` tokens from ``begin`` on."""
         if self.words is not None:
             return _find_run(text, self.words[doc][: begin + run], begin)
         assert self.start is not None and self.end is not None
@@ -105,10 +102,9 @@ class Tokens:
 
 
 def _find_run(text: str, words: list[str], k: int) -> str:
-    """Return the part of a text from the k-th to the last of the words, found by search.
+    """Return the part of a text from the k-th to the last of the words.
 
-    A tokenizer that rewrites (stems) leaves tokens that are not in the text: then the tokens
-    themselves are the answer.
+    If the words are not in the text (the tokenizer stems, for example), return the words.
     """
     folded = text.lower() if len(text.lower()) == len(text) else text
     cursor, begin = 0, 0
@@ -123,9 +119,9 @@ def _find_run(text: str, words: list[str], k: int) -> str:
 
 
 def intern(docs: list[str], tokenizer: Tokenizer | None = None) -> Tokens:
-    """Return documents as integers, one for each token; equal integers for equal tokens only.
+    """Number the tokens of documents; equal integers are equal tokens.
 
-    Without a tokenizer of one's own all documents are done at once by the rule of `tokenize`.
+    With the default tokenizer, all documents are processed in one pass.
     """
     if tokenizer is None or tokenizer is tokenize:
         return _intern_default(docs)
@@ -136,36 +132,36 @@ def intern(docs: list[str], tokenizer: Tokenizer | None = None) -> Tokens:
     ids = pd.factorize(flat)[0].astype(np.int64) + 1
     count = np.fromiter(map(len, words), dtype=np.int64, count=len(words))
     bounds, place = _with_ends(count)
-    return Tokens(_spread(ids, place, bounds), bounds, words=words)
+    return Tokens(_values_at_places(ids, place, bounds), bounds, words=words)
 
 
 def _with_ends(count: Ints) -> tuple[Ints, Ints]:
-    """Return the bounds of documents with an end mark each, and the place of every token."""
+    """Return the bounds of documents with an end mark each, and the position of every token."""
     bounds = np.concatenate([[0], np.cumsum(count + 1)])
     return bounds, np.arange(count.sum()) + np.repeat(np.arange(len(count)), count)
 
 
-def _spread(values: Ints, place: Ints, bounds: Ints) -> Ints:
+def _values_at_places(values: Ints, place: Ints, bounds: Ints) -> Ints:
     out = np.zeros(bounds[-1], dtype=np.int64)
     out[place] = values
     return out
 
 
 def _intern_default(docs: list[str]) -> Tokens:
-    """Intern by the rule of `tokenize`, without making a Python object for each token."""
+    """Number tokens by the rule of `tokenize` without creating a Python object per token."""
     docs = [" ".join(sorted(STOP_WORDS)), *docs]
     dotted = [d for d, doc in enumerate(docs) if _DOTTED_I in doc]
     plain = list(docs)
     for d in dotted:
         plain[d] = docs[d].replace(_DOTTED_I, _DOTTED_I.lower())
     joined = "\n".join(plain).replace(_KELVIN, "k")
-    # One byte for each character, so that places in the bytes are places in the text.
+    # One byte per character, so that positions in the bytes are positions in the text.
     data = b" " + joined.encode("ascii", "replace").translate(_FOLD) + b" " * (1 + _WORD_BYTES)
     edge = np.frombuffer(data, dtype=np.uint8) != ord(" ")
     edges = np.flatnonzero(edge[1:] != edge[:-1]) + 1
     start, end = edges[0::2], edges[1::2]
-    kept = np.flatnonzero(end - start >= MIN_LENGTH)
-    start, end = start[kept], end[kept]
+    long_enough = np.flatnonzero(end - start >= MIN_LENGTH)
+    start, end = start[long_enough], end[long_enough]
     ids = _intern_bytes(data, start, end - start)
 
     offset = 1 + np.concatenate(
@@ -174,8 +170,8 @@ def _intern_default(docs: list[str]) -> Tokens:
     n_stop = int(np.searchsorted(start, offset[1]))
     stop = np.zeros(ids.max(initial=0) + 1, dtype=bool)
     stop[ids[:n_stop]] = True
-    kept = np.flatnonzero(~stop[ids])
-    start, end, ids = start[kept], end[kept], ids[kept]
+    long_enough = np.flatnonzero(~stop[ids])
+    start, end, ids = start[long_enough], end[long_enough], ids[long_enough]
     count = np.diff(np.searchsorted(start, offset[1:]))
     bounds, place = _with_ends(count)
     shift = np.repeat(offset[1:-1], count)
@@ -185,15 +181,15 @@ def _intern_default(docs: list[str]) -> Tokens:
         origin = np.repeat(np.arange(len(docs[d])), [1 + (c == _DOTTED_I) for c in docs[d]])
         start[mine], end[mine] = origin[start[mine]], origin[end[mine] - 1] + 1
     return Tokens(
-        _spread(ids + 1, place, bounds),
+        _values_at_places(ids + 1, place, bounds),
         bounds,
-        _spread(start, place, bounds),
-        _spread(end, place, bounds),
+        _values_at_places(start, place, bounds),
+        _values_at_places(end, place, bounds),
     )
 
 
 def _intern_bytes(data: bytes, start: Ints, length: Ints) -> Ints:
-    """Return an integer for each token: equal integers for equal bytes, and only for those."""
+    """Return an integer per token; equal integers are equal bytes."""
     block = np.ndarray((len(data) - _WORD_BYTES + 1,), dtype="<u8", buffer=data, strides=(1,))
     mask = np.array([(1 << 8 * k) - 1 for k in range(_WORD_BYTES + 1)], dtype=np.uint64)
     ids, heads = pd.factorize(block[start] & mask[np.minimum(length, _WORD_BYTES)])
@@ -224,20 +220,20 @@ def shared_ngrams(
     exclude: str = "",
     tokenizer: Tokenizer | None = None,
 ) -> list[str]:
-    """Return the distinct n-grams of a text that stand in a source too.
+    """List the distinct n-grams of a text that occur in a source.
 
-    Use `match` for many texts or many n; this is the readable answer for one pair.
+    For one pair of texts; use `match` for many texts or several n.
 
     Parameters
     ----------
     text, source : str
-        The answer and the skill's text.
+        For instance an answer and the skill's text.
     n : int, default 6
         Tokens in an n-gram, at least 1.
     exclude : str, optional
         A text (the prompt) whose n-grams do not count.
     tokenizer : callable, optional
-        From str to list of str; `tokenize` when not given.
+        From str to list of str; `tokenize` if omitted.
 
     Returns
     -------
@@ -257,12 +253,12 @@ def shared_ngrams(
 
 
 def grams(words: Sequence[Word], n: int) -> list[tuple[Word, ...]]:
-    """Return all runs of n neighbours, in order, repeats included."""
+    """Return all n-grams in order, repeats included."""
     return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
 
 
 def check_n(n: Iterable[int] | int) -> Ints:
-    """Return the wanted lengths of n-grams, sorted and distinct.
+    """Check lengths of n-grams and return them sorted and distinct.
 
     Parameters
     ----------
@@ -277,7 +273,7 @@ def check_n(n: Iterable[int] | int) -> Ints:
     Raises
     ------
     ValueError
-        When there is none, or one is not a whole number of at least 1.
+        If there is none, or one is not a whole number of at least 1.
 
     Examples
     --------
@@ -287,14 +283,14 @@ def check_n(n: Iterable[int] | int) -> Ints:
     lengths = [n] if isinstance(n, int) else list(n)
     wrong = [x for x in lengths if not isinstance(x, (int, np.integer)) or not 1 <= x < 2**63]
     if wrong or not lengths:
-        found = f"found {wrong[0]!r}" if wrong else "found none"
-        raise ValueError(f"n: {found}; allowed are whole numbers of at least 1, as range(3, 13).")
+        problem = f"found {wrong[0]!r}" if wrong else "found none"
+        raise ValueError(f"n: {problem}; allowed are whole numbers of at least 1, as range(3, 13).")
     return np.unique(np.asarray(lengths, dtype=np.int64))
 
 
 @dataclass(frozen=True)
 class Matches:
-    """What each text shares with its source.
+    """N-grams that each text shares with its source.
 
     Attributes
     ----------
@@ -303,12 +299,12 @@ class Matches:
     n_tokens : ndarray of int64, shape (n_texts,)
         Tokens of each text.
     n_distinct, n_shared : ndarray of int64, shape (n_texts, n_lengths)
-        Distinct n-grams of each text, and those of them that count as shared.
+        Distinct n-grams of each text, and how many of them are shared.
     longest_run : ndarray of int64, shape (n_texts,)
-        Tokens of the longest shared run, whatever the lengths asked for; 0 when no token is
+        Tokens of the longest shared run, which may be longer than all of ``n``; 0 if no token is
         shared.
     longest_text : list of str
-        The first longest run as it stands in the text; empty when there is none.
+        The first longest run as written in the text; empty if there is none.
     """
 
     n: Ints
@@ -334,19 +330,19 @@ def match(
     Parameters
     ----------
     texts : sequence of str
-        The texts to look into.
+        The texts to examine.
     sources : sequence of str
         The texts that may have been copied.
     source_of : sequence of int
-        For each text the index of its source.
+        Index of the source of each text.
     excludes : sequence of str, optional
         Texts (prompts) whose n-grams do not count.
     exclude_of : sequence of int, optional
-        For each text the index of the text to exclude, -1 for none.
+        Index of the text to exclude for each text, -1 for none.
     n : iterable of int, or one int
         Lengths of n-grams in tokens.
     tokenizer : callable, optional
-        From str to list of str; `tokenize` when not given.
+        From str to list of str; `tokenize` if omitted.
 
     Returns
     -------
@@ -355,14 +351,13 @@ def match(
 
     Notes
     -----
-    Tokens become integers, and the n-grams of one length become integers by the pair (integer
-    of the first n - 1 tokens, last token), so equal integers mean equal n-grams: nothing rests
-    on a hash alone. A position goes on to n + 1 only if it matched at n. Runs beyond the
-    largest n are measured by sorting the runs of both by prefix doubling (doi:10.1137/0222058), in
-    time that hardly depends on how long they are.
+    Tokens are numbered, and so are n-grams, by the pair (number of the first n - 1 tokens, last
+    token): equal numbers are equal n-grams, without hash collisions. A position is compared at
+    n + 1 only if it matched at n. Runs longer than the largest n are measured by sorting suffixes
+    with prefix doubling (doi:10.1137/0222058), in time that hardly depends on their length.
 
-    Without `excludes`, a text that shares an n-gram shares its shorter ones too. With them this
-    need not hold: a run of four tokens can be new although both its runs of three stand in the
+    Without `excludes`, a text that shares an n-gram also shares the shorter ones inside it. With
+    them it may not: a run of four tokens can be new although both its runs of three occur in the
     prompt.
 
     Examples
@@ -378,7 +373,7 @@ def match(
         else np.asarray(exclude_of, dtype=np.int64)
     )
     job = _Job(texts, sources, source_index, excludes, exclude_index, check_n(n), tokenizer)
-    # Texts of one source stand together, so that a batch needs few sources.
+    # Sort texts by source, so that a batch needs few sources.
     order = np.argsort(source_index, kind="stable")
     size = np.fromiter((len(texts[i]) + 1 for i in order), dtype=np.int64, count=len(order))
     batch_of = np.cumsum(size) // BATCH
@@ -398,7 +393,7 @@ def match(
 
 @dataclass(frozen=True)
 class _Job:
-    """What `match` was asked."""
+    """Arguments of `match`."""
 
     texts: Sequence[str]
     sources: Sequence[str]
@@ -423,20 +418,22 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
     top = min(int(job.n[-1]), int(count.max(initial=0)) + 1)  # no text has a longer n-gram
     text = np.repeat(np.arange(len(rows)), count + 1)
     shared = _match_lengths(tokens, range(len(used)), here, source[text], top)
-    known = np.zeros_like(shared)
+    excluded = np.zeros_like(shared)
     if job.excludes:
         some = np.flatnonzero(shared)
         owner = exclude[text[some]] + len(used)
-        known[some] = _match_lengths(tokens, range(len(used), first), here[some], owner, top)
+        excluded[some] = _match_lengths(tokens, range(len(used), first), here[some], owner, top)
     repeated = _repeat_lengths(tokens, here, text, top)
 
-    low = np.minimum(np.maximum(known, repeated), shared)
+    low = np.minimum(np.maximum(excluded, repeated), shared)
     at_least = [
         _at_least(text, x, len(rows), top)[:, np.minimum(job.n, top)]
         for x in (repeated, shared, low)
     ]
-    shared = _lengthen(tokens, top, text, shared, known, (source, exclude + len(used)))
-    at = np.flatnonzero(shared > known)
+    shared = _extend_to_true_lengths(
+        tokens, top, text, shared, excluded, (source, exclude + len(used))
+    )
+    at = np.flatnonzero(shared > excluded)
     run, begin = _first_longest(text[at], at, shared[at], len(rows))
     begin -= tokens.bounds[first:-1] - tokens.bounds[first]
     return Matches(
@@ -453,9 +450,9 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
 
 
 def _match_lengths(tokens: Tokens, docs: range, at: Ints, owner: Ints, top: int) -> Ints:
-    """Return the length of the longest match, at most `top`, at each of some places.
+    """Return the length of the longest match, at most `top`, that starts at each position.
 
-    `owner` tells for each place which of the documents `docs` it is compared with.
+    `owner` is the document, one of `docs`, with which each position is compared.
     """
     ids, base = tokens.ids, tokens.base
     mine = np.arange(tokens.bounds[docs.start], tokens.bounds[docs.stop])
@@ -473,7 +470,7 @@ def _match_lengths(tokens: Tokens, docs: range, at: Ints, owner: Ints, top: int)
         if not len(at) or not len(mine):
             break
         pairs = [mine_rank * base + ids[mine + n - 1], rank * base + ids[at + n - 1]]
-        # Codes are given in order of appearance, the documents' n-grams first.
+        # Codes are numbered in order of appearance, the documents' n-grams first.
         code = pd.factorize(np.concatenate(pairs))[0]
         mine_rank, rank = code[: len(mine)], code[len(mine) :]
         go = np.flatnonzero(rank <= mine_rank.max())
@@ -483,22 +480,22 @@ def _match_lengths(tokens: Tokens, docs: range, at: Ints, owner: Ints, top: int)
 
 
 def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
-    """Return the longest n-gram, at most `top`, at each place that its text had before."""
+    """Return for each position the longest n-gram, at most `top`, seen earlier in its text."""
     rank, where = text, np.arange(len(at))
     length = np.zeros(len(at), dtype=np.int64)
     for n in range(1, top + 1):
         last = tokens.ids[at + n - 1]
         go = np.flatnonzero(last != END)
         at, where = at[go], where[go]
-        rank, again, shared = _rank(rank[go] * tokens.base + last[go])
+        rank, again, shared = _dense_ranks(rank[go] * tokens.base + last[go])
         length[where[again]] = n
         at, rank, where = at[shared], rank[shared], where[shared]
     return length
 
 
-def _rank(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return ranks in order, which values stood before, and which stand more than once."""
-    # Value and place in one number make a plain sort stable, and it is several times as fast.
+def _dense_ranks(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return dense ranks, and whether each value occurred before and occurs more than once."""
+    # A plain sort of value and position in one number is stable and several times as fast.
     bits = len(values).bit_length()
     if int(values.max(initial=0)) >> (63 - bits):
         values = pd.factorize(values, sort=True)[0].astype(np.int64)
@@ -515,13 +512,13 @@ def _rank(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
 
 
 def _at_least(text: Ints, length: Ints, n_texts: int, top: int) -> Ints:
-    """Return how many places of each text have a length of at least 0, 1, ..., top."""
+    """Count the positions of each text with a length of at least 0, 1, ..., top."""
     table = np.bincount(text * (top + 1) + length, minlength=n_texts * (top + 1))
     return np.cumsum(table.reshape(n_texts, top + 1)[:, ::-1], axis=1)[:, ::-1]
 
 
 def _first_longest(text: Ints, at: Ints, length: Ints, n_texts: int) -> tuple[Ints, Ints]:
-    """Return the largest length of each text and the first of the places `at` that has it."""
+    """Return the largest length of each text and the first position in `at` with that length."""
     run = np.zeros(n_texts, dtype=np.int64)
     np.maximum.at(run, text, length)
     best = np.flatnonzero(length == run[text])[::-1]
@@ -530,32 +527,35 @@ def _first_longest(text: Ints, at: Ints, length: Ints, n_texts: int) -> tuple[In
     return run, begin
 
 
-def _lengthen(
-    tokens: Tokens, top: int, text: Ints, shared: Ints, known: Ints, owners: tuple[Ints, Ints]
+def _extend_to_true_lengths(
+    tokens: Tokens, top: int, text: Ints, shared: Ints, excluded: Ints, owners: tuple[Ints, Ints]
 ) -> Ints:
-    """Return `shared` with true lengths; `owners` are the source and the exclude of each text."""
+    """Return `shared` with lengths beyond `top`.
+
+    `owners` are the documents of the source and of the excluded text of each text.
+    """
     place = np.arange(len(shared))
     begun = np.maximum.accumulate(np.where(shared == top, place, -top))
-    end = np.flatnonzero(place - begun < top)  # all places of a match of `top` tokens
+    end = np.flatnonzero(place - begun < top)  # all positions inside a match of `top` tokens
     if not len(end):
         return shared
     at = end + len(tokens.ids) - len(text)
-    source, banned = _runs(tokens, at, owners[0][text[end]]), np.zeros_like(end)
-    if (known == top).any():
-        banned = _runs(tokens, at, owners[1][text[end]])
+    source, banned = _longest_runs_ending(tokens, at, owners[0][text[end]]), np.zeros_like(end)
+    if (excluded == top).any():
+        banned = _longest_runs_ending(tokens, at, owners[1][text[end]])
     new = (source >= top) & (source > banned)
     longer = shared.copy()
-    # Ends ascend, so the longest of the runs with one beginning is written last.
+    # Ends ascend, so the longest run with a given beginning is written last.
     longer[end[new] - source[new] + 1] = source[new]
     return longer
 
 
-def _runs(tokens: Tokens, at: Ints, owner: Ints) -> Ints:
-    """Return the longest run of neighbouring places ending at each that stands in its document."""
+def _longest_runs_ending(tokens: Tokens, at: Ints, owner: Ints) -> Ints:
+    """For each position, return the longest run that ends there and occurs in its document."""
     length = np.zeros(len(at), dtype=np.int64)
     for doc in np.unique(owner).tolist():
         mine = np.flatnonzero(owner == doc)
-        # an end mark stands in no document: nothing runs across it
+        # No document contains an end mark, so no run crosses it.
         gap = np.flatnonzero(np.diff(at[mine]) > 1) + 1
         piece = np.insert(tokens.ids[at[mine]], gap, END)
         runs = _longest_starts(piece[::-1], tokens.of(doc)[::-1])[::-1]
@@ -564,32 +564,32 @@ def _runs(tokens: Tokens, at: Ints, owner: Ints) -> Ints:
 
 
 def _longest_starts(piece: Ints, source: Ints) -> Ints:
-    """Return for each place of a piece the longest run of a source that starts there."""
+    """For each position, return the longest run that starts there and occurs in the source."""
     both = np.concatenate([piece, [END], source])
     n, size = len(both), 1
-    ranks = [_rank(both)[0]]
-    # runs of 1, 2, 4, ... tokens are numbered in their order, until no run can be as long
+    ranks = [_dense_ranks(both)[0]]
+    # Rank the runs of 1, 2, 4, ... tokens until no shared run can be as long.
     most = min(int(np.diff(np.flatnonzero(both == END), prepend=-1).max()), len(source))
     while size <= most:
         after = np.append(ranks[-1][size:], np.zeros(size, dtype=np.int64))  # ranks begin at 1
-        ranks.append(_rank(ranks[-1] * (n + 1) + after)[0])
+        ranks.append(_dense_ranks(ranks[-1] * (n + 1) + after)[0])
         size *= 2
     order = np.argsort(ranks[-1])
     there = np.where(order > len(piece), np.arange(n), -1)
     below = np.maximum.accumulate(there)
     above = n - 1 - np.maximum.accumulate(np.where(there[::-1] >= 0, np.arange(n), -1))[::-1]
     longest = np.zeros(n, dtype=np.int64)
-    # what agrees longest with a place is its neighbour in the order
+    # The longest match of a suffix is one of its neighbours in sorted order.
     for near in (below, above):
-        known = np.flatnonzero((near >= 0) & (near < n))
-        one, other = order[known], order[near[known]]
-        length = np.zeros(len(known), dtype=np.int64)
+        neighbours = np.flatnonzero((near >= 0) & (near < n))
+        place, other = order[neighbours], order[near[neighbours]]
+        length = np.zeros(len(neighbours), dtype=np.int64)
         for power, rank in reversed(list(enumerate(ranks))):
-            x, y = one + length, other + length
+            x, y = place + length, other + length
             inside = np.maximum(x, y) < n
             same = rank[np.minimum(x, n - 1)] == rank[np.minimum(y, n - 1)]
             length += (inside & same) << power
-        longest[one] = np.maximum(longest[one], length)
+        longest[place] = np.maximum(longest[place], length)
     return longest[: len(piece)]
 
 

@@ -1,8 +1,7 @@
-"""What a call to a model costs: a dated table of list prices and one function that applies it.
+"""Cost of model calls: a dated table of list prices and a function that applies it.
 
-Prices change and differ by model, by length of the prompt and by kind of token; a constant factor
-for cached tokens would be wrong. Every row carries the date from which it holds and where it was
-read. A model that is not in the table has no price: the cost is NaN with a note, never 0.
+Prices differ by date, model, prompt length and kind of token. Every row of the table has its first
+day and its source. The cost of a model that is not in the table is NaN with a note, never 0.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from skillcomp.errors import suggest
 
 __all__ = ["PRICES", "READ_ON", "Cost", "Price", "Usage", "cost", "price", "price_table"]
 
-READ_ON = date(2026, 11, 21)  # the day on which the table was last held against its sources
+READ_ON = date(2026, 11, 21)  # last comparison of the table with its sources
 _PAGES = "platform.claude.com model overview and pricing pages"
 _NOTES = "release notes of third parties that quote the pricing page"
 _PER = 1_000_000  # prices are in USD per million tokens
@@ -35,20 +34,20 @@ class Price:
     model : str
         Name of the model without the date of a snapshot.
     input, output : float
-        USD per million tokens that are neither read from nor written to a cache, and of answer
-        (thinking included).
+        USD per million uncached prompt tokens, and per million tokens of the reply (thinking
+        included).
     cache_write_5m, cache_write_1h, cache_read : float
-        USD per million tokens written to a cache that lives five minutes or one hour, and read
-        from it. NaN when unknown.
+        USD per million tokens written to a cache that lasts five minutes or one hour, and read
+        from a cache. NaN if unknown.
     batch : float
-        Factor on every column when asked through a batch; NaN when there are no batches.
+        Factor on all prices of a call in a batch; NaN if the model has no batches.
     above : int
-        The row holds for prompts with more tokens than this; 0 for the lowest tier. The tier
-        applies to the whole request.
+        The row holds for prompts with more tokens than this; 0 for the lowest tier. The price of
+        the tier applies to all tokens of the call.
     since : datetime.date or None
-        First day of these prices; None when it is not known how long they have held.
+        First day of these prices; None if unknown.
     source : str
-        Where the row was read.
+        Origin of the row.
     """
 
     model: str
@@ -63,7 +62,7 @@ class Price:
     source: str = "given by the user"
 
 
-def _row(
+def _price_rows(
     names: str,
     prices: tuple[float, float, float, float, float],
     *,
@@ -71,7 +70,7 @@ def _row(
     since: date | None = None,
     source: str = _PAGES,
 ) -> list[Price]:
-    """One row a name; prices in the order input, output, write 5m, write 1h, read."""
+    """Return a row per name; prices in the order input, output, write 5m, write 1h, read."""
     return [
         Price(f"claude-{name}", *prices, batch=0.5, above=above, since=since, source=source)
         for name in names.split()
@@ -79,20 +78,24 @@ def _row(
 
 
 PRICES: tuple[Price, ...] = (
-    *_row("fable-5-2 mythos-5-2", (8, 40, 10, 16, 0.20), since=date(2026, 11, 9), source=_NOTES),
-    *_row("fable-5-1 mythos-5-1", (10, 50, 12.50, 20, 0.25)),
-    *_row("fable-5 mythos-5", (10, 50, 12.50, 20, 1.00)),
-    *_row("opus-5-5", (4, 20, 5, 8, 0.20), since=date(2026, 9, 22)),
-    *_row("opus-5 opus-4-8 opus-4-7 opus-4-6 opus-4-5", (5, 25, 6.25, 10, 0.50)),
-    *_row("sonnet-5-5", (2, 10, 2.50, 4, 0.20), since=date(2026, 9, 28)),
-    *_row("sonnet-5-5", (2, 10, 2.50, 4, 0.10), since=date(2026, 10, 7), source=_NOTES),
-    *_row("sonnet-5", (2, 10, 2.50, 4, 0.20)),
-    *_row("sonnet-4-6", (3, 15, 3.75, 6, 0.30)),
-    *_row("haiku-5-5", (0.10, 0.50, 0.125, 0.20, 0.01), since=date(2026, 10, 7)),
-    *_row("haiku-5-5", (0.50, 2.50, 0.625, 1.00, 0.05), since=date(2026, 10, 7), above=100_000),
-    *_row("haiku-4-5", (1, 5, 1.25, 2, 0.10)),
+    *_price_rows(
+        "fable-5-2 mythos-5-2", (8, 40, 10, 16, 0.20), since=date(2026, 11, 9), source=_NOTES
+    ),
+    *_price_rows("fable-5-1 mythos-5-1", (10, 50, 12.50, 20, 0.25)),
+    *_price_rows("fable-5 mythos-5", (10, 50, 12.50, 20, 1.00)),
+    *_price_rows("opus-5-5", (4, 20, 5, 8, 0.20), since=date(2026, 9, 22)),
+    *_price_rows("opus-5 opus-4-8 opus-4-7 opus-4-6 opus-4-5", (5, 25, 6.25, 10, 0.50)),
+    *_price_rows("sonnet-5-5", (2, 10, 2.50, 4, 0.20), since=date(2026, 9, 28)),
+    *_price_rows("sonnet-5-5", (2, 10, 2.50, 4, 0.10), since=date(2026, 10, 7), source=_NOTES),
+    *_price_rows("sonnet-5", (2, 10, 2.50, 4, 0.20)),
+    *_price_rows("sonnet-4-6", (3, 15, 3.75, 6, 0.30)),
+    *_price_rows("haiku-5-5", (0.10, 0.50, 0.125, 0.20, 0.01), since=date(2026, 10, 7)),
+    *_price_rows(
+        "haiku-5-5", (0.50, 2.50, 0.625, 1.00, 0.05), since=date(2026, 10, 7), above=100_000
+    ),
+    *_price_rows("haiku-4-5", (1, 5, 1.25, 2, 0.10)),
 )
-"""List prices as read on `READ_ON`; models of other makers carry none."""
+"""List prices as of `READ_ON`; models of other vendors are not included."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class Usage:
     Attributes
     ----------
     input_tokens : float
-        The whole prompt: uncached, read from a cache and written to it.
+        The whole prompt: uncached, read from a cache and written to a cache.
     output_tokens : float
         Answer and thinking.
     cached_tokens : float
@@ -120,7 +123,7 @@ class Usage:
     cache_write_1h_tokens: float = 0
 
     def __post_init__(self) -> None:
-        """Refuse parts that do not fit into the whole."""
+        """Check that the parts do not exceed the whole."""
         parts = self.cached_tokens + self.cache_write_tokens
         if min(asdict(self).values()) < 0 or parts > self.input_tokens:
             raise ValueError(
@@ -136,14 +139,14 @@ class Usage:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a usage costs.
+    """Cost of a usage.
 
     Attributes
     ----------
     usd : float
-        Dollars; NaN when no price is known.
+        Dollars; NaN if a price is unknown.
     note : str or None
-        Why the cost is unknown; None when it is known.
+        Reason why the cost is unknown; None if it is known.
     price : Price or None
         The row of the table that was applied.
     """
@@ -160,24 +163,24 @@ def price(
     prompt_tokens: float = 0,
     prices: Sequence[Price] = (),
 ) -> Price | None:
-    """Return the row of prices that holds for a model on a day, or None when there is none.
+    """Return the prices of a model on a day, None if unknown.
 
     Parameters
     ----------
     model : str
-        Name as asked for or as reported; the date of a snapshot is ignored unless a row of
-        ``prices`` has it.
+        Name in the request or in the reply. The date of a snapshot is ignored unless a row of
+        ``prices`` has the same date in its name.
     on : datetime.date, optional
-        The day of the call; today when not given.
+        Day of the call; today if omitted.
     prompt_tokens : float, default 0
-        Length of the whole prompt in tokens, which decides the tier.
+        Length of the whole prompt in tokens; determines the tier.
     prices : sequence of Price, optional
-        The user's own rows; a model that stands there is not looked up in `PRICES`.
+        The user's own rows; they replace the rows of the same model in `PRICES`.
 
     Returns
     -------
     Price or None
-        None when the model is unknown or was not sold yet on that day.
+        None if the model is unknown or was not on sale on that day.
 
     Examples
     --------
@@ -188,19 +191,19 @@ def price(
     True
     """
     day = on or date.today()
-    # a tier begins one token above its bound; the lowest tier begins at none
-    known = _rows_of(model, prices)
-    tier = [row for row in known if prompt_tokens > row.above or not row.above]
+    # A tier begins one token above its bound; the lowest tier also covers empty prompts.
+    rows = _rows_of(model, prices)
+    tier = [row for row in rows if prompt_tokens > row.above or not row.above]
     fits = [row for row in tier if (row.since or date.min) <= day]
     return max(fits, key=lambda row: (row.since or date.min, row.above), default=None)
 
 
 def _rows_of(model: str, prices: Sequence[Price]) -> list[Price]:
-    """Return the user's rows of this very name, else of it without a date, else those of PRICES."""
+    """Return the user's rows of the exact name, else of the undated name, else those of PRICES."""
     name = _SNAPSHOT.sub("", model)
-    for rows, wanted in ((prices, model), (prices, name), (PRICES, name)):
-        if found := [row for row in rows if row.model == wanted]:
-            return found
+    for rows, key in ((prices, model), (prices, name), (PRICES, name)):
+        if matching := [row for row in rows if row.model == key]:
+            return matching
     return []
 
 
@@ -212,31 +215,30 @@ def cost(
     on: date | None = None,
     prices: Sequence[Price] = (),
 ) -> Cost:
-    """Return what a usage costs in dollars at list price.
+    """Compute the cost of a usage in dollars at list price.
 
     Parameters
     ----------
     usage : Usage
-        Tokens of one call. Many calls may be added up only where the model has no length tiers.
+        Tokens of one call. Sums of calls are valid only for models without length tiers.
     model : str
-        Name as reported by the call.
+        Name in the reply.
     batch : bool, default False
-        Asked through a batch.
+        Whether the call was part of a batch.
     on : datetime.date, optional
-        The day of the call; today when not given.
+        Day of the call; today if omitted.
     prices : sequence of Price, optional
         The user's own rows, used before `PRICES`.
 
     Returns
     -------
     Cost
-        ``usd`` is NaN, with a note, when a price that is needed is not known.
+        ``usd`` is NaN with a note if a needed price is unknown.
 
     Notes
     -----
-    Tokens read from and written to a cache are priced apart from the rest of the prompt; the
-    discount of a batch applies to all of them. Discounts, taxes and server tools are not known
-    here.
+    Tokens read from and written to a cache have their own prices; the batch discount applies to
+    all tokens. Individual discounts, taxes and server tools are not included.
 
     Examples
     --------
@@ -256,7 +258,7 @@ def cost(
         "cache_write_1h": usage.cache_write_1h_tokens,
         "output": usage.output_tokens,
     }
-    # a price that is unknown does not matter where no such token was used
+    # An unknown price does not matter if no such token was used.
     total = sum(getattr(row, kind) * n for kind, n in tokens.items() if n) / _PER
     usd = total * (row.batch if batch else 1.0)
     if math.isnan(usd):
@@ -281,21 +283,21 @@ def _why_unknown(model: str, day: date, prompt_tokens: float, prices: Sequence[P
 
 
 def price_table(*, on: date | None = None, prices: Sequence[Price] = ()) -> pd.DataFrame:
-    """Return the prices that hold on a day.
+    """Show the prices of a day.
 
     Parameters
     ----------
     on : datetime.date, optional
-        Today when not given.
+        Today if omitted.
     prices : sequence of Price, optional
-        The user's own rows; they replace those of the same model.
+        The user's own rows; they replace the rows of the same model in `PRICES`.
 
     Returns
     -------
     pandas.DataFrame
-        One row per model and tier: model, above (tokens of the prompt beyond which the row holds),
+        One row per model and tier: model, above (the row holds for longer prompts, in tokens),
         input, output, cache_write_5m, cache_write_1h, cache_read (USD per million tokens), batch
-        (factor), since (first day, None when not known), source.
+        (factor), since (first day, None if unknown), source.
 
     Examples
     --------
@@ -307,13 +309,13 @@ def price_table(*, on: date | None = None, prices: Sequence[Price] = ()) -> pd.D
     own = {row.model for row in prices}
     rows = [*prices, *(row for row in PRICES if row.model not in own)]
     tiers = dict.fromkeys((row.model, row.above) for row in rows)
-    found = [
+    current = [
         price(model, on=on, prompt_tokens=above + 1 if above else 0, prices=prices)
         for model, above in tiers
     ]
     columns = ["model", "above", "input", "output", "cache_write_5m", "cache_write_1h"]
     columns += ["cache_read", "batch", "since", "source"]
-    made = pd.DataFrame([asdict(row) for row in found if row is not None], columns=columns)
+    made = pd.DataFrame([asdict(row) for row in current if row is not None], columns=columns)
     return made.astype({"input": "float64", "output": "float64"})
 
 

@@ -1,4 +1,4 @@
-"""The nouns of skillcomp as frozen records: what is written to and read from files."""
+"""Frozen records of skills, suites, attempts and verdicts, as stored in files."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ __all__ = [
 ]
 
 CONDITIONS = ("baseline", "skill", "placebo", "previous")
-DIMENSIONS = tuple(f"C{i}" for i in range(1, 10))  # of the source's rubric
+DIMENSIONS = tuple(f"C{i}" for i in range(1, 10))  # of the rubric in the source report
 
 
-def dimension_family(found: Iterable[object]) -> tuple[str, ...]:
-    """Return the dimensions that are asked about: C1 to C9, or names of one's own.
+def dimension_family(values: Iterable[object]) -> tuple[str, ...]:
+    """Return the dimensions of a suite: C1 to C9, or the user's own names.
 
-    Who names none of C1 to C9 has dimensions of one's own, which then are all that there are;
-    beside one of C1 to C9 another name is a slip of the pen, and so is C10 or c1.
+    A suite with names of its own has no other dimensions. If any name looks like C1 to C9, the
+    rubric is meant, and another name (C10, c1) is a typing error.
 
     Parameters
     ----------
-    found : iterable
-        Names of dimensions as they stand in cases; what is no text is left out.
+    values : iterable
+        Names of dimensions in cases; values that are not text are ignored.
 
     Returns
     -------
     tuple of str
-        C1 to C9, or the names found, sorted.
+        C1 to C9, or the user's names, sorted.
     """
-    names = {name for name in found if isinstance(name, str)}
+    names = {value for value in values if isinstance(value, str)}
     rubric = not names or any(re.fullmatch(r"[Cc] ?\d+", name) for name in names)
     return DIMENSIONS if rubric else tuple(sorted(names))
 
@@ -71,7 +71,7 @@ CONCEPT_FIELDS = (
     "analogy",
     "misconception",
 )
-# Weights of the concept fields in the source schema (report 2.4); C7-C9 carry none there.
+# Weights of the concept fields in the source schema (report 2.4); C7 to C9 have none there.
 SCHEMA_WEIGHTS = {"C1": 1.0, "C2": 1.5, "C3": 1.0, "C4": 1.5, "C5": 1.0, "C6": 0.5}
 # Bloom levels of the rubric dimensions (report 5.1).
 BLOOM = {
@@ -86,8 +86,8 @@ BLOOM = {
     "C9": "evaluate",
 }
 
-# Name and pass criteria of each dimension, in short, after sections 5.2 to 5.10 of the "Skill
-# Comprehension Evaluation" research report of 2026-05-16, from which the rubric comes.
+# Name and pass criteria of each dimension, shortened from sections 5.2 to 5.10 of the "Skill
+# Comprehension Evaluation" research report of 2026-05-16.
 RUBRIC: dict[str, tuple[str, str]] = {
     "C1": (
         "Definitional precision",
@@ -136,7 +136,7 @@ RUBRIC: dict[str, tuple[str, str]] = {
     ),
 }
 
-# The judges of task suites, by the words of their format.
+# The judges of task suites, in the words of their format.
 JUDGES = ("contains", "pytest", "llm-rubric")
 
 CheckKind = Literal["positive", "negative"]
@@ -147,7 +147,7 @@ VerdictStatus = Literal["ok", "malformed", "error", "refused"]
 
 
 class Record(BaseModel):
-    """Base of all records: frozen; unknown keys are refused, so that a typo is not lost."""
+    """Base of all records: frozen; unknown keys are refused, so that a typing error is noticed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -160,7 +160,7 @@ class Section(Record):
     title, level, anchor : str, int, str
         The heading's text, its depth (1 to 6) and its anchor as used in ``truth_sources``.
     text : str
-        What stands under the heading, up to the next heading of any depth.
+        Text below the heading, up to the next heading of any depth.
     line : int
         Line of the heading in the file, counted from 1.
     """
@@ -194,7 +194,7 @@ class Skill(Record):
     sha256 : str
         Hash of the file's bytes.
     path : str
-        Where it was read from, relative where possible.
+        Path of the file, relative where possible.
     problems : tuple of str
         Deviations found while reading, one sentence each.
     """
@@ -218,15 +218,16 @@ class TaskJudge(Record):
     Attributes
     ----------
     type : {"contains", "pytest", "llm-rubric"}
-        The kind of judge; what it needs stands in the fields below, the others are empty.
+        The kind of judge. Its settings are in the fields below; the fields of other kinds are
+        empty.
     expected : tuple of str
         Texts that must all occur.
     test_file : str or None
         A test file, relative to the suite's folder, always below ``fixtures/``.
     rubric : str or None
-        What a model scores by, from 0 to 1.
+        Instructions for a model that scores an answer from 0 to 1.
     pass_threshold : float or None
-        The score from which an answer passes.
+        The smallest score that passes.
     """
 
     type: Literal["contains", "pytest", "llm-rubric"]
@@ -237,9 +238,9 @@ class TaskJudge(Record):
 
 
 class Check(Record):
-    """One binary thing to verify about an answer (in a comprehension suite: a behaviour).
+    """One yes/no requirement of an answer (in a comprehension suite: a behaviour).
 
-    ``judge`` says how a task is judged; None where a grader reads the description.
+    ``judge`` is the judge of a task; None if a grader reads the description.
     """
 
     check_id: str
@@ -252,11 +253,11 @@ class Check(Record):
 class Case(Record):
     """One prompt with its checks.
 
-    ``case_id`` is ``suite/id``. Vocabulary fields are plain strings, since public files use words
-    that the report does not list; deviations stand in ``Suite.problems``. ``should_trigger`` says
-    whether the skill should answer to the prompt, ``prompt_kind`` whether it is named there
-    (explicit), meant (implicit), or not meant (negative); both None where no one asks.
-    ``right_skills`` names every skill on offer that should, where that is known of all of them.
+    ``case_id`` is ``suite/id``. Vocabulary fields are plain strings because public files use words
+    that the report does not list; ``Suite.problems`` lists the deviations. ``should_trigger`` is
+    whether the skill should be invoked for the prompt; ``prompt_kind`` whether the prompt names the
+    skill (explicit), needs it (implicit), or does not need it (negative). Both are None outside
+    trigger suites. ``right_skills`` lists all offered skills that should be invoked, if known.
     """
 
     case_id: str
@@ -289,9 +290,9 @@ class Suite(Record):
     slug : str
         The file's stem; the first half of every ``case_id``.
     skill : str
-        Slug of the skill whose cases these are (``skill_name`` in the file; ``skill_id`` of tasks).
+        Slug of the skill under test (``skill_name`` in the file; ``skill_id`` for tasks).
     kind : {"comprehension", "tasks"}
-        The format that it was read from: comprehension JSON, or a task_suite.yaml.
+        Format of the file: comprehension JSON, or task_suite.yaml.
     cases : tuple of Case
         In file order.
     sha256 : str
@@ -316,9 +317,9 @@ class Suite(Record):
 class Attempt(Record):
     """One answer by one agent to one case under one condition.
 
-    ``status`` says whether there is an answer to grade: a refusal, a cut-off or an infrastructure
-    error is recorded as such and is never a failed answer. ``offered`` names the skills that the
-    agent could invoke and ``invoked`` those that it did; None where that cannot be told.
+    ``status`` is ``ok`` if there is an answer to grade; a refusal, a truncated answer or an
+    infrastructure error has its own status and never counts as a failed answer. ``offered`` lists
+    the skills that the agent could invoke, ``invoked`` those that it did; None if unknown.
     """
 
     attempt_id: str
@@ -355,13 +356,13 @@ class Attempt(Record):
 
 
 class Verdict(Record):
-    """What one grader says of one check of one attempt; ``passed`` is None unless ``ok``.
+    """One grader's verdict on one check of one attempt; ``passed`` is None unless ``ok``.
 
-    ``dimension_passed`` is what the same reply said of all its checks together (the report's
-    ``dimension_verdict``), the same in each of its verdicts; None where it was not asked for.
-    ``overlap`` is what the grader was told of copying, as JSON: ``rule``, ``n`` and the ``shared``
-    n-grams; None of graders that are told nothing, and in verdicts made before the rule was
-    recorded (skill body and concept field of the case, prompt included).
+    ``dimension_passed`` is the grader's verdict on the checks of the attempt together (the
+    report's ``dimension_verdict``), repeated in each verdict of the reply; None if not asked for.
+    ``overlap`` is the evidence of copying in the grader's prompt, as JSON: ``rule``, ``n`` and the
+    ``shared`` n-grams. It is None if the prompt had none, and in verdicts made before the rule was
+    recorded (their rule: skill body and concept field of the case, prompt included).
     """
 
     attempt_id: str
@@ -403,9 +404,9 @@ class GoldLabel(Record):
 
 
 class PairwiseJudgement(Record):
-    """Which of two answers a grader preferred, in one order of showing them.
+    """A grader's preference between two answers shown in one order.
 
-    ``winner`` and ``winner_position`` are None for a tie. A comparison that failed has no line.
+    ``winner`` and ``winner_position`` are None for a tie. A failed comparison is not recorded.
     """
 
     skill: str
@@ -423,7 +424,7 @@ class PairwiseJudgement(Record):
 
 
 class Passage(Record):
-    """A text labelled by construction with its degree of copying from a skill."""
+    """A text written with a known degree of copying from a skill."""
 
     passage_id: str
     skill: str

@@ -239,7 +239,7 @@ def _chosen(paths: list[Path], wanted: list[str]) -> list[Path]:
     for name in wanted:
         if not any(name in (path.stem, path.stem[:2]) for path in paths):
             stems = [path.stem for path in paths]
-            require_known("report: there is no notebook", name, stems, StudyError, told="there")
+            require_known("report: there is no notebook", name, stems, StudyError, label="there")
     return [p for p in paths if p.stem in wanted or p.stem[:2] in wanted]
 
 
@@ -331,7 +331,7 @@ def deltas(
     if grader is None and len(found) > 1:
         raise StudyError(f"deltas: name one by --grader: {', '.join(found)}.")
     chosen = found[0] if grader is None else grader
-    require_known("deltas: there is no grader", chosen, found, StudyError, told="there")
+    require_known("deltas: there is no grader", chosen, found, StudyError, label="there")
     kept = outcomes[outcomes["grader"].eq(chosen)]
     weight = None if weigh is None else "criticality_weight"
     if weigh is not None:

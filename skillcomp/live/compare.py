@@ -215,7 +215,7 @@ def _pairs(
     there = sorted({one.condition for one in attempts})
     for key, name in (("condition", condition), ("reference", reference)):
         what = f"{key}: {store.path} has no answers under"
-        require_known(what, name, there, StudyError, told="there")
+        require_known(what, name, there, StudyError, label="there")
     if condition == reference:
         raise StudyError(f"condition and reference are both '{condition}'; give two conditions.")
     cases = {case.case_id: case for suite in store.suites.values() for case in suite.cases}

@@ -102,7 +102,7 @@ def read_ranking(path: Path, candidate_id: str, slug: str) -> Candidate:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise StudyError(f"{path}: expected an object with a list 'scored_candidates'.")
     ids = [str(row.get("id")) for row in rows]
-    require_known(f"{path}: there is no candidate", candidate_id, ids, StudyError, told="there")
+    require_known(f"{path}: there is no candidate", candidate_id, ids, StudyError, label="there")
     row = rows[ids.index(candidate_id)]
     place, score = f"{path}: candidate '{candidate_id}'", row.get("score")
     if isinstance(score, bool) or not isinstance(score, int | float):

@@ -175,14 +175,14 @@ def prepare_run(
         ("case", only_cases, ids),
     ):
         for name in names:
-            require_known(f"trigger: there is no {what}", name, there, StudyError, told="there")
+            require_known(f"trigger: there is no {what}", name, there, StudyError, label="there")
     store, picked = RunStore(folder / "store"), dict[str, list[Case]]()
     for slug, suite in asked.items():
         if not (some := chosen_cases(suite, which, only_cases, max_cases)):
             continue
         _require_sound(suite, some, suites[slug])
         what = f"trigger: {suites[slug]}: {skills} has no skill"
-        require_known(what, slug, found, StudyError, told="there")
+        require_known(what, slug, found, StudyError, label="there")
         picked[slug] = some
     if not picked:
         hint = " --case chooses among those of --suite; --suite all holds every case."
@@ -227,7 +227,7 @@ def read_run(folder: Path) -> TriggerPlan:
     file = folder / "run.json"
     there = sorted(one.parent.name for one in folder.parent.glob("*/run.json"))
     told = f"there in {folder.parent}"
-    require_known("trigger: there is no run", folder.name, there, StudyError, told=told)
+    require_known("trigger: there is no run", folder.name, there, StudyError, label=told)
     try:
         given = orjson.loads(file.read_bytes())
         given.pop("skillcomp", None)

@@ -129,14 +129,14 @@ class Assumptions:
 
     def components(self) -> dict[str, float]:
         """Return what is stated by the names of the components it stands for."""
-        given = {
+        values = {
             "baseline_rate": self.baseline_rate,
             "delta": self.delta,
             **{f"tau2{end}": self.tau2 for end in ("", "_gap")},
             **{f"omega2{end}": self.omega2 for end in ("", "_gap")},
             **{f"sigma2_{condition}": self.sigma2 for condition in ("skill", "baseline")},
         }
-        return {name: float(value) for name, value in given.items() if value is not None}
+        return {name: float(value) for name, value in values.items() if value is not None}
 
     def needed(self, pilot: bool) -> list[str]:
         """Return the components without which nothing can be planned."""
@@ -202,12 +202,12 @@ class StudyPlan:
 
 
 def plans(
-    asked: Assumptions, n_skills: Numbers, n_cases: Numbers, n_repeats: Numbers
+    assumptions: Assumptions, n_skills: Numbers, n_cases: Numbers, n_repeats: Numbers
 ) -> list[StudyPlan]:
     """Return every combination asked for."""
-    given = {"n_skills": n_skills, "n_cases": n_cases, "n_repeats": n_repeats}
-    numbers = [_several(name, values, whole) for name, values in given.items()]
-    return [StudyPlan(asked, *sizes) for sizes in product(*numbers)]
+    sizes_by_name = {"n_skills": n_skills, "n_cases": n_cases, "n_repeats": n_repeats}
+    numbers = [_read_several(name, values, whole) for name, values in sizes_by_name.items()]
+    return [StudyPlan(assumptions, *sizes) for sizes in product(*numbers)]
 
 
 def number(name: str, value: Any, *, least: float, most: float, open_: bool = False) -> float:
@@ -251,13 +251,13 @@ def whole(name: str, value: Any, *, least: int = 1) -> int:
 
 def effects(name: str, values: Any) -> list[float]:
     """Return one or several effects in rate units as a list."""
-    return _several(name, values, partial(number, least=-2, most=2))
+    return _read_several(name, values, partial(number, least=-2, most=2))
 
 
-def _several(name: str, values: Any, read: Callable[[str, Any], _T]) -> list[_T]:
+def _read_several(name: str, values: Any, read: Callable[[str, Any], _T]) -> list[_T]:
     if isinstance(values, str) or not isinstance(values, Iterable):
         return [read(name, values)]
-    found = [read(name, one) for one in values]
-    if not found:
+    numbers = [read(name, element) for element in values]
+    if not numbers:
         raise StudyError(f"{name}: found nothing; allowed: at least one number.")
-    return found
+    return numbers

@@ -103,17 +103,17 @@ def variance_components(
     """
     level(ci_level)
     names = listed(by)
-    given = compared_outcomes(outcomes, names, "planning", value=value, reference=reference)
+    prepared = compared_outcomes(outcomes, names, "planning", value=value, reference=reference)
     rows: list[dict[str, Any]] = []
-    for values, part in groups(given, names):
+    for values, part in groups(prepared, names):
         for condition in part["condition"].unique():
             if condition != reference:
                 pairs = pilot_pairs(part, condition, reference, value)
                 n, sizes = len(pairs.skill), {"n_clusters": float(pairs.n_skills)}
                 about = {**values, "condition": condition, "n_skills": pairs.n_skills}
                 about["n_repeats"] = float((pairs.n1 + pairs.n0).mean() / 2) if n else np.nan
-                found = components(pairs, ci_level)
-                rows += [row(m, found[m], **about) | sizes | {"n": float(n)} for m in MEASURES]
+                intervals = components(pairs, ci_level)
+                rows += [row(m, intervals[m], **about) | sizes | {"n": float(n)} for m in MEASURES]
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
 
 
@@ -176,15 +176,15 @@ def components(pairs: PilotCases, ci_level: float) -> dict[str, Interval]:
         "sigma2_baseline": sigma2_interval(pairs.variance0, ci_level),
     }
     noise = noise_of_repeats(pairs, sigma)
-    known = distances(pairs)
-    kinds = np.unique(2 * known.skill + known.far.astype(np.intp), return_inverse=True)[1]
-    apart = spread_of_cases(known.delta, kinds)
+    labelled = distances(pairs)
+    kinds = np.unique(2 * labelled.skill + labelled.far.astype(np.intp), return_inverse=True)[1]
+    apart = spread_of_cases(labelled.delta, kinds)
     return {
         "baseline_rate": bounded_mean(pairs.mean0, labels, quantity=RATES, ci_level=ci_level),
         "delta": bounded_mean(pairs.delta, labels, quantity=DELTAS, null=0.0, ci_level=ci_level),
-        "gap": _gap(known, ci_level),
+        "gap": _gap_interval(labelled, ci_level),
         "tau2": tau2_interval(pairs, ci_level),
-        "tau2_gap": _tau2_gap(known, apart, ci_level),
+        "tau2_gap": _tau2_gap(labelled, apart, ci_level),
         "omega2": omega2_interval(spread_of_cases(pairs.delta, pairs.skill), noise, ci_level),
         "omega2_gap": omega2_interval(apart, noise, ci_level),
         **sigma,
@@ -196,47 +196,49 @@ def sigma2_interval(variances: Floats, ci_level: float) -> Interval:
     if np.isnan(variances).all():
         note = "one repeat a case cannot tell repeats from cases; omega2 holds both"
         return undefined("", note, ci_level=ci_level, n=float(len(variances)))
-    found = bounded_mean(variances, quantity=_SPREADS, ci_level=ci_level)
-    return replace(found, method=f"mean over cases of the variance between repeats, {found.method}")
+    interval = bounded_mean(variances, quantity=_SPREADS, ci_level=ci_level)
+    return replace(
+        interval, method=f"mean over cases of the variance between repeats, {interval.method}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Square:
+class _MeanSquare:
     """A mean square with its degrees of freedom; NaN where it is not defined."""
 
     value: float
     df: float
 
 
-def noise_of_repeats(pairs: PilotCases, sigma: dict[str, Interval]) -> _Square:
+def noise_of_repeats(pairs: PilotCases, sigma: dict[str, Interval]) -> _MeanSquare:
     """Return the mean variance of a case's delta that comes from repeats."""
     parts = ((sigma["sigma2_skill"], pairs.n1), (sigma["sigma2_baseline"], pairs.n0))
-    value = sum(one.estimate * float((1 / n).mean()) for one, n in parts)
-    spread = sum((one.se * float((1 / n).mean())) ** 2 for one, n in parts)
+    value = sum(interval.estimate * float((1 / n).mean()) for interval, n in parts)
+    spread = sum((interval.se * float((1 / n).mean())) ** 2 for interval, n in parts)
     if not value > 0 or not spread > 0:
-        return _Square(value, np.inf)
-    return _Square(value, max(2 * value**2 / spread, 1.0))
+        return _MeanSquare(value, np.inf)
+    return _MeanSquare(value, max(2 * value**2 / spread, 1.0))
 
 
-def spread_of_cases(delta: Floats, codes: NDArray[np.intp]) -> _Square:
+def spread_of_cases(delta: Floats, codes: NDArray[np.intp]) -> _MeanSquare:
     """Return the variance of cases' deltas about the means of their groups."""
     size = np.bincount(codes)
     df = float(len(delta) - len(size))
     if df < 1:
-        return _Square(np.nan, np.nan)
+        return _MeanSquare(np.nan, np.nan)
     means = np.bincount(codes, weights=delta) / size
-    return _Square(float(((delta - means[codes]) ** 2).sum() / df), df)
+    return _MeanSquare(float(((delta - means[codes]) ** 2).sum() / df), df)
 
 
-def omega2_interval(square: _Square, noise: _Square, ci_level: float) -> Interval:
+def omega2_interval(square: _MeanSquare, noise: _MeanSquare, ci_level: float) -> Interval:
     """Return the variance of deltas between cases, less the part that comes from repeats."""
     if np.isnan(square.value):
         return undefined(_MOMENTS, "no group has two cases", ci_level=ci_level)
     if np.isnan(noise.value):
-        found = _difference(square, _Square(0.0, np.inf), 1.0, ci_level)
+        interval = _scaled_difference(square, _MeanSquare(0.0, np.inf), 1.0, ci_level)
         note = "one repeat a case: holds the variance between repeats of both conditions as well"
-        return replace(found, note=join_notes(note, found.note))
-    return _difference(square, noise, 1.0, ci_level)
+        return replace(interval, note=join_notes(note, interval.note))
+    return _scaled_difference(square, noise, 1.0, ci_level)
 
 
 def tau2_interval(pairs: PilotCases, ci_level: float) -> Interval:
@@ -247,9 +249,9 @@ def tau2_interval(pairs: PilotCases, ci_level: float) -> Interval:
         return undefined(_MOMENTS, _NEEDS.format("two cases"), ci_level=ci_level)
     means = np.bincount(pairs.skill, weights=pairs.delta) / size
     squares = size * (means - pairs.delta.mean()) ** 2
-    between = _Square(float(squares.sum() / (n_skills - 1)), n_skills - 1.0)
+    between = _MeanSquare(float(squares.sum() / (n_skills - 1)), n_skills - 1.0)
     effective = (size.sum() - (size**2).sum() / size.sum()) / (n_skills - 1)
-    return _difference(between, within, float(effective), ci_level)
+    return _scaled_difference(between, within, float(effective), ci_level)
 
 
 _NEEDS = "needs at least two skills, and {} in at least one"
@@ -257,13 +259,13 @@ _NEEDS = "needs at least two skills, and {} in at least one"
 
 def distances(pairs: PilotCases) -> PilotCases:
     """Return the cases whose distance is known."""
-    known = np.isfinite(pairs.far)
-    parts = {name: getattr(pairs, name)[known] for name in PilotCases.__slots__}
+    labelled = np.isfinite(pairs.far)
+    parts = {name: getattr(pairs, name)[labelled] for name in PilotCases.__slots__}
     parts["skill"] = np.unique(parts["skill"], return_inverse=True)[1]
     return PilotCases(**parts)
 
 
-def _tau2_gap(pairs: PilotCases, within: _Square, ci_level: float) -> Interval:
+def _tau2_gap(pairs: PilotCases, within: _MeanSquare, ci_level: float) -> Interval:
     n_far = np.bincount(pairs.skill, weights=pairs.far, minlength=pairs.n_skills)
     n_near = np.bincount(pairs.skill, minlength=pairs.n_skills) - n_far
     both = (n_far > 0) & (n_near > 0)
@@ -274,30 +276,32 @@ def _tau2_gap(pairs: PilotCases, within: _Square, ci_level: float) -> Interval:
     near = np.bincount(pairs.skill, weights=pairs.delta, minlength=pairs.n_skills) - far
     gaps = far[both] / n_far[both] - near[both] / n_near[both]
     scale = float((1 / n_far[both] + 1 / n_near[both]).mean())
-    between = _Square(float(gaps.var(ddof=1)), both.sum() - 1.0)
-    return _difference(between, _Square(within.value * scale, within.df), 1.0, ci_level)
+    between = _MeanSquare(float(gaps.var(ddof=1)), both.sum() - 1.0)
+    return _scaled_difference(between, _MeanSquare(within.value * scale, within.df), 1.0, ci_level)
 
 
-def _gap(pairs: PilotCases, ci_level: float) -> Interval:
+def _gap_interval(pairs: PilotCases, ci_level: float) -> Interval:
     n_far = pairs.far.sum()
     if min(n_far, len(pairs.far) - n_far) < 2:
         note = "needs at least two near and two far cases"
         return undefined("", note, ci_level=ci_level, n=float(len(pairs.far)))
     samples = [
-        (pairs.delta[kept], pairs.skill[kept] if pairs.n_skills > 1 else None, None)
-        for kept in (pairs.far == 0, pairs.far == 1)
+        (pairs.delta[side], pairs.skill[side] if pairs.n_skills > 1 else None, None)
+        for side in (pairs.far == 0, pairs.far == 1)
     ]
     near, far = bounded_means(samples, quantity=DELTAS, ci_level=ci_level)
     return replace(far.minus(near), n=float(len(pairs.far)))
 
 
-def _difference(first: _Square, second: _Square, scale: float, ci_level: float) -> Interval:
+def _scaled_difference(
+    first: _MeanSquare, second: _MeanSquare, scale: float, ci_level: float
+) -> Interval:
     """Return (first - second) / scale, a variance, with modified large-sample limits."""
     plain = (first.value - second.value) / scale
     notes = [] if plain >= 0 else [f"estimated below zero ({plain:.3g}) and set to 0"]
     low = high = math.nan
     if first.value > _NOTHING or second.value > _NOTHING:
-        below, above = _limits(first, second, (1 - ci_level) / 2)
+        below, above = _distances_to_limits(first, second, (1 - ci_level) / 2)
         low, high = max(plain - below / scale, 0.0), plain + above / scale
         if high <= 0:
             # a variance below zero is impossible: an interval of the single point 0 would claim it
@@ -309,7 +313,9 @@ def _difference(first: _Square, second: _Square, scale: float, ci_level: float) 
     return Interval(max(plain, 0.0), low, high, ci_level, _MOMENTS, note, df=first.df)
 
 
-def _limits(first: _Square, second: _Square, alpha: float) -> tuple[float, float]:
+def _distances_to_limits(
+    first: _MeanSquare, second: _MeanSquare, alpha: float
+) -> tuple[float, float]:
     """Return how far the limits of a difference of mean squares lie below and above it."""
     a, b = first.value, second.value
     low1, high1 = _scaled_chi2(alpha, first.df)
@@ -379,25 +385,25 @@ MEASURES = tuple(one.name for one in fields(Components))
 
 
 def known_components(
-    pilot: pd.DataFrame | None, asked: Assumptions
+    pilot: pd.DataFrame | None, assumptions: Assumptions
 ) -> list[tuple[dict[str, Any], Components, str]]:
     """Return the components of each group of a pilot, with what is stated in their place.
 
     The last of the three says what a group lacks: a plan for the others is made all the same.
     Raises StudyError where every group lacks something.
     """
-    said, needed = asked.components(), asked.needed(pilot is not None)
+    stated, needed = assumptions.components(), assumptions.needed(pilot is not None)
     if pilot is None:
-        found = Components(**said)
-        if lacking := _absent(found, needed):
+        merged = Components(**stated)
+        if lacking := _missing_components(merged, needed):
             raise StudyError(f"planning: stated assumptions {lacking}. State it.")
-        return [({"condition": "skill"}, found, "")]
-    keys = [*listed(asked.by), "condition"]
+        return [({"condition": "skill"}, merged, "")]
+    keys = [*listed(assumptions.by), "condition"]
     require_frame(pilot, "planning")
     table = pilot
     if "measure" not in pilot.columns:
         table = variance_components(
-            pilot, by=asked.by, value=asked.value, reference=asked.reference
+            pilot, by=assumptions.by, value=assumptions.value, reference=assumptions.reference
         )
     absent = [name for name in [*keys, "estimate"] if name not in table.columns]
     if absent:
@@ -409,9 +415,9 @@ def known_components(
                 "planning: the frame of components holds several groups; name their columns in by=."
             )
         numbers = rows.set_index("measure")["estimate"].to_dict()
-        known = {name: float(numbers.get(name, math.nan)) for name in MEASURES}
-        found = Components(**(known | said))
-        out.append((dict(zip(keys, key, strict=True)), found, _absent(found, needed)))
+        from_pilot = {name: float(numbers.get(name, math.nan)) for name in MEASURES}
+        merged = Components(**(from_pilot | stated))
+        out.append((dict(zip(keys, key, strict=True)), merged, _missing_components(merged, needed)))
     if out and all(lacking for *_, lacking in out):
         about, _, lacking = out[0]
         of = ", ".join(map(str, about.values()))
@@ -419,7 +425,7 @@ def known_components(
     return out
 
 
-def _absent(found: Components, needed: Sequence[str]) -> str:
+def _missing_components(parts: Components, needed: Sequence[str]) -> str:
     """Return what of the needed is unknown, in words, or an empty string."""
-    absent = [name for name in needed if math.isnan(getattr(found, name))]
+    absent = [name for name in needed if math.isnan(getattr(parts, name))]
     return f"leaves unknown what is needed: {', '.join(absent)}" if absent else ""

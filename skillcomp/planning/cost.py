@@ -141,16 +141,16 @@ def cost_estimate(
         _suites_by_slug(suites), _skills_by_slug(skills), list(conditions), repeats,
         loaded or {}, Counter(client), answer_tokens, thinking_tokens, answer_lengths(attempts),
     )  # fmt: skip
-    named = listed_agents(agents)
-    who = [study.agent(agent) for agent in named]
-    who += [study.grader(grader, len(named)) for grader in listed_agents(graders)]
-    if not any(calls.n for one in who for some in one.calls.values() for calls in some):
+    agent_list = listed_agents(agents)
+    callers = [study.agent(agent) for agent in agent_list]
+    callers += [study.grader(grader, len(agent_list)) for grader in listed_agents(graders)]
+    if not any(calls.n for caller in callers for some in caller.calls.values() for calls in some):
         raise StudyError("cost_estimate: nothing would be asked: no agent, no grader or no case.")
     rows = [
         {**row, "mode": mode, "planned": how == (caching, batch)}
-        for one in who
+        for caller in callers
         for mode, how in MODES.items()
-        for row in _rows(one, *how, on, prices)
+        for row in _condition_rows(caller, *how, on, prices)
     ]
     return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(_COLUMNS)
 
@@ -188,7 +188,7 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
     return table.assign(note=pd.Series(notes, dtype="str")).reset_index()
 
 
-def _rows(
+def _condition_rows(
     who: Caller, cached: bool, batch: bool, on: date | None, prices: Sequence[pricing.Price]
 ) -> Iterator[dict[str, Any]]:
     """Yield one row a condition; a prefix is written once and read from then on."""
@@ -198,7 +198,7 @@ def _rows(
         sums = dict.fromkeys((*_TOKENS, "cost_usd"), 0.0)
         notes = [who.notes[condition]] if condition in who.notes else []
         for call in calls:
-            for usage, n in _usages(call, least, written):
+            for usage, n in _usages_with_cache(call, least, written):
                 cost = pricing.Cost(math.nan, "no model is named, so no price is known")
                 if who.model is not None:
                     cost = pricing.cost(usage, who.model, batch=batch, on=on, prices=prices)
@@ -222,7 +222,9 @@ def _rows(
         }
 
 
-def _usages(call: Calls, least: float, written: set[str]) -> Iterator[tuple[pricing.Usage, int]]:
+def _usages_with_cache(
+    call: Calls, least: float, written: set[str]
+) -> Iterator[tuple[pricing.Usage, int]]:
     whole, n = call.prefix + call.rest, call.n
     if n and call.prefix < least:
         yield pricing.Usage(whole, call.output), n
@@ -326,7 +328,7 @@ class Counter:
             return self.letters(len(text))
         key = (model, text)
         if key not in self._known:
-            self._known[key] = float(self._ask(model, text))
+            self._known[key] = float(self._count_with_client(model, text))
         return self._known[key]
 
     @staticmethod
@@ -334,21 +336,21 @@ class Counter:
         """Return the tokens of so many characters of English text."""
         return n / CHARS_PER_TOKEN
 
-    def _ask(self, model: str, text: str) -> float:
+    def _count_with_client(self, model: str, text: str) -> float:
         if hasattr(self.client, "messages"):
-            found = self.client.messages.count_tokens(
+            answer = self.client.messages.count_tokens(
                 model=model, messages=[{"role": "user", "content": text}]
             )
         else:
-            found = self.client(model, text)
-        if inspect.isawaitable(found):
-            if inspect.iscoroutine(found):
-                found.close()
+            answer = self.client(model, text)
+        if inspect.isawaitable(answer):
+            if inspect.iscoroutine(answer):
+                answer.close()
             raise StudyError(
                 "cost_estimate: client= is asynchronous; give the synchronous one, or a function "
                 "of model and text."
             )
-        return float(getattr(found, "input_tokens", found))
+        return float(getattr(answer, "input_tokens", answer))
 
 
 def loaded_text(skill: Skill | str) -> str:
@@ -420,12 +422,13 @@ class CostedStudy:
                     f"cost_estimate: suite '{suite.slug}' is about the skill '{suite.skill}', "
                     f"which is not given.{suggest(suite.skill, self.skills)}"
                 )
-        known = {*CONDITIONS, *self.loaded}
+        conditions = {*CONDITIONS, *self.loaded}
         for condition in self.conditions:
-            if condition not in known:
+            if condition not in conditions:
                 raise StudyError(
                     f"cost_estimate: condition '{condition}': found no text; allowed: "
-                    f"{', '.join(CONDITIONS)}, or what loaded= names." + suggest(condition, known)
+                    f"{', '.join(CONDITIONS)}, or what loaded= names."
+                    + suggest(condition, conditions)
                 )
             if self.times(condition) < 1:
                 raise StudyError(
@@ -440,19 +443,19 @@ class CostedStudy:
         return int(self.repeats)
 
     def caller(
-        self, role: str, one: Any, asked: Callable[..., Calls], notes: dict[str, str]
+        self, role: str, agent: Any, calls_of: Callable[..., Calls], notes: dict[str, str]
     ) -> Caller:
         """Return what someone is asked of every case under every condition."""
         calls = {
             condition: [
-                asked(case, self.skills[suite.skill], condition)
+                calls_of(case, self.skills[suite.skill], condition)
                 for suite in self.suites.values()
                 for case in suite.cases
             ]
             for condition in self.conditions
         }
-        model = _model(one)
-        return Caller(role, _name(one), model, calls, self.count.counts(model), notes)
+        model = _model_name(agent)
+        return Caller(role, _display_name(agent), model, calls, self.count.counts(model), notes)
 
     def text(self, condition: str, skill: Skill) -> str | None:
         """Return what is loaded; None where it is not known and taken to be like the skill."""
@@ -460,17 +463,17 @@ class CostedStudy:
             return ""
         if condition == "skill":
             return loaded_text(skill)
-        found = self.loaded.get(condition)
-        if isinstance(found, Mapping):
-            found = found.get(skill.slug)
-        return None if found is None else loaded_text(found)
+        loaded = self.loaded.get(condition)
+        if isinstance(loaded, Mapping):
+            loaded = loaded.get(skill.slug)
+        return None if loaded is None else loaded_text(loaded)
 
     def agent(self, agent: Any) -> Caller:
         """Return what an agent is asked: every case under every condition."""
-        model = _model(agent)
+        model = _model_name(agent)
         notes: dict[str, str] = {}
 
-        def asked(case: Case, skill: Skill, condition: str) -> Calls:
+        def calls_of(case: Case, skill: Skill, condition: str) -> Calls:
             key = text = self.text(condition, skill)
             if text is None or key is None:
                 key = f"{condition}/{skill.slug}"
@@ -482,28 +485,28 @@ class CostedStudy:
             reply = self.answer(case, condition) + self.thinking
             return Calls(key, prefix, prompt, reply, self.times(condition))
 
-        return self.caller("agent", agent, asked, notes)
+        return self.caller("agent", agent, calls_of, notes)
 
     def grader(self, grader: Any, n_agents: int) -> Caller:
         """Return what a grader is asked: every answer of so many agents."""
-        model, frame = _model(grader), frame_of_grader(grader)
+        model, frame = _model_name(grader), frame_of_grader(grader)
         letters = self.count.letters
 
-        def asked(case: Case, skill: Skill, condition: str) -> Calls:
+        def calls_of(case: Case, skill: Skill, condition: str) -> Calls:
             n = len(case.checks)
             if getattr(grader, "style", None) == "rubric":
                 n = sum(c.judge is not None and c.judge.type == "llm-rubric" for c in case.checks)
-            shown = (skill.body or skill.text) if frame.sees_skill else ""
+            skill_text = (skill.body or skill.text) if frame.sees_skill else ""
             rest = self.count(model, case_data(case, skill, frame))
             rest += self.answer(case, condition) + MESSAGE_TOKENS
             rest += letters(frame.case + n * frame.check)
             key = skill.slug if frame.sees_skill else "all"
-            prefix = self.count(model, shown) + letters(frame.system)
+            prefix = self.count(model, skill_text) + letters(frame.system)
             reply = letters(frame.reply + n * frame.verdict) + self.thinking
             times = self.times(condition) * n_agents if n else 0
             return Calls(key, prefix, rest, reply, times)
 
-        return self.caller("grader", grader, asked, {})
+        return self.caller("grader", grader, calls_of, {})
 
     def answer(self, case: Case, condition: str) -> float:
         """Return the length of an answer in tokens, from a pilot where there is one."""
@@ -535,19 +538,21 @@ def _skills_by_slug(skills: Mapping[str, Skill | str]) -> dict[str, Skill]:
     }
 
 
-def listed_agents(given: Any) -> list[Any]:
+def listed_agents(agents: Any) -> list[Any]:
     """Return one or several agents or graders as a list."""
-    if given is None:
+    if agents is None:
         return []
-    return list(given) if isinstance(given, list | tuple | set) else [given]
+    return list(agents) if isinstance(agents, list | tuple | set) else [agents]
 
 
-def _model(one: Any) -> str | None:
-    return one if isinstance(one, str) else getattr(one, "model", None)
+def _model_name(agent: Any) -> str | None:
+    return agent if isinstance(agent, str) else getattr(agent, "model", None)
 
 
-def _name(one: Any) -> str:
-    return one if isinstance(one, str) else str(getattr(one, "name", None) or _model(one))
+def _display_name(agent: Any) -> str:
+    return (
+        agent if isinstance(agent, str) else str(getattr(agent, "name", None) or _model_name(agent))
+    )
 
 
 def answer_lengths(attempts: pd.DataFrame | None) -> dict[tuple[str, str], float]:
@@ -563,5 +568,5 @@ def answer_lengths(attempts: pd.DataFrame | None) -> dict[tuple[str, str], float
         return {}
     by_case = letters.groupby([answered["case_id"], answered["condition"]]).mean()
     coarse = letters.groupby(answered["condition"]).mean()
-    found: dict[Any, float] = {**by_case, ("", ""): float(letters.mean())}
-    return found | {("", condition): n for condition, n in coarse.items()}
+    lengths: dict[Any, float] = {**by_case, ("", ""): float(letters.mean())}
+    return lengths | {("", condition): n for condition, n in coarse.items()}

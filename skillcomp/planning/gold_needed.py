@@ -62,12 +62,12 @@ def expected_variance(
     gold, on_gold, cross = joint[..., 0, 0], joint[..., 2, 2], joint[..., 0, 2]
     rest = np.maximum(n_cases - n, 1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        lam = _share(cross, on_gold + n / rest * grader)
+        lam = _clipped_ratio(cross, on_gold + n / rest * grader)
         some = lam**2 * grader / rest + (gold - 2 * lam * cross + lam**2 * on_gold) / n
         # every case has gold on one repeat: the case's own mean cancels on both sides
         gap = joint[..., 1, 1] - 2 * joint[..., 1, 2] + on_gold
         both = joint[..., 0, 1] - cross - joint[..., 1, 1] + joint[..., 1, 2]
-        full_lam = _share(-both, gap)
+        full_lam = _clipped_ratio(-both, gap)
         full = (gold + 2 * full_lam * (joint[..., 0, 1] - cross) + full_lam**2 * gap) / n_cases
     whole = n >= n_cases
     return np.where(whole, full, some), np.where(whole, full_lam, lam)
@@ -104,7 +104,7 @@ def expected_length(
     return high - low, lam
 
 
-def _share(covariance: Floats, variance: Floats) -> Floats:
+def _clipped_ratio(covariance: Floats, variance: Floats) -> Floats:
     ratio = np.where(variance > 1e-15, covariance / np.where(variance > 1e-15, variance, 1), 0.0)
     return np.clip(ratio, 0.0, 1.0)
 
@@ -217,7 +217,7 @@ def gold_needed(
     if n_cases is not None:
         n_cases = whole("n_cases", n_cases, least=FEWEST)
     if verdicts is None or gold is None:
-        assumed = _assumed(
+        assumed = _assumed_differences(
             n_checks,
             n_cases=n_cases,
             sensitivity=sensitivity,
@@ -228,9 +228,11 @@ def gold_needed(
         )
         assert n_cases is not None
         rows = [
-            one
-            for wanted in widths
-            for one in _rows(assumed, None, wanted, n_cases, ci_level, {"condition": "skill"})
+            planned
+            for length in widths
+            for planned in _count_rows(
+                assumed, None, length, n_cases, ci_level, {"condition": "skill"}
+            )
         ]
         return estimates(rows, by=["condition"], extra=_EXTRA)
     rows = []
@@ -238,15 +240,15 @@ def gold_needed(
     for part in parts:
         values = part.cases[["gold", "grader", "on_gold"]].to_numpy(dtype=np.float64)
         total = len(values) if n_cases is None else n_cases
-        pilot, resampled = _pilot(values, part.n_checks, n_resamples, seed)
-        for wanted in widths:
-            rows += _rows(pilot, resampled, wanted, total, ci_level, part.about)
-    for one in rows:
-        one["note"] = join_notes(one["note"], strays)
+        pilot, resampled = _pilot_differences(values, part.n_checks, n_resamples, seed)
+        for length in widths:
+            rows += _count_rows(pilot, resampled, length, total, ci_level, part.about)
+    for planned in rows:
+        planned["note"] = join_notes(planned["note"], strays)
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
 
 
-def _pilot(
+def _pilot_differences(
     values: Floats, n_checks: float, n_resamples: int, seed: int
 ) -> tuple[Differences, Differences | None]:
     """Return what a pilot's cases show and what resamples of them do; NaN with too few cases."""
@@ -261,7 +263,7 @@ def _pilot(
     return differences_of(values, n_checks), differences_of(values[picks], n_checks)
 
 
-def _rows(
+def _count_rows(
     pilot: Differences,
     resampled: Differences | None,
     width: float,
@@ -279,17 +281,19 @@ def _rows(
         "correlation": joint[0, 2] / scale if scale > 0 else np.nan,
     }
     method = f"PPI++ paired difference, bounded mean, length {width:g} at level {ci_level:g}"
-    problem = _problem(pilot, scale, n_cases)
+    problem = _planning_problem(pilot, scale, n_cases)
     if problem:
-        found = undefined(method, problem, ci_level=ci_level, n=float(n_cases))
+        count = undefined(method, problem, ci_level=ci_level, n=float(n_cases))
     else:
-        found, more = _fewest(pilot, resampled, width, n_cases, ci_level, method)
+        count, more = _fewest_gold_cases(pilot, resampled, width, n_cases, ci_level, method)
         extra |= more
     per_case = {"gold_cases": 1.0, "gold_attempts": 2.0, "gold_labels": 2.0 * pilot.checks}
-    return [row(name, _times(found, factor), **extra) for name, factor in per_case.items()]
+    return [
+        row(name, _scaled_interval(count, factor), **extra) for name, factor in per_case.items()
+    ]
 
 
-def _problem(pilot: Differences, scale: float, n_cases: int) -> str:
+def _planning_problem(pilot: Differences, scale: float, n_cases: int) -> str:
     """Return why nothing can be planned, or an empty string."""
     if pilot.n_gold < _FEWEST_PILOT:
         return f"{pilot.n_gold:.0f} cases have gold in both conditions: {_FEWEST_PILOT} needed"
@@ -300,7 +304,7 @@ def _problem(pilot: Differences, scale: float, n_cases: int) -> str:
     return ""
 
 
-def _fewest(
+def _fewest_gold_cases(
     pilot: Differences,
     resampled: Differences | None,
     width: float,
@@ -311,27 +315,27 @@ def _fewest(
     """Return the fewest gold cases that suffice, with expected width and weight."""
     n = np.arange(FEWEST, n_cases + 1)
     length, lam = expected_length(pilot, n, n_cases, ci_level)
-    place = int(_first(length, width))
+    place = int(_first_sufficient(length, width))
     if place == len(n):
         long = f"an interval {100 * length[-1]:.1f} points long"
         note = f"gold on all {n_cases} cases gives {long}: ask more cases"
         nothing = undefined(method, note, ci_level=ci_level, n=float(n_cases))
         return nothing, {"expected_width": length[-1], "lam": lam[-1]}
-    low, high, caveat = _limits(resampled, n, n_cases, width, ci_level)
+    low, high, caveat = _bootstrap_limits(resampled, n, n_cases, width, ci_level)
     least = f"no fewer than {FEWEST} are offered" if place == 0 else ""
     note = join_notes(least, caveat)
-    found = Interval(float(n[place]), low, high, ci_level, method, note, n=float(n_cases))
-    return found, {"expected_width": length[place], "lam": lam[place]}
+    count = Interval(float(n[place]), low, high, ci_level, method, note, n=float(n_cases))
+    return count, {"expected_width": length[place], "lam": lam[place]}
 
 
-def _times(found: Interval, factor: float) -> Interval:
-    numbers = (found.estimate, found.low, found.high)
+def _scaled_interval(interval: Interval, factor: float) -> Interval:
+    numbers = (interval.estimate, interval.low, interval.high)
     scaled = (math.ceil(v * factor - 1e-9) if math.isfinite(v) else math.nan for v in numbers)
     estimate, low, high = map(float, scaled)
-    return replace(found, estimate=estimate, low=low, high=high)
+    return replace(interval, estimate=estimate, low=low, high=high)
 
 
-def _first(length: Floats, width: float) -> NDArray[np.intp]:
+def _first_sufficient(length: Floats, width: float) -> NDArray[np.intp]:
     """Return the first place on the last axis where the length suffices; its size if nowhere."""
     enough = length <= width * (1 + 1e-12)
     place: NDArray[np.intp] = np.where(
@@ -340,7 +344,7 @@ def _first(length: Floats, width: float) -> NDArray[np.intp]:
     return place
 
 
-def _limits(
+def _bootstrap_limits(
     resampled: Differences | None, n: NDArray[np.int64], n_cases: int, width: float, ci_level: float
 ) -> tuple[float, float, str]:
     if resampled is None:
@@ -349,7 +353,7 @@ def _limits(
     length = length[np.isfinite(length).all(axis=-1)]
     if not len(length):
         return math.nan, math.nan, "no bootstrap pilot has two cases with gold: no limits"
-    place = _first(length, width)
+    place = _first_sufficient(length, width)
     counts = np.append(n, np.inf).astype(np.float64)[place]
     low, high = np.quantile(counts, [(1 - ci_level) / 2, (1 + ci_level) / 2], method="nearest")
     if math.isfinite(high):
@@ -362,11 +366,11 @@ def differences_of(values: Floats, checks: float) -> Differences:
     """Measure cases x (gold, grader, grader on gold), gold NaN where there is none."""
     has: NDArray[np.bool_] = np.asarray(np.isfinite(values).all(axis=-1))
     count = has.sum(axis=-1)[..., None]
-    kept = np.where(has[..., None], values, 0.0)
-    error = kept[..., 0] - kept[..., 2]
+    filled = np.where(has[..., None], values, 0.0)
+    error = filled[..., 0] - filled[..., 2]
     directions = np.stack([error, -error], axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = kept.sum(axis=-2) / count
+        mean = filled.sum(axis=-2) / count
         centred = np.where(has[..., None], values - mean[..., None, :], 0.0)
         joint = np.swapaxes(centred, -1, -2) @ centred / (count[..., None] - 1)
         errors = (directions > _NO_ERROR).sum(axis=-2) / count
@@ -381,18 +385,18 @@ def differences_of(values: Floats, checks: float) -> Differences:
     )
 
 
-def _assumed(n_checks: int, **given: Any) -> Differences:
+def _assumed_differences(n_checks: int, **values: Any) -> Differences:
     """Return what is stated in the place of a pilot; raise StudyError where it is not enough."""
-    absent = [name for name, value in given.items() if value is None]
+    absent = [name for name, value in values.items() if value is None]
     if absent:
         raise StudyError(
             f"gold_needed: give verdicts and gold of a pilot, or all assumptions; missing: "
             f"{', '.join(absent)}."
         )
-    base = number("baseline_rate", given["baseline_rate"], least=0, most=1)
-    change = number("delta", given["delta"], least=-1, most=1)
+    base = number("baseline_rate", values["baseline_rate"], least=0, most=1)
+    change = number("delta", values["delta"], least=-1, most=1)
     # a difference of two shares lies in -1 to 1, and so varies by 1 at most
-    gold_variance = number("gold_variance", given["gold_variance"], least=0, most=1)
+    gold_variance = number("gold_variance", values["gold_variance"], least=0, most=1)
     if not -1e-9 <= base + change <= 1 + 1e-9:
         raise StudyError(
             f"baseline_rate, delta: found {base:g} and {change:g}, a rate of {base + change:.4g} "
@@ -400,7 +404,9 @@ def _assumed(n_checks: int, **given: Any) -> Differences:
         )
     youden, error, seen = {}, 0.0, {}
     for condition, rate in (("baseline", base), ("skill", base + change)):
-        se, sp = (_of_condition(given[rate], condition) for rate in ("sensitivity", "specificity"))
+        se, sp = (
+            _rate_of_condition(values[rate], condition) for rate in ("sensitivity", "specificity")
+        )
         youden[condition] = se + sp - 1
         seen[condition] = rate * se + (1 - rate) * (1 - sp)
         error += (rate * se * (1 - se) + (1 - rate) * sp * (1 - sp)) / n_checks
@@ -409,13 +415,13 @@ def _assumed(n_checks: int, **given: Any) -> Differences:
     cross, grader = middle * gold_variance, middle**2 * gold_variance + error
     seen_twice = [cross, grader, grader]
     joint = np.array([[gold_variance, cross, cross], seen_twice, seen_twice])
-    shown = seen["skill"] - seen["baseline"]
+    apparent = seen["skill"] - seen["baseline"]
     # errors of a case add up to a normal sum, in steps of one check
-    off, spread = change - shown, math.sqrt(error)
+    off, spread = change - apparent, math.sqrt(error)
     step = 0.5 / n_checks
     errors = norm.cdf(np.array([off - step, -off - step]) / spread) if spread > 0 else np.zeros(2)
     return Differences(
-        np.array([change, shown, shown]),
+        np.array([change, apparent, apparent]),
         joint,
         np.asarray(grader),
         errors,
@@ -424,13 +430,13 @@ def _assumed(n_checks: int, **given: Any) -> Differences:
     )
 
 
-def _of_condition(rate: Rate | None, condition: str) -> float:
+def _rate_of_condition(rate: Rate | None, condition: str) -> float:
     value = rate.get(condition) if isinstance(rate, Mapping) else rate
     return number(f"sensitivity, specificity of '{condition}'", value, least=0, most=1)
 
 
 @dataclass(frozen=True)
-class _Labelled:
+class _LabelledCases:
     """The paired differences of one group and condition.
 
     ``cases`` has one row per case with verdicts under both conditions: ``gold`` (NaN without gold
@@ -444,7 +450,7 @@ class _Labelled:
 
 def case_differences(
     verdicts: pd.DataFrame, gold: pd.DataFrame, names: list[str], unit: Unit, reference: str
-) -> tuple[list[_Labelled], str]:
+) -> tuple[list[_LabelledCases], str]:
     """Return the differences of each case by group and condition, and what gold matches nothing.
 
     Attempts are judged as in :mod:`skillcomp.correction`: a failed grader says nothing, and an
@@ -455,7 +461,7 @@ def case_differences(
         key_of(values, names): float(part.groupby(CASE)["check_id"].nunique().mean())
         for values, part in groups(joined.items, names)
     }
-    found: list[_Labelled] = []
+    labelled: list[_LabelledCases] = []
     for values, part in groups(joined.cases, names):
         columns = {"gold": "gold", "verdict": "grader", "seen": "on_gold"}
         table = part.set_index([*CASE, "condition"])[list(columns)].rename(columns=columns)
@@ -470,5 +476,5 @@ def case_differences(
             difference = pd.DataFrame(table.xs(condition, level="condition") - base)
             difference = difference.loc[difference["grader"].notna()]
             about = {**values, "condition": condition}
-            found.append(_Labelled(about, difference, checks[key_of(values, names)]))
-    return found, joined.strays
+            labelled.append(_LabelledCases(about, difference, checks[key_of(values, names)]))
+    return labelled, joined.strays

@@ -136,14 +136,14 @@ def power_curve(
     >>> found["estimate"].round(2).tolist()
     [0.43, 0.98]
     """
-    asked = stated(assumptions, words)
-    wanted, rows = effects("sizes", sizes), []
-    for study in _studies(pilot, asked, plans(asked, n_skills, n_cases, n_repeats)):
-        for size in wanted:
+    settings = stated(assumptions, words)
+    deltas, rows = effects("sizes", sizes), []
+    for study in _planned_studies(pilot, settings, plans(settings, n_skills, n_cases, n_repeats)):
+        for size in deltas:
             problem = study.problem or study.impossible(size)
-            found = study.nothing(problem) if problem else study.power(size)
-            rows.append(study.row("power", found, size=size))
-    by = [*listed(asked.by), "condition", *PLAN]
+            power = study.nothing(problem) if problem else study.power(size)
+            rows.append(study.row("power", power, size=size))
+    by = [*listed(settings.by), "condition", *PLAN]
     return estimates(rows, by=by, extra=["size", *_LABELS])
 
 
@@ -194,14 +194,16 @@ def minimum_detectable_delta(
     >>> found["estimate"].round(2).tolist()
     [0.15, 0.07]
     """
-    asked = stated(assumptions, words)
-    _check_power(power, asked.ci_level)
-    measure = f"minimum_detectable_{asked.effect}"
+    settings = stated(assumptions, words)
+    _check_power(power, settings.ci_level)
+    measure = f"minimum_detectable_{settings.effect}"
     rows = [
         study.row(measure, _smallest_effect(study, power), power=power)
-        for study in _studies(pilot, asked, plans(asked, n_skills, n_cases, n_repeats))
+        for study in _planned_studies(
+            pilot, settings, plans(settings, n_skills, n_cases, n_repeats)
+        )
     ]
-    return estimates(rows, by=[*listed(asked.by), "condition", *PLAN], extra=["power"])
+    return estimates(rows, by=[*listed(settings.by), "condition", *PLAN], extra=["power"])
 
 
 def cases_needed(
@@ -254,24 +256,24 @@ def cases_needed(
     >>> found.loc[found["measure"].eq("cases_per_skill"), "estimate"].tolist()
     [47.0, 23.0]
     """
-    asked = stated(assumptions, words)
-    _check_power(power, asked.ci_level)
-    wanted, rows = effects("size", size), []
+    settings = stated(assumptions, words)
+    _check_power(power, settings.ci_level)
+    targets, rows = effects("size", size), []
     fewest = 2
-    if asked.effect == "gap":  # the fewest of which one is near and one far
+    if settings.effect == "gap":  # the fewest of which one is near and one far
         sizes = range(4, MOST_CASES + 1)
-        fewest = next((n for n in sizes if 0 < round(n * asked.far_share) < n), 4)
-    for study in _studies(pilot, asked, plans(asked, n_skills, fewest, n_repeats)):
-        for one in wanted:
-            found = _fewest_cases(study, one, power)
-            n = found.estimate
+        fewest = next((n for n in sizes if 0 < round(n * settings.far_share) < n), 4)
+    for study in _planned_studies(pilot, settings, plans(settings, n_skills, fewest, n_repeats)):
+        for target in targets:
+            needed = _fewest_cases(study, target, power)
+            n = needed.estimate
             planned = study.with_cases(0 if math.isnan(n) else int(n))
             counts = {"cases_per_skill": n, "cases_in_all": n * study.plan.n_skills}
             counts["attempts"] = counts["cases_in_all"] * 2 * study.plan.n_repeats
             for measure, count in counts.items():
-                shown = replace(found, estimate=count)
-                rows.append(planned.row(measure, shown, size=one, power=power))
-    by = [*listed(asked.by), "condition", *PLAN]
+                interval = replace(needed, estimate=count)
+                rows.append(planned.row(measure, interval, size=target, power=power))
+    by = [*listed(settings.by), "condition", *PLAN]
     return estimates(rows, by=by, extra=["size", "power"])
 
 
@@ -330,14 +332,14 @@ class _PlannedStudy:
         """Return the same study with another number of cases per skill."""
         return replace(self, plan=replace(self.plan, n_cases=n_cases))
 
-    def row(self, measure: str, found: Interval, **extra: Any) -> dict[str, Any]:
+    def row(self, measure: str, interval: Interval, **extra: Any) -> dict[str, Any]:
         """Return a row of the estimates frame, with the notes of the plan."""
         repeats = ONE_REPEAT if self.known.one_repeat and self.plan.n_repeats > 1 else ""
-        shown = replace(found, note=join_notes(found.note, repeats))
+        noted = replace(interval, note=join_notes(interval.note, repeats))
         return {
             **self.about,
             **self.plan.columns(),
-            **row(measure, shown),
+            **row(measure, noted),
             "n": float(self.plan.n_skills * self.plan.n_cases),
             "n_clusters": float(self.plan.n_skills),
             **extra,
@@ -346,10 +348,10 @@ class _PlannedStudy:
     @property
     def method(self) -> str:
         """Return the method in words."""
-        asked = self.plan.asked
+        settings = self.plan.asked
         return (
-            f"simulation of {asked.n_studies} studies, seed {asked.seed}, judged by the "
-            f"bounded mean (c = {DELTAS.c:g}) at {asked.ci_level:g}"
+            f"simulation of {settings.n_studies} studies, seed {settings.seed}, judged by the "
+            f"bounded mean (c = {DELTAS.c:g}) at {settings.ci_level:g}"
         )
 
     def nothing(self, why: str) -> Interval:
@@ -358,56 +360,59 @@ class _PlannedStudy:
 
     def power(self, size: float) -> Interval:
         """Return the share of studies that show an effect of this size, with its error."""
-        asked, plan = self.plan.asked, self.plan
-        rng = np.random.default_rng(asked.seed)
-        steps = STEPS_OF_SHARES if asked.value == "share_passed" else plan.n_repeats
+        settings, plan = self.plan.asked, self.plan
+        rng = np.random.default_rng(settings.seed)
+        steps = STEPS_OF_SHARES if settings.value == "share_passed" else plan.n_repeats
         values = np.arange(-steps, steps + 1) / steps
         drawn, possible = [], True
-        for n_cases, delta in zip(plan.sides, _deltas(plan, self.known, size), strict=True):
-            counts, fits = self._counts(rng, n_cases, delta, steps)
+        for n_cases, delta in zip(plan.sides, _true_deltas(plan, self.known, size), strict=True):
+            counts, fits = self._draw_counts(rng, n_cases, delta, steps)
             drawn.append(counts)
             possible &= fits
         # what a study is judged by: whether its interval holds 0
-        how: dict[str, Any] = {"null": 0.0, "ci_level": asked.ci_level, "limits": False}
-        if asked.cluster == "skill":  # the mean over skills of their deltas, or of their gaps
-            means = [one @ values / n for one, n in zip(drawn, plan.sides, strict=True)]
-            if asked.effect == "delta":
-                found = bounded_mean_many(means[0], quantity=DELTAS, **how)
+        how: dict[str, Any] = {"null": 0.0, "ci_level": settings.ci_level, "limits": False}
+        if settings.cluster == "skill":  # the mean over skills of their deltas, or of their gaps
+            means = [
+                counts_of_side @ values / n
+                for counts_of_side, n in zip(drawn, plan.sides, strict=True)
+            ]
+            if settings.effect == "delta":
+                solved = bounded_mean_many(means[0], quantity=DELTAS, **how)
             else:
-                found = bounded_mean_many(means[1] - means[0], quantity=GAPS, **how)
-        elif asked.effect == "delta":
-            found = bounded_mean_counts(values, drawn[0], quantity=DELTAS, **how)
+                solved = bounded_mean_many(means[1] - means[0], quantity=GAPS, **how)
+        elif settings.effect == "delta":
+            solved = bounded_mean_counts(values, drawn[0], quantity=DELTAS, **how)
         else:
-            found = gap_limits(drawn, values, how)
-        right = found.p_value < 1 - asked.ci_level
-        right &= np.copysign(1.0, size) * found.estimate > 0
+            solved = gap_limits(drawn, values, how)
+        right = solved.p_value < 1 - settings.ci_level
+        right &= np.copysign(1.0, size) * solved.estimate > 0
         share = bounded_mean(right.astype(np.float64))
         note = "" if possible else OTHER_VARIANCE
         return Interval(share.estimate, share.low, share.high, 0.95, self.method, note)
 
-    def _counts(
+    def _draw_counts(
         self, rng: np.random.Generator, n_cases: int, delta: float, steps: int
     ) -> tuple[Counted, bool]:
         """Draw how many cases of each study (or each of its skills) have each delta.
 
         The second of the two says whether a delta can have these components.
         """
-        asked, n_skills = self.plan.asked, self.plan.n_skills
+        settings, n_skills = self.plan.asked, self.plan.n_skills
         variance = self.known.of_a_case(self.plan)
-        if asked.cluster == "case":
+        if settings.cluster == "case":
             chance, fits = case_deltas(delta, variance, steps)
-            return rng.multinomial(n_skills * n_cases, chance, asked.n_studies), fits
+            return rng.multinomial(n_skills * n_cases, chance, settings.n_studies), fits
         tables, fits = _skill_deltas(delta, self.known.between_skills(self.plan), variance, steps)
-        skill = rng.choice(len(_SKILLS), size=(asked.n_studies, n_skills), p=_CHANCE)
+        skill = rng.choice(len(_SKILLS), size=(settings.n_studies, n_skills), p=_CHANCE)
         return rng.multinomial(n_cases, tables[skill]), fits
 
 
-def _studies(
-    pilot: pd.DataFrame | None, asked: Assumptions, wanted: Sequence[StudyPlan]
+def _planned_studies(
+    pilot: pd.DataFrame | None, assumptions: Assumptions, study_plans: Sequence[StudyPlan]
 ) -> Iterator[_PlannedStudy]:
-    for about, known, lacking in known_components(pilot, asked):
-        for plan in wanted:
-            yield _PlannedStudy(about, known, plan, lacking)
+    for about, components, lacking in known_components(pilot, assumptions):
+        for plan in study_plans:
+            yield _PlannedStudy(about, components, plan, lacking)
 
 
 def _smallest_effect(study: _PlannedStudy, power: float) -> Interval:
@@ -426,9 +431,9 @@ def _smallest_effect(study: _PlannedStudy, power: float) -> Interval:
     low, high, reached = 0.0, most, best
     while high - low > _STEP:
         middle = (low + high) / 2
-        found = study.power(sign * middle)
-        low, high = (low, middle) if found.estimate >= power else (middle, high)
-        reached = found if found.estimate >= power else reached
+        tried = study.power(sign * middle)
+        low, high = (low, middle) if tried.estimate >= power else (middle, high)
+        reached = tried if tried.estimate >= power else reached
     return replace(study.nothing(join_notes(KNOWN, reached.note)), estimate=high)
 
 
@@ -444,8 +449,10 @@ def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
 
     skills = study.plan.asked.cluster == "skill"
     hopeless = skills and not reached(MOST_CASES)
-    found = None if hopeless else _smallest(reached, _guess(study, size, power))
-    if found is None:
+    fewest = (
+        None if hopeless else _smallest_sufficient(reached, _guess_of_cases(study, size, power))
+    )
+    if fewest is None:
         note = f"more than {MOST_CASES} cases per skill"
         if skills:
             varied = study.known.between_skills(study.plan) > _NOTHING
@@ -455,11 +462,11 @@ def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
                 f"(tried {MOST_CASES} cases each)"
             )
         return study.nothing(note)
-    at = study.with_cases(found).power(size)
-    return replace(study.nothing(join_notes(KNOWN, at.note)), estimate=float(found))
+    at = study.with_cases(fewest).power(size)
+    return replace(study.nothing(join_notes(KNOWN, at.note)), estimate=float(fewest))
 
 
-def _guess(study: _PlannedStudy, size: float, power: float) -> int:
+def _guess_of_cases(study: _PlannedStudy, size: float, power: float) -> int:
     """Return about how many cases are enough, by normal quantiles: where the search begins."""
     reach = norm.ppf((1 + study.plan.asked.ci_level) / 2) + norm.ppf(power)
     sides = len(study.plan.sides) ** 2
@@ -467,7 +474,7 @@ def _guess(study: _PlannedStudy, size: float, power: float) -> int:
     return math.ceil(min(reach**2 * each / size**2, MOST_CASES))
 
 
-def _smallest(enough: Callable[[int], bool], guess: int) -> int | None:
+def _smallest_sufficient(enough: Callable[[int], bool], guess: int) -> int | None:
     """Return the smallest number from 1 that is enough, searching outward from a guess."""
     low, high = 0, min(max(guess, 1), MOST_CASES)
     while not enough(high):
@@ -486,15 +493,15 @@ def _smallest(enough: Callable[[int], bool], guess: int) -> int | None:
 
 def gap_limits(drawn: list[Counted], values: Floats, how: dict[str, Any]) -> BoundedMeans:
     """Judge far minus near as :func:`skillcomp.stats.gaps.standardised_gap` does one level."""
-    n = [float(one[0].sum()) for one in drawn]
-    near, far = (one @ values / m for one, m in zip(drawn, n, strict=True))
+    n = [float(counts[0].sum()) for counts in drawn]
+    near, far = (counts @ values / m for counts, m in zip(drawn, n, strict=True))
     gap = (far - near)[:, None]
     residuals = [
         sign * 2.0 * (values - mean[:, None]) / math.sqrt(1.0 - 1.0 / m)
         for sign, mean, m in ((-1.0, near, n[0]), (1.0, far, n[1]))
     ]
     return bounded_mean_counts(
-        np.hstack([gap + one for one in residuals]),
+        np.hstack([gap + counts for counts in residuals]),
         np.hstack(drawn),
         weights=np.repeat([0.5 / n[0], 0.5 / n[1]], len(values)),
         recentred=True,
@@ -503,12 +510,12 @@ def gap_limits(drawn: list[Counted], values: Floats, how: dict[str, Any]) -> Bou
     )
 
 
-def _deltas(plan: StudyPlan, known: Components, size: float) -> list[float]:
+def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[float]:
     """Return the true delta of each side: of near and far cases around the overall one."""
     if plan.asked.effect == "delta":
         return [size]
     far_share = plan.sides[1] / plan.n_cases
-    return [known.delta - far_share * size, known.delta + (1 - far_share) * size]
+    return [components.delta - far_share * size, components.delta + (1 - far_share) * size]
 
 
 def _skill_deltas(delta: float, tau2: float, variance: float, steps: int) -> tuple[Floats, bool]:
@@ -521,11 +528,11 @@ def _skill_deltas(delta: float, tau2: float, variance: float, steps: int) -> tup
 
     reach = 1 + 4 * spread + 1e-9
     centre = brentq(mean, -reach, reach) if spread > 0 and abs(delta) < 1 else delta
-    found = [
-        case_deltas(round(float(one), 9), variance, steps)
-        for one in np.clip(centre + spread * _SKILLS, -1, 1)
+    tables = [
+        case_deltas(round(float(mean_of_skill), 9), variance, steps)
+        for mean_of_skill in np.clip(centre + spread * _SKILLS, -1, 1)
     ]
-    return np.stack([chance for chance, _ in found]), all(fits for _, fits in found)
+    return np.stack([chance for chance, _ in tables]), all(fits for _, fits in tables)
 
 
 @lru_cache(maxsize=4096)
@@ -552,24 +559,24 @@ def case_deltas(delta: float, variance: float, steps: int) -> tuple[Floats, bool
     return _largest_entropy(np.stack([values, values**2]), np.array([delta, square])), True
 
 
-def _largest_entropy(known: Floats, wanted: Floats) -> Floats:
+def _largest_entropy(features: Floats, moments: Floats) -> Floats:
     """Return the chances of largest entropy with these moments: Newton steps on the dual."""
-    at = np.zeros(len(wanted))
+    at = np.zeros(len(moments))
 
     def height(place: Floats) -> float:
-        return float(logsumexp(place @ known) - place @ wanted)
+        return float(logsumexp(place @ features) - place @ moments)
 
     for _ in range(200):
-        exponent = at @ known
+        exponent = at @ features
         chance = np.exp(exponent - logsumexp(exponent))
-        off = known @ chance - wanted
+        off = features @ chance - moments
         if np.abs(off).max() < 1e-10:
             break
-        bend = (known * chance) @ known.T - np.outer(known @ chance, known @ chance)
+        bend = (features * chance) @ features.T - np.outer(features @ chance, features @ chance)
         step = np.linalg.solve(bend + 1e-12 * np.eye(len(at)), off)
         size, now = 1.0, height(at)
         while height(at - size * step) > now - 1e-4 * size * float(off @ step) and size > 1e-9:
             size /= 2
         at = at - size * step
-    found: Floats = chance / chance.sum()
-    return found
+    chances: Floats = chance / chance.sum()
+    return chances

@@ -72,7 +72,7 @@ class _Parts:
     n_categories: int
 
 
-def _of_table(
+def _table_interval(
     name: str,
     table: ArrayLike,
     ci_level: float,
@@ -157,17 +157,17 @@ def cohen_kappa(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
     >>> round(cohen_kappa([[40, 9], [6, 45]]).estimate, 4)
     0.6995
     """
-    return _of_table("Cohen's kappa", table, ci_level, _kappa, rare=True)
+    return _table_interval("Cohen's kappa", table, ci_level, _kappa_with_se, rare=True)
 
 
-def _kappa(cells: Floats, total: float) -> tuple[float, float, float]:
+def _kappa_with_se(cells: Floats, total: float) -> tuple[float, float, float]:
     shares = cells / total
     expected = float(shares.sum(axis=0) @ shares.sum(axis=1))
     if 1.0 - expected < 1e-12:
         return NAN, NAN, expected
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = cohens_kappa(cells)
-        return float(found.kappa), float(found.std_kappa), expected
+        kappa = cohens_kappa(cells)
+        return float(kappa.kappa), float(kappa.std_kappa), expected
 
 
 def gwet_ac1(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
@@ -208,13 +208,13 @@ def gwet_ac1(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
     >>> round(found.estimate, 4), round(found.se, 4)
     (0.9408, 0.023)
     """
-    found = _of_table("Gwet's AC1", table, ci_level, _ac1, rare=False)
-    if found.n and np.any(np.diag(table) == found.n):
-        found = replace(found, note=f"{_CONSTANT_AC1}; {found.note}")
-    return found
+    ac1 = _table_interval("Gwet's AC1", table, ci_level, _ac1_with_se, rare=False)
+    if ac1.n and np.any(np.diag(table) == ac1.n):
+        ac1 = replace(ac1, note=f"{_CONSTANT_AC1}; {ac1.note}")
+    return ac1
 
 
-def _ac1(cells: Floats, total: float) -> tuple[float, float, float]:
+def _ac1_with_se(cells: Floats, total: float) -> tuple[float, float, float]:
     q, p = cells.shape[0], cells / total
     share = (p.sum(axis=0) + p.sum(axis=1)) / 2.0
     observed, expected = float(np.trace(p)), float((share * (1.0 - share)).sum() / (q - 1))
@@ -286,7 +286,7 @@ def bootstrap_agreement(
     """
     level = check_level(ci_level)
     parts = _parts_of(ratings, coefficient_name, n_categories=n_categories)
-    group = _cases(clusters, parts.agreeing.size)
+    group = _case_codes(clusters, parts.agreeing.size)
     usable = np.isfinite(parts.agreeing)
     units = float(usable.sum())
     if not units:
@@ -294,10 +294,10 @@ def bootstrap_agreement(
     raw = bounded_mean(parts.agreeing[usable], group[usable], quantity=RATES, ci_level=level)
     if coefficient_name == "raw_agreement":
         return replace(raw, method=f"raw_agreement, {raw.method}")
-    sums = _sums(parts, group)
+    sums = _sums_by_case(parts, group)
     groups = sums.shape[0]
     observed, expected = parts.solve(sums.sum(axis=0))
-    estimate = float(_coefficient(observed, expected))
+    estimate = float(_beyond_chance(observed, expected))
     if math.isnan(estimate):
         return undefined(coefficient_name, _ONE_CATEGORY, ci_level=level, n=units)
     method = f"{coefficient_name}, bootstrap of {groups} cases, expanded percentile, "
@@ -306,29 +306,29 @@ def bootstrap_agreement(
     base = Interval(estimate, NAN, NAN, level, method, "", units, float(groups), se)
     rule = _why_too_few(coefficient_name, parts, group)
     if rule:
-        return _handed_over(base, rule, coefficient_name, raw, float(expected))
-    values = _resampled(sums, parts, n_resamples, seed)
-    kept = values[np.isfinite(values)]
-    lost = values.size - kept.size
-    if lost > _MOST_UNDEFINED * values.size or np.ptp(kept) == 0.0:
+        return _limits_of_raw_agreement(base, rule, coefficient_name, raw, float(expected))
+    values = _resampled_coefficients(sums, parts, n_resamples, seed)
+    defined = values[np.isfinite(values)]
+    lost = values.size - defined.size
+    if lost > _MOST_UNDEFINED * values.size or np.ptp(defined) == 0.0:
         rule = f"{lost} of {values.size} resamples are undefined, or all are equal"
-        return _handed_over(base, rule, coefficient_name, raw, float(expected))
+        return _limits_of_raw_agreement(base, rule, coefficient_name, raw, float(expected))
     tail = norm.cdf(-math.sqrt(groups / (groups - 1)) * quantile(level, groups - 1))
-    low, high = np.quantile(kept, [tail, 1.0 - tail])
+    low, high = np.quantile(defined, [tail, 1.0 - tail])
     note = f"{lost} undefined resamples left out" if lost else ""
     return replace(base, low=min(float(low), estimate), high=max(float(high), estimate), note=note)
 
 
-def _sums(parts: _Parts, group: NDArray[np.intp]) -> Floats:
+def _sums_by_case(parts: _Parts, group: NDArray[np.intp]) -> Floats:
     # A unit with one rating may still tell how common its category is; one without has no case.
-    told = parts.features.any(axis=1)
-    codes = np.unique(group[told], return_inverse=True)[1]
+    informative = parts.features.any(axis=1)
+    codes = np.unique(group[informative], return_inverse=True)[1]
     sums = np.zeros((int(codes.max()) + 1, parts.features.shape[1]))
-    np.add.at(sums, codes, parts.features[told])
+    np.add.at(sums, codes, parts.features[informative])
     return sums
 
 
-def _cases(clusters: ArrayLike | None, units: int) -> NDArray[np.intp]:
+def _case_codes(clusters: ArrayLike | None, units: int) -> NDArray[np.intp]:
     if clusters is None:
         return np.arange(units)
     labels = np.asarray(clusters)
@@ -351,7 +351,9 @@ def _why_too_few(name: str, parts: _Parts, group: NDArray[np.intp]) -> str:
     return ""
 
 
-def _handed_over(base: Interval, rule: str, name: str, raw: Interval, expected: float) -> Interval:
+def _limits_of_raw_agreement(
+    base: Interval, rule: str, name: str, raw: Interval, expected: float
+) -> Interval:
     low, high = _score_limits(base.estimate, expected, raw.low, raw.high)
     why = (
         f"{rule}, so resampling can collapse: limits of the raw agreement instead, chance "
@@ -371,7 +373,7 @@ def _score_limits(estimate: float, expected: float, low: float, high: float) -> 
     return min(lower, estimate), max(upper, estimate)
 
 
-def _resampled(sums: Floats, parts: _Parts, n_resamples: int, seed: int) -> Floats:
+def _resampled_coefficients(sums: Floats, parts: _Parts, n_resamples: int, seed: int) -> Floats:
     rng = np.random.default_rng(seed)
     groups = sums.shape[0]
     block = max(1, _BLOCK // groups)
@@ -379,7 +381,7 @@ def _resampled(sums: Floats, parts: _Parts, n_resamples: int, seed: int) -> Floa
     for start in range(0, n_resamples, block):
         rows = min(block, n_resamples - start)
         weights = rng.multinomial(groups, np.full(groups, 1.0 / groups), size=rows)
-        values.append(_coefficient(*parts.solve(weights.astype(float) @ sums)))
+        values.append(_beyond_chance(*parts.solve(weights.astype(float) @ sums)))
     return np.concatenate(values)
 
 
@@ -439,12 +441,12 @@ def krippendorff_alpha(
     0.5333
     """
     how: dict[str, Any] = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
-    found = bootstrap_agreement(ratings, "krippendorff_alpha", clusters=clusters, **how)
-    if math.isnan(found.estimate):
-        return found
+    interval = bootstrap_agreement(ratings, "krippendorff_alpha", clusters=clusters, **how)
+    if math.isnan(interval.estimate):
+        return interval
     matrix = _rating_matrix(ratings)
     value = krippendorff.alpha(reliability_data=matrix.T, level_of_measurement="nominal")
-    return replace(found, estimate=float(value))
+    return replace(interval, estimate=float(value))
 
 
 def _rating_matrix(ratings: ArrayLike) -> Floats:
@@ -458,7 +460,7 @@ def _rating_matrix(ratings: ArrayLike) -> Floats:
     return matrix
 
 
-def _coefficient(observed: Floats, expected: Floats) -> Floats:
+def _beyond_chance(observed: Floats, expected: Floats) -> Floats:
     """Agreement beyond chance; NaN where chance agreement is complete or nothing was observed."""
     room = 1.0 - np.asarray(expected, float)
     defined = np.isfinite(room) & np.isfinite(observed) & (room > _NO_VARIATION)
@@ -469,7 +471,7 @@ def _coefficient(observed: Floats, expected: Floats) -> Floats:
 
 def _numeric_slope(solve: Solve, sums: Floats) -> Floats:
     steps = np.diag(_STEP * np.maximum(np.abs(sums), 1.0))
-    up, down = _coefficient(*solve(sums + steps)), _coefficient(*solve(sums - steps))
+    up, down = _beyond_chance(*solve(sums + steps)), _beyond_chance(*solve(sums - steps))
     result: Floats = (up - down) / (2.0 * np.diag(steps))
     return result
 
@@ -478,7 +480,7 @@ def _share_slope(solve: Solve, sums: Floats) -> Floats:
     # Gwet's standard error lets the share of units with two ratings vary as well; kept, so that
     # it agrees with the published one. Without gaps it changes nothing.
     slope = _numeric_slope(solve, sums)
-    value = float(_coefficient(*solve(sums)))
+    value = float(_beyond_chance(*solve(sums)))
     slope[0] += value / sums[0]
     slope[2] -= value / sums[2]
     return slope
@@ -488,13 +490,13 @@ def _coincidence_slope(sums: Floats) -> Floats:
     # The published standard error leaves out alpha's correction for few ratings.
     def solve(total: Floats) -> tuple[Floats, Floats]:
         ratings = total[..., 1:].sum(axis=-1)
-        shares = _ratio(total[..., 1:], ratings[..., None])
-        return _ratio(total[..., 0], ratings), (shares**2).sum(axis=-1)
+        shares = _safe_ratio(total[..., 1:], ratings[..., None])
+        return _safe_ratio(total[..., 0], ratings), (shares**2).sum(axis=-1)
 
     return _numeric_slope(solve, sums)
 
 
-def _ratio(top: Floats, bottom: Floats) -> Floats:
+def _safe_ratio(top: Floats, bottom: Floats) -> Floats:
     result: Floats = np.divide(
         top, bottom, out=np.full(np.broadcast(top, bottom).shape, np.nan), where=bottom > 0
     )
@@ -512,9 +514,9 @@ def _two_rater_parts(codes: Floats, q: int) -> tuple[Floats, Solve]:
     def solve(sums: Floats) -> tuple[Floats, Floats]:
         table = sums.reshape((*sums.shape[:-1], q, q))
         total = sums.sum(axis=-1)
-        rows = _ratio(table.sum(axis=-1), total[..., None])
-        columns = _ratio(table.sum(axis=-2), total[..., None])
-        observed = _ratio(np.trace(table, axis1=-2, axis2=-1), total)
+        rows = _safe_ratio(table.sum(axis=-1), total[..., None])
+        columns = _safe_ratio(table.sum(axis=-2), total[..., None])
+        observed = _safe_ratio(np.trace(table, axis1=-2, axis2=-1), total)
         return observed, (rows * columns).sum(axis=-1)
 
     return cells, solve
@@ -529,8 +531,8 @@ def _share_parts(counts: Floats, q: int) -> tuple[Floats, Solve]:
     features = np.column_stack([usable, agreeing, raters >= 1, shares]).astype(float)
 
     def solve(sums: Floats) -> tuple[Floats, Floats]:
-        observed = _ratio(sums[..., 1], sums[..., 0])
-        share = _ratio(sums[..., 3:], sums[..., 2][..., None])
+        observed = _safe_ratio(sums[..., 1], sums[..., 0])
+        share = _safe_ratio(sums[..., 3:], sums[..., 2][..., None])
         if q < 2:
             return observed, np.full(observed.shape, np.nan)
         return observed, (share * (1.0 - share)).sum(axis=-1) / (q - 1)
@@ -548,8 +550,8 @@ def _coincidence_parts(counts: Floats) -> tuple[Floats, Solve]:
     def solve(sums: Floats) -> tuple[Floats, Floats]:
         values = sums[..., 1:]
         total = values.sum(axis=-1)
-        observed = _ratio(sums[..., 0], total)
-        return observed, _ratio((values * (values - 1.0)).sum(axis=-1), total * (total - 1.0))
+        observed = _safe_ratio(sums[..., 0], total)
+        return observed, _safe_ratio((values * (values - 1.0)).sum(axis=-1), total * (total - 1.0))
 
     return features, solve
 
@@ -564,13 +566,13 @@ def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None)
     matrix = _rating_matrix(ratings)
     present = np.isfinite(matrix)
     values, inverse = np.unique(matrix[present], return_inverse=True)
-    found = values.size
-    q = found if n_categories is None else int(n_categories)
-    if q < found:
-        raise ValueError(f"n_categories is {q}, but {found} different ratings occur.")
+    n_present = values.size
+    q = n_present if n_categories is None else int(n_categories)
+    if q < n_present:
+        raise ValueError(f"n_categories is {q}, but {n_present} different ratings occur.")
     codes = np.full(matrix.shape, np.nan)
     codes[present] = inverse
-    counts = (codes[:, :, None] == np.arange(max(found, 1))).sum(axis=1).astype(float)
+    counts = (codes[:, :, None] == np.arange(max(n_present, 1))).sum(axis=1).astype(float)
     slope: Callable[[Floats], Floats]
     if name == "cohen_kappa":
         counts = counts * np.asarray(present).all(axis=1, keepdims=True)
@@ -583,6 +585,6 @@ def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None)
         features, solve = _share_parts(counts, q)
         slope = partial(_share_slope, solve)
     raters = counts.sum(axis=1)
-    agreeing = _ratio((counts * (counts - 1.0)).sum(axis=1), raters * (raters - 1.0))
+    agreeing = _safe_ratio((counts * (counts - 1.0)).sum(axis=1), raters * (raters - 1.0))
     category = np.where(agreeing == 1.0, counts.argmax(axis=1), -1)
     return _Parts(features, solve, slope, agreeing, category, q)

@@ -99,25 +99,25 @@ def association(
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise ValueError("x and y must be numbers; leave out what is missing.")
     groups = Clusters.of(clusters, len(a))
-    note = _why_not(a, b)
+    note = _why_undefined(a, b)
     if note:
         nothing = undefined("", note, ci_level=ci_level, n=float(len(a)))
         return Association(nothing, nothing, nothing, nothing)
     a, b = (a - a.mean()) / a.std(), (b - b.mean()) / b.std()
-    plain = _limited(a, b, groups, ci_level)
+    plain = _jackknifed_correlation(a, b, groups, ci_level)
     n, share = len(a), plain.estimate**2
     ends = (plain.low**2, plain.high**2)
     lower = 0.0 if plain.low < 0 < plain.high else min(ends)
     squared = replace(plain, estimate=share, low=lower, high=max(ends))
     return Association(
         squared,
-        _bare(1.0 - (1.0 - share) * (n - 1) / (n - 2), "adjusted R squared", plain),
-        _bare(_cross_validated(a, b, groups), "leaving out one cluster at a time", plain),
-        _limited(rankdata(a), rankdata(b), groups, ci_level),
+        _without_limits(1.0 - (1.0 - share) * (n - 1) / (n - 2), "adjusted R squared", plain),
+        _without_limits(_cross_validated(a, b, groups), "leaving out one cluster at a time", plain),
+        _jackknifed_correlation(rankdata(a), rankdata(b), groups, ci_level),
     )
 
 
-def _why_not(a: Floats, b: Floats) -> str:
+def _why_undefined(a: Floats, b: Floats) -> str:
     if len(a) < 3:
         return f"{len(a)} units; at least 3 are needed"
     for name, values in (("x", a), ("y", b)):
@@ -126,57 +126,57 @@ def _why_not(a: Floats, b: Floats) -> str:
     return ""
 
 
-def _bare(value: float, method: str, like: Interval) -> Interval:
+def _without_limits(value: float, method: str, like: Interval) -> Interval:
     note = "no limits of its own: see those of R squared"
     bare = Interval(value, math.nan, math.nan, like.ci_level, method, note)
     return replace(bare, n=like.n, n_clusters=like.n_clusters)
 
 
-def _sums(a: Floats, b: Floats, groups: Clusters) -> Floats:
+def _leave_one_out_sums(a: Floats, b: Floats, groups: Clusters) -> Floats:
     """Return n, sum x, y, xx, xy, yy of all units but each cluster's; shape (6, G)."""
     parts = np.stack([np.ones(len(a)), a, b, a * a, a * b, b * b])
     own = np.asarray(groups.totals(parts), dtype=np.float64)
     return np.asarray(own.sum(axis=1, keepdims=True) - own, dtype=np.float64)
 
 
-def _centred(sums: Floats) -> tuple[Floats, Floats, Floats]:
+def _centred_sums(sums: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the sums of xx, xy and yy about the means."""
     n, x, y, xx, xy, yy = sums
     with np.errstate(divide="ignore", invalid="ignore"):
         return xx - x * x / n, xy - x * y / n, yy - y * y / n
 
 
-def _limited(a: Floats, b: Floats, groups: Clusters, ci_level: float) -> Interval:
+def _jackknifed_correlation(a: Floats, b: Floats, groups: Clusters, ci_level: float) -> Interval:
     """Return a correlation with its limits, NaN where there are too few clusters."""
     r = float(np.clip(np.corrcoef(a, b)[0, 1], -1.0, 1.0))
     count = groups.count
-    found = Interval(
+    interval = Interval(
         r, math.nan, math.nan, ci_level, _JACKKNIFE, n=float(len(a)), n_clusters=float(count)
     )
     if count < MIN_CLUSTERS:
         few = f"{count} clusters are too few for limits (at least {MIN_CLUSTERS})"
-        return replace(found, note=few)
-    xx, xy, yy = _centred(_sums(a, b, groups))
+        return replace(interval, note=few)
+    xx, xy, yy = _centred_sums(_leave_one_out_sums(a, b, groups))
     with np.errstate(divide="ignore", invalid="ignore"):
         left = xy / np.sqrt(xx * yy)
     if not (np.isfinite(left).all() and np.abs(left).max() < _PERFECT and abs(r) < _PERFECT):
-        return replace(found, note="no limits: the fit is perfect or rests on one cluster")
+        return replace(interval, note="no limits: the fit is perfect or rests on one cluster")
     z, rest = math.atanh(r), np.arctanh(left)
     se = math.sqrt((count - 1) / count * float(((rest - rest.mean()) ** 2).sum()))
     if se <= _FLAT:
-        return replace(found, note="no limits: leaving out a cluster changes nothing")
+        return replace(interval, note="no limits: leaving out a cluster changes nothing")
     reach = quantile(ci_level, count - 1.0) * se
     p_value = 2.0 * float(student_t.sf(abs(z) / se, count - 1.0))
-    return replace(found, low=math.tanh(z - reach), high=math.tanh(z + reach), p_value=p_value)
+    return replace(interval, low=math.tanh(z - reach), high=math.tanh(z + reach), p_value=p_value)
 
 
 def _cross_validated(a: Floats, b: Floats, groups: Clusters) -> float:
     """Return one minus the squared error of the line over that of the mean, both left out."""
     if groups.count < 2:
         return math.nan
-    sums = _sums(a, b, groups)
+    sums = _leave_one_out_sums(a, b, groups)
     n, x, y = sums[:3]
-    xx, xy, _ = _centred(sums)
+    xx, xy, _ = _centred_sums(sums)
     usable = xx > _FLAT
     slope = np.divide(xy, xx, out=np.zeros_like(xy), where=usable)
     code = np.arange(len(a))
@@ -222,7 +222,7 @@ def detectable_r_squared(n: float, *, power: float = 0.8, alpha: float = 0.05) -
 
     def lacking(r: float) -> float:
         z, scale = math.atanh(r) + r / (2.0 * (n - 1.0)), math.sqrt(n - 3.0)
-        shown = norm.cdf((z - critical) * scale) + norm.cdf((-z - critical) * scale)
-        return float(shown) - power
+        reached = norm.cdf((z - critical) * scale) + norm.cdf((-z - critical) * scale)
+        return float(reached) - power
 
     return float(brentq(lacking, 0.0, 1.0 - 1e-12, xtol=1e-10)) ** 2

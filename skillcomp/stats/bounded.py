@@ -146,13 +146,13 @@ def chance_below(samples: _Samples, at: Floats, *, slope: bool = False) -> tuple
         over = (samples.count[k] * reach[k]).sum(1) > 0
         scale = np.where(over, least[k], most[k])[:, None]  # negative where turned over
         lam, change = reach[k] / scale, samples.weight[k] / scale
-        found, change = _contour(lam, samples.count[k], change, slope)
-        chance[k] = np.where(over, 1.0 - found, found)
+        beyond, change = _contour_integral(lam, samples.count[k], change, slope)
+        chance[k] = np.where(over, 1.0 - beyond, beyond)
         density[k] = np.where(over, -change, change)
     return chance, density
 
 
-def _saddle(lam: Floats, count: Floats) -> tuple[Floats, Floats]:
+def _saddle_point(lam: Floats, count: Floats) -> tuple[Floats, Floats]:
     """Return where ``exp(K(s)) / s`` is smallest on (0, 1), and 1 - lam s there.
 
     Newton steps on the logit of s, kept inside a bracket; the place need not be exact.
@@ -177,17 +177,19 @@ def _saddle(lam: Floats, count: Floats) -> tuple[Floats, Floats]:
     return expit(u), (1.0 - lam) + lam * expit(-u)[:, None]
 
 
-def _contour(lam: Floats, count: Floats, change: Floats, slope: bool) -> tuple[Floats, Floats]:
+def _contour_integral(
+    lam: Floats, count: Floats, change: Floats, slope: bool
+) -> tuple[Floats, Floats]:
     """Chance that ``sum lam g > 0`` (largest lam is 1), and its derivative along ``change``."""
-    s, one = _saddle(lam, count)
-    ratio = lam / one
+    s, rest = _saddle_point(lam, count)
+    ratio = lam / rest
     sd = 1.0 / np.sqrt((count * ratio * ratio).sum(1) + 1.0 / s**2)
-    height = np.exp(-(count * np.log(one)).sum(1) - np.log(s)) * sd * _STEP / np.pi
+    height = np.exp(-(count * np.log(rest)).sum(1) - np.log(s)) * sd * _STEP / np.pi
     # bent no more than what the weight on the right of the saddle lets pass without growth
     bend = np.minimum(_BEND, 1.0 / np.sqrt((count * (lam > 0)).sum(1)))
     across, along = np.cos(bend), np.sin(bend)
     total = 0.5 * across
-    steep = change / one
+    steep = change / rest
     tilt = total * s * (count * steep).sum(1) if slope else np.zeros(len(s))
     live = np.arange(len(s))
     for block in range(_BLOCKS):
@@ -221,16 +223,16 @@ def _lower_limits(samples: _Samples, quantity: Quantity, tail: float) -> Floats:
     live = np.flatnonzero(top > quantity.low)
     whole, low, high = whole.rows(live), limits[live], top[live]
     at = _beta_start(whole, low, high, tail)
-    wanted, span = float(ndtri(tail)), quantity.high - quantity.low
+    target, span = float(ndtri(tail)), quantity.high - quantity.low
     for _ in range(100):
         if not len(live):
             break
         chance, density = chance_below(whole, at, slope=True)
         z = ndtri(np.clip(chance, 1e-300, 1.0 - 1e-16))
-        above = z > wanted
+        above = z > target
         high, low = np.where(above, at, high), np.where(above, low, at)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            new = at - (z - wanted) * np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi) / density
+            new = at - (z - target) * np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi) / density
         new = np.where((new >= low) & (new <= high), new, 0.5 * (low + high))
         moved = np.abs(new - at)
         limits[live] = at = new
@@ -253,7 +255,7 @@ def _beta_start(whole: _Samples, low: Floats, top: Floats, tail: float) -> Float
     return np.asarray(np.clip(start, low + 1e-12 * width, top - 1e-12 * width))
 
 
-def _check(null: float | None, quantity: Quantity, ci_level: float) -> None:
+def _check_null(null: float | None, quantity: Quantity, ci_level: float) -> None:
     check_level(ci_level)
     if null is not None and (null < quantity.low or null > quantity.high):
         raise ValueError(
@@ -261,7 +263,7 @@ def _check(null: float | None, quantity: Quantity, ci_level: float) -> None:
         )
 
 
-def _inside(values: Floats, quantity: Quantity) -> Floats:
+def _clip_to_bounds(values: Floats, quantity: Quantity) -> Floats:
     """Return values cut to the bounds; raise where one lies outside by more than rounding."""
     slack = 1e-9 * (quantity.high - quantity.low)
     if not ((values >= quantity.low - slack) & (values <= quantity.high + slack)).all():
@@ -272,18 +274,18 @@ def _inside(values: Floats, quantity: Quantity) -> Floats:
     return np.clip(values, quantity.low, quantity.high)
 
 
-def _weights(weights: ArrayLike | None, values: Floats) -> Floats:
+def _relative_weights(weights: ArrayLike | None, values: Floats) -> Floats:
     """Return the weight of each value, the largest 1; those of missing values may be anything."""
-    given = np.ones(values.shape) if weights is None else np.asarray(weights, dtype=np.float64)
-    if given.shape != values.shape:
-        raise ValueError(f"weights: found shape {given.shape}; there are {values.shape} values.")
-    known = given[np.isfinite(values)]
-    if not (np.isfinite(known) & (known > 0)).all():
+    raw = np.ones(values.shape) if weights is None else np.asarray(weights, dtype=np.float64)
+    if raw.shape != values.shape:
+        raise ValueError(f"weights: found shape {raw.shape}; there are {values.shape} values.")
+    used = raw[np.isfinite(values)]
+    if not (np.isfinite(used) & (used > 0)).all():
         raise ValueError("weights must be above 0.")
-    return np.asarray(given / known.max(initial=0.0), dtype=np.float64)
+    return np.asarray(raw / used.max(initial=0.0), dtype=np.float64)
 
 
-def _solve(
+def _solve_limits(
     samples: _Samples,
     quantity: Quantity,
     null: float | None,
@@ -300,11 +302,11 @@ def _solve(
     p_value = np.full(len(low), np.nan)
     if null is not None and not math.isnan(null):
         sides = []
-        for one, bounds, at in ((samples, quantity, null), (samples.mirrored(), turned, -null)):
-            whole = one.with_pseudo_case(bounds.low, bounds)
+        for side, bounds, at in ((samples, quantity, null), (samples.mirrored(), turned, -null)):
+            whole = side.with_pseudo_case(bounds.low, bounds)
             chance, _ = chance_below(whole, np.full(len(low), at))
             # all values at the bound: the mean cannot lie below, whatever the weights
-            sure = (one.top <= bounds.low) & (at >= bounds.low)
+            sure = (side.top <= bounds.low) & (at >= bounds.low)
             sides.append(np.where(sure, 1.0, chance))
         p_value = np.minimum(1.0, 2.0 * np.minimum(*sides))
     return np.stack([low, high, p_value])
@@ -411,16 +413,16 @@ def bounded_means(
     list of Interval
         In the order of the samples.
     """
-    _check(null, quantity, ci_level)
-    read = [_read(*sample, quantity, recentred, ci_level) for sample in samples]
+    _check_null(null, quantity, ci_level)
+    read = [_read_sample(*sample, quantity, recentred, ci_level) for sample in samples]
     compact = [one for one, _ in read]
     limits = np.full((3, len(read)), np.nan)
     # samples of about the same number of distinct values are solved together
     sizes = np.array([-1 if c is None else (c.value.shape[1] - 1).bit_length() for c in compact])
     for size in np.unique(sizes[sizes >= 0]):
         place = np.flatnonzero(sizes == size)
-        stacked = _stack([one for one in (compact[i] for i in place) if one is not None])
-        limits[:, place] = _solve(stacked, quantity, null, ci_level)
+        stacked = _stack_samples([one for one in (compact[i] for i in place) if one is not None])
+        limits[:, place] = _solve_limits(stacked, quantity, null, ci_level)
     # rounding: the estimate lies inside
     return [
         replace(one, low=min(low, one.estimate), high=max(high, one.estimate), p_value=p_value)
@@ -428,7 +430,7 @@ def bounded_means(
     ]
 
 
-def _read(
+def _read_sample(
     values: ArrayLike,
     clusters: Any,
     weights: ArrayLike | None,
@@ -439,17 +441,17 @@ def _read(
     """Return one sample, None without a case, and all of its interval but the limits."""
     label = f"bounded mean, c = {quantity.c:g}"
     numbers = np.asarray(values, dtype=np.float64)
-    known, groups, note = complete_values(numbers, clusters)
-    if not known.size:
+    complete, groups, note = complete_values(numbers, clusters)
+    if not complete.size:
         return None, undefined(label, note or "no cases", ci_level=ci_level, n=0.0)
     if not free:
-        _inside(known, quantity)
-    heavy = _weights(weights, numbers)[np.isfinite(numbers)]
-    sizes, sums = groups.totals(heavy), groups.totals(heavy * known)
+        _clip_to_bounds(complete, quantity)
+    heavy = _relative_weights(weights, numbers)[np.isfinite(numbers)]
+    sizes, sums = groups.totals(heavy), groups.totals(heavy * complete)
     estimate = float(sums.sum() / sizes.sum())
-    se, df = _cr2(sizes, sums - estimate * sizes)
+    se, df = _cr2_from_sums(sizes, sums - estimate * sizes)
     means = sums / sizes
-    compact = _compact(means if free else np.clip(means, quantity.low, quantity.high), sizes)
+    compact = _compact_sample(means if free else np.clip(means, quantity.low, quantity.high), sizes)
     n, count, effective = groups.n, groups.count, float(sizes.sum() ** 2 / (sizes**2).sum())
     if effective < _EFFECTIVE - 1e-9 and (effective < count - 1e-9 or count < n):
         units = "clusters" if count < n else "cases"
@@ -458,7 +460,7 @@ def _read(
     return compact, Interval(estimate, *ends, ci_level, label, note, *counts, se, df)
 
 
-def _cr2(sizes: Floats, residuals: Floats) -> tuple[float, float]:
+def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:
     """CR2 standard error and Satterthwaite degrees of freedom of a mean from cluster sums."""
     if len(sizes) < 2:
         return math.nan, math.nan
@@ -469,22 +471,22 @@ def _cr2(sizes: Floats, residuals: Floats) -> tuple[float, float]:
     return math.sqrt(variance), satterthwaite(share)
 
 
-def _rounded(value: Floats, weight: Floats) -> Floats:
+def _rounded_pairs(value: Floats, weight: Floats) -> Floats:
     return np.asarray(np.round(np.stack([value, weight], axis=1), 12), dtype=np.float64)
 
 
-def _compact(value: Floats, weight: Floats) -> _Samples:
+def _compact_sample(value: Floats, weight: Floats) -> _Samples:
     """Count the clusters of equal value and weight; rounding keeps thirds of thirds together."""
-    pairs = _rounded(value, weight)
+    pairs = _rounded_pairs(value, weight)
     distinct, count = np.unique(pairs, axis=0, return_counts=True)
     return _Samples(distinct[None, :, 0], distinct[None, :, 1], count[None, :].astype(np.float64))
 
 
-def _stack(samples: Sequence[_Samples]) -> _Samples:
-    width = max(one.value.shape[1] for one in samples)
+def _stack_samples(samples: Sequence[_Samples]) -> _Samples:
+    width = max(sample.value.shape[1] for sample in samples)
     parts = [np.zeros((len(samples), width)) for _ in range(3)]
-    for i, one in enumerate(samples):
-        for part, row in zip(parts, (one.value, one.weight, one.count), strict=True):
+    for i, sample in enumerate(samples):
+        for part, row in zip(parts, (sample.value, sample.weight, sample.count), strict=True):
             part[i, : row.shape[1]] = row[0]
     return _Samples(*parts)
 
@@ -526,31 +528,31 @@ def bounded_mean_many(
     >>> bounded_mean_many([[1, 0, 1, 1], [0, 0, 0, 0]]).high.round(3)
     array([0.993, 0.554])
     """
-    _check(null, quantity, ci_level)
+    _check_null(null, quantity, ci_level)
     matrix = np.asarray(values, dtype=np.float64)
     if matrix.ndim != 2 or not matrix.size:
         raise ValueError(f"values must be studies by cases, found shape {matrix.shape}.")
-    _inside(matrix, quantity)
+    _clip_to_bounds(matrix, quantity)
     groups = Clusters.of(clusters, matrix.shape[1])
     sizes = np.broadcast_to(groups.sizes, (len(matrix), groups.count))
     means = np.clip(groups.totals(matrix) / sizes, quantity.low, quantity.high)
     compact, back = compact_samples(means, sizes)
-    found = _solve(compact, quantity, null, ci_level, limits)[:, back]
-    return BoundedMeans.around(matrix.mean(axis=1), found, ci_level)
+    solved = _solve_limits(compact, quantity, null, ci_level, limits)[:, back]
+    return BoundedMeans.around(matrix.mean(axis=1), solved, ci_level)
 
 
 def compact_samples(value: Floats, weight: Floats) -> tuple[_Samples, NDArray[np.intp]]:
     """Return the different studies by distinct values, and which of them each study is."""
-    pairs = _rounded(value.ravel(), weight.ravel())
+    pairs = _rounded_pairs(value.ravel(), weight.ravel())
     distinct, code = np.unique(pairs, axis=0, return_inverse=True)
     n_studies, n = value.shape
     if len(distinct) >= n:
         return _Samples(value, weight, np.ones(value.shape)), np.arange(n_studies)
     flat = np.repeat(np.arange(n_studies), n) * len(distinct) + code.ravel()
     count = np.bincount(flat, minlength=n_studies * len(distinct)).reshape(n_studies, -1)
-    kept, back = np.unique(count, axis=0, return_inverse=True)
-    value_of, weight_of = (np.tile(column, (len(kept), 1)) for column in distinct.T)
-    return _Samples(value_of, weight_of, kept.astype(np.float64)), back.ravel()
+    rows, back = np.unique(count, axis=0, return_inverse=True)
+    value_of, weight_of = (np.tile(column, (len(rows), 1)) for column in distinct.T)
+    return _Samples(value_of, weight_of, rows.astype(np.float64)), back.ravel()
 
 
 def bounded_mean_counts(
@@ -597,22 +599,24 @@ def bounded_mean_counts(
     >>> bounded_mean_counts([0, 1], [[1, 3], [4, 0]]).high.round(3)
     array([0.993, 0.554])
     """
-    _check(null, quantity, ci_level)
+    _check_null(null, quantity, ci_level)
     count = np.asarray(counts, dtype=np.float64)
     if count.ndim != 2 or not count.size:
         raise ValueError(f"counts must be studies by values, found shape {count.shape}.")
     if not (np.isfinite(count) & (count >= 0)).all() or not count.any(axis=1).all():
         raise ValueError("counts must not be negative, with at least one case in every study.")
-    found = np.asarray(values, dtype=np.float64)
-    if found.shape not in (count.shape, count.shape[1:]):
-        raise ValueError(f"values: found shape {found.shape}; there are {count.shape} counts.")
-    if recentred and not np.isfinite(found).all():
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers.shape not in (count.shape, count.shape[1:]):
+        raise ValueError(f"values: found shape {numbers.shape}; there are {count.shape} counts.")
+    if recentred and not np.isfinite(numbers).all():
         raise ValueError("values must be numbers; none may be missing.")
-    value = np.broadcast_to(found if recentred else _inside(found, quantity), count.shape)
-    heavy = _weights(weights, np.zeros(count.shape[1]))
+    value = np.broadcast_to(
+        numbers if recentred else _clip_to_bounds(numbers, quantity), count.shape
+    )
+    heavy = _relative_weights(weights, np.zeros(count.shape[1]))
     _, first, back = np.unique(
         np.hstack([count, value]), axis=0, return_index=True, return_inverse=True
     )
     samples = _Samples(value[first], np.tile(heavy, (len(first), 1)), count[first])
-    solved = _solve(samples, quantity, null, ci_level, limits)[:, back.ravel()]
+    solved = _solve_limits(samples, quantity, null, ci_level, limits)[:, back.ravel()]
     return BoundedMeans.around((count * value) @ heavy / (count @ heavy), solved, ci_level)

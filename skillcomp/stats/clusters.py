@@ -45,10 +45,10 @@ _ENUMERATED = 20  # clusters up to which every pattern of signs is visited: 2**2
 
 def cluster_codes(labels: Any) -> tuple[NDArray[np.intp], int]:
     """Return cluster numbers from 0 in order of appearance, and how many; no label may miss."""
-    codes, found = pd.factorize(np.asarray(labels))
+    codes, names = pd.factorize(np.asarray(labels))
     if (codes < 0).any():
         raise ValueError(f"{int((codes < 0).sum())} of {len(codes)} cases have no cluster label.")
-    return codes, len(found)
+    return codes, len(names)
 
 
 def satterthwaite(share: Floats) -> float:
@@ -199,11 +199,11 @@ class ClusteredFit:
             float(values[column])
             for values in (self.coefficients, self.low, self.high, self.se, self.df, self.p_values)
         )
-        told = self.ci_level, self.method, self.note, float(self.n), float(self.n_clusters)
-        return Interval(estimate, low, high, *told, *rest)
+        settings = self.ci_level, self.method, self.note, float(self.n), float(self.n_clusters)
+        return Interval(estimate, low, high, *settings, *rest)
 
 
-def _complete(
+def _complete_rows(
     y: ArrayLike, X: ArrayLike, clusters: ArrayLike
 ) -> tuple[Floats, Floats, NDArray[np.intp], int, int]:
     response, design = np.asarray(y, float), np.asarray(X, float)
@@ -225,7 +225,7 @@ def _complete(
     return response[keep], design[keep], codes, n_clusters, int((~keep).sum())
 
 
-def _factors(
+def _cluster_factors(
     scaled: Floats, codes: NDArray[np.intp], n_clusters: int, power: float
 ) -> tuple[Floats, Floats]:
     """Per cluster, k x k: the Gram matrix of the orthonormal design and its adjustment."""
@@ -299,7 +299,7 @@ def cr2(
     if kind not in _POWERS:
         raise ValueError(f"kind must be one of {sorted(_POWERS)}, found {kind!r}.")
     check_level(ci_level)
-    response, design, codes, n_clusters, dropped = _complete(y, X, clusters)
+    response, design, codes, n_clusters, dropped = _complete_rows(y, X, clusters)
     n, k = design.shape
     if n == 0 or np.linalg.matrix_rank(design) < k:
         raise ValueError(f"the {k} columns of X must be linearly independent over {n} rows.")
@@ -308,7 +308,7 @@ def cr2(
     coefficients = root @ root @ (design.T @ response)
     residuals = response - design @ coefficients
     scaled = design @ root
-    gram, adjusted = _factors(scaled, codes, n_clusters, _POWERS[kind])
+    gram, adjusted = _cluster_factors(scaled, codes, n_clusters, _POWERS[kind])
 
     totals = np.zeros((n_clusters, k))
     np.add.at(totals, codes, scaled * residuals[:, None])
@@ -460,18 +460,18 @@ def log_ratio(
     >>> round(ci.estimate, 3)  # the cube root of 2 x 4 x 1
     2.0
     """
-    one, two = np.asarray(first, float), np.asarray(second, float)
-    empty = (one <= 0) | (two <= 0)
+    numerator, denominator = np.asarray(first, float), np.asarray(second, float)
+    empty = (numerator <= 0) | (denominator <= 0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(one) - np.log(two)
+        logs = np.log(numerator) - np.log(denominator)
     labels = None if clusters is None else np.asarray(clusters)[~empty]
-    found = cr2_mean(logs[~empty], labels, ci_level=ci_level, scale=1.0)
+    interval = cr2_mean(logs[~empty], labels, ci_level=ci_level, scale=1.0)
     if empty.any():
-        said = f"{plural(int(empty.sum()), 'case')} with an amount of 0: no ratio"
-        found = replace(found, note=join_notes(found.note, said))
-    estimate, low, high = np.exp([found.estimate, found.low, found.high]).tolist()
-    method = f"geometric mean of ratios, {found.method} of logs"
-    return replace(found, estimate=estimate, low=low, high=high, method=method)
+        skipped = f"{plural(int(empty.sum()), 'case')} with an amount of 0: no ratio"
+        interval = replace(interval, note=join_notes(interval.note, skipped))
+    estimate, low, high = np.exp([interval.estimate, interval.low, interval.high]).tolist()
+    method = f"geometric mean of ratios, {interval.method} of logs"
+    return replace(interval, estimate=estimate, low=low, high=high, method=method)
 
 
 def _signed_sums(totals: Floats, sizes: Floats) -> tuple[Floats, Floats]:

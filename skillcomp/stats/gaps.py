@@ -83,24 +83,26 @@ def independent_difference(
     """
     check_level(ci_level)
     label = f"difference of two bounded means (MOVER), c = {quantity.c:g}"
-    one, two = bounded_means([first, second], quantity=quantity, ci_level=ci_level)
-    n = one.n + two.n
+    mean1, mean2 = bounded_means([first, second], quantity=quantity, ci_level=ci_level)
+    n = mean1.n + mean2.n
     # a note that holds for both is said once
-    note = join_notes(*dict.fromkeys((one.note, two.note)))
-    if math.isnan(one.estimate) or math.isnan(two.estimate):
+    note = join_notes(*dict.fromkeys((mean1.note, mean2.note)))
+    if math.isnan(mean1.estimate) or math.isnan(mean2.estimate):
         return undefined(label, note, ci_level=ci_level, n=n)
-    found, (se, df) = two.minus(one), _combined(one, two)
-    p_value = _p_value(first, second, quantity, null, found.estimate)
-    found = replace(found, method=label, note=note, n_clusters=one.n_clusters + two.n_clusters)
-    return replace(found, se=se, df=df, p_value=p_value)
+    interval, (se, df) = mean2.minus(mean1), _welch_satterthwaite(mean1, mean2)
+    p_value = _p_value(first, second, quantity, null, interval.estimate)
+    interval = replace(
+        interval, method=label, note=note, n_clusters=mean1.n_clusters + mean2.n_clusters
+    )
+    return replace(interval, se=se, df=df, p_value=p_value)
 
 
-def _combined(one: Interval, two: Interval) -> tuple[float, float]:
+def _welch_satterthwaite(mean1: Interval, mean2: Interval) -> tuple[float, float]:
     """Return se and Welch-Satterthwaite degrees of freedom, NaN where a part has none."""
-    v1, v2 = one.se**2, two.se**2
+    v1, v2 = mean1.se**2, mean2.se**2
     if math.isnan(v1 + v2):
         return math.nan, math.nan
-    return math.sqrt(v1 + v2), (v1 + v2) ** 2 / (v1**2 / one.df + v2**2 / two.df)
+    return math.sqrt(v1 + v2), (v1 + v2) ** 2 / (v1**2 / mean1.df + v2**2 / mean2.df)
 
 
 def _p_value(
@@ -112,9 +114,9 @@ def _p_value(
 
     def margin(log_p: float) -> float:
         level = -math.expm1(log_p)
-        one, two = bounded_means([first, second], quantity=quantity, ci_level=level)
-        found = two.minus(one)
-        return found.low - null if difference > null else null - found.high
+        mean1, mean2 = bounded_means([first, second], quantity=quantity, ci_level=level)
+        interval = mean2.minus(mean1)
+        return interval.low - null if difference > null else null - interval.high
 
     largest, smallest = math.log1p(-1e-9), math.log(_SMALLEST_P)
     if margin(largest) <= 0:
@@ -220,7 +222,7 @@ def standardised_gap(
     weight = np.where(group > 0, (share / counts[1])[level], (share / counts[0])[level])
     sign = 2.0 * group - 1.0
     estimate = float((sign * weight) @ x)
-    spread = sign * 2.0 * _residuals(x, group - (counts[1] / size)[level], level, size)
+    spread = sign * 2.0 * _scaled_residuals(x, group - (counts[1] / size)[level], level, size)
     spread -= weight @ spread / weight.sum()
     near, far = group == 0, group > 0
     first, other = bounded_means(
@@ -240,7 +242,7 @@ def standardised_gap(
     return StandardisedGap(first, other, gap)
 
 
-def _residuals(x: Floats, centred: Floats, level: NDArray[np.intp], size: Floats) -> Floats:
+def _scaled_residuals(x: Floats, centred: Floats, level: NDArray[np.intp], size: Floats) -> Floats:
     """Residuals of the model of levels and a common gap over the root of what leverage leaves."""
     square = float(centred @ centred)
     rest = x - (np.bincount(level, weights=x) / size)[level]

@@ -116,45 +116,46 @@ def _against_gold(
     clusters: ArrayLike | None,
     level: float,
 ) -> Interval:
-    given, true = np.asarray(verdicts, float), np.asarray(gold, float)
-    if given.shape != true.shape or given.ndim != 1:
+    verdict, true = np.asarray(verdicts, float), np.asarray(gold, float)
+    if verdict.shape != true.shape or verdict.ndim != 1:
         raise ValueError(
-            f"verdicts and gold must be of one length, found shapes {given.shape} and {true.shape}."
+            "verdicts and gold must be of one length, found shapes "
+            f"{verdict.shape} and {true.shape}."
         )
-    for name, values in (("verdicts", given), ("gold", true)):
+    for name, values in (("verdicts", verdict), ("gold", true)):
         if not np.isin(values[np.isfinite(values)], (0.0, 1.0)).all():
             raise ValueError(f"{name} must hold 0, 1 or NaN.")
     groups = None if clusters is None else np.asarray(clusters)
-    return rates_against_gold([(given, true, truth, groups)], level)[0]
+    return rates_against_gold([(verdict, true, truth, groups)], level)[0]
 
 
 def rates_against_gold(
-    asked: Sequence[tuple[Floats, Floats, float, NDArray[Any] | None]], ci_level: float
+    questions: Sequence[tuple[Floats, Floats, float, NDArray[Any] | None]], ci_level: float
 ) -> list[Interval]:
     """Return how much of what passes (1) or fails (0) by gold the grader sees so, all at once.
 
     Asked by verdicts and gold, NaN where unknown, the one or the other, and clusters.
     """
     samples, notes = [], []
-    for given, true, truth, clusters in asked:
-        wanted = true == truth
-        used = wanted & np.isfinite(given)
-        right = (given[used] == truth).astype(float)
+    for verdict, true, truth, clusters in questions:
+        of_class = true == truth
+        used = of_class & np.isfinite(verdict)
+        right = (verdict[used] == truth).astype(float)
         samples.append((right, None if clusters is None else clusters[used], None))
-        lost = int(wanted.sum() - used.sum())
+        lost = int(of_class.sum() - used.sum())
         notes.append(f"{plural(lost, 'label')} without a verdict left out" if lost else "")
         if not used.any():
             notes[-1] = f"no gold label {'passes' if truth else 'fails'} with a verdict"
-    found = []
+    rates = []
     solved = bounded_means(samples, quantity=RATES, ci_level=ci_level)
-    for (_, _, truth, _), one, note in zip(asked, solved, notes, strict=True):
+    for (_, _, truth, _), interval, note in zip(questions, solved, notes, strict=True):
         label = "sensitivity" if truth else "specificity"
-        if not one.n:
-            found.append(undefined(label, note, ci_level=ci_level, n=0.0))
+        if not interval.n:
+            rates.append(undefined(label, note, ci_level=ci_level, n=0.0))
         else:
-            said = join_notes(one.note, note)
-            found.append(replace(one, method=f"{label}, {one.method}", note=said))
-    return found
+            all_notes = join_notes(interval.note, note)
+            rates.append(replace(interval, method=f"{label}, {interval.method}", note=all_notes))
+    return rates
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,23 +248,25 @@ def differential_misclassification(
     >>> found.sensitivity.statistic, round(found.sensitivity.p_value, 3), found.specificity.note
     (1.0, 0.05, 'one condition has no unit of this class')
     """
-    given, true = np.asarray(verdicts, float), np.asarray(gold, float)
+    verdict, true = np.asarray(verdicts, float), np.asarray(gold, float)
     skill = np.asarray(with_skill, bool)
     labels = None if clusters is None else np.asarray(clusters)
-    if not given.shape == true.shape == skill.shape or (
+    if not verdict.shape == true.shape == skill.shape or (
         labels is not None and labels.shape != skill.shape
     ):
         raise ValueError("verdicts, gold, with_skill and clusters must be of one length.")
-    known = np.isfinite(given) & np.isfinite(true)
+    complete = np.isfinite(verdict) & np.isfinite(true)
     tests = []
     for truth in (1.0, 0.0):
-        used = known & (true == truth)
-        right = (given[used] == truth).astype(float)
-        tests.append(_compare(right, skill[used], None if labels is None else labels[used]))
-    return DifferentialTests(tests[0], tests[1], _either(tests))
+        used = complete & (true == truth)
+        right = (verdict[used] == truth).astype(float)
+        tests.append(
+            _compare_conditions(right, skill[used], None if labels is None else labels[used])
+        )
+    return DifferentialTests(tests[0], tests[1], _holm_of_both(tests))
 
 
-def _compare(
+def _compare_conditions(
     right: Floats, skill: NDArray[np.bool_], labels: NDArray[np.generic] | None
 ) -> HypothesisTest:
     by_units = fisher_midp(right[skill].sum(), skill.sum(), right[~skill].sum(), (~skill).sum())
@@ -306,7 +309,7 @@ def _by_exchange(
     return replace(found, note="CR2 collapses: Fisher's mid-p over whole cases instead")
 
 
-def _either(tests: list[HypothesisTest]) -> HypothesisTest:
+def _holm_of_both(tests: list[HypothesisTest]) -> HypothesisTest:
     defined = [t.p_value for t in tests if not math.isnan(t.p_value)]
     label = "sensitivity or specificity, Holm over two"
     if not defined:
@@ -349,10 +352,10 @@ def youden(sensitivity: Estimate, specificity: Estimate) -> Interval:
     >>> round(youden((0.9, 0.8, 0.95), (0.8, 0.7, 0.9)).estimate, 3)
     0.7
     """
-    right = _interval(specificity)
+    right = _as_interval(specificity)
     ends = 1.0 - right.estimate, 1.0 - right.high, 1.0 - right.low
     wrong = Interval(*ends, right.ci_level, note=right.note)
-    return _difference("Youden's J", sensitivity, wrong)
+    return _labelled_difference("Youden's J", sensitivity, wrong)
 
 
 def youden_difference(skill: Estimate, baseline: Estimate) -> Interval:
@@ -382,21 +385,21 @@ def youden_difference(skill: Estimate, baseline: Estimate) -> Interval:
     >>> round(youden_difference((0.6, 0.5, 0.7), (0.7, 0.6, 0.8)).low, 4)
     -0.2414
     """
-    return _difference("difference of Youden's J", skill, baseline)
+    return _labelled_difference("difference of Youden's J", skill, baseline)
 
 
-def _interval(value: Estimate) -> Interval:
+def _as_interval(value: Estimate) -> Interval:
     return value if isinstance(value, Interval) else Interval(*value)
 
 
-def _difference(label: str, first: Estimate, second: Estimate) -> Interval:
-    one, two = _interval(first), _interval(second)
-    level = one.ci_level
-    if level != two.ci_level:
-        raise ValueError(f"both intervals must have one level, found {level} and {two.ci_level}.")
-    if math.isnan(one.estimate) or math.isnan(two.estimate):
-        reason = join_notes(one.note, two.note) or "one of the two rates is not defined"
+def _labelled_difference(label: str, first: Estimate, second: Estimate) -> Interval:
+    left, right = _as_interval(first), _as_interval(second)
+    level = left.ci_level
+    if level != right.ci_level:
+        raise ValueError(f"both intervals must have one level, found {level} and {right.ci_level}.")
+    if math.isnan(left.estimate) or math.isnan(right.estimate):
+        reason = join_notes(left.note, right.note) or "one of the two rates is not defined"
         return undefined(label, reason, ci_level=level)
-    bare_one, bare_two = (Interval(v.estimate, v.low, v.high, level) for v in (one, two))
-    found = bare_one.minus(bare_two)
-    return replace(found, method=f"{label}, {found.method}")
+    bare_left, bare_right = (Interval(v.estimate, v.low, v.high, level) for v in (left, right))
+    difference = bare_left.minus(bare_right)
+    return replace(difference, method=f"{label}, {difference.method}")

@@ -14,7 +14,7 @@ from skillcomp.stats.results import Interval, is_number
 Floats = NDArray[np.float64]
 
 
-def _checked(n: ArrayLike, c: ArrayLike, k: int) -> tuple[Floats, Floats]:
+def _check_attempts(n: ArrayLike, c: ArrayLike, k: int) -> tuple[Floats, Floats]:
     attempts, passes = np.broadcast_arrays(np.asarray(n, float), np.asarray(c, float))
     if isinstance(k, bool) or not is_number(k) or k % 1 or k < 1:
         raise FrameError(f"k must be a whole number of attempts, at least 1, found {k!r}.")
@@ -87,8 +87,8 @@ def any_of_k(passed: ArrayLike, k: int) -> Floats:
         )
     first = table[:, : int(k)]
     missing = np.isnan(first).any(axis=1)
-    found: Floats = np.where((first == 1).any(axis=1), 1.0, np.where(missing, np.nan, 0.0))
-    return found
+    outcome: Floats = np.where((first == 1).any(axis=1), 1.0, np.where(missing, np.nan, 0.0))
+    return outcome
 
 
 def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
@@ -133,7 +133,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     >>> pass_at_k([5, 5], [2, 0], 2).tolist()
     [0.7, 0.0]
     """
-    attempts, passes = _checked(n, c, k)
+    attempts, passes = _check_attempts(n, c, k)
     result: Floats = 1.0 - _all_drawn(attempts - passes, attempts, k)
     return result
 
@@ -178,16 +178,16 @@ def pass_hat_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     >>> pass_hat_k([5, 4], [2, 3], 2).tolist()
     [0.1, 0.5]
     """
-    attempts, passes = _checked(n, c, k)
+    attempts, passes = _check_attempts(n, c, k)
     return _all_drawn(passes, attempts, k)
 
 
-def _pooled(
+def _pooled_interval(
     label: str, values: Floats, clusters: ArrayLike | None, null: float | None, ci_level: float
 ) -> Interval:
     rates = np.atleast_1d(values).ravel()
-    found = bounded_mean(rates, clusters, quantity=RATES, null=null, ci_level=ci_level)
-    return replace(found, method=f"{label}, {found.method}")
+    interval = bounded_mean(rates, clusters, quantity=RATES, null=null, ci_level=ci_level)
+    return replace(interval, method=f"{label}, {interval.method}")
 
 
 def pooled_pass_at_k(
@@ -242,7 +242,7 @@ def pooled_pass_at_k(
     >>> found.estimate, found.low < 0.7, found.high
     (1.0, True, 1.0)
     """
-    return _pooled(f"pass@{k}", pass_at_k(n, c, k), clusters, null, ci_level)
+    return _pooled_interval(f"pass@{k}", pass_at_k(n, c, k), clusters, null, ci_level)
 
 
 def pooled_pass_hat_k(
@@ -292,4 +292,4 @@ def pooled_pass_hat_k(
     >>> round(found.estimate, 4), round(found.low, 4), round(found.high, 4)
     (0.3854, 0.1267, 0.718)
     """
-    return _pooled(f"pass^{k}", pass_hat_k(n, c, k), clusters, null, ci_level)
+    return _pooled_interval(f"pass^{k}", pass_hat_k(n, c, k), clusters, null, ci_level)

@@ -32,21 +32,21 @@ UNSEEN = "cases of a small chance may have no gold"
 SHORT = 3.0  # standard deviations by which weights may fall short of all cases without a note
 
 
-def _collapse_rule(data: _Gold, found: _Fitted) -> str:
+def _collapse_rule(data: _GoldCases, fit: _RawEstimate) -> str:
     size = data.relative_weights
-    fewest = min(float(size[one > 1e-9].sum()) for one in data.errors)
-    _, alike = np.unique(np.round(found.error, 9), return_inverse=True)
+    fewest = min(float(size[side > 1e-9].sum()) for side in data.errors)
+    _, alike = np.unique(np.round(fit.error, 9), return_inverse=True)
     differing = float(size.sum() - np.bincount(alike.ravel(), weights=size).max())
     if min(fewest, differing) < FEWEST_ERRORS - 1e-9:
         return f"fewer than {FEWEST_ERRORS} gold cases on which the grader errs in one direction"
     if data.clustered and data.gold_clusters < 2:
         return "gold in one cluster only"
-    if not found.variance > 1e-15:
+    if not fit.variance > 1e-15:
         return "no variation between cases"
     return ""
 
 
-def _imagined(data: _Gold) -> float:
+def _imagined_variance(data: _GoldCases) -> float:
     """Return the variance of one imagined error in each direction among the gold cases.
 
     An error is as large as the largest seen in its direction where at least five were seen, and
@@ -54,14 +54,14 @@ def _imagined(data: _Gold) -> float:
     what few gold cases do not show.
     """
     size, squares = data.relative_weights, 0.0
-    for one in data.errors:
-        enough = float(size[one > 1e-9].sum()) >= FEWEST_ERRORS - 1e-9
-        squares += min(float(one.max()), 1.0) ** 2 if enough else 1.0
+    for side in data.errors:
+        enough = float(size[side > 1e-9].sum()) >= FEWEST_ERRORS - 1e-9
+        squares += min(float(side.max()), 1.0) ** 2 if enough else 1.0
     n = data.effective
     return 0.5 * squares / ((n + 1.0) * (n + 2.0))
 
 
-def _about_weights(data: _Gold) -> list[str]:
+def _about_weights(data: _GoldCases) -> list[str]:
     """Say where a few labels carry the correction, and where labels stand for too few cases."""
     size, notes = data.weights[data.labelled], []
     ratio = float(size.max() / np.median(size))
@@ -119,7 +119,7 @@ def ppi_limits(
     is a quantile of the beta distribution with the mean and variance that this gives, the spread
     of t against the normal distribution included in the variance.
     """
-    sides = _sides((estimate, error, variance, lam, n, df), bounds, ci_level)
+    sides = _beta_shapes((estimate, error, variance, lam, n, df), bounds, ci_level)
     tails = ((1.0 - ci_level) / 2.0, (1.0 + ci_level) / 2.0)
     smallest, largest = bounds
     inside = np.clip(np.asarray(estimate, dtype=np.float64), smallest, largest)
@@ -134,7 +134,7 @@ def _pseudo_weight(bounds: tuple[float, float]) -> float:
     return RATES.c if bounds[0] == 0.0 else DELTAS.c
 
 
-def _sides(
+def _beta_shapes(
     summary: tuple[ArrayLike, ...], bounds: tuple[float, float], ci_level: float
 ) -> list[tuple[Floats, Floats]]:
     """Return both shapes of the beta distribution behind the lower and the upper limit."""
@@ -155,9 +155,9 @@ def _sides(
     return shapes
 
 
-def _estimate(
+def _ppi_interval(
     label: str,
-    given: tuple[Any, ...],
+    columns: tuple[Any, ...],
     lam: float | None,
     distribution: str,
     ci_level: float,
@@ -168,20 +168,20 @@ def _estimate(
     if distribution not in ("t", "normal"):
         raise ValueError(f"distribution must be 't' or 'normal', found {distribution!r}.")
     check_level(ci_level)
-    data = _collect(bounds, *given)
+    data = _collect_cases(bounds, *columns)
     has, groups, notes = data.labelled, data.gold_clusters, [data.note]
     if not has.any():
         reason = join_notes(*notes, "no case with gold")
         return undefined(label, reason, ci_level=ci_level, n=0.0)
     notes += _about_weights(data)
-    weight = _tuned(data) if lam is None else lam
+    weight = _tuned_weight(data) if lam is None else lam
     normal = distribution == "normal"
-    design, found = _fitted(data, weight, 0 if normal else 1)
+    design, fit = _fit_design(data, weight, 0 if normal else 1)
     over = f"CR2 over {groups} clusters" if data.clustered else "variance over cases"
-    variance = found.variance if math.isfinite(found.variance) else 0.0
-    rule = _collapse_rule(data, found)
-    estimate, p_value = found.estimate, NAN
-    df = math.inf if normal else max(found.df, 1.0)
+    variance = fit.variance if math.isfinite(fit.variance) else 0.0
+    rule = _collapse_rule(data, fit)
+    estimate, p_value = fit.estimate, NAN
+    df = math.inf if normal else max(fit.df, 1.0)
     method = f"{label}, {design}, lambda={weight:.4f}, {over}"
     if normal:
         method += ", normal quantile, population variances"
@@ -191,13 +191,13 @@ def _estimate(
     else:
         if rule:
             # with gold on every case an error moves that case, whatever the weight of the grader
-            variance += (1.0 if data.labelled.all() else weight**2) * _imagined(data)
+            variance += (1.0 if data.labelled.all() else weight**2) * _imagined_variance(data)
             method += ", variance with one imagined error in each direction"
             notes.append(
                 f"{rule}, where the plain interval can collapse: two imagined errors added"
             )
         method += f", bounded mean, c = {_pseudo_weight(bounds):g}"
-        summary = (estimate, found.moved, variance, found.lam, data.effective, df)
+        summary = (estimate, fit.moved, variance, fit.lam, data.effective, df)
         low, high = map(float, ppi_limits(*summary, bounds=bounds, ci_level=ci_level))
         inside, _, _, cut = within_range(estimate, low, high, bounds)
         # only a delta has a zero worth testing
@@ -210,7 +210,7 @@ def _estimate(
 def _p_of_zero(summary: tuple[float, ...], bounds: tuple[float, float], ci_level: float) -> float:
     """Return the level at which the interval just holds no difference."""
     middle = -bounds[0] / (bounds[1] - bounds[0])
-    below, above = _sides(summary, bounds, ci_level)
+    below, above = _beta_shapes(summary, bounds, ci_level)
     tails = float(beta.cdf(middle, *below)), float(beta.sf(middle, *above))
     return min(1.0, 2.0 * min(tails))
 
@@ -306,8 +306,8 @@ def ppi_mean(
     >>> ppi_mean(gold, grader).estimate  # the grader equals gold: the mean of all
     0.75
     """
-    given = (gold, predicted, predicted_on_gold, clusters, inclusion_probability)
-    return _estimate("PPI++ mean", given, lam, distribution, ci_level, (0.0, 1.0))
+    columns = (gold, predicted, predicted_on_gold, clusters, inclusion_probability)
+    return _ppi_interval("PPI++ mean", columns, lam, distribution, ci_level, (0.0, 1.0))
 
 
 def ppi_paired(
@@ -374,12 +374,14 @@ def ppi_paired(
     >>> ppi_paired(gold, grader, predicted_on_gold=seen, lam=1.0).estimate
     0.25
     """
-    given = (gold, predicted, predicted_on_gold, clusters, inclusion_probability)
-    return _estimate("PPI++ paired difference", given, lam, distribution, ci_level, (-1.0, 1.0))
+    columns = (gold, predicted, predicted_on_gold, clusters, inclusion_probability)
+    return _ppi_interval(
+        "PPI++ paired difference", columns, lam, distribution, ci_level, (-1.0, 1.0)
+    )
 
 
 @dataclass(frozen=True)
-class _Gold:
+class _GoldCases:
     """Cases with a usable prediction, in the order given.
 
     ``told`` is whether chances of being drawn were given, ``weighted`` whether they differ.
@@ -427,7 +429,7 @@ class _Gold:
 
 
 @dataclass(frozen=True)
-class _Fitted:
+class _RawEstimate:
     """Estimate before any rule is applied.
 
     ``error`` is what gold adds to each of its cases, ``moved`` their (weighted) mean, and ``lam``
@@ -443,26 +445,30 @@ class _Fitted:
     lam: float
 
 
-def _vector(name: str, values: ArrayLike, size: int | None = None) -> Floats:
+def _case_vector(name: str, values: ArrayLike, size: int | None = None) -> Floats:
     vector = np.asarray(values, dtype=float)
     if vector.ndim != 1 or (size is not None and vector.size != size):
-        wanted = "one value per case" if size is None else f"one value for each of {size} cases"
-        raise ValueError(f"{name} must hold {wanted}, found shape {vector.shape}.")
+        expected = "one value per case" if size is None else f"one value for each of {size} cases"
+        raise ValueError(f"{name} must hold {expected}, found shape {vector.shape}.")
     return vector
 
 
-def _collect(
+def _collect_cases(
     bounds: tuple[float, float],
     gold: ArrayLike,
     predicted: ArrayLike,
     predicted_on_gold: ArrayLike | None,
     clusters: ArrayLike | None,
     inclusion_probability: ArrayLike | None,
-) -> _Gold:
+) -> _GoldCases:
     """Return the cases with a usable prediction; raise ValueError for what lies out of bounds."""
-    y = _vector("gold", gold)
-    f = _vector("predicted", predicted, y.size)
-    g = f if predicted_on_gold is None else _vector("predicted_on_gold", predicted_on_gold, y.size)
+    y = _case_vector("gold", gold)
+    f = _case_vector("predicted", predicted, y.size)
+    g = (
+        f
+        if predicted_on_gold is None
+        else _case_vector("predicted_on_gold", predicted_on_gold, y.size)
+    )
     for name, values in (("gold", y), ("predicted", f), ("predicted_on_gold", g)):
         seen = values[np.isfinite(values)]
         if seen.size and (seen.min() < bounds[0] - 1e-9 or seen.max() > bounds[1] + 1e-9):
@@ -479,58 +485,64 @@ def _collect(
     note = f"{plural(lost, 'case')} without a prediction left out, {lost_gold} of them with gold"
     weights, weighted = np.ones(int(usable.sum())), False
     if inclusion_probability is not None:
-        chance = _vector("inclusion_probability", inclusion_probability, y.size)
-        known = chance[labelled & usable]
-        if not np.all((known > 0.0) & (known <= 1.0)):
+        chance = _case_vector("inclusion_probability", inclusion_probability, y.size)
+        chances = chance[labelled & usable]
+        if not np.all((chances > 0.0) & (chances <= 1.0)):
             raise ValueError("inclusion_probability must lie in (0, 1] for every case with gold.")
         weights = 1.0 / np.where(labelled, chance, 1.0)[usable]
-        weighted = known.size > 0 and bool(np.ptp(known) > 1e-9)
+        weighted = chances.size > 0 and bool(np.ptp(chances) > 1e-9)
     codes = np.unique(labels[usable], return_inverse=True)[1]
-    told, clustered = inclusion_probability is not None, clusters is not None
-    shown = y[usable], f[usable], g[usable]
-    return _Gold(*shown, weights, weighted, told, codes, clustered, note if lost else "")
+    has_chances, clustered = inclusion_probability is not None, clusters is not None
+    columns = y[usable], f[usable], g[usable]
+    return _GoldCases(
+        *columns, weights, weighted, has_chances, codes, clustered, note if lost else ""
+    )
 
 
-def _share(covariance: float, variance: float) -> float:
+def _clipped_ratio(covariance: float, variance: float) -> float:
     return min(max(covariance / variance, 0.0), 1.0) if variance > 1e-15 else 0.0
 
 
-def _cross(a: Floats, b: Floats, w: Floats | None = None) -> float:
+def _weighted_covariance(a: Floats, b: Floats, w: Floats | None = None) -> float:
     weights = np.ones(a.size) if w is None else w
     share = weights / weights.sum()
     return float(share @ ((a - share @ a) * (b - share @ b)))
 
 
-def _tuned(data: _Gold) -> float:
+def _tuned_weight(data: _GoldCases) -> float:
     """Return the weight of the grader, 0 to 1, that makes the variance smallest."""
     has = data.labelled
     y, g, f = data.gold[has], data.on_gold[has], data.predicted[has]
     if has.all():
         # The repeat with gold deviates from the case's mean by chance only, with expectation 0.
-        return _share(float((y - f) @ (g - f)), float((g - f) @ (g - f)))
+        return _clipped_ratio(float((y - f) @ (g - f)), float((g - f) @ (g - f)))
     if data.weighted:
         w = data.weights[has]
-        return _share(_cross(y, g, w), _cross(g, g, w))
+        return _clipped_ratio(_weighted_covariance(y, g, w), _weighted_covariance(g, g, w))
     ratio = float(has.sum()) / float((~has).sum())
-    return _share(_cross(y, g), _cross(g, g) + ratio * _cross(f, f))
+    return _clipped_ratio(
+        _weighted_covariance(y, g), _weighted_covariance(g, g) + ratio * _weighted_covariance(f, f)
+    )
 
 
-def _every_case(data: _Gold, lam: float, ddof: int) -> _Fitted:
+def _fit_every_case(data: _GoldCases, lam: float, ddof: int) -> _RawEstimate:
     values = lam * data.predicted + data.gold - lam * data.on_gold
     estimate = float(values.mean())
     if data.clustered and np.unique(data.clusters).size > 1:
-        found = cr2_mean(values, data.clusters)
-        df = found.df if math.isfinite(found.df) else data.gold_clusters - 1.0
-        return _Fitted(estimate, found.se**2, df, values, estimate, 0.0)
-    return _Fitted(estimate, _of_mean(values, ddof), values.size - 1.0, values, estimate, 0.0)
+        mean = cr2_mean(values, data.clusters)
+        df = mean.df if math.isfinite(mean.df) else data.gold_clusters - 1.0
+        return _RawEstimate(estimate, mean.se**2, df, values, estimate, 0.0)
+    return _RawEstimate(
+        estimate, _variance_of_mean(values, ddof), values.size - 1.0, values, estimate, 0.0
+    )
 
 
-def _of_mean(values: Floats, ddof: int) -> float:
+def _variance_of_mean(values: Floats, ddof: int) -> float:
     """Return the variance of a mean, 0 where one value tells none."""
     return float(values.var(ddof=ddof)) / values.size if values.size > ddof else 0.0
 
 
-def _subset(data: _Gold, lam: float, ddof: int) -> _Fitted:
+def _fit_subset(data: _GoldCases, lam: float, ddof: int) -> _RawEstimate:
     has = data.labelled
     error = data.gold[has] - lam * data.on_gold[has]
     rest = lam * data.predicted[~has]
@@ -543,12 +555,14 @@ def _subset(data: _Gold, lam: float, ddof: int) -> _Fitted:
         order = np.concatenate([data.clusters[~has], data.clusters[has]])
         fit = cr2(np.concatenate([rest, error]), design, order)
         df = min(float(np.nan_to_num(fit.df[0], nan=1.0)), groups - 1.0)
-        return _Fitted(estimate, float(fit.covariance[0, 0]), df, error, float(error.mean()), lam)
-    variance = _of_mean(error, ddof) + _of_mean(rest, ddof)
-    return _Fitted(estimate, variance, groups - 1.0, error, float(error.mean()), lam)
+        return _RawEstimate(
+            estimate, float(fit.covariance[0, 0]), df, error, float(error.mean()), lam
+        )
+    variance = _variance_of_mean(error, ddof) + _variance_of_mean(rest, ddof)
+    return _RawEstimate(estimate, variance, groups - 1.0, error, float(error.mean()), lam)
 
 
-def _weighted(data: _Gold, lam: float) -> _Fitted:
+def _fit_weighted(data: _GoldCases, lam: float) -> _RawEstimate:
     has = data.labelled
     w = np.where(has, data.weights, 0.0) / data.weights[has].sum()
     error = np.where(has, data.gold - lam * data.on_gold, 0.0)
@@ -559,14 +573,14 @@ def _weighted(data: _Gold, lam: float) -> _Fitted:
     n = data.effective
     inflate = n / (n - 1.0) if n - 1.0 > 1e-9 else 1.0
     variance = inflate * float(totals @ totals)
-    return _Fitted(lam * mean + correction, variance, n - 1.0, error[has], correction, lam)
+    return _RawEstimate(lam * mean + correction, variance, n - 1.0, error[has], correction, lam)
 
 
-def _fitted(data: _Gold, lam: float, ddof: int) -> tuple[str, _Fitted]:
+def _fit_design(data: _GoldCases, lam: float, ddof: int) -> tuple[str, _RawEstimate]:
     """Return how gold was given, in words, and the estimate with this weight of the grader."""
     if data.labelled.all():
-        return "gold on every case", _every_case(data, lam, ddof)
+        return "gold on every case", _fit_every_case(data, lam, ddof)
     if data.weighted:
         design = "gold on a subset of unequal inclusion probability"
-        return f"{design} (effective n {data.effective:.1f})", _weighted(data, lam)
-    return "gold on a subset", _subset(data, lam, ddof)
+        return f"{design} (effective n {data.effective:.1f})", _fit_weighted(data, lam)
+    return "gold on a subset", _fit_subset(data, lam, ddof)

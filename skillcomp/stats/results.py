@@ -56,8 +56,8 @@ class Interval:
         ends = (self.estimate, self.low, self.high, other.estimate, other.low, other.high)
         if not math.isfinite(sum(ends)):
             note = "; ".join(dict.fromkeys(filter(None, (self.note, other.note))))
-            said = note or "an estimate or a limit is not defined"
-            return undefined(label, said, ci_level=self.ci_level)
+            reason = note or "an estimate or a limit is not defined"
+            return undefined(label, reason, ci_level=self.ci_level)
         difference = self.estimate - other.estimate
         low = difference - math.hypot(self.estimate - self.low, other.high - other.estimate)
         high = difference + math.hypot(self.high - self.estimate, other.estimate - other.low)

@@ -64,7 +64,7 @@ def mcnemar_midp(b: float, c: float) -> HypothesisTest:
     return HypothesisTest(float(b), float(np.clip(p_value, 0.0, 1.0)), label)
 
 
-def _verdicts(verdicts: ArrayLike) -> Floats:
+def _verdict_table(verdicts: ArrayLike) -> Floats:
     table = np.asarray(verdicts, float)
     if table.ndim != 2 or table.shape[1] < 2:
         raise ValueError(
@@ -129,7 +129,7 @@ def severity_shift(
     (0.9808, 0.4787)
     """
     check_level(ci_level)
-    table = _verdicts(verdicts)
+    table = _verdict_table(verdicts)
     if table.shape[1] != 2:
         raise ValueError(f"severity_shift compares two versions, found {table.shape[1]}.")
     gained, lost = (table[:, 1] > table[:, 0]), (table[:, 1] < table[:, 0])
@@ -137,30 +137,30 @@ def severity_shift(
     up, down = float(gained.sum()), float(lost.sum())
     label = "log odds of the discordant items"
     groups = Clusters.of(labels, len(lost))
-    told = groups.totals((lost | gained).astype(float))
-    told, note, size = told[told > 0], "", 1.0
-    if not len(told):
+    per_cluster = groups.totals((lost | gained).astype(float))
+    per_cluster, note, size = per_cluster[per_cluster > 0], "", 1.0
+    if not len(per_cluster):
         note = "the versions never disagree: no shift can be told"
-    elif labels is not None and len(told) < 2:
+    elif labels is not None and len(per_cluster) < 2:
         note = "the disagreements come from one cluster"
     if note:
         return undefined(label, note, ci_level=ci_level, n=float(len(lost)))
     if down == 0 or up == 0:
         # Flips of a case go together, so half a case stands for what was not seen.
-        size = float(told.mean()) if labels is not None else 1.0
+        size = float(per_cluster.mean()) if labels is not None else 1.0
         down, up = down + size / 2, up + size / 2
         what = "half an item" if size == 1.0 else f"half a case ({size / 2:.3g} items)"
         note = f"all disagreements in one direction: {what} added to both"
     estimate, se, df = math.log(down / up), math.sqrt(size * (1 / down + 1 / up)), math.nan
     if labels is not None:
         scores = groups.totals(lost / down - gained / up)
-        df = len(told) - 1.0
-        robust = math.sqrt(len(told) / df * float((scores**2).sum()))
+        df = len(per_cluster) - 1.0
+        robust = math.sqrt(len(per_cluster) / df * float((scores**2).sum()))
         if robust < se and not note:
             note = "standard error of independent items, which is above the one by case"
         # Cases whose flips cancel say nothing against chance: never below independent items.
         se = max(robust, se)
-        label += f", {len(told)} clusters with one, t with {df:.0f} df"
+        label += f", {len(per_cluster)} clusters with one, t with {df:.0f} df"
     reference = student_t(df) if labels is not None else norm
     reach = float(reference.isf((1 - ci_level) / 2)) * se
     ends, counts = (estimate - reach, estimate + reach), (float(len(lost)), float(groups.count))
@@ -200,7 +200,7 @@ def cochran_q(verdicts: ArrayLike) -> HypothesisTest:
     >>> cochran_q([[1, 1, 0]] * 4 + [[1, 0, 0]] * 2 + [[1, 1, 1]]).statistic
     9.333333333333334
     """
-    table = _verdicts(verdicts)
+    table = _verdict_table(verdicts)
     keep = ~np.isnan(table).any(axis=1)
     table, dropped = table[keep], int((~keep).sum())
     note = f"{plural(dropped, 'item')} left out" if dropped else ""
@@ -208,8 +208,8 @@ def cochran_q(verdicts: ArrayLike) -> HypothesisTest:
     if not len(table) or (table == table[:, :1]).all():
         reason = "the versions agree on every item: p = 1"
         return HypothesisTest(0.0, 1.0, "Cochran's Q", join_notes(reason, note), df)
-    found = cochrans_q(table)
-    return HypothesisTest(float(found.statistic), float(found.pvalue), "Cochran's Q", note, df)
+    result = cochrans_q(table)
+    return HypothesisTest(float(result.statistic), float(result.pvalue), "Cochran's Q", note, df)
 
 
 def clustered_midp(gained: ArrayLike, lost: ArrayLike, clusters: ArrayLike) -> HypothesisTest:
@@ -305,19 +305,19 @@ def clustered_cochran(
     np.add.at(totals, codes, table)
     # a case that all versions pass alike stays as it is under every exchange
     totals = totals[np.ptp(totals, axis=1) > 0]
-    observed = _spread(totals.sum(axis=0))
+    observed = _sum_of_squares(totals.sum(axis=0))
     rng, reached = np.random.default_rng(seed), 0
     rows = max(1, _BLOCK // max(totals.size, 1))
     for start in range(0, n_resamples, rows):
         size = min(rows, n_resamples - start)
         many = np.broadcast_to(totals, (size, *totals.shape))
-        drawn = _spread(rng.permuted(many, axis=2).sum(axis=1))
+        drawn = _sum_of_squares(rng.permuted(many, axis=2).sum(axis=1))
         reached += int((drawn >= observed - 1e-9).sum())
     p_value = (reached + 1) / (n_resamples + 1)
     return HypothesisTest(plain.statistic, p_value, label, plain.note, plain.df), plain
 
 
-def _spread(sums: Floats) -> Floats:
+def _sum_of_squares(sums: Floats) -> Floats:
     spread: Floats = ((sums - sums.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1)
     return spread
 
@@ -358,8 +358,8 @@ def holm(p_values: ArrayLike, *, family: int | None = None) -> Floats:
     [0.03, nan, 0.08]
     """
     p = np.asarray(p_values, dtype=np.float64).ravel()
-    known = ~np.isnan(p)
-    outside = known & ~((p >= 0) & (p <= 1))
+    present = ~np.isnan(p)
+    outside = present & ~((p >= 0) & (p <= 1))
     if outside.any():
         at = int(np.flatnonzero(outside)[0])
         raise ValueError(f"p_values must lie in 0..1, found {p[at]:g} at position {at}.")

@@ -129,7 +129,7 @@ def _check(answer: GoldAnswer, cases: Mapping[str, Case], place: str) -> None:
     checks = [check.check_id for check in case.checks]
     for name in answer.labels:
         what = f"{place}: labels: case '{case.case_id}' has no check"
-        require_known(what, name, checks, StudyError, told="it has")
+        require_known(what, name, checks, StudyError, label="it has")
 
 
 @dataclass(frozen=True)

@@ -190,7 +190,7 @@ def switched_off(without: Sequence[str], style: Style) -> tuple[str, ...]:
     allowed = told[_style(style)] or ("nothing, it is told none of these",)
     for name in names:
         what = f"allowed with style '{style}'"
-        require_known("without: found", name, allowed, GraderError, told=what)
+        require_known("without: found", name, allowed, GraderError, label=what)
     return tuple(name for name in SWITCHES if name in names)
 
 
