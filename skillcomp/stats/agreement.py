@@ -1,8 +1,7 @@
 """Agreement of graders with each other and with gold, with intervals over cases.
 
-Every coefficient is ``1 - (1 - observed) / (1 - expected)``. Both parts depend on the data only
-through sums of a few numbers per unit; a bootstrap over cases is then a matrix product of the
-resampling counts with the sums per case.
+Every coefficient is ``1 - (1 - observed) / (1 - expected)``. Both parts are functions of sums over
+units, so a bootstrap over cases is one matrix product: resampling counts times sums per case.
 """
 
 from __future__ import annotations
@@ -30,38 +29,38 @@ Solve = Callable[[Floats], tuple[Floats, Floats]]
 COEFFICIENTS = ("raw_agreement", "cohen_kappa", "gwet_ac1", "krippendorff_alpha")
 _ONE_CATEGORY = "all ratings fall into one category: agreement beyond chance is not defined"
 _CONSTANT_AC1 = "all ratings fall into one category: AC1 equals raw agreement here"
-# With fewer events than this, neither a normal approximation nor resampling sees the spread:
-# one resample in seven holds no event at all when the sample holds two.
+# With fewer events, neither a normal approximation nor resampling shows the spread: with two
+# events in the sample, one resample in seven has none.
 FEWEST_EVENTS = 5
-# Above this share of undefined resamples the remaining ones no longer describe the sample.
+# With a larger share of undefined resamples the others no longer represent the sample.
 _MOST_UNDEFINED = 0.05
-# Resampling counts held at once, so that 10,000 cases stay below 100 MB.
+# Resampling counts in memory at a time; keeps 10,000 cases below 100 MB.
 _BLOCK = 1_000_000
-# Relative step of the central difference; the error of the derivative is of order its square.
+# Relative step of the central difference; the error of the derivative is of order step squared.
 _STEP = 1e-5
-# Rounding of a sum of squares of shares that add up to one stays far below this.
+# Far above the rounding error of a sum of squared shares.
 _NO_VARIATION = 1e-12
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """Per-unit numbers of one coefficient and the way from their sums to its two parts.
+    """Per-unit numbers of one coefficient, and functions of their sums.
 
     Attributes
     ----------
     features : array, shape (units, numbers)
-        What is summed. Units that carry no information hold zeros.
+        Numbers to sum; zeros in units without information.
     solve : callable
-        Sums, shape (..., numbers), to observed and expected agreement, shape (...).
+        From sums, shape (..., numbers), to observed and expected agreement, shape (...).
     slope : callable
-        Sums, shape (numbers,), to the derivative of the coefficient by each of them, for the
-        linearised standard error.
+        From sums, shape (numbers,), to the derivative of the coefficient with respect to each of
+        them, for the linearised standard error.
     agreeing : array of float, shape (units,)
         Share of the pairs of ratings of a unit that agree; NaN with fewer than two ratings.
     category : array of int, shape (units,)
-        Category on which all ratings of a unit agree, -1 where they do not or are fewer than two.
+        Category of all ratings of a unit; -1 if they differ or if there are fewer than two.
     n_categories : int
-        Categories the raters could choose from.
+        Number of categories that raters could choose from.
     """
 
     features: Floats
@@ -79,9 +78,10 @@ def _table_interval(
     compute: Callable[[Floats, float], tuple[float, float, float]],
     rare: bool,
 ) -> Interval:
-    """Return a coefficient of a table of counts: its estimate, standard error, chance agreement.
+    """Estimate a coefficient from a table of counts, with its interval.
 
-    ``rare`` says whether it rests on the rarest category too.
+    ``compute`` returns estimate, standard error and chance agreement. ``rare`` is whether the
+    coefficient depends on the rarest category.
     """
     level, cells = check_level(ci_level), np.asarray(table, dtype=float)
     if cells.ndim != 2 or cells.shape[0] != cells.shape[1] or cells.shape[0] < 2:
@@ -118,10 +118,10 @@ def _table_interval(
 
 
 def cohen_kappa(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
-    """Agreement of two raters beyond what their own category rates would give.
+    """Estimate the agreement of two raters beyond chance, given each rater's category rates.
 
-    Falls near 0 where one category is rare although nearly all units agree; report raw agreement
-    and :func:`gwet_ac1` beside it.
+    Kappa is near 0 if one category is rare, even if nearly all units agree; report raw agreement
+    and :func:`gwet_ac1` as well.
 
     Parameters
     ----------
@@ -133,19 +133,19 @@ def cohen_kappa(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
     Returns
     -------
     Interval
-        Kappa in [-1, 1] with ``se``; limits from t with n - 1 degrees of freedom, or from Wilson's
-        limits of the raw agreement where that can collapse (fewer than 5 disagreements, or a
-        category with fewer than 5 agreements), named in ``note``. NaN with a note where both
-        raters use one category only.
+        Kappa in [-1, 1] with ``se``; limits from t with n - 1 degrees of freedom. These can
+        collapse with fewer than 5 disagreements, or fewer than 5 agreements in a category; the
+        limits then come from Wilson's limits of the raw agreement, and ``note`` says so. NaN with a
+        note if both raters use only one category.
 
     Raises
     ------
     ValueError
-        The table is not square or holds something that is no count.
+        If the table is not square or has an entry that is not a count.
 
     Notes
     -----
-    Units are taken as independent; where a case holds several, use :func:`bootstrap_agreement`.
+    Assumes independent units; if a case has several units, use :func:`bootstrap_agreement`.
 
     References
     ----------
@@ -171,7 +171,7 @@ def _kappa_with_se(cells: Floats, total: float) -> tuple[float, float, float]:
 
 
 def gwet_ac1(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
-    """Agreement of two raters beyond chance, where a skewed category rate must not decide.
+    """Estimate the agreement of two raters beyond chance, robust to skewed category rates.
 
     Parameters
     ----------
@@ -183,20 +183,20 @@ def gwet_ac1(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
     Returns
     -------
     Interval
-        AC1 in [-1, 1] with ``se``; limits from t with n - 1 degrees of freedom, or from Wilson's
-        limits of the raw agreement with fewer than 5 disagreements, named in ``note``. NaN for an
-        empty table.
+        AC1 in [-1, 1] with ``se``; limits from t with n - 1 degrees of freedom. With fewer than 5
+        disagreements they come from Wilson's limits of the raw agreement, and ``note`` says so.
+        NaN for an empty table.
 
     Raises
     ------
     ValueError
-        The table is not square or holds something that is no count.
+        If the table is not square or has an entry that is not a count.
 
     Notes
     -----
-    Chance agreement is the mean of ``pi (1 - pi)`` over the other categories, ``pi`` the mean
-    share of a category over both raters. The standard error divides by n, as for a table in
-    irrCAC 1.0 (R), against which it was checked.
+    Chance agreement is the sum over categories of ``pi (1 - pi) / (q - 1)``, with ``pi`` the share
+    of a category, averaged over both raters, and ``q`` the number of categories. The standard error
+    divides by n, as irrCAC 1.0 (R) does for a table; checked against it.
 
     References
     ----------
@@ -236,43 +236,45 @@ def bootstrap_agreement(
     n_resamples: int = 1999,
     seed: int = 0,
 ) -> Interval:
-    """Agreement of raters with an interval that resamples whole cases.
+    """Estimate the agreement of raters with a bootstrap interval over whole cases.
 
     Parameters
     ----------
     ratings : array_like, shape (units, raters)
         Category codes (0/1 for verdicts), one row per unit (a check of an attempt), one column
-        per rater; NaN where a rater gave none.
+        per rater; NaN for a missing rating.
     coefficient_name : str, default "gwet_ac1"
         ``raw_agreement``, ``cohen_kappa`` (two raters), ``gwet_ac1`` or ``krippendorff_alpha``.
     clusters : array_like, optional
-        Case of each unit; cases are resampled whole. Each unit alone when omitted.
+        Case of each unit; whole cases are resampled. If omitted, each unit is a case.
     n_categories : int, optional
-        Categories the raters could choose from; those that occur when omitted.
+        Number of categories that raters could choose from; if omitted, those that occur.
     ci_level : float, default 0.95
         Confidence level.
     n_resamples, seed : int
-        Number of resamples and seed of the generator; both are named in ``method``.
+        Number of resamples and seed of the generator; ``method`` names both.
 
     Returns
     -------
     Interval
         ``n`` counts units with two ratings, ``n_clusters`` their cases; ``se`` is linearised over
-        cases (Gwet's for raters with gaps). NaN with a note where the coefficient is not defined.
+        cases (Gwet's formula if ratings are missing). NaN with a note if the coefficient is
+        undefined.
 
     Raises
     ------
     ValueError
-        Unknown coefficient, fewer than two raters, or ``clusters`` of another length.
+        If the coefficient is unknown, there are fewer than two raters, or ``clusters`` has another
+        length.
 
     Notes
     -----
     Percentile interval at levels widened for the number of cases (Hesterberg's expanded
-    percentile). Resamples in which the coefficient is not defined are left out and counted in
-    ``note``. Where resampling can collapse (fewer than 5 cases with a disagreement, more than 5 %
-    of undefined resamples) the limits are those of the raw agreement by
-    :func:`skillcomp.stats.bounded.bounded_mean` over cases, with chance agreement held fixed.
-    Those of ``raw_agreement`` itself always are.
+    percentile). Resamples with an undefined coefficient are left out and counted in ``note``.
+    Resampling can collapse with fewer than 5 cases with a disagreement, or more than 5 % undefined
+    resamples. The limits are then those of the raw agreement by
+    :func:`skillcomp.stats.bounded.bounded_mean` over cases, rescaled with chance agreement held
+    fixed. ``raw_agreement`` always has those limits.
 
     References
     ----------
@@ -320,7 +322,7 @@ def bootstrap_agreement(
 
 
 def _sums_by_case(parts: _Parts, group: NDArray[np.intp]) -> Floats:
-    # A unit with one rating may still tell how common its category is; one without has no case.
+    # A unit with one rating contributes to the category rates; a unit without rating is dropped.
     informative = parts.features.any(axis=1)
     codes = np.unique(group[informative], return_inverse=True)[1]
     sums = np.zeros((int(codes.max()) + 1, parts.features.shape[1]))
@@ -344,7 +346,7 @@ def _why_too_few(name: str, parts: _Parts, group: NDArray[np.intp]) -> str:
         return f"fewer than {FEWEST_EVENTS} cases with a disagreement"
     if name == "gwet_ac1":
         return ""
-    # The other coefficients rest on the rarest category; AC1 does not.
+    # The other coefficients depend on the rarest category; AC1 does not.
     agreed = [np.unique(group[parts.category == k]).size for k in range(parts.n_categories)]
     if min(agreed) < FEWEST_EVENTS:
         return f"a category agreed on in fewer than {FEWEST_EVENTS} cases"
@@ -364,9 +366,8 @@ def _limits_of_raw_agreement(
 
 
 def _score_limits(estimate: float, expected: float, low: float, high: float) -> tuple[float, float]:
-    """Limits of a coefficient from score limits ``low``, ``high`` of the raw agreement."""
-    # Chance agreement is held at its estimate; the coefficient then rises linearly with the raw
-    # agreement, and the score limits of that carry over.
+    """Return limits of a coefficient from the limits ``low`` and ``high`` of the raw agreement."""
+    # With chance agreement fixed at its estimate, the coefficient is linear in the raw agreement.
     room = 1.0 - expected
     lower = max(-1.0, 1.0 - (1.0 - low) / room)
     upper = min(1.0, 1.0 - (1.0 - high) / room)
@@ -386,7 +387,7 @@ def _resampled_coefficients(sums: Floats, parts: _Parts, n_resamples: int, seed:
 
 
 def _linearised_se(parts: _Parts, sums: Floats) -> float:
-    # Infinitesimal jackknife: the derivative of the coefficient towards every cluster's share.
+    # Infinitesimal jackknife: derivative of the coefficient with respect to each cluster's weight.
     groups = sums.shape[0]
     if groups < 2:
         return NAN
@@ -403,14 +404,14 @@ def krippendorff_alpha(
     n_resamples: int = 1999,
     seed: int = 0,
 ) -> Interval:
-    """Reliability of the ratings of any number of raters, with gaps.
+    """Estimate the reliability of any number of raters; ratings may be missing.
 
     Parameters
     ----------
     ratings : array_like, shape (units, raters)
-        Category codes, NaN where a rater gave none.
+        Category codes; NaN for a missing rating.
     clusters : array_like, optional
-        Case of each unit; cases are resampled whole. Each unit alone when omitted.
+        Case of each unit; whole cases are resampled. If omitted, each unit is a case.
     ci_level : float, default 0.95
         Confidence level.
     n_resamples, seed : int
@@ -419,17 +420,17 @@ def krippendorff_alpha(
     Returns
     -------
     Interval
-        Nominal alpha, at most 1; NaN with a note where all ratings are equal or no unit has two.
+        Nominal alpha, at most 1; NaN with a note if all ratings are equal or no unit has two.
 
     Raises
     ------
     ValueError
-        Fewer than two raters, or ``clusters`` of another length.
+        If there are fewer than two raters, or ``clusters`` has another length.
 
     Notes
     -----
-    The estimate is that of the krippendorff library at the nominal level (its own default is the
-    interval level); the interval is that of :func:`bootstrap_agreement`.
+    Estimate by the krippendorff library at the nominal level (its default is the interval level);
+    interval by :func:`bootstrap_agreement`.
 
     References
     ----------
@@ -450,7 +451,7 @@ def krippendorff_alpha(
 
 
 def _rating_matrix(ratings: ArrayLike) -> Floats:
-    """Return ``ratings`` as floats, one row per unit, one column per rater, NaN where missing."""
+    """Return ``ratings`` as floats: one row per unit, one column per rater, NaN if missing."""
     matrix = np.asarray(ratings, dtype=float)
     if matrix.ndim != 2 or matrix.shape[1] < 2:
         raise ValueError(
@@ -477,8 +478,8 @@ def _numeric_slope(solve: Solve, sums: Floats) -> Floats:
 
 
 def _share_slope(solve: Solve, sums: Floats) -> Floats:
-    # Gwet's standard error lets the share of units with two ratings vary as well; kept, so that
-    # it agrees with the published one. Without gaps it changes nothing.
+    # Gwet's published standard error also varies the share of units with two ratings. Without
+    # missing ratings this changes nothing.
     slope = _numeric_slope(solve, sums)
     value = float(_beyond_chance(*solve(sums)))
     slope[0] += value / sums[0]
@@ -487,7 +488,7 @@ def _share_slope(solve: Solve, sums: Floats) -> Floats:
 
 
 def _coincidence_slope(sums: Floats) -> Floats:
-    # The published standard error leaves out alpha's correction for few ratings.
+    # The published standard error ignores alpha's small-sample correction.
     def solve(total: Floats) -> tuple[Floats, Floats]:
         ratings = total[..., 1:].sum(axis=-1)
         shares = _safe_ratio(total[..., 1:], ratings[..., None])
@@ -557,7 +558,7 @@ def _coincidence_parts(counts: Floats) -> tuple[Floats, Solve]:
 
 
 def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None) -> _Parts:
-    """Return the sums behind the coefficient ``name``."""
+    """Return the per-unit numbers and functions of the coefficient ``name``."""
     if name not in COEFFICIENTS:
         raise ValueError(
             f"coefficient must be one of {', '.join(COEFFICIENTS)}, found {name!r}."

@@ -1,7 +1,7 @@
-"""How much of one number another one explains, where both are measured once a unit in clusters.
+"""Association of two numbers per unit, with units in clusters.
 
-R squared plain, adjusted and cross-validated, and Spearman's correlation; limits by leaving out one
-cluster at a time; and what so many units could have shown at all.
+R squared (plain, adjusted, cross-validated) and Spearman's correlation, with limits by a jackknife
+over clusters; and the smallest R squared that a number of units can detect.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from skillcomp.stats.results import Interval, check_level, quantile, undefined
 
 Floats = NDArray[np.float64]
 
-# Fewer clusters than this give an estimate and no limits: leaving one of them out says too little.
-# With skewed scores or an unequal spread eight or nine still fell to 89 % (`make validate`).
+# With fewer clusters there are no limits, because the jackknife is unreliable: with eight or nine
+# clusters, coverage fell to 89 % for skewed scores or unequal spread (`make validate`).
 MIN_CLUSTERS = 10
 _JACKKNIFE = "jackknife over clusters of Fisher's z, t"
-_FLAT = 1e-12  # a spread below this part of the values is rounding
+_FLAT = 1e-12  # a spread below this fraction of the values is rounding
 _PERFECT = 1.0 - 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Association:
-    """What a straight line explains.
+    """R squared of a straight line, and Spearman's correlation.
 
     Attributes
     ----------
     r_squared, spearman : Interval
-        The share of the variance that the line explains, and the correlation of the ranks, with
-        limits from ten clusters on. The p-values are those of no correlation.
+        Share of the variance explained by the line, and correlation of the ranks; limits with ten
+        or more clusters. The p-values test zero correlation.
     adjusted, cross_validated : Interval
-        Without limits: those of ``r_squared`` are limits of the share in the population too.
+        Without limits; those of ``r_squared`` are limits of the population value.
     """
 
     r_squared: Interval
@@ -50,41 +50,40 @@ class Association:
 def association(
     x: ArrayLike, y: ArrayLike, clusters: ArrayLike | None = None, *, ci_level: float = 0.95
 ) -> Association:
-    """Share of the variance of ``y`` that a straight line in ``x`` explains.
+    """Estimate the share of the variance of ``y`` that a straight line in ``x`` explains.
 
     Parameters
     ----------
     x, y : array_like of float, shape (n,)
-        One entry per unit (a document: its score and its pass rate); none may be missing.
+        One entry per unit (such as score and pass rate of a document); none may be missing.
     clusters : array_like, shape (n,), optional
-        Cluster of each unit; every unit its own without.
+        Cluster of each unit; if omitted, each unit is a cluster.
     ci_level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     Association
-        ``n`` counts units. All NaN with a note for fewer than three units, or where ``x`` or ``y``
-        is the same everywhere; without limits below ten clusters, and where the fit is perfect or
-        rests on one cluster.
+        ``n`` counts units. All NaN with a note for fewer than three units or constant ``x`` or
+        ``y``. No limits below ten clusters, or if the fit is perfect or depends on one cluster.
 
     Raises
     ------
     ValueError
-        When the lengths differ or a value is missing.
+        If the lengths differ or a value is missing.
 
     Notes
     -----
     Limits: Fisher's z of the correlation, its standard error by the jackknife over clusters, a t
-    quantile with G - 1 degrees of freedom; the limits of the correlation, squared, are those of R
-    squared, with 0 as the lower one where they enclose 0. No normal distribution and no equal
-    spread is assumed. In 600 studies a design it covered 93-96 % with 12 to 40 clusters of normal
-    values, 92-94 % of skewed ones and 89-93 % where the spread grows with ``x``; Fisher's own
-    formula fell to 74 % there, the bootstrap (BCa) to 84 %.
+    quantile with G - 1 degrees of freedom (G clusters). The limits of R squared are the squared
+    limits of the correlation; the lower one is 0 if those enclose 0. This assumes neither a normal
+    distribution nor equal spread. Coverage in 600 studies per design with 12 to 40 clusters:
+    93-96 % for normal values, 92-94 % for skewed ones and 89-93 % if the spread grows with ``x``
+    (there, Fisher's formula fell to 74 % and the BCa bootstrap to 84 %).
 
-    Adjusted: ``1 - (1 - R2) (n - 1) / (n - 2)``. Cross-validated: one minus the squared error of
-    predicting each cluster by the line through the others, over that of predicting it by their
-    mean; below 0 where the line predicts worse than the mean.
+    Adjusted: ``1 - (1 - R2) (n - 1) / (n - 2)``. Cross-validated: each cluster is predicted by the
+    line through the others, and by their mean; one minus the ratio of the squared errors. It is
+    below 0 if the line predicts worse than the mean.
 
     Examples
     --------
@@ -133,7 +132,7 @@ def _without_limits(value: float, method: str, like: Interval) -> Interval:
 
 
 def _leave_one_out_sums(a: Floats, b: Floats, groups: Clusters) -> Floats:
-    """Return n, sum x, y, xx, xy, yy of all units but each cluster's; shape (6, G)."""
+    """Return n and the sums of x, y, xx, xy, yy without each cluster in turn; shape (6, G)."""
     parts = np.stack([np.ones(len(a)), a, b, a * a, a * b, b * b])
     own = np.asarray(groups.totals(parts), dtype=np.float64)
     return np.asarray(own.sum(axis=1, keepdims=True) - own, dtype=np.float64)
@@ -147,7 +146,7 @@ def _centred_sums(sums: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _jackknifed_correlation(a: Floats, b: Floats, groups: Clusters, ci_level: float) -> Interval:
-    """Return a correlation with its limits, NaN where there are too few clusters."""
+    """Return a correlation with its limits; the limits are NaN with too few clusters."""
     r = float(np.clip(np.corrcoef(a, b)[0, 1], -1.0, 1.0))
     count = groups.count
     interval = Interval(
@@ -171,7 +170,7 @@ def _jackknifed_correlation(a: Floats, b: Floats, groups: Clusters, ci_level: fl
 
 
 def _cross_validated(a: Floats, b: Floats, groups: Clusters) -> float:
-    """Return one minus the squared error of the line over that of the mean, both left out."""
+    """Return the cross-validated R squared, leaving out one cluster at a time."""
     if groups.count < 2:
         return math.nan
     sums = _leave_one_out_sums(a, b, groups)
@@ -188,14 +187,14 @@ def _cross_validated(a: Floats, b: Floats, groups: Clusters) -> float:
 
 
 def detectable_r_squared(n: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Smallest true R squared that a correlation over ``n`` independent units shows.
+    """Compute the smallest true R squared that ``n`` independent units can detect.
 
     Parameters
     ----------
     n : float
-        Units (clusters, where units hang together); NaN below 4.
+        Number of units, or of clusters if units are not independent. The result is NaN below 4.
     power : float, default 0.8
-        Chance of showing it.
+        Probability of detecting it.
     alpha : float, default 0.05
         Level of the two-sided test of no correlation.
 
@@ -206,9 +205,9 @@ def detectable_r_squared(n: float, *, power: float = 0.8, alpha: float = 0.05) -
 
     Notes
     -----
-    Fisher's z with the correction for its bias, as ``pwr.r.test`` of R does (Cohen 1988, chapter
-    3): 28, 85 and 783 units show correlations of .5, .3 and .1 (Cohen 1992, table 2). Measured
-    without error and normal; more is needed where the pass rates of few tasks stand for the truth.
+    Fisher's z with bias correction, as in ``pwr.r.test`` of R (Cohen 1988, chapter 3): 28, 85 and
+    783 units detect correlations of .5, .3 and .1 (Cohen 1992, table 2). Assumes normal values
+    without measurement error; pass rates of few tasks have such error and need more units.
 
     Examples
     --------

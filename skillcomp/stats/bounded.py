@@ -1,8 +1,8 @@
-"""One interval for the mean of any bounded quantity over cases or clusters.
+"""Interval for the mean of a bounded quantity over cases or clusters.
 
-Gaffke's bound with a pseudo-case of weight ``c``: exact by inverting a sum of chi-squares, without
-resampling, seed or switch between methods. Rates, paired differences and shares of checks all go
-through it; what has no bound (dollars, seconds, tokens) does not, see
+Gaffke's bound with a pseudo-case of weight ``c``, computed exactly from a sum of chi-squares:
+without resampling, seed or switch between methods. All analyses use it for rates, paired
+differences and shares of checks. For quantities without bounds (dollars, seconds, tokens) see
 :func:`skillcomp.stats.clusters.cr2_mean` and :func:`skillcomp.stats.clusters.log_ratio`.
 """
 
@@ -26,20 +26,19 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What is averaged: its bounds, and the weight of the pseudo-case.
+    """Bounds of a quantity and the weight of its pseudo-case.
 
     Attributes
     ----------
     low, high : float
-        The smallest and largest value that one case can have.
+        Smallest and largest possible value of one case.
     c : float
-        Weight of the pseudo-case that stands at the bound, in cases. 1 is Gaffke's bound (for
-        yes/no data Clopper-Pearson); 1/2 plays the part of mid-p. Not below 1/3, or a limit can
-        cross the estimate.
+        Weight of the pseudo-case at the bound, in cases. 1 is Gaffke's bound (Clopper-Pearson for
+        yes/no data); 1/2 corresponds to the mid-p. At least 1/3, or a limit can cross the estimate.
     largest : bool, default False
-        Whether the pseudo-case is as large as the largest cluster instead of the mean size
-        weighted by variance: for groups that weigh differently, of which either may have all the
-        spread, so that their gap is no surer than the less sure of them.
+        Whether the pseudo-case is as large as the largest cluster, instead of the mean size
+        weighted by variance. For a gap between two groups with different weights: all the variation
+        may be in one group, so the interval must be as wide as for the less precise one.
     """
 
     low: float
@@ -48,23 +47,23 @@ class Quantity:
     largest: bool = False
 
 
-# c by a rule stated before the numbers were seen: the smallest of .5, .55, ... 1 with at least 94 %
-# coverage in every design of `make validate`, and over all true values of yes/no data with 1 to
-# 100 cases at least 92 % coverage and at most 5 % error on either side at the worst point. What
-# holds it above .7 are eight cases that all flip, half of them up, or pass half the time (93.0 %).
+# c by a rule fixed before seeing the numbers: the smallest of .5, .55, ... 1 with at least 94 %
+# coverage in every design of `make validate`, and, for yes/no data with 1 to 100 cases, at least
+# 92 % coverage and at most 5 % error on either side at the worst true value. 0.7 fails for eight
+# cases that all flip (half of them up) or that pass half the time: 93.0 %.
 _C = 0.75
 RATES = Quantity(0.0, 1.0, _C)
 SHARES = Quantity(0.0, 1.0, _C)
 DELTAS = Quantity(-1.0, 1.0, _C)
 
-# Nodes of the trapezoid rule on the contour: step in the variable of y = sd sinh(v), nodes taken
-# at once, and blocks after which the sum is left (never reached from two cases on).
+# Trapezoid rule on the contour: step in v (where y = sd sinh(v)), nodes per block, and maximum
+# number of blocks (never reached with two or more cases).
 _STEP, _NODES, _BLOCKS = 0.12, 20, 14
-_BEND = 0.5  # largest angle by which the contour leaves the vertical: slow oscillations die out
-_CHUNK = 1_000_000  # complex numbers held at once
-_ENOUGH = 1e-15  # a node below this part of the sum ends it
+_BEND = 0.5  # largest angle between contour and vertical; damps slow oscillations
+_CHUNK = 1_000_000  # complex numbers in memory at a time
+_ENOUGH = 1e-15  # the sum stops at a node below this fraction of it
 _XTOL = 1e-11  # precision of a limit, in units of the range
-_EFFECTIVE = 5.0  # fewer clusters than this, counted by Kish's formula, get a note
+_EFFECTIVE = 5.0  # fewer clusters, by Kish's effective number, get a note
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ class BoundedMeans:
 
     @classmethod
     def around(cls, estimate: Floats, solved: Floats, ci_level: float) -> BoundedMeans:
-        """Put limits and p-values with their estimates, which rounding must not leave outside."""
+        """Combine estimates with solved limits; rounding must not put an estimate outside."""
         low, high, p_value = solved
         return cls(
             estimate, np.minimum(low, estimate), np.maximum(high, estimate), p_value, ci_level
@@ -96,9 +95,9 @@ class BoundedMeans:
 
 @dataclass(frozen=True)
 class _Samples:
-    """Studies by distinct values: value, weight of one case or cluster, how many have both.
+    """Studies as counts: how many cases or clusters have a value and a weight.
 
-    All of shape (S, m); a count of 0 fills up rows.
+    All arrays have the shape (S, m); a count of 0 is padding.
     """
 
     value: Floats
@@ -116,7 +115,7 @@ class _Samples:
         return _Samples(-self.value, self.weight, self.count)
 
     def with_pseudo_case(self, bound: float, quantity: Quantity) -> _Samples:
-        """Add the pseudo-case: ``c`` cases at the bound, of mean size weighted by variance."""
+        """Add the pseudo-case: ``c`` cases at the bound, as large as `Quantity` defines."""
         size = (self.count * self.weight**3).sum(1) / (self.count * self.weight**2).sum(1)
         if quantity.largest:
             size = np.where(self.count > 0, self.weight, 0.0).max(1)
@@ -129,12 +128,12 @@ class _Samples:
 
 
 def chance_below(samples: _Samples, at: Floats, *, slope: bool = False) -> tuple[Floats, Floats]:
-    """Chance that the weighted mean with random weights lies below ``at``, and its density.
+    """Compute the chance that the randomly weighted mean is below ``at``, and its density.
 
-    ``sum g w (at - value) > 0`` with g gamma of shape ``count``: a linear combination of
-    chi-squares. The inversion integral runs along a hyperbola through its saddlepoint, where it
-    neither oscillates nor cancels; the tail on the far side of the mean is the one computed, so
-    that small chances keep their digits.
+    The chance of ``sum g w (at - value) > 0`` with g gamma of shape ``count``: a linear combination
+    of chi-squares. The inversion integral runs along a hyperbola through its saddlepoint, where it
+    neither oscillates nor cancels. The tail away from the mean is computed, so that small chances
+    keep their precision.
     """
     reach = np.where(samples.count > 0, samples.weight * (at[:, None] - samples.value), 0.0)
     most, least = reach.max(1), reach.min(1)
@@ -144,7 +143,7 @@ def chance_below(samples: _Samples, at: Floats, *, slope: bool = False) -> tuple
     for start in range(0, len(open_), rows):
         k = open_[start : start + rows]
         over = (samples.count[k] * reach[k]).sum(1) > 0
-        scale = np.where(over, least[k], most[k])[:, None]  # negative where turned over
+        scale = np.where(over, least[k], most[k])[:, None]  # negative if mirrored
         lam, change = reach[k] / scale, samples.weight[k] / scale
         beyond, change = _contour_integral(lam, samples.count[k], change, slope)
         chance[k] = np.where(over, 1.0 - beyond, beyond)
@@ -153,9 +152,9 @@ def chance_below(samples: _Samples, at: Floats, *, slope: bool = False) -> tuple
 
 
 def _saddle_point(lam: Floats, count: Floats) -> tuple[Floats, Floats]:
-    """Return where ``exp(K(s)) / s`` is smallest on (0, 1), and 1 - lam s there.
+    """Return the minimum s of ``exp(K(s)) / s`` on (0, 1), and 1 - lam s.
 
-    Newton steps on the logit of s, kept inside a bracket; the place need not be exact.
+    Newton steps on the logit of s inside a bracket; s need not be exact.
     """
     start = 1.0 / (1.0 + (count * np.maximum(lam, 0.0)).sum(1))
     low = np.log(start) - np.log1p(-start) - 1e-9
@@ -180,12 +179,12 @@ def _saddle_point(lam: Floats, count: Floats) -> tuple[Floats, Floats]:
 def _contour_integral(
     lam: Floats, count: Floats, change: Floats, slope: bool
 ) -> tuple[Floats, Floats]:
-    """Chance that ``sum lam g > 0`` (largest lam is 1), and its derivative along ``change``."""
+    """Return the chance that ``sum lam g > 0`` (largest lam 1) and its slope along ``change``."""
     s, rest = _saddle_point(lam, count)
     ratio = lam / rest
     sd = 1.0 / np.sqrt((count * ratio * ratio).sum(1) + 1.0 / s**2)
     height = np.exp(-(count * np.log(rest)).sum(1) - np.log(s)) * sd * _STEP / np.pi
-    # bent no more than what the weight on the right of the saddle lets pass without growth
+    # bend only as far as the integrand does not grow; depends on the weight with positive lam
     bend = np.minimum(_BEND, 1.0 / np.sqrt((count * (lam > 0)).sum(1)))
     across, along = np.cos(bend), np.sin(bend)
     total = 0.5 * across
@@ -212,10 +211,10 @@ def _contour_integral(
 
 
 def _lower_limits(samples: _Samples, quantity: Quantity, tail: float) -> Floats:
-    """Lower limit of each study: the ``tail`` quantile of the mean with random weights.
+    """Return the lower limit of each study: the ``tail`` quantile of the randomly weighted mean.
 
-    Newton's method on the normal quantile of the chance, from a beta distribution of the same
-    mean and variance, kept inside a bracket.
+    Newton's method on the normal quantile of the chance, inside a bracket; it starts from a beta
+    distribution with the same mean and variance.
     """
     whole = samples.with_pseudo_case(quantity.low, quantity)
     top = samples.top
@@ -264,7 +263,7 @@ def _check_null(null: float | None, quantity: Quantity, ci_level: float) -> None
 
 
 def _clip_to_bounds(values: Floats, quantity: Quantity) -> Floats:
-    """Return values cut to the bounds; raise where one lies outside by more than rounding."""
+    """Clip values to the bounds; raise if one is outside by more than rounding."""
     slack = 1e-9 * (quantity.high - quantity.low)
     if not ((values >= quantity.low - slack) & (values <= quantity.high + slack)).all():
         raise ValueError(
@@ -275,7 +274,7 @@ def _clip_to_bounds(values: Floats, quantity: Quantity) -> Floats:
 
 
 def _relative_weights(weights: ArrayLike | None, values: Floats) -> Floats:
-    """Return the weight of each value, the largest 1; those of missing values may be anything."""
+    """Return the weight of each value, with 1 as the largest; ignores those of missing values."""
     raw = np.ones(values.shape) if weights is None else np.asarray(weights, dtype=np.float64)
     if raw.shape != values.shape:
         raise ValueError(f"weights: found shape {raw.shape}; there are {values.shape} values.")
@@ -292,7 +291,7 @@ def _solve_limits(
     ci_level: float,
     limits: bool = True,
 ) -> Floats:
-    """Limits of both sides unless not wanted, and the p-value of ``null`` by inverting them."""
+    """Return lower limits, upper limits (both NaN without ``limits``) and p-values of ``null``."""
     tail = 0.5 * (1.0 - ci_level)
     turned = replace(quantity, low=-quantity.high, high=-quantity.low)
     low = high = np.full(len(samples.value), np.nan)
@@ -305,7 +304,7 @@ def _solve_limits(
         for side, bounds, at in ((samples, quantity, null), (samples.mirrored(), turned, -null)):
             whole = side.with_pseudo_case(bounds.low, bounds)
             chance, _ = chance_below(whole, np.full(len(low), at))
-            # all values at the bound: the mean cannot lie below, whatever the weights
+            # with all values at the bound, the mean is at the bound for any weights
             sure = (side.top <= bounds.low) & (at >= bounds.low)
             sides.append(np.where(sure, 1.0, chance))
         p_value = np.minimum(1.0, 2.0 * np.minimum(*sides))
@@ -321,20 +320,20 @@ def bounded_mean(
     null: float | None = None,
     ci_level: float = 0.95,
 ) -> Interval:
-    """Mean of a bounded quantity over cases, with an interval that holds near the bounds too.
+    """Estimate the mean of a bounded quantity over cases, with an interval valid near the bounds.
 
     Parameters
     ----------
     values : array_like of float, shape (n,)
-        One value per case (repeats and checks averaged inside it), inside the bounds of the
-        quantity; NaN is left out and counted in ``note``.
+        One value per case (average its repeats and checks first), inside the bounds of the
+        quantity. NaN is left out and counted in ``note``.
     clusters : array_like, shape (n,), optional
-        Cluster of each case; every case is its own when left out. A cluster enters with the sum of
-        its cases, so that the mean stays that of cases.
+        Cluster of each case; if omitted, each case is a cluster. The mean is over cases, not over
+        clusters.
     quantity : Quantity, default RATES
         Bounds and weight of the pseudo-case: ``RATES``, ``SHARES`` or ``DELTAS``.
     weights : array_like of float, shape (n,), optional
-        Weight of each case, above 0; all equal when left out.
+        Weight of each case, above 0; equal if omitted.
     null : float, optional
         Value to test inside the bounds, such as 0 for a difference.
     ci_level : float, default 0.95
@@ -343,35 +342,36 @@ def bounded_mean(
     Returns
     -------
     Interval
-        Weighted mean of the values and limits inside the bounds, never of zero width. ``p_value``
-        (with ``null``) inverts the same interval. ``se`` and ``df`` are those of CR2, for
-        combining results; NaN where there is no spread (combine by the limits there) or only one
-        cluster. ``n`` counts cases, ``n_clusters`` clusters. NaN without a case.
+        Weighted mean, and limits inside the bounds that never have zero width. ``p_value`` (with
+        ``null``) inverts the same interval. ``se`` and ``df`` are those of CR2, for combining
+        results; NaN without spread (then combine by the limits) or with only one cluster. ``n``
+        counts cases, ``n_clusters`` clusters. NaN without cases.
 
     Raises
     ------
     ValueError
-        When a value or ``null`` lies outside the bounds, a weight is not above 0, or lengths
-        differ.
+        If a value or ``null`` is outside the bounds, a weight is not above 0, or lengths differ.
 
     See Also
     --------
-    bounded_mean_many : Thousands of simulated studies at once.
+    bounded_mean_many : Means of thousands of simulated studies.
 
     Notes
     -----
-    Lower limit L: ``P(sum g_i (x_i - L) + e (low - L) <= 0) = (1 - level) / 2`` with g_i
-    chi-square with 2 df and e chi-square with 2c df, all independent; the upper limit mirrors it.
-    In words: a Bayesian bootstrap with a pseudo-case of weight c at the bound. Clusters:
-    ``g_g (S_g - L m_g)`` for sum S_g and size m_g, and the pseudo-cluster is as large as the mean
-    size of clusters weighted by what each adds to the variance, ``sum m_g^3 / sum m_g^2``. (Of
-    Kish's effective size ``sum m_g^2 / sum m_g`` it covers down to 69 % where the effect sits in
-    a few larger clusters alone, of this size at least 86 %; of the largest size it would hold
-    there and be a third wider wherever a few clusters are larger.) For one value a case and
-    c = 1 this is Gaffke's bound, for yes/no data Clopper-Pearson. Computed to 1e-10 by
-    integrating along a contour through the saddlepoint. Invariant to the order of cases, mirrored
-    when the sign is turned, continuous in the data.
-    Fewer than five clusters, or weighted cases, by Kish's count (``(sum m)^2 / sum m^2``) get a
+    Lower limit L: ``P(sum g_i (x_i - L) + e (low - L) <= 0) = (1 - level) / 2`` with independent
+    g_i (chi-square with 2 df) and e (chi-square with 2c df); the upper limit mirrors it. In words:
+    a Bayesian bootstrap with a pseudo-case of weight c at the bound. For c = 1 this is Gaffke's
+    bound, and Clopper-Pearson for yes/no data. The integral along a contour through the saddlepoint
+    is precise to 1e-10. The interval does not depend on the order of cases, mirrors if the sign
+    changes, and is continuous in the data.
+
+    Clusters with sum S_g and size m_g enter as ``g_g (S_g - L m_g)``. The size of the pseudo-case
+    is the mean size weighted by variance, ``sum m_g^3 / sum m_g^2``. With Kish's effective size
+    ``sum m_g^2 / sum m_g``, coverage fell to 69 % if only a few larger clusters had the effect;
+    with this size it was at least 86 %. The largest size would cover fully, but widen the interval
+    by a third whenever a few clusters are larger.
+
+    Fewer than five effective clusters (or weighted cases), by Kish's ``(sum m)^2 / sum m^2``, get a
     note. Coverage and the choice of c: ``make validate``.
 
     References
@@ -397,7 +397,7 @@ def bounded_means(
     ci_level: float = 0.95,
     recentred: bool = False,
 ) -> list[Interval]:
-    """Means of several samples, each as by :func:`bounded_mean`, in one go.
+    """Estimate the means of several samples as :func:`bounded_mean` does, in one computation.
 
     Parameters
     ----------
@@ -406,7 +406,8 @@ def bounded_means(
     quantity, null, ci_level
         As in :func:`bounded_mean`.
     recentred : bool, default False
-        Values are an estimate plus residuals and may lie outside the bounds; limits never do.
+        Whether values are an estimate plus residuals, which may be outside the bounds; limits never
+        are.
 
     Returns
     -------
@@ -415,19 +416,20 @@ def bounded_means(
     """
     _check_null(null, quantity, ci_level)
     read = [_read_sample(*sample, quantity, recentred, ci_level) for sample in samples]
-    compact = [one for one, _ in read]
+    compact = [sample for sample, _ in read]
     limits = np.full((3, len(read)), np.nan)
-    # samples of about the same number of distinct values are solved together
+    # solve samples with a similar number of distinct values together
     sizes = np.array([-1 if c is None else (c.value.shape[1] - 1).bit_length() for c in compact])
     for size in np.unique(sizes[sizes >= 0]):
         place = np.flatnonzero(sizes == size)
-        stacked = _stack_samples([one for one in (compact[i] for i in place) if one is not None])
-        limits[:, place] = _solve_limits(stacked, quantity, null, ci_level)
-    # rounding: the estimate lies inside
-    return [
-        replace(one, low=min(low, one.estimate), high=max(high, one.estimate), p_value=p_value)
-        for (_, one), (low, high, p_value) in zip(read, limits.T.tolist(), strict=True)
-    ]
+        batch = [sample for i in place if (sample := compact[i]) is not None]
+        limits[:, place] = _solve_limits(_stack_samples(batch), quantity, null, ci_level)
+    intervals = []
+    for (_, bare), (low, high, p_value) in zip(read, limits.T.tolist(), strict=True):
+        # rounding must not put the estimate outside
+        ends = min(low, bare.estimate), max(high, bare.estimate)
+        intervals.append(replace(bare, low=ends[0], high=ends[1], p_value=p_value))
+    return intervals
 
 
 def _read_sample(
@@ -438,7 +440,7 @@ def _read_sample(
     free: bool,
     ci_level: float,
 ) -> tuple[_Samples | None, Interval]:
-    """Return one sample, None without a case, and all of its interval but the limits."""
+    """Return the compact sample (None without cases) and its interval without limits."""
     label = f"bounded mean, c = {quantity.c:g}"
     numbers = np.asarray(values, dtype=np.float64)
     complete, groups, note = complete_values(numbers, clusters)
@@ -461,7 +463,7 @@ def _read_sample(
 
 
 def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:
-    """CR2 standard error and Satterthwaite degrees of freedom of a mean from cluster sums."""
+    """Return CR2 standard error and Satterthwaite degrees of freedom from cluster sums."""
     if len(sizes) < 2:
         return math.nan, math.nan
     share = sizes / sizes.sum()
@@ -476,7 +478,7 @@ def _rounded_pairs(value: Floats, weight: Floats) -> Floats:
 
 
 def _compact_sample(value: Floats, weight: Floats) -> _Samples:
-    """Count the clusters of equal value and weight; rounding keeps thirds of thirds together."""
+    """Count the clusters with equal value and weight, up to rounding errors."""
     pairs = _rounded_pairs(value, weight)
     distinct, count = np.unique(pairs, axis=0, return_counts=True)
     return _Samples(distinct[None, :, 0], distinct[None, :, 1], count[None, :].astype(np.float64))
@@ -500,7 +502,7 @@ def bounded_mean_many(
     ci_level: float = 0.95,
     limits: bool = True,
 ) -> BoundedMeans:
-    """Means of many studies over the same cases, each as by :func:`bounded_mean`.
+    """Estimate the means of many studies over the same cases as :func:`bounded_mean` does.
 
     Parameters
     ----------
@@ -511,7 +513,7 @@ def bounded_mean_many(
     quantity, null, ci_level
         As in :func:`bounded_mean`.
     limits : bool, default True
-        Whether limits are wanted; without them (NaN) a test of ``null`` is ten times as fast.
+        Whether to compute limits; without them (NaN) a test of ``null`` is ten times as fast.
 
     Returns
     -------
@@ -521,7 +523,8 @@ def bounded_mean_many(
     Raises
     ------
     ValueError
-        When the values are no matrix, or one is missing or outside the bounds, as ``null`` may be.
+        If the values are not a matrix, one is missing, or a value or ``null`` is outside the
+        bounds.
 
     Examples
     --------
@@ -542,7 +545,7 @@ def bounded_mean_many(
 
 
 def compact_samples(value: Floats, weight: Floats) -> tuple[_Samples, NDArray[np.intp]]:
-    """Return the different studies by distinct values, and which of them each study is."""
+    """Return the distinct studies as counts, and for each study the index of its counts."""
     pairs = _rounded_pairs(value.ravel(), weight.ravel())
     distinct, code = np.unique(pairs, axis=0, return_inverse=True)
     n_studies, n = value.shape
@@ -566,20 +569,20 @@ def bounded_mean_counts(
     limits: bool = True,
     recentred: bool = False,
 ) -> BoundedMeans:
-    """Means of many studies whose cases are told as counts, each as by :func:`bounded_mean`.
+    """Estimate the means of many studies from counts of values, as :func:`bounded_mean` does.
 
     Parameters
     ----------
     values : array_like of float, shape (m,) or (S, m)
-        The values that a case can have, in every study or in each.
+        Possible values of a case, for all studies or for each.
     counts : array_like of int, shape (S, m)
-        How many cases of each study have each value; at least one in every study.
+        Number of cases with each value in each study; at least one case per study.
     weights : array_like of float, shape (m,), optional
-        Weight of one case that has the value; all equal when left out.
+        Weight of a case with each value; equal if omitted.
     quantity, null, ci_level
         As in :func:`bounded_mean`.
     limits : bool, default True
-        Whether limits are wanted; without them (NaN) a test of ``null`` is ten times as fast.
+        Whether to compute limits; without them (NaN) a test of ``null`` is ten times as fast.
     recentred : bool, default False
         As in :func:`bounded_means`.
 
@@ -591,8 +594,8 @@ def bounded_mean_counts(
     Raises
     ------
     ValueError
-        When counts are no matrix, negative or none in a study, a value or ``null`` lies outside
-        the bounds, a weight is not above 0, or shapes do not fit.
+        If counts are not a matrix, a count is negative, a study has no case, a value or ``null`` is
+        outside the bounds, a weight is not above 0, or shapes differ.
 
     Examples
     --------

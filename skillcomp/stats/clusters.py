@@ -1,11 +1,11 @@
-"""Estimates and tests for cases in clusters: CR2 standard errors, clustered pairs, sign flips.
+"""Estimates and tests for cases in clusters: CR2 standard errors and sign flips.
 
-A cluster is whatever the claim is about: skills for "skills like these", cases (or contrast
-pairs, which share a prompt) for "these skills only". For a mean of bounded values, such as a pass
-rate or a difference of two, use :func:`skillcomp.stats.bounded.bounded_mean`.
+The claim decides on the clusters: skills for a claim about skills in general, cases (or contrast
+pairs, which share a prompt) for a claim about these skills. For the mean of bounded values, such as
+a pass rate or a difference of two, use :func:`skillcomp.stats.bounded.bounded_mean`.
 
-Arrays of values have the cases on their last axis; every axis before it counts studies, so one
-study and thousands of simulated ones go through the same arithmetic.
+Cases are on the last axis of an array, studies on the axes before it. One study and thousands of
+simulated studies use the same code.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from skillcomp.stats.results import (
 Floats = NDArray[np.float64]
 Kind = Literal["CR0", "CR1", "CR2", "CR3"]
 
-# A variance of rates below this is rounding: with a million cases of a thousand attempts the
-# smallest possible one is near 1e-18.
+# A smaller variance of rates is rounding: the smallest possible one, with a million cases of a
+# thousand attempts, is near 1e-18.
 ZERO_VARIANCE = 1e-20
 
-# Power of the inverse of (I - H_gg) by which the residuals of a cluster are multiplied.
+# The residuals of a cluster are multiplied by this power of the inverse of (I - H_gg).
 _POWERS = {"CR0": 0.0, "CR1": 0.0, "CR2": 0.5, "CR3": 1.0}
 _COLLAPSED = "standard error collapsed to 0 (no variation between clusters): no interval"
 _ONE_CLUSTER = "one cluster of several cases: nothing tells how clusters vary"
-_ENUMERATED = 20  # clusters up to which every pattern of signs is visited: 2**20 of them
+_ENUMERATED = 20  # most clusters for which all 2**G patterns of signs are enumerated
 
 
 def cluster_codes(labels: Any) -> tuple[NDArray[np.intp], int]:
-    """Return cluster numbers from 0 in order of appearance, and how many; no label may miss."""
+    """Return cluster numbers in order of appearance, and their count; no label may be missing."""
     codes, names = pd.factorize(np.asarray(labels))
     if (codes < 0).any():
         raise ValueError(f"{int((codes < 0).sum())} of {len(codes)} cases have no cluster label.")
@@ -52,7 +52,7 @@ def cluster_codes(labels: Any) -> tuple[NDArray[np.intp], int]:
 
 
 def satterthwaite(share: Floats) -> float:
-    """Return the degrees of freedom of the CR2 variance of a mean, from the clusters' shares."""
+    """Return Satterthwaite degrees of freedom of a CR2 mean from the clusters' shares of cases."""
     weight = 1.0 / (1.0 - share)
     crossed = (weight * share**2).sum() ** 2 - (weight**2 * share**4).sum()
     return float(1.0 / ((share**2).sum() + crossed))
@@ -67,9 +67,9 @@ class Clusters:
     order : ndarray of int, shape (n,)
         Positions of the cases, cluster by cluster.
     starts : ndarray of int, shape (G,)
-        Where each cluster begins in ``order``.
+        First position of each cluster in ``order``.
     sizes : ndarray of float, shape (G,)
-        Cases in each cluster.
+        Number of cases in each cluster.
     """
 
     order: NDArray[np.intp]
@@ -78,7 +78,7 @@ class Clusters:
 
     @classmethod
     def of(cls, labels: Any, n: int) -> Clusters:
-        """Sort ``n`` cases by their labels; every case is its own cluster when those are None."""
+        """Sort ``n`` cases by their labels; without labels each case is a cluster."""
         if labels is None:
             return cls(np.arange(n), np.arange(n), np.ones(n))
         codes, count = cluster_codes(labels)
@@ -100,11 +100,11 @@ class Clusters:
 
     @property
     def single(self) -> bool:
-        """Whether every case is its own cluster."""
+        """Whether each case is a cluster."""
         return self.count == self.n
 
     def totals(self, values: Floats) -> Floats:
-        """Return the sums over the cases of each cluster, one per cluster on the last axis."""
+        """Return the sum over the cases of each cluster; clusters are on the last axis."""
         if self.single:
             return values
         sums: Floats = np.add.reduceat(values[..., self.order], self.starts, axis=-1)
@@ -113,7 +113,7 @@ class Clusters:
     def covariance(self, totals1: Floats, totals0: Floats) -> Floats:
         """Return the CR2 covariance of two means from the cluster sums of value minus mean.
 
-        The same sums twice give the variance; at least two clusters are needed.
+        With the same sums twice it is a variance. Requires two clusters.
         """
         if self.single:
             product: Floats = np.einsum("...g,...g->...", totals1, totals0)
@@ -125,7 +125,7 @@ class Clusters:
     def df(self) -> float:
         """Satterthwaite degrees of freedom of the CR2 variance of a mean.
 
-        NaN for one cluster of several cases; 1, the widest choice, for a single case.
+        NaN for one cluster of several cases; 1 (the widest interval) for a single case.
         """
         if self.count < 2:
             return 1.0 if self.n == 1 else float("nan")
@@ -133,7 +133,7 @@ class Clusters:
 
 
 def complete_values(values: ArrayLike, clusters: Any) -> tuple[Floats, Clusters, str]:
-    """Return the values that are finite, their clusters, and a note of how many were left out."""
+    """Return the finite values, their clusters, and a note with the number of missing values."""
     numbers = np.asarray(values, float)
     if numbers.ndim != 1:
         raise ValueError(f"values must be one-dimensional, found shape {numbers.shape}.")
@@ -158,15 +158,15 @@ class ClusteredFit:
     ----------
     coefficients, se, df, p_values, low, high : ndarray of float64, shape (k,)
         Least-squares coefficients, their standard errors, Satterthwaite degrees of freedom,
-        two-sided p-values and t intervals. NaN where the standard error is not defined or 0.
+        two-sided p-values and t intervals. NaN if the standard error is undefined or 0.
     covariance : ndarray of float64, shape (k, k)
         Cluster-robust covariance of the coefficients.
     n, n_clusters : int
-        Rows used and clusters.
+        Number of rows used and of clusters.
     ci_level : float
         Confidence level of the limits.
     method, note : str
-        How it was made, and what the reader must know.
+        As in :class:`skillcomp.stats.results.Interval`.
     """
 
     coefficients: Floats
@@ -228,13 +228,13 @@ def _complete_rows(
 def _cluster_factors(
     scaled: Floats, codes: NDArray[np.intp], n_clusters: int, power: float
 ) -> tuple[Floats, Floats]:
-    """Per cluster, k x k: the Gram matrix of the orthonormal design and its adjustment."""
+    """Return for each cluster the Gram matrix of the orthonormal design and its adjustment."""
     k = scaled.shape[1]
     gram = np.zeros((n_clusters, k, k))
     np.add.at(gram, codes, scaled[:, :, None] * scaled[:, None, :])
     values, vectors = np.linalg.eigh(gram)
     rest = 1.0 - values
-    # A cluster that alone determines a direction has no residual there: pseudo-inverse, 0.
+    # A cluster that alone determines a coefficient has no residual: pseudo-inverse, 0.
     adjust = np.where((rest > 1e-10) | (power == 0), np.maximum(rest, 1e-10) ** -power, 0.0)
     return gram, (vectors * adjust[:, None, :]) @ vectors.transpose(0, 2, 1)
 
@@ -247,7 +247,7 @@ def cr2(
     kind: Kind = "CR2",
     ci_level: float = 0.95,
 ) -> ClusteredFit:
-    """Least squares with bias-reduced cluster-robust standard errors and Satterthwaite df.
+    """Fit least squares with bias-reduced cluster-robust standard errors and Satterthwaite df.
 
     Parameters
     ----------
@@ -255,11 +255,11 @@ def cr2(
         Response, one row per case (or per attempt, with the case or skill as cluster). Rows with
         a missing value in ``y`` or ``X`` are left out and counted in ``note``.
     X : array_like of float, shape (n, k)
-        Design, with its own column of ones where an intercept is wanted.
+        Design matrix; an intercept needs a column of ones.
     clusters : array_like, shape (n,)
         Cluster of each row.
     kind : {"CR2", "CR0", "CR1", "CR3"}
-        Small-sample adjustment; the others are there for comparison.
+        Small-sample adjustment; CR0, CR1 and CR3 are for comparison.
     ci_level : float, default 0.95
         Confidence level.
 
@@ -267,23 +267,23 @@ def cr2(
     -------
     ClusteredFit
         One entry per column of ``X``. Standard errors are NaN with a note for fewer than two
-        clusters; limits and p-value are NaN where the standard error collapses to 0.
+        clusters; limits and p-value are NaN if the standard error is 0.
 
     Raises
     ------
     ValueError
-        When the shapes do not fit, ``kind`` is unknown, or the columns are linearly dependent.
+        If the shapes differ, ``kind`` is unknown, or the columns are linearly dependent.
 
     See Also
     --------
-    cr2_mean : the closed form for a mean.
-    skillcomp.stats.bounded.bounded_mean : for the mean of values with bounds.
+    cr2_mean : Closed form for a mean.
+    skillcomp.stats.bounded.bounded_mean : Mean of bounded values.
 
     Notes
     -----
-    Everything is done in k x k matrices per cluster, so memory grows with the rows and not with
-    their square. Assumes independent clusters and, for the degrees of freedom, a working model of
-    independent rows of equal variance. Checked against clubSandwich 0.5.8 to 1e-7.
+    Uses k x k matrices per cluster, so memory grows linearly with the rows. Assumes independent
+    clusters; the degrees of freedom assume independent rows of equal variance. Checked against
+    clubSandwich 0.5.8 to 1e-7.
 
     References
     ----------
@@ -316,7 +316,7 @@ def cr2(
     factor = n_clusters / (n_clusters - 1) if kind == "CR1" and n_clusters > 1 else 1.0
     covariance = factor * scores.T @ scores
 
-    # tr Q and tr Q^2 for every coefficient at once, through sums over clusters only.
+    # tr Q and tr Q^2 of all coefficients, from sums over clusters.
     weights = adjusted @ root
     images = gram @ weights
     own = np.einsum("gij,gij->gj", weights, images)
@@ -327,7 +327,7 @@ def cr2(
     with np.errstate(divide="ignore", invalid="ignore"):
         df: Floats = np.where(trace_of_square > 0, trace**2 / trace_of_square, np.nan)
     label = f"{kind} with Satterthwaite t"
-    # what a coefficient could be, in the units of the response over those of its column
+    # scale of each coefficient, to recognise a standard error that is only rounding
     scale = np.abs(response).max() / np.abs(design).max(axis=0)
     note = f"{plural(dropped, 'row')} with a missing value left out" if dropped else ""
     se = np.sqrt(np.diag(covariance))
@@ -353,44 +353,45 @@ def cr2_mean(
     ci_level: float = 0.95,
     scale: float | None = None,
 ) -> Interval:
-    """Mean over cases in clusters with its CR2 standard error and Satterthwaite t interval.
+    """Estimate a mean over clustered cases with CR2 standard error and Satterthwaite t interval.
 
-    The unit is the case; average repeats inside it first. With every case its own cluster this is
-    the ordinary t interval on n - 1 degrees of freedom.
+    The unit is the case; average its repeats first. If each case is a cluster, this is the ordinary
+    t interval with n - 1 degrees of freedom.
 
     Parameters
     ----------
     values : array_like of float, shape (n,)
         One value per case; NaN is left out and counted in ``note``.
     clusters : array_like, shape (n,), optional
-        Cluster of each case; every case is its own when left out.
+        Cluster of each case; if omitted, each case is a cluster.
     ci_level : float, default 0.95
         Confidence level.
     scale : float, optional
-        Size of the numbers of which the values are made, such as the largest of two amounts whose
-        differences they are: spread that is rounding of it counts as none. The largest of the
-        values when left out.
+        Size of the numbers from which the values were computed, such as the largest amount if the
+        values are differences of amounts. Spread within the rounding error of this size counts as
+        zero. If omitted, the largest absolute value.
 
     Returns
     -------
     Interval
-        Case-weighted mean with ``se``, ``df`` and ``p_value``. One cluster has an estimate and no
-        limits, and so has a mean whose standard error collapses.
+        Case-weighted mean with ``se``, ``df`` and ``p_value``. No limits with one cluster or a
+        standard error of 0.
 
     Raises
     ------
     ValueError
-        When the lengths differ or a label is missing.
+        If the lengths differ or a label is missing.
 
     See Also
     --------
-    cr2 : the same for any linear model.
-    skillcomp.stats.bounded.bounded_mean : limits that do not collapse, for values with bounds.
+    cr2 : The same for any linear model.
+    skillcomp.stats.bounded.bounded_mean : Limits for bounded values that do not collapse.
 
     Notes
     -----
-    Closed form in sums over clusters: ``V = T^-2 sum R_g^2 / (1 - n_g / T)``. Coverage 93.8 to
-    95.8 % for 3 to 20 clusters, even and lopsided. Checked against clubSandwich 0.5.8 to 1e-7.
+    Closed form: ``V = T^-2 sum R_g^2 / (1 - n_g / T)`` with T cases in all, n_g cases and sum of
+    residuals R_g in cluster g. Coverage 93.8 to 95.8 % for 3 to 20 clusters of equal and unequal
+    size. Checked against clubSandwich 0.5.8 to 1e-7.
 
     References
     ----------
@@ -415,7 +416,7 @@ def cr2_mean(
         return replace(bare, note=join_notes(reason, note))
     totals = groups.totals(numbers - mean)
     size = float(np.abs(numbers).max()) if scale is None else scale
-    # the spread in units of that size, so that dollars and tokens are treated alike
+    # relative spread, so that dollars and tokens are treated alike
     spread = totals / size if size > 0 else totals
     if float(groups.covariance(spread, spread)) <= ZERO_VARIANCE:
         return replace(bare, se=0.0, note=join_notes(_COLLAPSED, note))
@@ -429,30 +430,30 @@ def cr2_mean(
 def log_ratio(
     first: ArrayLike, second: ArrayLike, clusters: Any = None, *, ci_level: float = 0.95
 ) -> Interval:
-    """How many times as large the first of two paired amounts is, by a t interval of log ratios.
+    """Estimate the ratio of two paired amounts with a t interval of the log ratios.
 
-    For what has no upper bound (dollars, seconds, tokens). The unit is the case; average repeats
-    inside it first.
+    For amounts without upper bound (dollars, seconds, tokens). The unit is the case; average its
+    repeats first.
 
     Parameters
     ----------
     first, second : array_like of float, shape (n,)
-        The two amounts of each case; NaN is left out, and so is a case with an amount of 0 or
-        less, which has no ratio. ``note`` counts both.
+        The two amounts of each case. Cases with NaN, or with an amount of 0 or less (no ratio), are
+        left out; ``note`` counts both.
     clusters : array_like, shape (n,), optional
-        Cluster of each case; every case is its own when left out.
+        Cluster of each case; if omitted, each case is a cluster.
     ci_level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     Interval
-        Geometric mean of the ratios with limits, above 0; ``p_value`` of 1. ``se`` and ``df`` are
-        on the log scale. Without spread or with one cluster an estimate without limits.
+        Geometric mean of first / second with limits, all above 0; ``p_value`` tests a ratio of 1.
+        ``se`` and ``df`` are on the log scale. No limits without spread or with one cluster.
 
     Notes
     -----
-    :func:`cr2_mean` of the logarithms, turned back.
+    :func:`cr2_mean` of the logarithms, transformed back.
 
     Examples
     --------
@@ -475,7 +476,10 @@ def log_ratio(
 
 
 def _signed_sums(totals: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """Return sums over clusters, plain and weighted by size, for every pattern but mirrors."""
+    """Return sums over clusters, plain and weighted by size, for each pattern of signs.
+
+    Mirrored patterns give the same absolute t, so the first sign is fixed.
+    """
     plain, weighted = totals[:1].copy(), (totals * sizes)[:1].copy()
     for total, size in zip(totals[1:], sizes[1:], strict=True):
         plain = np.concatenate([plain + total, plain - total])
@@ -505,11 +509,11 @@ def sign_flip(
     n_resamples: int = 9999,
     seed: int = 0,
 ) -> HypothesisTest:
-    """Whether a mean differs from a null value, by flipping the signs of whole clusters.
+    """Test whether a mean differs from a null value by flipping the signs of whole clusters.
 
-    The restricted wild cluster bootstrap of a mean with Rademacher weights. A second opinion
-    beside the CR2 interval for 6 to 20 clusters: with five or fewer it can never reject at 5 %,
-    because its smallest p-value is ``2 / 2**G``.
+    This is the restricted wild cluster bootstrap of a mean with Rademacher weights, a second
+    opinion on the CR2 interval for 6 to 20 clusters. With five clusters or fewer it can never
+    reject at 5 %, because its smallest p-value is ``2 / 2**G``.
 
     Parameters
     ----------
@@ -517,31 +521,31 @@ def sign_flip(
         One value per case, such as the difference of its pass rates; NaN is left out and counted
         in ``note``.
     clusters : array_like, shape (n,), optional
-        Cluster of each case; every case is its own when left out.
+        Cluster of each case; if omitted, each case is a cluster.
     null : float, default 0
-        Value of the mean under the hypothesis.
+        Value of the mean under the null hypothesis.
     n_resamples : int, default 9999
-        Random patterns of signs, used only for more than 20 clusters.
+        Number of random patterns of signs; used only for more than 20 clusters.
     seed : int, default 0
         Seed of the random patterns.
 
     Returns
     -------
     HypothesisTest
-        ``statistic`` is the mean over its CR0 standard error; ``p_value`` is the share of sign
-        patterns with an absolute t at least as large, ties included: all ``2**G`` of them up to
-        20 clusters, random ones (the observed pattern among them) beyond.
+        ``statistic`` is the mean over its CR0 standard error. ``p_value`` is the share of sign
+        patterns with an absolute t at least as large: of all ``2**G`` patterns up to 20 clusters,
+        of random patterns (and the observed one) with more.
 
     Raises
     ------
     ValueError
-        When the lengths differ or a label is missing.
+        If the lengths differ or a label is missing.
 
     Notes
     -----
-    Exact when the clusters are symmetric about the null value. Clusters that sum to the null
-    are kept: their two signs tie. Checked against an enumeration of the 8-skill fixture (p
-    6/256).
+    Exact if the distribution of the clusters is symmetric about the null value. Clusters with the
+    null value are kept; both of their signs count as a tie. Checked against an enumeration of the
+    8-skill fixture (p 6/256).
 
     References
     ----------
@@ -563,14 +567,14 @@ def sign_flip(
     if groups.count == 0:
         return HypothesisTest(math.nan, math.nan, label, note or "no values")
     totals, sizes = groups.totals(numbers), groups.sizes
-    # Thirds that cancel leave 1e-17 behind, which must not count as a difference.
+    # Rounding errors, such as thirds that cancel to 1e-17, must not count as a difference.
     totals = np.where(np.abs(totals) <= 1e-12 * np.abs(numbers).max(), 0.0, totals)
     if not totals.any():
         reason = "every cluster sums to the null value: p = 1"
         return HypothesisTest(0.0, 1.0, label, join_notes(reason, note))
     observed = _bounded_t(totals.sum(), (totals * sizes).sum(), totals, sizes)
     sums = _signed_sums(totals, sizes) if exact else _drawn_sums(totals, sizes, n_resamples, seed)
-    # The comparison allows for rounding, or patterns that tie with the observed one get lost.
+    # Allow for rounding, so that ties with the observed pattern count.
     reached = int((_bounded_t(*sums, totals, sizes) >= observed - 1e-10).sum())
     p_value = reached / len(sums[0]) if exact else (reached + 1) / (n_resamples + 1)
     if groups.count < 6:
@@ -582,7 +586,7 @@ def sign_flip(
 
 
 def _bounded_t(plain: Any, weighted: Any, totals: Floats, sizes: Floats) -> Any:
-    """Return t^2 / (1 + t^2) of the CR0 t, which stays finite where the standard error is 0."""
+    """Return t^2 / (1 + t^2) of the CR0 t, which is finite even if the standard error is 0."""
     mean = plain / sizes.sum()
     squares = (totals**2).sum() - 2.0 * mean * weighted + mean**2 * (sizes**2).sum()
     return plain**2 / (plain**2 + np.maximum(squares, 0.0))

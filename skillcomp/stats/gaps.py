@@ -1,6 +1,6 @@
-"""Two groups of different cases compared: their means, plain or within levels.
+"""Difference of means between two groups of different cases, plain or within levels.
 
-A level is what both groups have cases of, such as a rubric dimension with far and near cases.
+A level is a category with cases of both groups, such as a rubric dimension with far and near cases.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from skillcomp.stats.results import Interval, check_level, join_notes, undefined
 
 Sample = tuple[ArrayLike, Any, ArrayLike | None]
 
-# p-values are found between these: one tail of the smallest is still told from 1 to four digits
+# Smallest p-value: below it, 1 minus a tail has fewer than four significant digits.
 _SMALLEST_P = 2e-12
-_XTOL = 1e-8  # precision of the logarithm of a tail
+_XTOL = 1e-8  # precision of the logarithm of a p-value
 
 
 def independent_difference(
@@ -32,17 +32,17 @@ def independent_difference(
     ci_level: float = 0.95,
     null: float = 0.0,
 ) -> Interval:
-    """Difference of the means of two samples of different cases, second minus first.
+    """Estimate the difference of two means over different cases, second minus first.
 
-    For two groups that share no case, such as far and near cases, or the attempts at which gold
-    fails under two conditions. Where the same cases stand on both sides, take the mean of the
-    case differences (:func:`skillcomp.stats.bounded.bounded_mean` with ``DELTAS``) instead.
+    For two groups without common cases, such as far and near cases, or attempts that fail by gold
+    under two conditions. If both groups have the same cases, use the mean of the case differences
+    (:func:`skillcomp.stats.bounded.bounded_mean` with ``DELTAS``) instead.
 
     Parameters
     ----------
     first, second : tuple of (values, clusters or None, weights or None)
-        The two samples, each as :func:`skillcomp.stats.bounded.bounded_mean` takes it: one value
-        per case, its cluster, its weight. No cluster may stand in both.
+        The two samples, each as for :func:`skillcomp.stats.bounded.bounded_mean`: value, cluster
+        and weight of each case. A cluster must not occur in both.
     quantity : Quantity
         Bounds of the values and weight of the pseudo-case: ``RATES``, ``SHARES`` or ``DELTAS``.
     ci_level : float, default 0.95
@@ -53,10 +53,10 @@ def independent_difference(
     Returns
     -------
     Interval
-        Limits inside the range of the quantity's differences, never of zero width. ``p_value``
-        inverts the same interval and is not told below 2e-12. ``se`` and ``df`` combine those of
-        the samples (Welch-Satterthwaite) where both have spread, else NaN. ``n`` and
-        ``n_clusters`` count both samples. NaN throughout when a sample has no case.
+        Limits inside the range of possible differences that never have zero width. ``p_value``
+        inverts the same interval and is at least 2e-12. ``se`` and ``df`` combine those of the
+        samples (Welch-Satterthwaite); NaN if a sample has no spread. ``n`` and ``n_clusters`` count
+        both samples. All NaN if a sample has no case.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def independent_difference(
     -----
     Square-and-add (MOVER): with means d1, d2 and their limits l1, u1, l2, u2 at the same level,
     ``D = d2 - d1``, lower limit ``D - sqrt((d2 - l2)^2 + (u1 - d1)^2)``, upper limit
-    ``D + sqrt((u2 - d2)^2 + (d1 - l1)^2)``. Turning the samples round turns the sign.
+    ``D + sqrt((u2 - d2)^2 + (d1 - l1)^2)``. Swapping the samples changes only the sign.
 
     References
     ----------
@@ -85,7 +85,7 @@ def independent_difference(
     label = f"difference of two bounded means (MOVER), c = {quantity.c:g}"
     mean1, mean2 = bounded_means([first, second], quantity=quantity, ci_level=ci_level)
     n = mean1.n + mean2.n
-    # a note that holds for both is said once
+    # the same note of both samples appears once
     note = join_notes(*dict.fromkeys((mean1.note, mean2.note)))
     if math.isnan(mean1.estimate) or math.isnan(mean2.estimate):
         return undefined(label, note, ci_level=ci_level, n=n)
@@ -98,7 +98,7 @@ def independent_difference(
 
 
 def _welch_satterthwaite(mean1: Interval, mean2: Interval) -> tuple[float, float]:
-    """Return se and Welch-Satterthwaite degrees of freedom, NaN where a part has none."""
+    """Return se and Welch-Satterthwaite degrees of freedom; NaN if a sample has no se."""
     v1, v2 = mean1.se**2, mean2.se**2
     if math.isnan(v1 + v2):
         return math.nan, math.nan
@@ -108,7 +108,7 @@ def _welch_satterthwaite(mean1: Interval, mean2: Interval) -> tuple[float, float
 def _p_value(
     first: Sample, second: Sample, quantity: Quantity, null: float, difference: float
 ) -> float:
-    """Return the level's complement at which a limit reaches the null value, at most 1."""
+    """Return the p-value: 1 minus the level of the interval with a limit at the null value."""
     if abs(difference - null) <= 1e-12:
         return 1.0
 
@@ -128,12 +128,12 @@ def _p_value(
 
 Floats = NDArray[np.float64]
 
-_ALONE = 1e-9  # a case whose residual has less than this left is fitted exactly
+_ALONE = 1e-9  # a case with 1 - leverage below this is fitted exactly
 
 
 @dataclass(frozen=True, slots=True)
 class StandardisedGap:
-    """Both groups and the difference of them.
+    """Means of two groups and their difference.
 
     Attributes
     ----------
@@ -155,16 +155,16 @@ def standardised_gap(
     quantity: Quantity = DELTAS,
     ci_level: float = 0.95,
 ) -> StandardisedGap:
-    """Mean of each of two groups of cases, and their difference, with the same mix of levels.
+    """Estimate the means of two groups of cases, and their gap, with the same mix of levels.
 
     Parameters
     ----------
     values : array_like of float, shape (n,)
         One value per case, inside the bounds of the quantity; none may be missing.
     second : array_like of bool, shape (n,)
-        Whether the case is of the second group (far) or the first (near).
+        Whether the case belongs to the second group (far) or the first (near).
     levels : array_like, shape (n,)
-        Level of each case; each level must hold cases of both groups.
+        Level of each case; each level must have cases of both groups.
     clusters : array_like, shape (n,)
         Cluster of each case; a cluster may have cases in both groups.
     quantity : Quantity, default DELTAS
@@ -175,34 +175,33 @@ def standardised_gap(
     Returns
     -------
     StandardisedGap
-        Intervals of bounded means, the p-values of 0 by inverting them.
+        Intervals of bounded means; p-values of 0 by inverting them.
 
     Raises
     ------
     ValueError
-        When the lengths differ, a label is missing, or a level has one group only.
+        If the lengths differ, a label is missing, or a level has only one group.
 
     Notes
     -----
     The weight of a level with ``a`` cases of the first and ``b`` of the second group is
-    proportional to ``a b / (a + b)``, what its cases can say about a gap; the gap is then the
-    least-squares coefficient beside a dummy for each level. It averages the gaps of the levels
-    and does not assume that they are equal.
+    proportional to ``a b / (a + b)``. The gap is thus the least-squares coefficient of the group in
+    a model with a dummy for each level: a weighted mean of the gaps of the levels, which need not
+    be equal.
 
-    Each group: the weighted bounded mean of its cases. The gap: one bounded mean over all cases
-    of both groups, each with half its weight and the value ``gap + 2 s r / sqrt(1 - h)`` (s = 1
-    in the second group, -1 in the first; r and h residual and leverage in the model of levels
-    and a common gap), with one pseudo-case at the bound, as large as the largest case or cluster.
-    Differences between levels therefore do not count as uncertainty, a level with a single case
-    of a group has an interval, and no level pays for a pseudo-case of its own. In 120 simulated
-    designs (2 to 8 levels of 1 to 6 cases) it covered at least 95.5 %, a t interval (CR2) down to
-    20 %.
+    The mean of a group is the weighted bounded mean of its cases. The gap is one bounded mean over
+    all cases of both groups, each with half its weight and the value ``gap + 2 s r / sqrt(1 - h)``
+    (s = 1 in the second group, -1 in the first; r and h are residual and leverage in the model with
+    levels and a common gap). Its single pseudo-case at the bound is as large as the largest case or
+    cluster. Differences between levels therefore do not count as uncertainty, and a level may have
+    a single case of a group. Coverage in 120 simulated designs (2 to 8 levels of 1 to 6 cases) was
+    at least 95.5 %; that of a t interval (CR2) fell to 20 %.
 
     Examples
     --------
-    >>> found = standardised_gap(
+    >>> means = standardised_gap(
     ...     [0.0, 0.5, 0.5, 1.0, 0.0, 0.2], [0, 0, 1, 1, 0, 1], list("uuuuvv"), range(6))
-    >>> round(found.gap.estimate, 3)  # weights 1 and 1/2: (1 x 0.5 + 1/2 x 0.2) / (3/2)
+    >>> round(means.gap.estimate, 3)  # weights 1 and 1/2: (1 x 0.5 + 1/2 x 0.2) / (3/2)
     0.4
     """
     x, group = np.asarray(values, dtype=float), np.asarray(second, dtype=float)
@@ -243,7 +242,7 @@ def standardised_gap(
 
 
 def _scaled_residuals(x: Floats, centred: Floats, level: NDArray[np.intp], size: Floats) -> Floats:
-    """Residuals of the model of levels and a common gap over the root of what leverage leaves."""
+    """Return the residuals of the model with levels and a common gap over sqrt(1 - leverage)."""
     square = float(centred @ centred)
     rest = x - (np.bincount(level, weights=x) / size)[level]
     rest = rest - centred * (centred @ x) / square

@@ -1,4 +1,4 @@
-"""How often a grader errs by gold, whether alike under two conditions, and how to put it right."""
+"""Errors of a grader compared with gold: rates, differences between conditions, Youden's J."""
 
 from __future__ import annotations
 
@@ -34,31 +34,31 @@ def sensitivity(
     clusters: ArrayLike | None = None,
     ci_level: float = 0.95,
 ) -> Interval:
-    """Share of what passes by gold that the grader passes.
+    """Estimate the share of gold passes that the grader passes.
 
     Parameters
     ----------
     verdicts, gold : array_like of 0, 1 or NaN
-        Verdict and gold label of each unit. A failed grader is NaN, never 0.
+        Verdict and gold label of each unit. Without a verdict (the grader failed) NaN, never 0.
     clusters : array_like, optional
-        Case of each unit. Each unit alone when omitted.
+        Case of each unit; if omitted, each unit is a case.
     ci_level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     Interval
-        Limits of :func:`skillcomp.stats.bounded.bounded_mean` over cases. ``n`` counts the
-        gold passes with a verdict. NaN with a note where there is none.
+        Limits of :func:`skillcomp.stats.bounded.bounded_mean` over cases. ``n`` counts the gold
+        passes with a verdict. NaN with a note if there are none.
 
     Raises
     ------
     ValueError
-        Lengths differ or a value is neither 0, 1 nor NaN.
+        If the lengths differ or a value is not 0, 1 or NaN.
 
     See Also
     --------
-    specificity : the share of gold fails that the grader fails.
+    specificity : Share of gold fails that the grader fails.
 
     Examples
     --------
@@ -75,31 +75,31 @@ def specificity(
     clusters: ArrayLike | None = None,
     ci_level: float = 0.95,
 ) -> Interval:
-    """Share of what fails by gold that the grader fails.
+    """Estimate the share of gold fails that the grader fails.
 
     Parameters
     ----------
     verdicts, gold : array_like of 0, 1 or NaN
-        Verdict and gold label of each unit. A failed grader is NaN, never 0.
+        Verdict and gold label of each unit. Without a verdict (the grader failed) NaN, never 0.
     clusters : array_like, optional
-        Case of each unit. Each unit alone when omitted.
+        Case of each unit; if omitted, each unit is a case.
     ci_level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     Interval
-        Limits of :func:`skillcomp.stats.bounded.bounded_mean` over cases. ``n`` counts the
-        gold fails with a verdict. NaN with a note where there is none.
+        Limits of :func:`skillcomp.stats.bounded.bounded_mean` over cases. ``n`` counts the gold
+        fails with a verdict. NaN with a note if there are none.
 
     Raises
     ------
     ValueError
-        Lengths differ or a value is neither 0, 1 nor NaN.
+        If the lengths differ or a value is not 0, 1 or NaN.
 
     See Also
     --------
-    sensitivity : the share of gold passes that the grader passes.
+    sensitivity : Share of gold passes that the grader passes.
 
     Examples
     --------
@@ -132,9 +132,9 @@ def _against_gold(
 def rates_against_gold(
     questions: Sequence[tuple[Floats, Floats, float, NDArray[Any] | None]], ci_level: float
 ) -> list[Interval]:
-    """Return how much of what passes (1) or fails (0) by gold the grader sees so, all at once.
+    """Return sensitivities (truth 1) and specificities (truth 0) of several samples.
 
-    Asked by verdicts and gold, NaN where unknown, the one or the other, and clusters.
+    Each sample has verdicts and gold (NaN if unknown), truth, and clusters or None.
     """
     samples, notes = [], []
     for verdict, true, truth, clusters in questions:
@@ -160,13 +160,13 @@ def rates_against_gold(
 
 @dataclass(frozen=True, slots=True)
 class DifferentialTests:
-    """Whether a grader errs differently in the two conditions, by class of gold.
+    """Tests of equal grader errors in two conditions.
 
     Attributes
     ----------
     sensitivity, specificity : HypothesisTest
-        Equal sensitivity (among gold passes) and equal specificity (among gold fails). The
-        statistic is the rate with the skill minus the baseline's.
+        Tests of equal sensitivity (gold passes) and of equal specificity (gold fails). The
+        statistic is the rate with the skill minus the rate of the baseline.
     either : HypothesisTest
         Smaller of the two p-values after Holm's adjustment.
     """
@@ -179,9 +179,9 @@ class DifferentialTests:
 def fisher_midp(passes1: float, n1: float, passes0: float, n0: float) -> HypothesisTest:
     """Test two independent pass rates for equality by Fisher's test with the mid-p.
 
-    ``statistic`` is the difference of the rates; the two-sided mid-p counts half of the tables as
-    likely as the observed one. The exact test keeps its level but is far too conservative on
-    tables this small. See Hirji, Tan and Elashoff 1991, doi:10.1002/sim.4780100709.
+    ``statistic`` is the difference of the rates; the two-sided mid-p counts tables as likely as the
+    observed one by half. The exact test without mid-p is far too conservative for small tables. See
+    Hirji, Tan and Elashoff 1991, doi:10.1002/sim.4780100709.
 
     >>> round(fisher_midp(3, 3, 0, 3).p_value, 4)  # 2 * (1 / 20) / 2
     0.05
@@ -194,7 +194,7 @@ def fisher_midp(passes1: float, n1: float, passes0: float, n0: float) -> Hypothe
     tables = np.arange(max(0, total - int(n0)), min(total, int(n1)) + 1)
     weights = hypergeom.pmf(tables, int(n1 + n0), total, int(n1))
     observed = weights[tables == int(passes1)][0]
-    # Equal probabilities differ by rounding only.
+    # Equal probabilities may differ by rounding.
     same = np.isclose(weights, observed, rtol=1e-7)
     p_value = weights[(weights < observed) & ~same].sum() + weights[same].sum() / 2.0
     if tables.size == 1:
@@ -209,33 +209,33 @@ def differential_misclassification(
     *,
     clusters: ArrayLike | None = None,
 ) -> DifferentialTests:
-    """Whether a grader is more lenient, or stricter, under one condition than under the other.
+    """Test whether a grader's errors differ between two conditions.
 
     Parameters
     ----------
     verdicts, gold : array_like of 0, 1 or NaN
-        Verdict and gold label of each unit; units with a gap in either are left out.
+        Verdict and gold label of each unit; units without one of them are left out.
     with_skill : array_like of bool
-        True for units graded with the skill, False for those of the baseline.
+        True for units with the skill, False for those of the baseline.
     clusters : array_like, optional
-        Case of each unit: rates are then compared by CR2 with Satterthwaite degrees of freedom.
-        Where that has no variation left, cases exchange their conditions as wholes. Each unit alone
-        (Fisher's mid-p) when omitted.
+        Case of each unit; the rates are then compared by CR2 with Satterthwaite degrees of freedom.
+        If that has no variation, whole cases are permuted between the conditions. If omitted, each
+        unit is a case (Fisher's mid-p).
 
     Returns
     -------
     DifferentialTests
-        Sensitivity, specificity, and either of them after Holm. NaN with a note where one has
-        no gold of that class.
+        Tests of sensitivity, of specificity, and of either (Holm). NaN with a note if a condition
+        has no gold of a class.
 
     Raises
     ------
     ValueError
-        Lengths differ.
+        If the lengths differ.
 
     Notes
     -----
-    With 30 to 60 gold labels the test has little power: "not significant" is no reason to pool
+    With 30 to 60 gold labels the test has little power: "not significant" does not justify pooling
     the conditions.
 
     References
@@ -244,8 +244,8 @@ def differential_misclassification(
 
     Examples
     --------
-    >>> found = differential_misclassification([1, 1, 1, 0, 0, 0], [1] * 6, [1, 1, 1, 0, 0, 0])
-    >>> found.sensitivity.statistic, round(found.sensitivity.p_value, 3), found.specificity.note
+    >>> tests = differential_misclassification([1, 1, 1, 0, 0, 0], [1] * 6, [1, 1, 1, 0, 0, 0])
+    >>> tests.sensitivity.statistic, round(tests.sensitivity.p_value, 3), tests.specificity.note
     (1.0, 0.05, 'one condition has no unit of this class')
     """
     verdict, true = np.asarray(verdicts, float), np.asarray(gold, float)
@@ -287,7 +287,7 @@ def _compare_conditions(
 def _by_exchange(
     right: Floats, skill: NDArray[np.bool_], labels: NDArray[np.generic]
 ) -> HypothesisTest:
-    # Where CR2 collapses, cases with units under both conditions exchange them, all units together.
+    # If CR2 collapses, permute conditions within cases that have units under both.
     codes = np.unique(labels, return_inverse=True)[1]
     units, sums = (
         np.array([np.bincount(codes, w * side, codes.max() + 1) for side in (skill, ~skill)])
@@ -303,10 +303,10 @@ def _by_exchange(
     label = "difference of rates over cases"
     if both.any() or np.ptp(right[skill]) > 0.0 or np.ptp(right[~skill]) > 0.0:
         return HypothesisTest(difference, NAN, label, "CR2 collapses: too few cases for a test")
-    # Every case lies under one condition and nothing varies: whole cases are the units of Fisher.
+    # Each case has one condition and rates do not vary within a condition: test whole cases.
     cases, passed = (units > 0).sum(axis=1), (sums > 0).sum(axis=1)
-    found = fisher_midp(passed[0], cases[0], passed[1], cases[1])
-    return replace(found, note="CR2 collapses: Fisher's mid-p over whole cases instead")
+    by_case = fisher_midp(passed[0], cases[0], passed[1], cases[1])
+    return replace(by_case, note="CR2 collapses: Fisher's mid-p over whole cases instead")
 
 
 def _holm_of_both(tests: list[HypothesisTest]) -> HypothesisTest:
@@ -315,12 +315,12 @@ def _holm_of_both(tests: list[HypothesisTest]) -> HypothesisTest:
     if not defined:
         return HypothesisTest(NAN, NAN, label, "neither can be tested")
     note = "" if len(defined) == 2 else "only one of the two can be tested"
-    # The smallest of Holm's adjusted p-values; statsmodels collects garbage on every call (0.2 s).
+    # Smallest p-value adjusted by Holm; not by statsmodels, which takes 0.2 s per call.
     return HypothesisTest(NAN, min(1.0, len(defined) * min(defined)), label, note)
 
 
 def youden(sensitivity: Estimate, specificity: Estimate) -> Interval:
-    """How much better than chance a grader is: sensitivity + specificity - 1.
+    """Estimate Youden's J of a grader: sensitivity + specificity - 1.
 
     Parameters
     ----------
@@ -331,16 +331,16 @@ def youden(sensitivity: Estimate, specificity: Estimate) -> Interval:
     Returns
     -------
     Interval
-        J in [-1, 1], 0 for a grader that guesses. NaN with a note where one rate is not defined.
+        J in [-1, 1]; 0 for a grader that guesses. NaN with a note if one rate is undefined.
 
     See Also
     --------
-    youden_difference : of two conditions.
+    youden_difference : Difference of J between two conditions.
 
     Notes
     -----
-    Limits by the method of variance estimates recovery from those of the two rates, which come
-    from different units and are taken as independent.
+    Limits from those of the two rates by square-and-add (MOVER), which assumes independence; the
+    rates come from different units.
 
     References
     ----------
@@ -359,7 +359,7 @@ def youden(sensitivity: Estimate, specificity: Estimate) -> Interval:
 
 
 def youden_difference(skill: Estimate, baseline: Estimate) -> Interval:
-    """How much better a grader tells passes from fails under one condition than under the other.
+    """Estimate the difference of Youden's J between two conditions.
 
     Parameters
     ----------
@@ -369,12 +369,12 @@ def youden_difference(skill: Estimate, baseline: Estimate) -> Interval:
     Returns
     -------
     Interval
-        ``J(skill) - J(baseline)`` in [-2, 2]. NaN with a note where one is not defined.
+        ``J(skill) - J(baseline)`` in [-2, 2]. NaN with a note if one is undefined.
 
     Notes
     -----
-    Conditions are taken as independent; gold on the same cases under both makes the interval
-    somewhat too wide. An interval that holds 0 is no licence to pool their rates of error.
+    Assumes independent conditions; with gold on the same cases under both, the interval is somewhat
+    too wide. An interval that includes 0 does not justify pooling the error rates.
 
     References
     ----------

@@ -1,6 +1,6 @@
-"""Wilson's score interval of one pass rate of independent cases.
+"""Wilson's score interval of a pass rate of independent cases.
 
-With several attempts a case, or cases in clusters, use
+For several attempts per case, or cases in clusters, use
 :func:`skillcomp.stats.bounded.bounded_mean`.
 """
 
@@ -18,16 +18,16 @@ Floats = NDArray[np.float64]
 
 
 def check_counts(**counts: float) -> None:
-    """Raise ValueError with the name of the count unless each is finite and not negative."""
+    """Raise ValueError naming the first count that is negative or not finite."""
     for name, value in counts.items():
         if not (math.isfinite(value) and value >= 0):
             raise ValueError(f"{name} must be a count of at least 0, found {value!r}.")
 
 
 def wilson_limits(rate: Any, n: Any, q: Any) -> tuple[Floats, Floats]:
-    """Return Wilson's limits of rates on ``n`` units (fractional ones too) at quantile ``q``.
+    """Return Wilson's limits of rates over ``n`` units at quantile ``q``, element by element.
 
-    Elementwise on arrays; exactly 0 at rate 0 and 1 at rate 1.
+    ``n`` may be fractional. The limit is exactly 0 at rate 0 and 1 at rate 1.
     """
     p, units, z = np.asarray(rate, float), np.asarray(n, float), np.asarray(q, float)
     z2n = z * z / units
@@ -41,25 +41,25 @@ def wilson_limits(rate: Any, n: Any, q: Any) -> tuple[Floats, Floats]:
 def wilson(successes: float, n: float, *, ci_level: float = 0.95) -> Interval:
     """Estimate a pass rate with Wilson's score interval.
 
-    For one pass rate of independent cases. With cases in clusters, or several attempts a case, use
+    For independent cases. For cases in clusters, or several attempts per case, use
     :func:`skillcomp.stats.bounded.bounded_mean`.
 
     Parameters
     ----------
     successes, n : float
-        Cases passed and all cases; may be fractional.
+        Number of passed cases and of all cases; may be fractional.
     ci_level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     Interval
-        Limits inside [0, 1], never of zero width. NaN with a note when ``n`` is 0.
+        Limits inside [0, 1] that never have zero width. NaN with a note if ``n`` is 0.
 
     Raises
     ------
     ValueError
-        When a count is negative or ``successes > n``.
+        If a count is negative or ``successes > n``.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Chances that one of k attempts passes (pass@k) and that all k pass (pass^k), and any-of-k."""
+"""Chance that one of k attempts passes (pass@k), that all k pass (pass^k), and any-of-k."""
 
 from __future__ import annotations
 
@@ -41,36 +41,36 @@ def _all_drawn(marked: Floats, attempts: Floats, k: int) -> Floats:
 
 
 def any_of_k(passed: ArrayLike, k: int) -> Floats:
-    """Whether, case by case, one of the first k attempts passed: a rule, and no chance.
+    """Decide for each case whether one of its first k attempts passed.
 
     Parameters
     ----------
     passed : array_like, shape (cases, attempts)
-        1 or True where an attempt passed, 0 or False where it failed, NaN without a verdict; in the
-        order of asking.
+        1 or True for a pass, 0 or False for a fail, NaN without a verdict; attempts in the order in
+        which they were made.
     k : int
-        Number of attempts that one is allowed, at most those of a case.
+        Number of attempts allowed, at most the attempts of a case.
 
     Returns
     -------
     ndarray of float, shape (cases,)
-        1 where one of the first k passed, 0 where all k failed, NaN where none passed and one has
-        no verdict.
+        1 if one of the first k passed, 0 if all k failed, NaN if none passed and one has no
+        verdict.
 
     Raises
     ------
     ValueError
-        When `passed` is no table of 0, 1 and NaN, or has fewer than k attempts a case.
+        If `passed` is not a table of 0, 1 and NaN, or has fewer than k attempts per case.
 
     See Also
     --------
-    pass_at_k : the chance of this over all choices of k of the attempts.
+    pass_at_k : Chance of a pass among any k of the attempts.
 
     Notes
     -----
-    The rule of task suites, where it is called pass@k. With k attempts a case it equals
-    :func:`pass_at_k`; with more it looks at the first k and :func:`pass_at_k` at all. It rises with
-    k whatever is tested, so rates under different k do not compare.
+    Task suites call this rule pass@k. With exactly k attempts per case it equals :func:`pass_at_k`;
+    with more, it uses only the first k. It always rises with k, so rates with different k are not
+    comparable.
 
     Examples
     --------
@@ -92,37 +92,36 @@ def any_of_k(passed: ArrayLike, k: int) -> Floats:
 
 
 def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
-    """Chance, case by case, that at least one of k attempts passes.
+    """Estimate for each case the chance that at least one of k attempts passes.
 
     Parameters
     ----------
     n : array_like of int
-        Attempts of each case.
+        Number of attempts of each case with a verdict.
     c : array_like of int
-        Attempts of each case that passed, ``0 <= c <= n``.
+        Number of passed attempts of each case, ``0 <= c <= n``.
     k : int
-        Number of attempts one is allowed, ``1 <= k <= n`` in every case.
+        Number of attempts allowed, ``1 <= k <= n`` in every case.
 
     Returns
     -------
     ndarray of float
-        ``1 - C(n - c, k) / C(n, k)`` per case, the shape of ``n`` and ``c`` broadcast.
+        ``1 - C(n - c, k) / C(n, k)`` per case, in the broadcast shape of ``n`` and ``c``.
 
     Raises
     ------
     ValueError
-        ``k`` exceeds the attempts of a case, ``c`` exceeds ``n``, or a value is missing. Attempts
-        without a verdict belong neither in ``n`` nor in ``c``.
+        If ``k`` exceeds the attempts of a case, ``c`` exceeds ``n``, or a value is missing.
 
     See Also
     --------
-    pass_hat_k : all k attempts pass.
-    pooled_pass_at_k : the mean over cases with its interval.
+    pass_hat_k : Chance that all k attempts pass.
+    pooled_pass_at_k : Mean over cases with its interval.
 
     Notes
     -----
-    Unbiased for each case when its attempts are exchangeable; the plug-in ``1 - (1 - c/n)**k`` is
-    not. Computed as a product, so large ``n`` does not overflow.
+    Unbiased for exchangeable attempts; the plug-in ``1 - (1 - c/n)**k`` is biased. Computed as a
+    product, so large ``n`` does not overflow.
 
     References
     ----------
@@ -139,21 +138,21 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
 
 def pass_hat_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
-    """Chance, case by case, that all of k attempts pass.
+    """Estimate for each case the chance that all of k attempts pass.
 
     Parameters
     ----------
     n : array_like of int
-        Attempts of each case.
+        Number of attempts of each case with a verdict.
     c : array_like of int
-        Attempts of each case that passed, ``0 <= c <= n``.
+        Number of passed attempts of each case, ``0 <= c <= n``.
     k : int
         Number of attempts that must all pass, ``1 <= k <= n`` in every case.
 
     Returns
     -------
     ndarray of float
-        ``C(c, k) / C(n, k)`` per case, the shape of ``n`` and ``c`` broadcast.
+        ``C(c, k) / C(n, k)`` per case, in the broadcast shape of ``n`` and ``c``.
 
     Raises
     ------
@@ -162,12 +161,12 @@ def pass_hat_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
     See Also
     --------
-    pass_at_k : at least one attempt passes.
-    pooled_pass_hat_k : the mean over cases with its interval.
+    pass_at_k : Chance that at least one attempt passes.
+    pooled_pass_hat_k : Mean over cases with its interval.
 
     Notes
     -----
-    Unbiased for each case when its attempts are exchangeable; the plug-in ``(c/n)**k`` is not.
+    Unbiased for exchangeable attempts; the plug-in ``(c/n)**k`` is biased.
 
     References
     ----------
@@ -199,19 +198,19 @@ def pooled_pass_at_k(
     null: float | None = None,
     ci_level: float = 0.95,
 ) -> Interval:
-    """Chance, over all cases, that at least one of k attempts passes.
+    """Estimate the mean over cases of the chance that at least one of k attempts passes.
 
-    The mean of :func:`pass_at_k` over cases. The case is the unit: more attempts sharpen the value
-    of a case, they are not more cases.
+    The mean of :func:`pass_at_k`. The case is the unit: more attempts make the value of a case more
+    precise, but are not more cases.
 
     Parameters
     ----------
     n, c : array_like of int
         Attempts and passes of each case, as for :func:`pass_at_k`.
     k : int
-        Number of attempts one is allowed.
+        Number of attempts allowed.
     clusters : array_like, optional
-        Cluster of each case (its skill, or the prompt it shares). Each case alone when omitted.
+        Cluster of each case (its skill, or a shared prompt); if omitted, each case is a cluster.
     null : float, optional
         Chance to test.
     ci_level : float, default 0.95
@@ -220,7 +219,7 @@ def pooled_pass_at_k(
     Returns
     -------
     Interval
-        Limits of :func:`skillcomp.stats.bounded.bounded_mean`, inside [0, 1] and never of zero
+        Limits of :func:`skillcomp.stats.bounded.bounded_mean`, inside [0, 1] and never with zero
         width; ``n`` counts cases. NaN without cases.
 
     Raises
@@ -230,7 +229,7 @@ def pooled_pass_at_k(
 
     Notes
     -----
-    A difference of two conditions is not the difference of two of these: take it case by case.
+    To compare two conditions, take the difference within each case and average that.
 
     References
     ----------
@@ -238,8 +237,8 @@ def pooled_pass_at_k(
 
     Examples
     --------
-    >>> found = pooled_pass_at_k([4, 4, 4], [4, 4, 4], 2)
-    >>> found.estimate, found.low < 0.7, found.high
+    >>> chance = pooled_pass_at_k([4, 4, 4], [4, 4, 4], 2)
+    >>> chance.estimate, chance.low < 0.7, chance.high
     (1.0, True, 1.0)
     """
     return _pooled_interval(f"pass@{k}", pass_at_k(n, c, k), clusters, null, ci_level)
@@ -254,9 +253,9 @@ def pooled_pass_hat_k(
     null: float | None = None,
     ci_level: float = 0.95,
 ) -> Interval:
-    """Chance, over all cases, that all of k attempts pass.
+    """Estimate the mean over cases of the chance that all of k attempts pass.
 
-    The mean of :func:`pass_hat_k` over cases; the case is the unit.
+    The mean of :func:`pass_hat_k`; the case is the unit.
 
     Parameters
     ----------
@@ -265,7 +264,7 @@ def pooled_pass_hat_k(
     k : int
         Number of attempts that must all pass.
     clusters : array_like, optional
-        Cluster of each case. Each case alone when omitted.
+        Cluster of each case; if omitted, each case is a cluster.
     null : float, optional
         Chance to test.
     ci_level : float, default 0.95
@@ -274,7 +273,7 @@ def pooled_pass_hat_k(
     Returns
     -------
     Interval
-        Limits of :func:`skillcomp.stats.bounded.bounded_mean`, inside [0, 1] and never of zero
+        Limits of :func:`skillcomp.stats.bounded.bounded_mean`, inside [0, 1] and never with zero
         width; ``n`` counts cases. NaN without cases.
 
     Raises
@@ -288,8 +287,8 @@ def pooled_pass_hat_k(
 
     Examples
     --------
-    >>> found = pooled_pass_hat_k(10, [0, 1, 3, 5, 10, 10, 9, 7], 3)
-    >>> round(found.estimate, 4), round(found.low, 4), round(found.high, 4)
+    >>> chance = pooled_pass_hat_k(10, [0, 1, 3, 5, 10, 10, 9, 7], 3)
+    >>> round(chance.estimate, 4), round(chance.low, 4), round(chance.high, 4)
     (0.3854, 0.1267, 0.718)
     """
     return _pooled_interval(f"pass^{k}", pass_hat_k(n, c, k), clusters, null, ci_level)

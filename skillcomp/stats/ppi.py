@@ -1,7 +1,7 @@
-"""Prediction-powered estimates: the grader's verdicts on every case, put right by gold on some.
+"""Prediction-powered estimates: the grader's verdicts on all cases, corrected by gold on some.
 
-Nothing is assumed about the grader's errors; they may differ between conditions. What is assumed
-is that chance alone decided which cases (or which repeat of a case) carry gold.
+The grader's errors may be of any kind and differ between conditions. The cases with gold (or the
+repeats of each case with gold) must have been drawn at random.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from skillcomp.stats.results import NAN, Interval, check_level, join_notes, unde
 
 Floats = NDArray[np.float64]
 
-_NEAR = 1e-9  # a mean this near to a bound stands at it
+_NEAR = 1e-9  # smallest distance of a mean from a bound; the beta distribution needs one
 
-# With fewer gold cases on which the grader errs in one direction, the spread of the correction is
-# hardly seen. Two imagined cases, one error in each direction, are then added to the variance.
+# With fewer grader errors in one direction among the gold cases, the variance of the correction is
+# poorly estimated. Two imagined cases, with one error in each direction, are then added to it.
 FEWEST_ERRORS = 5
-MOST_UNEQUAL = 10.0  # a weight that is more times the median than this gets a note
+MOST_UNEQUAL = 10.0  # a largest weight above this multiple of the median gets a note
 UNSEEN = "cases of a small chance may have no gold"
-SHORT = 3.0  # standard deviations by which weights may fall short of all cases without a note
+SHORT = 3.0  # standard deviations that the sum of weights may be below n before it gets a note
 
 
 def _collapse_rule(data: _GoldCases, fit: _RawEstimate) -> str:
@@ -49,9 +49,9 @@ def _collapse_rule(data: _GoldCases, fit: _RawEstimate) -> str:
 def _imagined_variance(data: _GoldCases) -> float:
     """Return the variance of one imagined error in each direction among the gold cases.
 
-    An error is as large as the largest seen in its direction where at least five were seen, and
-    otherwise a whole case: a grader that fools itself on a whole answer now and then is exactly
-    what few gold cases do not show.
+    With five or more errors in a direction, the imagined one is as large as the largest of them;
+    otherwise it is a whole case (value 1), because few gold cases may miss a grader that
+    occasionally misjudges a whole answer.
     """
     size, squares = data.relative_weights, 0.0
     for side in data.errors:
@@ -62,7 +62,7 @@ def _imagined_variance(data: _GoldCases) -> float:
 
 
 def _about_weights(data: _GoldCases) -> list[str]:
-    """Say where a few labels carry the correction, and where labels stand for too few cases."""
+    """Return notes on very unequal weights, and on weights that represent too few cases."""
     size, notes = data.weights[data.labelled], []
     ratio = float(size.max() / np.median(size))
     if ratio > MOST_UNEQUAL:
@@ -70,9 +70,9 @@ def _about_weights(data: _GoldCases) -> list[str]:
             f"the largest weight of a case with gold is {ratio:.0f} times the median: "
             f"{size.size} cases with gold count for {data.effective:.1f}"
         )
-    # of labels drawn one by one the weights add up to all cases, give or take this
+    # with labels drawn independently, the weights sum to n with this standard deviation
     spread = math.sqrt(float((size * (size - 1.0)).sum()))
-    if data.told and size.sum() < data.labelled.size - SHORT * spread:
+    if data.has_chances and size.sum() < data.labelled.size - SHORT * spread:
         notes.append(
             f"by their chances the cases with gold stand for {size.sum():.0f} of "
             f"{data.labelled.size}: {UNSEEN}"
@@ -91,15 +91,15 @@ def ppi_limits(
     bounds: tuple[float, float],
     ci_level: float = 0.95,
 ) -> tuple[Floats, Floats]:
-    """Limits of a prediction-powered estimate, in the manner of a bounded mean.
+    """Compute limits of a prediction-powered estimate that correspond to a bounded mean.
 
     Parameters
     ----------
     estimate, error, variance : array_like of float
-        The estimate; the mean of gold less ``lam`` times the grader over the cases with gold (the
-        estimate itself where every case has gold); the variance of the estimate.
+        The estimate; the mean of gold minus ``lam`` times the grader over the cases with gold (the
+        estimate itself if every case has gold); the variance of the estimate.
     lam, n, df : array_like of float
-        Weight of the grader (0 where every case has gold), cases or clusters with gold, and
+        Weight of the grader (0 if every case has gold), number of cases or clusters with gold, and
         degrees of freedom of the variance.
     bounds : tuple of float
         Smallest and largest possible value.
@@ -113,11 +113,11 @@ def ppi_limits(
 
     Notes
     -----
-    :func:`skillcomp.stats.bounded.bounded_mean` adds to the cases a pseudo-case of weight c at the
-    bound. So it is done here with the cases that carry gold; of that pseudo-case the grader is
-    taken to have seen the share ``lam``, so that it counts for ``1 - lam`` of the bound. The limit
-    is a quantile of the beta distribution with the mean and variance that this gives, the spread
-    of t against the normal distribution included in the variance.
+    As in :func:`skillcomp.stats.bounded.bounded_mean`, a pseudo-case of weight c at the bound is
+    added, here to the cases with gold. The grader is assumed to be right about the pseudo-case, so
+    its correction is ``1 - lam`` times the bound. The limit is a quantile of the beta distribution
+    with the resulting mean and variance; the variance is inflated by the ratio of the t and normal
+    quantiles, squared.
     """
     sides = _beta_shapes((estimate, error, variance, lam, n, df), bounds, ci_level)
     tails = ((1.0 - ci_level) / 2.0, (1.0 + ci_level) / 2.0)
@@ -137,9 +137,9 @@ def _pseudo_weight(bounds: tuple[float, float]) -> float:
 def _beta_shapes(
     summary: tuple[ArrayLike, ...], bounds: tuple[float, float], ci_level: float
 ) -> list[tuple[Floats, Floats]]:
-    """Return both shapes of the beta distribution behind the lower and the upper limit."""
+    """Return the shape parameters of the beta distributions of the lower and upper limit."""
     where, off, variance, lam, count, df = (np.asarray(v, dtype=np.float64) for v in summary)
-    where = np.clip(where, *bounds)  # from further out the limits would meet at the bound
+    where = np.clip(where, *bounds)  # outside, both limits would be at the bound
     span, c = bounds[1] - bounds[0], _pseudo_weight(bounds)
     tail = (1.0 - ci_level) / 2.0
     heavy = student_t.isf(tail, df) / norm.isf(tail)
@@ -190,7 +190,7 @@ def _ppi_interval(
         inside, low, high, cut = within_range(estimate, estimate - reach, estimate + reach, bounds)
     else:
         if rule:
-            # with gold on every case an error moves that case, whatever the weight of the grader
+            # with gold on every case, an error moves the value of its case for any lam
             variance += (1.0 if data.labelled.all() else weight**2) * _imagined_variance(data)
             method += ", variance with one imagined error in each direction"
             notes.append(
@@ -200,7 +200,7 @@ def _ppi_interval(
         summary = (estimate, fit.moved, variance, fit.lam, data.effective, df)
         low, high = map(float, ppi_limits(*summary, bounds=bounds, ci_level=ci_level))
         inside, _, _, cut = within_range(estimate, low, high, bounds)
-        # only a delta has a zero worth testing
+        # zero is a hypothesis for a delta, not for a rate
         p_value = _p_of_zero(summary, bounds, ci_level) if bounds[0] < 0.0 else NAN
     counts = float(has.sum()), float(groups) if data.clustered else NAN
     rest = math.sqrt(variance), NAN if normal else df, p_value
@@ -208,7 +208,7 @@ def _ppi_interval(
 
 
 def _p_of_zero(summary: tuple[float, ...], bounds: tuple[float, float], ci_level: float) -> float:
-    """Return the level at which the interval just holds no difference."""
+    """Return the p-value of no difference by inverting the interval."""
     middle = -bounds[0] / (bounds[1] - bounds[0])
     below, above = _beta_shapes(summary, bounds, ci_level)
     tails = float(beta.cdf(middle, *below)), float(beta.sf(middle, *above))
@@ -226,74 +226,74 @@ def ppi_mean(
     distribution: Literal["t", "normal"] = "t",
     ci_level: float = 0.95,
 ) -> Interval:
-    """Pass rate by gold, where every case has verdicts and only some have gold.
+    """Estimate the pass rate by gold from verdicts on all cases and gold on some.
 
-    ``lam`` times the mean of the grader's pass rates of the cases without gold, plus the mean of
-    gold minus ``lam`` times the grader over the cases with gold. For a difference between
+    The estimate is ``lam`` times the mean of the grader over the cases without gold, plus the mean
+    of gold minus ``lam`` times the grader over the cases with gold. For a difference between
     conditions use :func:`ppi_paired`.
 
     Parameters
     ----------
     gold : array_like of float, shape (cases,)
-        Pass rate of each case by gold, in [0, 1]; NaN where the case carries no gold.
+        Pass rate of each case by gold, in [0, 1]; NaN without gold.
     predicted : array_like of float, shape (cases,)
         Pass rate of each case by the grader over all its repeats. Cases with NaN are left out and
         counted in ``note``.
     predicted_on_gold : array_like of float, shape (cases,), optional
-        The grader's pass rate on just the repeats that carry gold; ``predicted`` when omitted.
+        Pass rate by the grader over the repeats with gold; ``predicted`` if omitted.
     clusters : array_like, shape (cases,), optional
-        Cluster of each case (its skill). Each case alone when omitted.
+        Cluster of each case (its skill); if omitted, each case is a cluster.
     inclusion_probability : array_like of float, shape (cases,), optional
-        Chance with which each case was drawn for gold, where it was not the same for all.
+        Probability of drawing each case for gold, if not equal.
     lam : float, optional
-        Weight of the grader in [0, 1]. Chosen to minimise the variance when omitted.
+        Weight of the grader in [0, 1]; if omitted, the one that minimises the variance.
     distribution : {"t", "normal"}, default "t"
-        ``normal`` takes the normal quantile and population variances, as in the paper.
+        ``normal`` uses the normal quantile and population variances, as the paper does.
     ci_level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     Interval
-        Inside [0, 1]; ``n`` counts the cases with gold, ``df`` is at most one less than these (than
-        their clusters). NaN with a note where no case carries gold.
+        Inside [0, 1]; ``n`` counts the cases with gold, ``df`` is at most this number (or the
+        number of clusters with gold) minus one. NaN with a note if no case has gold.
 
     Raises
     ------
     ValueError
-        Lengths differ, values outside [0, 1], or an unknown setting.
+        If the lengths differ, a value is outside [0, 1], or a setting is unknown.
 
     See Also
     --------
-    ppi_paired : the same for a paired difference.
+    ppi_paired : The same for a paired difference.
 
     Notes
     -----
-    With gold on some repeats of every case the value of a case is ``lam`` times its mean over all
-    repeats plus gold minus ``lam`` times the grader on the gold repeats; the variance is that over
-    cases. With clusters both means are one CR2 regression. With fewer than 5 gold cases on which
-    the grader errs in one direction the plain variance can collapse; one imagined error in each
-    direction (on a subset times ``lam`` squared) is then added and named in ``method`` and
-    ``note``: of a whole case, or where five were seen in a direction as large as the largest of
-    these. That is wide where a grader errs on single checks only, and needed where it is fooled by
-    whole answers.
+    If every case has gold on some repeats, the value of a case is ``lam`` times its mean over all
+    repeats, plus gold minus ``lam`` times the grader on the repeats with gold; the variance is that
+    over cases. With clusters, both means come from one CR2 regression.
 
-    Gold drawn with unequal chances weighs by their inverse, and its cases (or clusters) count by
-    Kish's effective number for the variance, ``df``, the imagined errors and the pseudo-case. With
-    chances up to ten times apart, 30 to 110 cases with gold, rates and deltas were covered in 96 %
-    or more of 1,000 studies of each of three designs. What no label was drawn from nobody can
-    correct: with chances fifty times apart rates were covered in 75 to 96 %. ``note`` says where
-    one weight is more than ten times the median, and where the labels stand for clearly fewer
-    cases than there are.
+    With fewer than 5 gold cases on which the grader errs in one direction, the variance can
+    collapse. One imagined error in each direction is then added (times ``lam`` squared if only some
+    cases have gold); ``method`` and ``note`` say so. Its size is the largest observed error of the
+    direction if there are five, otherwise a whole case. The interval is then wide for a grader that
+    errs only on single checks, but valid for one that misjudges whole answers.
 
-    The limits are those of ``ppi_limits``: the pseudo-case of a bounded mean among the cases
-    with gold, a quantile of the beta distribution with the mean and variance that result, the
-    spread of t included. Of 36 designs that the slow tests ran last with c = .7 (14 to 100 gold
-    cases, nearly deterministic agents, rare flips, rates near 0 and 1) all but one covered what
-    their test asks, 93 to 94 %; a rate near .9 with rare flips and gold on 30 of 100 cases was
-    covered in 93.8 % of 1,000 studies, with c = .75 in 98.9 %. t and Wilson's interval fell to
-    86 %. Tuning ``lam`` on few gold cases near the ceiling biases by up to 0.01; a ``lam`` fixed
-    beforehand does not. The estimate is checked against ppi-python 0.2.3.
+    Gold with unequal inclusion probabilities is weighted by their inverse; variance, ``df``,
+    imagined errors and pseudo-case use Kish's effective number of cases (or clusters). With
+    probabilities up to ten times apart and 30 to 110 cases with gold, coverage of rates and deltas
+    was at least 96 % in 1,000 studies of each of three designs. With probabilities fifty times
+    apart, coverage of rates was 75 to 96 %, because cases with a small probability may have no gold
+    at all. ``note`` reports a weight above ten times the median, and weights that represent clearly
+    fewer cases than there are.
+
+    Limits by ``ppi_limits``: a bounded mean's pseudo-case among the cases with gold, and a quantile
+    of a beta distribution. The slow tests last ran 36 designs with c = .7 (14 to 100 gold cases,
+    nearly deterministic agents, rare flips, rates near 0 and 1); coverage met the required 93 to
+    94 % in all but one. That one (a rate near .9, rare flips, gold on 30 of 100 cases) was covered
+    in 93.8 % of 1,000 studies, and with c = .75 in 98.9 %. Coverage of t and Wilson's interval fell
+    to 86 %. Tuning ``lam`` on few gold cases near a rate of 1 causes a bias of up to 0.01; a fixed
+    ``lam`` does not. The estimate is checked against ppi-python 0.2.3.
 
     References
     ----------
@@ -303,7 +303,7 @@ def ppi_mean(
     --------
     >>> nan = float("nan")
     >>> gold, grader = [1, 0, 1, 1, nan, nan, nan, nan], [1, 0, 1, 1, 1, 0, 1, 1]
-    >>> ppi_mean(gold, grader).estimate  # the grader equals gold: the mean of all
+    >>> ppi_mean(gold, grader).estimate  # the grader equals gold: the mean over all cases
     0.75
     """
     columns = (gold, predicted, predicted_on_gold, clusters, inclusion_probability)
@@ -321,27 +321,27 @@ def ppi_paired(
     distribution: Literal["t", "normal"] = "t",
     ci_level: float = 0.95,
 ) -> Interval:
-    """Delta by gold, where every case has verdicts and only some attempts have gold.
+    """Estimate the delta by gold from verdicts on all cases and gold on some attempts.
 
-    Works on the difference of each case (skill minus baseline), so that the difficulty of the
-    cases cancels and the grader may be lenient under one condition.
+    Uses the difference of each case (skill minus baseline). The difficulty of cases cancels, and
+    the grader may be more lenient under one condition.
 
     Parameters
     ----------
     gold : array_like of float, shape (cases,)
-        Difference of each case by gold, in [-1, 1]; NaN where the case carries no gold. Gold must
-        cover both conditions of a case.
+        Difference of each case by gold, in [-1, 1]; NaN unless the case has gold under both
+        conditions.
     predicted : array_like of float, shape (cases,)
-        Difference of each case by the grader, means over all repeats under each condition.
+        Difference of each case by the grader: means over all repeats under each condition.
     predicted_on_gold : array_like of float, shape (cases,), optional
-        The grader's difference on just the attempts that carry gold; ``predicted`` when omitted.
-        Needed for gold on one repeat of every case.
+        Difference by the grader over the attempts with gold; ``predicted`` if omitted. Needed if
+        gold is on one repeat of every case.
     clusters : array_like, shape (cases,), optional
-        Cluster of each case (its skill). Each case alone when omitted.
+        Cluster of each case (its skill); if omitted, each case is a cluster.
     inclusion_probability : array_like of float, shape (cases,), optional
-        Chance with which each case was drawn for gold, where it was not the same for all.
+        Probability of drawing each case for gold, if not equal.
     lam : float, optional
-        Weight of the grader in [0, 1]. Chosen to minimise the variance when omitted.
+        Weight of the grader in [0, 1]; if omitted, the one that minimises the variance.
     distribution : {"t", "normal"}, default "t"
         As for :func:`ppi_mean`.
     ci_level : float, default 0.95
@@ -355,11 +355,11 @@ def ppi_paired(
     Raises
     ------
     ValueError
-        Lengths differ, values outside [-1, 1], or an unknown setting.
+        If the lengths differ, a value is outside [-1, 1], or a setting is unknown.
 
     See Also
     --------
-    ppi_mean : one pass rate, with the formulas.
+    ppi_mean : A pass rate; its notes have the formulas.
 
     References
     ----------
@@ -367,8 +367,8 @@ def ppi_paired(
 
     Examples
     --------
-    Gold on one repeat of every case: a case's value is the grader's mean difference, moved by what
-    gold says about the repeat it saw.
+    Gold on one repeat of every case: the value of a case is the grader's mean difference, corrected
+    by the error on that repeat.
 
     >>> gold, grader, seen = [1, 0, 1, 0], [0.5, 0.5, 1.0, 0.0], [1, 1, 1, 0]
     >>> ppi_paired(gold, grader, predicted_on_gold=seen, lam=1.0).estimate
@@ -382,9 +382,9 @@ def ppi_paired(
 
 @dataclass(frozen=True)
 class _GoldCases:
-    """Cases with a usable prediction, in the order given.
+    """Cases with a usable prediction, in their original order.
 
-    ``told`` is whether chances of being drawn were given, ``weighted`` whether they differ.
+    ``has_chances`` is whether inclusion probabilities were given, ``weighted`` whether they differ.
     """
 
     gold: Floats
@@ -392,36 +392,36 @@ class _GoldCases:
     on_gold: Floats
     weights: Floats
     weighted: bool
-    told: bool
+    has_chances: bool
     clusters: NDArray[np.intp]
     clustered: bool
     note: str
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
-        """Whether each case carries gold."""
+        """Whether each case has gold."""
         return np.isfinite(self.gold)
 
     @property
     def errors(self) -> tuple[Floats, Floats]:
-        """By how much gold lies above, and below, the grader in each case with gold."""
+        """Gold minus grader, and grader minus gold, of each case with gold."""
         above = self.gold[self.labelled] - self.on_gold[self.labelled]
         return above, -above
 
     @property
     def gold_clusters(self) -> int:
-        """Clusters in which gold lies."""
+        """Number of clusters with gold."""
         return int(np.unique(self.clusters[self.labelled]).size)
 
     @property
     def relative_weights(self) -> Floats:
-        """Weight of each case with gold, the largest 1."""
+        """Weight of each case with gold; the largest is 1."""
         size = self.weights[self.labelled]
         return np.asarray(size / size.max(), dtype=np.float64)
 
     @property
     def effective(self) -> float:
-        """Clusters in which gold lies, those of unequal weight counted by Kish's formula."""
+        """Number of clusters with gold; Kish's effective number if weights are unequal."""
         if not self.weighted:
             return float(self.gold_clusters)
         sums = np.bincount(self.clusters[self.labelled], weights=self.relative_weights)
@@ -430,11 +430,11 @@ class _GoldCases:
 
 @dataclass(frozen=True)
 class _RawEstimate:
-    """Estimate before any rule is applied.
+    """Estimate before the rule for few errors is applied.
 
-    ``error`` is what gold adds to each of its cases, ``moved`` their (weighted) mean, and ``lam``
-    the weight of the grader in them; where every case has gold, the values of the cases, the
-    estimate and 0.
+    ``error`` is gold minus ``lam`` times the grader in each case with gold, ``moved`` their
+    (weighted) mean. If every case has gold, these are the values of the cases and the estimate, and
+    ``lam`` is 0.
     """
 
     estimate: float
@@ -461,7 +461,7 @@ def _collect_cases(
     clusters: ArrayLike | None,
     inclusion_probability: ArrayLike | None,
 ) -> _GoldCases:
-    """Return the cases with a usable prediction; raise ValueError for what lies out of bounds."""
+    """Return the cases with a usable prediction; raise ValueError if a value is out of bounds."""
     y = _case_vector("gold", gold)
     f = _case_vector("predicted", predicted, y.size)
     g = (
@@ -510,11 +510,11 @@ def _weighted_covariance(a: Floats, b: Floats, w: Floats | None = None) -> float
 
 
 def _tuned_weight(data: _GoldCases) -> float:
-    """Return the weight of the grader, 0 to 1, that makes the variance smallest."""
+    """Return the weight of the grader, from 0 to 1, that minimises the variance."""
     has = data.labelled
     y, g, f = data.gold[has], data.on_gold[has], data.predicted[has]
     if has.all():
-        # The repeat with gold deviates from the case's mean by chance only, with expectation 0.
+        # The repeat with gold deviates from the mean of its case at random, with expectation 0.
         return _clipped_ratio(float((y - f) @ (g - f)), float((g - f) @ (g - f)))
     if data.weighted:
         w = data.weights[has]
@@ -538,7 +538,7 @@ def _fit_every_case(data: _GoldCases, lam: float, ddof: int) -> _RawEstimate:
 
 
 def _variance_of_mean(values: Floats, ddof: int) -> float:
-    """Return the variance of a mean, 0 where one value tells none."""
+    """Return the variance of a mean; 0 for a single value."""
     return float(values.var(ddof=ddof)) / values.size if values.size > ddof else 0.0
 
 
@@ -549,8 +549,8 @@ def _fit_subset(data: _GoldCases, lam: float, ddof: int) -> _RawEstimate:
     estimate = float(rest.mean() + error.mean())
     groups = data.gold_clusters
     if data.clustered and groups > 1:
-        # Response = theta - beta in the unlabelled rows and beta in the labelled ones: the first
-        # coefficient is the sum of the two means, so CR2 covers what they share in a cluster.
+        # Response = theta - beta in the unlabelled rows and beta in the labelled ones. Theta is the
+        # sum of the two means, so CR2 includes their covariance within clusters.
         design = np.repeat([[1.0, -1.0], [0.0, 1.0]], [rest.size, error.size], axis=0)
         order = np.concatenate([data.clusters[~has], data.clusters[has]])
         fit = cr2(np.concatenate([rest, error]), design, order)
@@ -577,7 +577,7 @@ def _fit_weighted(data: _GoldCases, lam: float) -> _RawEstimate:
 
 
 def _fit_design(data: _GoldCases, lam: float, ddof: int) -> tuple[str, _RawEstimate]:
-    """Return how gold was given, in words, and the estimate with this weight of the grader."""
+    """Return the design of the gold labels in words, and the estimate with weight ``lam``."""
     if data.labelled.all():
         return "gold on every case", _fit_every_case(data, lam, ddof)
     if data.weighted:

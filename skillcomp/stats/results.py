@@ -1,4 +1,4 @@
-"""The two shapes in which skillcomp.stats answers: an interval and a test."""
+"""The two result types of skillcomp.stats: an interval and a test."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ class Interval:
     Attributes
     ----------
     estimate, low, high : float
-        Point estimate and limits, on the scale the function names. NaN when not defined.
+        Point estimate and limits, on the scale of the function. NaN if undefined.
     ci_level : float
-        Confidence level of the limits, 0.95 unless asked otherwise.
+        Confidence level of the limits.
     method : str
-        How the limits were made, with every setting that changes them.
+        Method of the limits, with every setting that changes them.
     note : str
-        What a reader must know: why a value is NaN, which rule fired. Empty when nothing.
+        Reason why a value is NaN, or the rule that was applied; may be empty.
     n : float
-        Number of units (cases, labels) behind the estimate; may be fractional for effective n.
+        Number of units (cases, labels); fractional for an effective n.
     n_clusters : float
-        Number of independent clusters; NaN where the method has none.
+        Number of independent clusters; NaN if the method has none.
     se, df : float
-        Standard error and degrees of freedom where the method has them, else NaN.
+        Standard error and degrees of freedom; NaN if the method has none.
     p_value : float
-        p-value of "the estimate is zero" by inverting the same interval, where defined, else NaN.
+        p-value of the null value by inverting the same interval; NaN if undefined.
     """
 
     estimate: float
@@ -48,9 +48,9 @@ class Interval:
     p_value: float = NAN
 
     def minus(self, other: Interval) -> Interval:
-        """Return the difference of two independent estimates, their limits squared and added.
+        """Return the difference of two independent estimates by square-and-add (MOVER).
 
-        NaN with the notes of both where one has no limits.
+        NaN with the notes of both if one has no limits.
         """
         label = "difference of two intervals (MOVER)"
         ends = (self.estimate, self.low, self.high, other.estimate, other.low, other.high)
@@ -71,15 +71,15 @@ class HypothesisTest:
     Attributes
     ----------
     statistic : float
-        The test statistic; NaN where the test is exact and has none.
+        The test statistic; NaN for an exact test without statistic.
     p_value : float
-        Two-sided p-value unless ``method`` says otherwise. NaN when not defined.
+        Two-sided p-value; NaN if undefined.
     method : str
         Name of the test with every setting that changes it.
     note : str
-        Why the value is NaN, or which guard fired. Empty when nothing.
+        Reason why the value is NaN, or the rule that was applied; may be empty.
     df : float
-        Degrees of freedom of the reference distribution, NaN where it has none.
+        Degrees of freedom of the reference distribution; NaN if it has none.
     """
 
     statistic: float
@@ -90,38 +90,38 @@ class HypothesisTest:
 
 
 def undefined(method: str, note: str, *, ci_level: float = 0.95, n: float = NAN) -> Interval:
-    """Return an interval that is NaN throughout, with the reason in ``note``."""
+    """Return an interval with NaN in all numbers but ``n``, and the reason in ``note``."""
     return Interval(NAN, NAN, NAN, ci_level=ci_level, method=method, note=note, n=n)
 
 
 def is_number(value: object) -> bool:
-    """Tell a number from what a caller may give in its place."""
+    """Return whether a value is a real number."""
     return isinstance(value, Real)
 
 
 def check_level(ci_level: float) -> float:
-    """Return ``ci_level`` when it lies strictly between 0 and 1, else raise FrameError."""
+    """Return ``ci_level``; raise FrameError unless it is strictly between 0 and 1."""
     if not is_number(ci_level) or not 0.0 < ci_level < 1.0:
         raise FrameError(f"ci_level must lie strictly between 0 and 1, found {ci_level!r}.")
     return float(ci_level)
 
 
 def quantile(ci_level: float, df: float = math.inf) -> float:
-    """Return the two-sided t quantile of a level; the normal one without degrees of freedom."""
-    from scipy.stats import t as student_t  # whoever only asks and records needs none of it
+    """Return the two-sided t quantile of a level; the normal quantile if ``df`` is infinite."""
+    from scipy.stats import t as student_t  # slow to import; runs and grading do not need it
 
     return float(student_t.isf((1.0 - ci_level) / 2.0, df))
 
 
 def join_notes(*notes: str) -> str:
-    """Join the notes that say something, separated by semicolons."""
+    """Join the notes that are not empty, separated by semicolons."""
     return "; ".join(filter(None, notes))
 
 
 def within_range(
     estimate: float, low: float, high: float, bounds: tuple[float, float]
 ) -> tuple[float, float, float, str]:
-    """Cut an interval to the possible range without letting it lose its width.
+    """Clip an interval to the possible range, but keep its width.
 
     Parameters
     ----------
@@ -133,9 +133,9 @@ def within_range(
     Returns
     -------
     tuple
-        Estimate, low and high inside ``bounds``, and a note that is empty unless the estimate
-        itself lay outside. An interval wholly outside keeps its length on that side, counted from
-        the bound.
+        Estimate, low and high inside ``bounds``, and a note, which is empty unless the estimate was
+        outside. If it was, the estimate moves to the bound and its distance to the inner limit
+        stays the same.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Tests of the same items judged twice or more often, and p-values of several claims.
+"""Tests on items judged by two or more versions, and adjustment of several p-values.
 
-Tests with ``clusters`` take the case as the unit; those without take items as independent.
+With ``clusters``, the case is the unit of a test; without, items are assumed independent.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from skillcomp.stats.results import HypothesisTest, Interval, check_level, join_
 Floats = NDArray[np.float64]
 
 _GUARD = "no discordant case: nothing speaks against equality, p = 1"
-_BLOCK = 2_000_000  # numbers held at once while cases are permuted
+_BLOCK = 2_000_000  # numbers in memory at a time while cases are permuted
 
 
 def mcnemar_midp(b: float, c: float) -> HypothesisTest:
-    """Whether two paired pass rates differ, by the mid-p test on the discordant cases.
+    """Test whether two paired pass rates differ, by the mid-p McNemar test.
 
     Parameters
     ----------
     b, c : int
-        Cases passed only with the skill, only in the baseline.
+        Number of cases passed only with the skill, and only in the baseline.
 
     Returns
     -------
     HypothesisTest
-        ``statistic`` is ``b``; ``p_value`` is the exact one less the probability of the observed
-        table; 1 with a note when ``b + c`` is 0.
+        ``statistic`` is ``b``; ``p_value`` is the exact p-value minus the probability of the
+        observed table, or 1 with a note if ``b + c`` is 0.
 
     Raises
     ------
     ValueError
-        When a count is negative or not whole.
+        If a count is negative or not whole.
 
     References
     ----------
@@ -79,7 +79,7 @@ def _verdict_table(verdicts: ArrayLike) -> Floats:
 def severity_shift(
     verdicts: ArrayLike, clusters: Any = None, *, ci_level: float = 0.95
 ) -> Interval:
-    """Shift of a grader version against another, in logits: above 0 is more severe.
+    """Estimate how much more severe one grader version is than another, in logits.
 
     Parameters
     ----------
@@ -87,34 +87,33 @@ def severity_shift(
         Verdicts of the reference and of the other version: 1 passed, 0 failed, NaN without a
         verdict.
     clusters : array_like, shape (items,), optional
-        Case of each item. Checks of a case are not independent: with clusters the standard error
-        is cluster-robust, never below that of independent items, with t on G - 1 df, where G
-        counts the cases with a disagreement.
+        Case of each item, because checks of a case are not independent. The standard error is then
+        cluster-robust, but not below that of independent items, with t on G - 1 df, where G counts
+        the cases with a disagreement.
     ci_level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     Interval
-        In logits: above 0 the second version fails more of the same items than the first
-        (harder), below 0 fewer (more lenient). NaN with a note when the two never disagree, or
-        when the disagreements come from one cluster only.
+        In logits: positive if the second version fails more of the items than the first (more
+        severe), negative if fewer (more lenient). NaN with a note if the versions never disagree,
+        or disagree in only one cluster.
 
     Raises
     ------
     ValueError
-        When the shape is wrong or a value is not 0, 1 or NaN.
+        If the shape is wrong or a value is not 0, 1 or NaN.
 
     Notes
     -----
-    The sign is that of the many-facet Rasch model, where severity is taken away from the logit of
-    a PASS. Conditional logistic regression with the items as strata, which for two versions is
-    ``log(lost / gained)`` with standard error ``sqrt(1/lost + 1/gained)``: lost are the items that
-    only the first version passes, gained those that only the second does. Where one of the two
-    is 0, half an item (with clusters half the disagreements of a mean case) is added to both.
-    Cases without a disagreement tell nothing. Over 2 to 20 cases with disagreements of 1 to 10
-    items the clustered interval covered 0 in 94.8 % of studies at least. Checked against survival
-    3.5.3 ``clogit``.
+    The sign is that of the many-facet Rasch model, which subtracts severity from the logit of a
+    PASS. The estimate is a conditional logistic regression with items as strata. For two versions
+    this is ``log(lost / gained)`` with standard error ``sqrt(1/lost + 1/gained)``; lost and gained
+    count the items that only the first, and only the second version passes. If one count is 0, half
+    an item (with clusters, half the disagreements of a mean case) is added to both. Cases without
+    disagreement have no influence. In studies with 2 to 20 cases and 1 to 10 disagreements each,
+    the clustered interval covered 0 in at least 94.8 %. Checked against survival 3.5.3 ``clogit``.
 
     References
     ----------
@@ -146,7 +145,7 @@ def severity_shift(
     if note:
         return undefined(label, note, ci_level=ci_level, n=float(len(lost)))
     if down == 0 or up == 0:
-        # Flips of a case go together, so half a case stands for what was not seen.
+        # Flips of a case are dependent, so half a case is added instead of half an item.
         size = float(per_cluster.mean()) if labels is not None else 1.0
         down, up = down + size / 2, up + size / 2
         what = "half an item" if size == 1.0 else f"half a case ({size / 2:.3g} items)"
@@ -158,7 +157,7 @@ def severity_shift(
         robust = math.sqrt(len(per_cluster) / df * float((scores**2).sum()))
         if robust < se and not note:
             note = "standard error of independent items, which is above the one by case"
-        # Cases whose flips cancel say nothing against chance: never below independent items.
+        # Flips that cancel within cases must not make the error smaller than by chance.
         se = max(robust, se)
         label += f", {len(per_cluster)} clusters with one, t with {df:.0f} df"
     reference = student_t(df) if labels is not None else norm
@@ -169,7 +168,7 @@ def severity_shift(
 
 
 def cochran_q(verdicts: ArrayLike) -> HypothesisTest:
-    """Whether three or more grader versions pass the same share of the same items.
+    """Test whether three or more grader versions pass the same share of the same items.
 
     Parameters
     ----------
@@ -179,17 +178,17 @@ def cochran_q(verdicts: ArrayLike) -> HypothesisTest:
     Returns
     -------
     HypothesisTest
-        ``statistic`` on versions - 1 degrees of freedom; p = 1 with a note when the versions
-        agree on every item.
+        ``statistic`` with versions - 1 degrees of freedom; p = 1 with a note if the versions agree
+        on every item.
 
     Raises
     ------
     ValueError
-        When the shape is wrong or a value is not 0, 1 or NaN.
+        If the shape is wrong or a value is not 0, 1 or NaN.
 
     Notes
     -----
-    Takes items as independent; by statsmodels ``cochrans_q``.
+    Assumes independent items; by statsmodels ``cochrans_q``.
 
     References
     ----------
@@ -213,26 +212,26 @@ def cochran_q(verdicts: ArrayLike) -> HypothesisTest:
 
 
 def clustered_midp(gained: ArrayLike, lost: ArrayLike, clusters: ArrayLike) -> HypothesisTest:
-    """Whether flips go one way more often than the other, with the case as the unit.
+    """Test whether verdicts flip more often in one direction, with the case as the unit.
 
     Parameters
     ----------
     gained, lost : array_like of bool, shape (items,)
-        Items that only the new version passes, and that only the old one passes.
+        Whether only the new version passes an item, and whether only the old one does.
     clusters : array_like, shape (items,)
         Case of each item.
 
     Returns
     -------
     HypothesisTest
-        ``statistic`` is the sum of gains less losses; p = 1 with a note without flips.
+        ``statistic`` is gains minus losses; p = 1 with a note without flips.
 
     Notes
     -----
-    Under the hypothesis that the versions are exchangeable, every case might as well have had its
-    flips the other way, all of them together. The distribution of the sum over all sign patterns
-    of the cases is found exactly by convolution; p is the chance of a larger absolute sum plus
-    half that of an equal one. With one flip a case it is the mid-p McNemar test to the last digit.
+    If the versions are exchangeable, all flips of a case together are as likely in the other
+    direction. The distribution of the sum over all sign patterns of cases is computed exactly by
+    convolution; p is the chance of a larger absolute sum plus half the chance of an equal one. With
+    one flip per case it is exactly the mid-p McNemar test.
 
     References
     ----------
@@ -242,8 +241,8 @@ def clustered_midp(gained: ArrayLike, lost: ArrayLike, clusters: ArrayLike) -> H
     --------
     Seven cases flip to PASS, one to FAIL: the mid-p McNemar test of 1 against 7.
 
-    >>> found = clustered_midp([1] * 7 + [0], [0] * 7 + [1], list("abcdefgh"))
-    >>> round(found.p_value, 7)
+    >>> test = clustered_midp([1] * 7 + [0], [0] * 7 + [1], list("abcdefgh"))
+    >>> round(test.p_value, 7)
     0.0390625
     """
     codes, count = cluster_codes(clusters)
@@ -266,7 +265,7 @@ def clustered_midp(gained: ArrayLike, lost: ArrayLike, clusters: ArrayLike) -> H
 def clustered_cochran(
     verdicts: ArrayLike, clusters: ArrayLike, *, n_resamples: int, seed: int
 ) -> tuple[HypothesisTest, HypothesisTest]:
-    """Whether three or more versions pass the same share of items, with the case as the unit.
+    """Test whether three or more versions pass the same share of items, with the case as the unit.
 
     Parameters
     ----------
@@ -275,18 +274,18 @@ def clustered_cochran(
     clusters : array_like, shape (items,)
         Case of each item.
     n_resamples, seed : int
-        Random exchanges of the versions within cases.
+        Number of random permutations of the versions within cases, and their seed.
 
     Returns
     -------
     tuple of HypothesisTest
-        The test by case, then Cochran's own, which takes items as independent.
+        The test by case, and Cochran's test, which assumes independent items.
 
     Notes
     -----
-    Within every case the versions change places, all items of the case together; the share of
-    exchanges with a Q at least as large is the p-value, the observed one counted among them. The
-    denominator of Q does not change under such exchanges.
+    A permutation exchanges the versions within each case, for all its items together. The p-value
+    is the share of permutations with a Q at least as large, including the observed one. Only the
+    numerator of Q changes under permutation.
 
     References
     ----------
@@ -303,7 +302,7 @@ def clustered_cochran(
         return HypothesisTest(0.0, 1.0, label, plain.note, plain.df), plain
     totals = np.zeros((count, table.shape[1]))
     np.add.at(totals, codes, table)
-    # a case that all versions pass alike stays as it is under every exchange
+    # cases on which versions agree do not change under permutation
     totals = totals[np.ptp(totals, axis=1) > 0]
     observed = _sum_of_squares(totals.sum(axis=0))
     rng, reached = np.random.default_rng(seed), 0
@@ -325,24 +324,24 @@ def _sum_of_squares(sums: Floats) -> Floats:
 def holm(p_values: ArrayLike, *, family: int | None = None) -> Floats:
     """Adjust p-values of several claims by Holm's method.
 
-    Controls the chance of one false claim under any dependence of the tests.
+    Controls the chance of at least one false claim under any dependence of the tests.
 
     Parameters
     ----------
     p_values : array_like of float
         NaN (a comparison without discordant pairs) stays NaN and counts in the family.
     family : int, optional
-        Number of comparisons declared in advance, if it exceeds the number of p-values given.
+        Number of comparisons declared in advance, if larger than the number of p-values.
 
     Returns
     -------
     ndarray of float64
-        Adjusted p-values in the order given.
+        Adjusted p-values in the order of ``p_values``.
 
     Raises
     ------
     ValueError
-        For a p-value outside 0..1 or a family smaller than its p-values.
+        If a p-value is outside 0..1 or the family is smaller than the number of p-values.
 
     Notes
     -----
