@@ -135,7 +135,7 @@ def cohen_kappa(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
     Interval
         Kappa in [-1, 1] with ``se``; limits from t with n - 1 degrees of freedom. These can
         collapse with fewer than 5 disagreements, or fewer than 5 agreements in a category; the
-        limits then come from Wilson's limits of the raw agreement, and ``note`` says so. NaN with a
+        limits then come from Wilson's limits of the raw agreement, with a note. NaN with a
         note if both raters use only one category.
 
     Raises
@@ -184,7 +184,7 @@ def gwet_ac1(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
     -------
     Interval
         AC1 in [-1, 1] with ``se``; limits from t with n - 1 degrees of freedom. With fewer than 5
-        disagreements they come from Wilson's limits of the raw agreement, and ``note`` says so.
+        disagreements they come from Wilson's limits of the raw agreement, with a note.
         NaN for an empty table.
 
     Raises
