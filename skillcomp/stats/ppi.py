@@ -275,9 +275,9 @@ def ppi_mean(
 
     With fewer than 5 gold cases on which the grader errs in one direction, the variance can
     collapse. One imagined error in each direction is then added (times ``lam`` squared if only some
-    cases have gold) and named in ``method`` and ``note``. Its size is the largest observed error of the
-    direction if there are five, otherwise a whole case. The interval is then wide for a grader that
-    errs only on single checks, but valid for one that misjudges whole answers.
+    cases have gold) and named in ``method`` and ``note``. Its size is the largest observed error of
+    the direction if there are five, otherwise a whole case. The interval is then wide for a grader
+    that errs only on single checks, but valid for one that misjudges whole answers.
 
     Gold with unequal inclusion probabilities is weighted by their inverse; variance, ``df``,
     imagined errors and pseudo-case use Kish's effective number of cases (or clusters). With
