@@ -119,7 +119,7 @@ def _find_run(text: str, words: list[str], k: int) -> str:
 
 
 def intern(docs: list[str], tokenizer: Tokenizer | None = None) -> Tokens:
-    """Number the tokens of documents; equal integers are equal tokens.
+    """Replace the tokens of documents by integers; equal integers are equal tokens.
 
     With the default tokenizer, all documents are processed in one pass.
     """
@@ -148,7 +148,7 @@ def _values_at_places(values: Ints, place: Ints, bounds: Ints) -> Ints:
 
 
 def _intern_default(docs: list[str]) -> Tokens:
-    """Number tokens by the rule of `tokenize` without creating a Python object per token."""
+    """Assign integers to tokens by the rule of `tokenize` without creating a Python object per token."""
     docs = [" ".join(sorted(STOP_WORDS)), *docs]
     dotted = [d for d, doc in enumerate(docs) if _DOTTED_I in doc]
     plain = list(docs)
