@@ -148,7 +148,7 @@ def _values_at_places(values: Ints, place: Ints, bounds: Ints) -> Ints:
 
 
 def _intern_default(docs: list[str]) -> Tokens:
-    """Assign integers to tokens by the rule of `tokenize` without creating a Python object per token."""
+    """Apply the rule of `tokenize` and `intern` without creating a Python object per token."""
     docs = [" ".join(sorted(STOP_WORDS)), *docs]
     dotted = [d for d, doc in enumerate(docs) if _DOTTED_I in doc]
     plain = list(docs)
