@@ -1,8 +1,8 @@
-"""How figures look and how they are kept: palette, sizes, and ``save`` with the data behind them.
+"""Style of figures: palette and sizes, and ``save``, which writes a figure with its data.
 
-Colour never stands alone: a level of a hue has one colour and one marker, and the conditions of a
-study keep theirs in every figure. ``save`` writes the figure together with the frames it was drawn
-from, so that every number in print can be looked up.
+Colour is never used alone: every level of a hue has a colour and a marker, and the conditions of a
+study look the same in all figures. ``save`` writes the figure together with the frames it was drawn
+from, so that every printed number can be looked up.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ def __dir__() -> list[str]:
 
 
 class Look(NamedTuple):
-    """Colour and marker of one level of a hue; they are only ever used together."""
+    """Colour and marker of one level of a hue, always used together."""
 
     color: str
     marker: str
 
 
-# smallest distance 20.9 in the worst colour-vision case, contrast at least 3.9 on white
+# smallest colour difference 20.9 in the worst colour-vision case; contrast on white at least 3.9
 CONDITION_LOOKS: Mapping[str, Look] = {
     "baseline": Look(GREY, "o"),
     "skill": Look("#0072B2", "s"),
     "placebo": Look("#D55E00", "^"),
 }
 _FURTHER = (Look("#D55E00", "^"), Look("#964a8b", "D"), Look("#f89c20", "v"), Look("#e42536", "P"))
-# Petroff 2021 (arXiv 2107.02270), the set of six
+# the set of six by Petroff 2021 (arXiv 2107.02270)
 CATEGORIES: tuple[Look, ...] = (
     Look("#5790fc", "o"),
     Look("#f89c20", "s"),
@@ -73,7 +73,7 @@ RATES = "cividis"
 DIFFERENCES = "RdBu"
 
 _MAX_DRAWS = 30
-# what the library's own values are called in tables, keys and texts; others lose their underscores
+# names of values in tables, legends and texts; all others only lose their underscores
 _CALLED = {
     "gold_only": "gold only",
     "rogan_gladen_pooled": "Rogan-Gladen, pooled",
@@ -84,12 +84,12 @@ _CALLED = {
     "krippendorff_alpha": "Krippendorff's alpha",
 }
 _TOLD: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
-_METHOD = 90  # characters of a method in a caption; the frame has it in full
+_METHOD = 90  # longest method in a caption, characters; the frame has the full text
 _PACKAGES = ("skillcomp", "matplotlib", "numpy", "pandas")
-# matplotlib types each parameter's name, which a table of them cannot follow
+# Any: matplotlib's stubs type rcParams key by key
 _RC: Any = {
     "font.family": "sans-serif",
-    # the one family that matplotlib ships, so that a figure is the same on every machine
+    # ships with matplotlib, so that figures are the same on every machine
     "font.sans-serif": ["DejaVu Sans"],
     **dict.fromkeys(
         ("font.size", "axes.labelsize", "axes.titlesize", "figure.titlesize"), LABEL_SIZE
@@ -139,8 +139,8 @@ def use() -> AbstractContextManager[Any]:
     Returns
     -------
     context manager
-        The style holds from the call on. As ``with use():`` the settings from before come back
-        at the end of the block.
+        The style applies from the call on. After ``with use():`` the previous settings are
+        restored.
 
     Examples
     --------
@@ -167,9 +167,9 @@ def figure(
     sharex: bool = False,
     sharey: bool = False,
 ) -> tuple[Figure, Any]:
-    """Make a figure of a printed width with its axes.
+    """Make a figure of a printed width, with axes.
 
-    Where :func:`use` was not called, it is called: sizes are chosen for its style.
+    Calls :func:`use` unless it was called before, because the sizes fit that style.
 
     Parameters
     ----------
@@ -178,8 +178,8 @@ def figure(
     nrows, ncols : int
         Grid of axes.
     height : float, optional
-        Inches; by default each axes is about three quarters as high as wide, but at least 2.6
-        inches, and the figure no higher than a printed page (9 inches).
+        Height in inches. By default each axes is about three quarters as high as wide and at
+        least 2.6 inches, and the figure at most 9 inches (a printed page).
     sharex, sharey : bool
         Whether all axes share their limits.
 
@@ -187,12 +187,12 @@ def figure(
     -------
     fig : matplotlib.figure.Figure
     axes : matplotlib.axes.Axes or array of Axes
-        As ``matplotlib.pyplot.subplots``: one Axes alone, a row of them as a 1-d array.
+        As from ``matplotlib.pyplot.subplots``: a single Axes, or an array of them.
 
     Raises
     ------
     SkillcompError
-        When the width has no such name or the height is not positive.
+        If the width is unknown or the height is not positive.
     """
     if width not in WIDTHS:
         raise SkillcompError(
@@ -203,7 +203,7 @@ def figure(
         height = min(max(0.72 * WIDTHS[width] / max(ncols, 1), 2.6) * nrows, 9.0)
     if not height > 0:
         raise SkillcompError(f"style.figure: height is {height}; allowed: above 0 (inches).")
-    if mpl.rcParams["svg.hashsalt"] != _RC["svg.hashsalt"]:  # use() was not called
+    if mpl.rcParams["svg.hashsalt"] != _RC["svg.hashsalt"]:  # use() has not been called
         use()
     return plt.subplots(
         nrows,
@@ -216,62 +216,63 @@ def figure(
 
 
 def looks(levels: Iterable[object]) -> dict[Any, Look]:
-    """Give each level of a hue its colour and marker.
+    """Assign a colour and a marker to each level of a hue.
 
-    Conditions keep theirs whatever else is drawn: baseline grey circle, skill blue square, placebo
-    vermilion triangle; another condition beside baseline or skill takes the vermilion triangle
-    when no placebo is there. Levels that are no conditions take the categories in turn. More than
-    six are refused: no reader tells seven colours apart.
+    Conditions always look the same: baseline grey circle, skill blue square, placebo vermilion
+    triangle (used for another condition if there is no placebo). Other levels get the categories
+    in order. More than six levels raise FrameError: seven colours cannot be distinguished.
 
     >>> looks(["baseline", "skill"])["skill"]
     Look(color='#0072B2', marker='s')
     """
     names = list(dict.fromkeys(levels))
     if len(names) > MAX_HUES:
-        shown = ", ".join(repr(str(name)) for name in names[:MAX_HUES])
+        examples = ", ".join(repr(str(name)) for name in names[:MAX_HUES])
         raise FrameError(
-            f"hue: found {len(names)} levels ({shown}, ...); allowed: at most {MAX_HUES}. "
+            f"hue: found {len(names)} levels ({examples}, ...); allowed: at most {MAX_HUES}. "
             "Facet instead (skillcomp.plots.facet), or put the column on an axis."
         )
-    known = [name for name in names if name in CONDITION_LOOKS]
-    if not known:
+    conditions = [name for name in names if name in CONDITION_LOOKS]
+    if not conditions:
         return dict(zip(names, CATEGORIES, strict=False))
-    taken = {CONDITION_LOOKS[str(name)].color for name in known}
+    taken = {CONDITION_LOOKS[str(name)].color for name in conditions}
     free = iter([look for look in _FURTHER if look.color not in taken] + [CATEGORIES[5]])
-    return {name: CONDITION_LOOKS[str(name)] if name in known else next(free) for name in names}
+    return {
+        name: CONDITION_LOOKS[str(name)] if name in conditions else next(free) for name in names
+    }
 
 
 @cache
-def _glyphs() -> frozenset[int]:
+def _glyph_codes() -> frozenset[int]:
     return frozenset(font_manager.get_font(font_manager.findfont("DejaVu Sans")).get_charmap())
 
 
 def plain(value: Any, *, width: int | None = None) -> str:
-    r"""Turn any value into text that matplotlib shows as it stands.
+    r"""Turn any value into text that matplotlib shows literally.
 
-    Labels may come from a model's answer: dollar signs never start mathematics, line breaks and
-    control characters become blanks, characters without a glyph become U+FFFD. What is longer than
-    ``width`` is cut and marked by an ellipsis.
+    Labels may come from a model's answer: dollar signs are escaped, line breaks and control
+    characters become blanks, characters without a glyph become U+FFFD. Text longer than ``width``
+    ends in an ellipsis.
 
     >>> plain("costs $5\nor $6", width=14)
     'costs \\$5 or \\$6'
     """
     if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
         return "missing"
-    shown = "".join(c if c.isprintable() else " " for c in str(value))
-    shown = "".join(c if ord(c) in _glyphs() else "\N{REPLACEMENT CHARACTER}" for c in shown)
-    shown = " ".join(shown.split())
-    if width is not None and len(shown) > width:
-        shown = shown[: max(width - 1, 1)].rstrip() + "…"
-    return shown.replace("$", r"\$")
+    text = "".join(c if c.isprintable() else " " for c in str(value))
+    text = "".join(c if ord(c) in _glyph_codes() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    text = " ".join(text.split())
+    if width is not None and len(text) > width:
+        text = text[: max(width - 1, 1)].rstrip() + "…"
+    return text.replace("$", r"\$")
 
 
 def quantity(value: Any, unit: str | None = None, *, signed: bool = False, digits: int = 1) -> str:
-    """Return a number as people read it: 0.512 as 51.2 % or, as points, +51.2; unknown as n/a.
+    """Format a number by its unit: 0.512 is 51.2 % as a rate and 51.2 in points; missing is n/a.
 
-    Rates and points are shown times 100 with so many digits, counts as whole numbers, others with
-    three significant digits, from 1,000 on all before the point; a minus is a true one, and zero
-    never negative.
+    Rates and points are multiplied by 100 and get `digits` decimals. Counts are whole numbers.
+    Other numbers have three significant digits, or none after the point from 1,000 on. The minus
+    is typographic, and zero has no sign.
 
     >>> quantity(0.512, "rate"), quantity(-0.0714, "points", signed=True), quantity(232.0, "count")
     ('51.2 %', '−7.1', '232')
@@ -287,7 +288,7 @@ def quantity(value: Any, unit: str | None = None, *, signed: bool = False, digit
     elif unit == "percentage points":
         text = f"{number:{sign}.{digits}f}"
     elif unit in ("count", "tokens"):
-        half = abs(number) < 10 and number != round(number)  # such as a limit between two lengths
+        half = abs(number) < 10 and number != round(number)  # such as a limit between two counts
         text = f"{number:{sign}.{digits}f}" if half else f"{number:{sign},.0f}"
     elif abs(number) >= 1000:
         text = f"{number:{sign},.0f}"
@@ -299,66 +300,69 @@ def quantity(value: Any, unit: str | None = None, *, signed: bool = False, digit
 
 
 def called(name: object) -> str:
-    """Return a value as people call it: cohen_kappa as Cohen's kappa, false_pass as false pass."""
+    """Return the readable name of a value: Cohen's kappa for cohen_kappa."""
     text = " ".join(str(name).split())
     return _CALLED.get(text) or re.sub(r"(?<=[^\W_])_(?=[^\W_])", " ", text)
 
 
 def interval(row: Mapping[str, Any] | pd.Series, *, digits: int = 1) -> str:
-    """Return an estimate with its interval in brackets, by the row's unit: +51.2 [40.0, 62.4]."""
+    """Format an estimate and its interval by the unit of the row: +51.2 [40.0, 62.4]."""
     unit = row.get("unit")
     unit = unit if isinstance(unit, str) else None
     signed = unit in ("points", "percentage points", "logits")
     how: Any = {"signed": signed, "digits": digits}
     limits = [quantity(row.get(name), unit, **how) for name in ("ci_low", "ci_high")]
     inside = ", ".join(limits).replace(" %", "")
-    shown = quantity(row.get("estimate"), unit, **how)
-    return shown if "n/a" in (shown, limits[0]) else f"{shown} [{inside}]"
+    estimate = quantity(row.get("estimate"), unit, **how)
+    return estimate if "n/a" in (estimate, limits[0]) else f"{estimate} [{inside}]"
 
 
 def tell(ax: Any, what: str, numbers: str = "") -> None:
-    """Say what axes show, without a full stop, for caption and alternative text.
+    """Register what axes show, without a full stop, for caption and alternative text.
 
-    ``numbers`` is what is drawn, for readers who do not see it, where no estimates say so.
+    ``numbers`` describes the drawn values if the frames have no estimates.
     """
     _TOLD[ax] = (what, numbers)
 
 
 def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
-    """Say after a lead what a figure's frames hold: rows, n, clusters, level and method."""
+    """Describe the frames of a figure after a lead: rows, n, clusters, level and method."""
     alike: dict[str, list[str]] = {}
     for name, frame in data.items():
-        about: list[str] = []
-        for column, noun in (("n", "n"), ("n_clusters", "clusters")):
-            if column in frame.columns and "estimate" in frame.columns:
-                found = pd.to_numeric(frame[column]).dropna()
-                if len(found):
-                    low, high = (f"{round(side):,}" for side in (found.min(), found.max()))
-                    about.append(f"{noun} = {low}" + (f" to {high}" if low != high else ""))
-        if "ci_level" in frame.columns:
-            levels = pd.to_numeric(frame["ci_level"]).dropna().unique()
-            about += [f"{', '.join(f'{100 * one:g} %' for one in levels)} intervals"] * bool(
-                len(levels)
-            )
-        if "method" in frame.columns and "estimate" in frame.columns:
-            methods = [str(one) for one in frame["method"].dropna().unique() if str(one).strip()]
-            if len(methods) > 1:  # how exactly each does it, after its first comma, is in the frame
-                methods = list(dict.fromkeys(one.partition(",")[0] for one in methods))
-            more = f" and {len(methods) - 2} more" if len(methods) > 2 else ""
-            short = [shorten(called(one), _METHOD, placeholder=" …") for one in methods[:2]]
-            about += [f"by {'; '.join(short)}{more}"] * bool(methods)
         rows = f"{called(name)}: {len(frame):,} row{'s' * (len(frame) != 1)}"
-        alike.setdefault(", ".join(about), []).append(rows)
+        alike.setdefault(", ".join(_frame_facts(frame)), []).append(rows)
     parts = [lead.strip()] if lead.strip() else []
-    parts += [
-        ", ".join([*rows, *([about] if about else [])]) + "." for about, rows in alike.items()
-    ]
+    for facts, counts in alike.items():
+        parts.append(", ".join([*counts, facts] if facts else counts) + ".")
     return " ".join(parts)
 
 
+def _frame_facts(frame: pd.DataFrame) -> list[str]:
+    """List n, clusters, level and method of a frame, as far as it has these columns."""
+    facts: list[str] = []
+    with_estimates = "estimate" in frame.columns
+    for column, noun in (("n", "n"), ("n_clusters", "clusters")):
+        if with_estimates and column in frame.columns and frame[column].notna().any():
+            counts = pd.to_numeric(frame[column])
+            low, high = (f"{round(side):,}" for side in (counts.min(), counts.max()))
+            facts.append(f"{noun} = {low}" + (f" to {high}" if low != high else ""))
+    if "ci_level" in frame.columns:
+        levels = pd.to_numeric(frame["ci_level"]).dropna().unique()
+        if len(levels):
+            facts.append(f"{', '.join(f'{100 * level:g} %' for level in levels)} intervals")
+    if "method" in frame.columns and with_estimates:
+        methods = [text for text in map(str, frame["method"].dropna().unique()) if text.strip()]
+        if len(methods) > 1:  # the frame has the details after the first comma
+            methods = list(dict.fromkeys(text.partition(",")[0] for text in methods))
+        more = f" and {len(methods) - 2} more" if len(methods) > 2 else ""
+        short = [shorten(called(text), _METHOD, placeholder=" …") for text in methods[:2]]
+        facts += [f"by {'; '.join(short)}{more}"] if methods else []
+    return facts
+
+
 def alt_text(fig: Figure, data: Mapping[str, pd.DataFrame]) -> str:
-    """Say what a figure shows to a reader who does not see it: axes, key, and the first rows."""
-    panels = _panels(fig)
+    """Write the alternative text of a figure: axes, legend, and the first rows."""
+    panels = _panels_of(fig)
     keys = [box for ax in panels if (box := ax.get_legend()) is not None] + list(fig.legends)
     entries = dict.fromkeys(text.get_text() for box in keys for text in box.get_texts())
     start = f"{len(panels)} panels" if len(panels) > 1 else "Figure"
@@ -366,47 +370,55 @@ def alt_text(fig: Figure, data: Mapping[str, pd.DataFrame]) -> str:
     if entries:
         text += f" Key: {', '.join(entries)}."
     numbers = [_TOLD[ax][1] for ax in panels if ax in _TOLD and _TOLD[ax][1]]
-    text += "".join(f" {one}." for one in numbers)
-    for frame in data.values() if not numbers else ():
-        if "estimate" in frame.columns and len(frame):
-            rows = [(_row_names(row), interval(row)) for _, row in frame.head(12).iterrows()]
-            if len({tuple(names) for names, _ in rows}) < len(rows):  # told apart further on
-                more = frame[_telling(frame)].head(12).itertuples(index=False)
-                rows = [([*names, *map(called, also)], told) for (names, told), also in zip(
-                    rows, more, strict=True)]  # fmt: skip
-            text += " " + "; ".join(f"{', '.join(names)} {told}".strip() for names, told in rows)
-            text += f"; and {len(frame) - 12} more rows." if len(frame) > 12 else "."
-            break
+    text += "".join(f" {description}." for description in numbers)
+    if not numbers:
+        text += next((_estimates_text(frame) for frame in data.values() if _has_rows(frame)), "")
     return " ".join(text.replace(r"\$", "$").split())
 
 
-def _panels(fig: Figure) -> list[Any]:
+def _has_rows(frame: pd.DataFrame) -> bool:
+    return "estimate" in frame.columns and len(frame) > 0
+
+
+def _estimates_text(frame: pd.DataFrame) -> str:
+    """List the first twelve estimates of a frame with the names of their rows."""
+    first = frame.head(12)
+    names = [_row_names(row) for _, row in first.iterrows()]
+    if len(set(map(tuple, names))) < len(names):  # ambiguous: add columns after the estimate
+        further = first[_distinguishing_columns(frame)].to_numpy().tolist()
+        names = [[*own, *map(called, more)] for own, more in zip(names, further, strict=True)]
+    numbers = [interval(row) for _, row in first.iterrows()]
+    rows = [f"{', '.join(own)} {at}".strip() for own, at in zip(names, numbers, strict=True)]
+    more = f"; and {len(frame) - 12} more rows." if len(frame) > 12 else "."
+    return " " + "; ".join(rows) + more
+
+
+def _panels_of(fig: Figure) -> list[Any]:
     return [ax for ax in fig.axes if ax.get_label() != "<colorbar>"]
 
 
-def _what(fig: Figure) -> str:
-    """Return what the panels of a figure show, in words where they are known."""
-    panels = _panels(fig)
-    told = [_TOLD[ax][0] for ax in panels if ax in _TOLD]
-    if len(told) < len(panels) or not told:
+def _subject_of(fig: Figure) -> str:
+    """Describe what the panels of a figure show: as registered, or by their labels."""
+    panels = _panels_of(fig)
+    descriptions = [_TOLD[ax][0] for ax in panels if ax in _TOLD]
+    if len(descriptions) < len(panels) or not descriptions:
         return _axes_text(fig)
     titles = list(dict.fromkeys(called(ax.get_title()) for ax in panels if ax.get_title()))
-    if len(set(told)) == 1:
-        return told[0] + (f" ({', '.join(titles)})" if titles else "")
-    if len(told) == 2:
-        return (
-            f"Left: {told[0][:1].lower()}{told[0][1:]}; right: {told[1][:1].lower()}{told[1][1:]}"
-        )
-    return "; ".join(dict.fromkeys(told))
+    if len(set(descriptions)) == 1:
+        return descriptions[0] + (f" ({', '.join(titles)})" if titles else "")
+    if len(descriptions) == 2:
+        left, right = (text[:1].lower() + text[1:] for text in descriptions)
+        return f"Left: {left}; right: {right}"
+    return "; ".join(dict.fromkeys(descriptions))
 
 
 def _axes_text(fig: Figure) -> str:
-    """Return what the axes of a figure are labelled with, each label once."""
-    told = []
+    """Join the labels of all axes of a figure, each label once."""
+    parts = []
     for ax in fig.axes:
         labels = [text for text in (ax.get_title(), ax.get_xlabel(), ax.get_ylabel()) if text]
-        told += [" by ".join(called(text) for text in labels)] if labels else []
-    return "; ".join(dict.fromkeys(told)) or "Axes without labels"
+        parts += [" by ".join(called(text) for text in labels)] if labels else []
+    return "; ".join(dict.fromkeys(parts)) or "Axes without labels"
 
 
 def _row_names(row: pd.Series) -> list[str]:
@@ -414,8 +426,8 @@ def _row_names(row: pd.Series) -> list[str]:
     return [called(v) for v in row.iloc[:before] if isinstance(v, str) and v != row.get("unit")]
 
 
-def _telling(frame: pd.DataFrame) -> list[str]:
-    """Return the text columns after 'estimate' (at most 40 characters) whose values differ."""
+def _distinguishing_columns(frame: pd.DataFrame) -> list[str]:
+    """Return short text columns after 'estimate' with several values, which identify rows."""
     behind = list(frame.columns)[list(frame.columns).index("estimate") + 1 :]
     return [
         name
@@ -435,26 +447,26 @@ def save(
     fingerprint: str | None = None,
     dpi: float = 300.0,
 ) -> list[Path]:
-    """Write a figure with the data behind it: pdf, png, svg, csv, caption, and how it was made.
+    """Write a figure with its data: pdf, png, svg, csv, caption and provenance.
 
-    Two runs on the same data and package versions write the same bytes: no file carries a time, a
-    host or a path.
+    Two runs on the same data and package versions write the same bytes: no file contains a time,
+    host or path.
 
     Parameters
     ----------
     fig : matplotlib.figure.Figure
-        The finished figure; it is written at its own size.
+        The finished figure, written at its size.
     path : str or Path
-        Folder and stem (``report/fig2``); a closing ``.pdf`` or ``.png`` is dropped, and the
-        folder is made when it is not there.
+        Folder and stem, such as ``report/fig2``. A final ``.pdf`` or ``.png`` is dropped, and a
+        missing folder is made.
     data : mapping of str to pandas.DataFrame
         Every frame that was drawn, under a short name (letters, digits, ``_`` and ``-``).
     caption : str
-        What the figure shows, in a sentence; what ``describe`` reads from the frames follows.
+        One sentence on what the figure shows; a description of the frames is appended.
     fingerprint : str, optional
-        Fingerprint of the store that the frames come from.
+        Fingerprint of the store of the frames.
     dpi : float
-        Resolution of the png, dots per inch.
+        Resolution of the png in dots per inch.
 
     Returns
     -------
@@ -465,28 +477,27 @@ def save(
     Raises
     ------
     FrameError
-        When no frame is given, a value is not a DataFrame, or a name is not fit for a file.
+        If there is no frame, a value is not a DataFrame, or a name cannot be part of a file name.
     StoreError
-        When the disk refuses a file; the one that stood there is as it was.
+        If a file cannot be written; an existing file is then unchanged.
 
     Notes
     -----
-    A csv holds the frame as given, in its order, floats with all digits; the index is written
-    only where it is not the plain row number. The json holds name, rows, columns and sha256 of
-    each csv, the size of the figure, where two panels side by side may be cut apart (a share of
-    its width, else null), caption, text for readers who do not see it, package versions and the
-    fingerprint.
+    A csv contains the whole frame in its order, floats with all digits; the index is written only
+    if it is not the row number. The json contains name, rows, columns and sha256 of each csv, the
+    size of the figure, where it can be cut between two panels (as a share of its width, or null),
+    caption, alternative text, package versions and the fingerprint.
     """
     _check_frames(data)
     target = Path(path)
     stem = re.sub(r"\.(pdf|png)$", "", target.name)
     target.parent.mkdir(parents=True, exist_ok=True)
     pictures = [target.parent / f"{stem}.{kind}" for kind in ("pdf", "png", "svg")]
-    # each format has its own name for what would make two runs differ
+    # omit dates and program names, which have a different key in each format
     dates: Any = ({"CreationDate": None}, {"Software": None}, {"Date": None})
-    with use(), _settled(fig):
+    with use(), _layout_at_rest(fig):
         for picture, metadata in zip(pictures, dates, strict=True):
-            drawn = BytesIO()  # on a full disk matplotlib fails in a way of its own
+            drawn = BytesIO()  # in memory first: matplotlib would leave half a file on a full disk
             fig.savefig(drawn, format=picture.suffix[1:], dpi=dpi, metadata=metadata)
             replace_file(picture, drawn.getvalue())
         cut = _between_panels(fig)
@@ -502,7 +513,7 @@ def save(
             "columns": [str(column) for column in frame.columns],
             "sha256": sha256(text).hexdigest(),
         }
-    words = describe(data, lead=caption or f"{_what(fig)}.")
+    words = describe(data, lead=caption or f"{_subject_of(fig)}.")
     provenance = {
         "figure": stem,
         "caption": words,
@@ -513,15 +524,17 @@ def save(
         "versions": {name: version(name) for name in _PACKAGES},
         "store": fingerprint,
     }
-    note, beside = (target.parent / f"{stem}.{kind}" for kind in ("json", "txt"))
-    replace_file(note, json.dumps(provenance, indent=2, ensure_ascii=False).encode() + b"\n")
-    replace_file(beside, words.encode() + b"\n")
+    provenance_file, caption_file = (target.parent / f"{stem}.{kind}" for kind in ("json", "txt"))
+    replace_file(
+        provenance_file, json.dumps(provenance, indent=2, ensure_ascii=False).encode() + b"\n"
+    )
+    replace_file(caption_file, words.encode() + b"\n")
     pdf, png, svg = pictures
-    return [pdf, png, *tables, svg, beside, note]
+    return [pdf, png, *tables, svg, caption_file, provenance_file]
 
 
 def _between_panels(fig: Figure) -> float | None:
-    """Return where two panels side by side may be cut apart, None where nothing may be."""
+    """Return where the figure can be cut between two panels (share of width), or None."""
     sides: dict[int, list[Any]] = {}
     for ax in fig.axes:
         spec = ax.get_subplotspec()
@@ -534,11 +547,11 @@ def _between_panels(fig: Figure) -> float | None:
 
 
 @contextmanager
-def _settled(fig: Figure) -> Iterator[None]:
-    """Bring the layout to rest and hold it.
+def _layout_at_rest(fig: Figure) -> Iterator[None]:
+    """Draw until the layout is stable, then fix it.
 
-    A constrained layout moves a little at every draw, so that the same figure saved twice, or as
-    pdf and as png, would differ.
+    A constrained layout changes slightly at every draw; without this, pdf and png would differ, and
+    so would two runs.
     """
     engine = fig.get_layout_engine()
     if engine is None:

@@ -1,4 +1,4 @@
-"""Tables set for people: the same one in a notebook, as markdown and as LaTeX."""
+"""Tables for readers: the same table in a notebook, as Markdown and as LaTeX."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from skillcomp.frames.estimates import require_columns, unit_of
 from skillcomp.style import called, interval, quantity
 
 _ESTIMATE = ("estimate", "ci_low", "ci_high")
-# what stands on the scale of the estimate, and which of it has no direction
+# columns on the scale of the estimate; _UNSIGNED ones never show a plus
 _ONE_SCALE = (*_ESTIMATE, "planted", "worst_low", "worst_high", "se", "margin")
 _UNSIGNED = ("se", "margin")
 _NOTES = ("method", "note")
-_WIDE = 88  # characters of a row that fill half of a page
-_PLAIN = {"rate", "count", "coefficient", None}  # units that the cells show, or have none
-_TEXT = 28  # characters that a column of words needs: heads and words wrap, numbers do not
-_NUMBER = r"n/a|[+−]?\d[\d,.]*( %)?( \[.*\])?"  # a quantity, alone or with its interval
-# said once above the table where all rows agree
+_WIDE = 88  # characters of a row from which a table takes the whole width of a page
+_PLAIN = {"rate", "count", "coefficient", None}  # units that need no mention outside the cells
+_TEXT = 28  # least width of a text column, characters; text wraps, numbers do not
+_NUMBER = r"n/a|[+−]?\d[\d,.]*( %)?( \[.*\])?"  # a quantity, with or without interval
+# named once in the caption if all rows agree
 _ABOUT = ("measure", "unit", "ci_level", "value", "effect", "cluster", "reference", "margin")
 _HEADS = {
     "n": "n",
@@ -41,24 +41,28 @@ _HEADS = {
     "lam": "Lambda",
 }
 _TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-_TEX |= {one: f"\\{one}" for one in "&%$#_{}"} | {"−": "$-$", "∞": r"$\infty$", "±": r"$\pm$"}
+_TEX |= {character: f"\\{character}" for character in "&%$#_{}"} | {
+    "−": "$-$",
+    "∞": r"$\infty$",
+    "±": r"$\pm$",
+}
 _COMMON = "all rows: "
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table set for people; a notebook shows it as HTML.
+    """A table for readers; a notebook shows it as HTML.
 
     Attributes
     ----------
     cells : pandas.DataFrame
-        The texts of the cells, under the texts of the heads.
+        Cell texts; the column names are the heads.
     about : str
-        What holds for all rows.
+        Caption: what all rows have in common.
     notes : tuple of str
-        What stands below the table, each under the letter that the rows name.
+        Notes below the table; rows refer to them by letter.
     numeric : tuple of bool
-        Which columns are numbers, set to the right.
+        Which columns are numbers, aligned right.
     """
 
     cells: pd.DataFrame
@@ -68,20 +72,22 @@ class Table:
 
     @property
     def lettered(self) -> list[tuple[str, str]]:
-        """Each note after its letter, which is empty where no row names the note."""
-        return [("" if n.startswith(_COMMON) else _letter(i), n) for i, n in enumerate(self.notes)]
+        """Letter and text of each note; the letter of a note on all rows is empty."""
+        return [
+            ("" if n.startswith(_COMMON) else _letters_of(i), n) for i, n in enumerate(self.notes)
+        ]
 
     def html(self, *, most: int | None = None) -> str:
-        """Return the table as HTML, escaped; with `most`, further rows and notes behind a fold."""
+        """Return the table as escaped HTML; rows beyond `most`, and then notes, are folded."""
         lines = self.cells.itertuples(index=False, name=None)
-        rows = ["".join(map(self._cell, line, self.numeric)) for line in lines]
+        rows = ["".join(map(self._cell_as_html, line, self.numeric)) for line in lines]
         if not rows:
             return str(Markup("<p class='note'>No rows.</p>"))
         rest = [] if most is None or len(rows) <= most + 2 else rows[most:]
-        shown = self._html(rows[: len(rows) - len(rest)])
+        parts = self._rows_as_html(rows[: len(rows) - len(rest)])
         if rest:
-            shown += Markup("<details><summary>{} more rows</summary>{}</details>").format(
-                len(rest), self._html(rest, about=False)
+            parts += Markup("<details><summary>{} more rows</summary>{}</details>").format(
+                len(rest), self._rows_as_html(rest, about=False)
             )
         notes = Markup("").join(
             Markup("<p class='note'>{}{}</p>").format(
@@ -91,49 +97,49 @@ class Table:
         )
         if notes and most is not None:
             notes = Markup("<details><summary>Notes</summary>{}</details>").format(notes)
-        return str(shown + notes)
+        return str(parts + notes)
 
-    def _html(self, rows: Sequence[str], *, about: bool = True) -> Markup:
+    def _rows_as_html(self, rows: Sequence[str], *, about: bool = True) -> Markup:
         heads = Markup("").join(
             Markup("<th scope='col'{}>{}</th>").format(Markup(" class='n'" if right else ""), head)
             for head, right in zip(self.cells.columns, self.numeric, strict=True)
         )
         text = Markup("<caption>{}</caption>").format(self.about) if about and self.about else ""
         body = Markup("").join(Markup(f"<tr>{row}</tr>") for row in rows)
-        wide = sum(self._width(k) + 2 for k in range(len(self.numeric))) > _WIDE
+        wide = sum(self._least_width(k) + 2 for k in range(len(self.numeric))) > _WIDE
         kind = "set wide" if wide else "set"
         return Markup("<table class='{}'>{}<thead><tr>{}</tr></thead><tbody>{}</tbody></table>")\
             .format(kind, text, heads, body)  # fmt: skip
 
-    def _width(self, place: int) -> int:
-        """Return how many characters a column needs at least."""
+    def _least_width(self, place: int) -> int:
+        """Return the least width of a column in characters."""
         words = str(self.cells.columns[place]).split()
         cells = max(map(len, self.cells.iloc[:, place]), default=0)
         return max(cells if self.numeric[place] else min(cells, _TEXT), *map(len, words), 0)
 
     @staticmethod
-    def _cell(text: str, right: bool) -> str:
+    def _cell_as_html(text: str, right: bool) -> str:
         return f"<td class='n'>{escape(text)}</td>" if right else f"<td>{escape(text)}</td>"
 
     def markdown(self) -> str:
-        """Return the table as markdown."""
+        """Return the table as Markdown."""
         rows: list[Any] = [self.cells.columns, *self.cells.itertuples(index=False, name=None)]
-        head, *body = ["| " + " | ".join(map(_markdown, row)) + " |" for row in rows]
+        head, *body = ["| " + " | ".join(map(_escape_markdown, row)) + " |" for row in rows]
         rule = "| " + " | ".join("---:" if right else "---" for right in self.numeric) + " |"
         lines = [*([self.about, ""] if self.about else []), head, rule, *body]
         lines += [""] if self.notes else []
-        lines += [f"{a}: {_markdown(n)}  ".removeprefix(": ") for a, n in self.lettered]
+        lines += [f"{a}: {_escape_markdown(n)}  ".removeprefix(": ") for a, n in self.lettered]
         return "\n".join(lines).rstrip() + "\n"
 
     def latex(self) -> str:
         """Return the table as LaTeX for the booktabs package."""
         align = "".join("r" if right else "l" for right in self.numeric)
         rows: list[Any] = [self.cells.columns, *self.cells.itertuples(index=False, name=None)]
-        lines = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in rows]
+        lines = [" & ".join(_escape_tex(cell) for cell in row) + r" \\" for row in rows]
         body = [rf"\begin{{tabular}}{{{align}}}", r"\toprule", lines[0], r"\midrule", *lines[1:]]
         body += [r"\bottomrule", r"\end{tabular}"]
-        body += [rf"\par {_tex(f'{a}: {n}'.removeprefix(': '))}" for a, n in self.lettered]
-        head = [_tex(self.about) + r"\par"] if self.about else []
+        body += [rf"\par {_escape_tex(f'{a}: {n}'.removeprefix(': '))}" for a, n in self.lettered]
+        head = [_escape_tex(self.about) + r"\par"] if self.about else []
         return "\n".join([*head, *body]) + "\n"
 
     _repr_html_, _repr_latex_ = html, latex
@@ -141,26 +147,26 @@ class Table:
 
 
 def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table:
-    """Set a frame for people: words, percentages, counts, p-values, and notes in full.
+    """Format a frame for readers: words, percentages, counts, p-values, and full notes.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        An estimates frame, or any other. Estimate and limits become one column, in the row's
-        ``unit`` (rates in percent, points times 100); what is the same in all rows stands above
-        the table; method and note stand below it, once each.
+        An estimates frame, or any other. Estimate and limits become one column, in the ``unit`` of
+        the row (rates in percent, points times 100). Values shared by all rows move to the
+        caption. Methods and notes are listed once each below the table.
     columns : sequence of str, optional
-        The columns to show, in this order; by default all that hold something.
+        The columns to show, in this order; by default all columns that are not empty.
 
     Returns
     -------
     Table
-        A notebook shows it; ``html()``, ``markdown()`` and ``latex()`` give its text.
+        A notebook shows it; ``html()``, ``markdown()`` and ``latex()`` return its text.
 
     Raises
     ------
     FrameError
-        If a column is not there.
+        If a column is missing.
 
     Examples
     --------
@@ -181,95 +187,99 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
     """
     if not isinstance(frame, pd.DataFrame):
         raise FrameError(f"table: expected a DataFrame, found {type(frame).__name__}.")
-    given = _flat(frame)
-    if "unit" not in given.columns and {"measure", "estimate"} <= set(given.columns):
-        place = list(given.columns).index("measure") + 1
-        given.insert(place, "unit", given["measure"].map(_unit))
-        frame = given
-    spread, units = _spread_rates(frame), _units(given)
+    flat = _with_plain_columns(frame)
+    if "unit" not in flat.columns and {"measure", "estimate"} <= set(flat.columns):
+        place = list(flat.columns).index("measure") + 1
+        flat.insert(place, "unit", flat["measure"].map(_unit_if_known))
+        frame = flat
+    spread, units = _spread_rates(frame), _units_of_rows(flat)
     if columns is not None:
-        require_columns(given, columns, "table")
-        given = given[list(columns)]
-    about, hidden = _about(given)
-    if frame.columns.names != [None]:  # a level that was spread stays, even if unknown
-        hidden = [name for name in hidden if not given[name].isna().all()]
-    limits = _limits(given)
-    shown = [
-        _column(name, given, units, limits.get(name), spread)
-        for name in given.columns
+        require_columns(flat, columns, "table")
+        flat = flat[list(columns)]
+    about, hidden = _common_facts(flat)
+    if frame.columns.names != [None]:  # keep the spread levels, even if all their cells are missing
+        hidden = [name for name in hidden if not flat[name].isna().all()]
+    limits = _limit_columns(flat)
+    formatted = [
+        _set_column(name, flat, units, limits.get(name), spread)
+        for name in flat.columns
         if name not in (*hidden, *_NOTES, *(end for ends in limits.values() for end in ends))
     ]
-    letters, notes = _notes(given)
+    letters, notes = _lettered_notes(flat)
     if any(letters):
-        shown.append(("Notes", letters, False))
-    cells = pd.DataFrame({at: told for at, (_, told, _) in enumerate(shown)})
-    cells = cells.set_axis([head for head, _, _ in shown], axis="columns")
-    return Table(cells, about, notes, tuple(right for _, _, right in shown))
+        formatted.append(("Notes", letters, False))
+    cells = pd.DataFrame({at: texts for at, (_, texts, _) in enumerate(formatted)})
+    cells = cells.set_axis([head for head, _, _ in formatted], axis="columns")
+    return Table(cells, about, notes, tuple(right for _, _, right in formatted))
 
 
-def _limits(given: pd.DataFrame) -> dict[Any, tuple[str, str]]:
-    """Return which columns hold the limits of an estimate, or of one beside it as over_placebo."""
-    found = {one: (f"{one}_low", f"{one}_high") for one in given.columns}
-    found["estimate"] = ("ci_low", "ci_high")
-    if not set(_ESTIMATE) <= set(given.columns):
+def _limit_columns(frame: pd.DataFrame) -> dict[Any, tuple[str, str]]:
+    """Map each column with limits (estimate, over_placebo) to the columns of its limits."""
+    limits = {column: (f"{column}_low", f"{column}_high") for column in frame.columns}
+    limits["estimate"] = ("ci_low", "ci_high")
+    if not set(_ESTIMATE) <= set(frame.columns):
         return {}
-    return {name: ends for name, ends in found.items() if set(ends) <= set(given.columns)}
+    return {name: ends for name, ends in limits.items() if set(ends) <= set(frame.columns)}
 
 
-def _column(
+def _set_column(
     name: Any,
-    given: pd.DataFrame,
+    frame: pd.DataFrame,
     units: list[str | None],
     ends: tuple[str, str] | None,
     spread: Mapping[Any, list[str | None]],
 ) -> tuple[str, list[str], bool]:
-    """Return head and texts of a column, and whether they are numbers."""
+    """Return the head and cell texts of a column, and whether it is numeric."""
     if ends is not None:
-        rows = zip(given[name], *(given[end] for end in ends), units, strict=True)
-        told = [interval(dict(zip((*_ESTIMATE, "unit"), row, strict=True))) for row in rows]
-        return f"{_head(name)} [interval]", told, True
-    known = spread.get(name) or (units if name in _ONE_SCALE else [None] * len(given))
-    told = [_text(name, value, unit) for value, unit in zip(given[name], known, strict=True)]
-    written = all(re.fullmatch(_NUMBER, one) for one in told)
-    return _head(name), told, written or pd.api.types.is_numeric_dtype(given[name])
+        rows = zip(frame[name], *(frame[end] for end in ends), units, strict=True)
+        texts = [interval(dict(zip((*_ESTIMATE, "unit"), row, strict=True))) for row in rows]
+        return f"{_head_text(name)} [interval]", texts, True
+    unit_of_row = spread.get(name) or (units if name in _ONE_SCALE else [None] * len(frame))
+    texts = [
+        _cell_text(name, value, unit) for value, unit in zip(frame[name], unit_of_row, strict=True)
+    ]
+    written = all(re.fullmatch(_NUMBER, text) for text in texts)
+    return _head_text(name), texts, written or pd.api.types.is_numeric_dtype(frame[name])
 
 
-def _flat(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with an index that says something as columns, and simple column names."""
+def _with_plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Turn an informative index into columns and column levels into plain, unique names."""
     index = frame.index
-    named = index.dtype.kind != "i" and not index.equals(pd.RangeIndex(len(frame)))
-    named = named or any(name is not None for name in index.names)
+    keep_index = index.dtype.kind != "i" and not index.equals(pd.RangeIndex(len(frame)))
+    keep_index = keep_index or any(name is not None for name in index.names)
     flat = frame.copy()
     heads: list[Any] = []
-    for head in map(_plain, flat.columns):
+    for head in map(_plain_head, flat.columns):
         while head in heads:  # a second column of the same name
             head = f"{head} "
         heads.append(head)
     flat.columns = pd.Index(heads)
-    if not named:
+    if not keep_index:
         return flat.reset_index(drop=True)
-    names = [str(name) if name is not None else " " * i for i, name in enumerate(flat.index.names)]
-    taken = {str(one) for one in flat.columns}
-    flat.index.names = [f"{name} " if name in taken else name for name in names]
+    index_names = [
+        str(name) if name is not None else " " * i for i, name in enumerate(flat.index.names)
+    ]
+    taken = {str(column) for column in flat.columns}
+    flat.index.names = [f"{name} " if name in taken else name for name in index_names]
     return flat.reset_index()
 
 
-def _units(given: pd.DataFrame) -> list[str | None]:
-    found = given.get("unit", [None] * len(given))
-    return [unit if isinstance(unit, str) else None for unit in found]
+def _units_of_rows(frame: pd.DataFrame) -> list[str | None]:
+    units = frame.get("unit", [None] * len(frame))
+    return [unit if isinstance(unit, str) else None for unit in units]
 
 
-def _unit(measure: object) -> str | None:
+def _unit_if_known(measure: object) -> str | None:
     return unit_of(measure) if isinstance(measure, str) else None
 
 
 def _spread_rates(frame: pd.DataFrame) -> dict[Any, list[str | None]]:
-    """Return which cells are rates where measures were spread over the columns or name the rows.
+    """Find the rates in a table whose measures are column levels or the index.
 
-    Percent signs tell what they are; other units would need a head of their own.
+    Only rates get a unit: percent signs explain themselves, other units would need another head.
     """
     rows = frame.index.get_level_values("measure") if "measure" in frame.index.names else None
-    found: dict[Any, list[str | None]] = {}
+    rates_of: dict[Any, list[str | None]] = {}
     heads: list[Any] = list(frame.columns) if frame.columns.names != [None] else []
     for head in heads:
         names = head if isinstance(head, tuple) else ("estimate", head)
@@ -278,75 +288,75 @@ def _spread_rates(frame: pd.DataFrame) -> dict[Any, list[str | None]]:
         if rows is None and frame.columns.names[-1] != "measure":
             continue
         measures = [names[-1]] * len(frame) if rows is None else rows
-        rates = ["rate" if _unit(one) == "rate" else None for one in measures]
-        found[_plain(head)] = rates
-    return found
+        rates = ["rate" if _unit_if_known(measure) == "rate" else None for measure in measures]
+        rates_of[_plain_head(head)] = rates
+    return rates_of
 
 
-def _plain(head: Any) -> Any:
+def _plain_head(head: Any) -> Any:
     return " ".join(map(str, head)).strip() if isinstance(head, tuple) else head
 
 
-def _about(given: pd.DataFrame) -> tuple[str, list[Any]]:
-    """Return what holds for all rows, as one sentence, and the columns that it stands for."""
-    said: list[str] = []
-    hidden: list[Any] = [name for name in given.columns if given[name].isna().all()]
-    hidden += [n for n in given.columns if str(n) in _NOTES]
-    found = set(_units(given))
-    shown = found <= _PLAIN or (found <= {"points", *_PLAIN} and "rate" in found)
-    if "unit" in given.columns and shown:
-        hidden.append("unit")  # signs of percent and of gain or loss say which is which
-        said += ["differences in points"] * ("points" in found)
-    if len(given) < 2 or "estimate" not in given.columns:
+def _common_facts(frame: pd.DataFrame) -> tuple[str, list[Any]]:
+    """Describe what all rows have in common, and return the columns this makes redundant."""
+    sentences: list[str] = []
+    hidden: list[Any] = [name for name in frame.columns if frame[name].isna().all()]
+    hidden += [n for n in frame.columns if str(n) in _NOTES]
+    units = set(_units_of_rows(frame))
+    units_visible = units <= _PLAIN or (units <= {"points", *_PLAIN} and "rate" in units)
+    if "unit" in frame.columns and units_visible:
+        hidden.append("unit")  # percent signs and plus or minus signs show the unit
+        sentences += ["differences in points"] * ("points" in units)
+    if len(frame) < 2 or "estimate" not in frame.columns:
         return "", [name for name in hidden if name not in ("estimate",)]
     for name in _ABOUT:
-        if name in given.columns and name not in hidden and given[name].nunique(dropna=False) == 1:
-            value = given[name].iloc[0]
+        if name in frame.columns and name not in hidden and frame[name].nunique(dropna=False) == 1:
+            value = frame[name].iloc[0]
             text = f"{100 * value:g} % intervals" if name == "ci_level" else called(value)
             hidden.append(name)
             if name == "unit" and value == "rate":
-                continue  # its percent signs say so
+                continue  # shown by percent signs
             text = f"in {text}" if name == "unit" else text
-            said.append(f"{name} {text}" if name in ("margin", "reference") else text)
-    text = "; ".join(said)
+            sentences.append(f"{name} {text}" if name in ("margin", "reference") else text)
+    text = "; ".join(sentences)
     return (text[:1].upper() + text[1:] + "." if text else ""), hidden
 
 
-def _notes(given: pd.DataFrame) -> tuple[list[str], tuple[str, ...]]:
-    """Return the letters of each row, and the notes and methods that they stand for."""
-    letters: list[list[str]] = [[] for _ in range(len(given))]
-    found: dict[str, str] = {}
+def _lettered_notes(frame: pd.DataFrame) -> tuple[list[str], tuple[str, ...]]:
+    """Return the note letters of each row, and the notes and methods."""
+    letters: list[list[str]] = [[] for _ in range(len(frame))]
+    letter_of: dict[str, str] = {}
     common = []
     for name in reversed(_NOTES):
-        if name not in given.columns:
+        if name not in frame.columns:
             continue
-        texts = [str(v).strip() if isinstance(v, str) else "" for v in given[name]]
+        texts = [str(v).strip() if isinstance(v, str) else "" for v in frame[name]]
         if len(set(texts)) == 1 and texts and texts[0] and len(texts) > 1:
             common.append(f"{_COMMON}{texts[0]}")
             continue
         for row, text in enumerate(texts):
             if text:
-                letters[row].append(found.setdefault(text, _letter(len(found))))
-    return [", ".join(one) for one in letters], (*found, *common)
+                letters[row].append(letter_of.setdefault(text, _letters_of(len(letter_of))))
+    return [", ".join(names) for names in letters], (*letter_of, *common)
 
 
-def _letter(at: int) -> str:
-    """Return a to z, then aa to zz and so on."""
+def _letters_of(at: int) -> str:
+    """Count in letters: a to z, then aa to zz and so on."""
     return ascii_lowercase[at % 26] * (at // 26 + 1)
 
 
-def _head(name: Any) -> str:
+def _head_text(name: Any) -> str:
     text = str(name)
     if text in _HEADS:
         return _HEADS[text]
     words = re.sub(r"^n_", "", text).replace("_", " ") if text.startswith("n_") else called(text)
-    # a name such as g0, claude:opus or rubric@fc05 is of the study
+    # names of the study, such as g0, claude:opus or rubric@fc05, keep their case
     own = re.fullmatch(r"[a-z]+\d+|\S+[:@]\S+", words)
     return words if own else words[:1].upper() + words[1:]
 
 
-def _text(name: Any, value: Any, unit: str | None) -> str:
-    """Return one cell as people write it."""
+def _cell_text(name: Any, value: Any, unit: str | None) -> str:
+    """Format one cell."""
     if pd.api.types.is_scalar(value) and pd.isna(value):
         return "n/a"
     if isinstance(value, bool | np.bool_):
@@ -367,16 +377,16 @@ def _text(name: Any, value: Any, unit: str | None) -> str:
     return quantity(number)
 
 
-def _markdown(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     return re.sub(r"([\\|`*_]|<(?=\S))", r"\\\1", text)
 
 
-def _tex(text: str) -> str:
-    return "".join(_TEX.get(one, one) for one in text)
+def _escape_tex(text: str) -> str:
+    return "".join(_TEX.get(character, character) for character in text)
 
 
 def install(most: int = 5) -> None:
-    """Have the notebook that runs here show DataFrames as tables set for people."""
+    """Make the current notebook show every DataFrame as a :class:`Table`."""
     from IPython.core.getipython import get_ipython
 
     shell: Any = get_ipython()

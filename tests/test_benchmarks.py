@@ -14,7 +14,6 @@ from benchmarks import __main__ as bench
 from benchmarks import stats
 from benchmarks.validity import __main__ as validity
 from benchmarks.validity import cells, claims, designs, methods, page, scan, studies
-from benchmarks.validity.first_release import paired_rule, wilson_on_effective_n
 from skillcomp.stats import bounded_mean, cr2_mean, sign_flip, wilson
 from skillcomp.stats.clusters import Clusters
 
@@ -33,7 +32,7 @@ def world(name: str, quantity: str = designs.DELTAS, runs: int = RUNS, **numbers
     return designs.Design(quantity, "a family", name, tuple(numbers.items()), runs)
 
 
-def test_the_designs_are_those_of_the_first_release_and_those_that_broke_it() -> None:
+def test_the_designs_are_logit_normal_studies_and_studies_meant_to_break_intervals() -> None:
     found = designs.designs(RUNS)
     assert len(found) == len({(one.quantity, one.family, one.words) for one in found})
     first = [dict(one.numbers) for one in found if one.world == "logit_study"]
@@ -62,12 +61,10 @@ def test_a_lopsided_design_has_one_large_skill() -> None:
     assert designs.sizes(designs.LOPSIDED, 4) == [30, 4, 4, 4]
 
 
-def test_with_under_five_skills_the_first_release_speaks_of_the_cases_drawn() -> None:
-    few = logit(size=3).draw()
-    assert few.realised is not None and np.ptp(few.realised) > 0.05 and not few.tested
-    null = logit(size=3, delta=0.0, tau=0.0).draw()
-    # no effect in any case, so that "no difference in these cases" is true
-    assert null.tested and np.abs(null.realised).max() < 1e-12
+def test_tests_are_run_on_true_nulls_of_five_skills_or_more() -> None:
+    assert logit(delta=0.0).draw().tested and not logit().draw().tested
+    few = logit(size=3, delta=0.0, tau=0.0).draw()
+    assert not few.tested and all(row["kind"] != "error" for row in methods.run(logit(size=3)))
 
 
 def test_twins_that_are_alike_answer_alike() -> None:
@@ -83,7 +80,7 @@ def test_a_cell_holds_every_interval_test_and_c() -> None:
     assert covered["rate"].between(0, 1).all()
     tests = set(rows.loc[rows["kind"].eq("error"), "method"])
     assert tests == {
-        methods.OURS, methods.FIRST, methods.CR2, "Obuchowski", "Durkalski", "sign flip",
+        methods.OURS, methods.CR2, "Obuchowski", "Durkalski", "sign flip",
     }  # fmt: skip
     assert rows.loc[rows["kind"].eq("grid"), "method"].astype(float).tolist() == list(methods.GRID)
     alone = logit(layout=designs.INDEPENDENT, size=10, attempts=1, delta=0.0, tau=0.0)
@@ -144,20 +141,6 @@ def test_clustered_mcnemar_agrees_with_the_arithmetic_by_hand() -> None:
     assert methods.clustered_mcnemar(totals / [4, 2, 4, 8]) == expected
 
 
-def test_the_rule_of_the_first_release_gives_its_published_limits() -> None:
-    # rise 12, fall 2, of 50 single attempts (Newcombe 1998): method 10
-    skill = np.repeat([1.0, 1.0, 0.0, 0.0], [20, 12, 2, 16])[None, :]
-    baseline = np.repeat([1.0, 0.0, 1.0, 0.0], [20, 12, 2, 16])[None, :]
-    ones = np.ones(50)
-    found = paired_rule(designs.Sides(skill, ones, baseline, ones), Clusters.of(None, 50))
-    assert (found.low[0], found.high[0]) == pytest.approx((0.0562, 0.3292), abs=1e-4)
-    assert found.p_value[0] < 0.05
-    # cases that stand alone with one attempt: Wilson's interval
-    low, high = wilson_on_effective_n(np.eye(1, 10), Clusters.of(None, 10))
-    known = wilson(1, 10)
-    assert (low[0], high[0]) == pytest.approx((known.low, known.high))
-
-
 def test_the_bootstrap_resamples_whole_clusters() -> None:
     # two clusters of equal values: a resample holds 0, 1 or 2 of the second
     values = np.array([[0.0, 0.0, 1.0, 1.0]])
@@ -205,14 +188,12 @@ def test_a_cell_below_the_margin_fails_its_claim_and_one_inside_does_not() -> No
         row("coverage", methods.PLAIN, 0.5),
         row("error", methods.OURS, 0.065),
         row("error", "Obuchowski", 0.08),
-        row("coverage", methods.FIRST, 0.5) | {"mean_width": 0.25},
     ]
     table = claims.table([(cell, rows)])
     # .94 - 1.645 sqrt(.94 .06 / 4000) = .9338; .06 + 1.960 sqrt(.06 .94 / 4000) = .0674
     assert table["limit"].round(4).tolist()[:3:2] == [0.9338, 0.0674]
-    assert table["fails"].tolist() == [True, False, False, True, False]
-    assert np.isnan(table["limit"][1]) and np.isnan(table["limit"][4])
-    assert table["width_ratio"][0] == 2
+    assert table["fails"].tolist() == [True, False, False, True]
+    assert np.isnan(table["limit"][1])
 
 
 def test_the_chosen_c_is_the_smallest_that_designs_and_scan_allow() -> None:

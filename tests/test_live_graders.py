@@ -373,7 +373,7 @@ def test_the_version_is_the_hash_of_prompt_and_schema_and_can_be_pinned(monkeypa
     grader_version.cache_clear()
 
 
-# sha256 of what graders were told in the first release, by the version that stands in its stores
+# sha256 of the instructions of older graders, by the version that their stores name
 TOLD_FIRST = {
     "837d064b95ba": "f63677602cde5a2624ae3b5f8176d45643842cbc300bba3c0d620b6ce035a2b4",
     "4e36003d1584": "a91599e8c6adf1520ba6ec68d2680bd9efab5a754e617f7c60683aff5b327735",

@@ -300,7 +300,6 @@ def test_a_harmful_study_never_says_what_the_pilot_found(
     assert "This chapter's text was written about the recorded pilot study and is left out." in text
     # no heading stands over nothing, and no axes without a mark
     assert "Near against far" in text and "Limits" not in text
-    assert "What changed against the first release?" not in text
     assert "Not drawn, for want of data: Share of pairs (%)" in text and "No rows." in text
 
 

@@ -45,7 +45,7 @@ def test_each_verdict_has_its_sentence_with_its_numbers() -> None:
     same = {"rate": 0.31, "estimate": 0.01, "ci_low": -0.05, "ci_high": 0.06}
     assert skill(verdict="ineffective", **same) == (
         "tea changes nothing: with the skill 31 % of the answers pass and without it 30 %; the "
-        "whole interval [5 fewer to 6 more] lies within 10 points on 14 cases."
+        "whole interval [5 fewer to 6 more] is within 10 points on 14 cases."
     )
     high = {"rate": 0.98, "reference_rate": 0.97, "estimate": 0.01, "ci_low": -0.05}
     assert skill(verdict="redundant", ci_high=0.06, **high) == (

@@ -145,13 +145,13 @@ def test_a_unit_that_the_cells_show_needs_no_column_and_others_keep_theirs() -> 
 
 def test_what_is_held_against_an_estimate_stands_in_its_unit() -> None:
     now = delta(note="").drop(columns=["measure", "method", "n", "p_value"])
-    first = now.assign(first_release=now["estimate"], planted=-0.05)
-    first[["first_release_low", "first_release_high"]] = [[0.395, 0.641], [-0.02, 0.115]]
+    first = now.assign(over_placebo=now["estimate"], planted=-0.05)
+    first[["over_placebo_low", "over_placebo_high"]] = [[0.395, 0.641], [-0.02, 0.115]]
     made = sc.table(first)
     assert made.about == "In points; 95 % intervals."
-    heads = ["Skill", "Estimate [interval]", "First release [interval]", "Planted"]
+    heads = ["Skill", "Estimate [interval]", "Over placebo [interval]", "Planted"]
     assert list(made.cells) == heads
-    assert made.cells["First release [interval]"][0] == "+50.0 [+39.5, +64.1]"
+    assert made.cells["Over placebo [interval]"][0] == "+50.0 [+39.5, +64.1]"
     assert made.cells["Planted"].tolist() == ["−5.0", "−5.0"]
 
 

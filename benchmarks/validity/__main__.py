@@ -21,7 +21,7 @@ RUNS, STUDIES = 4000, 200
 QUICK_RUNS, QUICK_STUDIES = 100, 16
 
 SHOWN = 5  # of the cells between target and margin
-DRAWN = (methods.OURS, methods.FIRST, methods.CR2)
+DRAWN = (methods.OURS, methods.CR2)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -93,7 +93,7 @@ def study(found: Found, n_studies: int, out: Path, *, jobs: int = -1) -> int:
 
 
 def draw(table: pd.DataFrame, path: Path) -> Figure:
-    """Draw the coverage of three intervals by family: a mark per design."""
+    """Draw the coverage of two intervals by family: a mark per design."""
     mpl.use("agg")
     style.use()
     covered = table[table["kind"].eq("coverage") & table["method"].isin(DRAWN)]
@@ -158,8 +158,6 @@ def _report(
         claims.by_family(table, "lowest").to_string(),
         "\nHighest error on one side, in percent",
         claims.by_family(table, "side").to_string(),
-        "\nMean width in percent of the first release's (geometric mean over designs)",
-        claims.by_family(table, "width_ratio").to_string(),
         "\nHighest type-I error of tests at 5 %, in percent",
         claims.highest_error(table).to_string(),
         "",

@@ -23,7 +23,6 @@ ROOT = Path(__file__).resolve().parents[2]
 # Files whose change makes stored results invalid.
 VECTORISED = (
     "benchmarks/validity/designs.py",
-    "benchmarks/validity/first_release.py",
     "benchmarks/validity/methods.py",
     "skillcomp/simulate/design.py",
     *(

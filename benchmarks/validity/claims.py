@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.stats import multinomial, norm
 
 from benchmarks.validity.designs import DELTAS, RATES, SHARES, Design
-from benchmarks.validity.methods import FIRST, METHODS, OURS, QUANTITIES, Rows
+from benchmarks.validity.methods import METHODS, OURS, QUANTITIES, Rows
 from benchmarks.validity.scan import Scan
 from skillcomp.stats import Quantity, bounded_mean_counts
 
@@ -39,8 +39,7 @@ def table(cells: Sequence[tuple[Design, Rows]]) -> pd.DataFrame:
     """Return a row per cell and interval or test: its rate, the limit it is held to, and whether.
 
     ``kind`` tells coverage from error rates; ``limit`` is the target less (plus) the Monte Carlo
-    margin and NaN for methods that are there to be compared with. ``width_ratio`` compares the
-    mean width with that of the first release in the same design.
+    margin and NaN for methods that are there to be compared with.
     """
     rows = [
         {"quantity": one.quantity, "family": one.family, "words": one.words, **row}
@@ -49,7 +48,7 @@ def table(cells: Sequence[tuple[Design, Rows]]) -> pd.DataFrame:
         if row["kind"] != "grid"
     ]
     frame = pd.DataFrame(rows)
-    error = frame["kind"].eq("error") & frame["method"].ne(FIRST)
+    error = frame["kind"].eq("error")
     limits = np.full(len(frame), np.nan)
     for mine, target, sign in (
         (frame["kind"].eq("coverage") & frame["method"].eq(OURS), FEWEST, -1),
@@ -60,10 +59,6 @@ def table(cells: Sequence[tuple[Design, Rows]]) -> pd.DataFrame:
     frame["limit"] = limits
     below = frame["kind"].eq("coverage") & (frame["rate"] < limits)
     frame["fails"] = below | (frame["kind"].eq("error") & (frame["rate"] > limits))
-    first = frame[frame["kind"].eq("coverage") & frame["method"].eq(FIRST)]
-    before = first.set_index(KEYS)["mean_width"]
-    here = pd.MultiIndex.from_frame(frame[KEYS])
-    frame["width_ratio"] = frame["mean_width"] / before.reindex(here).to_numpy()
     return frame
 
 
@@ -83,18 +78,12 @@ def families(cells: pd.DataFrame) -> pd.DataFrame:
         side=("side", "max"),
         zero_width=("collapsed", "max"),
         mean_width=("mean_width", "mean"),
-        width_ratio=("width_ratio", _geometric),
     )
     found = found.reset_index()
     place = {name: i for i, name in enumerate((*ORDER, *FAMILIES, *METHODS))}
     return found.sort_values(
         ["quantity", "family", "method"], key=lambda names: names.map(place), ignore_index=True
     )
-
-
-def _geometric(ratios: pd.Series) -> float:
-    known = ratios[ratios > 0]
-    return float(np.exp(np.log(known).mean())) if len(known) else float("nan")
 
 
 def scanned(cells: Sequence[tuple[Scan, Rows]]) -> pd.DataFrame:
@@ -213,7 +202,7 @@ def claims(cells: pd.DataFrame, chosen: pd.DataFrame) -> list[Claim]:
         made.append(Claim(text, not rows["fails"].any()))
     widthless = covered["collapsed"].max()
     made.append(Claim(f"intervals of zero width: {widthless:.1%}", widthless == 0))
-    errors = cells[cells["kind"].eq("error") & cells["limit"].notna()]
+    errors = cells[cells["kind"].eq("error")]
     for name, rows in errors.groupby("method", sort=False):
         text = f"type-I error of {name}: highest {_worst(rows, 'max')}; {_limit(rows, 'at most')}"
         made.append(Claim(text, not rows["fails"].any()))

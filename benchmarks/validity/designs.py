@@ -56,12 +56,8 @@ class Sample:
         Skill or pair, and weight, of each case.
     sides : Sides or None
         The passes behind deltas.
-    tries : ndarray, shape (n,), or None
-        The attempts behind rates.
-    realised : ndarray, shape (S,), or None
-        True delta of the cases drawn, where the first release claimed no more than that.
     tested : bool
-        Whether "no difference" is true, so that tests are held to their level.
+        Whether "no difference" is true and tests are run, which are then held to their level.
     """
 
     values: Floats
@@ -69,14 +65,7 @@ class Sample:
     clusters: NDArray[Any] | None = None
     weights: Floats | None = None
     sides: Sides | None = None
-    tries: Floats | None = None
-    realised: Floats | None = None
     tested: bool = False
-
-    @property
-    def few(self) -> bool:
-        """Whether the first release claimed nothing beyond the cases drawn."""
-        return self.realised is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +127,7 @@ def digest(about: object) -> str:
     return sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 
 
-# --- the logit-normal studies of the first release -------------------------------------------
+# --- logit-normal studies ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +154,7 @@ TAUS = (0.0, 1.0)
 EVEN_SIZES = (3, 12, 6, 9, 4, 11, 5, 10, 7, 8)
 LOPSIDED_SIZES = (30, 4)
 SKILL_LEVEL_SD = 0.5  # how much skills differ in difficulty, in logits
-SKILLS_FOR_CLAIM = 5  # with fewer the first release spoke of the cases drawn only
+TESTED_SKILLS = 5  # no test is run on fewer
 
 INDEPENDENT, EVEN, LOPSIDED = "independent cases", "even skills", "lopsided skills"
 
@@ -187,8 +176,8 @@ def logit_study(
     about = REGIMES[regime]
     nested, per_skill = layout != INDEPENDENT, sizes(layout, size)
     lift = delta if regime == "near the ceiling" else 0.0
-    few = nested and size < SKILLS_FOR_CLAIM
-    # With few skills the null of the first release is about the cases drawn: alike in each.
+    few = nested and size < TESTED_SKILLS
+    # few skills without an effect: no case has one either
     alike = few and delta == 0 and tau == 0
     drawn = counts(
         n_runs=runs,
@@ -210,8 +199,7 @@ def logit_study(
         delta,
         clusters=drawn.clusters if nested else None,
         sides=sides,
-        realised=drawn.realised if few else None,
-        tested=delta == 0 and not (few and tau > 0),
+        tested=delta == 0 and not few,
     )
 
 
@@ -297,8 +285,7 @@ def lumps(
     low = np.full(about.shape, rate) if quantity == DELTAS else expit(centre_of(rate, sd) + about)
     if quantity == RATES:
         passed = rng.binomial(attempts, low).astype(float)
-        tries = np.full(len(of), float(attempts))
-        return Sample(passed / attempts, rate, clusters=of, tries=tries)
+        return Sample(passed / attempts, rate, clusters=of)
     high = expit(centre_of(rate + gain, sd) + about)
     sides = _sides(rng, high, low, attempts, attempts)
     return Sample(sides.deltas, gain, clusters=of, sides=sides, tested=gain == 0)
@@ -364,7 +351,6 @@ def rates_of(
         rate * (1 - hopeless),
         clusters=np.arange(cases) // 2 if alike else None,
         weights=_weights(cases, heavy),
-        tries=tries.astype(float),
     )
 
 
@@ -438,7 +424,7 @@ def designs(runs: int) -> list[Design]:
     found = [
         Design(quantity, family, world, tuple(numbers.items()), runs)
         for quantity, parts in (
-            (DELTAS, (_first_release(), _deltas(), _skills())),
+            (DELTAS, (_logit_studies(), _deltas(), _skills())),
             (RATES, (_rates(),)),
             (SHARES, (_share_designs(),)),
         )
@@ -451,7 +437,7 @@ def designs(runs: int) -> list[Design]:
 Cell = tuple[str, str, dict[str, Any]]
 
 
-def _first_release() -> Iterator[Cell]:
+def _logit_studies() -> Iterator[Cell]:
     names = ("layout", "size", "attempts", "regime", "delta", "tau")
     for n, attempts, regime, delta in product(CASES, ATTEMPTS, REGIMES, EFFECTS):
         values = (INDEPENDENT, n, attempts, regime, delta, 0.0)

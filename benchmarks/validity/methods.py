@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest, chi2
 from scipy.stats import t as student_t
 
-from benchmarks.validity.designs import DELTAS, RATES, Design, Sample
-from benchmarks.validity.first_release import paired_rule, t_quantile, wilson_on_effective_n
+from benchmarks.validity.designs import Design, Sample
 from skillcomp.stats import (
     Quantity,
     bounded,
@@ -30,9 +29,8 @@ Row = dict[str, Any]
 Rows = list[Row]
 
 OURS = "bounded mean"
-FIRST, EFFECTIVE = "first release", "score on effective n"
 CR2, PLAIN, BOOTSTRAP = "CR2 t", "plain t", "percentile bootstrap"
-METHODS = (OURS, FIRST, EFFECTIVE, CR2, PLAIN, BOOTSTRAP)
+METHODS = (OURS, CR2, PLAIN, BOOTSTRAP)
 
 QUANTITIES = {"deltas": bounded.DELTAS, "rates": bounded.RATES, "shares": bounded.SHARES}
 GRID = tuple(round(0.5 + 0.05 * i, 2) for i in range(11))  # c from 1/2 to 1
@@ -52,13 +50,11 @@ def run(design: Design) -> Rows:
     sample = design.draw()
     limits, p_value = ours(sample, QUANTITIES[design.quantity])
     rows = [_covered(OURS, limits, sample.truth)]
-    if sample.tested and not sample.few:
+    if sample.tested:
         rows.append(_rejected(OURS, p_value))
     groups = Clusters.of(sample.clusters, sample.values.shape[1])
-    if sample.weights is None:
-        rows += _first_release(design.quantity, sample, groups)
     rows += [_covered(name, found, sample.truth) for name, found in _others(design, sample, groups)]
-    if sample.tested and design.world == "logit_study" and not sample.few:
+    if sample.tested and design.world == "logit_study":
         rows += [_rejected(name, found) for name, found in _tests(sample, groups)]
     return rows + [_at(c, *tails(sample, groups, _with(design, c))) for c in GRID]
 
@@ -142,26 +138,6 @@ def _at(c: float, below: Floats, above: Floats) -> Row:
 # --- what it is compared with ------------------------------------------------------------------
 
 
-def _first_release(quantity: str, sample: Sample, groups: Clusters) -> Iterator[Row]:
-    if sample.sides is not None:
-        rule = paired_rule(sample.sides, groups)
-        target = sample.truth if sample.realised is None else sample.realised
-        yield _covered(FIRST, (rule.low, rule.high), target)
-        yield _covered(EFFECTIVE, rule.newcombe, target)
-        if sample.tested:
-            yield _rejected(FIRST, rule.p_value)
-    elif quantity == DELTAS:  # of shares: t
-        yield _covered(FIRST, t_limits(sample.values, groups), sample.truth)
-    else:
-        wilson = wilson_on_effective_n(sample.values, groups, sample.tries)
-        by_t = t_limits(sample.values, groups)
-        # of shares t, and Wilson where there was no spread
-        flat = by_t[1] - by_t[0] < 1e-12
-        shares = tuple(np.where(flat, w, t) for w, t in zip(wilson, by_t, strict=True))
-        yield _covered(FIRST, wilson if quantity == RATES else shares, sample.truth)  # type: ignore[arg-type]
-        yield _covered(EFFECTIVE, wilson, sample.truth)
-
-
 def _others(design: Design, sample: Sample, groups: Clusters) -> Iterator[tuple[str, Limits]]:
     yield CR2, t_limits(sample.values, groups, sample.weights)
     if not groups.single:
@@ -188,7 +164,7 @@ def cr2_errors(
 def t_limits(values: Floats, groups: Clusters, weights: Floats | None = None) -> Limits:
     """CR2 with Satterthwaite t; the ordinary t where every case stands alone."""
     mean, se, df = cr2_errors(values, groups, weights)
-    reach = t_quantile(df) * se
+    reach = float(student_t.isf(ALPHA / 2, df)) * se
     return mean - reach, mean + reach
 
 

@@ -1,56 +1,21 @@
-"""What the interval means for the recorded pilot: its deltas by the first release and now."""
+"""The interval on the recorded pilot: its deltas by skill and condition."""
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 
 import skillcomp as sc
 from benchmarks.validity.cells import ROOT
-from benchmarks.validity.designs import Sides
-from benchmarks.validity.first_release import paired_rule
-from skillcomp.frames.case_table import Pairing, case_table
-from skillcomp.stats.clusters import Clusters
 
 GRADER = "g2"
+_NAMES = {"ci_low": "low", "ci_high": "high"}
 
 
 def table() -> pd.DataFrame:
-    """Return one row per skill (and all of them) and condition: delta, limits now and before."""
+    """Return one row per skill (and all of them) and condition: delta and limits."""
     store = sc.RunStore(ROOT / "data" / "pilot")
-    cases = sc.frames.cases(store)
-    outcomes = sc.frames.outcomes(sc.frames.verdicts(store), cases, grader=GRADER)
-    parts = [_rows(outcomes.assign(skill_or_all="all six")), _rows(outcomes, "skill")]
-    return pd.concat(parts, ignore_index=True)
-
-
-def _rows(outcomes: pd.DataFrame, name: str = "skill_or_all") -> pd.DataFrame:
-    found = sc.deltas.paired(outcomes, by=[name])
-    pairing = Pairing(case_table(outcomes, by=[name]), [name], "baseline")
-    before = {
-        (group[name], condition): _first_release(pairing.pairs(number, condition))
-        for number, group in enumerate(pairing.groups)
-        for condition in pairing.conditions(number)
-        if condition != "baseline"
-    }
-    limits = [before[one, two] for one, two in zip(found[name], found["condition"], strict=True)]
-    return pd.DataFrame(
-        {
-            "of": found[name],
-            "condition": found["condition"],
-            "estimate": found["estimate"],
-            "low": found["ci_low"],
-            "high": found["ci_high"],
-            "low_first": [low for low, _ in limits],
-            "high_first": [high for _, high in limits],
-        }
-    )
-
-
-def _first_release(pairs: object) -> tuple[float, float]:
-    names = ("n_passed1", "n1", "n_passed0", "n0")
-    skill, skill_tries, baseline, tries = (np.asarray(getattr(pairs, n)) for n in names)
-    sides = Sides(skill[None], skill_tries, baseline[None], tries)
-    labels = np.asarray(pairs.cluster)  # type: ignore[attr-defined]
-    rule = paired_rule(sides, Clusters.of(labels, len(labels)))
-    return float(rule.low[0]), float(rule.high[0])
+    outcomes = sc.frames.outcomes(sc.frames.verdicts(store), sc.frames.cases(store), grader=GRADER)
+    overall = sc.deltas.paired(outcomes).assign(skill="all six")
+    rows = pd.concat([overall, sc.deltas.paired(outcomes, by=["skill"])], ignore_index=True)
+    rows = rows[["skill", "condition", "estimate", "ci_low", "ci_high"]]
+    return rows.rename(columns={"skill": "of", **_NAMES})

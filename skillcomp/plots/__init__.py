@@ -1,7 +1,29 @@
-"""Axes-level plots: a finished frame in, Axes out; nothing is computed, filtered or sorted here.
+"""Plots of finished frames: every function draws the rows of a frame on axes and returns them.
 
-Every function draws each row that it is given. Frames come from the analyses; what a row means is
-documented there. ``facet`` repeats a plot over the levels of a column.
+Nothing is computed, filtered or sorted here. The frames come from the analyses, which document the
+meaning of a row.
+
+Estimates with intervals (forest)
+    estimates : any estimates frame, one row per estimate
+    corrected : naive and corrected estimates
+    severity : shifts in severity between graders
+    transfer : near against far cases, and the gap
+
+Grids of cells and panels (grids)
+    dimensions : heat map of dimensions and conditions
+    flips : verdicts that stayed or flipped between two graders
+    facet : any of these plots, one panel per level of a column
+
+Copied text and thresholds (calibration)
+    overlap : overlap of each text with its skill
+    threshold : detection and false flags at each threshold
+    roc, precision_recall : curves over all thresholds
+
+Charts of numbers (charts)
+    cusum : control chart of gold checks
+    power : power against the size of a study
+    coverage : coverage of intervals in simulated designs
+    scores : structure score against results
 """
 
 from skillcomp.plots.calibration import overlap, precision_recall, roc, threshold

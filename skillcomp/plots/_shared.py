@@ -1,4 +1,4 @@
-"""What the plots share: columns, levels, points with intervals, strips, legends and axes."""
+"""Shared parts of the plots: columns, levels, points with intervals, strips, legends, axes."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, suggest
-from skillcomp.frames.estimates import ordered
+from skillcomp.errors import FrameError
+from skillcomp.frames.estimates import ordered, require_columns
 from skillcomp.records import CONDITIONS, DIMENSIONS, RUBRIC
 from skillcomp.style import INK, LABEL_SIZE, TICK_SIZE, Look, called, figure, looks, plain
 from skillcomp.style import tell as tell
 
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
-Stroke: TypeAlias = Any  # what matplotlib takes as a line style: a word or a pattern
-Entry: TypeAlias = tuple[object, Artist]  # text and mark of a line of the legend
+Stroke: TypeAlias = Any  # a line style of matplotlib: a word or a pattern
+Entry: TypeAlias = tuple[object, Artist]  # text and mark of a legend entry
 
 LINE_GREY = "#b0b0b0"
 DASH = (0, (4, 2))
-_COUNTS = ("skills", "cases", "repeats")  # columns whose levels are numbers of these
+_COUNTS = ("skills", "cases", "repeats")  # columns of counts; a label adds "number of"
 _NATURAL_ORDERS = (CONDITIONS, DIMENSIONS, ("near", "far"))
 _CHARACTER = 0.56  # mean width of a character of DejaVu Sans, in font sizes
 
@@ -39,100 +39,99 @@ _CHARACTER = 0.56  # mean width of a character of DejaVu Sans, in font sizes
 
 
 def require(frame: pd.DataFrame, columns: Iterable[str | None], where: str) -> None:
-    """Raise FrameError when a column that a plot reads is not in the frame; None asks for none."""
-    if not isinstance(frame, pd.DataFrame):
-        raise FrameError(f"{where}: expected a pandas DataFrame, found {type(frame).__name__}.")
-    there = [str(name) for name in frame.columns]
-    for name in columns:
-        if name is not None and name not in frame.columns:
-            raise FrameError(
-                f"{where}: there is no column '{name}'; there: {', '.join(there)}."
-                + suggest(str(name), there)
-            )
+    """Raise FrameError if a column that the plot reads is missing; None stands for no column."""
+    require_columns(frame, [name for name in columns if name is not None], where)
 
 
-def _converted(frame: pd.DataFrame, column: str, dtype: str, allowed: str, where: str) -> Any:
+def _converted_column(frame: pd.DataFrame, name: str, dtype: str, allowed: str, where: str) -> Any:
+    column: Any = frame[name]
     try:
-        given: Any = frame[column]
-        return given.astype(dtype)
+        return column.astype(dtype)
     except (TypeError, ValueError):
-        found = ", ".join(repr(str(v)) for v in frame[column].dropna().unique()[:3])
-        raise FrameError(f"{where}: column '{column}' holds {found}; allowed: {allowed}.") from None
+        cells = ", ".join(repr(str(v)) for v in column.dropna().unique()[:3])
+        raise FrameError(f"{where}: column '{name}' holds {cells}; allowed: {allowed}.") from None
 
 
 def numbers(frame: pd.DataFrame, column: str, where: str) -> Floats:
-    """Return a column as floats, NaN where missing or where the column is not there."""
+    """Return a column as floats; missing cells and a missing column are NaN."""
     if column not in frame.columns:
         return np.full(len(frame), np.nan)
-    given = _converted(frame, column, "Float64", "numbers", where)
-    return np.asarray(given.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
+    converted = _converted_column(frame, column, "Float64", "numbers", where)
+    return np.asarray(converted.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
+
+
+def estimates(frame: pd.DataFrame, where: str) -> tuple[Floats, Floats, Floats]:
+    """Return the columns estimate, ci_low and ci_high as floats."""
+    value, low, high = (numbers(frame, name, where) for name in ("estimate", "ci_low", "ci_high"))
+    return value, low, high
 
 
 def truth(frame: pd.DataFrame, column: str, where: str) -> Bools:
-    """Return a column of truth values, False where missing or where the column is not there."""
+    """Return a column of truth values; missing cells and a missing column are False."""
     if column not in frame.columns:
         return np.zeros(len(frame), dtype=bool)
-    given = _converted(frame, column, "boolean", "truth values", where)
-    return np.asarray(given.fillna(False).to_numpy(dtype=bool))
+    converted = _converted_column(frame, column, "boolean", "truth values", where)
+    return np.asarray(converted.fillna(False).to_numpy(dtype=bool))
 
 
 def unit(frame: pd.DataFrame, where: str, *, together: Iterable[str] = ()) -> str | None:
-    """Return the one unit of the rows, None where they name none; refuse several on one axis.
+    """Return the unit of all rows, or None if they have none; raise FrameError for several units.
 
-    The units in `together` may share an axis, of which then the first is returned.
+    Units in `together` may share an axis; the first of them is then returned.
     """
-    found = [name for name in dict.fromkeys(optional(frame, "unit")) if name is not None]
-    if len(found) > 1 and not set(found) <= set(together):
+    units = [name for name in dict.fromkeys(optional(frame, "unit")) if name is not None]
+    if len(units) > 1 and not set(units) <= set(together):
         raise FrameError(
-            f"{where}: the rows have several units ({', '.join(found)}), which one axis cannot "
+            f"{where}: the rows have several units ({', '.join(units)}), which one axis cannot "
             "show. Select the rows of one, or draw each in axes of its own."
         )
-    return found[0] if found else None
+    return units[0] if units else None
 
 
 def values(column: pd.Series) -> list[Any]:
-    """Return the values of a column with None for every kind of missing."""
+    """Return the values of a column; every kind of missing value becomes None."""
     return [None if pd.isna(value) else value for value in column.tolist()]
 
 
 def optional(frame: pd.DataFrame, column: str) -> list[Any]:
-    """Return the values of a column, None throughout where it is not there."""
+    """Return the values of a column, or only None if the frame lacks it."""
     return values(frame[column]) if column in frame.columns else [None] * len(frame)
 
 
 def levels(column: pd.Series) -> list[Any]:
-    """Return the levels of a column in the order in which they are drawn.
+    """Return the levels of a column in drawing order.
 
-    Conditions, C1 to C9 and near before far have their natural order, a categorical column its
-    own (levels without rows are kept, so that facets agree); others stand as they appear.
+    Conditions, C1 to C9 and near/far have a natural order. A categorical column keeps its own
+    order, including levels without rows, so that the panels of a facet agree. Other levels are in
+    order of appearance.
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
         return [*column.cat.categories, *([None] if column.isna().any() else [])]
-    found = list(dict.fromkeys(values(column)))
+    unique = list(dict.fromkeys(values(column)))
     for order in _NATURAL_ORDERS:
-        if any(level in order for level in found):
-            return ordered(found, order=order)
-    return found
+        if any(level in order for level in unique):
+            return ordered(unique, order=order)
+    return unique
 
 
 def hue_looks(frame: pd.DataFrame, hue: str | None) -> tuple[list[Any], dict[Any, Look], list[Any]]:
-    """Return for each row its level of the hue, the look of each level, and the levels."""
+    """Return the hue level of each row, the look of each level, and the levels in order."""
     if hue is None:
         return [None] * len(frame), {None: Look(INK, "o")}, [None]
-    found = levels(frame[hue])
-    return values(frame[hue]), looks(found), found
+    order = levels(frame[hue])
+    return values(frame[hue]), looks(order), order
 
 
-def where_equal(given: Sequence[Any], level: Any) -> Bools:
-    """Return which rows hold a level."""
-    return np.array([value == level for value in given], dtype=bool)
+def where_equal(cells: Sequence[Any], level: Any) -> Bools:
+    """Mark the cells that equal a level."""
+    return np.array([value == level for value in cells], dtype=bool)
 
 
 # Words
 
 
 def words(name: object) -> str:
-    """Return a column name as the words of an axis label."""
+    """Turn a column name into an axis label."""
     text = str(name).replace("_", " ")
     if text.startswith("n ") and len(text) > 2:
         text = f"number of {text[2:]}"
@@ -140,65 +139,62 @@ def words(name: object) -> str:
 
 
 def each(*names: str | Sequence[str] | None) -> str:
-    """Return columns as the words of a caption: for each skill and condition."""
-    flat = [one for name in names if name for one in ([name] if isinstance(name, str) else name)]
-    said = [f"number of {one}" if one in _COUNTS else called(one) for one in flat]
-    return f"for each {' and '.join(dict.fromkeys(said))}"
+    """Describe grouping columns in a caption, such as "for each skill and condition"."""
+    flat: list[str] = []
+    for name in names:
+        flat += [name] if isinstance(name, str) else name or []
+    phrases = [f"number of {name}" if name in _COUNTS else called(name) for name in flat if name]
+    return f"for each {' and '.join(dict.fromkeys(phrases))}"
 
 
 def level_name(level: object, *, width: int = 36) -> str:
-    """Return a level on one line, underscores as spaces, C1 to C9 with their names."""
+    """Format a level on one line: underscores become spaces, C1 to C9 get their names."""
     text = called(plain(level, width=width))
     return f"{text} {RUBRIC[text][0]}" if text in RUBRIC else text
 
 
 def why_unknown(note: object) -> str:
-    """Return why a row is not known, from its note."""
-    said = "" if note is None else str(note).strip()
-    if said.lower().startswith(("not identified", "undefined")):
-        return said
-    return f"undefined: {said}" if said else "undefined"
+    """Return the reason for a missing estimate, read from the note of its row."""
+    reason = "" if note is None else str(note).strip()
+    if reason.lower().startswith(("not identified", "undefined")):
+        return reason
+    return f"undefined: {reason}" if reason else "undefined"
 
 
 def level_text(frame: pd.DataFrame) -> str:
-    """Return the level of the intervals as words, where the frame has one for all rows."""
-    found = np.unique(numbers(frame, "ci_level", "ci_level"))
-    known = found[np.isfinite(found)]
-    return f", {100 * known[0]:g}% CI" if len(known) == 1 else ""
+    """Format the interval level of the frame; empty if the rows have several or none."""
+    ci_level = numbers(frame, "ci_level", "ci_level")
+    unique = np.unique(ci_level[np.isfinite(ci_level)])
+    return f", {100 * unique[0]:g}% CI" if len(unique) == 1 else ""
 
 
 def number_text(value: float, *, percent: bool, signed: bool = False, digits: int = 6) -> str:
-    """Return a number as print sets it: a true minus, a plus where the sign is the message."""
+    """Format a number with a typographic minus; `signed` adds a plus to positive numbers."""
     scaled = 100 * value if percent else value
     text = f"{scaled:{'+' if signed and round(scaled, 9) else ''}.{digits}g}"
     return ("0" if float(text) == 0 else text).replace("-", "\N{MINUS SIGN}")
 
 
-_UNITS = {
-    "points": "percentage points",
-    "dollars": "US dollars",
-}
-
-
+_UNITS = {"points": "percentage points", "dollars": "US dollars"}
 _COMPARED = {"delta_passed": "attempts passed", "delta_share_passed": "checks passed"}
 
 
 def difference_of(frame: pd.DataFrame) -> str:
-    """Return what an axis of differences is called, with what passed where all rows agree."""
+    """Name an axis of differences; if all rows have one known measure, the name says which."""
     measures = list(frame["measure"].unique()) if "measure" in frame.columns else []
     what = _COMPARED.get(measures[0]) if len(measures) == 1 else None
     return f"Difference in {what}" if what else "Difference"
 
 
 def difference_label(unit: str | None, *, percent: bool, name: str = "Difference") -> str:
-    """Return the words of an axis of differences."""
+    """Label an axis of differences."""
     if percent:
         return f"{name} (percentage points)"
     return f"{name} ({_UNITS.get(unit, unit)})" if unit else name
 
 
 def estimate_label(unit: str | None, *, percent: bool, name: str = "Estimate") -> str:
-    """Return the words of an axis of estimates that are no differences."""
+    """Label an axis of estimates other than differences."""
     if percent:
         return f"{name} (%)"
     return f"{name} ({_UNITS.get(unit, unit)})" if unit else name
@@ -208,7 +204,7 @@ def estimate_label(unit: str | None, *, percent: bool, name: str = "Estimate") -
 
 
 def axes(ax: Axes | None, *, width: str = "text", height: float | None = None) -> Axes:
-    """Return the axes given, or those of a new figure."""
+    """Return the given axes, or the axes of a new figure."""
     if ax is not None:
         return ax
     made: Axes = figure(width, height=height)[1]
@@ -216,7 +212,7 @@ def axes(ax: Axes | None, *, width: str = "text", height: float | None = None) -
 
 
 def scale(axis: Axis, *, percent: bool, signed: bool = False) -> None:
-    """Label an axis in percent or percentage points while the data stay proportions."""
+    """Format tick labels as percent or with signs; the data remain proportions."""
     if percent or signed:
         axis.set_major_formatter(
             FuncFormatter(lambda value, _: number_text(value, percent=percent, signed=signed))
@@ -224,7 +220,7 @@ def scale(axis: Axis, *, percent: bool, signed: bool = False) -> None:
 
 
 def whole_steps(axis: Axis, at: Floats) -> None:
-    """Put ticks on whole numbers where the values are counts, on each of a few in a row."""
+    """Put ticks on whole numbers if all values are whole; on each value if there are few."""
     finite = np.unique(at[np.isfinite(at)])
     if not len(finite) or np.any(finite != np.round(finite)):
         return
@@ -235,16 +231,16 @@ def whole_steps(axis: Axis, at: Floats) -> None:
 
 
 def wrapped(text: str, inches: float) -> str:
-    """Return a label in as many lines as the room along its axis asks for."""
+    """Wrap a label to the length of its axis in inches."""
     width = max(int(inches * 72 / (LABEL_SIZE * _CHARACTER)), 14)
     lines = text.split("\n")
-    return "\n".join(textwrap.fill(one, width, max_lines=3, placeholder="…") for one in lines)
+    return "\n".join(textwrap.fill(line, width, max_lines=3, placeholder="…") for line in lines)
 
 
 def label_x(ax: Axes, text: str, *, taken: int = 0) -> None:
-    """Label the x axis, ``taken`` being the characters that stand at its left."""
-    beside = taken * TICK_SIZE * _CHARACTER / 72 if taken else 0.45
-    ax.set_xlabel(wrapped(text, panel_size(ax)[0] - beside))
+    """Label the x axis; ``taken`` is the number of characters left of it."""
+    margin = taken * TICK_SIZE * _CHARACTER / 72 if taken else 0.45
+    ax.set_xlabel(wrapped(text, panel_size(ax)[0] - margin))
 
 
 def label_y(ax: Axes, text: str) -> None:
@@ -253,7 +249,7 @@ def label_y(ax: Axes, text: str) -> None:
 
 
 def label_rows(ax: Axes, texts: Sequence[str], *, separated: bool) -> int:
-    """Name rows from top to bottom at the y axis; return the length of the longest line."""
+    """Label the rows on the y axis from top to bottom; return the length of the longest line."""
     ax.set_yticks(range(len(texts)), texts)
     ax.set_ylim(max(len(texts), 1) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
@@ -264,7 +260,7 @@ def label_rows(ax: Axes, texts: Sequence[str], *, separated: bool) -> int:
 
 
 def panel_size(ax: Axes) -> tuple[float, float]:
-    """Return width and height, in inches, of the cell that the axes have in their figure."""
+    """Return width and height in inches of the grid cell of the axes."""
     wide, high = (float(side) for side in ax.figure.get_figure(root=True).get_size_inches())
     spec = ax.get_subplotspec()
     if spec is None:
@@ -274,12 +270,12 @@ def panel_size(ax: Axes) -> tuple[float, float]:
 
 
 def characters(ax: Axes, share: float = 1.0) -> int:
-    """Return about how many small characters fit into a share of the width of the panel."""
+    """Estimate the number of tick-size characters that fit into a share of the panel width."""
     return max(int(panel_size(ax)[0] * 72 * share / (TICK_SIZE * _CHARACTER)), 8)
 
 
 def offsets(count: int, spread: float = 0.62) -> Floats:
-    """Return where the levels of a hue stand around the place of their category."""
+    """Return the offsets of the hue levels from the position of their category."""
     return np.asarray((np.arange(count) - (count - 1) / 2) * (spread / max(count, 1)))
 
 
@@ -287,7 +283,7 @@ def offsets(count: int, spread: float = 0.62) -> Floats:
 
 
 def marker(look: Look, *, line: Stroke = "", hollow: bool = False) -> Line2D:
-    """Return the legend's mark of a look."""
+    """Return the legend mark of a look."""
     face = "white" if hollow else look.color
     return Line2D(
         [], [], color=look.color, marker=look.marker, linestyle=line, markerfacecolor=face
@@ -295,7 +291,7 @@ def marker(look: Look, *, line: Stroke = "", hollow: bool = False) -> Line2D:
 
 
 def marked(looks_of: dict[Any, Look], *, line: Stroke = "-") -> list[Entry]:
-    """Return the legend's entries of all looks."""
+    """Return one legend entry per look."""
     return [(level, marker(look, line=line)) for level, look in looks_of.items()]
 
 
@@ -309,11 +305,11 @@ def intervals(
     upright: bool,
     width: float = 1.1,
 ) -> None:
-    """Draw intervals as lines without caps; a row without both limits has none."""
-    known = ~(np.isnan(low) | np.isnan(high))
-    if known.any():
+    """Draw intervals as lines without caps; rows that lack a limit get none."""
+    finite = ~(np.isnan(low) | np.isnan(high))
+    if finite.any():
         draw: Any = ax.vlines if upright else ax.hlines
-        lines = draw(at[known], low[known], high[known], color=look.color, linewidth=width)
+        lines = draw(at[finite], low[finite], high[finite], color=look.color, linewidth=width)
         lines.set(gid="interval", zorder=2)
 
 
@@ -328,7 +324,7 @@ def points(
     hollow: Any = None,
     gid: str = "no interval",
 ) -> Line2D:
-    """Draw the points of one level, joined by a line where one is given, some of them hollow."""
+    """Draw the points of one level, joined by a `line` if given; `hollow` ones are not filled."""
     how: dict[str, Any] = {"color": look.color, "marker": look.marker}
     (drawn,) = ax.plot(x, y, linestyle=line, label=plain(label), zorder=3, **how)
     drawn.set_gid("estimate")
@@ -339,27 +335,48 @@ def points(
     return drawn
 
 
+def level_marks(
+    ax: Axes,
+    at: Floats,
+    estimate: tuple[Floats, Floats, Floats],
+    look: Look,
+    name: object,
+    *,
+    line: Stroke = "",
+    width: float = 1.1,
+    hollow: Any = None,
+) -> Entry:
+    """Draw upright intervals and points of one level; return its legend entry.
+
+    `estimate` holds the values and the lower and upper limits at the positions `at`.
+    """
+    value, low, high = estimate
+    intervals(ax, at, low, high, look, upright=True, width=width)
+    points(ax, at, value, look, name, line=line, hollow=hollow)
+    return name, marker(look, line=line)
+
+
 def reference(ax: Axes, at: float, *, upright: bool, dashed: bool = False) -> None:
-    """Draw a line of reference."""
+    """Draw a reference line."""
     draw: Any = ax.axvline if upright else ax.axhline
     color, stroke = (INK, DASH) if dashed else (LINE_GREY, "-")
     draw(at, color=color, linestyle=stroke, marker="", linewidth=0.8, zorder=1, gid="reference")
 
 
 def dashed_mark() -> Line2D:
-    """Return the legend's mark of a dashed line of reference."""
+    """Return the legend mark of a dashed reference line."""
     return Line2D([], [], color=INK, linestyle=DASH, linewidth=0.8, marker="")
 
 
 def ring(x: Any = (), y: Any = ()) -> Line2D:
-    """Return rings, the mark of what was chosen."""
+    """Return rings, the mark of chosen points."""
     made = Line2D(x, y, marker="o", markersize=8, linestyle="", zorder=4, gid="chosen")
     made.set(markerfacecolor="none", markeredgecolor=INK, markeredgewidth=0.9, clip_on=False)
     return made
 
 
 def ring_chosen(ax: Axes, x: Floats, y: Floats) -> None:
-    """Ring the points that were chosen, where there are any."""
+    """Draw rings around the chosen points, if any."""
     # an artist without points and without clipping would have an infinite extent
     if len(x):
         ax.add_line(ring(x, y))
@@ -368,22 +385,22 @@ def ring_chosen(ax: Axes, x: Floats, y: Floats) -> None:
 def strip(
     ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None, where: str, *, unit: str = "n"
 ) -> int:
-    """Draw one mark for every row of the frame; return the length of the longest row label."""
+    """Draw a mark per row of the frame; return the length of the longest row label."""
     rows, hues = levels(frame[y]), hue_looks(frame, hue)
     of_row = np.array([rows.index(level) for level in values(frame[y])], dtype=int)
     data = pd.DataFrame({"value": numbers(frame, x, where), "row": of_row, "hue": hues[0]})
-    beside = hue is not None and hue != y
+    dodged = hue is not None and hue != y
     how: dict[str, Any] = {"order": list(range(len(rows))), "orient": "h", "legend": False}
-    if beside:
+    if dodged:
         how |= {"hue": "lane", "hue_order": list(range(len(hues[2]))), "dodge": True}
     size = 5.0 if len(data) <= 3 * len(rows) else 3.0
     before = np.random.get_state()
-    np.random.seed(0)  # seaborn jitters by numpy's global state: fixed here and put back
+    np.random.seed(0)  # seaborn jitters with numpy's global generator: fixed here, restored below
     for lane, level in enumerate(hues[2]):
         mine, look, there = where_equal(hues[0], level), hues[1][level], len(ax.collections)
         if not data["value"][mine].notna().any():
             continue
-        color = {"palette": [look.color] * len(hues[2])} if beside else {"color": look.color}
+        color = {"palette": [look.color] * len(hues[2])} if dodged else {"color": look.color}
         sns.stripplot(
             data[mine].assign(lane=lane), x="value", y="row", marker=look.marker, size=size,
             alpha=0.6, linewidth=0, jitter=0.31, clip_on=False, zorder=3, ax=ax, **color, **how,
@@ -409,8 +426,8 @@ def legend(
 ) -> None:
     """Draw the legend outside the data.
 
-    ``"below"`` stands under the axis and its label, so these are to be set before; ``"right"``
-    beside the axes; False draws none.
+    ``"below"`` is under the axis and its label, which must be set before; ``"right"`` is next to
+    the axes; False draws none.
     """
     if place is False or not entries:
         return
@@ -436,6 +453,6 @@ def legend(
         )
     if title is not None:
         box.set_title(level_name(title))
-    # matplotlib drops labels with a leading underscore, which text from outside may have
+    # matplotlib drops labels with a leading underscore, which a user's text may have
     for drawn, text in zip(box.get_texts(), texts, strict=True):
         drawn.set_text(text)

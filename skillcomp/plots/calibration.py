@@ -1,4 +1,4 @@
-"""Figures of the calibration of the copy check: strips, thresholds, ROC, precision and recall."""
+"""Figures of the copy check and its calibration: strips, thresholds, ROC, precision-recall."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skillcomp.errors import FrameError
 from skillcomp.plots import _shared as draw
 from skillcomp.style import CATEGORIES, INK, Look, called, looks
 
-# a measure keeps its look from panel to panel, whichever of them are drawn
+# fixed looks, so that a measure looks the same in every panel
 _MEASURES: dict[Any, Look] = {
     "sensitivity": CATEGORIES[0],
     "specificity": CATEGORIES[3],
@@ -48,25 +48,24 @@ def overlap(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw how much each text shares with its skill: one mark for every text.
+    """Draw the overlap of each text with its skill: one mark per text.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        Scores of texts, one row per text, of one n: `x`, `y` and `hue`.
+        Scores for one n, one row per text: columns `x`, `y` and `hue`.
     x : str, default "share"
         ``share`` (a proportion, shown in percent), ``longest_run`` (tokens) or another number.
     y : str, default "condition"
         Column of the rows: ``condition``, ``level`` of copying, ``skill``.
     hue : str, optional
-        Column told apart by colour and marker, at most six levels; by default the rows are where
-        they are conditions.
+        Column shown by colour and marker, at most six levels; by default ``condition`` if `y` is.
     limit : float, optional
-        Where a dashed line marks a threshold, in the unit of `x`.
+        Threshold to mark with a dashed line, in the unit of `x`.
     label : str, optional
         Label of the x axis.
     legend : {"below", "right", False}
-        Where the key stands.
+        Position of the legend.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -77,8 +76,8 @@ def overlap(
     Raises
     ------
     FrameError
-        When a column is not there, the frame mixes scores of several n, or the hue has more than
-        six levels.
+        If a column is missing, the frame has scores of several n, or the hue has more than six
+        levels.
 
     See Also
     --------
@@ -86,15 +85,15 @@ def overlap(
 
     Notes
     -----
-    Marks are spread over the height of their row in a fixed pattern that carries no meaning.
-    A text whose score is undefined has no mark and is counted in the label of its row.
+    Marks are jittered vertically in a fixed pattern without meaning. A text with an undefined
+    score has no mark; the row label counts such texts.
     """
     where = "plots.overlap"
     draw.require(frame, [x, y, hue], where)
     if "n" in frame.columns and "n" not in (y, hue) and frame["n"].nunique() > 1:
-        found = ", ".join(str(n) for n in frame["n"].unique()[:12])
+        several = ", ".join(str(n) for n in frame["n"].unique()[:12])
         raise FrameError(
-            f"{where}: the frame holds scores of several n ({found}), one text would be drawn "
+            f"{where}: the frame holds scores of several n ({several}), one text would be drawn "
             "more than once. Select one n, name y='n', or facet by it (skillcomp.plots.facet)."
         )
     if hue is None and y == "condition":
@@ -106,8 +105,8 @@ def overlap(
     unit = "%" if percent else ""
     text = _SCORES.get(x, draw.words(x) + (" (%)" if percent else ""))
     draw.label_x(ax, label if label is not None else text, taken=taken)
-    told_apart = hue is not None and hue != y
-    entries = draw.marked(draw.hue_looks(frame, hue)[1], line="") if told_apart else []
+    look_of = {} if hue in (None, y) else draw.hue_looks(frame, hue)[1]
+    entries = draw.marked(look_of, line="")
     if limit is not None:
         draw.reference(ax, limit, upright=True, dashed=True)
         entries.append(
@@ -127,23 +126,23 @@ def threshold(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw what each threshold finds and what it flags wrongly, and the point that was chosen.
+    """Draw detection and false flags at each threshold, and the chosen threshold.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         Calibration in long form: `x`, ``measure`` (``sensitivity``, ``specificity``,
         ``false_flags_baseline``, ``false_flags_fresh``, ``auc`` or others, at most six),
-        ``estimate``, ``ci_low``, ``ci_high``. Where there: ``rule`` (told apart by the stroke, at
-        most four), ``chosen`` (truth value; such points are ringed), ``limit`` (rate of false
-        flags allowed, a dashed line) and rows of the measure ``chosen_n``, whose limits are the
-        spread of the choice over resamples: a bracket at the foot.
+        ``estimate``, ``ci_low``, ``ci_high``. Optional: ``rule`` (shown by the line style, at most
+        four), ``chosen`` (bool; these points are ringed), ``limit`` (allowed rate of false flags, a
+        dashed line) and rows of the measure ``chosen_n``, whose limits are the spread of the choice
+        over resamples (a bracket at the bottom).
     x : str, default "n"
         Column of thresholds.
     label : str, optional
         Label of the x axis.
     legend : {"below", "right", False}
-        Where the key stands.
+        Position of the legend.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -154,7 +153,7 @@ def threshold(
     Raises
     ------
     FrameError
-        When a column is not there, or there are more measures or rules than can be told apart.
+        If a column is missing, or there are more than six measures or four rules.
 
     See Also
     --------
@@ -162,8 +161,8 @@ def threshold(
 
     Notes
     -----
-    Points follow the frame's order within a measure and rule and stand a little beside their
-    threshold, so that intervals do not hide each other. An undefined estimate is a gap.
+    Points are in the order of the frame within a measure and rule. They are shifted slightly from
+    their threshold, so that intervals do not overlap. An undefined estimate is a gap.
     """
     where = "plots.threshold"
     draw.require(frame, [x, "measure", "estimate", "ci_low", "ci_high"], where)
@@ -172,8 +171,8 @@ def threshold(
     frame = frame[frame["measure"].ne("chosen_n")]
     draw.unit(frame, where)
     measures, at = draw.levels(frame["measure"]), draw.numbers(frame, x, where)
-    known = all(measure in _MEASURES for measure in measures)
-    look_of = {m: _MEASURES[m] for m in measures} if known else looks(measures)
+    standard = all(measure in _MEASURES for measure in measures)
+    look_of = {m: _MEASURES[m] for m in measures} if standard else looks(measures)
     ax = draw.axes(ax)
     steps = np.diff(np.unique(at[np.isfinite(at)]))
     step = float(steps.min()) if len(steps) else 1.0
@@ -189,7 +188,7 @@ def threshold(
     if len(places):
         text = ", ".join(draw.number_text(place, percent=False) for place in places)
         entries.append((f"chosen ({x} = {text})", draw.ring()))
-    entries += _spread(ax, spread, x, where)
+    entries += _draw_spread(ax, spread, x, where)
     draw.whole_steps(ax.xaxis, at)
     ax.set_ylim(-0.03, 1.03)
     draw.scale(ax.yaxis, percent=True)
@@ -202,8 +201,8 @@ def threshold(
     return ax
 
 
-def _spread(ax: Axes, rows: pd.DataFrame, x: str, where: str) -> list[draw.Entry]:
-    """Draw how far the choice moves over resamples as a bracket at the foot of the axes."""
+def _draw_spread(ax: Axes, rows: pd.DataFrame, x: str, where: str) -> list[draw.Entry]:
+    """Draw the spread of the choice over resamples as a bracket at the bottom of the axes."""
     entries: list[draw.Entry] = []
     foot = ax.get_xaxis_transform()
     how: Any = {"color": INK, "marker": "|", "markersize": 7, "linewidth": 1.0}
@@ -212,7 +211,7 @@ def _spread(ax: Axes, rows: pd.DataFrame, x: str, where: str) -> list[draw.Entry
     ):
         if np.isfinite([low, high]).all():
             ax.plot([low, high], [0.02, 0.02], transform=foot, gid="spread", **how)
-            # the limits stand half a step outside the lengths that were chosen
+            # the limits are half a step outside the chosen lengths
             first, last = math.ceil(low), math.floor(high)
             text = f"{first} to {last}" if first < last else f"always {first}"
             entries.append((f"{x} chosen over resamples ({text})", Line2D([], [], **how)))
@@ -220,15 +219,15 @@ def _spread(ax: Axes, rows: pd.DataFrame, x: str, where: str) -> list[draw.Entry
 
 
 def _of_the_chosen_rule(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the curves of the chosen rule where a frame is a whole calibration, else all of it."""
+    """Select the curves of the chosen rule if the frame is a whole calibration."""
     measure = frame["measure"].astype("str")
     nulls = measure[measure.str.startswith("chosen_n_")].str.removeprefix("chosen_n_").unique()
     if not len(nulls) or not {"rule", "n"} <= set(frame.columns):
         return frame
     curves = ["sensitivity", "chosen_n", *(f"false_flags_{null}" for null in nulls)]
     answers = frame[measure.eq("chosen_n")]
-    kept = frame[measure.isin(curves) & frame["rule"].isin(answers["rule"])]
-    return kept.assign(chosen=kept["n"].isin(answers["estimate"]))
+    rows = frame[measure.isin(curves) & frame["rule"].isin(answers["rule"])]
+    return rows.assign(chosen=rows["n"].isin(answers["estimate"]))
 
 
 def _threshold_curves(
@@ -239,7 +238,7 @@ def _threshold_curves(
     step: float,
     where: str,
 ) -> list[draw.Entry]:
-    """Draw a curve for each measure and rule, beside the threshold; return the rules' entries."""
+    """Draw a curve per measure and rule; return the legend entries of the rules."""
     of_rule, of_measure = draw.optional(frame, "rule"), draw.values(frame["measure"])
     rules = draw.levels(frame["rule"]) if "rule" in frame.columns else [None]
     if len(rules) > len(_STROKES):
@@ -248,15 +247,15 @@ def _threshold_curves(
             "Facet by rule instead (skillcomp.plots.facet)."
         )
     stroke_of = dict(zip(rules, _STROKES, strict=False))
-    value, low, high = (draw.numbers(frame, c, where) for c in ("estimate", "ci_low", "ci_high"))
+    value, low, high = draw.estimates(frame, where)
     chosen = draw.truth(frame, "chosen", where)
     shift = iter(draw.offsets(len(look_of) * len(rules), spread=0.4 * step))
     for (measure, look), rule in product(look_of.items(), rules):
         rows = draw.where_equal(of_measure, measure) & draw.where_equal(of_rule, rule)
-        beside = at[rows] + next(shift)
-        draw.intervals(ax, beside, low[rows], high[rows], look, upright=True)
-        draw.points(ax, beside, value[rows], look, measure, line=stroke_of[rule])
-        draw.ring_chosen(ax, beside[chosen[rows]], value[rows & chosen])
+        shifted = at[rows] + next(shift)
+        mine = value[rows], low[rows], high[rows]
+        draw.level_marks(ax, shifted, mine, look, measure, line=stroke_of[rule])
+        draw.ring_chosen(ax, shifted[chosen[rows]], value[rows & chosen])
     strokes = [(r, Line2D([], [], color=INK, linestyle=s)) for r, s in stroke_of.items()]
     return list(strokes) if len(rules) > 1 else []
 
@@ -271,21 +270,21 @@ def roc(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw true against false positives along the thresholds, with the line of chance.
+    """Draw the true against the false positive rate along the thresholds, with the chance line.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        `x` and `y` as proportions, one row per threshold, in the order of thresholds; where
-        there, ``auc`` (one value a level) goes into the key and ``chosen`` points are ringed.
+        `x` and `y` as proportions, one row per threshold, in the order of thresholds. Optional:
+        ``auc`` (one value per level, shown in the legend) and ``chosen`` (bool; ringed points).
     x, y : str
         Columns of the two rates.
     hue : str, optional
         Column of curves, at most six.
     zoom : float, default 1.0
-        Share of each axis that is shown: 0.3 is the corner in which good thresholds lie.
+        Share of each axis to show: 0.3 shows the corner of good thresholds.
     legend : {"below", "right", False}
-        Where the key stands.
+        Position of the legend.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -296,15 +295,15 @@ def roc(
     Raises
     ------
     FrameError
-        When a column is not there or the hue has more than six levels.
+        If a column is missing or the hue has more than six levels.
     """
-    ax, entries = _curves(frame, x, y, hue, ax, "plots.roc", ("auc", "AUC"))
-    _zoom(ax, zoom, "plots.roc", low=(0.0, 1.0 - zoom))
+    ax, entries = _draw_curves(frame, x, y, hue, ax, "plots.roc", ("auc", "AUC"))
+    _zoom_in(ax, zoom, "plots.roc", low=(0.0, 1.0 - zoom))
     ax.axline((0, 0), slope=1, color=INK, linestyle=draw.DASH, marker="", linewidth=0.8, zorder=1)
     chance: list[draw.Entry] = [("chance", draw.dashed_mark())] if zoom > 0.5 else []
-    draw.legend(ax, [*entries, *chance], legend, title=_key(hue))
+    draw.legend(ax, [*entries, *chance], legend, title=_key_title(hue))
     about = "True positives against false positives along the thresholds"
-    _tell(ax, frame, x, y, hue, about, ("no false positive", 0.0))
+    _tell_curves(ax, frame, x, y, hue, about, ("no false positive", 0.0))
     return ax
 
 
@@ -318,15 +317,15 @@ def precision_recall(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw precision against recall along the thresholds, with the prevalence as the floor.
+    """Draw precision against recall along the thresholds, with the prevalence as a line.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        `x` and `y` as proportions, one row per threshold, in the order of thresholds; where
-        there, ``average_precision`` (one value a level) goes into the key, ``prevalence`` is a
-        dashed line and ``chosen`` points are ringed. Precision without a flagged text is NaN
-        and leaves a gap.
+        `x` and `y` as proportions, one row per threshold, in the order of thresholds. Optional:
+        ``average_precision`` (one value per level, shown in the legend), ``prevalence`` (a dashed
+        line) and ``chosen`` (bool; ringed points). Precision is NaN if no text is flagged, which
+        leaves a gap.
     x, y, hue, zoom, legend, ax
         As for `roc`.
 
@@ -337,54 +336,56 @@ def precision_recall(
     Raises
     ------
     FrameError
-        When a column is not there or the hue has more than six levels.
+        If a column is missing or the hue has more than six levels.
     """
     where = "plots.precision_recall"
-    ax, entries = _curves(frame, x, y, hue, ax, where, ("average_precision", "AP"))
-    _zoom(ax, zoom, where, low=(1.0 - zoom, 1.0 - zoom))
+    ax, entries = _draw_curves(frame, x, y, hue, ax, where, ("average_precision", "AP"))
+    _zoom_in(ax, zoom, where, low=(1.0 - zoom, 1.0 - zoom))
     shares = np.unique(draw.numbers(frame, "prevalence", where))
     for share in shares[np.isfinite(shares) & (shares >= 1.0 - zoom)]:
         draw.reference(ax, share, upright=False, dashed=True)
         text = f"prevalence ({draw.number_text(share, percent=True, digits=3)}%)"
         entries.append((text, draw.dashed_mark()))
-    draw.legend(ax, entries, legend if len(entries) > 1 or hue else False, title=_key(hue))
+    draw.legend(ax, entries, legend if len(entries) > 1 or hue else False, title=_key_title(hue))
     about = "Precision against recall along the thresholds"
-    _tell(ax, frame, x, y, hue, about, ("full recall", 1.0))
+    _tell_curves(ax, frame, x, y, hue, about, ("full recall", 1.0))
     return ax
 
 
-def _key(hue: str | None) -> str | None:
-    """Return the title of the key of curves."""
+def _key_title(hue: str | None) -> str | None:
+    """Return the legend title of the curves."""
     return "length of n-gram" if hue == "n" else called(hue) if hue else None
 
 
-def _tell(
+def _tell_curves(
     ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None, what: str, at: tuple[str, float]
 ) -> None:
-    """Say what the curves show, and the height of each at one end."""
+    """Describe the curves for captions, with the value of each at one end."""
     hues, _, order = draw.hue_looks(frame, hue)
     across, up = (draw.numbers(frame, column, "plots.roc") for column in (x, y))
-    said = []
+    heights = []
     for level in order:
         here = up[draw.where_equal(hues, level) & (across == at[1])]
         if np.isfinite(here).any():
             best = draw.number_text(float(np.nanmax(here)), percent=True, digits=3)
-            name = f"{_key(hue)} {level}: " if hue else ""
-            said.append(f"{name}{draw.words(y).lower()} {best} % at {at[0]}")
-    draw.tell(ax, f"{what}, a curve {draw.each(_key(hue))}" if hue else what, "; ".join(said))
+            name = f"{_key_title(hue)} {level}: " if hue else ""
+            heights.append(f"{name}{draw.words(y).lower()} {best} % at {at[0]}")
+    draw.tell(
+        ax, f"{what}, a curve {draw.each(_key_title(hue))}" if hue else what, "; ".join(heights)
+    )
 
 
-def _zoom(ax: Axes, zoom: float, where: str, *, low: tuple[float, float]) -> None:
-    """Show a corner of the axes, from the given ends on, with ticks on round numbers."""
+def _zoom_in(ax: Axes, zoom: float, where: str, *, low: tuple[float, float]) -> None:
+    """Limit the axes to a corner that starts at `low`, with ticks on round numbers."""
     if not 0 < zoom <= 1:
         raise FrameError(f"{where}: zoom: found {zoom!r}; allowed: above 0 and at most 1.")
-    edge = 0.04 * zoom  # a mark in the corner is seen whole
+    edge = 0.04 * zoom  # marks in the corner are not cut off
     for axis, start in (("x", low[0]), ("y", low[1])):
         ax.set(**{f"{axis}lim": (start - edge, start + zoom + edge)})
         getattr(ax, f"{axis}axis").set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
 
 
-def _curves(
+def _draw_curves(
     frame: pd.DataFrame,
     x: str,
     y: str,
@@ -393,7 +394,7 @@ def _curves(
     where: str,
     area: tuple[str, str],
 ) -> tuple[Axes, list[draw.Entry]]:
-    """Draw curves of two rates; return their legend, with the area of each where it is known."""
+    """Draw curves of two rates; return axes and legend entries, with known areas."""
     draw.require(frame, [x, y, hue], where)
     hues, look_of, order = draw.hue_looks(frame, hue)
     ax = draw.axes(ax, width="column", height=3.4)
@@ -402,13 +403,13 @@ def _curves(
     entries: list[draw.Entry] = []
     far = up - across if where == "plots.roc" else up + across
     corners: list[tuple[float, float]] = []
-    for level in reversed(order):  # a curve shows beneath those that it meets
+    for level in reversed(order):  # earlier curves are drawn on top
         rows = draw.where_equal(hues, level)
         name, look, width = level if hue else "thresholds", look_of[level], 1.0 + 0.7 * len(corners)
         drawn = draw.points(ax, across[rows], up[rows], look, name, line="-")
         drawn.set(drawstyle="steps-post", markevery=[])
         drawn.set(linewidth=width, zorder=3 - 0.01 * len(corners))
-        # one mark a curve, at its best corner and around those that lie upon it
+        # one mark per curve at its best corner, larger if it coincides with earlier marks
         best = int(np.nanargmax(far[rows])) if np.isfinite(far[rows]).any() else None
         here = (np.nan, np.nan) if best is None else (across[rows][best], up[rows][best])
         above = sum(np.hypot(here[0] - x0, here[1] - y0) < 0.02 for x0, y0 in corners)
@@ -417,8 +418,8 @@ def _curves(
         ax.plot(*here, zorder=3.5 - 0.01 * len(corners), gid="corner", **mark)
         corners.append(here)
         draw.ring_chosen(ax, across[rows & chosen], up[rows & chosen])
-        known = np.unique(areas[rows & np.isfinite(areas)])
-        text = f"{name} ({area[1]} {known[0]:.2f})" if len(known) == 1 else name
+        unique_areas = np.unique(areas[rows & np.isfinite(areas)])
+        text = f"{name} ({area[1]} {unique_areas[0]:.2f})" if len(unique_areas) == 1 else name
         entries.insert(0, (text, draw.marker(look, line="-")))
     if chosen.any():
         entries.append(("chosen", draw.ring()))

@@ -1,4 +1,4 @@
-"""Charts along an axis: control charts, power against size, coverage of methods."""
+"""Control charts, power against size, coverage of methods, and scores of documents."""
 
 from __future__ import annotations
 
@@ -27,26 +27,25 @@ def cusum(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the path of a control chart with its limit and the alarm.
+    """Draw the path of a control chart with its limit and alarms.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per check in the order in which they came: `x` (its number) and `y` (the
-        statistic after it).
+        One row per check in order of time: `x` (its number) and `y` (the statistic after it).
     x, y : str
-        Columns of place and statistic.
+        Columns of the number and the statistic.
     limit : float or str, default "limit"
-        The limit, or a column that holds it (it may change along the way).
+        The limit, or the column of limits, which may vary.
     alarm : float, str or None, default "alarm"
-        Place of the alarm on the x axis, or a column of truth values; None when there was none.
-        A column that the frame does not have counts as no alarm only where it is the default.
+        Position of the alarm on the x axis, or a column of truth values; None for no alarm. The
+        default column may be missing, which also means no alarm.
     change : float, optional
-        Where the process truly changed, known of a simulation: a dotted line.
+        Position of the true change in a simulation, marked with a dotted line.
     label : str, optional
         Label of the x axis.
     legend : {"below", "right", False}
-        Where the key stands.
+        Position of the legend.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -57,7 +56,7 @@ def cusum(
     Raises
     ------
     FrameError
-        When a column is not there.
+        If a column is missing.
 
     See Also
     --------
@@ -74,37 +73,37 @@ def cusum(
         at, bound, color=INK, marker="", linestyle=draw.DASH, linewidth=0.8, gid="limit"
     )
     same = np.unique(bound[np.isfinite(bound)])
-    named = f"limit ({same[0]:.3g})" if len(same) == 1 else "limit"
-    entries: list[draw.Entry] = [("CUSUM", path), (named, line)]
-    places = _alarms(frame, at, alarm, where)
+    limit_text = f"limit ({same[0]:.3g})" if len(same) == 1 else "limit"
+    entries: list[draw.Entry] = [("CUSUM", path), (limit_text, line)]
+    places = _alarm_places(frame, at, alarm, where)
     for place in places:
         ax.axvline(place, color=_ALARM, marker="", linewidth=0.8, zorder=1, gid="alarm")
     if len(places):
         hit = np.isin(at, places)
         ax.plot(at[hit], value[hit], color=_ALARM, marker="^", linestyle="", gid="alarm point")
-        told = ", ".join(draw.number_text(place, percent=False) for place in places[:3])
+        alarm_text = ", ".join(draw.number_text(place, percent=False) for place in places[:3])
         more = f" and {len(places) - 3} more" if len(places) > 3 else ""
         mark = Line2D([], [], color=_ALARM, marker="^", linewidth=0.8)
-        entries.append((f"alarm (at {told}{more})", mark))
+        entries.append((f"alarm (at {alarm_text}{more})", mark))
     if change is not None:
         how: Any = {"color": INK, "linestyle": ":", "linewidth": 1.0, "marker": ""}
         ax.axvline(change, zorder=1, gid="change", **how)
         where_changed = f"true change (at {draw.number_text(change, percent=False)})"
         entries.append((where_changed, Line2D([], [], **how)))
-    known = value[np.isfinite(value)]
-    ax.set_ylim(bottom=float(known.min(initial=0.0)))
+    finite = value[np.isfinite(value)]
+    ax.set_ylim(bottom=float(finite.min(initial=0.0)))
     ax.margins(x=0.01)
     draw.label_x(ax, label if label is not None else draw.words(x))
     draw.label_y(ax, "CUSUM statistic")
     draw.legend(ax, entries, legend)
     about = [f"{len(frame):,} checks"]
-    about += [f"highest value {known.max():.3g}"] if len(known) else []
+    about += [f"highest value {finite.max():.3g}"] if len(finite) else []
     about += [str(name) for name, _ in entries[1:]]
     draw.tell(ax, "CUSUM statistic of the checks in their order, with its limit", ", ".join(about))
     return ax
 
 
-def _alarms(
+def _alarm_places(
     frame: pd.DataFrame, at: draw.Floats, alarm: float | str | None, where: str
 ) -> draw.Floats:
     if alarm is None or (alarm == "alarm" and "alarm" not in frame.columns):
@@ -126,23 +125,23 @@ def power(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the power of a study against its size, a curve for each effect or design.
+    """Draw the power of a study against its size, one curve per effect or design.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        `x`, `y` (a proportion) and, where power was simulated, ``ci_low`` and ``ci_high``; the
-        points of a curve in the order of `x`.
+        `x`, `y` (a proportion) and, for simulated power, ``ci_low`` and ``ci_high``. The points of
+        a curve are in the order of `x`.
     x, y : str
         Columns of size and power.
     hue : str, optional
         Column of curves, at most six.
     target : float, optional
-        Power that is wanted, a dashed line; None draws none.
+        Target power, a dashed line; None draws none.
     label : str, optional
         Label of the x axis.
     legend : {"below", "right", False}
-        Where the key stands.
+        Position of the legend.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -153,7 +152,7 @@ def power(
     Raises
     ------
     FrameError
-        When a column is not there or the hue has more than six levels.
+        If a column is missing or the hue has more than six levels.
 
     See Also
     --------
@@ -168,10 +167,11 @@ def power(
     entries: list[draw.Entry] = []
     for level in order:
         rows, look = draw.where_equal(hues, level), look_of[level]
-        named = level if isinstance(level, str) else f"{draw.words(hue or '').lower()} {level}"
-        draw.intervals(ax, at[rows], low[rows], high[rows], look, upright=True)
-        draw.points(ax, at[rows], value[rows], look, named if hue else "power", line="-")
-        entries.append((named if hue else "power", draw.marker(look, line="-")))
+        name = level if isinstance(level, str) else f"{draw.words(hue or '').lower()} {level}"
+        curve = value[rows], low[rows], high[rows]
+        entries.append(
+            draw.level_marks(ax, at[rows], curve, look, name if hue else "power", line="-")
+        )
     if target is not None:
         draw.reference(ax, target, upright=False, dashed=True)
         entries.append((f"target ({draw.number_text(target, percent=True)}%)", draw.dashed_mark()))
@@ -198,7 +198,7 @@ def coverage(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw how often the intervals of each method held the truth: one mark per simulated design.
+    """Draw the coverage of the intervals of each method: one mark per simulated design.
 
     Parameters
     ----------
@@ -207,13 +207,13 @@ def coverage(
     x, y : str
         Columns of coverage and method.
     hue : str, optional
-        Column of designs told apart by colour and marker, at most six levels.
+        Column shown by colour and marker, at most six levels.
     target : float, optional
-        Coverage that must be reached, a dashed line; None draws none.
+        Required coverage, a dashed line; None draws none.
     label : str
         Label of the x axis.
     legend : {"below", "right", False}
-        Where the key stands.
+        Position of the legend.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -224,17 +224,17 @@ def coverage(
     Raises
     ------
     FrameError
-        When a column is not there or the hue has more than six levels.
+        If a column is missing or the hue has more than six levels.
 
     Notes
     -----
-    Marks are spread over the height of their row in a fixed pattern that carries no meaning; a
-    design without a coverage is counted in the label.
+    Marks are jittered vertically in a fixed pattern without meaning. The row label counts designs
+    without a coverage.
     """
     where = "plots.coverage"
     draw.require(frame, [x, y, hue], where)
     ax = draw.axes(ax, height=min(0.36 * len(draw.levels(frame[y])) + 0.95, 9.0))
-    unit = "design" if frame[y].duplicated().any() else ""  # a count of ones says nothing
+    unit = "design" if frame[y].duplicated().any() else ""  # no count if each row has one
     taken = draw.strip(ax, frame, x, y, hue, where, unit=unit)
     entries = [] if hue is None else draw.marked(draw.hue_looks(frame, hue)[1], line="")
     if target is not None:
@@ -258,23 +258,23 @@ def scores(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the score of each document against what agents do with it.
+    """Draw the score of each document against the results of agents that use it.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per document: `x`, `y` (a rate or a delta, told by ``unit``) and, where they are
-        there, ``ci_low`` and ``ci_high``.
+        One row per document: `x` and `y` (a rate or a delta, according to ``unit``). Optional:
+        ``ci_low`` and ``ci_high``.
     x, y : str
-        Columns of score and rate.
+        Columns of score and result.
     hue : str, optional
-        Column of levels told apart by colour and marker, at most six.
+        Column shown by colour and marker, at most six levels.
     null : float, optional
-        A line of reference, such as 0 for deltas.
+        Position of a reference line, such as 0 for deltas.
     label : str
         Label of the x axis.
     legend : {"below", "right", False}
-        Where the key stands.
+        Position of the legend.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -285,7 +285,7 @@ def scores(
     Raises
     ------
     FrameError
-        When a column is not there or the hue has more than six levels.
+        If a column is missing or the hue has more than six levels.
 
     See Also
     --------
@@ -293,8 +293,8 @@ def scores(
 
     Notes
     -----
-    Documents of the same score stand side by side, by at most 3 % of the axis; the place in the
-    row carries no meaning.
+    Documents with equal scores are drawn side by side, at most 3 % of the axis apart; their order
+    has no meaning.
     """
     where = "plots.scores"
     draw.require(frame, [x, y, hue], where)
@@ -308,10 +308,9 @@ def scores(
     entries: list[draw.Entry] = []
     for level in order:
         rows, look = draw.where_equal(hues, level), look_of[level]
-        draw.intervals(ax, at[rows], low[rows], high[rows], look, upright=True, width=0.6)
+        mine = value[rows], low[rows], high[rows]
         name = "document" if hue is None else level
-        draw.points(ax, at[rows], value[rows], look, name)
-        entries.append((name, draw.marker(look)))
+        entries.append(draw.level_marks(ax, at[rows], mine, look, name, width=0.6))
     percent = unit in ("rate", "points")
     draw.scale(ax.yaxis, percent=percent, signed=unit == "points")
     draw.label_x(ax, label)
@@ -324,7 +323,7 @@ def scores(
 
 
 def _side_by_side(at: draw.Floats) -> draw.Floats:
-    """Return places at which equal ones stand beside each other."""
+    """Move equal positions apart, so that their marks are side by side."""
     same = pd.Series(at).groupby(at)
     turn, size = same.cumcount(), same.transform("size")
     if not size.gt(1).any():

@@ -1,4 +1,4 @@
-"""Points with their intervals: forests of estimates, and near beside far transfer."""
+"""Points with intervals: forests of estimates, and near against far transfer."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.plots import _shared as draw
 from skillcomp.style import CATEGORIES, INK, TICK_SIZE, Look, plain
 
-_LINE = 0.17  # inches that one row of a forest needs at 7 pt
-_MARGIN = 0.85  # inches for axis, its label and the legend
-# the estimators of skillcomp.correction, in strong colours those that may be recommended
+_LINE = 0.17  # height of a row at 7 pt, inches
+_MARGIN = 0.85  # height of axis, axis label and legend, inches
+# estimators of skillcomp.correction; those that may be recommended have strong colours
 _ESTIMATORS: Mapping[Any, Look] = {
     "naive": CATEGORIES[4],
     "gold_only": CATEGORIES[1],
@@ -38,8 +38,8 @@ _PLACES = {
 }
 
 
-# what estimates say; other columns tell rows apart
-_TOLD = {*CONTRACTS["estimates"].columns} - {"measure", "unit", "method"}
+# columns that hold results; the other columns identify a row
+_RESULTS = {*CONTRACTS["estimates"].columns} - {"measure", "unit", "method"}
 
 
 def estimates(
@@ -55,39 +55,39 @@ def estimates(
     width: str = "text",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw an estimates frame as a forest: every row a point with its interval.
+    """Draw an estimates frame as a forest: a point with its interval for every row.
 
-    Rows stand from top to bottom in the order of the frame (conditions, C1-C9 and near before far
-    in theirs). A row that is not known is not dropped: its note is written where the point would
-    be. A point without an interval is hollow.
+    Rows are drawn from top to bottom in the order of the frame; conditions, C1 to C9 and near/far
+    have their natural order. A row without an estimate is kept: its note is written in place of
+    the point. A point without an interval is hollow.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        Columns `y`, ``estimate``, ``ci_low``, ``ci_high``; where there, ``n`` goes into the label
-        and ``note`` into the place of a missing estimate.
+        Columns `y`, ``estimate``, ``ci_low``, ``ci_high``. Optional: ``n`` (shown in the row
+        label) and ``note`` (shown in place of a missing estimate).
     y : str or sequence of str
-        Column or columns that name a row of the forest.
+        Column or columns that identify a row of the forest.
     hue : str, optional
-        Column told apart by colour and marker, at most six levels. By default ``condition``,
-        where the frame has one that is not in `y`.
+        Column shown by colour and marker, at most six levels. By default ``condition`` if the
+        frame has this column and `y` does not name it.
     group : str, optional
-        Column whose levels head the rows that belong to them; rows of one level stand together.
+        Column of headings: rows of one level are drawn together below it.
     null : float or "auto", optional
-        Where a line marks no effect; with 0 the axis shows signs. None draws no line. By default
-        the rows' ``unit`` says it: rates, coefficients, counts and variances have none, ratios
-        have 1, and everything else has 0.
+        Position of the line of no effect; with 0 the axis shows signs, None draws no line. The
+        default follows ``unit``: none for rates, coefficients, counts and variances, 1 for ratios,
+        0 for all others.
     percent : bool, optional
-        Whether the estimates are proportions, shown in percent or percentage points. By default
-        the rows' ``unit`` says it (rates and points are); without one they are.
+        Whether the estimates are proportions, to be shown in percent or percentage points. By
+        default true for the units rate and points, and for rows without a unit.
     label : str, optional
         Label of the axis of estimates.
     legend : {"below", "right", False}
-        Where the key stands; it is drawn for two levels or more.
+        Position of the legend, which is drawn for two levels or more.
     width : {"column", "text", "page"}
-        Width of the figure that is made when `ax` is not given.
+        Width of the new figure if `ax` is not given.
     ax : matplotlib.axes.Axes, optional
-        Axes to draw on; by default those of a new figure, as high as the rows need.
+        Axes to draw on; by default those of a new figure, whose height fits the rows.
 
     Returns
     -------
@@ -96,9 +96,9 @@ def estimates(
     Raises
     ------
     FrameError
-        When a column is not there, the hue has more than six levels, two rows would stand in one
-        place, or the rows have more than one ``unit``; rates and coefficients may stand together
-        with ``percent=False``.
+        If a column is missing, the hue has more than six levels, two rows would be drawn in one
+        place, or the rows have several units; rates and coefficients may be combined with
+        ``percent=False``.
 
     See Also
     --------
@@ -118,14 +118,14 @@ def estimates(
     draw.require(frame, [*names, "estimate", "ci_low", "ci_high", hue, group], "plots.estimates")
     if hue is None and "condition" in frame.columns and "condition" not in names:
         hue = "condition"
-    # agreement as it is and corrected for chance stand on one scale, as long as that is not percent
+    # raw and chance-corrected agreement share a scale unless it is percent
     together = ("coefficient", "rate") if percent is False else ()
     unit = draw.unit(frame, "plots.estimates", together=together)
     hues, look_of, _ = draw.hue_looks(frame, hue)
     percent = unit in (None, "rate", "points") if percent is None else percent
     how: dict[str, Any] = {"unit": unit, "null": null, "percent": percent, "label": label, "ax": ax}
     how |= {"where": "plots.estimates", "width": width, "group": group}
-    ax, text, bare = _forest(frame, names, hue, look_of, **how)
+    ax, text, bare = _draw_forest(frame, names, hue, look_of, **how)
     entries: list[draw.Entry] = []
     for level, look in look_of.items() if len(look_of) > 1 else ():
         rows = draw.where_equal(hues, level)
@@ -139,7 +139,7 @@ def estimates(
 
 
 def _no_effect(null: float | str | None, unit: str | None) -> float | None:
-    """Return where a line marks no effect: as asked for, else by the unit."""
+    """Return the position of the line of no effect: the argument, or the default of the unit."""
     if null == "auto":
         none = unit in ("rate", "coefficient", "count", "variance")
         return None if none else 1.0 if unit == "ratio" else 0.0
@@ -149,7 +149,7 @@ def _no_effect(null: float | str | None, unit: str | None) -> float | None:
 
 
 def _without_level(text: str) -> str:
-    """Return the label of an axis without the level of its intervals, which the frames say."""
+    """Remove the interval level from an axis label: the caption takes it from the frames."""
     return re.sub(r",? \d[\d.]*% CI", "", text).replace("\n", " ").strip()
 
 
@@ -162,17 +162,17 @@ def severity(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw shifts in severity between graders on the logit scale, 0 for no shift.
+    """Draw shifts in severity between graders on the logit scale; 0 is no shift.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        As for `estimates`, the estimates in logits: above 0 (to the right) a grader is harder
-        than the reference, below 0 more lenient.
+        As for `estimates`, with estimates in logits: above 0 (right) the grader is harsher than
+        the reference, below 0 more lenient.
     y, hue, legend, ax
         As for `estimates`.
     label : str, optional
-        Label of the axis; by default it says which side is which.
+        Label of the axis; the default explains both directions.
 
     Returns
     -------
@@ -200,19 +200,19 @@ def corrected(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the naive estimate beside the corrected ones, the recommended ones filled.
+    """Draw the naive next to the corrected estimates; recommended estimates are filled.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        As for `estimates`, with a column that names the estimator. Where it has a column
-        ``recommended``, the rows marked there are filled with a thick interval and all others
-        hollow with a thin one, and the key says so; without it every point is filled.
+        As for `estimates`, with a column that names the estimator. If the frame has a column
+        ``recommended`` (bool), recommended rows are filled with a thick interval, all others
+        hollow with a thin one, and the legend explains this; without it every point is filled.
     y, null, label, legend, ax
         As for `estimates`.
     hue : str, default "estimator"
-        Column of the estimators, at most six. The library's own keep their colour and marker in
-        every figure.
+        Column of the estimators, at most six. The estimators of the library have the same colour
+        and marker in every figure.
 
     Returns
     -------
@@ -221,7 +221,7 @@ def corrected(
     Raises
     ------
     FrameError
-        As `estimates` does, or when ``recommended`` holds no truth values.
+        As `estimates`, or if ``recommended`` holds something other than truth values.
 
     See Also
     --------
@@ -232,11 +232,11 @@ def corrected(
     draw.require(frame, [*names, "estimate", "ci_low", "ci_high", hue], where)
     unit = draw.unit(frame, where)
     order, hues = draw.levels(frame[hue]), draw.values(frame[hue])
-    known = all(level in _ESTIMATORS for level in order)
-    look_of = {n: _ESTIMATORS[n] for n in order} if known else draw.hue_looks(frame, hue)[1]
+    standard = all(level in _ESTIMATORS for level in order)
+    look_of = {n: _ESTIMATORS[n] for n in order} if standard else draw.hue_looks(frame, hue)[1]
     filled = draw.truth(frame, "recommended", where) if "recommended" in frame.columns else None
     how: dict[str, Any] = {"unit": unit, "null": null, "percent": True, "label": label, "ax": ax}
-    ax, text, _ = _forest(frame, names, hue, look_of, **how, where=where, filled=filled)
+    ax, text, _ = _draw_forest(frame, names, hue, look_of, **how, where=where, filled=filled)
     entries: list[draw.Entry] = []
     for level in order:
         chosen = filled is None or bool((filled & draw.where_equal(hues, level)).any())
@@ -248,7 +248,7 @@ def corrected(
     return ax
 
 
-def _forest(
+def _draw_forest(
     frame: pd.DataFrame,
     names: list[str],
     hue: str | None,
@@ -264,21 +264,21 @@ def _forest(
     filled: draw.Bools | None = None,
     group: str | None = None,
 ) -> tuple[Axes, str, draw.Bools]:
-    """Draw points, intervals and notes; return axes, label and which estimates have no interval.
+    """Draw points, intervals and notes; return axes, label, and which estimates lack an interval.
 
-    A point is hollow where it is not `filled` or, without that, where it has no interval.
+    Points outside `filled` are hollow; without `filled`, points without an interval are.
     """
     null = _no_effect(null, unit)
     hues, order = [None] * len(frame) if hue is None else draw.values(frame[hue]), list(look_of)
-    categories, places = _rows(frame, names, group)
-    said = f"stand in one place with y={', '.join(names)} and hue={hue}"
+    categories, places = _places_of_rows(frame, names, group)
+    collision = f"stand in one place with y={', '.join(names)} and hue={hue}"
     spots = list(zip(places, hues, strict=True))
-    _refuse_alike(frame, spots, where, said, "Name one in y= or hue=")
+    _refuse_alike(frame, spots, where, collision, "Name one in y= or hue=")
     step = dict(zip(order, draw.offsets(len(order)), strict=True))
     at = np.array([place + step[level] for place, level in zip(places, hues, strict=True)])
     lines = len(categories) * (len(order) * _LINE + 0.06)
     ax = draw.axes(ax, width=width, height=min(max(lines + _MARGIN, 1.3), 9.0))
-    value, low, high = (draw.numbers(frame, c, where) for c in ("estimate", "ci_low", "ci_high"))
+    value, low, high = draw.estimates(frame, where)
     value = np.where(np.isfinite(value), value, np.nan)
     low, high = _end_at_edge(ax, at, value, low, high, null)
     if null is not None:
@@ -289,9 +289,9 @@ def _forest(
         if not rows.any():
             continue
         thick = np.full(len(rows), 1.1) if filled is None else np.where(filled, 1.8, 0.8)
-        for one in np.unique(thick[rows]):
-            some = rows & (thick == one)
-            draw.intervals(ax, at[some], low[some], high[some], look, upright=False, width=one)
+        for line in np.unique(thick[rows]):
+            some = rows & (thick == line)
+            draw.intervals(ax, at[some], low[some], high[some], look, upright=False, width=line)
         hollow, gid = (bare, "no interval") if filled is None else (~filled, "not recommended")
         name = "estimate" if hue is None else level
         draw.points(ax, value[rows], at[rows], look, name, hollow=hollow[rows], gid=gid)
@@ -308,41 +308,43 @@ def _forest(
     return ax, _without_level(text), bare & np.isfinite(value)
 
 
-def _rows(
+def _places_of_rows(
     frame: pd.DataFrame, names: list[str], group: str | None
 ) -> tuple[list[tuple[Any, ...]], draw.Floats]:
-    """Return the categories of the forest and the place of each row among them.
+    """Return the categories of the forest and the position of each row among them.
 
-    With groups a category begins with its group, and one of that alone heads its rows.
+    With groups, a category starts with its group; a category of the group alone is its heading.
     """
     of_row = list(zip(*(draw.values(frame[name]) for name in names), strict=True))
     categories = list(dict.fromkeys(of_row))
     if len(names) == 1:
-        found = set(of_row)
-        categories = [(level,) for level in draw.levels(frame[names[0]]) if (level,) in found]
+        observed = set(of_row)
+        categories = [(level,) for level in draw.levels(frame[names[0]]) if (level,) in observed]
     if group is not None:
-        whose = draw.values(frame[group])
-        of_row = [(own, *row) for own, row in zip(whose, of_row, strict=True)]
-        grouped = [(own, *one) for own in draw.levels(frame[group]) for one in [(), *categories]]
-        categories = [one for one in grouped if len(one) == 1 or one in of_row]
+        groups = draw.values(frame[group])
+        of_row = [(name, *row) for name, row in zip(groups, of_row, strict=True)]
+        order = draw.levels(frame[group])
+        grouped = [(name, *category) for name in order for category in [(), *categories]]
+        categories = [own for own in grouped if len(own) == 1 or own in of_row]
     place = {category: i for i, category in enumerate(categories)}
     return categories, np.array([place[row] for row in of_row], dtype=np.float64)
 
 
 def _refuse_alike(
-    frame: pd.DataFrame, spots: Sequence[Any], where: str, said: str, advice: str
+    frame: pd.DataFrame, spots: Sequence[Any], where: str, collision: str, advice: str
 ) -> None:
-    """Raise FrameError where rows would be drawn in one place, with what tells them apart."""
+    """Raise FrameError if rows would be drawn in one place; name the columns that differ."""
     if len(set(spots)) == len(spots):
         return
     first = next(spot for spot in spots if spots.count(spot) > 1)
     rows = frame[[spot == first for spot in spots]]
-    differ = [str(c) for c in rows.columns if c not in _TOLD and rows[c].nunique(dropna=False) > 1]
-    told = "the rows are alike. Keep one of them."
+    columns = [name for name in rows.columns if name not in _RESULTS]
+    differ = [str(name) for name in columns if rows[name].nunique(dropna=False) > 1]
+    hint = "the rows are alike. Keep one of them."
     if differ:
-        told = f"columns that tell them apart: {', '.join(differ)}. {advice}, or facet by it "
-        told += "(skillcomp.plots.facet)."
-    raise FrameError(f"{where}: {len(rows)} rows {said}; {told}")
+        hint = f"columns that tell them apart: {', '.join(differ)}. {advice}, or facet by it "
+        hint += "(skillcomp.plots.facet)."
+    raise FrameError(f"{where}: {len(rows)} rows {collision}; {hint}")
 
 
 def _end_at_edge(
@@ -353,7 +355,7 @@ def _end_at_edge(
     high: draw.Floats,
     null: float | None,
 ) -> tuple[draw.Floats, draw.Floats]:
-    """Return the limits with infinite ends brought to the edge, where an arrow says they go on."""
+    """Clip infinite limits to the edge of the axes and mark them with an arrow."""
     low, high = (np.where(np.isfinite(value), side, np.nan) for side in (low, high))
     if not np.isinf([low, high]).any():
         return low, high
@@ -363,10 +365,10 @@ def _end_at_edge(
     least, most = float(finite.min()) - edge, float(finite.max()) + edge
     ax.set_xlim(least, most)
     for side, end, arrow in ((low, least, "<"), (high, most, ">")):
-        going = at[np.isinf(side)]
-        if len(going):
+        infinite = at[np.isinf(side)]
+        if len(infinite):
             how: Any = {"color": INK, "marker": arrow, "linestyle": "", "clip_on": False}
-            ax.plot(np.full(len(going), end), going, gid="goes on", **how)
+            ax.plot(np.full(len(infinite), end), infinite, gid="goes on", **how)
     return np.clip(low, least, None), np.clip(high, None, most)
 
 
@@ -378,7 +380,7 @@ def _write_notes(
     look: Sequence[Look],
     space: int,
 ) -> None:
-    """Write why a row has no point, where the point would be."""
+    """Write the reason for a missing estimate in place of its point."""
     across = ax.get_yaxis_transform()
     notes = draw.optional(frame, "note")
     for row in np.flatnonzero(~np.isfinite(value)):
@@ -402,7 +404,7 @@ def _name_rows(
     *,
     headed: bool,
 ) -> int:
-    """Name the rows, with n, and return the length of the longest name."""
+    """Label the rows with name and n; return the length of the longest label."""
     counts, clusters = (draw.numbers(frame, c, "plots.estimates") for c in ("n", "n_clusters"))
     rank = [order.index(level) for level in hues]
     lines = (draw.panel_size(ax)[1] - _MARGIN) / max(len(categories), 1) / (TICK_SIZE * 1.2 / 72)
@@ -411,26 +413,26 @@ def _name_rows(
     heads = [i for i, category in enumerate(categories) if headed and len(category) == 1]
     for i, category in enumerate(categories):
         rows = sorted(np.flatnonzero(places == i), key=lambda row: rank[row])
-        known = [_count(counts[r], clusters[r]) for r in rows if np.isfinite(counts[r])]
-        count = ", ".join(known if len(set(known)) > 1 else known[:1])
-        if len(set(known)) > 1 and len(known) > 2:
+        size_texts = [_size_text(counts[r], clusters[r]) for r in rows if np.isfinite(counts[r])]
+        count = ", ".join(size_texts if len(set(size_texts)) > 1 else size_texts[:1])
+        if len(set(size_texts)) > 1 and len(size_texts) > 2:
             ends = np.nanmin(counts[rows]), np.nanmax(counts[rows])
             count = " to ".join(draw.number_text(float(n), percent=False) for n in ends)
         own = category[1:] if headed and len(category) > 1 else category
         name = " · ".join(draw.level_name(part, width=60 if i in heads else 36) for part in own)
         texts.append(f"{name}{between}(n = {count})" if count else name)
-    shown = ["" if i in heads else text for i, text in enumerate(texts)]
-    longest = draw.label_rows(ax, shown, separated=len(order) > 1)
+    labels = ["" if i in heads else text for i, text in enumerate(texts)]
+    longest = draw.label_rows(ax, labels, separated=len(order) > 1)
     for i in heads:
-        # a head may be longer than the names, and stands in the axes
+        # inside the axes: a heading may be longer than the row labels
         head = ax.text(0.005, i + 0.1, texts[i], transform=ax.get_yaxis_transform())
         head.set(fontsize=TICK_SIZE, fontweight="bold", va="center", gid="group")
         head.set_bbox({"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1.0})
     return longest
 
 
-def _count(n: float, clusters: float) -> str:
-    """Return n, with its clusters where they are far fewer."""
+def _size_text(n: float, clusters: float) -> str:
+    """Format n, with the number of clusters if that is below half of n."""
     text = draw.number_text(n, percent=False)
     few = np.isfinite(clusters) and clusters < 0.5 * n
     return f"{text} in {draw.number_text(clusters, percent=False)} cases" if few else text
@@ -445,25 +447,25 @@ def transfer(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw near and far transfer side by side in each condition, and the gap between them.
+    """Draw near and far transfer for each condition, and the gap between them.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per place and `hue` with ``estimate``, ``ci_low`` and ``ci_high``. The place is
-        ``transfer`` (``near``, ``far``, or ``gap``), or, where that is missing, ``measure``
-        (``near_delta``, ``far_delta``, ``gap``): the frames of ``sc.transfer.rates`` and
-        ``sc.transfer.gap``, or both one below the other. Where there, ``scope`` keeps rows apart
-        (at most two: the first, and rows without one, filled; the second hollow), ``n`` stands
-        under its place and ``note`` says why a row is not known.
+        One row per place and `hue` with ``estimate``, ``ci_low`` and ``ci_high``: the result of
+        ``sc.transfer.rates`` or ``sc.transfer.gap``, or both concatenated. The place is the value
+        of ``transfer`` (``near``, ``far``, ``gap``) or, if that is missing, of ``measure``
+        (``near_delta``, ``far_delta``, ``gap``). Optional: ``scope`` (at most two; points of the
+        second scope are hollow), ``n`` (shown under its place) and ``note`` (the reason for a
+        missing estimate).
     hue : str, default "condition"
-        Column told apart by colour and marker, at most six levels.
+        Column shown by colour and marker, at most six levels.
     percent : bool, default True
         Whether the estimates are proportions.
     label : str, optional
         Label of the y axis.
     legend : {"below", "right", False}
-        Where the key stands.
+        Position of the legend.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -474,8 +476,8 @@ def transfer(
     Raises
     ------
     FrameError
-        When a column is not there, a place has another name, or two rows stand in one place: for
-        several skills, facet.
+        If a column is missing, a place has an unknown name, or two rows share a place (for several
+        skills, use `facet`).
 
     See Also
     --------
@@ -483,14 +485,14 @@ def transfer(
 
     Notes
     -----
-    A thin line joins near and far of one condition. A row that is not known is a cross at the foot
-    of its place, its note in the key. Differences stand right of a vertical line,
-    with a line at 0. The gap is the frame's own row, never a subtraction made here.
+    A thin line joins near and far of one condition. A row without an estimate is a cross at the
+    bottom of its place, with its note in the legend. Differences are right of a vertical line and
+    have a line at 0. The gap is a row of the frame; nothing is subtracted here.
     """
     draw.require(frame, [hue, "estimate", "ci_low", "ci_high"], _WHERE)
     draw.unit(frame, _WHERE, together=("rate", "points"))
     of_row, (hues, look_of, _) = _place_of(frame), draw.hue_looks(frame, hue)
-    scopes, of_scope = _scopes(frame)
+    scopes, of_scope = _scope_of_rows(frame)
     spots = list(zip(of_row, hues, of_scope, strict=True))
     _refuse_alike(frame, spots, _WHERE, f"share the place and {hue}", "Select one")
     places = [place for place in _PLACES if place in of_row]
@@ -502,7 +504,7 @@ def transfer(
     for level, scope in lanes:
         rows = draw.where_equal(beside, (level, scope))
         mine = [of_row[i] for i in np.flatnonzero(rows)]
-        _lane(ax, frame[rows], mine, at[rows], look_of[level], level, scope != scopes[0])
+        _draw_lane(ax, frame[rows], mine, at[rows], look_of[level], level, scope != scopes[0])
     unknown = _mark_unknown(ax, frame, at, [look_of[level] for level in hues])
     _name_places(ax, frame, places, of_row, percent)
     text = label if label is not None else _transfer_label(places, percent) + draw.level_text(frame)
@@ -517,32 +519,32 @@ def transfer(
 
 
 def _place_of(frame: pd.DataFrame) -> list[Any]:
-    """Return each row's place: its transfer, its measure where that is missing."""
+    """Return the place of each row: its transfer, or its measure if that is missing."""
     both = zip(draw.optional(frame, "transfer"), draw.optional(frame, "measure"), strict=True)
     of_row = [distance if distance is not None else measure for distance, measure in both]
     wrong = [place for place in dict.fromkeys(of_row) if place not in _PLACES]
     if wrong:
-        found = ", ".join("missing" if p is None else repr(str(p)) for p in wrong[:5])
+        examples = ", ".join("missing" if p is None else repr(str(p)) for p in wrong[:5])
         raise FrameError(
-            f"{_WHERE}: 'transfer' (or 'measure' where that is missing) holds {found}; allowed: "
+            f"{_WHERE}: 'transfer' (or 'measure' where that is missing) holds {examples}; allowed: "
             f"{', '.join(_PLACES)}."
         )
     return of_row
 
 
-def _scopes(frame: pd.DataFrame) -> tuple[list[Any], list[Any]]:
-    """Return the scopes and that of each row; a row without one goes with the first."""
+def _scope_of_rows(frame: pd.DataFrame) -> tuple[list[Any], list[Any]]:
+    """Return the scopes, and the scope of each row; rows without a scope get the first."""
     of_row = draw.optional(frame, "scope")
-    found = [s for s in dict.fromkeys(of_row) if s is not None] or [None]
-    if len(found) > 2:
+    scopes = [s for s in dict.fromkeys(of_row) if s is not None] or [None]
+    if len(scopes) > 2:
         raise FrameError(
-            f"{_WHERE}: column 'scope' has {len(found)} levels; allowed: at most 2. Facet by scope "
-            "instead (skillcomp.plots.facet)."
+            f"{_WHERE}: column 'scope' has {len(scopes)} levels; allowed: at most 2. Facet by "
+            "scope instead (skillcomp.plots.facet)."
         )
-    return found, [found[0] if scope is None else scope for scope in of_row]
+    return scopes, [scopes[0] if scope is None else scope for scope in of_row]
 
 
-def _lane(
+def _draw_lane(
     ax: Axes,
     rows: pd.DataFrame,
     of_row: list[Any],
@@ -551,10 +553,10 @@ def _lane(
     name: object,
     hollow: bool,
 ) -> None:
-    """Draw the points of one condition and scope, near joined to far."""
-    value, low, high = (draw.numbers(rows, c, _WHERE) for c in ("estimate", "ci_low", "ci_high"))
-    draw.intervals(ax, at, low, high, look, upright=True)
-    draw.points(ax, at, value, look, name, hollow=np.isnan(low) | np.isnan(high) | hollow)
+    """Draw the points of one condition and scope, with a line from near to far."""
+    value, low, high = draw.estimates(rows, _WHERE)
+    bare = np.isnan(low) | np.isnan(high)
+    draw.level_marks(ax, at, (value, low, high), look, name, hollow=bare | hollow)
     for pair in (("near", "far"), ("near_delta", "far_delta")):
         spots = [of_row.index(place) for place in pair if place in of_row]
         if len(spots) == 2:
@@ -565,7 +567,7 @@ def _lane(
 def _name_places(
     ax: Axes, frame: pd.DataFrame, places: list[str], of_row: list[Any], percent: bool
 ) -> None:
-    """Name the places, with n, and part rates from differences by a line with their own zero."""
+    """Label the places with name and n; separate rates from differences, which get a zero line."""
     counts = draw.numbers(frame, "n", _WHERE)
     texts = []
     wide = max(int(draw.characters(ax, 0.66) / max(len(places), 1)), 7)
@@ -588,7 +590,7 @@ def _name_places(
 def _mark_unknown(
     ax: Axes, frame: pd.DataFrame, at: draw.Floats, look: list[Look]
 ) -> list[draw.Entry]:
-    """Mark the rows that are not known at the foot of their place; return why, for the legend."""
+    """Mark missing estimates at the bottom of their place; return the reasons for the legend."""
     value, notes = draw.numbers(frame, "estimate", _WHERE), draw.optional(frame, "note")
     foot, reasons = ax.get_xaxis_transform(), []
     space = max(draw.characters(ax) // 2 - 6, 22)  # leaves room for a second column of the legend

@@ -1,4 +1,4 @@
-"""Figures that are grids: the heat map of dimensions, the flips of verdicts, small multiples."""
+"""Grids: the heat map of dimensions, the flips of verdicts, small multiples."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ def dimensions(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw a value for each dimension and condition (or skill) as a heat map with the numbers.
+    """Draw a value per dimension and condition (or skill) as a heat map with numbers.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per `x` and `y`, with `value`. Where there, ``ci_low`` and ``ci_high`` stand below
-        the value, and ``n`` stands in the name of the row.
+        One row per `x` and `y`, with `value`. Optional: ``ci_low`` and ``ci_high`` (shown below the
+        value) and ``n`` (shown in the row label).
     value : str, default "estimate"
         Column of rates or differences.
     x, y : str
-        Columns of the two axes; dimensions stand in the order C1 to C9.
+        Columns of the two axes; dimensions are in the order C1 to C9.
     null : float or "auto", optional
-        Value without an effect, for differences: colours diverge from it. None colours rates
-        from 0 to 1 where `percent`. By default 0 for rows whose ``unit`` is points, else None.
+        Value of no effect, from which colours diverge. With None, rates in `percent` are coloured
+        from 0 to 1. By default 0 for the unit points, else None.
     percent : bool, optional
-        Whether the values are proportions. By default the rows' ``unit`` says it (rates and points
-        are); without one they are.
+        Whether the values are proportions. By default true for the units rate and points, and for
+        rows without a unit.
     label : str, optional
         Label of the colour bar.
     legend : {"below", "right", False}
-        Where the key of hatched cells stands; drawn where there are any.
+        Position of the legend of hatched cells, which is drawn if there are any.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -70,11 +70,11 @@ def dimensions(
     Raises
     ------
     FrameError
-        When a column is not there or two rows fall on one cell: nothing is averaged here.
+        If a column is missing or two rows share a cell: nothing is averaged here.
 
     Notes
     -----
-    A cell whose value is missing is hatched; one that the frame does not have stays white.
+    Cells with a missing value are hatched; cells without a row are white.
 
     See Also
     --------
@@ -86,17 +86,20 @@ def dimensions(
     percent = unit in (None, "rate", "points") if percent is None else percent
     if null == "auto":
         null = 0.0 if unit in ("points", "percentage points") else None
-    cells, there, columns, rows = _grid(frame, value, x, y, where)
-    limits = [_grid(frame, side, x, y, where)[0] for side in ("ci_low", "ci_high")]
-    told = np.isfinite(limits).all(axis=0) & (value == "estimate")
-    ax = draw.axes(ax, height=min((0.34 if told.any() else 0.24) * len(rows) + 1.1, 9.0))
-    norm = _norm(cells, null, percent)
+    cells, there, columns, rows = _grid_of_cells(frame, value, x, y, where)
+    limits = [_grid_of_cells(frame, side, x, y, where)[0] for side in ("ci_low", "ci_high")]
+    with_interval = np.isfinite(limits).all(axis=0) & (value == "estimate")
+    ax = draw.axes(ax, height=min((0.34 if with_interval.any() else 0.24) * len(rows) + 1.1, 9.0))
+    norm = _color_scale(cells, null, percent)
     for i, j in np.argwhere(there & np.isnan(cells)):
         ax.add_patch(Rectangle((j, i), 1, 1, gid="undefined", **_HATCHED))
-    said: Any = {"percent": percent, "signed": null == 0, "digits": 3}
-    texts = [[draw.number_text(round(v, 2), **said) for v in row] for row in np.nan_to_num(cells)]
-    for i, j in np.argwhere(told):
-        low, high = (draw.number_text(round(side[i, j], 2), **said) for side in limits)
+    number_format: Any = {"percent": percent, "signed": null == 0, "digits": 3}
+    texts = [
+        [draw.number_text(round(v, 2), **number_format) for v in row]
+        for row in np.nan_to_num(cells)
+    ]
+    for i, j in np.argwhere(with_interval):
+        low, high = (draw.number_text(round(side[i, j], 2), **number_format) for side in limits)
         texts[i][j] += f"\n[{low}, {high}]"
     text = label if label is not None else _value_label(frame, value, null, percent)
     cmap = RATES if null is None else DIFFERENCES
@@ -106,7 +109,7 @@ def dimensions(
         drawn: Any = mesh.colorbar
         draw.scale(drawn.ax.yaxis, percent=percent, signed=null == 0)
         drawn.outline.set_linewidth(0.4)
-    _name_grid(ax, columns, rows, _counts(frame, y, rows, where))
+    _name_grid(ax, columns, rows, _size_texts(frame, y, rows, where))
     hatched = bool((there & np.isnan(cells)).any())
     draw.legend(ax, [("undefined", Patch(**_HATCHED))] if hatched else [], legend)
     draw.tell(
@@ -124,21 +127,21 @@ def flips(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw how many verdicts stayed and how many flipped between two graders.
+    """Draw the numbers of verdicts that stayed and that flipped between two graders.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per pair of verdicts: `y` (by the reference), `x` (by the other) and `value`, how
-        many checks had this pair. Truth values are shown as PASS and FAIL. For several panels
-        (gold PASS and gold FAIL), facet.
+        One row per pair of verdicts: `y` (of the reference), `x` (of the other grader) and `value`
+        (number of checks with this pair). Truth values are shown as PASS and FAIL. For several
+        panels (gold PASS and gold FAIL), use `facet`.
     x, y : str
-        Columns of the two verdicts. Where ``grader`` and ``reference`` each hold one name, these
-        label the axes, else the column names do.
+        Columns of the two verdicts. The axes are labelled with the names in ``grader`` and
+        ``reference`` if these columns hold one name each, else with the column names.
     value : str, default "count"
         Column of counts.
     legend : {"below", "right", False}
-        Where the key of framed cells stands; drawn where there are any.
+        Position of the legend of framed cells, which is drawn if there are any.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -149,17 +152,17 @@ def flips(
     Raises
     ------
     FrameError
-        When a column is not there or a pair stands twice.
+        If a column is missing or a pair has two rows.
 
     Notes
     -----
-    Flips are framed: the cells off the diagonal. A pair without a row stays white.
+    Flips (cells off the diagonal) are framed. Pairs without a row are white.
     """
     where = "plots.flips"
     draw.require(frame, [x, y, value], where)
-    said = {True: "PASS", False: "FAIL"}
-    named = frame.assign(**{c: [said.get(v, v) for v in draw.values(frame[c])] for c in (x, y)})
-    counts, _, columns, rows = _grid(named, value, x, y, where)
+    words = {True: "PASS", False: "FAIL"}
+    in_words = frame.assign(**{c: [words.get(v, v) for v in draw.values(frame[c])] for c in (x, y)})
+    counts, _, columns, rows = _grid_of_cells(in_words, value, x, y, where)
     order = [name for name in ("PASS", "FAIL") if name in {*columns, *rows}]
     order += [name for name in dict.fromkeys([*rows, *columns]) if name not in order]
     full = pd.DataFrame(counts, index=rows, columns=columns).reindex(index=order, columns=order)
@@ -183,13 +186,13 @@ def flips(
     ax.spines[:].set(visible=True, color=draw.LINE_GREY, linewidth=0.6)
     draw.legend(ax, [("flipped between the two", mark)] if flipped else [], legend)
     pair = f"from {ax.get_ylabel()} to {ax.get_xlabel()}"
-    told = [
+    cell_texts = [
         f"{old} to {new} {cells[i, j]:,.0f}"
         for i, old in enumerate(order)
         for j, new in enumerate(order)
         if np.isfinite(cells[i, j])
     ]
-    draw.tell(ax, f"How many verdicts stayed and how many flipped {pair}", ", ".join(told))
+    draw.tell(ax, f"How many verdicts stayed and how many flipped {pair}", ", ".join(cell_texts))
     return ax
 
 
@@ -206,26 +209,26 @@ def facet(
     title: str = "{}",
     **options: Any,
 ) -> tuple[Figure, Any]:
-    """Draw the same plot for each level of a column, with one key below all of them.
+    """Draw the same plot for each level of a column, with one shared legend below.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        What `plot` reads, and `by`.
+        The columns that `plot` needs, and `by`.
     plot : callable
         A function of this package.
     by : str
-        Column of the panels; its levels are their titles.
+        Column of the panels; its levels become the titles.
     ncols : int, default 3
-        Panels in a row.
+        Panels per row.
     width, height
         As for `skillcomp.style.figure`.
     sharex, sharey : bool, default True
         Whether the panels share their limits.
     title : str, default "{}"
-        Title of a panel, the braces standing for its level: ``"gold {}"``.
+        Title of a panel, with braces in place of the level: ``"gold {}"``.
     **options
-        Handed to `plot` (its keyword arguments except ``ax``).
+        Keyword arguments of `plot` except ``ax``.
 
     Returns
     -------
@@ -236,12 +239,12 @@ def facet(
     Raises
     ------
     FrameError
-        When `by` is not there, has no level, or has more than 24.
+        If `by` is missing, has no level, or has more than 24.
 
     Notes
     -----
-    Text columns get the levels of the whole frame first, so that a level keeps its colour and its
-    place in every panel.
+    Text columns first get the levels of the whole frame, so that a level has the same colour and
+    position in every panel.
     """
     draw.require(frame, [by], "plots.facet")
     panels = draw.levels(frame[by])
@@ -253,7 +256,7 @@ def facet(
     size: dict[str, Any] = {"nrows": -(-len(panels) // columns), "ncols": columns}
     fig, grid = figure(width, height=height, sharex=sharex, sharey=sharey, **size)
     flat = np.atleast_1d(grid).ravel()
-    whole, of_row = _levelled(frame, by), draw.values(frame[by])
+    whole, of_row = _with_all_levels(frame, by), draw.values(frame[by])
     for ax, panel in zip(flat, panels, strict=False):
         plot(whole[draw.where_equal(of_row, panel)], ax=ax, **options)
         ax.set_title(title.replace("{}", draw.level_name(panel, width=40)))
@@ -273,7 +276,7 @@ def _heat_map(
     size: float,
     bar: dict[str, Any] | None = None,
 ) -> None:
-    """Draw known cells in colour with their texts, black or white by the higher contrast."""
+    """Draw non-missing cells in colour, with texts in black or white for contrast."""
     if not cells.size:
         return
     sns.heatmap(
@@ -285,18 +288,18 @@ def _heat_map(
     mesh: Any = ax.collections[0]
     for text in ax.texts:
         column, row = (int(at) for at in text.get_position())
-        text.set(gid="value", color=_ink(mesh.cmap(norm(cells[row, column]))))
+        text.set(gid="value", color=_ink_on(mesh.cmap(norm(cells[row, column]))))
 
 
-def _ink(background: tuple[float, float, float, float]) -> str:
-    """Return the text colour of the higher contrast (WCAG 2 relative luminance)."""
+def _ink_on(background: tuple[float, float, float, float]) -> str:
+    """Return the text colour with the higher contrast (WCAG 2 relative luminance)."""
     red, green, blue = (
         c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in background[:3]
     )
     return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "white"
 
 
-def _norm(cells: draw.Floats, null: float | None, percent: bool) -> Normalize:
+def _color_scale(cells: draw.Floats, null: float | None, percent: bool) -> Normalize:
     finite = cells[np.isfinite(cells)]
     if null is not None:
         reach = float(np.abs(finite - null).max()) if len(finite) else 1.0
@@ -306,10 +309,10 @@ def _norm(cells: draw.Floats, null: float | None, percent: bool) -> Normalize:
     return Normalize(float(finite.min()), float(finite.max())) if len(finite) else Normalize(0, 1)
 
 
-def _grid(
+def _grid_of_cells(
     frame: pd.DataFrame, value: str, x: str, y: str, where: str
 ) -> tuple[draw.Floats, Any, list[Any], list[Any]]:
-    """Return the values by row and column, which cells the frame has, and the two orders."""
+    """Arrange values by row and column; also return which cells have a row, and both orders."""
     columns, rows = draw.levels(frame[x]), draw.levels(frame[y])
     double = frame.duplicated([x, y])
     if double.any():
@@ -328,13 +331,13 @@ def _grid(
     return cells, there, columns, rows
 
 
-def _counts(frame: pd.DataFrame, y: str, rows: list[Any], where: str) -> list[str]:
-    """Return the n of each row as words; empty where it is not known."""
+def _size_texts(frame: pd.DataFrame, y: str, rows: list[Any], where: str) -> list[str]:
+    """Format the n of each row; empty if unknown."""
     n, of_row = draw.numbers(frame, "n", where), draw.values(frame[y])
     texts = []
     for level in rows:
         here = n[draw.where_equal(of_row, level) & np.isfinite(n)]
-        several = dict.fromkeys(draw.number_text(one, percent=False) for one in here)
+        several = dict.fromkeys(draw.number_text(size, percent=False) for size in here)
         texts.append(f"\n(n = {', '.join(several)})" if several else "")
     return texts
 
@@ -342,7 +345,7 @@ def _counts(frame: pd.DataFrame, y: str, rows: list[Any], where: str) -> list[st
 def _name_grid(
     ax: Axes, columns: list[Any], rows: list[Any], counts: list[str] | None = None
 ) -> None:
-    """Name columns, slanted where they are too long for their place, and rows."""
+    """Label columns and rows; column labels that are too long are slanted."""
     wide = int(draw.characters(ax, 0.72) / max(len(columns), 1))
     texts = [
         textwrap.fill(draw.level_name(level, width=28), max(wide, 6), break_long_words=False)
@@ -367,7 +370,7 @@ def _name_grid(
 
 
 def _only_name(frame: pd.DataFrame, column: str, otherwise: str) -> str:
-    """Return the one name that a column holds, or the word that stands for it."""
+    """Return the only name in a column, or the fallback."""
     names = list(frame[column].dropna().unique()) if column in frame.columns else []
     return plain(names[0]) if len(names) == 1 else otherwise
 
@@ -379,8 +382,8 @@ def _value_label(frame: pd.DataFrame, value: str, null: float | None, percent: b
     return name + (" (%)" if percent else "")
 
 
-def _levelled(frame: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Give text columns the levels of the whole frame, so that the panels agree."""
+def _with_all_levels(frame: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Convert text columns to categories of the whole frame, so that the panels agree."""
     whole = frame.copy()
     for name in whole.columns:
         if name not in (by, "note") and isinstance(whole[name].dtype, pd.StringDtype):
@@ -390,7 +393,7 @@ def _levelled(frame: pd.DataFrame, by: str) -> pd.DataFrame:
 
 
 def _share_legend(fig: Figure, panels: Any) -> None:
-    """Replace the legends of the panels by one of the figure."""
+    """Replace the legends of the panels with one legend of the figure."""
     entries: dict[str, Any] = {}
     for ax in panels:
         box = ax.get_legend()

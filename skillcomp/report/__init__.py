@@ -1,4 +1,4 @@
-"""The report: the answer of a study on one page, and the notebooks executed below it."""
+"""Report of a study: its answer on one page, and the executed notebooks below it."""
 
 import lazy_loader as lazy
 

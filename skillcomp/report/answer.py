@@ -1,4 +1,4 @@
-"""The answer of a study: what is computed of a store for the first page of its report."""
+"""The answer of a study: the estimates and sentences on the first page of its report."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ from skillcomp.frames.estimates import group_codes
 from skillcomp.io.store import RunStore
 from skillcomp.report.findings import findings
 
-ON_FIRST_PAGE = 12  # skills; more are behind a fold
+ON_FIRST_PAGE = 12  # skills; further ones are folded
 GROUPS_FILE = "groups.json"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a study says, ready to be shown.
+    """The results of a study, ready to be shown.
 
     Attributes
     ----------
     findings : pandas.DataFrame
-        The sentences, as of :func:`skillcomp.report.findings`.
+        The sentences, from :func:`skillcomp.report.findings`.
     frames : dict of str to pandas.DataFrame
-        The estimates behind them: decided, overall, placebo, gap, effects, explained, triggers,
-        goals, agreement, unusable, drift, corrected, needed, as far as the study allows them.
+        The estimates behind them, as far as the study allows: decided, overall, placebo, gap,
+        effects, explained, triggers, goals, agreement, unusable, drift, corrected, needed.
     groups : dict of str to str
-        The group of each skill, where the study names groups.
+        The group of each skill, if the study names groups.
     grader : str
-        Whose verdicts the sentences about skills rest on.
+        The grader whose verdicts the results of skills are based on.
     facts : dict of str to int
-        How many skills, cases, attempts, verdicts, gold labels and graders there are.
+        Numbers of skills, cases, attempts, verdicts, gold labels and graders.
     """
 
     findings: pd.DataFrame
@@ -60,7 +60,7 @@ class Answer:
     facts: dict[str, int]
 
     def headline(self) -> pd.DataFrame:
-        """Return the rows of the headline figure: skills in order, group beside group."""
+        """Return the rows of the headline figure: skills in order, grouped."""
         if "decided" not in self.frames:
             return pd.DataFrame(columns=["skill", "condition", "group"])
         decided = self.frames["decided"]
@@ -69,7 +69,7 @@ class Answer:
         return rows.sort_values("group", key=lambda column: column.map(places), kind="stable")
 
     def draw(self, skills: list[str]) -> Any:
-        """Draw the headline figure of some skills and return the figure."""
+        """Draw the headline figure of some skills."""
         rows = self.headline()
         rows = rows[rows["skill"].isin(skills)]
         group = "group" if rows["group"].ne("").any() else None
@@ -79,19 +79,25 @@ class Answer:
 
 
 @dataclass
-class _Parts:
-    """Estimates as far as the study allows them; why not is kept."""
+class _Estimates:
+    """The estimates that the study allows, and the reasons for missing ones."""
 
-    found: dict[str, pd.DataFrame] = field(default_factory=dict)
+    frames: dict[str, pd.DataFrame] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
 
-    def take(
-        self, name: str, needs: object, make: Callable[..., pd.DataFrame], *given: Any, **how: Any
+    def add(
+        self,
+        name: str,
+        needed: object,
+        analyse: Callable[..., pd.DataFrame],
+        *args: Any,
+        **how: Any,
     ) -> None:
-        if not needs:
+        """Run an analysis, if it is needed, and keep its frame or the reason for its failure."""
+        if not needed:
             return
         try:
-            self.found[name] = make(*given, **how)
+            self.frames[name] = analyse(*args, **how)
         except SkillcompError as error:
             self.missing[name] = str(error)
 
@@ -105,24 +111,24 @@ def answer(
     order: str = "effect",
     round: int = 1,
 ) -> Answer:
-    """Compute what a study says of its skills and its graders.
+    """Compute the results of a study for its skills and graders.
 
     Parameters
     ----------
     study : skillcomp.RunStore, its path or skillcomp.frames.Frames
         A recorded study, or the frames of your own table.
     grader : str, optional
-        Whose verdicts count. By default the one that agrees best with gold, without gold the
-        first by name.
+        The grader whose verdicts count. By default the grader with the highest agreement with
+        gold or, without gold, the first by name.
     groups : mapping of str to str, optional
-        The group of each skill; groups are kept together. By default what ``groups.json`` in the
-        study's folder says (group to list of skills), or none.
+        The group of each skill; skills of a group are shown together. By default the groups in
+        ``groups.json`` in the folder of the study (group to list of skills), if it exists.
     margin : float, default 0.1
-        The largest change that counts as none, in rate units.
+        The largest change that counts as no change, in rate units.
     order : {"effect", "name"}, default "effect"
-        Skills inside a group by their effect, the largest gain first, or by name.
+        Order of skills within a group: by effect, the largest gain first, or by name.
     round : int, default 1
-        Which grading counts; 2 and up are gradings repeated later. Frames hold what they hold.
+        The grading round that counts; 2 and up are repeated gradings. Ignored for frames.
 
     Returns
     -------
@@ -144,50 +150,42 @@ def answer(
         cases, attempts = frames.cases(study), frames.attempts(study)
         verdicts, gold = frames.verdicts(study, round=round), frames.gold(study)
     verdicts = _with_style_and_version(verdicts)
-    parts = _Parts()
-    if not isinstance(study, Frames):
-        _about_triggers(parts, frames.invocations(study), verdicts, cases)
-    asked_once = "baseline" not in set(verdicts["condition"])
-    if asked_once and "triggers" in parts.found and grader is None:
+    estimates = _Estimates()
+    if isinstance(study, RunStore):
+        _add_triggers(estimates, frames.invocations(study), verdicts, cases)
+    without_baseline = "baseline" not in set(verdicts["condition"])
+    if without_baseline and "triggers" in estimates.frames and grader is None:
         facts = {"skills": cases["skill"].nunique(), "cases": len(cases)}
         facts |= {"attempts": len(attempts), "verdicts": len(verdicts)}
         facts = {name: count for name, count in facts.items() if count}
-        return Answer(findings(None, **parts.found), parts.found, {}, "", facts)
+        return Answer(findings(None, **estimates.frames), estimates.frames, {}, "", facts)
     if verdicts.empty:
         raise StudyError("report: the study holds no verdicts yet; run and grade it first.")
     outcomes = _skill_per_agent(frames.outcomes(verdicts, cases))
+    how: dict[str, Any] = {"by": ["grader"], "cases": cases}
+    estimates.add("agreement", len(gold), reliability.agreement, verdicts, gold, **how)
     graders = list(dict.fromkeys(verdicts["grader"]))
-    of_graders: dict[str, Any] = {"by": ["grader"], "cases": cases}
-    parts.take("agreement", len(gold), reliability.agreement, verdicts, gold, **of_graders)
-    chosen = _chosen(graders, grader, parts.found.get("agreement"))
+    chosen = _grader_to_report(graders, grader, estimates.frames.get("agreement"))
     mine = outcomes[outcomes["grader"].eq(chosen)]
     if "baseline" not in set(mine["condition"]):
         raise StudyError("report: there are no answers under baseline to compare with.")
-    parts.take("decided", True, skillverdicts.decide, mine, margin=margin)
-    if "decided" not in parts.found:
-        raise StudyError(f"report: {parts.missing['decided']}")
-    parts.found["decided"] = _ordered(parts.found["decided"], order)
-    _about_skills(parts, mine)
-    if not isinstance(study, Frames) and (design := study.manifest.get("design")):
-        parts.take("effects", True, structure.factorial, mine, design)
-        parts.take(
+    estimates.add("decided", True, skillverdicts.decide, mine, margin=margin)
+    if "decided" not in estimates.frames:
+        raise StudyError(f"report: {estimates.missing['decided']}")
+    estimates.frames["decided"] = _skills_in_order(estimates.frames["decided"], order)
+    _add_skills(estimates, mine)
+    if isinstance(study, RunStore) and (design := study.manifest.get("design")):
+        estimates.add("effects", True, structure.factorial, mine, design)
+        estimates.add(
             "explained", True, structure.score_association, mine, study.skills, attempts=attempts
         )
-    unusable = _unusable(verdicts)
-    if len(unusable):
-        parts.found["unusable"] = unusable
-    labels = None if gold.empty else gold
-    against: dict[str, Any] = {"reference": chosen, "cases": cases}
-    parts.take("drift", len(graders) > 1, reliability.drift, verdicts, labels, **against)
-    compared = verdicts[verdicts["condition"].isin(["baseline", "skill"])]
-    parts.take("corrected", len(gold), correction.delta, compared, gold, **of_graders)
-    _what_would_settle(parts, mine, margin)
+    _add_graders(estimates, verdicts, gold, cases, chosen)
+    _add_cases_needed(estimates, mine, margin)
     facts = {"skills": mine["skill"].nunique(), "cases": len(cases), "answers": len(attempts)}
     facts |= {"graders": len(graders), "verdicts": len(verdicts), "gold labels": len(gold)}
     if groups is None:
-        groups = {} if isinstance(study, Frames) else _groups(study.path)
-    told = findings(**parts.found)
-    return Answer(told, parts.found, dict(groups), chosen, facts)
+        groups = _groups_of_skills(study.path) if isinstance(study, RunStore) else {}
+    return Answer(findings(**estimates.frames), estimates.frames, dict(groups), chosen, facts)
 
 
 def opened(study: RunStore | str | PathLike[str] | Frames) -> RunStore | Frames:
@@ -204,51 +202,71 @@ def opened(study: RunStore | str | PathLike[str] | Frames) -> RunStore | Frames:
     return RunStore(folder)
 
 
-def _about_triggers(
-    parts: _Parts, invocations: pd.DataFrame, verdicts: pd.DataFrame, cases: pd.DataFrame
+def _add_triggers(
+    estimates: _Estimates, invocations: pd.DataFrame, verdicts: pd.DataFrame, cases: pd.DataFrame
 ) -> None:
     agents = ["agent"] if invocations["agent"].nunique(dropna=False) > 1 else []
-    there = not invocations.empty
-    parts.take("triggers", there, triggers.detection, invocations, cases, by=agents)
-    with_goals = there and verdicts["goal"].notna().any()
-    parts.take("goals", with_goals, triggers.goals, verdicts, cases, by=["grader", *agents])
+    recorded = not invocations.empty
+    estimates.add("triggers", recorded, triggers.detection, invocations, cases, by=agents)
+    with_goals = recorded and verdicts["goal"].notna().any()
+    estimates.add("goals", with_goals, triggers.goals, verdicts, cases, by=["grader", *agents])
 
 
-def _about_skills(parts: _Parts, mine: pd.DataFrame) -> None:
+def _add_graders(
+    estimates: _Estimates,
+    verdicts: pd.DataFrame,
+    gold: pd.DataFrame,
+    cases: pd.DataFrame,
+    chosen: str,
+) -> None:
+    unusable = _unusable_verdicts(verdicts)
+    if len(unusable):
+        estimates.frames["unusable"] = unusable
+    labels = None if gold.empty else gold
+    several = verdicts["grader"].nunique() > 1
+    against: dict[str, Any] = {"reference": chosen, "cases": cases}
+    estimates.add("drift", several, reliability.drift, verdicts, labels, **against)
+    compared = verdicts[verdicts["condition"].isin(["baseline", "skill"])]
+    how: dict[str, Any] = {"by": ["grader"], "cases": cases}
+    estimates.add("corrected", len(gold), correction.delta, compared, gold, **how)
+
+
+def _add_skills(estimates: _Estimates, mine: pd.DataFrame) -> None:
     conditions = set(mine["condition"])
-    parts.take("overall", mine["skill"].nunique() > 1, deltas.paired, mine)
+    estimates.add("overall", mine["skill"].nunique() > 1, deltas.paired, mine)
     others = mine[mine["condition"].ne("baseline")]
-    beside: dict[str, Any] = {"by": ["skill"], "reference": "placebo"}
+    against: dict[str, Any] = {"by": ["skill"], "reference": "placebo"}
     with_placebo = "placebo" in conditions and len(conditions) > 2
-    parts.take("placebo", with_placebo, deltas.paired, others, **beside)
-    parts.take("gap", mine["transfer"].notna().any(), transfer.gap, mine)
+    estimates.add("placebo", with_placebo, deltas.paired, others, **against)
+    estimates.add("gap", mine["transfer"].notna().any(), transfer.gap, mine)
 
 
-def _what_would_settle(parts: _Parts, mine: pd.DataFrame, margin: float) -> None:
-    decided = parts.found["decided"]
-    open_ = decided.loc[decided["verdict"].eq("undetermined"), "skill"].unique()
-    kept = mine[mine["skill"].isin(open_) & mine["condition"].isin(["baseline", "skill"])]
-    repeats = kept.groupby(["skill", "case_id", "condition"], observed=True).size()
+def _add_cases_needed(estimates: _Estimates, mine: pd.DataFrame, margin: float) -> None:
+    """Add the number of cases that would decide the undetermined skills."""
+    decided = estimates.frames["decided"]
+    skills = decided.loc[decided["verdict"].eq("undetermined"), "skill"].unique()
+    outcomes = mine[mine["skill"].isin(skills) & mine["condition"].isin(["baseline", "skill"])]
+    repeats = outcomes.groupby(["skill", "case_id", "condition"], observed=True).size()
 
     def needed() -> pd.DataFrame:
-        pilot = planning.variance_components(kept, by=["skill"])
+        pilot = planning.variance_components(outcomes, by=["skill"])
         each: dict[str, Any] = {"n_skills": 1, "n_repeats": max(int(repeats.median()), 1)}
         return planning.cases_needed(pilot, by=["skill"], size=margin, **each)
 
-    parts.take("needed", len(repeats), needed)
+    estimates.add("needed", len(repeats), needed)
 
 
-def _unusable(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Count the verdicts of each grader that say neither pass nor fail, by the reason."""
+def _unusable_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """Count the missing verdicts of each grader by reason."""
     of_n = verdicts.groupby("grader", sort=False).size()
     lacking = verdicts[verdicts["passed"].isna() | verdicts["status"].fillna("ok").ne("ok")]
     reason = lacking["status"].fillna("ok").replace({"ok": "without a verdict"})
-    found = lacking.groupby(["grader", reason.rename("reason")], sort=False).size()
-    return found.rename("n").reset_index().assign(of_n=lambda rows: rows["grader"].map(of_n))
+    counts = lacking.groupby(["grader", reason.rename("reason")], sort=False).size()
+    return counts.rename("n").reset_index().assign(of_n=lambda rows: rows["grader"].map(of_n))
 
 
 def _with_style_and_version(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Name graders by the style that their version states, and versions of one apart."""
+    """Name graders by their style, if the version states it, and several versions by version."""
     if verdicts.empty:
         return verdicts
     code, first = group_codes(verdicts, ["grader", "grader_version"])
@@ -260,24 +278,25 @@ def _with_style_and_version(verdicts: pd.DataFrame) -> pd.DataFrame:
         if not sign and int(pairs["grader"].eq(grader).sum()) > 1:
             text = f"{grader} (version {version or 'unknown'})"
         names.append(f"{text} {version}" if text in names else text)
-    told = pd.Series(names, dtype="str").array.take(code)
-    return verdicts.assign(grader=told)
+    renamed = pd.Series(names, dtype="str").array.take(code)
+    return verdicts.assign(grader=renamed)
 
 
 def _skill_per_agent(outcomes: pd.DataFrame) -> pd.DataFrame:
-    """Tell the answers of several agents apart as if each had skills of its own."""
+    """Add the agent to the skill if there are several agents: their results are not pooled."""
     if outcomes["agent"].nunique(dropna=False) < 2:
         return outcomes
     agent = outcomes["agent"].fillna("unnamed agent")
     return outcomes.assign(skill=outcomes["skill"] + ", " + agent, agent="")
 
 
-def _chosen(graders: list[str], wanted: str | None, agreement: pd.DataFrame | None) -> str:
-    if wanted is not None:
+def _grader_to_report(graders: list[str], wish: str | None, agreement: pd.DataFrame | None) -> str:
+    """Return the wished grader, or the one that agrees best with gold, or the first by name."""
+    if wish is not None:
         for name in graders:
-            if wanted == name or name.startswith(f"{wanted} ("):
+            if wish == name or name.startswith(f"{wish} ("):
                 return name
-        raise StudyError(f"report: there is no grader '{wanted}'{instead(wanted, graders)}")
+        raise StudyError(f"report: there is no grader '{wish}'{instead(wish, graders)}")
     if agreement is not None:
         raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate"])
         if len(raw):
@@ -285,7 +304,7 @@ def _chosen(graders: list[str], wanted: str | None, agreement: pd.DataFrame | No
     return sorted(graders)[0]
 
 
-def _ordered(decided: pd.DataFrame, order: str) -> pd.DataFrame:
+def _skills_in_order(decided: pd.DataFrame, order: str) -> pd.DataFrame:
     if order == "name":
         names = sorted(decided["skill"].unique())
     else:
@@ -293,19 +312,18 @@ def _ordered(decided: pd.DataFrame, order: str) -> pd.DataFrame:
         main = main if len(main) else decided
         names = list(main.sort_values("estimate", ascending=False, kind="stable")["skill"])
     place = {name: at for at, name in enumerate(dict.fromkeys([*names, *decided["skill"]]))}
-    return decided.sort_values("skill", key=lambda s: s.map(place), kind="stable").reset_index(
-        drop=True
-    )
+    in_order = decided.sort_values("skill", key=lambda skills: skills.map(place), kind="stable")
+    return in_order.reset_index(drop=True)
 
 
-def _groups(folder: Path) -> dict[str, str]:
-    """Return the group of each skill that the study's folder names."""
+def _groups_of_skills(folder: Path) -> dict[str, str]:
+    """Read the group of each skill from the folder of the study."""
     file = folder / GROUPS_FILE
     if not file.is_file():
         return {}
     try:
-        named = orjson.loads(file.read_bytes())
-        return {str(skill): str(group) for group, skills in named.items() for skill in skills}
+        skills_of = orjson.loads(file.read_bytes())
+        return {str(skill): str(group) for group, skills in skills_of.items() for skill in skills}
     except (orjson.JSONDecodeError, AttributeError, TypeError):
         raise StudyError(
             f"{GROUPS_FILE}: expected an object of group to list of skills, such as "

@@ -1,4 +1,4 @@
-"""Notebooks: found in the checkout or the package, executed on a study, written with outputs."""
+"""Notebooks: find them, execute them on a study, and write their outputs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class NotebookError(StudyError):
     Attributes
     ----------
     notebook : nbformat.NotebookNode
-        What was executed before it, with its outputs; the failed cell stands last, without any.
+        The executed cells with their outputs, and the failed cell, without outputs, as the last.
     """
 
     def __init__(self, message: str, notebook: nbformat.NotebookNode) -> None:
@@ -43,28 +43,28 @@ def find_notebooks(folder: Path | None = None, *, every: bool = False) -> list[P
     Parameters
     ----------
     folder : pathlib.Path, optional
-        Where they are; by default those of the checkout or of the installed package.
+        Folder of the notebooks; by default that of the checkout or the installed package.
     every : bool, default False
-        With the way in, ``00-...``, which is no chapter: the report of a study is no tutorial.
+        Include the tutorial ``00-...``, which is not a chapter.
 
     Returns
     -------
     list of pathlib.Path
-        Those whose names begin with two digits and a hyphen, sorted by name.
+        Files whose names start with two digits and a hyphen, sorted by name.
 
     Raises
     ------
     StudyError
-        If there are none.
+        If there are no notebooks.
     """
     where = folder or shipped("notebooks")
-    found = sorted(where.glob("[0-9][0-9]-*.ipynb"))
-    if not found:
+    paths = sorted(where.glob("[0-9][0-9]-*.ipynb"))
+    if not paths:
         raise StudyError(
             f"report: there are no notebooks in {where}. They come with skillcomp's wheel and with "
             "its source checkout."
         )
-    return [path for path in found if every or not path.name.startswith("00-")]
+    return [path for path in paths if every or not path.name.startswith("00-")]
 
 
 def execute(
@@ -74,36 +74,36 @@ def execute(
     progress: bool = True,
     for_page: bool = False,
 ) -> nbformat.NotebookNode:
-    """Run a notebook from top to bottom in a fresh kernel and return it with its outputs.
+    """Run a notebook from top to bottom in a fresh kernel.
 
     Parameters
     ----------
     path : pathlib.Path
-        The notebook; it runs in its own folder.
+        The notebook; it runs in its folder.
     parameters : mapping of str to object, optional
-        Values that replace those of the cell tagged ``parameters``, by assignment after it. With
-        ``LIVE`` true a cell may take as long as the models do.
+        Replacements for the values of the cell tagged ``parameters``, assigned in a cell after it.
+        With ``LIVE`` true, cells have no time limit.
     progress : bool, default True
         Show a bar over the cells.
     for_page : bool, default False
-        Set tables for readers of the report, instead of as pandas does.
+        Show DataFrames as tables of the report instead of pandas tables.
 
     Returns
     -------
     nbformat.NotebookNode
-        The executed notebook. The file is not changed.
+        The executed notebook with its outputs. The file is unchanged.
 
     Raises
     ------
     NotebookError
-        If a cell fails, takes longer than ten minutes or ends its kernel: names the notebook, the
-        cell (counted from 1) and the error.
+        If a cell fails, takes longer than ten minutes or kills the kernel. The message names the
+        notebook, the cell (counted from 1) and the error.
     StudyError
-        If there are parameters to give and no cell is tagged for them.
+        If there are parameters but no cell is tagged ``parameters``.
     """
     notebook: nbformat.NotebookNode = nbformat.read(path, as_version=4)
     if parameters or for_page:
-        _inject(notebook, parameters or {}, for_page=for_page)
+        _insert_parameters(notebook, parameters or {}, for_page=for_page)
     live = bool((parameters or {}).get("LIVE"))
     client = NotebookClient(
         notebook,
@@ -111,7 +111,7 @@ def execute(
         kernel_name=_KERNEL,
         resources={"metadata": {"path": str(path.parent)}},
         record_timing=False,
-        # the kernel's notice that loopback sockets carry plain text is no news in a batch run
+        # silence the kernel's warning that loopback sockets are not encrypted
         extra_arguments=["--IPKernelApp.log_level=40"],
     )
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
@@ -126,16 +126,16 @@ def execute(
         place = index + 1 - sum(is_injected(cell) for cell in notebook.cells[:index])
         notebook.cells = notebook.cells[: index + 1]
         notebook.cells[-1].outputs = []
-        message = f"report: {path.name}, cell {place}: {_reason(error)}"
+        message = f"report: {path.name}, cell {place}: {_error_reason(error)}"
         raise NotebookError(message, notebook) from error
     notebook.metadata.pop("widgets", None)
     return notebook
 
 
-def _inject(
+def _insert_parameters(
     notebook: nbformat.NotebookNode, parameters: Mapping[str, object], *, for_page: bool
 ) -> None:
-    """Insert a cell after the one tagged 'parameters' that overrides its values."""
+    """Insert a cell after the cell tagged 'parameters', to override its values."""
     for index, cell in enumerate(notebook.cells):
         if "parameters" in cell.metadata.get("tags", []):
             lines = [_FOR_PAGE] if for_page else []
@@ -147,19 +147,19 @@ def _inject(
     raise StudyError("report: the notebook has no cell tagged 'parameters'.")
 
 
-def _reason(error: Exception) -> str:
+def _error_reason(error: Exception) -> str:
     if isinstance(error, CellExecutionError):
         return f"{error.ename}: {error.evalue}"
     return str(error).partition("\n")[0]
 
 
 def is_injected(cell: nbformat.NotebookNode) -> bool:
-    """Return whether a cell was put in by :func:`execute`."""
+    """Return whether :func:`execute` inserted the cell."""
     return _INJECTED in cell.metadata.get("tags", [])
 
 
 def named_parameters(path: Path) -> dict[str, object]:
-    """Return the parameters of a notebook by name; empty when it has no cell of them."""
+    """Return the parameters of a notebook by name; empty if it has no parameter cell."""
     for cell in nbformat.read(path, as_version=4).cells:
         if "parameters" in cell.metadata.get("tags", []):
             return {
@@ -171,7 +171,7 @@ def named_parameters(path: Path) -> dict[str, object]:
 
 
 def title(notebook: nbformat.NotebookNode, path: Path) -> str:
-    """Return the first heading of a notebook, without one its file's stem."""
+    """Return the first heading of a notebook, or else the stem of its file."""
     for cell in notebook.cells:
         if cell.cell_type == "markdown" and (match := re.match(r"#\s+(.+)", cell.source)):
             return str(match.group(1)).strip()
@@ -179,26 +179,26 @@ def title(notebook: nbformat.NotebookNode, path: Path) -> str:
 
 
 def write_notebooks(paths: Sequence[Path] | None = None, *, progress: bool = True) -> None:
-    """Run notebooks and write their outputs into the files themselves (``make notebooks``).
+    """Run notebooks and write their outputs into the files (``make notebooks``).
 
     Parameters
     ----------
     paths : sequence of pathlib.Path, optional
-        By default all of them, in order.
+        By default all notebooks, in order.
     progress : bool, default True
         Show progress bars.
 
     Raises
     ------
     StudyError
-        If a cell fails; the notebooks before it are written, it and those after it are not.
+        If a cell fails. The notebooks before it are written, this one and later ones are not.
     """
     for path in tqdm(paths or find_notebooks(every=True), unit="notebook", disable=not progress):
-        nbformat.write(_settled(execute(path, progress=progress)), path)
+        nbformat.write(_without_run_details(execute(path, progress=progress)), path)
 
 
-def _settled(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Drop what differs between two runs of the same notebook."""
+def _without_run_details(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """Drop metadata that differs between two runs of the same notebook."""
     keep = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": _KERNEL},
         "language_info": {"name": "python"},

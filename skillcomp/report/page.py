@@ -1,4 +1,4 @@
-"""The page of a report: the answer first, the chapters below, every figure with its files."""
+"""The page of a report: the answer first, chapters below, every figure with its files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import re
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
@@ -28,13 +29,13 @@ from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figu
 from skillcomp.report.notebooks import NotebookError, execute, find_notebooks, named_parameters
 
 ARCHIVE = "figures.zip"
-_OWN_TABLE = "your table"  # what a study is called that has no folder
-# what build says itself; NEEDS is the frame without whose rows a chapter keeps to its own data
-# and to a page of its own
+_OWN_TABLE = "your table"  # name of a study that has no folder
+# parameters that only `build` sets; NEEDS names a frame, and a chapter whose frame has no rows in
+# the study shows its recorded study instead, on a page of its own
 _OWN_PARAMETERS = {"DATA", "OUT", "PILOT", "NEEDS"}
 _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
 _MARKS = {"teaching": "▲", "harmful": "▼", "redundant": "●", "ineffective": "="}
-# the findings that open a chapter when its own text is about another study
+# topics of the findings that open a chapter whose text was written about another study
 _TOPICS = {"02": ("summary", "skill"), "03": ("transfer",), "04": ("limits",)}
 _TOPICS |= {"09": ("structure",)}
 _TOPICS |= {"05": ("grader", "drift"), "07": ("correction",)}
@@ -58,15 +59,15 @@ def build(
     study : skillcomp.RunStore, its path or skillcomp.frames.Frames
         A recorded study, or the frames of your own table, which give the answer only.
     out : str or path
-        Folder of the report; made when it is not there.
+        Folder of the report; made if missing.
     notebooks : sequence of pathlib.Path, optional
-        By default all notebooks, in order, those that need what this study lacks on pages of
-        their own; with none, and for frames, the page is the answer.
+        Notebooks to execute; by default all, in order. For an empty sequence, and for frames, the
+        page has only the answer.
     parameters : mapping of str to object, optional
-        Other values for what the notebooks name in their cell of parameters, such as
-        ``{"GRADER": "forced:claude-opus-5-5"}``; each goes to the notebooks that have it, and
-        ``GRADER``, ``MARGIN`` and ``ROUND`` to the answer as well. A ``STORE`` is relative to the
-        working directory, as `study` and `out` are.
+        Replacements for values in the parameter cells of the notebooks, such as
+        ``{"GRADER": "forced:claude-opus-5-5"}``. Each applies to the notebooks that have it;
+        ``GRADER``, ``MARGIN`` and ``ROUND`` also apply to the answer. A ``STORE`` is relative to
+        the working directory, like `study` and `out`.
     groups, margin, order
         As for :func:`answer`.
     progress : bool, default True
@@ -75,81 +76,112 @@ def build(
     Returns
     -------
     pathlib.Path
-        The page. Beside it stand pdf, png, svg, csv and json of every figure, and all of them in
-        ``figures.zip``. Of a chapter whose text was written about another study the headings,
-        tables and figures are shown, and computed sentences in place of the text; where it needs
-        what this study lacks it ends early and says so, unless its parameter ``NEEDS`` names that
-        (a frame of its store, or ``design``): then it keeps to the recorded study it is about.
+        The page. The same folder has pdf, png, svg, csv and json of every figure, and all of them
+        in ``figures.zip``.
 
     Raises
     ------
     StudyError
-        If the path holds no study, the notebooks are not there or no notebook has a parameter. If
-        a cell of a chapter about this study fails, the page is written all the same, with what
-        came before that cell and the chapters that did not fail; then the error names every cell
-        that did.
+        If the path holds no study, there are no notebooks, or no notebook has a parameter. If
+        a cell of a chapter about this study fails, the page is still written, with the cells
+        before it and all other chapters; the error then lists every failed cell.
+
+    Notes
+    -----
+    A chapter whose text was written about another study shows headings, tables, figures and
+    computed sentences, but not the text. If the study lacks data that the chapter needs, the
+    chapter ends early with a message. A chapter whose parameter ``NEEDS`` names the missing data
+    (a frame of its store, or ``design``) shows the recorded study it was written about instead.
     """
     if order not in ("effect", "name"):
         raise StudyError(f"report: order '{order}'; allowed: effect, name.")
-    out = Path(out)
-    study = opened(study)
-    paths: list[Path] = []
-    folder = Path(_OWN_TABLE)
-    if isinstance(study, RunStore):
-        paths = list(notebooks) if notebooks is not None else find_notebooks()
-        folder = study.path
-    elif notebooks:
-        raise StudyError("report: the notebooks read a recorded study; frames give the answer.")
-    named = {path: named_parameters(path) for path in paths}
-    wanted = dict(parameters or {})
-    _require_named(wanted, named.values())
+    study, out = opened(study), Path(out)
+    paths = _notebooks_to_run(study, notebooks)
+    defaults = {path: named_parameters(path) for path in paths}
+    values = dict(parameters or {})
+    _require_named(values, defaults.values())
     out.mkdir(parents=True, exist_ok=True)
-    wanted |= {"DATA": str(folder.resolve()), "OUT": str(out.resolve())}
-    if "STORE" in wanted:
-        wanted["STORE"] = str(Path(str(wanted["STORE"])).resolve())
-    grader = str(wanted["GRADER"]) if "GRADER" in wanted else None
-    margin = _margin(wanted.get("MARGIN", margin))
-    how = {"margin": margin, "round": _round(wanted.get("ROUND", 1), study)}
-    said, unsaid = _answered(study, grader, {"groups": groups, "order": order, **how})
-    fingerprint = study.fingerprint
-    figures = _headline(said, out, fingerprint) if said else []
-    every: list[Chapter] = []
-    apart: dict[str, str] = {}  # chapters on pages of their own, and the studies that they show
-    for path in tqdm(paths, desc="report", unit=" notebooks", disable=not (progress and paths)):
-        own = {name: value for name, value in wanted.items() if name in named[path]}
-        about = fingerprint
-        if "NEEDS" in named[path] and not _has_rows(study, str(named[path]["NEEDS"])):
-            own = {"OUT": wanted["OUT"]}  # what was asked of this study is not meant for another
-            about = str(named[path]["PILOT"])
-            apart[path.stem] = Path(str(named[path]["DATA"])).name
-        elif said and said.grader and named[path].get("PILOT", fingerprint) != fingerprint:
-            # the grader that a notebook names is of the study that it was written about
-            grader_of = {"GRADER": said.grader.partition(" (")[0]}
-            own = (grader_of if "GRADER" in named[path] else {}) | own
-        every.append(_executed(path, own, named[path], folder, out, about, said, progress))
-    drawn = [*figures, *(figure for chapter in every for figure in chapter.figures)]
-    names = {name for figure in drawn for _, name in figure.files}
-    zipped = _archive(out, names.union(*(chapter.files for chapter in every)))
-    template = _template()
-    common = {"study": folder.name, "archive": zipped, "version": skillcomp.__version__}
-    chapters = [one for one in every if one.stem not in apart and not one.bare]
-    held = _first_page(said, unsaid, fingerprint) | {"figures": figures, "chapters": chapters}
-    page = out / "index.html"
-    replace_file(page, template.render(**common, **held, every=every, apart=apart).encode())
-    for one in (one for one in every if one.stem in apart):
-        alone = template.render(**common, chapters=[one], alone=one, shows=apart[one.stem])
-        replace_file(out / f"{one.stem}.html", alone.encode())
-    told = [one.stopped for one in every if one.stopped and not one.elsewhere]
-    if told:
+    grader = str(values["GRADER"]) if "GRADER" in values else None
+    how: dict[str, Any] = {"groups": groups, "order": order}
+    how |= {"margin": _margin_of(values.get("MARGIN", margin))}
+    how |= {"round": _round_of(values.get("ROUND", 1), study)}
+    result, problem = _answer_or_reason(study, grader, how)
+    figures = _headline_figures(result, out, study.fingerprint) if result else []
+    run = _Run(study, out, _with_paths(values, study, out), result, progress)
+    bar = tqdm(paths, desc="report", unit=" notebooks", disable=not (progress and paths))
+    chapters = [_execute_chapter(run, path, defaults[path]) for path in bar]
+    page = _write_pages(run, problem, figures, chapters)
+    failed = [one.stopped for one in chapters if one.stopped and not one.elsewhere]
+    if failed:
         raise StudyError(
-            f"{page} was built, but {len(told)} of {len(every)} chapters ended early. "
-            + " ".join(told)
+            f"{page} was built, but {len(failed)} of {len(chapters)} chapters ended early. "
+            + " ".join(failed)
         )
     return page
 
 
+@dataclass(frozen=True)
+class _Run:
+    """What all chapters of a report share."""
+
+    study: RunStore | Frames
+    out: Path
+    values: Mapping[str, object]  # replacements for parameters
+    result: Answer | None
+    progress: bool
+
+    @property
+    def folder(self) -> Path:
+        return self.study.path if isinstance(self.study, RunStore) else Path(_OWN_TABLE)
+
+
+def _notebooks_to_run(study: RunStore | Frames, notebooks: Sequence[Path] | None) -> list[Path]:
+    if isinstance(study, RunStore):
+        return list(notebooks) if notebooks is not None else find_notebooks()
+    if notebooks:
+        raise StudyError("report: the notebooks read a recorded study; frames give the answer.")
+    return []
+
+
+def _with_paths(
+    values: Mapping[str, object], study: RunStore | Frames, out: Path
+) -> dict[str, object]:
+    """Add DATA and OUT, and make STORE absolute: notebooks run in their own folder."""
+    paths: dict[str, object] = {"OUT": str(out.resolve())}
+    if isinstance(study, RunStore):
+        paths["DATA"] = str(study.path.resolve())
+    if "STORE" in values:
+        paths["STORE"] = str(Path(str(values["STORE"])).resolve())
+    return {**values, **paths}
+
+
+def _write_pages(run: _Run, problem: str, figures: list[Figure], chapters: list[Chapter]) -> Path:
+    """Write the main page and a page for each chapter about another study; return the main page."""
+    drawn = [*figures, *(figure for chapter in chapters for figure in chapter.figures)]
+    names = {name for figure in drawn for _, name in figure.files}
+    archive = _write_archive(run.out, names.union(*(chapter.files for chapter in chapters)))
+    template = _page_template()
+    common = {"study": run.folder.name, "archive": archive, "version": skillcomp.__version__}
+    apart = {one.stem: one.other_study for one in chapters if one.other_study}
+    shown = [one for one in chapters if one.stem not in apart and not one.bare]
+    first = _first_page(run.result, problem, run.study.fingerprint)
+    page = run.out / "index.html"
+    replace_file(
+        page,
+        template.render(
+            **common, **first, figures=figures, chapters=shown, every=chapters, apart=apart
+        ).encode(),
+    )
+    for chapter in (one for one in chapters if one.stem in apart):
+        alone = template.render(
+            **common, chapters=[chapter], alone=chapter, shows=apart[chapter.stem]
+        )
+        replace_file(run.out / f"{chapter.stem}.html", alone.encode())
+    return page
+
+
 def _has_rows(study: RunStore | Frames, kind: str) -> bool:
-    """Tell whether a study has rows of the frame that a chapter is about, or the design."""
+    """Return whether a study has rows of a frame, or a design."""
     if not isinstance(study, RunStore):
         return False
     if kind == "design":
@@ -157,30 +189,31 @@ def _has_rows(study: RunStore | Frames, kind: str) -> bool:
     return not getattr(frames, kind)(study).empty
 
 
-def _margin(given: object) -> float:
-    if isinstance(given, int | float) and 0 < given < 1:
-        return float(given)
-    raise StudyError(f"report: margin: found {given!r}; allowed: a number above 0 and below 1.")
+def _margin_of(value: object) -> float:
+    if isinstance(value, int | float) and 0 < value < 1:
+        return float(value)
+    raise StudyError(f"report: margin: found {value!r}; allowed: a number above 0 and below 1.")
 
 
-def _round(given: object, study: RunStore | Frames) -> int:
-    """Return which grading counts; refuse one that the study does not hold."""
-    if isinstance(study, Frames) or given == 1:
+def _round_of(value: object, study: RunStore | Frames) -> int:
+    """Return the grading round that counts; raise StudyError if the study lacks it."""
+    if isinstance(study, Frames) or value == 1:
         return 1
-    there = sorted(set(study.table("verdicts").column("round").to_pylist()) - {None})
-    if isinstance(given, int) and given in there:
-        return given
+    rounds = sorted(set(study.table("verdicts").column("round").to_pylist()) - {None})
+    if isinstance(value, int) and value in rounds:
+        return value
     raise StudyError(
-        f"report: there is no round {given}; there: {', '.join(map(str, there)) or 'none'}."
+        f"report: there is no round {value}; there: {', '.join(map(str, rounds)) or 'none'}."
     )
 
 
-def _answered(
+def _answer_or_reason(
     study: RunStore | Frames, grader: str | None, how: Mapping[str, Any]
 ) -> tuple[Answer | None, str]:
-    """Return the answer, or why the study gives none.
+    """Return the answer, or the reason why the study gives none.
 
-    A grader that is not of this study may be one of a notebook's own: the default takes its place.
+    A `grader` that is unknown to this study may exist in the study of a notebook; the answer then
+    uses the default grader.
     """
     try:
         try:
@@ -193,67 +226,67 @@ def _answered(
         return None, str(error)
 
 
-def _require_named(wanted: Mapping[str, object], named: Iterable[Mapping[str, object]]) -> None:
-    known = sorted({name for own in named for name in own} - _OWN_PARAMETERS)
-    for name in wanted:
-        if name not in (*known, "GRADER", "MARGIN", "ROUND"):
-            told = instead(name, known)
-            raise StudyError(f"report: no notebook has a parameter '{name}'{told}")
+def _require_named(values: Mapping[str, object], defaults: Iterable[Mapping[str, object]]) -> None:
+    names = sorted({name for own in defaults for name in own} - _OWN_PARAMETERS)
+    for name in values:
+        if name not in (*names, "GRADER", "MARGIN", "ROUND"):
+            raise StudyError(f"report: no notebook has a parameter '{name}'{instead(name, names)}")
 
 
-def _executed(
-    path: Path,
-    own: dict[str, object],
-    named: Mapping[str, object],
-    data: Path,
-    out: Path,
-    study: str,
-    said: Answer | None,
-    progress: bool,
-) -> Chapter:
-    """Run one notebook and make a chapter of it, however far it came."""
+def _execute_chapter(run: _Run, path: Path, defaults: Mapping[str, object]) -> Chapter:
+    """Execute a notebook and make a chapter of its outputs, also if a cell fails."""
+    own = {name: value for name, value in run.values.items() if name in defaults}
+    about, other_study = run.study.fingerprint, ""
+    if "NEEDS" in defaults and not _has_rows(run.study, str(defaults["NEEDS"])):
+        own = {"OUT": run.values["OUT"]}  # other values are meant for this study
+        about, other_study = str(defaults["PILOT"]), Path(str(defaults["DATA"])).name
+    elif run.result and run.result.grader and defaults.get("PILOT", about) != about:
+        # the grader in the parameter cell belongs to the study that the notebook is about
+        grader = {"GRADER": run.result.grader.partition(" (")[0]}
+        own = (grader if "GRADER" in defaults else {}) | own
     stopped = ""
     try:
-        notebook = execute(path, parameters=own, progress=progress, for_page=True)
+        notebook = execute(path, parameters=own, progress=run.progress, for_page=True)
     except NotebookError as error:
         notebook, stopped = error.notebook, str(error)
-    values = {**named, **own}
-    elsewhere = data.name if values.get("PILOT", study) != study else ""
+    values = {**defaults, **own}
+    elsewhere = run.folder.name if values.get("PILOT", about) != about else ""
     if values.get("LIVE"):
         elsewhere = Path(str(values.get("STORE", "a live study"))).name
-    told: list[str] = []
-    if elsewhere and said is not None:
+    sentences: list[str] = []
+    if elsewhere and run.result is not None:
+        findings = run.result.findings
         topics = _TOPICS.get(path.stem[:2], ())
-        told = list(said.findings.loc[said.findings["topic"].isin(topics), "sentence"])
-    return chapter_of(notebook, path, out, tuple(told), stopped, elsewhere)
+        sentences = list(findings.loc[findings["topic"].isin(topics), "sentence"])
+    return chapter_of(notebook, path, run.out, tuple(sentences), stopped, elsewhere, other_study)
 
 
-def _headline(said: Answer, out: Path, fingerprint: str) -> list[Figure]:
-    """Save and return the headline figure, in pieces where there are many skills."""
-    rows = said.headline()
+def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figure]:
+    """Save and return the headline figure; with many skills, several figures."""
+    rows = result.headline()
     skills = list(dict.fromkeys(rows["skill"]))
     lead = "Change in the share of answers that pass, against no skill, on the same cases."
     ours = re.compile(rf"00-answer(-.*)?\.({'|'.join(ENDINGS)})")
     for old in [f for f in out.iterdir() if ours.fullmatch(f.name) and f.is_file()]:
-        old.unlink()  # of an earlier report
+        old.unlink()  # left by an earlier report
     figures = []
     for start in range(0, len(skills), ON_FIRST_PAGE):
         some = skills[start : start + ON_FIRST_PAGE]
         stem = f"00-answer-{start // ON_FIRST_PAGE + 1}" if start else "00-answer"
-        data, fig = {"delta": rows[rows["skill"].isin(some)]}, said.draw(some)
+        data, fig = {"delta": rows[rows["skill"].isin(some)]}, result.draw(some)
         paths = style.save(fig, out / stem, data=data, caption=lead, fingerprint=fingerprint)
         plt.close(fig)
         figures.append(figure_of(paths[1].read_bytes(), stem, out))
     return figures
 
 
-def _archive(out: Path, names: Iterable[str]) -> str:
-    """Put files of this page and their captions into one, the same byte for byte for the same.
+def _write_archive(out: Path, names: Iterable[str]) -> str:
+    """Zip the files of this page and their captions, without dates; return the archive's name.
 
-    Returns its name, or nothing where there are no files; an earlier one is then removed.
+    If there are no files, remove an earlier archive and return an empty text.
     """
-    found = {file for name in names for file in (out / name, (out / name).with_suffix(".txt"))}
-    files = sorted(file for file in found if file.is_file())
+    paths = {file for name in names for file in (out / name, (out / name).with_suffix(".txt"))}
+    files = sorted(file for file in paths if file.is_file())
     if not files:
         (out / ARCHIVE).unlink(missing_ok=True)
         return ""
@@ -263,20 +296,21 @@ def _archive(out: Path, names: Iterable[str]) -> str:
     return ARCHIVE
 
 
-def _provenance(said: Answer | None, fingerprint: str) -> list[Any]:
-    """Return versions, hashes and seeds, as pairs of what and which."""
+def _provenance_rows(result: Answer | None, fingerprint: str) -> list[Any]:
+    """List versions, hashes and seeds as pairs of name and value."""
     rows = [("Study, sha256", fingerprint), ("Python", python_version())]
     rows += [("skillcomp", skillcomp.__version__)]
     rows += [(name, version(name)) for name in _PACKAGES]
-    if said is not None:
-        methods = [m for f in said.frames.values() if "method" in f for m in f["method"].dropna()]
+    if result is not None:
+        with_method = [frame for frame in result.frames.values() if "method" in frame]
+        methods = [method for frame in with_method for method in frame["method"].dropna()]
         seeds = {seed for m in methods for seed in re.findall(r"seed (\d+)", str(m))}
         rows += [("Seeds", ", ".join(sorted(seeds)) or "no resampling behind these numbers")]
         rows += [("Method", str(name)) for name in dict.fromkeys(methods)]
     return rows
 
 
-def _template() -> Template:
+def _page_template() -> Template:
     environment = Environment(
         loader=PackageLoader("skillcomp"),
         autoescape=select_autoescape(),
@@ -287,25 +321,25 @@ def _template() -> Template:
     return environment.get_template("report.html")
 
 
-def _first_page(said: Answer | None, unsaid: str, fingerprint: str) -> dict[str, Any]:
-    """Return what the first page says, for the template."""
-    found: list[Any] = [] if said is None else said.findings.to_dict("records")
-    skills = [] if said is None else list(dict.fromkeys(said.headline()["skill"]))
-    group_of = {} if said is None else said.groups
+def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[str, Any]:
+    """Return the variables of the first page for the template."""
+    rows: list[Any] = [] if result is None else result.findings.to_dict("records")
+    skills = [] if result is None else list(dict.fromkeys(result.headline()["skill"]))
+    group_of = {} if result is None else result.groups
     topics: dict[str, list[dict[str, Any]]] = {}
-    for row in found:
+    for row in rows:
         sentence = str(row["sentence"]).replace(" %", "\N{NO-BREAK SPACE}%")
         marked = row | {"mark": _MARKS.get(str(row["verdict"]), "?"), "sentence": sentence}
         topics.setdefault(row["topic"], []).append(marked)
     of_skills = topics.get("skill", [])
     order = {name: place for place, name in enumerate(skills)}
     of_skills.sort(key=lambda row: order.get(row["about"], len(order)))
-    digest = hashlib.sha256(json.dumps(found, default=str).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(rows, default=str).encode()).hexdigest()
     return {
         "topics": topics,
-        "answered": said,
-        "unsaid": unsaid,
+        "answered": result,
+        "problem": problem,
         "groups": [group_of.get(row["about"], "") for row in of_skills],
         "first": ON_FIRST_PAGE,
-        "provenance": [*_provenance(said, fingerprint), ("Sentences, sha256", digest)],
+        "provenance": [*_provenance_rows(result, fingerprint), ("Sentences, sha256", digest)],
     }
