@@ -160,7 +160,7 @@ class FakeAnthropic:
             self._authorise(headers)
             body = json.loads(raw) if raw else None
             status, out, extra, cut = await self._route(method, path, target, headers, body)
-        except rules.Refused as refused:
+        except rules.RefusedError as refused:
             status, out = refused.status, _error(refused)
         except json.JSONDecodeError:
             status, out = 400, _error(rules.bad("The request body is not valid JSON"))
@@ -179,7 +179,7 @@ class FakeAnthropic:
     def _authorise(self, headers: dict[str, str]) -> None:
         given = headers.get("authorization", "").removeprefix("Bearer ") or headers.get("x-api-key")
         if given != KEY:
-            raise rules.Refused(401, _KINDS[401], f"invalid x-api-key {given}")
+            raise rules.RefusedError(401, _KINDS[401], f"invalid x-api-key {given}")
         if headers.get("anthropic-version") not in rules.VERSIONS:
             raise rules.bad("anthropic-version: header is required")
 
@@ -195,7 +195,7 @@ class FakeAnthropic:
             return _ok({"input_tokens": sum(rules.count(part) for part in parts)})
         if path.startswith("/v1/messages/batches"):
             return self._batch_route(method, path, target, body)
-        raise rules.Refused(404, _KINDS[404], f"{method} {path}")
+        raise rules.RefusedError(404, _KINDS[404], f"{method} {path}")
 
     # -- messages -----------------------------------------------------------------------------
 
@@ -213,10 +213,12 @@ class FakeAnthropic:
                 return 200, b"<html>busy</html>", {"content-type": "text/html"}, ""
             if fault == "spend":
                 detail = {"error_code": "enforced_spend_limit_reached"}
-                raise rules.Refused(429, _KINDS[429], "Spend limit reached", **detail)
+                raise rules.RefusedError(429, _KINDS[429], "Spend limit reached", **detail)
             if fault.isdigit():
                 wait = {"retry-after": seconds} if seconds else {}
-                refused = rules.Refused(int(fault), _KINDS[int(fault)], f"by schedule: {fault}")
+                refused = rules.RefusedError(
+                    int(fault), _KINDS[int(fault)], f"by schedule: {fault}"
+                )
                 return int(fault), _error(refused), wait, ""
             rules.check_body(body, version=version)
             if self._keep:
@@ -280,7 +282,7 @@ class FakeAnthropic:
             return _ok({"data": rows, "has_more": False, "first_id": None, "last_id": None})
         batch = self.batches.get(parts[0])
         if batch is None:
-            raise rules.Refused(404, _KINDS[404], f"batch {parts[0]} not found")
+            raise rules.RefusedError(404, _KINDS[404], f"batch {parts[0]} not found")
         if parts[1:] == ["results"]:
             if batch["left"] > 0:
                 raise rules.bad("Batch has not ended")
@@ -348,14 +350,14 @@ class FakeAnthropic:
         fate = "canceled" if canceled else self._batch_fault(name)
         try:
             rules.check_body(body, batch=True)
-        except rules.Refused as refused:
+        except rules.RefusedError as refused:
             told = json.loads(_error(refused))
             return {"custom_id": name, "result": {"type": "errored", "error": told}}
         if fate in ("expired", "canceled"):
             return {"custom_id": name, "result": {"type": fate}}
         if fate in ("errored", "invalid"):
             status = 500 if fate == "errored" else 400
-            told = json.loads(_error(rules.Refused(status, _KINDS[status], "by schedule")))
+            told = json.loads(_error(rules.RefusedError(status, _KINDS[status], "by schedule")))
             return {"custom_id": name, "result": {"type": "errored", "error": told}}
         if self._keep:
             self.bodies.append(body)
@@ -367,7 +369,7 @@ def _ok(body: Any) -> tuple[int, bytes, dict[str, str], str]:
     return 200, json.dumps(body).encode(), {}, ""
 
 
-def _error(refused: rules.Refused) -> bytes:
+def _error(refused: rules.RefusedError) -> bytes:
     error: dict[str, Any] = {"type": refused.kind, "message": str(refused)}
     if refused.details:
         error["details"] = refused.details

@@ -42,7 +42,7 @@ _SECONDS = {"5m": 300.0, "1h": 3600.0}
 _UNSUPPORTED = ("minimum", "maximum", "minLength", "maxLength", "pattern", "multipleOf", "oneOf")
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The request is answered with an error."""
 
     def __init__(self, status: int, kind: str, message: str, **details: Any) -> None:
@@ -50,8 +50,8 @@ class Refused(Exception):
         self.status, self.kind, self.details = status, kind, details
 
 
-def bad(message: str) -> Refused:
-    return Refused(400, "invalid_request_error", message)
+def bad(message: str) -> RefusedError:
+    return RefusedError(400, "invalid_request_error", message)
 
 
 def _is(model: str, families: tuple[str, ...]) -> bool:
@@ -74,7 +74,7 @@ def check_body(body: Any, *, version: str = VERSIONS[0], batch: bool = False) ->
             raise bad(f"{name}: Field required")
     model = body["model"]
     if re.sub(r"-\d{8}$", "", model) not in CACHE_MINIMUM:
-        raise Refused(404, "not_found_error", f"model: {model}")
+        raise RefusedError(404, "not_found_error", f"model: {model}")
     _check_messages(body["messages"])
     _check_system(body.get("system"))
     output = body.get("output_config") or {}

@@ -131,6 +131,6 @@ class Dated(FakeAnthropic):
             return super()._batch_route(method, path, target, body)
         self.n_posts += 1
         if self.n_posts in self.refuse:
-            raise rules.Refused(529, "overloaded_error", "Overloaded")
+            raise rules.RefusedError(529, "overloaded_error", "Overloaded")
         found = super()._batch_route(method, path, target, body)
         return (*found[:3], "drop") if self.n_posts in self.lose else found

@@ -77,7 +77,7 @@ def leave(work, *args, **more):
         work(*args, **more)
 
 
-class Killed(Exception):
+class KilledError(Exception):
     """Stands for the end of the process."""
 
 
@@ -88,11 +88,11 @@ def die_after_the_post(store, server):
 
     async def create(self, **body):
         await real(self, **body)
-        raise Killed
+        raise KilledError
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(service, "create", create)
-        with pytest.raises(Killed):
+        with pytest.raises(KilledError):
             run(store, server)
 
 
@@ -433,11 +433,11 @@ def test_a_batch_that_never_arrived_is_sent_again(store):
         add_foreign(server, n=3, age=timedelta(days=5), left=0)
 
         async def create(self, **body):
-            raise Killed
+            raise KilledError
 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(anthropic.resources.messages.AsyncBatches, "create", create)
-            with pytest.raises(Killed):
+            with pytest.raises(KilledError):
                 run(store, server)
         run(store, server)
         assert n_sent(server) == N_CELLS + 3
@@ -537,7 +537,7 @@ class Failing(Dated):
             return found
         self.n += 1
         if isinstance(self.fault, int):
-            raise rules.Refused(self.fault, "api_error", "by schedule")
+            raise rules.RefusedError(self.fault, "api_error", "by schedule")
         if self.fault == "short":
             return (found[0], b"\n".join(found[1].splitlines()[:5]), *found[2:])
         return (*found[:3], self.fault)

@@ -146,7 +146,7 @@ def test_a_malformed_grading_is_asked_again_in_the_next_batch(store):
     assert sum(1 for _ in store.records("replies")) == 34
 
 
-class Killed(Exception):
+class KilledError(Exception):
     """Stands for the end of the process."""
 
 
@@ -160,17 +160,17 @@ def test_a_study_that_dies_with_a_batch_under_way_finds_it_again(store, moment, 
         n = real_append(self, table, records)
         events = [row["event"] for row in records] if table == "batches" else []
         if moment == "halfway" and table == "attempts":
-            raise Killed
+            raise KilledError
         if moment in events and moment == "created":
-            raise Killed
+            raise KilledError
         return n
 
     async def create(self, **body):
         await real_create(self, **body)
-        raise Killed  # the service has it, and we have not heard
+        raise KilledError  # the service has it, and we have not heard
 
     async def dies(self, *args, **kw):
-        raise Killed
+        raise KilledError
 
     limits = BatchLimits(max_requests=20, first_wait=0.005, longest_wait=0.01)
     with Dated() as server:
@@ -180,7 +180,7 @@ def test_a_study_that_dies_with_a_batch_under_way_finds_it_again(store, moment, 
                 patched.setattr(service, "create", create)
             if moment == "polled":
                 patched.setattr(service, "results", dies)
-            with pytest.raises(Killed):
+            with pytest.raises(KilledError):
                 run(store, server, limits)
         n_batches = len(server.batches)
         assert n_batches in (1, 2)

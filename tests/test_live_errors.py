@@ -114,7 +114,7 @@ class Proxy(FakeAnthropic):
     async def _route(self, *_):
         self.log["asked"] += 1
         told = "Authentication Error, Invalid proxy server token passed."
-        raise rules.Refused(400, "invalid_request_error", told)
+        raise rules.RefusedError(400, "invalid_request_error", told)
 
 
 def test_a_proxy_that_refuses_the_login_with_400_is_given_up_after_the_first_few_cells(tmp_path):

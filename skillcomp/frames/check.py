@@ -30,7 +30,7 @@ _EXPECTED = {
 }
 
 
-class Unfit(Exception):
+class ConversionError(Exception):
     """A column that cannot be converted to its dtype without loss."""
 
 
@@ -44,7 +44,7 @@ def show(values: pd.Series) -> str:
 
 
 def convert(values: pd.Series, dtype: Any) -> pd.Series:
-    """Convert a column to its dtype without loss; raise Unfit with the values that prevent it."""
+    """Convert a column to its dtype without loss; raise ConversionError if a value prevents it."""
     if _has_dtype(values.dtype, dtype):
         return values if str(values.dtype) == dtype else pd.Series(values.astype(dtype))
     values = plain_values(values)
@@ -56,7 +56,9 @@ def convert(values: pd.Series, dtype: Any) -> pd.Series:
     try:
         return ways.get(dtype, _to_time)(values, present, dtype)
     except (TypeError, ValueError, ArithmeticError, RecursionError) as cause:
-        raise Unfit(f"found {show(present)}; expected {_EXPECTED.get(dtype, _TIMES)}.") from cause
+        raise ConversionError(
+            f"found {show(present)}; expected {_EXPECTED.get(dtype, _TIMES)}."
+        ) from cause
 
 
 def plain_values(values: pd.Series) -> pd.Series:
@@ -97,8 +99,8 @@ def settle(frame: pd.DataFrame, dtypes: Mapping[str, str], what: str) -> pd.Data
             try:
                 # an index may hold duplicates: assign an array, which has no index
                 changed[name] = convert(frame[name].reset_index(drop=True), dtype).array
-            except Unfit as unfit:
-                problems.append(f"column '{name}': {unfit}")
+            except ConversionError as error:
+                problems.append(f"column '{name}': {error}")
     if problems:
         raise FrameError(f"{what}, {'; '.join(problems)}", problems)
     return frame.assign(**changed) if changed else frame
@@ -118,14 +120,14 @@ def _to_text(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
         return values.astype(TEXT)
     bad = present[~present.map(lambda v: isinstance(v, str | int) and not isinstance(v, bool))]
     if len(bad):
-        raise Unfit(f"found {show(bad)}; expected text.")
+        raise ConversionError(f"found {show(bad)}; expected text.")
     return present.map(str).astype(TEXT).reindex(values.index)
 
 
 def _to_boolean(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
     fits = present.map(lambda v: isinstance(v, _NUMBERS) and v in (0, 1)).astype(bool)
     if not fits.all():
-        raise Unfit(f"found {show(present[~fits])}; allowed: True, False or missing.")
+        raise ConversionError(f"found {show(present[~fits])}; allowed: True, False or missing.")
     return present.astype(bool).astype("boolean").reindex(values.index)
 
 
@@ -134,12 +136,12 @@ def _to_number(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
     if not real:
         odd = present.map(lambda v: isinstance(v, bool | np.bool_) or not isinstance(v, _NUMBERS))
         if isinstance(values.dtype, pd.StringDtype) or odd.any():
-            raise Unfit(f"found {show(present)}; expected numbers.")
+            raise ConversionError(f"found {show(present)}; expected numbers.")
     numbers = pd.to_numeric(present, errors="coerce").astype("float64")
     bad = present[numbers.isna() | ((numbers % 1 != 0) if dtype == "Int64" else False)]
     if len(bad):
         what = "whole numbers" if dtype == "Int64" else "numbers"
-        raise Unfit(f"found {show(bad)}; expected {what}.")
+        raise ConversionError(f"found {show(bad)}; expected {what}.")
     if dtype == "float64":
         return numbers.reindex(values.index)
     exact = present if real else present.map(int)
@@ -149,11 +151,11 @@ def _to_number(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
 def _to_time(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
     odd = present.map(lambda v: not isinstance(v, str | date | np.datetime64))
     if values.dtype.kind != "M" and odd.any():
-        raise Unfit(f"found {show(present[odd])}; expected {_TIMES}.")
+        raise ConversionError(f"found {show(present[odd])}; expected {_TIMES}.")
     times = pd.to_datetime(present, errors="coerce", utc=True, format="ISO8601")
     bad = present[times.isna()]
     if len(bad):
-        raise Unfit(f"found {show(bad)}; expected {_TIMES}.")
+        raise ConversionError(f"found {show(bad)}; expected {_TIMES}.")
     return times.astype(TIME).reindex(values.index)
 
 
@@ -221,8 +223,8 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
         if name in source.columns:
             try:
                 columns[name] = convert(source[name], dtype)
-            except Unfit as unfit:
-                problems.append(f"column '{name}': {unfit}")
+            except ConversionError as error:
+                problems.append(f"column '{name}': {error}")
             continue
         problems += _problems_of_absent_column(name, source, contract)
         if name not in contract.required:

@@ -68,7 +68,7 @@ KEPT = PAID - {"paused"}  # a grader that paused has said nothing; it is asked a
 _UNREADABLE = 5  # replies in a row that cannot be read; then the grader is at fault
 
 
-class NeedsReply(Exception):
+class ReplyNeededError(Exception):
     """A question has to go into a batch first; ``parts`` is what is asked."""
 
     def __init__(self, parts: dict[str, Any]) -> None:
@@ -76,7 +76,7 @@ class NeedsReply(Exception):
         self.parts = parts
 
 
-class NoMoney(Exception):
+class BudgetSpentError(Exception):
     """The next question does not fit into the budget."""
 
 
@@ -87,7 +87,7 @@ class Recorder(BaseAgent):
     """An agent that gives the replies the store has, then asks and has them stored.
 
     No question is asked that does not fit into the budget, and no reply is given before it is on
-    the disk. Without `book` nothing is asked: `NeedsReply` is raised.
+    the disk. Without `book` nothing is asked: `ReplyNeededError` is raised.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Recorder(BaseAgent):
         if self._book is None:
             given = {name: part for name, part in about.items() if part is not None}
             given.pop("cell", None)
-            raise NeedsReply({"prompt": prompt, **given})
+            raise ReplyNeededError({"prompt": prompt, **given})
 
         def estimate() -> float:
             skill, schema = about.get("skill"), about.get("schema")
@@ -125,7 +125,7 @@ class Recorder(BaseAgent):
             return reply
         aside = await self._budget.take(estimate() if self._budget.limit is not None else 0.0)
         if aside is None:
-            raise NoMoney(self._budget.exhausted or "budget_usd")
+            raise BudgetSpentError(self._budget.exhausted or "budget_usd")
         answered = None
         try:
             if self._stop is not None:
@@ -283,7 +283,7 @@ class Engine(ABC, Generic[J]):
     async def _do(self, job: J, *, batched: bool) -> bool:
         try:
             return await self.work_on(job, batched=batched)
-        except NoMoney as out:
+        except BudgetSpentError as out:
             self.stop.ask(str(out))
             return False
 
@@ -300,7 +300,7 @@ class Engine(ABC, Generic[J]):
                 try:
                     if await self._do(job, batched=True):
                         del open_[name]
-                except NeedsReply as needed:
+                except ReplyNeededError as needed:
                     parts = dict(needed.parts)
                     yield name, service.request(parts.pop("prompt"), **parts)
 
