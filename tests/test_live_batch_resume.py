@@ -73,7 +73,7 @@ def leave(work, *args, **more):
     with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():
         warnings.simplefilter("ignore", StudyWarning)
         warnings.simplefilter("ignore", GraderWarning)
-        patched.setattr(Batches, "ended", ended)
+        patched.setattr(Batches, "await_end", ended)
         work(*args, **more)
 
 
@@ -228,7 +228,7 @@ def grade_by_two(store, server, **more):
 
 def leave_the_second(store, server):
     """Let the first grader end its batch, and stop while the second one's is under way."""
-    real = Batches.ended
+    real = Batches.await_end
 
     async def ended(self, batch_id):
         if "60000" not in self.agent.settings:
@@ -237,7 +237,7 @@ def leave_the_second(store, server):
         raise StoppedError("interrupted")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Batches, "ended", ended)
+        patched.setattr(Batches, "await_end", ended)
         grade_by_two(store, server, budget_usd=BUDGET)
     assert [purpose[:8] for purpose, _ in open_batches(store)] == ["grade:B#"]
 

@@ -141,7 +141,7 @@ def test_a_cost_that_cannot_be_does_not_switch_the_budget_off(tmp_path, said):
 
 def settled(budget, estimate, reply):
     async def main():
-        aside = await budget.take(estimate)
+        aside = await budget.reserve(estimate)
         await budget.settle(aside, reply)
 
     asyncio.run(main())
@@ -206,7 +206,7 @@ def test_a_later_start_counts_what_unreadable_gradings_can_have_cost(tmp_path):
 
 def test_the_end_of_a_budget_says_what_is_left():
     budget = Budget(1.0, spent=2.0)
-    assert asyncio.run(budget.take(float("nan"))) is None
+    assert asyncio.run(budget.reserve(float("nan"))) is None
     assert budget.exhausted == (
         "budget_usd 1: 2.0000 are spent and what the next call costs is not known (0.0000 left)"
     )

@@ -358,18 +358,18 @@ def test_a_grading_stops_before_it_passes_its_budget(store):
 def test_without_a_price_one_call_at_a_time_shows_what_the_next_may_cost():
     async def main():
         budget = Budget(1.0)
-        first = await budget.take(float("nan"))
+        first = await budget.reserve(float("nan"))
         assert first == 1.0  # all there is, so it goes alone
-        assert budget.fits(float("nan")) is None
+        assert budget.reserve_now(float("nan")) is None
         await budget.settle(first, Reply(cost_usd=0.3))
-        second = await budget.take(float("nan"))
+        second = await budget.reserve(float("nan"))
         assert second == pytest.approx(0.7)  # again alone, since twice the dearest would fit
         await budget.settle(second, Reply(cost_usd=0.3))
-        assert await budget.take(float("nan")) is None and "0.6000 are spent" in budget.exhausted
+        assert await budget.reserve(float("nan")) is None and "0.6000 are spent" in budget.exhausted
         unknown = Budget(1.0)
-        taken = await unknown.take(0.1)
+        taken = await unknown.reserve(0.1)
         await unknown.settle(taken, Reply(cost_note="no price for model 'x'"))
-        assert await unknown.take(0.1) is None and "no price for model" in unknown.exhausted
+        assert await unknown.reserve(0.1) is None and "no price for model" in unknown.exhausted
 
     asyncio.run(main())
 

@@ -1,7 +1,68 @@
-"""Ask agents, have graders judge, and run whole studies.
+"""Ask agents, have graders judge their answers, and run whole studies.
 
-``run``, ``grade`` and ``compare`` write to a store, ``status`` reads how far it is. Agents and
-graders are objects that are passed in. Each name loads on first use, since an SDK takes a second.
+Agents and graders are objects that are passed in. `run`, `grade` and `compare` write to a store,
+and `status` reads it. Names load on first use, since an SDK takes a second. Headings are the files.
+
+run: answers
+    ``run``: ask every open cell of a study.
+
+grade: verdicts
+    ``grade``: have every stored answer graded, once by each grader.
+
+compare: comparisons
+    ``compare``: have answers compared in pairs, in both orders.
+
+status: how far a study is
+    ``status``: one row per agent or grader and condition, with counts and costs.
+
+study_file: a study as a file
+    ``read_study``: read ``study.yaml``.
+
+batches: batches as the store records them
+    ``BatchLimits``: size of a batch, and how long to wait for it.
+
+agents.agent: what every agent is
+    ``Agent``, ``BaseAgent``: the protocol, and a base class with defaults.
+    ``Cell``, ``Reply``: place of an answer in a study; an answer and how it was made.
+    ``family_of``: family of a model.
+
+agents.anthropic: Claude through the Messages API
+    ``AnthropicAgent``: a model with its options.
+
+agents.openai: OpenAI-compatible endpoints
+    ``OpenAIAgent``: a model with its options.
+
+agents.cli: programs
+    ``CliAgent``: ``claude -p``, ``codex exec`` or another command.
+
+agents.replay: recorded answers
+    ``ReplayAgent``: an agent that answers from a store.
+
+graders.grader: what all graders share
+    ``LiveGrader``, ``BaseGrader``: the protocol, and a base class with defaults.
+    ``Grading``, ``GraderWarning``: the result of grading an answer; warnings about it.
+    ``answer_of``, ``ask_until_read``, ``on_check``, ``verdicts_of``: steps of a grader.
+
+graders.comprehension: models as graders
+    ``ComprehensionGrader``: a verdict on every check of an answer.
+    ``PairwiseGrader``: the better of two answers.
+
+graders.gold_answers: a test of the grader before a study
+    ``GoldAnswer``: an answer with known verdicts.
+
+graders.reply: replies of a grader
+    ``read_reply``: read a reply and apply the rules.
+
+graders.replay: recorded verdicts
+    ``ReplayGrader``: a grader that judges from a store.
+
+graders.task_graders: graders of task suites
+    ``SuiteGrader``: the judge that each task names.
+    ``Contains``, ``Pytest``, ``LlmRubric``: words, tests, a rubric.
+
+graders.traces: graders of the work of a program
+    ``TraceGrader``: checks on the trace and the files.
+    ``TraceJudge``: a program that judges by a rubric.
 """
 
 import lazy_loader as lazy

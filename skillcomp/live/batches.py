@@ -34,7 +34,7 @@ from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import Agent, Reply, attribute_of, whole_hash
 from skillcomp.live.agents.batch_service import BatchError, BatchService, BatchState, Before
 from skillcomp.live.concurrency import Stop, StoppedError
-from skillcomp.live.ledger import Budget, Ledger, at_most, upper_cost
+from skillcomp.live.ledger import Budget, Ledger, upper_cost, with_upper_cost
 
 _log = logging.getLogger("skillcomp.live")
 _CLOSING_EVENTS = ("collected", "dropped")
@@ -47,7 +47,7 @@ _WRITTEN_AT_ONCE = 256  # results that share one write to the disk
 _NOTHING_LOST = "What was sent stays with the service for 29 days; the same call goes on with it."
 
 _T = TypeVar("_T")
-Record = Callable[[str, Reply], Awaitable[None]]
+RecordReply = Callable[[str, Reply], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ class Batches:
     ledger: Ledger
     agent: Agent
     purpose: str
-    record: Record
+    record: RecordReply
     recorded: set[str]
     budget: Budget
     stop: Stop
@@ -282,8 +282,8 @@ class Batches:
 
         def seconds_to_wait(state: tenacity.RetryCallState) -> float:
             error = state.outcome.exception() if state.outcome else None
-            asked = error.wait_seconds if isinstance(error, BatchError) else None
-            return growth(state) if asked is None else asked
+            requested = error.wait_seconds if isinstance(error, BatchError) else None
+            return growth(state) if requested is None else requested
 
         retrying = tenacity.AsyncRetrying(
             stop=tenacity.stop_after_attempt(_TRIES),
@@ -294,7 +294,7 @@ class Batches:
         )
         return await retrying(one_try)
 
-    async def _call(self, call: Callable[[], Awaitable[_T]], failure: str) -> _T:
+    async def _call_or_raise(self, call: Callable[[], Awaitable[_T]], failure: str) -> _T:
         """Make a call with retries; `failure` begins the message of its error."""
         try:
             return await self._with_retries(call)
@@ -307,17 +307,17 @@ class Batches:
         kind = MissingBatchError if error.is_missing else AgentError
         return kind(f"agent '{self.agent.name}': {failure} ({error}). {_NOTHING_LOST}")
 
-    async def _newest(self) -> Before | None:
+    async def _newest_or_none(self) -> Before | None:
         """Return the newest batch and the service's time, or None if it has no list."""
         try:
-            return await self._call(self._service.before, "batches cannot be listed")
+            return await self._call_or_raise(self._service.before, "batches cannot be listed")
         except StoppedError:
             raise
         except AgentError as error:
             _log.info("%s", error)
             return None  # sending will show the fault, if there is one
 
-    async def ended(self, batch_id: str) -> BatchState:
+    async def await_end(self, batch_id: str) -> BatchState:
         """Wait for the end of a batch, also while the service cannot be reached."""
         last_contact, level = time.monotonic(), logging.WARNING
 
@@ -351,7 +351,7 @@ class Batches:
             raise StoppedError(f"batch {batch_id} has not ended: {self.stop.reason}.")
         return state
 
-    async def _holds(self, batch_id: str, names: Collection[str]) -> bool:
+    async def _has_result_named(self, batch_id: str, names: Collection[str]) -> bool:
         """Return whether the first result of a batch has one of these names."""
 
         async def first() -> bool:
@@ -360,7 +360,7 @@ class Batches:
                     return name in names
             return False
 
-        return await self._call(first, f"results of batch {batch_id} cannot be read")
+        return await self._call_or_raise(first, f"results of batch {batch_id} cannot be read")
 
     def _other_workspace(self, sent: Sent, what: str) -> AgentError:
         """Return the error that the key is likely of another workspace than a batch."""
@@ -382,21 +382,21 @@ class Batches:
             How many requests were sent.
         """
         sent: list[Sent] = []
-        async for batch, requests in self._chunks(bodies):
-            if await self._submit(batch, requests):
+        async for batch, requests in self._chunked_requests(bodies):
+            if await self._send_batch(batch, requests):
                 sent.append(batch)
             if self.stop.reason:
                 break
         await self._collect_all(sent)
         return sum(len(batch.keys) for batch in sent)
 
-    async def _chunks(
+    async def _chunked_requests(
         self, bodies: AsyncIterator[tuple[str, dict[str, Any]]]
     ) -> AsyncIterator[tuple[Sent, dict[str, dict[str, Any]]]]:
         sent, requests, size = None, dict[str, dict[str, Any]](), 0
         async for key, body in bodies:
             usd = batch_cost(self.agent, body)
-            if self.stop.reason or (reserved := self.budget.fits(usd)) is None:
+            if self.stop.reason or (reserved := self.budget.reserve_now(usd)) is None:
                 break
             length = len(json.dumps(body)) + 100  # its name and brackets
             is_full = len(requests) >= self.limits.max_requests
@@ -412,25 +412,25 @@ class Batches:
         if sent is not None:
             yield sent, requests
 
-    async def _submit(self, sent: Sent, requests: Mapping[str, dict[str, Any]]) -> bool:
+    async def _send_batch(self, sent: Sent, requests: Mapping[str, dict[str, Any]]) -> bool:
         """Send one batch; False if work is to stop before the service has confirmed it."""
         try:
-            sent.before = await self._newest()
+            sent.before = await self._newest_or_none()
             await self._store_event(sent, "intent", purpose=self.purpose, **sent.as_record())
-            sent.batch_id = await self._post(sent, requests)
+            sent.batch_id = await self._create_once(sent, requests)
         except StoppedError:
-            await self._release(sent)
+            await self._release_reserved(sent)
             return False
         await self._store_event(sent, "created", batch_id=sent.batch_id)
         return True
 
-    async def _post(self, sent: Sent, requests: Mapping[str, dict[str, Any]]) -> str:
+    async def _create_once(self, sent: Sent, requests: Mapping[str, dict[str, Any]]) -> str:
         may_exist = False
 
         async def create() -> str:
             nonlocal may_exist
             # after a lost answer the batch may exist: sending it again would pay twice
-            if may_exist and (batch_id := await self._find(sent)):
+            if may_exist and (batch_id := await self._find_batch(sent)):
                 return batch_id
             try:
                 return await self._service.create(requests)
@@ -443,7 +443,7 @@ class Batches:
         except (BatchError, StoppedError) as error:
             if not may_exist:
                 await self._store_event(sent, "dropped")
-            await self._release(sent)
+            await self._release_reserved(sent)
             if self.stop.reason:
                 raise StoppedError(f"interrupted while sending a batch: {error}") from None
             again = " The next start looks whether the service has it." if may_exist else ""
@@ -460,7 +460,7 @@ class Batches:
         for sent in earlier:
             usd = sent.usd_per_request
             usd = 0.0 if math.isnan(usd) else usd
-            sent.reserved = {key: self.budget.hold(usd) for key in sent.keys}
+            sent.reserved = {key: self.budget.reserve_running(usd) for key in sent.keys}
         ready = []
         for sent in earlier:
             try:
@@ -473,17 +473,17 @@ class Batches:
         await self._collect_all(ready, earlier=True)
 
     async def _find_again(self, sent: Sent) -> None:
-        sent.batch_id = await self._find(sent)
+        sent.batch_id = await self._find_batch(sent)
         if sent.batch_id is None:
             await self._store_event(sent, "dropped")
-            await self._release(sent)
+            await self._release_reserved(sent)
         else:
             await self._store_event(sent, "created", batch_id=sent.batch_id)
 
-    async def _find(self, sent: Sent) -> str | None:
+    async def _find_batch(self, sent: Sent) -> str | None:
         """Return the batch with the requests of an intent; None if the service has none."""
         newest = sent.before.newest if sent.before else None
-        listed, has_newest = await self._call(
+        listed, has_newest = await self._call_or_raise(
             lambda: self._service.newer_than(newest), "batches cannot be listed"
         )
         of_others = {row.get("batch_id") for row in self.store.records("batches")}
@@ -497,13 +497,13 @@ class Batches:
         ]
         # names are readable only in the results
         for state in candidates:
-            if state.has_ended and await self._holds(state.batch_id, names):
+            if state.has_ended and await self._has_result_named(state.batch_id, names):
                 return state.batch_id
         for state in reversed(candidates):
             if not state.has_ended and _may_be_batch_of(state, sent):
                 _log.warning("batch %s may be %s; waiting for its end", state.batch_id, sent)
-                await self.ended(state.batch_id)
-                if await self._holds(state.batch_id, names):
+                await self.await_end(state.batch_id)
+                if await self._has_result_named(state.batch_id, names):
                     return state.batch_id
         if not (has_newest or self.limits.resend or _was_empty_before(sent, listed)):
             raise self._other_workspace(sent, "the service lists neither it nor the one before it")
@@ -513,15 +513,15 @@ class Batches:
 
     async def _collect_all(self, batches: list[Sent], *, earlier: bool = False) -> None:
         """Collect all, then raise the first error; a batch stays open until it is collected."""
-        await _await_all(self._collect(sent, earlier) for sent in batches)
+        await _await_all(self._collect_batch(sent, earlier) for sent in batches)
 
-    async def _collect(self, sent: Sent, earlier: bool) -> None:
+    async def _collect_batch(self, sent: Sent, earlier: bool) -> None:
         try:
-            state = await self.ended(sent.batch_id or "")
+            state = await self.await_end(sent.batch_id or "")
             if state.is_archived or (sent.is_expired and not state.has_results):
                 await self._give_up(sent, "the service has deleted its results", earlier)
                 return
-            await self._call(
+            await self._call_or_raise(
                 lambda: self._take_in(state, sent), f"results of {sent} cannot be read"
             )
             await self._store_event(sent, "collected", batch_id=state.batch_id)
@@ -532,7 +532,7 @@ class Batches:
                 raise self._other_workspace(sent, "the service does not know it") from None
             await self._give_up(sent, "the service does not know it any more", earlier)
         finally:
-            await self._release(sent)
+            await self._release_reserved(sent)
 
     async def _give_up(self, sent: Sent, why: str, earlier: bool) -> None:
         if not earlier:
@@ -580,12 +580,12 @@ class Batches:
         )
 
     async def _record_one(self, key: str, reply: Reply, sent: Sent) -> None:
-        reply = at_most(reply, lambda: sent.usd_per_request)
+        reply = with_upper_cost(reply, lambda: sent.usd_per_request)
         await self.record(key, reply)
         self.recorded.add(reply.request_id or "")
         await self.budget.settle(sent.reserved.pop(key), reply)
 
-    async def _release(self, sent: Sent) -> None:
+    async def _release_reserved(self, sent: Sent) -> None:
         """Free the money that the budget reserves for a batch."""
         for reserved in sent.reserved.values():
             await self.budget.settle(reserved, None)

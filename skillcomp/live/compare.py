@@ -18,7 +18,7 @@ from skillcomp.live.engine import KEPT, Judging, Options, judge_all
 from skillcomp.live.grade import settle_graders
 from skillcomp.live.graders.comprehension import PairwiseGrader, read_comparison
 from skillcomp.live.graders.grader import ASKED_AGAIN, ITEM_LENGTH, GraderWarning, family_warning
-from skillcomp.live.plan import require_apart, require_unedited
+from skillcomp.live.plan import require_distinct, require_unedited
 from skillcomp.live.status import status
 from skillcomp.records import Attempt, Case
 
@@ -133,10 +133,10 @@ class OrderedPair:
 class Comparisons(Judging[OrderedPair]):
     """One comparator: every order of every pair judged once."""
 
-    kept, each = "What was compared is kept; start again later.", "comparison"
-    stage, said, plural = "compare", "comparisons", "comparisons"
-    made = ("pairwise", "order", "first", "second")
-    told = (
+    stop_note, unit = "What was compared is kept; start again later.", "comparison"
+    stage, reply_table, units = "compare", "comparisons", "comparisons"
+    result_columns = ("pairwise", "order", "first", "second")
+    warning_parts = (
         "comparisons are not made",
         "failed",
         "in {n} comparisons an answer tells its condition (it says that it does not know the "
@@ -170,7 +170,7 @@ class Comparisons(Judging[OrderedPair]):
     async def judge(self) -> None:
         """Compare what is open."""
         self.take_replies({})
-        done = {self.key_of(row) for row in self.own("pairwise")}
+        done = {self.key_of(row) for row in self.own_rows("pairwise")}
         done |= {key for key, kept in self.replies.items() if kept[-1].status == "refused"}
         pending = [pair for pair in self.pairs if pair.key not in done]
         for pair in pending:
@@ -210,7 +210,7 @@ def _pairs(
     for grader in graders:
         if not isinstance(grader, PairwiseGrader):
             raise StudyError(f"graders: found {grader!r}; allowed: PairwiseGrader.")
-    require_apart("grader", graders, lambda grader: grader.name)
+    require_distinct("grader", graders, lambda grader: grader.name)
     attempts = [one for one in store.records("attempts") if one.perturbation is None]
     there = sorted({one.condition for one in attempts})
     for key, name in (("condition", condition), ("reference", reference)):

@@ -1,4 +1,4 @@
-"""Asynchronous work behind plain functions: in a script, a terminal or a notebook."""
+"""Run asynchronous work from plain functions, with bounded concurrency and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _X = TypeVar("_X")
 
 
 class StoppedError(AgentError):
-    """Work was asked to stop before the first try: nothing was sent, and nothing is to be kept."""
+    """Work was stopped before its first try: nothing was sent, and there is nothing to store."""
 
 
 class Stop:
-    """Whether work should end early, why, and with which error.
+    """A request to end work early.
 
     Attributes
     ----------
     reason : str or None
-        Why nothing new is begun any more; None while all is well.
+        Why no further item is begun; None as long as work goes on.
     error : Exception or None
-        What to raise once everything under way has come home.
+        The error to raise after all running items have ended.
     n_under_way : int
-        How many items of `fan_out` are being worked on.
+        Number of running items of `fan_out`.
     """
 
     def __init__(self) -> None:
@@ -42,19 +42,19 @@ class Stop:
         self._event: asyncio.Event | None = None
 
     def ask(self, reason: str, error: Exception | None = None) -> None:
-        """Begin nothing new; the first reason and the first error are kept."""
+        """Begin no further item; later reasons and errors are ignored."""
         self.reason = self.reason or reason
         self.error = self.error or error
         if self._event is not None:
             self._event.set()
 
     def check(self) -> None:
-        """Raise `StoppedError` when nothing new is to begin any more."""
+        """Raise `StoppedError` if work is to stop."""
         if self.reason is not None:
             raise StoppedError(f"Not asked: {self.reason}.")
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep, but no longer than until work is to stop."""
+        """Sleep; wake early if work is to stop."""
         self._event = self._event or asyncio.Event()
         if self.reason is None:
             try:
@@ -70,47 +70,48 @@ _INTERRUPTION: contextvars.ContextVar[Stop | None] = contextvars.ContextVar(
 
 
 def interruption() -> Stop | None:
-    """Return what Ctrl-C asks to stop in the work of `run_sync` that this is called from.
+    """Return the `Stop` that only Ctrl-C and SIGTERM trigger; None outside of `run_sync`.
 
-    It is asked by Ctrl-C and SIGTERM only: at the end of a budget, what is under way may still try
-    again.
+    The end of a budget does not trigger it, since running calls may still be retried.
     """
     return _INTERRUPTION.get()
 
 
 def run_sync(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
-    """Run a coroutine to its end from a plain function, also where an event loop is running.
+    """Run a coroutine to its end from a plain function, even inside a running event loop.
 
-    In a notebook the kernel's loop runs already; the work then has a loop of its own in a thread.
+    A notebook has such a loop; the coroutine then runs in another loop in a thread.
     """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return _here(main)
-    # an exception in the thread of the cell, as Ctrl-C is
+        return _run_in_this_thread(main)
+    # SIGTERM raises KeyboardInterrupt in the thread of the notebook cell, as Ctrl-C does
     with _on_sigterm(signal.default_int_handler):
-        return _in_thread(main)
+        return _run_in_new_thread(main)
 
 
 @contextmanager
 def _on_sigterm(handler: Callable[[int, Any], Any]) -> Iterator[None]:
-    mine = threading.current_thread() is threading.main_thread()
-    mine = mine and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    if mine:
+    is_free = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    )
+    if is_free:
         signal.signal(signal.SIGTERM, handler)
     try:
         yield
     finally:
-        if mine:
+        if is_free:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _here(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
+def _run_in_this_thread(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
     async def entry() -> _T:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         with _on_sigterm(lambda *_: loop.call_soon_threadsafe(task.cancel)):
-            return await _guarded(main)
+            return await _run_until_stopped(main)
 
     try:
         return asyncio.run(entry())
@@ -118,7 +119,8 @@ def _here(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
         raise KeyboardInterrupt from None
 
 
-async def _guarded(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
+async def _run_until_stopped(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
+    """Run `main`; after a first cancellation let its running items end, then raise."""
     stop, interrupted = Stop(), Stop()
     _INTERRUPTION.set(interrupted)
     task = asyncio.ensure_future(main(stop))
@@ -127,22 +129,22 @@ async def _guarded(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
     except asyncio.CancelledError:
         stop.ask("interrupted")
         interrupted.ask("interrupted")
-        told, n = "stopping; Ctrl-C again ends at once", stop.n_under_way
+        message, n = "stopping; Ctrl-C again ends at once", stop.n_under_way
         if n:
-            told = f"finishing {n} under way; Ctrl-C again gives {'it' if n == 1 else 'them'} up"
-        from tqdm.auto import tqdm  # here, since `skillcomp status` shows no bar
+            message = f"finishing {n} under way; Ctrl-C again gives {'it' if n == 1 else 'them'} up"
+        from tqdm.auto import tqdm  # imported late, since most callers never need it
 
-        tqdm.write(told, file=sys.stderr)
+        tqdm.write(message, file=sys.stderr)
         await task
         raise
 
 
-def _in_thread(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
-    found: dict[str, Any] = {}
+def _run_in_new_thread(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
+    running: dict[str, Any] = {}
 
     async def entry() -> _T:
-        found["loop"], found["task"] = asyncio.get_running_loop(), asyncio.current_task()
-        return await _guarded(main)
+        running["loop"], running["task"] = asyncio.get_running_loop(), asyncio.current_task()
+        return await _run_until_stopped(main)
 
     with ThreadPoolExecutor(1, thread_name_prefix="skillcomp") as pool:
         future = pool.submit(contextvars.copy_context().run, lambda: asyncio.run(entry()))
@@ -152,24 +154,24 @@ def _in_thread(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
             except asyncio.CancelledError:
                 raise KeyboardInterrupt from None
             except KeyboardInterrupt:
-                if future.done() or "loop" not in found:
+                if future.done() or "loop" not in running:
                     raise
-                found["loop"].call_soon_threadsafe(found["task"].cancel)
+                running["loop"].call_soon_threadsafe(running["task"].cancel)
 
 
 async def fan_out(
     items: Iterable[_X], work: Callable[[_X], Awaitable[None]], *, width: int, stop: Stop
 ) -> None:
-    """Work on items in their order, at most ``width`` at a time, until done or asked to stop.
+    """Work on items in their order, at most `width` at a time, until done or stopped.
 
-    An item whose work raises stops the rest; what is under way comes home first, then the error is
-    raised. `StoppedError` is no such error: the item is left as it was. Items are drawn only when
-    there is a free hand, so memory does not grow with them.
+    If the work on an item raises, no further item is begun, and the error is raised after the
+    running items have ended. `StoppedError` is not such an error: the item stays open. Items are
+    drawn only when a worker is free, so memory does not grow with their number.
     """
     source = iter(items)
 
-    async def hand() -> None:
-        # the check comes before the draw: an item that is drawn is worked on
+    async def worker() -> None:
+        # check before drawing: every drawn item is worked on
         while stop.reason is None:
             try:
                 item = next(source)
@@ -185,12 +187,12 @@ async def fan_out(
             finally:
                 stop.n_under_way -= 1
 
-    hands = [asyncio.ensure_future(hand()) for _ in range(max(1, width))]
+    workers = [asyncio.ensure_future(worker()) for _ in range(max(1, width))]
     try:
-        await asyncio.gather(*hands)
+        await asyncio.gather(*workers)
     finally:
-        for one in hands:
-            one.cancel()
-        await asyncio.gather(*hands, return_exceptions=True)
+        for task in workers:
+            task.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
     if stop.error is not None:
         raise stop.error

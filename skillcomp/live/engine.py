@@ -1,4 +1,4 @@
-"""One engine for answers and gradings: what is open is claimed, asked and recorded, job by job."""
+"""The engine of all stages: ask and record each open job, alone or in batches."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from skillcomp.live.agents.agent import (
 from skillcomp.live.batches import (
     Batches,
     BatchLimits,
+    RecordReply,
     batch_service,
     log_waiting,
     open_batches,
     outstanding,
 )
-from skillcomp.live.batches import Record as RecordReply
 from skillcomp.live.concurrency import Stop, fan_out, interruption, run_sync
 from skillcomp.live.graders.grader import GraderWarning
 from skillcomp.live.ledger import (
@@ -44,17 +44,17 @@ from skillcomp.live.ledger import (
     Ledger,
     RunRecord,
     Tally,
-    at_most,
-    begun,
-    charged,
-    ended,
+    charged_usd,
+    receipt_at_end,
+    receipt_at_start,
     shape_text,
     upper_cost,
+    with_upper_cost,
 )
 from skillcomp.live.status import most_frequent
 
-_REFUSED = 3  # cells in a row that were refused for want of a login, and none was answered
-# What programs and proxies say when there is no login, whatever status they answer with.
+_REFUSED = 3  # failures by a missing login of an agent that has answered nothing
+# Messages of programs and proxies about a missing login, whatever status they answer with.
 _NO_ACCESS = re.compile(
     r"authenticat|unauthori[sz]ed|forbidden|permission.denied|"
     r"(invalid|incorrect|missing|no|wrong|expired)[^.:;]{0,30}(api.?key|(access|auth|bearer|api|"
@@ -63,13 +63,13 @@ _NO_ACCESS = re.compile(
     r"\b(401|403)\b|virtual key|insufficient.{0,10}(credit|quota|balance)|credit balance",
     re.IGNORECASE,
 )
-_IN_A_ROW = 20  # failures without a success in between; then something is wrong with all of them
-KEPT = PAID - {"paused"}  # a grader that paused has said nothing; it is asked again
-_UNREADABLE = 5  # replies in a row that cannot be read; then the grader is at fault
+_IN_A_ROW = 20  # failures without a success in between, after which the stage stops
+KEPT = PAID - {"paused"}  # a paused reply of a grader has no judgement, so it is asked again
+_UNREADABLE = 5  # unreadable replies in a row, after which the grader is at fault
 
 
 class ReplyNeededError(Exception):
-    """A question has to go into a batch first; ``parts`` is what is asked."""
+    """A prompt has to be sent in a batch; ``parts`` holds the arguments of `Agent.ask`."""
 
     def __init__(self, parts: dict[str, Any]) -> None:
         super().__init__("to be asked in a batch")
@@ -77,40 +77,39 @@ class ReplyNeededError(Exception):
 
 
 class BudgetSpentError(Exception):
-    """The next question does not fit into the budget."""
+    """The next prompt does not fit into the budget."""
 
 
 Book = Callable[[Reply, datetime], Awaitable[None]]
 
 
 class Recorder(BaseAgent):
-    """An agent that gives the replies the store has, then asks and has them stored.
+    """An agent that replays stored replies, then asks another agent and stores its replies.
 
-    No question is asked that does not fit into the budget, and no reply is given before it is on
-    the disk. Without `book` nothing is asked: `ReplyNeededError` is raised.
+    It sends no prompt that exceeds the budget, and returns no reply before it is on the disk.
+    Without `book` it sends nothing and raises `ReplyNeededError`.
     """
 
     def __init__(
         self,
         agent: Agent,
-        kept: Sequence[Reply],
+        replies: Sequence[Reply],
         book: Book | None,
         budget: Budget,
         stop: Stop | None,
     ) -> None:
         self.name, self.model, self.family = agent.name, agent.model, agent.family
         self.settings = agent.settings
-        self._agent, self._kept, self._book = agent, list(kept), book
+        self._agent, self._replies, self._book = agent, list(replies), book
         self._budget, self._stop = budget, stop
 
     async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
-        """Return the next kept reply, or ask; see `Agent.ask`."""
-        if self._kept:
-            return self._kept.pop(0)
+        """Return the next stored reply, or ask; see `Agent.ask`."""
+        if self._replies:
+            return self._replies.pop(0)
         if self._book is None:
-            given = {name: part for name, part in about.items() if part is not None}
-            given.pop("cell", None)
-            raise ReplyNeededError({"prompt": prompt, **given})
+            parts = {k: v for k, v in about.items() if v is not None and k != "cell"}
+            raise ReplyNeededError({"prompt": prompt, **parts})
 
         def estimate() -> float:
             skill, schema = about.get("skill"), about.get("schema")
@@ -123,27 +122,27 @@ class Recorder(BaseAgent):
             reply = await self._agent.ask(prompt, **about)
             await self._book(reply, started)
             return reply
-        aside = await self._budget.take(estimate() if self._budget.limit is not None else 0.0)
-        if aside is None:
+        reserved = await self._budget.reserve(estimate() if self._budget.limit is not None else 0.0)
+        if reserved is None:
             raise BudgetSpentError(self._budget.exhausted or "budget_usd")
-        answered = None
+        paid_reply = None
         try:
             if self._stop is not None:
-                self._stop.check()  # the money may have been waited for
+                self._stop.check()  # time has passed if the budget was waited for
             started = datetime.now(UTC)
-            answered = at_most(await self._agent.ask(prompt, **about), estimate)
-            await self._book(answered, started)
+            paid_reply = with_upper_cost(await self._agent.ask(prompt, **about), estimate)
+            await self._book(paid_reply, started)
         finally:
-            await self._budget.settle(aside, answered)
-        return answered
+            await self._budget.settle(reserved, paid_reply)
+        return paid_reply
 
 
 class Job(Protocol):
-    """What is done once: an answer to get, or an answer to grade; ``key`` is its attempt_id."""
+    """A unit of work that is done once: an answer to get, to grade or to compare."""
 
     @property
     def key(self) -> str:
-        """Name of what is done."""
+        """Its name, such as an attempt_id."""
         ...
 
 
@@ -152,7 +151,17 @@ J = TypeVar("J", bound=Job)
 
 @dataclass(frozen=True)
 class Options:
-    """How the work is done: questions at once, in batches or not, with a bar or without."""
+    """How the work is done.
+
+    Attributes
+    ----------
+    width : int
+        Prompts that are sent at the same time.
+    limits : BatchLimits or None
+        Limits of batches; None to send every prompt alone.
+    progress : bool
+        Whether to show a progress bar.
+    """
 
     width: int
     limits: BatchLimits | None
@@ -160,41 +169,41 @@ class Options:
 
     @classmethod
     def of(
-        cls, width: int, batch: bool | BatchLimits, progress: bool, asked: Iterable[Agent]
+        cls, width: int, batch: bool | BatchLimits, progress: bool, agents: Iterable[Agent]
     ) -> Options:
-        """Return what a user asks for; raise where somebody cannot be asked in batches."""
+        """Make options from the arguments of a stage; raise if an agent has no batches."""
         limits = BatchLimits() if batch is True else batch or None
-        for agent in asked if limits else ():
+        for agent in agents if limits else ():
             batch_service(agent)
         return cls(width, limits, progress)
 
 
 class Engine(ABC, Generic[J]):
-    """The jobs of one stage: those who are asked, what is open, and where replies go.
+    """The jobs of one stage, the agents or graders that do them, and the store of their replies.
 
-    A subclass says what a job is (`work_on`), whether it is done (`is_done`), who is asked and
-    what is left behind; claiming, stopping, batches and receipts are the same for all.
+    A subclass defines how a job is done (`work_on`), when it is done (`is_done`), the agents of
+    its batches and its receipts. Stopping, batches and the writing of receipts are shared.
     """
 
-    kept = "What was done is kept; start again later."  # ends the sentence of an early stop
-    each = "job"
+    stop_note = "What was done is kept; start again later."  # ends the message of an early stop
+    unit = "job"  # what a job is called in messages
 
-    def __init__(self, store: RunStore, options: Options, asked: Sequence[Any]) -> None:
-        self.store, self.options, self.asked = store, options, asked
-        self.in_a_row = 0
-        self.refused: Counter[str] = Counter()  # by who was asked
-        self.answered: set[str] = set()
-        self.shown: Any = None  # the progress bar
+    def __init__(self, store: RunStore, options: Options, participants: Sequence[Any]) -> None:
+        self.store, self.options, self.participants = store, options, participants
+        self.failures_in_a_row = 0
+        self.login_failures: Counter[str] = Counter()  # by name of the agent or grader
+        self.answered: set[str] = set()  # names of agents or graders with a success
+        self.progress_bar: Any = None
         self.stopped: str | None = None
-        self.failures: Counter[str] = Counter()  # of requests in batches
-        self.given_up: set[str] = set()  # what a batch did not answer often enough
+        self.batch_failures: Counter[str] = Counter()  # by key
+        self.given_up: set[str] = set()  # keys that failed in too many batches
 
     # -- what a stage defines -----------------------------------------------------------------
 
     @property
     @abstractmethod
     def purposes(self) -> dict[str, Agent]:
-        """What batches of this stage are noted under, and who is asked in them."""
+        """Agents by the purpose under which the store lists their batches."""
 
     @abstractmethod
     def transport(self, purpose: str) -> Batches:
@@ -202,47 +211,50 @@ class Engine(ABC, Generic[J]):
 
     @abstractmethod
     async def work_on(self, job: J, *, batched: bool) -> bool:
-        """Ask and record one job; False when it is still to be done."""
+        """Do and record one job; return whether it is done."""
 
     @abstractmethod
-    def begun(self) -> list[RunRecord]:
-        """Return the receipts of those at work, before anything is asked."""
+    def first_receipts(self) -> list[RunRecord]:
+        """Return the first receipts of the agents or graders, before any prompt is sent."""
 
     @abstractmethod
-    def at_end(self, receipt: RunRecord) -> dict[str, Any]:
-        """Return what the end of a receipt says: n_open and the like."""
+    def final_fields(self, receipt: RunRecord) -> dict[str, Any]:
+        """Return the fields of the final receipt, such as n_open."""
 
     def is_done(self, job: J) -> bool:
-        """Return whether what a batch brought has left nothing to do of a job."""
+        """Return whether the results of a batch have completed a job."""
         return False
 
-    # -- the same for all ---------------------------------------------------------------------
+    # -- shared by all stages -----------------------------------------------------------------
 
     def who(self, agent: Agent) -> str:
-        """Return how messages name who is asked."""
+        """Return the name of an agent or grader for messages."""
         return f"agent '{agent.name}'"
 
     @asynccontextmanager
     async def at_work(self, budget: Budget, stop: Stop) -> AsyncIterator[None]:
-        """Open the ledger, and leave receipts of what was done."""
+        """Open the ledger and write a receipt at the beginning and at the end."""
         self.budget, self.stop, self.ledger = budget, stop, Ledger(self.store)
-        receipts = self.begun()
-        self.tallies = {one.name: Tally() for one in receipts}
+        receipts = self.first_receipts()
+        self.tallies = {receipt.name: Tally() for receipt in receipts}
         await self.ledger.write("receipts", receipts)
         try:
             yield
         finally:
             await self.ledger.close()
-            last = [(one, self.at_end(one)) for one in receipts]
-            n_open = sum(more["n_open"] for _, more in last)
+            finals = [(receipt, self.final_fields(receipt)) for receipt in receipts]
+            n_open = sum(fields["n_open"] for _, fields in finals)
             self.stopped = stop.reason or (budget.exhausted if n_open else None)
-            rows = [ended(r, self.tallies[r.name], stopped=self.stopped, **m) for r, m in last]
+            rows = [
+                receipt_at_end(r, self.tallies[r.name], stopped=self.stopped, **f)
+                for r, f in finals
+            ]
             await self.ledger.write("receipts", rows)
-            for one in self.asked:
-                await one.aclose()
+            for participant in self.participants:
+                await participant.aclose()
 
     async def collect_earlier(self) -> None:
-        """Take in the batches that earlier calls left under way; nothing is asked."""
+        """Collect the batches that earlier calls left under way; send nothing."""
         under_way = Counter(purpose for purpose, _ in open_batches(self.store))
         for purpose, agent in self.purposes.items():
             if not under_way[purpose] or self.stop.reason:
@@ -267,24 +279,24 @@ class Engine(ABC, Generic[J]):
         )
 
     async def do_all(self, jobs: Sequence[J], purpose: str | None = None) -> set[str]:
-        """Do jobs, in batches of a purpose where one is given; return the keys still open."""
+        """Do jobs, in batches if a purpose is given; return the keys that are still open."""
         open_ = {job.key: job for job in jobs}
 
-        async def one(job: J) -> None:
-            if await self._do(job, batched=False):
+        async def do_job(job: J) -> None:
+            if await self._do_if_affordable(job, batched=False):
                 del open_[job.key]
 
         if purpose is None:
-            await fan_out(jobs, one, width=self.options.width, stop=self.stop)
+            await fan_out(jobs, do_job, width=self.options.width, stop=self.stop)
         else:
             await self._in_batches(open_, purpose)
         return set(open_)
 
-    async def _do(self, job: J, *, batched: bool) -> bool:
+    async def _do_if_affordable(self, job: J, *, batched: bool) -> bool:
         try:
             return await self.work_on(job, batched=batched)
-        except BudgetSpentError as out:
-            self.stop.ask(str(out))
+        except BudgetSpentError as error:
+            self.stop.ask(str(error))
             return False
 
     async def _in_batches(self, open_: dict[str, J], purpose: str) -> None:
@@ -298,7 +310,7 @@ class Engine(ABC, Generic[J]):
                     del open_[name]
                     continue
                 try:
-                    if await self._do(job, batched=True):
+                    if await self._do_if_affordable(job, batched=True):
                         del open_[name]
                 except ReplyNeededError as needed:
                     parts = dict(needed.parts)
@@ -312,62 +324,63 @@ class Engine(ABC, Generic[J]):
             self.budget.exhausted = self.budget.exhausted or "budget_usd: nothing further fits"
 
     def failed_in_batch(self, key: str, reply: Reply) -> None:
-        """Count a request that brought nothing; give it up after the rounds that are allowed."""
-        self.failures[key] += 1
+        """Count a failed request of a batch; give its job up after the allowed number of rounds."""
+        self.batch_failures[key] += 1
         limits = self.options.limits or BatchLimits()
-        if reply.fatal or self.failures[key] >= limits.n_rounds:
+        if reply.fatal or self.batch_failures[key] >= limits.n_rounds:
             self.given_up.add(key)
 
     def watch(self, who: str, last: Reply, *, ok: bool) -> None:
-        """Stop where nothing further can succeed, or not for a long time."""
-        self.in_a_row = 0 if ok else self.in_a_row + 1
+        """Stop the stage after fatal, repeated or long-delayed failures."""
+        self.failures_in_a_row = 0 if ok else self.failures_in_a_row + 1
         if ok:
             self.answered.add(who)
-        told, wait = last.error, last.wait_seconds or 0.0
+        error, wait = last.error, last.wait_seconds or 0.0
         if not ok and wait > LONGEST_WAIT:
             until = datetime.now(UTC) + timedelta(seconds=wait)
-            self.stop.ask(f"the service asks to wait until {until:%Y-%m-%d %H:%M} UTC: {told}")
+            self.stop.ask(f"the service asks to wait until {until:%Y-%m-%d %H:%M} UTC: {error}")
             return
-        self.refused[who] += not ok and bool(_NO_ACCESS.search(told or ""))
+        self.login_failures[who] += not ok and bool(_NO_ACCESS.search(error or ""))
+        has_no_login = self.login_failures[who] >= _REFUSED and who not in self.answered
         why = None
-        if last.fatal or (self.refused[who] >= _REFUSED and who not in self.answered):
-            why = f"stopped, since every further {self.each} would fail too: {told}"
-        elif self.in_a_row >= _IN_A_ROW:
-            why = f"stopped after {self.in_a_row} failures in a row; the last: {told}"
+        if last.fatal or has_no_login:
+            why = f"stopped, since every further {self.unit} would fail too: {error}"
+        elif self.failures_in_a_row >= _IN_A_ROW:
+            why = f"stopped after {self.failures_in_a_row} failures in a row; the last: {error}"
         if why:
-            self.stop.ask(why, AgentError(f"{why.rstrip('.')}. {self.kept}"))
+            self.stop.ask(why, AgentError(f"{why.rstrip('.')}. {self.stop_note}"))
 
     def bar(self, title: str, total: int, done: int) -> Any:
-        """Return a progress bar."""
-        off = not self.options.progress
-        return tqdm(total=total, initial=done, desc=title, unit="answer", disable=off)
+        """Return a progress bar, invisible if progress is off."""
+        hidden = not self.options.progress
+        return tqdm(total=total, initial=done, desc=title, unit="answer", disable=hidden)
 
 
 class Judging(Engine[J]):
-    """One grader at work: every reply is kept before it is looked at, and nothing is paid twice.
+    """The work of one grader: every reply is stored before it is read, and nothing is paid twice.
 
-    A subclass says which columns name a job in the tables (`row_of`, `key_of`); the tables and the
-    words of messages are its own.
+    A subclass defines the columns that name a job in the tables (`row_of`, `key_of`), the tables
+    and the wording of its messages.
     """
 
     stage: Literal["grade", "compare"]
-    said: str  # the table of replies
-    made: tuple[str, ...]  # the table of what they come to, which may be long, and its columns
-    plural: str  # of what is done once, in messages
-    told: tuple[str, str, str]  # in warnings: what is open, what failed, and what tells too much
+    reply_table: str
+    result_columns: tuple[str, ...]  # name of the table of results, then the columns to read of it
+    units: str  # plural of `unit`
+    warning_parts: tuple[str, str, str]  # about open jobs, failures and condition names in answers
 
     def __init__(
         self, store: RunStore, grader: Any, n_wanted: int, study: dict[str, Any], options: Options
     ) -> None:
         super().__init__(store, options, [grader])
         self.grader, self.n_wanted, self.study = grader, n_wanted, study
-        self.agent: Agent | None = getattr(grader, "agent", None)  # a recording asks nobody
-        self.replies: defaultdict[str, list[Reply]] = defaultdict(list)  # not judged by so far
+        self.agent: Agent | None = getattr(grader, "agent", None)  # None for a recording
+        self.replies: defaultdict[str, list[Reply]] = defaultdict(list)  # not yet used, by key
         self.n_open, self.n_given_away = n_wanted, 0
-        self.mine = {"grader": grader.name, "grader_version": grader.version}
-        self.failed: set[str] = set()  # in this run
-        self.malformed: set[str] = set()  # what counts as open, in this run
-        self.unreadable = 0  # in a row
+        self.grader_columns = {"grader": grader.name, "grader_version": grader.version}
+        self.failed: set[str] = set()  # keys, in this run
+        self.malformed: set[str] = set()  # keys that count as open, in this run
+        self.n_unreadable = 0  # in a row
 
     @abstractmethod
     def row_of(self, key: str) -> dict[str, Any]:
@@ -375,124 +388,129 @@ class Judging(Engine[J]):
 
     @abstractmethod
     def key_of(self, row: Mapping[str, Any]) -> str:
-        """Return the key of the job that a line of a table is about."""
+        """Return the key of the job of a table row."""
 
     @abstractmethod
     async def judge(self) -> None:
-        """Do what is open."""
+        """Do all open jobs."""
 
-    def own(self, table: str) -> Iterable[dict[str, Any]]:
-        """Return this grader's lines of a table."""
-        made, *columns = self.made
+    def own_rows(self, table: str) -> Iterable[dict[str, Any]]:
+        """Return the rows of this grader in a table."""
+        results, *columns = self.result_columns
         rows = self.store.records(table)
-        if table == made:
-            rows = iter(self.store.table(made).select([*self.mine, *columns]).to_pylist())
-        mine = tuple(self.mine.values())
-        return (row for row in rows if tuple(map(row.get, self.mine)) == mine)
+        if table == results:  # a long table, so read only some columns
+            columns = [*self.grader_columns, *columns]
+            rows = iter(self.store.table(results).select(columns).to_pylist())
+        own = tuple(self.grader_columns.values())
+        return (row for row in rows if tuple(map(row.get, self.grader_columns)) == own)
 
     def who(self, agent: Agent) -> str:
-        """Return how messages name who is asked."""
+        """Return the name of an agent or grader for messages."""
         return f"grader '{self.grader.name}'"
 
     async def collect(self, budget: Budget, stop: Stop) -> None:
-        """Take in the batches that earlier calls left under way; nothing is asked."""
+        """Collect the batches that earlier calls left under way; send nothing."""
         open_ = {purpose for purpose, _ in open_batches(self.store)}
         if open_ & set(self.purposes) and not stop.reason:
             async with self.at_work(budget, stop):
                 await self.collect_earlier()
 
     async def main(self, budget: Budget, stop: Stop) -> None:
-        """Do what is open, between two receipts."""
+        """Do all open jobs, with a receipt before and after."""
         async with self.at_work(budget, stop):
             await self.judge()
 
-    def begun(self) -> list[RunRecord]:
-        """Return the receipt of the grader, before anything is asked."""
+    def first_receipts(self) -> list[RunRecord]:
+        """Return the first receipt of the grader, before any prompt is sent."""
         self.n_open = self.n_wanted
         who = {"model": self.grader.model, "prompt_version": self.grader.version}
         who["settings"] = getattr(self.agent, "settings", None)
         n = {"n_wanted": self.n_wanted, "n_open": self.n_open}
-        return [begun(self.store, self.stage, self.grader.name, study=self.study, **who, **n)]
+        return [
+            receipt_at_start(self.store, self.stage, self.grader.name, study=self.study, **who, **n)
+        ]
 
-    def at_end(self, receipt: RunRecord) -> dict[str, Any]:
-        """Return what the end of a receipt says."""
+    def final_fields(self, receipt: RunRecord) -> dict[str, Any]:
+        """Return the fields of the final receipt."""
         return {"n_open": self.n_open}
 
     def asking(self, key: str, *, batched: bool) -> Any:
-        """Return a copy of the grader whose questions about a job go through a `Recorder`."""
+        """Return a copy of the grader that asks about a job through a `Recorder`."""
         if self.agent is None:
             return self.grader
 
         async def book(reply: Reply, started: datetime) -> None:
-            await self._book(key, reply)
+            await self._record_reply(key, reply)
 
-        double = copy(self.grader)
-        kept, ask = self.replies[key], None if batched else book
-        double.agent = Recorder(self.agent, kept, ask, self.budget, interruption())
-        return double
+        recording_grader = copy(self.grader)
+        recording_grader.agent = Recorder(
+            self.agent, self.replies[key], None if batched else book, self.budget, interruption()
+        )
+        return recording_grader
 
-    async def _book(self, key: str, reply: Reply) -> None:
-        row = {**self.mine, **self.row_of(key), "at": datetime.now(UTC).isoformat()}
-        await self.ledger.write(self.said, [row | reply.model_dump(exclude_none=True)])
+    async def _record_reply(self, key: str, reply: Reply) -> None:
+        row = {**self.grader_columns, **self.row_of(key), "at": datetime.now(UTC).isoformat()}
+        await self.ledger.write(self.reply_table, [row | reply.model_dump(exclude_none=True)])
         self.tallies[self.grader.name].add(reply)
 
     def transport(self, purpose: str) -> Batches:
         """Return the batches of one purpose."""
 
         async def book(key: str, reply: Reply) -> None:
-            await self._book(key, reply)
+            await self._record_reply(key, reply)
             if reply.status in KEPT:
                 self.replies[key].append(reply)
             else:
                 self.failed_in_batch(key, reply)
 
-        return self.batches(purpose, book, (row.get("request_id") for row in self.own(self.said)))
+        recorded = (row.get("request_id") for row in self.own_rows(self.reply_table))
+        return self.batches(purpose, book, recorded)
 
     def take_replies(self, used: Mapping[str, datetime]) -> None:
-        """Take what the store has to judge by; replies made until the time of `used` are used."""
-        self.replies.clear()  # what was collected just now is in the store, too
-        for row in self.own(self.said):
+        """Read the unused replies from the store; `used` has the time up to which they are used."""
+        self.replies.clear()  # those collected in this run are in the store too
+        for row in self.own_rows(self.reply_table):
             key = self.key_of(row)
             fresh = key not in used or datetime.fromisoformat(row["at"]) > used[key]
             if row["status"] in KEPT and fresh:
-                known = {name: row[name] for name in Reply.model_fields if name in row}
-                self.replies[key].append(Reply(**known))
+                fields = {name: row[name] for name in Reply.model_fields if name in row}
+                self.replies[key].append(Reply(**fields))
 
     async def do_pending(self, pending: list[J], n: int, title: str, purpose: str) -> int:
-        """Do what is open of n jobs; return how many are still open then."""
-        # what is paid for first: the budget may end at any other
+        """Do the pending ones of `n` jobs; return how many are still open."""
+        # jobs with paid replies first, since the budget may end at any other
         pending.sort(key=lambda job: not self.replies.get(job.key))
-        with closing(self.bar(title, n, n - len(pending))) as self.shown:
+        with closing(self.bar(title, n, n - len(pending))) as self.progress_bar:
             return len(await self.do_all(pending, purpose if self.options.limits else None))
 
     def is_over(self, key: str, last: Reply, problems: Sequence[str], *, ok: bool) -> bool:
-        """Return whether nothing is left to do of a job; stop where nothing further can succeed."""
+        """Return whether a job is done; stop the stage if no further job can succeed."""
         if self.agent:
             self.watch(self.grader.name, last, ok=ok)
         if not ok:
             self.failed.add(key)
             return False
-        self.unreadable = self.unreadable + 1 if problems else 0
+        self.n_unreadable = self.n_unreadable + 1 if problems else 0
         if self.is_at_fault:
-            told = f"{self.unreadable} {self.plural} in a row cannot be read"
-            self.stop.ask(f"{told}; the last: {problems[0]}")
+            message = f"{self.n_unreadable} {self.units} in a row cannot be read"
+            self.stop.ask(f"{message}; the last: {problems[0]}")
         self.replies.pop(key, None)
-        self.shown.update()
+        self.progress_bar.update()
         return True
 
     @property
     def is_at_fault(self) -> bool:
-        """Whether the grader was stopped for what it says, so that the next one may go on."""
-        return self.unreadable >= _UNREADABLE
+        """Whether unreadable replies stopped the grader; the next grader can still work."""
+        return self.n_unreadable >= _UNREADABLE
 
     def warn(self) -> None:
-        """Say what was left open, and whether the grader could tell the condition."""
+        """Warn about open jobs, and about answers that reveal their condition."""
         name, n = self.who(self.grader), self.n_wanted
-        open_, failed, given_away = self.told
+        open_, failed, given_away = self.warning_parts
         if self.n_open:
-            told = [f"{len(self.failed)} {failed}"] if self.failed else []
-            told += [f"{len(self.malformed)} cannot be read"] if self.malformed else []
-            why = self.stopped or " and ".join(told)
+            reasons = [f"{len(self.failed)} {failed}"] if self.failed else []
+            reasons += [f"{len(self.malformed)} cannot be read"] if self.malformed else []
+            why = self.stopped or " and ".join(reasons)
             if not self.stopped:
                 why += most_frequent(self.store, self.stage, self.grader.name)
             goes_on = "the same call goes on with them."
@@ -504,32 +522,32 @@ class Judging(Engine[J]):
 
 
 def judge_all(works: Sequence[Judging[Any]], budget_usd: float | None, what: str) -> None:
-    """Let graders work one after the other, batches under way first."""
+    """Run graders one after the other, after collecting the batches under way."""
     store, stage = works[0].store, works[0].stage
-    mine = [name for one in works for name in one.purposes]
-    spent = float(sum(charged(row) for row in store.records(works[0].said)))
-    budget = Budget(budget_usd, spent=spent + outstanding(store, stage, but=mine))
+    own = [purpose for work in works for purpose in work.purposes]
+    spent = float(sum(charged_usd(row) for row in store.records(works[0].reply_table)))
+    budget = Budget(budget_usd, spent=spent + outstanding(store, stage, but=own))
     if why := run_sync(partial(_collect_all, works, budget)):
         warnings.warn(f"nothing was {what} ({why}).", GraderWarning, stacklevel=3)
         return
-    for one in works:
-        # each loop has a budget of its own; with nothing left, what is paid for is still read
-        more = Budget(budget.limit, spent=budget.spent)
-        more.exhausted = budget.exhausted
-        budget = more
-        run_sync(partial(one.main, budget))
-        one.warn()
-        if one.stopped and one.stopped != budget.exhausted and not one.is_at_fault:
+    for work in works:
+        # a budget belongs to one event loop; an exhausted one still lets paid replies be read
+        following = Budget(budget.limit, spent=budget.spent)
+        following.exhausted = budget.exhausted
+        budget = following
+        run_sync(partial(work.main, budget))
+        work.warn()
+        if work.stopped and work.stopped != budget.exhausted and not work.is_at_fault:
             break
 
 
 async def _collect_all(works: Sequence[Judging[Any]], budget: Budget, stop: Stop) -> str | None:
-    """Take in every batch under way before anyone is asked; return why that was broken off."""
+    """Collect every batch under way before any prompt is sent; return why that was interrupted."""
     errors = []
-    for one in works:
+    for work in works:
         try:
-            await one.collect(budget, stop)
-        except AgentError as error:  # the next grader's are with the service all the same
+            await work.collect(budget, stop)
+        except AgentError as error:  # the batches of the next grader can still be collected
             errors.append(error)
     if errors:
         raise errors[0]

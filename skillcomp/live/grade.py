@@ -31,7 +31,7 @@ from skillcomp.live.graders.gold_answers import (
 )
 from skillcomp.live.graders.grader import GraderWarning, Judge, LiveGrader, blind, family_warning
 from skillcomp.live.ledger import RunRecord
-from skillcomp.live.plan import changed, require_apart, require_unedited
+from skillcomp.live.plan import changed_error, require_distinct, require_unedited
 from skillcomp.live.status import status
 from skillcomp.records import Attempt, Case, Record, Skill, Verdict
 
@@ -190,10 +190,10 @@ class Item:
 class Gradings(Judging[Item]):
     """One grader in one round: gold answers first."""
 
-    kept, each, plural = "What was graded is kept; start again later.", "grading", "gradings"
-    stage, said = "grade", "replies"
-    made = ("verdicts", "attempt_id", "check_id", "status", "graded_at")
-    told = (
+    stop_note, unit, units = "What was graded is kept; start again later.", "grading", "gradings"
+    stage, reply_table = "grade", "replies"
+    result_columns = ("verdicts", "attempt_id", "check_id", "status", "graded_at")
+    warning_parts = (
         "answers are not graded",
         "gradings failed",
         "{n} answers tell their condition (they say that they do not know the skill, or cite it), "
@@ -213,7 +213,7 @@ class Gradings(Judging[Item]):
         own = {"own_checks": True} if hasattr(grader, "checks_of") else {}
         super().__init__(store, grader, len(items), study | own, options)
         self.items, self.answers, self.least = items, answers, least
-        self.round = self.mine["round"] = study["round"]
+        self.round = self.grader_columns["round"] = study["round"]
         self.done: defaultdict[str, set[str]] = defaultdict(set)  # checks by attempt
         self.table = "verdicts"
         self.found: Agreement | None = None
@@ -243,7 +243,7 @@ class Gradings(Judging[Item]):
             self.n_open = await self._grade_all(self.items, "verdicts", title)
             self.n_open += len(self.malformed)
 
-    def at_end(self, receipt: RunRecord) -> dict[str, Any]:
+    def final_fields(self, receipt: RunRecord) -> dict[str, Any]:
         """Return what the end of a receipt says."""
         return {"n_open": self.n_open, "gold": self.found.fields() if self.found else {}}
 
@@ -259,7 +259,7 @@ class Gradings(Judging[Item]):
             self.stop.ask(self.budget.exhausted)
         if self.stop.reason and n_open:
             return
-        own = [Verdict.model_validate(row) for row in self.own("gold_verdicts")]
+        own = [Verdict.model_validate(row) for row in self.own_rows("gold_verdicts")]
         self.found = gold_agreement(self.answers, own)
         _log.info("grader %s: %s", self.grader.name, self.found)
         told = f"{self.grader.name}: {self.found}"
@@ -269,7 +269,7 @@ class Gradings(Judging[Item]):
     def _malformed_at(self) -> dict[str, datetime]:
         """Return when each malformed grading was made that is to be asked for again."""
         found: dict[str, datetime] = {}
-        for row in (row for table in _TABLES for row in self.own(table)):
+        for row in (row for table in _TABLES for row in self.own_rows(table)):
             at = row.get("graded_at")
             if self.agent and row["status"] == "malformed" and at is not None:
                 at = at if isinstance(at, datetime) else datetime.fromisoformat(at)
@@ -279,7 +279,7 @@ class Gradings(Judging[Item]):
     async def _grade_all(self, items: Mapping[str, Item], table: str, title: str) -> int:
         """Grade what is open of some items; return how many are still open then."""
         self.table, self.done, pending = table, defaultdict(set), []
-        for row in self.own(table):
+        for row in self.own_rows(table):
             if row["status"] != "malformed" or not self.agent:
                 self.done[row["attempt_id"]].add(row["check_id"])
         n_checks = {name: len(item.case.checks) for name, item in items.items()}
@@ -357,7 +357,7 @@ def _check(store: RunStore, graders: Sequence[LiveGrader], round: object) -> Non
         if not callable(getattr(grader, "grade", None)):
             why = "; sc.compare takes it" if hasattr(grader, "compare") else ""
             raise StudyError(f"graders: found {grader!r}{why}; allowed: what has a method grade.")
-    require_apart("grader", graders, lambda grader: (grader.name, grader.version))
+    require_distinct("grader", graders, lambda grader: (grader.name, grader.version))
     if round != "next" and (not isinstance(round, int) or round < 1):
         raise StudyError(f"round is {round!r}; allowed: a whole number from 1, or 'next'.")
     if not store.table("attempts").num_rows:
@@ -422,7 +422,7 @@ def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[i
         for one in before:
             for name in ("model", "family", "settings"):
                 if (was := getattr(one, name)) != (now := getattr(given, name)):
-                    raise changed("grader", given.grader, name, was, now)
+                    raise changed_error("grader", given.grader, name, was, now)
         if not before:
             _compare_receipts(store, given, round)
         if given not in before:
@@ -439,9 +439,9 @@ def _compare_receipts(store: RunStore, given: PlannedGrader, round: int) -> None
         if (row["stage"], row["name"], row.get("prompt_version")) == mine and same_round:
             last = row
     if (was := last.get("model")) is not None and was != given.model:
-        raise changed("grader", given.grader, "model", was, given.model)
+        raise changed_error("grader", given.grader, "model", was, given.model)
     if (was := last.get("settings")) is not None and not _holds(given.settings, was):
-        raise changed("grader", given.grader, "settings", was, given.settings)
+        raise changed_error("grader", given.grader, "settings", was, given.settings)
 
 
 def _holds(now: str | None, was: str) -> bool:

@@ -1,4 +1,4 @@
-"""What is recorded and what is spent: to the disk at once, and never more than is allowed."""
+"""The ledger of a study: records on the disk before work goes on, receipts, and the budget."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from skillcomp.live.agents.agent import PAID, UNREADABLE, Agent, Reply, attribut
 from skillcomp.pricing import Usage, cost, price
 from skillcomp.records import Record
 
-_LETTERS = 2.5  # letters a token; English has about four, so 2.5 overstates the number of tokens
+_LETTERS = 2.5  # letters per token; English has about four, so this overstates the tokens
 _PLAIN = (string.ascii_letters + " \n").encode()
-_FRAME = 200  # tokens around the texts of a call: roles, delimiters, what the service adds
-_SAFETY = 2.0  # times the dearest call seen, where no price is known beforehand
-_LIMITS = ("max_tokens", "max_completion_tokens")  # how agents call the limit of an answer
+_FRAME = 200  # tokens around the texts of a call: roles, delimiters, additions of the service
+_SAFETY = 2.0  # a call without a price is assumed to cost at most this times the dearest so far
+_LIMITS = ("max_tokens", "max_completion_tokens")  # settings with the limit of an answer
 
 _Entry = tuple[str, Sequence[BaseModel | Mapping[str, Any]], asyncio.Future[None]]
 
 
 class Ledger:
-    """Appends to a store from an event loop without holding the loop up.
+    """Appends records to a store without blocking the event loop.
 
-    What is handed in while the disk is busy goes out together in the next write, one ``fsync`` a
-    table. `write` returns only when its records are on the disk. Records that cannot be stored
-    fail by themselves: whatever else goes out with them is written.
+    Records that arrive during a write share the next one, with one ``fsync`` per table. `write`
+    returns when its records are on the disk. Records that cannot be stored raise in their own call
+    of `write`; all others are written.
     """
 
     def __init__(self, store: RunStore) -> None:
@@ -48,27 +48,27 @@ class Ledger:
     async def write(self, table: str, records: Sequence[BaseModel | Mapping[str, Any]]) -> None:
         """Append records to a table and wait until they are on the disk.
 
-        A caller that is cancelled meanwhile does not take its records back.
+        They are also written if the caller is cancelled while it waits.
         """
         if not records:
             return
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((table, records, done))
         if self._flushing is None or self._flushing.done():
-            self._flushing = asyncio.ensure_future(self._flush())
+            self._flushing = asyncio.ensure_future(self._write_waiting())
         await asyncio.shield(done)
 
     async def close(self) -> None:
-        """Wait until nothing is left to write."""
+        """Wait until all records are written."""
         while self._flushing is not None and not self._flushing.done():
             await asyncio.shield(self._flushing)
 
-    async def _flush(self) -> None:
+    async def _write_waiting(self) -> None:
         while self._waiting:
             entries, self._waiting = self._waiting, []
             try:
-                errors = await asyncio.to_thread(self._append, entries)
-            except BaseException as raised:  # nobody may be left waiting, whatever it was
+                errors = await asyncio.to_thread(self._append_entries, entries)
+            except BaseException as raised:  # wake every waiter, whatever the exception
                 errors = [raised] * len(entries)
             for (*_, done), error in zip(entries, errors, strict=True):
                 if done.cancelled():
@@ -77,27 +77,27 @@ class Ledger:
                     done.set_result(None)
                 else:
                     done.set_exception(error)
-                    done.exception()  # whoever waited may be gone
+                    done.exception()  # a cancelled caller does not retrieve it
 
-    def _append(self, entries: list[_Entry]) -> list[BaseException | None]:
-        """Write entries table by table; return what went wrong with each."""
+    def _append_entries(self, entries: list[_Entry]) -> list[BaseException | None]:
+        """Write entries table by table; return the error, if any, of each."""
         errors: dict[int, BaseException] = {}
         for table in dict.fromkeys(table for table, *_ in entries):
             mine = [i for i, entry in enumerate(entries) if entry[0] == table]
             while mine:
                 try:
-                    self._store.append(table, [one for i in mine for one in entries[i][1]])
+                    self._store.append(table, [record for i in mine for record in entries[i][1]])
                     break
                 except Exception as error:
-                    # nothing was written: what is not to blame can go once more without the rest
-                    faults = {i: fault for i in mine if (fault := _fault(entries[i]))}
+                    # nothing was written: try again without the faulty entries
+                    faults = {i: fault for i in mine if (fault := _storage_error(entries[i]))}
                     errors |= faults or dict.fromkeys(mine, error)
                     mine = [i for i in mine if faults and i not in faults]
         return [errors.get(i) for i in range(len(entries))]
 
 
-def _fault(entry: _Entry) -> Exception | None:
-    """Return why the records of an entry cannot be stored, or None."""
+def _storage_error(entry: _Entry) -> Exception | None:
+    """Return the error of an entry that cannot be stored, else None."""
     table, records, _ = entry
     try:
         for index, record in enumerate(records):
@@ -108,14 +108,14 @@ def _fault(entry: _Entry) -> Exception | None:
 
 
 class RunRecord(Record):
-    """A line of the store's ``receipts``: one when a run begins, one when it ends.
+    """A receipt: one is stored when a run begins, and one when it ends.
 
-    A run that was killed has a beginning and no end.
+    A run that was killed has only the first.
 
     Attributes
     ----------
     receipt : str
-        Stage and a number, the same in both lines.
+        Stage and a number, the same in both receipts.
     event : str
         ``begun`` or ``ended``.
     stage : str
@@ -123,35 +123,35 @@ class RunRecord(Record):
     name : str
         The agent or the grader.
     at : datetime
-        Now.
+        When the run began or ended.
     skillcomp : str
         Version of this library.
     model : str or None
-        As asked for.
+        As requested.
     models : dict of str to int
-        As reported, with the number of replies.
+        Number of replies by model, as reported.
     settings : str or None
-        Of the agent.
+        Settings of the agent.
     prompt_version : str or None
-        Hash of what the agent or grader is told.
+        Hash of the template of the agent, or of the prompts of the grader.
     skills, suites : dict of str to str
         sha256 by slug.
     study : dict
-        Conditions, repeats, seed, round and the like.
+        Conditions, repeats, seed, round and other arguments.
     n_wanted : int
-        Cells, or attempts to grade.
+        Number of cells, attempts to grade or comparisons.
     n_open : int
-        Of these, still open.
+        Number of these that are still open.
     statuses : dict of str to int
-        Replies of this run by status.
+        Number of replies of this run by status.
     cost_usd : float or None
-        Of the replies of this run whose cost is known.
+        Total known cost of this run; None without replies.
     n_unpriced : int
-        Replies whose cost is not known.
+        Number of replies of unknown cost.
     gold : dict
-        Agreement with the gold answers, where there are any.
+        Agreement with the gold answers; empty if there are none.
     stopped : str or None
-        Why it ended early.
+        Why it ended early; None if it did not.
     """
 
     receipt: str
@@ -178,7 +178,7 @@ class RunRecord(Record):
 
 @dataclass
 class Tally:
-    """Counts of one run, kept instead of its replies."""
+    """Counts over the replies of one run."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     models: Counter[str] = field(default_factory=Counter)
@@ -202,10 +202,10 @@ class Tally:
             self.n_unpriced += 1
 
 
-def begun(
+def receipt_at_start(
     store: RunStore, stage: Literal["run", "grade", "compare"], name: str, **more: Any
 ) -> RunRecord:
-    """Return the receipt of a run that begins, with the hashes of all skills and suites."""
+    """Return the first receipt of a run, with the hashes of all skills and suites."""
     n_before = sum(row["event"] == "begun" for row in store.records("receipts"))
     return RunRecord(
         receipt=f"{stage}-{n_before + 1:04d}",
@@ -214,14 +214,14 @@ def begun(
         name=name,
         at=datetime.now(UTC),
         skillcomp=version("skillcomp"),
-        skills={slug: one.sha256 for slug, one in store.skills.items()},
-        suites={slug: one.sha256 for slug, one in store.suites.items()},
+        skills={slug: skill.sha256 for slug, skill in store.skills.items()},
+        suites={slug: suite.sha256 for slug, suite in store.suites.items()},
         **more,
     )
 
 
-def ended(receipt: RunRecord, tally: Tally, **more: Any) -> RunRecord:
-    """Return the receipt of a run at its end: what was counted, and what else is to be said."""
+def receipt_at_end(receipt: RunRecord, tally: Tally, **more: Any) -> RunRecord:
+    """Return the final receipt of a run, with its counts and further fields."""
     return receipt.model_copy(
         update={
             "event": "ended",
@@ -236,12 +236,12 @@ def ended(receipt: RunRecord, tally: Tally, **more: Any) -> RunRecord:
 
 
 def upper_cost(agent: Agent, *texts: str | None, batch: bool = False) -> float:
-    """Return what a call can cost at most, in dollars; NaN where that cannot be said beforehand.
+    """Return the highest cost of a call in dollars; NaN if it is unknown.
 
     Notes
     -----
-    Of one try at list prices. Earlier tries of the same call that the service charged for without
-    an answer that could be read, and price changes since the table was read, are not in it.
+    It covers one try at list prices. Not covered are earlier tries of the same call that were
+    charged for without a readable answer, and price changes since the price table was made.
     """
     settings = json.loads(agent.settings or "{}")
     limit = next((settings[name] for name in _LIMITS if name in settings), None)
@@ -256,7 +256,7 @@ def upper_cost(agent: Agent, *texts: str | None, batch: bool = False) -> float:
 
 
 def upper_tokens(text: str) -> float:
-    """Return how many tokens a text can have at most.
+    """Return the highest number of tokens of a text.
 
     Examples
     --------
@@ -270,14 +270,14 @@ def upper_tokens(text: str) -> float:
 
 @cache
 def shape_text(schema: type[BaseModel]) -> str:
-    """Return the shape of an answer as the text that goes with a call."""
+    """Return the JSON Schema of an answer as the text that is sent with a call."""
     return json.dumps(schema.model_json_schema())
 
 
-def at_most(reply: Reply, estimate: Callable[[], float]) -> Reply:
-    """Return a reply that cannot be read with its highest cost, all others as they are.
+def with_upper_cost(reply: Reply, estimate: Callable[[], float]) -> Reply:
+    """Return an unreadable reply with its highest cost, and any other reply unchanged.
 
-    The store keeps it, so that later starts count what this one has paid for.
+    The highest cost is stored, so that later runs count it as spent.
     """
     if reply.cost_note != UNREADABLE or reply.cost_usd is not None:
         return reply
@@ -285,23 +285,23 @@ def at_most(reply: Reply, estimate: Callable[[], float]) -> Reply:
     return reply if math.isnan(usd) else reply.model_copy(update={"cost_upper_usd": usd})
 
 
-def charged(row: Mapping[str, Any]) -> float:
-    """Return what a stored reply has cost in dollars: at most, where it cannot be read; else 0."""
+def charged_usd(row: Mapping[str, Any]) -> float:
+    """Return the cost of a stored reply in dollars: known, else highest, else 0."""
     usd = row.get("cost_usd")
     return (row.get("cost_upper_usd") or 0.0) if usd is None else usd
 
 
 class Budget:
-    """Dollars that may be spent; every call under way has its highest cost put aside.
+    """Dollars that may be spent; the highest cost of every running call is reserved.
 
-    A call whose highest cost is not known beforehand (a program, a model without a price) goes
-    alone, so that the limit can be passed by what one such call costs and no more.
+    A call of unknown highest cost (a program, a model without a price) runs alone, so the limit is
+    exceeded by at most the cost of one such call.
 
     Notes
     -----
-    What is reported is what is booked. A call that timed out or lost its connection reports no
-    cost and is booked at none, although the service may charge for it; a reply that came and
-    cannot be read is booked at its highest cost, in this call and, from the store, in later ones.
+    The reported cost is booked. A call that timed out or lost its connection reports none and is
+    booked at 0, although the service may charge for it. An unreadable reply is booked at its
+    highest cost, in this run and, from the store, in later ones.
     """
 
     def __init__(self, limit: float | None, *, spent: float = 0.0) -> None:
@@ -309,64 +309,64 @@ class Budget:
             raise StudyError(f"budget_usd is {limit!r}; allowed: a number of dollars above 0.")
         self.limit, self.spent = limit, spent
         self.exhausted: str | None = None  # why no further call fits
-        self._aside = 0.0
-        self._under_way = 0
-        self._alone = False  # whether what is under way has no highest cost
+        self._reserved = 0.0
+        self._n_running = 0
+        self._has_unknown_cost = False  # whether the running call has no highest cost
         self._dearest = math.nan
         self._changed = asyncio.Condition()
 
-    def fits(self, estimate: float) -> float | None:
-        """Put the estimate of one call aside and return it; None when it does not fit now."""
+    def reserve_now(self, estimate: float) -> float | None:
+        """Reserve the estimate of one call and return it; None if it does not fit now."""
         if self.limit is None:
             return 0.0
-        free = self.limit - self.spent - self._aside
-        unknown = math.isnan(estimate)
-        if unknown:
-            # it takes all there is and goes alone, as long as another like the dearest would fit
-            if self._under_way or self._dearest * _SAFETY > free:
+        free = self.limit - self.spent - self._reserved
+        is_unknown = math.isnan(estimate)
+        if is_unknown:
+            # the call reserves all there is, if another one as dear as the dearest would fit
+            if self._n_running or self._dearest * _SAFETY > free:
                 return None
             estimate = max(free, 0.0)
         if self.exhausted or free <= 0 or estimate > free:
             return None
-        self._alone = unknown
-        self._aside += estimate
-        self._under_way += 1
+        self._has_unknown_cost = is_unknown
+        self._reserved += estimate
+        self._n_running += 1
         return estimate
 
-    def hold(self, usd: float) -> float:
-        """Put aside what is under way already, whether it fits or not, and return it."""
+    def reserve_running(self, usd: float) -> float:
+        """Reserve the cost of a call that is already running, even if it does not fit."""
         if self.limit is None:
             return 0.0
-        self._aside += usd
-        self._under_way += 1
+        self._reserved += usd
+        self._n_running += 1
         return usd
 
-    async def take(self, estimate: float) -> float | None:
-        """Wait until an estimate fits and put it aside; None when it never will."""
+    async def reserve(self, estimate: float) -> float | None:
+        """Wait until an estimate fits and reserve it; None if it never will."""
         async with self._changed:
-            while (aside := self.fits(estimate)) is None:
-                if self.exhausted or not self._under_way:
-                    self.exhausted = self.exhausted or self._told(estimate)
+            while (reserved := self.reserve_now(estimate)) is None:
+                if self.exhausted or not self._n_running:
+                    self.exhausted = self.exhausted or self._exhausted_text(estimate)
                     return None
                 await self._changed.wait()
-        return aside
+        return reserved
 
-    async def settle(self, aside: float, reply: Reply | None) -> None:
-        """Book what a call has cost and free what was put aside for it."""
+    async def settle(self, reserved: float, reply: Reply | None) -> None:
+        """Book the cost of a call and free its reserve."""
         if self.limit is None:
             self.spent += (reply.cost_usd or 0.0) if reply else 0.0
             return
         async with self._changed:
-            self._aside -= aside
-            self._under_way -= 1
-            alone, self._alone = self._alone, False
+            self._reserved -= reserved
+            self._n_running -= 1
+            had_unknown_cost, self._has_unknown_cost = self._has_unknown_cost, False
             if reply is not None and reply.cost_usd is not None:
                 self.spent += reply.cost_usd
                 self._dearest = max(self._dearest, reply.cost_usd)
                 if math.isnan(self._dearest):
                     self._dearest = reply.cost_usd
-            elif reply is not None and reply.cost_note == UNREADABLE and not alone:
-                self.spent += aside  # it was paid for, and it cannot have cost more
+            elif reply is not None and reply.cost_note == UNREADABLE and not had_unknown_cost:
+                self.spent += reserved
             elif reply is not None and (reply.status in PAID or reply.cost_note == UNREADABLE):
                 self.exhausted = (
                     "the cost of an answer is not known "
@@ -375,10 +375,11 @@ class Budget:
                 )
             self._changed.notify_all()
 
-    def _told(self, estimate: float) -> str:
+    def _exhausted_text(self, estimate: float) -> str:
         left = max((self.limit or 0.0) - self.spent, 0.0)
         most = self._dearest * _SAFETY if math.isnan(estimate) else estimate
-        told = "what the next call costs is not known"
+        following = "what the next call costs is not known"
         if not math.isnan(most):
-            told = f"the next call may cost up to {most:.4f}"
-        return f"budget_usd {self.limit:g}: {self.spent:.4f} are spent and {told} ({left:.4f} left)"
+            following = f"the next call may cost up to {most:.4f}"
+        spent = f"budget_usd {self.limit:g}: {self.spent:.4f} are spent"
+        return f"{spent} and {following} ({left:.4f} left)"

@@ -1,4 +1,4 @@
-"""What a study asks: which cells, in which order, and which text is loaded in each."""
+"""The plan of a study: its cells, their order, and the text that each condition loads."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from skillcomp.live.agents.agent import PAID, Agent, agent_version, whole_hash
 from skillcomp.records import CONDITIONS, Case, Record, Skill, Suite
 
 Text = str | Path | Skill
-_CHARACTERS = 4  # a token; the usual estimate for English text
-_ALIKE = 1.25  # a placebo may be this many times longer or shorter than the skill
+_CHARACTERS = 4  # per token, the usual estimate for English text
+_ALIKE = 1.25  # largest ratio of the lengths of placebo and skill without a note
 
 
 class Key(NamedTuple):
-    """What makes a cell of a study: who is asked what, under which condition, which time."""
+    """The key of a cell: agent, case, condition and repeat."""
 
     agent: str
     case_id: str
@@ -35,21 +35,21 @@ class Key(NamedTuple):
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Key:
-        """Return the cell that a line of the plan or of the answers is about."""
+        """Return the key of a row of the plan or of the attempts."""
         return cls(row["agent"] or "", row["case_id"], row["condition"], row["repeat"])
 
 
 class PlannedCell(Record):
-    """One answer that a study wants; a line of the store's ``plan``.
+    """A cell of a study; a row of the store's ``plan``.
 
     Attributes
     ----------
     attempt_id : str
-        ``case_id/condition/repeat``, with the agent behind it where a study has several.
+        ``case_id/condition/repeat``, followed by the agent if the study has several.
     agent, skill, case_id, condition, repeat : str, str, str, str, int
-        The cell.
+        The key of the cell, and the skill of its case.
     loaded_skill : str or None
-        Name of the text that is loaded.
+        Name of the loaded text; None for a baseline.
     """
 
     attempt_id: str
@@ -62,27 +62,27 @@ class PlannedCell(Record):
 
     @property
     def key(self) -> str:
-        """The name of its first answer."""
+        """The attempt_id of its first answer."""
         return self.attempt_id
 
     @property
     def place(self) -> Key:
-        """The cell without its names."""
+        """The key of the cell."""
         return Key(self.agent, self.case_id, self.condition, self.repeat)
 
 
 class PlannedAgent(Record):
-    """An agent as a study was begun with it; a line of the store's ``agents``.
+    """An agent at the beginning of a study; a row of the store's ``agents``.
 
     Attributes
     ----------
     agent : str
         Its name.
     model, family, settings, prompt_version : str or None
-        As the agent has them.
+        Attributes of the agent, and the hash of its template.
     tells_endpoint : bool
-        Whether settings without ``endpoint`` mean the usual host. Where it is False, the line is
-        of an earlier release, which said nothing of an endpoint that the environment gave.
+        Whether settings without ``endpoint`` mean the default host. False in rows of an earlier
+        release, which did not record an endpoint that the environment named.
     """
 
     agent: str
@@ -93,7 +93,7 @@ class PlannedAgent(Record):
     tells_endpoint: bool = False
 
     def is_still(self, now: str | None) -> bool:
-        """Return whether settings are those of this line, as far as it tells."""
+        """Return whether the settings are unchanged, as far as they are recorded."""
         if now == self.settings or self.tells_endpoint or not (now and self.settings):
             return now == self.settings
         try:
@@ -105,16 +105,16 @@ class PlannedAgent(Record):
 
 @dataclass(slots=True)
 class Tried:
-    """What the store holds for one cell.
+    """The attempts at one cell in the store.
 
     Attributes
     ----------
     paid : tuple of str
-        Statuses of the replies that came, in order.
+        Statuses of the paid replies, in order.
     n_errors : int
-        Tries that brought none.
+        Number of attempts without a paid reply.
     settled : bool
-        Whether a reply came in this run, which is not asked for once more.
+        Whether a paid reply came in this run, after which the cell is not asked again.
     """
 
     paid: tuple[str, ...] = ()
@@ -122,7 +122,7 @@ class Tried:
     settled: bool = False
 
     def is_done(self, again: Collection[str] = ()) -> bool:
-        """Return whether nothing is left to ask; statuses in `again` are asked anew."""
+        """Return whether the cell is done; one whose last status is in `again` is asked anew."""
         if "ok" in self.paid or self.settled:
             return True
         return bool(self.paid) and self.paid[-1] not in again
@@ -130,12 +130,12 @@ class Tried:
 
 @dataclass(frozen=True)
 class Plan:
-    """A study as it stands in the store.
+    """The part of a study's plan that one run works on.
 
     Attributes
     ----------
     cells : tuple of PlannedCell
-        What this run wants, in the order of asking.
+        The cells, in the order of asking.
     cases : dict of str to Case
         By case_id.
     texts : dict of (str, str) to ConditionText
@@ -158,18 +158,18 @@ def make_plan(
     placebo: Text | Mapping[str, Text] | None = None,
     previous: Text | Mapping[str, Text] | None = None,
 ) -> Plan:
-    """Settle what is asked and write it into the store, before anything is asked.
+    """Make the plan of a study and write it into the store, before any prompt is sent.
 
-    A study that was begun earlier goes on: cells that are planned keep their place and their name,
-    new ones follow. The caller has the store open for writing (`RunStore.writer`).
+    A second call extends the study: planned cells keep their place and their name, and new ones
+    follow. The caller has the store open for writing (`RunStore.writer`).
     """
-    _check(store, suites, agents, repeats)
+    _require_complete(store, suites, agents, repeats)
     require_unedited(store, suites)
     texts_before = map(ConditionText.model_validate, store.records("arms"))
-    recorded = {(one.skill, one.condition): one for one in texts_before}
+    recorded = {(text.skill, text.condition): text for text in texts_before}
     skills = list(dict.fromkeys(suite.skill for suite in suites))
-    given = {"placebo": placebo, "previous": previous}
-    texts = _settled_texts(store, skills, conditions, given, recorded)
+    arguments = {"placebo": placebo, "previous": previous}
+    texts = _settled_texts(store, skills, conditions, arguments, recorded)
     settled = settled_agents(store, agents)
     planned = {cell.place: cell for cell in map(PlannedCell.model_validate, store.records("plan"))}
     order = interleaved(
@@ -179,30 +179,32 @@ def make_plan(
         repeats,
         seed=seed,
     )
-    wanted = {Key(*cell[1:]): cell[0] for cell in order}
-    names = _names(planned.values(), [agent.name for agent in agents], store)
+    skill_by_key = {Key(*cell[1:]): cell[0] for cell in order}
+    name_of = _cell_namer(planned.values(), [agent.name for agent in agents], store)
     fresh = [
         PlannedCell(
-            attempt_id=names(key),
+            attempt_id=name_of(key),
             skill=skill,
             loaded_skill=texts[skill, key.condition].loaded_skill,
             **key._asdict(),
         )
-        for key, skill in wanted.items()
+        for key, skill in skill_by_key.items()
         if key not in planned
     ]
-    store.append("arms", [one for at, one in texts.items() if at not in recorded])
+    store.append("arms", [text for at, text in texts.items() if at not in recorded])
     store.append("agents", settled)
     store.append("plan", fresh)
-    cells = [cell for key, cell in planned.items() if key in wanted] + fresh
+    cells = [cell for key, cell in planned.items() if key in skill_by_key] + fresh
     cases = {case.case_id: case for suite in suites for case in suite.cases}
     return Plan(tuple(cells), cases, texts)
 
 
-def _check(store: RunStore, suites: Sequence[Suite], agents: Sequence[Agent], repeats: int) -> None:
+def _require_complete(
+    store: RunStore, suites: Sequence[Suite], agents: Sequence[Agent], repeats: int
+) -> None:
     if not suites or not any(suite.cases for suite in suites):
         raise StudyError(f"{store.path}: there are no cases to ask; add a suite first.")
-    require_apart("agent", agents, lambda agent: agent.name)
+    require_distinct("agent", agents, lambda agent: agent.name)
     if not isinstance(repeats, int) or repeats < 1:
         raise StudyError(f"repeats is {repeats!r}; allowed: a whole number from 1.")
     for suite in suites:
@@ -218,28 +220,31 @@ def _check(store: RunStore, suites: Sequence[Suite], agents: Sequence[Agent], re
         raise StudyError(f"The case ids {', '.join(twice)} stand more than once.")
 
 
-def require_apart(kind: str, given: Sequence[Any], ident: Callable[[Any], object]) -> None:
-    """Raise when nobody is given, or what two of them say could not be told apart."""
-    if not given:
+def require_distinct(
+    kind: str, participants: Sequence[Any], ident: Callable[[Any], object]
+) -> None:
+    """Raise if there are no agents or graders, or if two of them have the same identity."""
+    if not participants:
         raise StudyError(f"{kind}s is empty; give at least one.")
-    several = Counter(map(ident, given))
-    for one in given:
-        if several[ident(one)] > 1:
+    counts = Counter(map(ident, participants))
+    for participant in participants:
+        if counts[ident(participant)] > 1:
             raise StudyError(
-                f"Two {kind}s are named '{one.name}'; give one of them another name=, since what "
-                "they say is told apart by it."
+                f"Two {kind}s are named '{participant.name}'; give one of them another name=, "
+                "since what they say is told apart by it."
             )
 
 
 def settled_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgent]:
-    """Return the agents that need a line; refuse one that has changed under its name.
+    """Return the agents that need a new row; raise if a known agent has changed.
 
-    A line of an earlier release is followed by one that tells the endpoint, which counts from then.
+    A row of an earlier release gets a successor that records the endpoint and replaces it.
     """
-    known = {one.agent: one for one in map(PlannedAgent.model_validate, store.records("agents"))}
+    rows = map(PlannedAgent.model_validate, store.records("agents"))
+    recorded = {row.agent: row for row in rows}
     new = []
     for agent in agents:
-        given = PlannedAgent(
+        row = PlannedAgent(
             agent=agent.name,
             model=agent.model,
             family=agent.family,
@@ -247,20 +252,22 @@ def settled_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgen
             prompt_version=agent_version(),
             tells_endpoint=True,
         )
-        before = known.get(agent.name)
+        before = recorded.get(agent.name)
         if before is None or not before.tells_endpoint:
-            new.append(given)
+            new.append(row)
         if before is None:
             continue
         for name in ("model", "settings", "prompt_version"):
-            was, now = getattr(before, name), getattr(given, name)
+            was, now = getattr(before, name), getattr(row, name)
             if was != now and not (name == "settings" and before.is_still(now)):
-                raise changed("agent", agent.name, name, was, now)
+                raise changed_error("agent", agent.name, name, was, now)
     return new
 
 
-def _names(planned: Iterable[PlannedCell], agents: Sequence[str], store: RunStore) -> Any:
-    """Return the function that names a new cell: the agent is told where there are several."""
+def _cell_namer(
+    planned: Iterable[PlannedCell], agents: Sequence[str], store: RunStore
+) -> Callable[[Key], str]:
+    """Return the function that names a new cell; names contain the agent if there are several."""
     taken = {cell.attempt_id for cell in planned}
     taken |= set(store.table("attempts").column("attempt_id").to_pylist())
     several = len(set(agents)) > 1
@@ -280,7 +287,7 @@ def interleaved(
     *,
     seed: int,
 ) -> Iterator[tuple[str, str, str, str, int]]:
-    """Yield the cells of a study so that time does not confound the conditions.
+    """Yield the cells of a study in an order in which time does not confound the conditions.
 
     Examples
     --------
@@ -297,23 +304,23 @@ def interleaved(
 
 
 def tries(store: RunStore) -> dict[Key, Tried]:
-    """Return what the store holds for each cell; perturbed copies are no tries."""
+    """Return the attempts at each cell in the store, without perturbed copies."""
     columns = ["agent", "case_id", "condition", "repeat", "status", "perturbation"]
     columns += ["source_attempt_id"]
-    found: defaultdict[Key, Tried] = defaultdict(Tried)
+    tried_by_key: defaultdict[Key, Tried] = defaultdict(Tried)
     for row in store.table("attempts").select(columns).to_pylist():
         if row["perturbation"] is not None or row["source_attempt_id"] is not None:
             continue
         key = Key.of(row)
         if row["status"] in PAID:
-            found[key].paid += (sys.intern(row["status"]),)
+            tried_by_key[key].paid += (sys.intern(row["status"]),)
         else:
-            found[key].n_errors += 1
-    return found
+            tried_by_key[key].n_errors += 1
+    return tried_by_key
 
 
-def changed(kind: str, who: str, name: str, was: str | None, now: str | None) -> StudyError:
-    """Return the error that an agent or a grader is no longer what it was under its name."""
+def changed_error(kind: str, who: str, name: str, was: str | None, now: str | None) -> StudyError:
+    """Return the error about an agent or grader that has changed but keeps its name."""
     what = "Answers" if kind == "agent" else "Verdicts"
     return StudyError(
         f"{kind} '{who}': {name} is now {now}, the study was begun with {was}. {what} of two "
@@ -322,24 +329,24 @@ def changed(kind: str, who: str, name: str, was: str | None, now: str | None) ->
 
 
 def require_unedited(store: RunStore, suites: Iterable[Suite]) -> None:
-    """Raise when a suite or its skill is no longer the text that the store recorded."""
+    """Raise if a suite or its skill differs from the recorded text."""
     manifest = store.manifest
     for suite in suites:
         skill = store.skills.get(suite.skill)
         _require_unedited_files(store, suite, manifest)
-        for kind, one in (("suites", suite), ("skills", skill)):
-            listed = manifest[kind].get(one.slug) if one else None
-            if one and listed and listed.get("sha256") != one.sha256:
+        for kind, text in (("suites", suite), ("skills", skill)):
+            listed = manifest[kind].get(text.slug) if text else None
+            if text and listed and listed.get("sha256") != text.sha256:
                 raise StudyError(
-                    f"{store.path / one.path} was edited after it was recorded (its sha256 differs "
-                    "from the manifest). Answers and verdicts belong to the recorded text: put it "
-                    f"back, or add the new text with store.add_{kind[:-1]}(path, slug=...) under "
-                    "another slug."
+                    f"{store.path / text.path} was edited after it was recorded (its sha256 "
+                    "differs from the manifest). Answers and verdicts belong to the recorded "
+                    "text: put it back, or add the new text with "
+                    f"store.add_{kind[:-1]}(path, slug=...) under another slug."
                 )
 
 
 def _require_unedited_files(store: RunStore, suite: Suite, manifest: Mapping[str, Any]) -> None:
-    """Raise when other files of the skill, or the input of cases, are no longer as recorded."""
+    """Raise if other files of the skill, or input files of cases, differ from the recorded ones."""
     tree = manifest["skills"].get(suite.skill, {}).get("tree")
     folder = store.path / "skills" / suite.skill
     if tree and tree_of(folder) != tree:
@@ -355,10 +362,10 @@ def _require_unedited_files(store: RunStore, suite: Suite, manifest: Mapping[str
 
 
 def input_files(store: RunStore, case: Case) -> tuple[tuple[str, Path], ...]:
-    """Return name and place of the recorded files that a case lists as its input.
+    """Return name and path of the recorded files that a case lists as its input.
 
-    The files of a fixture come into the working folder itself, without that of the fixture. A task
-    has none: what belongs to its suite is its judge's, and no agent's to see.
+    The folder of a fixture is dropped from the names, so its files are copied directly into the
+    working folder. A task has no input files: the files of its suite are for its judge only.
     """
     slug = case.case_id.partition("/")[0]
     is_task = any(check.judge for check in case.checks)
@@ -371,24 +378,24 @@ def input_files(store: RunStore, case: Case) -> tuple[tuple[str, Path], ...]:
 
 
 class ConditionText(Record):
-    """What is loaded for the cases of a skill under a condition.
+    """The text that is loaded for the cases of a skill under a condition.
 
     Attributes
     ----------
     skill, condition : str
-        Whose cases, and under which condition.
+        Skill of the cases, and condition.
     loaded_skill : str or None
         Name of the text; None for a baseline.
     sha256 : str or None
-        Of the text as loaded.
+        Hash of the loaded text.
     n_tokens : int or None
-        Its length, estimated at four characters a token.
+        Its length, estimated at four characters per token.
     choice : str
         ``none``, ``own``, ``given`` or ``nearest`` (another skill of about the same length).
     text : str or None
-        The text where it is not one of the store's skills.
+        The text, unless it is a skill of the store.
     note : str or None
-        What to keep in mind about it.
+        A caveat.
     """
 
     skill: str
@@ -401,21 +408,21 @@ class ConditionText(Record):
     note: str | None = None
 
     def loaded(self, store: RunStore) -> Skill | None:
-        """Return the skill to give to an agent, None for a baseline."""
+        """Return the skill that an agent gets; None for a baseline."""
         if self.loaded_skill is None:
             return None
         if self.text is None:
             skill = store.skills[self.loaded_skill]
-            # with its folder only where that was recorded: answers of earlier releases had none
+            # studies of earlier releases recorded no folder, and their answers were made without
             has_tree = "tree" in store.manifest["skills"].get(skill.slug, {})
             path = str((store.path / skill.path).resolve()) if has_tree else ""
             return skill.model_copy(update={"path": path})
-        # an agent is told the name without the mark that tells two texts of a skill apart
+        # the agent gets the name without the hash that distinguishes two texts of a skill
         return Skill(slug=self.loaded_skill.split("@")[0], text=self.text, body=self.text)
 
 
 def n_tokens(text: str) -> int:
-    """Return the length of a text in tokens, estimated at four characters each."""
+    """Estimate the length of a text in tokens, at four characters each."""
     return -(-len(text) // _CHARACTERS)
 
 
@@ -423,33 +430,34 @@ def _settled_texts(
     store: RunStore,
     skills: Sequence[str],
     conditions: Collection[str],
-    given: Mapping[str, Text | Mapping[str, Text] | None],
+    arguments: Mapping[str, Text | Mapping[str, Text] | None],
     recorded: Mapping[tuple[str, str], ConditionText],
 ) -> dict[tuple[str, str], ConditionText]:
-    """Return what is loaded for every skill under every condition."""
-    _check_conditions(conditions, given)
-    found: dict[tuple[str, str], ConditionText] = {}
+    """Return the text of every skill and condition; raise if it differs from the recorded one."""
+    _check_conditions(conditions, arguments)
+    texts: dict[tuple[str, str], ConditionText] = {}
     for slug in skills:
         for condition in conditions:
-            known = recorded.get((slug, condition))
-            text = _text_of(store, slug, condition, given.get(condition), known, len(skills) == 1)
-            if known is not None and text.sha256 != known.sha256:
+            before = recorded.get((slug, condition))
+            argument = arguments.get(condition)
+            text = _condition_text(store, slug, condition, argument, before, len(skills) == 1)
+            if before is not None and text.sha256 != before.sha256:
                 raise StudyError(
                     f"condition '{condition}' of skill '{slug}': the study was begun with "
-                    f"'{known.loaded_skill}' ({_hash_of(known)}), now given is "
-                    f"'{text.loaded_skill}' ({_hash_of(text)}). One study keeps one text; use a "
+                    f"'{before.loaded_skill}' ({_hash_label(before)}), now given is "
+                    f"'{text.loaded_skill}' ({_hash_label(text)}). One study keeps one text; use a "
                     "new store for another."
                 )
-            found[slug, condition] = known or text
-    return found
+            texts[slug, condition] = before or text
+    return texts
 
 
-def _check_conditions(conditions: Collection[str], given: Mapping[str, object]) -> None:
+def _check_conditions(conditions: Collection[str], arguments: Mapping[str, object]) -> None:
     if not conditions:
         raise StudyError(f"conditions is empty; allowed: {', '.join(CONDITIONS)}.")
     for condition in conditions:
         require_known("There is no condition", condition, CONDITIONS, StudyError)
-    for name, text in given.items():
+    for name, text in arguments.items():
         if text is not None and name not in conditions:
             raise StudyError(
                 f"{name}= is given, but '{name}' is not among the conditions "
@@ -457,46 +465,48 @@ def _check_conditions(conditions: Collection[str], given: Mapping[str, object]) 
             )
 
 
-def _text_of(
+def _condition_text(
     store: RunStore,
     slug: str,
     condition: str,
-    given: Text | Mapping[str, Text] | None,
-    known: ConditionText | None,
-    alone: bool,
+    argument: Text | Mapping[str, Text] | None,
+    before: ConditionText | None,
+    is_only_skill: bool,
 ) -> ConditionText:
     if condition == "baseline":
         return ConditionText(skill=slug, condition=condition)
     own = store.skills[slug]
     if condition == "skill":
-        return _of(slug, condition, own, choice="own", name=slug)
-    text = given.get(slug) if isinstance(given, Mapping) else given
+        return _described(slug, condition, own, choice="own", name=slug)
+    text = argument.get(slug) if isinstance(argument, Mapping) else argument
     if text is None:
-        if known is not None:
-            return known
-        if condition == "placebo" and given is None:
-            return _nearest(store, own)
+        if before is not None:
+            return before
+        if condition == "placebo" and argument is None:
+            return _nearest_skill(store, own)
         raise StudyError(
             f"condition '{condition}' of skill '{slug}': no text; give {condition}= a SKILL.md"
-            f"{'' if given is None else f' for {slug!r} too'}."
+            f"{'' if argument is None else f' for {slug!r} too'}."
         )
-    loaded = _read(store, text, condition)
+    loaded = _skill_from(store, text, condition)
     if condition == "placebo":
         inside = store.skills.get(loaded.slug)
-        known_text = inside is not None and inside.text == loaded.text
-        chosen = _of(slug, condition, loaded, choice="given", name=loaded.slug)
-        chosen = chosen if known_text else chosen.model_copy(update={"text": loaded.text})
-        return _compared(chosen, own)
-    if not alone and not isinstance(given, Mapping) and slug not in (loaded.slug, loaded.name):
+        is_stored = inside is not None and inside.text == loaded.text
+        stored = None if is_stored else loaded.text
+        name = loaded.slug
+        chosen = _described(slug, condition, loaded, choice="given", name=name, text=stored)
+        return _with_length_note(chosen, own)
+    is_mapping = isinstance(argument, Mapping)
+    if not is_only_skill and not is_mapping and slug not in (loaded.slug, loaded.name):
         raise StudyError(
             f"previous= is one file, '{loaded.slug}', and not of skill '{slug}'; give a mapping "
             "from slug to file."
         )
     name = f"{slug}@{whole_hash(loaded.text)[:8]}"
-    return _of(slug, condition, loaded, choice="given", name=name, text=loaded.text)
+    return _described(slug, condition, loaded, choice="given", name=name, text=loaded.text)
 
 
-def _of(
+def _described(
     slug: str, condition: str, loaded: Skill, *, choice: str, name: str, text: str | None = None
 ) -> ConditionText:
     return ConditionText(
@@ -510,7 +520,8 @@ def _of(
     )
 
 
-def _nearest(store: RunStore, own: Skill) -> ConditionText:
+def _nearest_skill(store: RunStore, own: Skill) -> ConditionText:
+    """Return the other skill of the store with the most similar length, as a placebo."""
     others = [skill for slug, skill in store.skills.items() if slug != own.slug]
     if not others:
         raise StudyError(
@@ -519,11 +530,11 @@ def _nearest(store: RunStore, own: Skill) -> ConditionText:
         )
     length = n_tokens(own.text)
     chosen = min(others, key=lambda skill: (abs(n_tokens(skill.text) - length), skill.slug))
-    found = _of(own.slug, "placebo", chosen, choice="nearest", name=chosen.slug)
-    return _compared(found, own)
+    placebo = _described(own.slug, "placebo", chosen, choice="nearest", name=chosen.slug)
+    return _with_length_note(placebo, own)
 
 
-def _compared(text: ConditionText, own: Skill) -> ConditionText:
+def _with_length_note(text: ConditionText, own: Skill) -> ConditionText:
     length, other = n_tokens(own.text), text.n_tokens or 0
     if max(length, other) <= _ALIKE * min(length, other):
         return text
@@ -531,7 +542,8 @@ def _compared(text: ConditionText, own: Skill) -> ConditionText:
     return text.model_copy(update={"note": note})
 
 
-def _read(store: RunStore, text: Text, condition: str) -> Skill:
+def _skill_from(store: RunStore, text: Text, condition: str) -> Skill:
+    """Return a skill from a skill, a slug of the store, a text of several words, or a file."""
     if isinstance(text, Skill):
         return text
     if isinstance(text, str) and text in store.skills:
@@ -547,5 +559,5 @@ def _read(store: RunStore, text: Text, condition: str) -> Skill:
     return read_skill(path)
 
 
-def _hash_of(text: ConditionText) -> str:
+def _hash_label(text: ConditionText) -> str:
     return f"sha256 {text.sha256[:8]}" if text.sha256 else "no text"

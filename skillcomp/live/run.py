@@ -34,7 +34,7 @@ from skillcomp.live.batches import (
 )
 from skillcomp.live.concurrency import Stop, run_sync
 from skillcomp.live.engine import Engine, Options, Recorder
-from skillcomp.live.ledger import Budget, RunRecord, at_most, begun, charged
+from skillcomp.live.ledger import Budget, RunRecord, charged_usd, receipt_at_start, with_upper_cost
 from skillcomp.live.plan import Plan, PlannedCell, Text, Tried, input_files, make_plan, tries
 from skillcomp.live.status import most_frequent, status
 from skillcomp.records import Attempt, Suite
@@ -152,7 +152,7 @@ def run(
 class AnswerWork(Engine[PlannedCell]):
     """The cells of one call of `run`: what is open, and where its answers go."""
 
-    kept, each = "What was answered is kept; start again later.", "question"
+    stop_note, unit = "What was answered is kept; start again later.", "question"
 
     def __init__(
         self,
@@ -192,7 +192,9 @@ class AnswerWork(Engine[PlannedCell]):
         budget = Budget(budget_usd, spent=_spent(self.store) + under_way)
         n_cells = len(self.plan.cells)
         async with self.at_work(budget, stop):
-            with closing(self.bar("answers", n_cells, n_cells - len(self.open()))) as self.shown:
+            with closing(
+                self.bar("answers", n_cells, n_cells - len(self.open()))
+            ) as self.progress_bar:
                 await self.collect_earlier()
                 if self.options.limits is None:
                     await self.do_all(self.open())
@@ -200,10 +202,10 @@ class AnswerWork(Engine[PlannedCell]):
                     for purpose, agent in self.purposes.items():
                         await self.do_all(self.open(agent.name), purpose)
 
-    def begun(self) -> list[RunRecord]:
+    def first_receipts(self) -> list[RunRecord]:
         """Return the receipts of the agents, before anything is asked."""
         return [
-            begun(
+            receipt_at_start(
                 self.store,
                 "run",
                 agent.name,
@@ -217,7 +219,7 @@ class AnswerWork(Engine[PlannedCell]):
             for agent in self.agents.values()
         ]
 
-    def at_end(self, receipt: RunRecord) -> dict[str, Any]:
+    def final_fields(self, receipt: RunRecord) -> dict[str, Any]:
         """Return what the end of a receipt says."""
         return {"n_open": len(self.open(receipt.name))}
 
@@ -256,11 +258,11 @@ class AnswerWork(Engine[PlannedCell]):
         if reply.status in PAID:
             tried.paid += (reply.status,)
             tried.settled = True
-            self.shown.update()
+            self.progress_bar.update()
         else:
             tried.n_errors += 1
         if cost := sum(tally.cost_usd for tally in self.tallies.values()):
-            self.shown.set_postfix_str(f"{cost:.2f} USD", refresh=False)
+            self.progress_bar.set_postfix_str(f"{cost:.2f} USD", refresh=False)
 
     def transport(self, purpose: str) -> Batches:
         """Return the batches of one agent."""
@@ -280,7 +282,7 @@ class AnswerWork(Engine[PlannedCell]):
             if key not in cells:  # of an earlier run that wanted more than this one
                 rows = map(PlannedCell.model_validate, self.store.records("plan"))
                 cells[key] = next(cell for cell in rows if cell.attempt_id == key)
-            await self._book(cells[key], at_most(reply, partial(cost, cells[key])), None)
+            await self._book(cells[key], with_upper_cost(reply, partial(cost, cells[key])), None)
             if reply.fatal or reply.status not in PAID:
                 self.failed_in_batch(key, reply)
 
@@ -394,4 +396,6 @@ def _attempt(
 def _spent(store: RunStore) -> float:
     costs = store.table("attempts").select(["cost_usd", "perturbation"]).to_pylist()
     paid = [row["cost_usd"] or 0.0 for row in costs if row["perturbation"] is None]
-    return sum(paid) + sum(charged(r) for t in ("surplus", "unreadable") for r in store.records(t))
+    return sum(paid) + sum(
+        charged_usd(r) for t in ("surplus", "unreadable") for r in store.records(t)
+    )

@@ -44,7 +44,7 @@ class AnthropicBatches:
     def __init__(self, agent: ServiceAgent) -> None:
         self._agent = agent
 
-    def _batches(self) -> Any:
+    def _batch_resource(self) -> Any:
         # the store retries by itself, since it looks for a batch before it sends it again
         return self._agent.client().with_options(max_retries=0).messages.batches
 
@@ -71,7 +71,7 @@ class AnthropicBatches:
         """Send the bodies by name in one batch and return the name of the batch."""
         requests = [{"custom_id": name, "params": body} for name, body in bodies.items()]
         with _batch_errors():
-            batch = await self._batches().create(requests=requests)
+            batch = await self._batch_resource().create(requests=requests)
             if not isinstance(name := getattr(batch, "id", None), str):
                 raise UnreadableReplyError("the service answered with something else than a batch")
         return name
@@ -79,7 +79,7 @@ class AnthropicBatches:
     async def before(self) -> Before:
         """Return the newest batch and the time of the service."""
         with _batch_errors():
-            raw = await self._batches().with_raw_response.list(limit=1)
+            raw = await self._batch_resource().with_raw_response.list(limit=1)
             page = await raw.parse()
             try:
                 names = [batch.id for batch in page.data]
@@ -95,7 +95,7 @@ class AnthropicBatches:
         """Return the batches after `batch_id`, newest first, and whether `batch_id` was listed."""
         states: list[BatchState] = []
         with _batch_errors():
-            async for batch in self._batches().list(limit=100):
+            async for batch in self._batch_resource().list(limit=100):
                 if batch.id == batch_id:
                     return states, True
                 states.append(_state_of(batch))
@@ -104,12 +104,12 @@ class AnthropicBatches:
     async def state(self, batch_id: str) -> BatchState:
         """Return the present state of a batch."""
         with _batch_errors():
-            return _state_of(await self._batches().retrieve(batch_id))
+            return _state_of(await self._batch_resource().retrieve(batch_id))
 
     async def results(self, batch_id: str) -> AsyncGenerator[tuple[str, Reply], None]:
         """Yield name and reply for each request of a batch that has ended."""
         with _batch_errors():
-            rows = await self._batches().results(batch_id)
+            rows = await self._batch_resource().results(batch_id)
             try:
                 async for row in rows:
                     yield getattr(row, "custom_id", None) or "", self._reply_of(row)

@@ -307,10 +307,8 @@ class CliAgent(BaseAgent):
         """Return the command, and a note for the prompt if the command cannot ask for a shape."""
         more: list[str] = []
         if self._program == "codex" and self._base_url:
-            more += [
-                "-c",
-                f"openai_base_url={json.dumps(self._base_url)}",
-            ]  # codex reads no variable for it
+            # codex reads no variable for its endpoint
+            more += ["-c", f"openai_base_url={json.dumps(self._base_url)}"]
         note = None
         if schema is not None:
             text = json.dumps(schema)
