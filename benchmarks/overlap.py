@@ -189,7 +189,7 @@ def frames(texts: Texts) -> tuple[pd.DataFrame, dict[str, str]]:
 
 def ours(texts: Texts) -> pd.DataFrame:
     attempts, skills = frames(texts)
-    return overlap.score(attempts, skills=skills, n=LENGTHS, exclude_prompt=False)
+    return overlap.score(attempts, skills=skills, ngram=LENGTHS, exclude_prompt=False)
 
 
 def require_equal(name: str, found: Counts, reference: pd.DataFrame) -> None:

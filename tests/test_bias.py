@@ -585,7 +585,7 @@ def test_consistency_of_two_judges_is_compared_on_the_same_pairs() -> None:
     frame = judged_pairs(
         {"old": [True] * 5 + [False] * 8, "new": [True] * 4 + [False] + [True] * 8}
     )
-    row = sc.bias.consistency_change(frame, reference="old").iloc[0]
+    row = sc.bias.position_change(frame, reference_grader="old").iloc[0]
     assert (row["grader"], row["n_gained"], row["n_lost"], row["n"]) == ("new", 8, 1, 13)
     assert row["estimate"] == pytest.approx(7 / 13)
     # mid-p McNemar of 8 against 1: 2 * (P(X <= 1) - P(X = 1) / 2) with X ~ B(9, 1/2)
@@ -596,25 +596,25 @@ def test_consistency_of_two_judges_is_compared_on_the_same_pairs() -> None:
 
 def test_flips_of_one_case_are_exchanged_together_between_judges() -> None:
     said = {"old": [False] * 8, "new": [True] * 8}
-    apart = sc.bias.consistency_change(judged_pairs(said), reference="old").iloc[0]
+    apart = sc.bias.position_change(judged_pairs(said), reference_grader="old").iloc[0]
     cases = [str(k // 2) for k in range(8)]
-    joined = sc.bias.consistency_change(judged_pairs(said, cases), reference="old").iloc[0]
+    joined = sc.bias.position_change(judged_pairs(said, cases), reference_grader="old").iloc[0]
     # all of n cases flip one way: two of 2**n patterns are as far out, counted half
     assert apart["p_value"] == pytest.approx(1 / 2**8)
     assert joined["p_value"] == pytest.approx(1 / 2**4)
     assert joined["n"] == 8 and joined["n_clusters"] == 4
 
 
-def test_consistency_change_says_which_judges_there_are() -> None:
+def test_position_change_says_which_judges_there_are() -> None:
     frame = judged_pairs({"old": [True, False], "new": [True, True]})
     with pytest.raises(
         FrameError, match=r"grader 'older' is not there; there: .*Did you mean 'old'"
     ):
-        sc.bias.consistency_change(frame, reference="older")
+        sc.bias.position_change(frame, reference_grader="older")
     with pytest.raises(FrameError, match="is the only one"):
-        sc.bias.consistency_change(frame[frame["grader"].eq("old")], reference="old")
+        sc.bias.position_change(frame[frame["grader"].eq("old")], reference_grader="old")
     with pytest.raises(FrameError, match="which is what is compared"):
-        sc.bias.consistency_change(frame, reference="old", by=["grader"])
+        sc.bias.position_change(frame, reference_grader="old", by=["grader"])
 
 
 def test_pairs_of_cases_numbered_alike_in_two_skills_are_two_pairs() -> None:
@@ -653,8 +653,8 @@ def test_an_audit_by_a_column_of_its_result_is_refused(name: str) -> None:
 def test_judges_that_are_numbers_are_compared_by_either_form_of_their_name() -> None:
     frame = judged_pairs({"1": [True, False, False], "2": [True, True, True]})
     numbered = frame.assign(grader=frame["grader"].astype("int64"))
-    expected = sc.bias.consistency_change(frame, reference="1")
+    expected = sc.bias.position_change(frame, reference_grader="1")
     assert expected["estimate"].notna().all()
     for reference in ("1", 1):
-        found = sc.bias.consistency_change(numbered, reference=reference)  # type: ignore[arg-type]
+        found = sc.bias.position_change(numbered, reference_grader=reference)  # type: ignore[arg-type]
         pd.testing.assert_frame_equal(found, expected)

@@ -29,6 +29,9 @@ LENIENT = simulate.Grader(
     asks_evidence=False,
 )
 
+# the measures of a simulated study by their columns
+VALUES = {"behaviour": "share_passed", "attempt": "passed"}
+
 
 def study(
     sides: dict[str, list[list[tuple[bool | None, bool | None]]]],
@@ -251,8 +254,8 @@ def test_whole_attempts_pass_only_when_every_behaviour_does() -> None:
         [(True, True), (False, False)],
     ]
     verdicts, gold = study({"baseline": side})
-    attempt = sc.correction.rate(verdicts, gold, unit="attempt")
-    behaviour = sc.correction.rate(verdicts, gold, unit="behaviour")
+    attempt = sc.correction.rate(verdicts, gold, value="passed")
+    behaviour = sc.correction.rate(verdicts, gold, value="share_passed")
     assert one(attempt, "naive")["measure"] == "rate_passed"
     assert one(attempt, "naive")["estimate"] == pytest.approx(2 / 3)
     assert one(attempt, "gold_only")["estimate"] == pytest.approx(1 / 3)
@@ -272,7 +275,7 @@ def test_an_attempt_with_a_missing_label_is_left_out_whether_or_not_it_fails() -
         [(True, True), (True, False)],
     ]
     verdicts, gold = study({"baseline": side})
-    found = sc.correction.rate(verdicts, gold, unit="attempt")
+    found = sc.correction.rate(verdicts, gold, value="passed")
     assert one(found, "gold_only")["estimate"] == 0.5
     assert one(found, "gold_only")["n_gold"] == 2
     assert "gold on too few checks of 2 attempts, left out" in one(found, "gold_only")["reason"]
@@ -409,7 +412,7 @@ def test_the_narrower_interval_is_no_reason_to_prefer_it() -> None:
     }
     ppi = Interval(0.2, 0.0, 0.4, 0.95, "", "1 error: two imagined errors added")
     gold_only = replace(ppi, low=0.1, high=0.3, note="")
-    made = tables(*study(right), by=[], unit="behaviour", cases=None, what="test")
+    made = tables(*study(right), by=[], value="share_passed", cases=None, what="test")
     sides = {c: Condition(made.cases[made.cases["condition"].eq(c)]) for c in right}
     for note in (ppi.note, ""):
         both = {"ppi": replace(ppi, note=note), "gold_only": gold_only}
@@ -422,17 +425,16 @@ def test_the_narrower_interval_is_no_reason_to_prefer_it() -> None:
     assert name == "gold_only" and "no prediction-powered interval" in reason
 
 
-@pytest.mark.parametrize("unit", ["behaviour", "attempt"])
-def test_naive_and_gold_alone_are_the_rows_of_deltas(unit: str) -> None:
+@pytest.mark.parametrize("value", ["share_passed", "passed"])
+def test_naive_and_gold_alone_are_the_rows_of_deltas(value: str) -> None:
     made = simulate.study(n_skills=3, n_cases=8, contrast_pairs=2, seed=2)
-    value = {"behaviour": "share_passed", "attempt": "passed"}[unit]
     outcomes = sc.frames.outcomes(made.verdicts, made.cases)
     shown = ["estimate", "n", "n_clusters"]
     for analysis, own in (
         (sc.correction.delta, sc.deltas.paired(outcomes, value=value)),
         (sc.correction.rate, sc.deltas.rates(outcomes, value=value)),
     ):
-        found = analysis(made.verdicts, made.gold, unit=unit, cases=made.cases)
+        found = analysis(made.verdicts, made.gold, value=value, cases=made.cases)
         naive = found[found["estimator"].eq("naive")].set_index("condition")
         pd.testing.assert_frame_equal(naive[shown], own.set_index("condition")[shown])
         assert naive["method"].str.contains("the grader as it is, bounded mean").all()
@@ -473,17 +475,17 @@ def test_the_members_of_a_contrast_pair_are_one_cluster() -> None:
 
 def test_a_method_by_name_gives_its_rows_only() -> None:
     verdicts, gold = study({"baseline": BASELINE, "skill": SKILL})
-    assert sc.correction.delta(verdicts, gold, method="ppi")["estimator"].tolist() == ["ppi"]
+    assert sc.correction.delta(verdicts, gold, estimator="ppi")["estimator"].tolist() == ["ppi"]
 
 
 def test_unknown_words_are_named_with_what_is_allowed() -> None:
     verdicts, gold = study({"baseline": BASELINE, "skill": SKILL})
     with pytest.raises(FrameError, match=r"method: found 'pii'; allowed: auto, naive.*ppi"):
-        sc.correction.delta(verdicts, gold, method="pii")
+        sc.correction.delta(verdicts, gold, estimator="pii")
     with pytest.raises(FrameError, match="gold_drawn: found 'randomly'"):
         sc.correction.rate(verdicts, gold, gold_drawn="randomly")
-    with pytest.raises(FrameError, match=r"unit: found 'attempts'.*'attempt'"):
-        sc.correction.delta(verdicts, gold, unit="attempts")
+    with pytest.raises(FrameError, match=r"value: found 'attempts'.*'passed'"):
+        sc.correction.delta(verdicts, gold, value="attempts")
     with pytest.raises(FrameError, match="reference: there is no condition 'base'"):
         sc.correction.delta(verdicts, gold, reference="base")
     with pytest.raises(FrameError, match="by= names 'condition'"):
@@ -591,7 +593,7 @@ def coverage(
         seed=seed,
         **{"n_repeats": 1, **how},
     )
-    found = sc.correction.delta(made.verdicts, made.gold, by=["skill"], unit=unit)
+    found = sc.correction.delta(made.verdicts, made.gold, by=["skill"], value=VALUES[unit])
     assert found.groupby("skill")["recommended"].sum().eq(1).all()
     hit = found["ci_low"].le(0) & found["ci_high"].ge(0)
     chosen = found["recommended"]
@@ -648,7 +650,7 @@ def test_coverage_near_the_bounds(rate: float, unit: str) -> None:
             between_skill_sd=0.0, skill_level_sd=0.0, graders=(LENIENT,), gold_fraction=0.5,
             seed=seed,
         )  # fmt: skip
-        shown = sc.correction.delta(made.verdicts, made.gold, by=["skill"], unit=unit)
+        shown = sc.correction.delta(made.verdicts, made.gold, by=["skill"], value=VALUES[unit])
         found.append(shown[shown["recommended"]])
     hit = pd.concat(found)
     assert len(hit) == 1000

@@ -658,7 +658,7 @@ def test_drift_shows_the_flips_between_two_graders(frames: dict[str, Any]) -> No
     told = {name: frames[name] for name in ("attempts", "checks", "skills")}
     one = sc.explore.drift(frames["verdicts"], frames["gold"], **told)
     pair = frames["verdicts"][frames["verdicts"]["grader"].isin(["g0", "g2"])]
-    flips = sc.reliability.flipped(pair, frames["gold"], reference="g0")
+    flips = sc.reliability.flipped(pair, frames["gold"], reference_grader="g0")
     assert len(one.frame) == len(flips)
     one.do("cell", "to FAIL/PASS")
     wanted = flips["direction"].eq("to FAIL") & flips["gold"].eq(True).fillna(False)
@@ -682,7 +682,7 @@ def copying(pilot: sc.RunStore, frames: dict[str, Any]) -> dict[str, Any]:
     passages = sc.frames.passages(pilot.path.parent / "corpus" / "copies.jsonl")
     passages = passages[passages["skill"].isin(list(pilot.skills))]
     shared = sc.overlap.score(
-        frames["attempts"], skills=pilot.skills, cases=frames["cases"], n=[3, 4, 6]
+        frames["attempts"], skills=pilot.skills, cases=frames["cases"], ngram=[3, 4, 6]
     )
     return {"shared": shared, "passages": passages, "skills": pilot.skills}
 
@@ -711,7 +711,7 @@ def test_a_cut_of_the_share_flags_what_reaches_it(copying: dict[str, Any]) -> No
     one = sc.explore.threshold(**copying).choose(n=4)
     one.do("cut", 1)
     cut = one.choices["cut"].value
-    passages = sc.overlap.score(copying["passages"], skills=copying["skills"], n=4)
+    passages = sc.overlap.score(copying["passages"], skills=copying["skills"], ngram=4)
     every = pd.concat([copying["shared"].query("n == 4"), passages])
     flagged = every["share"].fillna(0.0).ge(cut)
     copies = every["level"].isin(["verbatim", "near_copy"])

@@ -31,7 +31,7 @@ passages = pd.DataFrame({"skill": "s", "level": ["verbatim"] * 6 + ["fresh"] * 6
     "text": [" ".join(words[i:i + 6]) for i in range(6)] + own})
 answers = pd.DataFrame({"attempt_id": ["a1", "a2"], "skill": "s", "case_id": ["s/1", "s/2"],
     "condition": "baseline", "answer": ["golf hotel outside", "no words"]})
-shared = sc.overlap.score(answers, skills={"s": text}, n=range(2, 6), exclude_prompt=False)
+shared = sc.overlap.score(answers, skills={"s": text}, ngram=range(2, 6), exclude_prompt=False)
 """.replace("HOSTILE", HOSTILE.replace('"', '\\"')),
     "sc.explore.verdicts(verdicts, attempts, cases=study.cases, label=True, store='labels', labeller='ann')",  # noqa: E501
     "sc.explore.verdicts(verdicts, attempts, study.gold)",

@@ -205,7 +205,7 @@ def test_copies_that_were_read_too_are_refused_where_they_would_be_repeats(
     refused = (
         lambda: sc.correction.delta(g0, gold),
         lambda: sc.reliability.agreement(g0, gold),
-        lambda: sc.reliability.drift(every, gold, reference="g0"),
+        lambda: sc.reliability.drift(every, gold, reference_grader="g0"),
         lambda: sc.deltas.paired(outcomes),
         lambda: sc.transfer.gap(outcomes),
     )

@@ -100,7 +100,7 @@ def test_its_single_verdicts_and_gold_give_agreement_drift_and_correction_exactl
         two = verdicts[verdicts["condition"].isin(["baseline", "skill"])]
         yield sc.frames.outcomes(verdicts, cases)[["n_checks", "n_passed", "share_passed"]]
         yield sc.reliability.agreement(verdicts, gold, by=["grader"], cases=cases)
-        yield sc.reliability.drift(verdicts, gold, reference="g1", cases=cases)
+        yield sc.reliability.drift(verdicts, gold, reference_grader="g1", cases=cases)
         yield sc.correction.delta(two, gold, by=["grader"], cases=cases)
 
     for ours, theirs in zip(

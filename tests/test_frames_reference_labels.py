@@ -162,8 +162,8 @@ def test_adjudicating_disputes_alone_gives_what_adjudicating_everything_gives(
         shown = found[text].str.contains("gold: 10 labels adjudicated, 810 agreed")
         assert shown[known & found["measure"].ne("failure_share")].all()
     both = verdicts[verdicts["grader"].isin(["g0", "g2"])]
-    drift = sc.reliability.drift(both, disputes_adjudicated, reference="g0", n_resamples=20)
-    expected = sc.reliability.drift(both, full, reference="g0", n_resamples=20)
+    drift = sc.reliability.drift(both, disputes_adjudicated, reference_grader="g0", n_resamples=20)
+    expected = sc.reliability.drift(both, full, reference_grader="g0", n_resamples=20)
     pd.testing.assert_frame_equal(drift[columns], expected[columns])
 
 

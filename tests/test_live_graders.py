@@ -188,7 +188,7 @@ def test_copying_is_what_an_answer_shares_with_the_whole_skill_less_the_prompt()
 def test_the_grader_and_the_analysis_of_copying_find_the_same(pilot):
     cases = {c.case_id: c for suite in pilot.suites.values() for c in suite.cases}
     attempts = sc.frames.attempts(pilot).query("status == 'ok'").iloc[::40]
-    shared = sc.overlap.score(attempts, skills=pilot.skills, cases=sc.frames.cases(pilot), n=3)
+    shared = sc.overlap.score(attempts, skills=pilot.skills, cases=sc.frames.cases(pilot), ngram=3)
     grader = ComprehensionGrader(AnthropicAgent("claude-haiku-5-5"), ngram=3)
     own = [
         len(grader.overlap(row.answer, cases[row.case_id], pilot.skills[row.skill]))

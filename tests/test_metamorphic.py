@@ -50,7 +50,7 @@ class Data:
 
     @property
     def shared(self) -> pd.DataFrame:
-        settings: dict[str, Any] = {"skills": self.skills, "n": [3, 6], "cases": self.cases}
+        settings: dict[str, Any] = {"skills": self.skills, "ngram": [3, 6], "cases": self.cases}
         return sc.overlap.score(self.attempts, **settings)
 
     @property
@@ -144,7 +144,7 @@ def modes(d: Data) -> pd.DataFrame:
 def batches(d: Data) -> pd.DataFrame:
     gold = d.gold[d.gold["labeller"].eq("adjudicated")]
     conditions = ["baseline", "skill", "placebo"]
-    return sc.reliability.join_batches([gold], d.attempts, d.cases, conditions=conditions)
+    return sc.reliability.join_labels([gold], d.attempts, d.cases, conditions=conditions)
 
 
 def crossed(d: Data) -> pd.DataFrame:
@@ -210,14 +210,16 @@ ANALYSES: dict[str, Callable[[Data], pd.DataFrame]] = {
     ),
     "reliability.flip_rates": lambda d: sc.reliability.flip_rates(d.verdicts),
     "reliability.drift": lambda d: sc.reliability.drift(
-        d.first, d.gold, reference=d.reference, cases=d.cases, **FEW
+        d.first, d.gold, reference_grader=d.reference, cases=d.cases, **FEW
     ),
     "reliability.drift without twins": lambda d: sc.reliability.drift(
-        d.first, d.gold, reference=d.reference, **FEW
+        d.first, d.gold, reference_grader=d.reference, **FEW
     ),
-    "reliability.flipped": lambda d: sc.reliability.flipped(d.first, d.gold, reference=d.reference),
+    "reliability.flipped": lambda d: sc.reliability.flipped(
+        d.first, d.gold, reference_grader=d.reference
+    ),
     "reliability.flip_counts": lambda d: sc.reliability.flip_counts(
-        d.first, d.gold, reference=d.reference
+        d.first, d.gold, reference_grader=d.reference
     ),
     "reliability.integrity": integrity,
     "reliability.integrity_rates": lambda d: sc.reliability.integrity_rates(integrity(d)),
@@ -228,14 +230,14 @@ ANALYSES: dict[str, Callable[[Data], pd.DataFrame]] = {
     "reliability.failure_mode_rates": lambda d: sc.reliability.failure_mode_rates(
         modes(d), by=BY, cases=d.cases
     ),
-    "reliability.join_batches": batches,
+    "reliability.join_labels": batches,
     "correction.rate": lambda d: sc.correction.rate(d.first, d.gold, by=BY, cases=d.cases),
     "correction.delta": lambda d: sc.correction.delta(d.first, d.gold, by=BY),
     "correction.delta with twins": lambda d: sc.correction.delta(
         d.first, d.gold, by=BY, cases=d.cases
     ),
     "correction.delta of attempts": lambda d: sc.correction.delta(
-        d.first, d.gold, by=BY, unit="attempt"
+        d.first, d.gold, by=BY, value="passed"
     ),
     "correction.differential": lambda d: sc.correction.differential(d.first, d.gold, by=BY),
     "bias.audit": lambda d: sc.bias.audit(
@@ -244,8 +246,8 @@ ANALYSES: dict[str, Callable[[Data], pd.DataFrame]] = {
     "bias.perturbed": lambda d: sc.bias.perturbed(**d.everything, by=BY, cases=d.cases),
     "bias.position": lambda d: sc.bias.position(d.pairwise, by=BY),
     "bias.position with twins": lambda d: sc.bias.position(d.pairwise, by=BY, cases=d.cases),
-    "bias.consistency_change": lambda d: sc.bias.consistency_change(
-        d.pairwise, reference=d.reference, cases=d.cases
+    "bias.position_change": lambda d: sc.bias.position_change(
+        d.pairwise, reference_grader=d.reference, cases=d.cases
     ),
     "bias.features": lambda d: sc.bias.features(d.attempts),
     "overlap.score": lambda d: d.shared,

@@ -41,7 +41,7 @@ def answers(runs: list[int], condition: str = "baseline") -> pd.DataFrame:
 
 
 def calibrate(passages: pd.DataFrame, attempts: pd.DataFrame, **options: object) -> pd.DataFrame:
-    shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, n=range(3, 9))
+    shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, ngram=range(3, 9))
     return sc.overlap.calibrate(
         shared, attempts, passages=passages, skills=SKILL, n_resamples=200, **options
     )  # type: ignore[arg-type]
@@ -97,7 +97,7 @@ def test_no_candidate_within_the_limit_is_said_and_cannot_be_applied() -> None:
     row = cut[cut["chosen"]].iloc[0]
     if np.isnan(row["estimate"]):
         assert "no n and rule keeps the false flags" in row["note"]
-        shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, n=[3])
+        shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, ngram=[3])
         with pytest.raises(FrameError, match="no cut to apply"):
             sc.overlap.flag(attempts.assign(passed=True), shared, cut)
 
@@ -132,7 +132,7 @@ def test_passages_without_a_column_are_told_by_the_argument(lost: str) -> None:
 def test_copied_answers_are_marked_and_never_dropped() -> None:
     attempts = answers([12, 0, 12, 0], "skill")
     attempts.loc[3, "answer"] = None
-    shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, n=[6])
+    shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, ngram=[6])
     cut = pd.DataFrame({"chosen": [True], "n": [6], "rule": ["any"], "cut": [np.nan], "note": ""})
     verdicts = attempts[["attempt_id"]].assign(passed=[True, True, None, True])
     verdicts = pd.concat([verdicts, verdicts.head(1).assign(attempt_id="unscored")])
@@ -164,7 +164,9 @@ def test_on_the_pilot_both_nulls_choose_four(pilot: sc.RunStore) -> None:
 
 
 def test_roc_points_are_counted_by_hand_and_end_in_the_corners() -> None:
-    shared = sc.overlap.score(corpus({"verbatim": [12, 6], "fresh": [6, 0]}), skills=SKILL, n=[4])
+    shared = sc.overlap.score(
+        corpus({"verbatim": [12, 6], "fresh": [6, 0]}), skills=SKILL, ngram=[4]
+    )
     points = sc.overlap.roc(shared, positive=["verbatim"], negative=["fresh"])
     # shares of 37 4-grams: 9/37 and 3/37 copy, 3/37 and 0 do not
     assert points["true_positive_rate"].tolist() == [0, 0.5, 1, 1]
@@ -279,14 +281,14 @@ def test_settings_out_of_range_say_what_is_allowed(
     options: dict[str, object], message: str
 ) -> None:
     attempts = answers([0] * 10)
-    shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, n=[3])
+    shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, ngram=[3])
     with pytest.raises(FrameError, match=message):
         sc.overlap.calibrate(shared, attempts, passages=corpus(LEVELS), skills=SKILL, **options)  # type: ignore[arg-type]
 
 
 def test_scores_that_cannot_be_calibrated_are_named() -> None:
     attempts = answers([0] * 10)
-    shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, n=[3, 4])
+    shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, ngram=[3, 4])
 
     def given(scores: pd.DataFrame) -> pd.DataFrame:
         return sc.overlap.calibrate(scores, attempts, passages=corpus(LEVELS), skills=SKILL)
@@ -312,18 +314,18 @@ def test_one_level_or_condition_can_be_given_as_a_word() -> None:
     one = calibrate(passages, attempts, positive="verbatim", nulls="baseline")
     listed = calibrate(passages, attempts, positive=["verbatim"], nulls=["baseline"])
     pd.testing.assert_frame_equal(one, listed)
-    shared = sc.overlap.score(passages, skills=SKILL, n=[4])
+    shared = sc.overlap.score(passages, skills=SKILL, ngram=[4])
     pd.testing.assert_frame_equal(
-        sc.overlap.roc(shared, positive="verbatim", negative="fresh", n=4),
-        sc.overlap.roc(shared, positive=["verbatim"], negative=["fresh"], n=[4]),
+        sc.overlap.roc(shared, positive="verbatim", negative="fresh", ngram=4),
+        sc.overlap.roc(shared, positive=["verbatim"], negative=["fresh"], ngram=[4]),
     )
     with pytest.raises(FrameError, match="nothing was scored for n = '4'; there: 4"):
-        sc.overlap.roc(shared, positive="verbatim", negative="fresh", n="4")  # type: ignore[arg-type]
+        sc.overlap.roc(shared, positive="verbatim", negative="fresh", ngram="4")  # type: ignore[arg-type]
 
 
 def test_verdicts_that_cannot_be_flagged_are_named() -> None:
     attempts = answers([12, 0], "skill")
-    shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, n=[6])
+    shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, ngram=[6])
     cut = pd.DataFrame({"chosen": [True], "n": [6], "rule": ["any"], "cut": [np.nan], "note": ""})
     verdicts = attempts[["attempt_id"]].assign(passed=[True, False])
 
@@ -351,7 +353,7 @@ def test_the_longest_length_of_several_alike_is_said_to_be_the_end_of_those_offe
     passages, attempts = corpus({"verbatim": [30] * 12, "fresh": [0] * 12}), answers([0] * 12)
     how = {"positive": "verbatim", "nulls": ["fresh"], "skills": SKILL, "n_resamples": 50}
     for lengths, told in ((range(3, 9), True), (range(3, 36), False)):
-        shared = sc.overlap.score(attempts, skills=SKILL, n=lengths, exclude_prompt=False)
+        shared = sc.overlap.score(attempts, skills=SKILL, ngram=lengths, exclude_prompt=False)
         found = sc.overlap.calibrate(shared, attempts, passages=passages, **how)
         note = found.loc[found["measure"].eq("chosen_n"), "note"].iloc[0]
         assert ("n = 3 to 8 do equally well, and the longest offered" in note) == told, note

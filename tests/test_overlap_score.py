@@ -51,7 +51,7 @@ def grams(text: str, n: int) -> set[tuple[str, ...]]:
 
 def test_one_row_per_text_and_length_with_the_columns_of_the_docstring() -> None:
     found = score(
-        attempts("Narrow the unknown values!", "No."), skills=SKILLS, cases=cases(), n=[2, 3]
+        attempts("Narrow the unknown values!", "No."), skills=SKILLS, cases=cases(), ngram=[2, 3]
     )
     assert found.columns.tolist() == COLUMNS
     assert found["n"].tolist() == [2, 3, 2, 3]
@@ -64,14 +64,14 @@ def test_one_row_per_text_and_length_with_the_columns_of_the_docstring() -> None
 
 
 def test_a_text_without_ngrams_has_no_share_and_shares_none() -> None:
-    found = score(attempts("narrow"), skills=SKILLS, cases=cases(), n=[1, 2])
+    found = score(attempts("narrow"), skills=SKILLS, cases=cases(), ngram=[1, 2])
     assert found["share"].iloc[0] == 1.0
     assert pd.isna(found["share"].iloc[1])
     assert found["any_shared"].tolist() == [True, False]
 
 
 def test_a_missing_answer_is_unknown_and_never_false() -> None:
-    found = score(attempts(None, ""), skills=SKILLS, cases=cases(), n=[3])
+    found = score(attempts(None, ""), skills=SKILLS, cases=cases(), ngram=[3])
     counted = ["any_shared", "n_shared", "n_distinct", "share", "longest_run", "longest_text"]
     assert found.loc[0, [*counted, "n_tokens"]].isna().all()
     assert not found.loc[1, "any_shared"]
@@ -91,19 +91,19 @@ def test_what_stands_in_the_prompt_does_not_count() -> None:
     # Shared 2-grams: narrow unknown, unknown values, values leak. The prompt holds the first two.
     answer = attempts("narrow unknown values leak")
     asked = cases("Why narrow unknown values?")
-    found = score(answer, skills=SKILLS, cases=asked, n=[2, 3, 4])
+    found = score(answer, skills=SKILLS, cases=asked, ngram=[2, 3, 4])
     assert found["n_shared"].tolist() == [1, 1, 1]
     # The denominator stays the whole text: 3 distinct 2-grams.
     assert found["share"].iloc[0] == pytest.approx(1 / 3)
     # The run as a whole is longer than what the prompt holds.
     assert found["longest_run"].iloc[0] == 4
-    counted = score(answer, skills=SKILLS, n=[2], exclude_prompt=False)
+    counted = score(answer, skills=SKILLS, ngram=[2], exclude_prompt=False)
     assert counted["n_shared"].tolist() == [3]
 
 
 def test_an_answer_that_only_repeats_its_prompt_shares_nothing() -> None:
     prompt = "Why narrow unknown values leak further inside?"
-    found = score(attempts(prompt), skills=SKILLS, cases=cases(prompt), n=[1, 2, 3])
+    found = score(attempts(prompt), skills=SKILLS, cases=cases(prompt), ngram=[1, 2, 3])
     assert not found["any_shared"].any()
     assert found["longest_run"].eq(0).all() and found["longest_text"].eq("").all()
 
@@ -111,14 +111,14 @@ def test_an_answer_that_only_repeats_its_prompt_shares_nothing() -> None:
 def test_without_the_prompt_a_longer_ngram_can_be_new_where_its_parts_are_not() -> None:
     skills = {"types": "alpha beta1 gamma delta1"}
     asked = cases("alpha beta1 gamma; then beta1 gamma delta1")
-    found = score(attempts("alpha beta1 gamma delta1"), skills=skills, cases=asked, n=[3, 4])
+    found = score(attempts("alpha beta1 gamma delta1"), skills=skills, cases=asked, ngram=[3, 4])
     assert found["any_shared"].tolist() == [False, True]
 
 
 def test_a_placebo_answer_is_compared_with_its_cases_skill_not_the_one_loaded() -> None:
     skills = {**SKILLS, "retry": "repeat safely after failure"}
     texts = attempts("repeat safely after failure", condition="placebo", loaded_skill="retry")
-    assert not score(texts, skills=skills, cases=cases(), n=[2])["any_shared"].any()
+    assert not score(texts, skills=skills, cases=cases(), ngram=[2])["any_shared"].any()
 
 
 def test_passages_need_no_prompt_and_keep_document_and_level() -> None:
@@ -148,15 +148,15 @@ def test_what_stands_in_a_passages_question_does_not_count() -> None:
         }
     )  # fmt: skip
     # Shared 2-grams: narrow unknown, unknown values, values leak. The question holds the first two.
-    found = score(passages, skills=SKILLS, n=2)
+    found = score(passages, skills=SKILLS, ngram=2)
     assert found["n_shared"].tolist() == [1, 3]
     assert found["share"].tolist() == pytest.approx([1 / 3, 1])
-    counted = score(passages, skills=SKILLS, n=2, exclude_prompt=False)
+    counted = score(passages, skills=SKILLS, ngram=2, exclude_prompt=False)
     assert counted["n_shared"].tolist() == [3, 3]
-    without = score(passages.drop(columns="question"), skills=SKILLS, n=2)
+    without = score(passages.drop(columns="question"), skills=SKILLS, ngram=2)
     pd.testing.assert_frame_equal(without, counted)
     with pytest.raises(FrameError, match="column 'question': found 7; allowed: text, or missing"):
-        score(passages.assign(question=7), skills=SKILLS, n=2)
+        score(passages.assign(question=7), skills=SKILLS, ngram=2)
 
 
 def test_a_skill_record_serves_as_well_as_its_text() -> None:
@@ -179,7 +179,7 @@ def test_a_tokenizer_can_be_given() -> None:
         attempts("it is so"),
         skills={"types": "so it is"},
         cases=cases(""),
-        n=[2],
+        ngram=[2],
         tokenizer=str.split,
     )
     assert found["n_shared"].tolist() == [1]
@@ -246,7 +246,7 @@ def test_the_pilots_answers_share_six_tokens_as_often_as_counted_by_sets(
 
 
 def test_the_recorded_passages_share_six_tokens_by_their_level(pilot: sc.RunStore) -> None:
-    found = score(sc.frames.passages(CORPUS), skills=pilot.skills, n=6)
+    found = score(sc.frames.passages(CORPUS), skills=pilot.skills, ngram=6)
     assert found.groupby("level")["any_shared"].sum().to_dict() == {
         "fresh": 0,
         "heavy_revision": 0,

@@ -249,7 +249,7 @@ def test_the_pilot_copies_only_with_the_skill(
     pilot: sc.RunStore, pilot_cases: pd.DataFrame
 ) -> None:
     answers = sc.frames.attempts(pilot)
-    overlap = sc.overlap.score(answers, skills=pilot.skills, cases=pilot_cases, n=[3, 6])
+    overlap = sc.overlap.score(answers, skills=pilot.skills, cases=pilot_cases, ngram=[3, 6])
     labels = failure_modes(sc.frames.verdicts(pilot), answers, overlap, pilot_cases)
     forced = labels[labels["grader"].eq("g2")]
     counts = forced.groupby("condition")["mode"].value_counts().unstack(fill_value=0)

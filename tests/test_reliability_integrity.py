@@ -285,7 +285,7 @@ def test_planted_contradictions_of_the_dimension_are_found_at_their_rate() -> No
 def test_the_pilot_breaks_one_rule_only(pilot: sc.RunStore, pilot_cases: pd.DataFrame) -> None:
     answers = sc.frames.attempts(pilot)
     overlap = sc.overlap.score(
-        answers, skills=pilot.skills, cases=pilot_cases, n=[6], exclude_prompt=False
+        answers, skills=pilot.skills, cases=pilot_cases, ngram=[6], exclude_prompt=False
     )
     found = integrity(sc.frames.verdicts(pilot), answers, sc.frames.checks(pilot), shared=overlap)
     rates = integrity_rates(found).set_index(["grader", "measure"])

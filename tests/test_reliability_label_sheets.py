@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
-from skillcomp.reliability import agreement, join_batches, label_sheet, read_labels
+from skillcomp.reliability import agreement, join_labels, label_sheet, read_labels
 from skillcomp.reliability.label_sheets import as_cell, draw_cases, drawable, from_cell
 
 Frames = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
@@ -227,7 +227,7 @@ def test_joined_batches_weigh_alike(tmp_path: Path) -> None:
     first = labelled(frames, tmp_path / "1.csv", 6, None, 1)
     second = labelled(frames, tmp_path / "2.csv", 9, first, 2)
     assert first["inclusion_probability"].max() < second["inclusion_probability"].min()
-    gold = join_batches([first, second], *frames[:2])
+    gold = join_labels([first, second], *frames[:2])
     assert len(gold) == len(first) + len(second)
     # 6 + 9 of 30 cases in proportion to the skills, one of two repeats
     assert gold["inclusion_probability"].unique().tolist() == [pytest.approx(0.5 / 2)]
@@ -245,7 +245,7 @@ def test_over_many_draws_a_joined_label_is_as_frequent_as_it_says() -> None:
         hits[pd.concat([first, second])["case_id"].unique()] += 1
     ids = pd.concat([first, second])["attempt_id"]
     gold = pd.DataFrame({"attempt_id": ids, "check_id": "c", "labeller": "x", "passed": True})
-    told = join_batches([gold], attempts, cases)["inclusion_probability"]
+    told = join_labels([gold], attempts, cases)["inclusion_probability"]
     assert told.unique().tolist() == [pytest.approx(5 / 8)]
     # four standard errors of 300 draws: 4 sqrt(.625 .375 / 300) = 0.112
     assert hits.div(300).sub(5 / 8).abs().max() < 0.112
@@ -255,11 +255,11 @@ def test_batches_that_do_not_join_are_refused(tmp_path: Path) -> None:
     frames = study({"a": 6})
     first = labelled(frames, tmp_path / "1.csv", 2, None, 1)
     with pytest.raises(FrameError, match="found no batch"):
-        join_batches([], *frames[:2])
+        join_labels([], *frames[:2])
     with pytest.raises(FrameError, match="stands in two batches by one labeller"):
-        join_batches([first, first], *frames[:2])
+        join_labels([first, first], *frames[:2])
     with pytest.raises(FrameError, match="has labels but could not be drawn"):
-        join_batches([first.assign(attempt_id="x")[:1]], *frames[:2])
+        join_labels([first.assign(attempt_id="x")[:1]], *frames[:2])
 
 
 def test_only_answered_cases_can_be_drawn(tmp_path: Path) -> None:
@@ -287,10 +287,10 @@ def test_a_plan_counts_the_cases_that_are_labelled_already(tmp_path: Path) -> No
     # labels of another study lie outside what can be drawn
     stray = first.head(1).assign(attempt_id="elsewhere")
     first = pd.concat([first, stray], ignore_index=True)
-    with pytest.raises(FrameError, match="the plan of 19 cases is met: 20 are labelled"):
-        label_sheet(*frames, path=tmp_path / "two.csv", n_cases=plan_of(19), gold=first)
+    with pytest.raises(FrameError, match="19 cases are planned and 20 are labelled"):
+        label_sheet(*frames, path=tmp_path / "two.csv", plan=plan_of(19), gold=first)
     # two further cases for three skills: each has labels already
-    label_sheet(*frames, path=tmp_path / "two.csv", n_cases=plan_of(22), gold=first, seed=2)
+    label_sheet(*frames, path=tmp_path / "two.csv", plan=plan_of(22), gold=first, seed=2)
     drawn = set(key_of(tmp_path / "two.key.csv")["case_id"])
     assert len(drawn) == 2 and not drawn & set(key_of(tmp_path / "one.key.csv")["case_id"])
 
@@ -302,7 +302,7 @@ def test_a_skill_without_labels_is_never_left_out(tmp_path: Path) -> None:
     label_sheet(*first_two, path=keys, n_cases=4, seed=1)
     first = read_labels(keys, labeller="ann")
     with pytest.raises(FrameError, match="1 cases are fewer than the 2 skills without labels"):
-        label_sheet(*frames, path=tmp_path / "two.csv", n_cases=plan_of(5), gold=first)
+        label_sheet(*frames, path=tmp_path / "two.csv", plan=plan_of(5), gold=first)
     label_sheet(*frames, path=tmp_path / "two.csv", n_cases=2, gold=first, seed=2)
     assert set(key_of(tmp_path / "two.key.csv")["case_id"].str[0]) == {"c", "d"}
 
@@ -313,7 +313,7 @@ def test_the_count_comes_from_the_plan(tmp_path: Path, pilot: sc.RunStore) -> No
         rows[rows["grader"].eq("g2")], sc.frames.gold(pilot), width=0.2, n_resamples=50
     )
     frames = sc.frames.attempts(pilot), sc.frames.cases(pilot), sc.frames.checks(pilot)
-    label_sheet(*frames, path=tmp_path / "s.csv", n_cases=plan)
+    label_sheet(*frames, path=tmp_path / "s.csv", plan=plan)
     wanted = plan.loc[plan["measure"].eq("gold_cases") & plan["condition"].eq("skill"), "estimate"]
     key = pd.DataFrame(rows_of(tmp_path / "s.key.csv"))
     assert key["attempt_id"].nunique() == 2 * int(wanted.iloc[0])
@@ -321,12 +321,13 @@ def test_the_count_comes_from_the_plan(tmp_path: Path, pilot: sc.RunStore) -> No
         rows[rows["grader"].eq("g2")], sc.frames.gold(pilot), width=[0.1, 0.2], n_resamples=10
     )
     with pytest.raises(FrameError, match="2 rows of measure 'gold_cases'"):
-        label_sheet(*frames, path=tmp_path / "t.csv", n_cases=twice)
+        label_sheet(*frames, path=tmp_path / "t.csv", plan=twice)
 
 
 @pytest.mark.parametrize(
     ("settings_", "message"),
     [
+        ({}, "give either n_cases= or plan="),
         ({"n_cases": 0}, "n_cases: found 0; allowed: a whole number of 1 or more"),
         ({"n_cases": True}, "n_cases: found True"),
         ({"n_cases": 1}, "1 cases are fewer than the 2 skills"),
@@ -353,7 +354,7 @@ def test_the_conditions_of_a_case_never_come_from_different_agents(tmp_path: Pat
     frames = first, cases, checks
     gold = labelled(frames, tmp_path / "A.csv", 4, None, 1)
     with pytest.raises(FrameError, match="more than one agent"):
-        join_batches([gold], both, cases)
+        join_labels([gold], both, cases)
     # a sheet for the other agent may hold the same cases
     again = labelled((other, cases, checks), tmp_path / "B.csv", 4, gold, 1)
     assert again["attempt_id"].str.startswith("B/").all()

@@ -29,12 +29,12 @@ outcomes        = sc.frames.outcomes(verdicts, cases)
 passages        = sc.frames.passages("../data/corpus/copies.jsonl")
 forced          = outcomes[outcomes.grader == "g2"]
 
-shared  = sc.overlap.score(attempts, skills=store.skills, cases=cases, n=range(3, 13))
+shared  = sc.overlap.score(attempts, skills=store.skills, cases=cases, ngram=range(3, 13))
 cut     = sc.overlap.calibrate(shared, attempts, passages=passages, skills=store.skills, max_false_flags=0.05)
 delta   = sc.deltas.paired(forced, by=["skill"])            # one row a skill and condition: minus baseline, same case
 gap     = sc.transfer.gap(forced)                           # (skill - baseline | far) - (... | near)
 agree   = sc.reliability.agreement(verdicts, gold, by=["grader"])
-drift   = sc.reliability.drift(verdicts, gold, reference="g1", by=["check_kind"])
+drift   = sc.reliability.drift(verdicts, gold, reference_grader="g1", by=["check_kind"])
 bias    = sc.bias.audit(verdicts, attempts, gold, by=["grader"])
 fixed   = sc.correction.delta(verdicts, gold, by=["grader", "skill"])
 

@@ -2,7 +2,7 @@
 
 ``audit`` puts every bias side by side; ``perturb`` makes copies of answers with one thing changed
 and ``perturbed`` compares their verdicts with those on the originals; ``position`` reads pairwise
-judgements in both orders and ``consistency_change`` compares two judges; ``features`` is what the
+judgements in both orders and ``position_change`` compares two judges; ``features`` is what the
 audit measures in an answer.
 """
 

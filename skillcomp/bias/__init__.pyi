@@ -2,5 +2,5 @@ from .audit import audit as audit
 from .feature_effects import features as features
 from .perturb import perturb as perturb
 from .perturb import perturbed as perturbed
-from .position import consistency_change as consistency_change
 from .position import position as position
+from .position import position_change as position_change

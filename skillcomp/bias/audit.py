@@ -19,10 +19,11 @@ from skillcomp.bias.feature_effects import (
     not_identified,
 )
 from skillcomp.bias.perturb import EXTRA, compared, paired_verdicts
-from skillcomp.bias.position import first_wins, of_pairs
+from skillcomp.bias.position import first_wins, position_intervals
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import check, require_frame
 from skillcomp.frames.estimates import (
+    By,
     check_settings,
     estimates,
     group_codes,
@@ -67,9 +68,9 @@ def audit(
     attempts: pd.DataFrame,
     gold: pd.DataFrame,
     *,
-    by: Sequence[str] = (),
+    by: By = (),
     pairwise: pd.DataFrame | None = None,
-    exclude_checks: Sequence[str] = (),
+    exclude_checks: str | Sequence[str] = (),
     reference: str = "baseline",
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
@@ -93,9 +94,9 @@ def audit(
     pairwise : pandas.DataFrame, optional
         A pairwise frame or one of another layout as in :func:`position`, for the position bias.
         Its graders get rows of their own.
-    exclude_checks : sequence of str
-        Texts; every check whose id contains one is left out, as in ``reliability``, such as
-        those the grader could not check.
+    exclude_checks : str or sequence of str, default ()
+        Leave out checks with one of these texts in their id, such as checks that the grader could
+        not decide.
     reference : str, default "baseline"
         Condition that leniency is measured against.
     cases : pandas.DataFrame, optional
@@ -291,7 +292,8 @@ class _Shown:
         pairs = rows_of_group(self.pairs, values)
         found, dropped = not_identified("no pairwise judgements of this group", self.ci_level), {}
         if len(pairs):
-            _, found, counts = of_pairs(pairs, self.ci_level)[2]
+            intervals, counts = position_intervals(pairs, self.ci_level)
+            found = intervals["position_points"]
             dropped = {"n_dropped": counts["n_dropped"]}
         one = row("position_points", found, **dropped) | _named(*_POSITION)
         return one if math.isnan(found.estimate) else _noted(one, self.note)

@@ -192,7 +192,7 @@ def checked_verdicts(
     verdicts: pd.DataFrame,
     *,
     by: Sequence[str],
-    exclude_checks: Sequence[str],
+    exclude_checks: str | Sequence[str],
     cases: pd.DataFrame | None,
     what: str,
 ) -> pd.DataFrame:

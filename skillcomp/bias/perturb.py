@@ -16,6 +16,7 @@ from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
+    By,
     check_settings,
     estimates,
     groups,
@@ -240,8 +241,8 @@ def perturbed(
     verdicts: pd.DataFrame,
     attempts: pd.DataFrame,
     *,
-    by: Sequence[str] = (),
-    exclude_checks: Sequence[str] = (),
+    by: By = (),
+    exclude_checks: str | Sequence[str] = (),
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
@@ -258,8 +259,8 @@ def perturbed(
         Their attempts: source_attempt_id and perturbation tell the copies.
     by : sequence of str
         Columns of the verdicts that keep rows apart; ``perturbation`` always does.
-    exclude_checks : sequence of str
-        Texts; every check whose id contains one is left out, as in ``reliability``.
+    exclude_checks : str or sequence of str, default ()
+        Leave out checks with one of these texts in their id.
     cases : pandas.DataFrame, optional
         Makes the two members of a contrast pair one cluster.
     ci_level : float, default 0.95

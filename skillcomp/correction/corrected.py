@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -13,11 +13,9 @@ from scipy.stats import norm
 
 from skillcomp.correction.estimators import (
     ESTIMATORS,
-    VALUES,
     Condition,
     Errors,
     Tables,
-    Unit,
     by_condition_delta,
     corrected_rate,
     differential_tests,
@@ -35,7 +33,9 @@ from skillcomp.correction.estimators import (
     unrecorded,
 )
 from skillcomp.errors import FrameError, plural, require_known
+from skillcomp.frames.case_table import Value
 from skillcomp.frames.estimates import (
+    By,
     check_settings,
     estimates,
     groups,
@@ -49,7 +49,9 @@ from skillcomp.stats.ppi import UNSEEN
 from skillcomp.stats.results import HypothesisTest, Interval, join_notes
 from skillcomp.stats.significance import holm
 
-Method = Literal["auto", "naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi"]
+Estimator = Literal[
+    "auto", "naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi"
+]
 Drawn = Literal["random", "chosen"]
 
 # The prediction-powered interval was measured from this many cases on.
@@ -66,9 +68,9 @@ def rate(
     verdicts: pd.DataFrame,
     gold: pd.DataFrame,
     *,
-    by: Sequence[str] = (),
-    unit: Unit = "behaviour",
-    method: Method = "auto",
+    by: By = (),
+    value: Value = "share_passed",
+    estimator: Estimator = "auto",
     gold_drawn: Drawn = "random",
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
@@ -80,7 +82,7 @@ def rate(
 
     Parameters
     ----------
-    verdicts, gold, by, unit, method, gold_drawn, cases, ci_level
+    verdicts, gold, by, value, estimator, gold_drawn, cases, ci_level
         As in :func:`delta`.
 
     Returns
@@ -107,8 +109,8 @@ def rate(
     """
     names = [name for name in listed(by) if name != "condition"]
     check_settings("correction.rate", ci_level)
-    wanted = estimators_of(method, gold_drawn)
-    made = tables(verdicts, gold, by=names, unit=unit, cases=cases, what="correction.rate")
+    wanted = estimators_of(estimator, gold_drawn)
+    made = tables(verdicts, gold, by=names, value=value, cases=cases, what="correction.rate")
     asked = [
         (values, group, condition)
         for values, group in _groups(made, ci_level)
@@ -129,7 +131,7 @@ def rate(
         one, n_gold, settled = {condition: side}, side.n_gold, made.settled(values, [condition])
         chosen = choose(one, found, n_gold, gold_drawn, strays=made.strays, settled=settled)
         about = error_columns(error) | {"youden": error.j, "n_gold": n_gold}
-        rows += rows_of(f"rate_{VALUES[unit]}", found, wanted, chosen, key | about)
+        rows += rows_of(f"rate_{value}", found, wanted, chosen, key | about)
     extra = [*LEADING, "sensitivity", "specificity", "youden"]
     return estimates(rows, by=[*names, "condition"], extra=extra)
 
@@ -159,9 +161,9 @@ def delta(
     verdicts: pd.DataFrame,
     gold: pd.DataFrame,
     *,
-    by: Sequence[str] = (),
-    unit: Unit = "behaviour",
-    method: Method = "auto",
+    by: By = (),
+    value: Value = "share_passed",
+    estimator: Estimator = "auto",
     reference: str = "baseline",
     gold_drawn: Drawn = "random",
     cases: pd.DataFrame | None = None,
@@ -186,11 +188,11 @@ def delta(
         label is taken, without one the label on which they agree, or that of the only one who
         gave one; ``reason`` then counts them for the conditions of its row, and how many match no
         attempt where gold does not suffice.
-    by : sequence of str
+    by : str or sequence of str, default ()
         Columns of the verdicts that keep rows apart, such as ``["grader", "skill"]``.
-    unit : {"behaviour", "attempt"}, default "behaviour"
+    value : {"share_passed", "passed"}, default "share_passed"
         Share of behaviours met, or whole attempts passed (every behaviour met).
-    method : str, default "auto"
+    estimator : str, default "auto"
         ``"auto"`` gives every estimator and recommends one; the name of an estimator gives its
         rows only.
     reference : str, default "baseline"
@@ -270,8 +272,8 @@ def delta(
             "correction.delta: by= names 'condition', which is what is compared. Leave it out."
         )
     check_settings("correction.delta", ci_level)
-    wanted = estimators_of(method, gold_drawn)
-    made = tables(verdicts, gold, by=names, unit=unit, cases=cases, what="correction.delta")
+    wanted = estimators_of(estimator, gold_drawn)
+    made = tables(verdicts, gold, by=names, value=value, cases=cases, what="correction.delta")
     require_reference(made.cases["condition"], reference)
     asked = [
         (values, group, condition)
@@ -299,7 +301,7 @@ def delta(
             "reference": reference,
             "n_gold": n_gold,
         }
-        rows += rows_of(f"delta_{VALUES[unit]}", found, wanted, chosen, key | about)
+        rows += rows_of(f"delta_{value}", found, wanted, chosen, key | about)
     shown = ["sensitivity", "specificity", "reference_sensitivity", "reference_specificity"]
     extra = [*LEADING, "reference", *shown, "delta_youden", "p_differential"]
     return estimates(rows, by=[*names, "condition"], extra=extra)
@@ -330,11 +332,11 @@ def _estimated(
     return found, n_gold
 
 
-def estimators_of(method: str, gold_drawn: str) -> tuple[str, ...]:
+def estimators_of(estimator: str, gold_drawn: str) -> tuple[str, ...]:
     """Return the estimators to give, or raise FrameError for an unknown word."""
-    require_known("method: found", method, ("auto", *ESTIMATORS))
+    require_known("estimator: found", estimator, ("auto", *ESTIMATORS))
     require_known("gold_drawn: found", gold_drawn, get_args(Drawn))
-    return ESTIMATORS if method == "auto" else (method,)
+    return ESTIMATORS if estimator == "auto" else (estimator,)
 
 
 def complete(sides: list[Condition]) -> bool:
@@ -488,8 +490,8 @@ def differential(
     verdicts: pd.DataFrame,
     gold: pd.DataFrame,
     *,
-    by: Sequence[str] = (),
-    unit: Unit = "behaviour",
+    by: By = (),
+    value: Value = "share_passed",
     reference: str = "baseline",
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
@@ -500,9 +502,9 @@ def differential(
     ----------
     verdicts, gold : pandas.DataFrame
         As in :func:`skillcomp.correction.delta`.
-    by : sequence of str
+    by : str or sequence of str, default ()
         Columns of the verdicts that keep rows apart.
-    unit : {"behaviour", "attempt"}, default "behaviour"
+    value : {"share_passed", "passed"}, default "share_passed"
         Errors about single behaviours, or about whole attempts.
     reference : str, default "baseline"
         The condition that every other one is compared with.
@@ -546,7 +548,7 @@ def differential(
     names = [name for name in listed(by) if name != "condition"]
     what = "correction.differential"
     check_settings(what, ci_level)
-    made = tables(verdicts, gold, by=names, unit=unit, cases=cases, what=what)
+    made = tables(verdicts, gold, by=names, value=value, cases=cases, what=what)
     require_reference(made.cases["condition"], reference)
     rows: list[dict[str, Any]] = []
     for values, group in _groups(made, ci_level):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from skillcomp.errors import plural, require_known
-from skillcomp.frames.case_table import clusters_of
+from skillcomp.frames.case_table import Value, clusters_of
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import groups, prepared
 from skillcomp.frames.reference_labels import (
@@ -36,11 +36,8 @@ from skillcomp.stats.grader_errors import (
 from skillcomp.stats.ppi import ppi_mean, ppi_paired
 from skillcomp.stats.results import Interval, join_notes, undefined, within_range
 
-Unit = Literal["behaviour", "attempt"]
 Floats = NDArray[np.float64]
 
-# name of the column of an outcomes frame that holds the unit
-VALUES = {"behaviour": "share_passed", "attempt": "passed"}
 _PLACE = [*CASE, "condition", "attempt_id"]
 
 
@@ -52,11 +49,11 @@ class Tables:
     check_id, verdict and gold as 0, 1 or NaN, chance, settled_by (NA without a row).
 
     ``attempts``, one row per attempt: ``by``, the keys, cluster, passed and share_passed by the
-    grader; gold_passed and gold_share; verdict and gold in the asked unit; seen, the grader's value
+    grader; gold_passed and gold_share; verdict and gold as ``value`` asks; seen, the grader's value
     on just what carries gold.
 
-    ``cases``, one row per ``by``, case and condition: means over the attempts of the case in the
-    asked unit (verdict, gold, seen), size and n (attempts, those with a verdict), n_gold, n_whole
+    ``cases``, one row per ``by``, case and condition: means over the attempts of the case
+    (verdict, gold, seen), size and n (attempts, those with a verdict), n_gold, n_whole
     and n_sparse (attempts with gold; on all their checks; on fewer than half of them, or for whole
     attempts on not all, which counts as none), chance (with which the case was drawn for gold; NaN
     where not recorded), n_unknown (attempts with gold without it), case and cluster as numbers.
@@ -68,7 +65,7 @@ class Tables:
     attempts: pd.DataFrame
     cases: pd.DataFrame
     by: list[str]
-    unit: Unit
+    value: Value
     strays: str = ""
 
     def settled(self, values: Mapping[str, Any], conditions: Sequence[str]) -> str:
@@ -86,7 +83,7 @@ class Tables:
 
     def labelled(self) -> dict[tuple[Any, ...], pd.DataFrame]:
         """Return verdict, gold, cluster and condition of each unit with gold, by group."""
-        frame = self.items if self.unit == "behaviour" else self.attempts
+        frame = self.items if self.value == "share_passed" else self.attempts
         kept = frame[frame["gold"].notna()]
         columns = list(dict.fromkeys([*self.by, "condition", "verdict", "gold"]))
         small = kept[columns].assign(cluster=pd.factorize(kept["cluster"])[0])
@@ -103,7 +100,7 @@ def tables(
     gold: pd.DataFrame,
     *,
     by: Sequence[str],
-    unit: Unit,
+    value: Value,
     cases: pd.DataFrame | None,
     what: str,
 ) -> Tables:
@@ -111,10 +108,10 @@ def tables(
 
     The frames are under their contracts or a researcher's own; ``by`` keeps rows apart, ``cases``
     tells which cases are contrast pairs, ``what`` names the analysis in messages. Raises FrameError
-    where a frame breaks its contract, graders, agents or labellers would be pooled, or the unit is
-    unknown.
+    where a frame breaks its contract, graders, agents or labellers would be pooled, or ``value``
+    is unknown.
     """
-    require_known("unit: found", unit, VALUES)
+    require_known("value: found", value, get_args(Value))
     given = prepared(verdicts, "verdicts", by, what, agents=True)
     labels = reference_labels(gold, what)
     joined = join_gold(given.assign(verdict=known_verdict(given)), labels)
@@ -122,12 +119,12 @@ def tables(
     joined["cluster"] = clusters_of(joined, cases)
     keys = [*by, *_PLACE, "cluster", "check_id", "verdict", "gold", "chance", "settled_by"]
     items = joined[list(dict.fromkeys(keys))]
-    attempts = _attempts(items, list(by), unit)
+    attempts = _attempts(items, list(by), value)
     strays = strays_of(given, labels)
-    return Tables(items, attempts, _cases(attempts, list(by)), list(by), unit, strays)
+    return Tables(items, attempts, _cases(attempts, list(by)), list(by), value, strays)
 
 
-def _attempts(items: pd.DataFrame, by: list[str], unit: Unit) -> pd.DataFrame:
+def _attempts(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataFrame:
     has, seen = items["gold"].notna(), items["verdict"].notna()
     met, keys = items["verdict"].eq(1), list(dict.fromkeys([*by, *_PLACE]))
     counted = {"_seen": seen, "_met": met, "_gold": has, "_gold_met": items["gold"].eq(1)}
@@ -145,7 +142,7 @@ def _attempts(items: pd.DataFrame, by: list[str], unit: Unit) -> pd.DataFrame:
     # would choose attempts by their outcome. So gold on all checks or none.
     whole = frame["_gold"].eq(frame["n_checks"])
     frame["gold_passed"] = frame["_gold_met"].eq(frame["_gold"]).astype("float64").where(whole)
-    if unit == "behaviour":
+    if value == "share_passed":
         own = (frame["share_passed"], frame["gold_share"])
         on_gold = _share(frame["_both_met"], frame["_both"]).where(own[1].notna())
     else:
@@ -225,7 +222,7 @@ def unrecorded(conditions: Iterable[Condition]) -> str:
         return ""
     return (
         f"inclusion_probability is missing for {unknown} of {n_gold} attempts with gold: give it "
-        "for all (reliability.join_batches does so) or for none, if all had the same chance"
+        "for all (reliability.join_labels does so) or for none, if all had the same chance"
     )
 
 

@@ -107,7 +107,7 @@ class DriftExplorer(ui.Explorer):
             row = self._given[self._names.eq(pair[0])].iloc[:1]
             version = row["grader_version"].fillna("").tolist()
             first = (str(row["grader"].iloc[0]), version[0]) if len(row) else ""
-            how: dict[str, Any] = {"reference": first}
+            how: dict[str, Any] = {"reference_grader": first}
             found = grader_drift(part, self._gold, **how, cases=self._cases)
             columns = ["measure", "unit", "estimate", "ci_low", "ci_high", "ci_level", "n"]
             columns += ["n_gained", "n_lost", "p_value", "p_adjusted", "method", "note"]

@@ -78,7 +78,7 @@ def threshold(
         raise FrameError("explore.threshold: shared has no rows; allowed: rows of overlap.score.")
     once(kept, what="explore.threshold: shared")
     lengths = sorted(kept["n"].astype("int64").unique().tolist())
-    every = pd.concat([kept, score(passages, skills=skills, n=lengths)], ignore_index=True)
+    every = pd.concat([kept, score(passages, skills=skills, ngram=lengths)], ignore_index=True)
     given = check(passages, "passages")
     texts = dict(zip(given["passage_id"], given["text"], strict=True))
     asked: dict[Any, Any] = {}

@@ -20,7 +20,7 @@ from sklearn.model_selection import KFold
 
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import check
-from skillcomp.frames.estimates import check_settings, row
+from skillcomp.frames.estimates import By, check_settings, row
 from skillcomp.ngrams import Tokenizer
 from skillcomp.overlap.candidates import Chooser, Group, Sample, Settings, make_sample
 from skillcomp.overlap.score import as_names, need, once, score
@@ -52,7 +52,7 @@ def calibrate(
     positive: str | Sequence[str] = ("verbatim", "near_copy"),
     nulls: str | Sequence[str] = ("baseline", "fresh"),
     max_false_flags: float = 0.05,
-    by: str | Sequence[str] = (),
+    by: By = (),
     tokenizer: Tokenizer | None = None,
     ci_level: float = 0.95,
     n_resamples: int = 2000,
@@ -81,7 +81,7 @@ def calibrate(
         Levels of passages, or conditions of attempts, that are not.
     max_false_flags : float, default 0.05
         Largest rate of flagged texts allowed under each null.
-    by : str or sequence of str
+    by : str or sequence of str, default ()
         ``["skill"]`` calibrates each skill alone.
     tokenizer : callable, optional
         As in :func:`score`; give the one that scored the attempts.
@@ -153,7 +153,7 @@ def calibrate(
     kept = _scored(shared, attempts)
     lengths = sorted(int(n) for n in shared["n"].dropna().unique())
     passages = need(passages, ["passage_id", "text"], what="overlap.calibrate: passages")
-    scored = score(passages, skills=skills, n=lengths, tokenizer=tokenizer)
+    scored = score(passages, skills=skills, ngram=lengths, tokenizer=tokenizer)
     every = pd.concat([kept, scored], ignore_index=True)
     parts = []
     for slug, part in every.groupby("skill", sort=False) if names else [(None, every)]:

@@ -39,7 +39,7 @@ def score(
     *,
     skills: Mapping[str, Skill | str],
     cases: pd.DataFrame | None = None,
-    n: Iterable[int] | int = range(3, 13),
+    ngram: Iterable[int] | int = range(3, 13),
     exclude_prompt: bool = True,
     tokenizer: Tokenizer | None = None,
 ) -> pd.DataFrame:
@@ -58,7 +58,7 @@ def score(
         The skill's slug, and its record or the text of its SKILL.md as loaded.
     cases : pandas.DataFrame, optional
         Cases (skill, case_id, prompt). Needed for attempts unless `exclude_prompt` is False.
-    n : iterable of int, default 3 to 12
+    ngram : int or iterable of int, default 3 to 12
         Lengths of n-grams, in content tokens.
     exclude_prompt : bool, default True
         Leave out n-grams that stand in the prompt too: an answer may repeat its question. The
@@ -92,7 +92,7 @@ def score(
     ------
     FrameError
         When `texts` is neither kind of frame or breaks its contract, a skill is not in `skills` or
-        has no text, a prompt to exclude is not to be had, or `n` holds no lengths, or one that
+        has no text, a prompt to exclude is not to be had, or `ngram` holds no lengths, or one that
         is not a whole number of at least 1.
 
     Notes
@@ -117,7 +117,7 @@ def score(
     ...     "passage_id": ["p1"], "skill": ["s"], "level": ["verbatim"],
     ...     "text": ["They narrow the unknown values."],
     ... })
-    >>> shared = score(passages, skills={"s": "Always narrow unknown values."}, n=[2, 3, 4])
+    >>> shared = score(passages, skills={"s": "Always narrow unknown values."}, ngram=[2, 3, 4])
     >>> shared[["n", "any_shared", "n_shared", "share", "longest_text"]]
        n  any_shared  n_shared  share               longest_text
     0  2        True         2    1.0  narrow the unknown values
@@ -126,7 +126,7 @@ def score(
     """
     kind, column = _kind(texts)
     frame = check(texts, f"{kind}s")
-    lengths = _lengths(n)
+    lengths = _lengths(ngram)
     slugs, source_of = _sources(frame["skill"], skills)
     prompts, prompt_of = _prompts(frame, cases, kind) if exclude_prompt else ([], None)
     missing = frame[column].isna().to_numpy()
@@ -164,14 +164,14 @@ def _kind(texts: pd.DataFrame) -> tuple[str, str]:
     return kind, column
 
 
-def _lengths(n: Iterable[int] | int) -> Ints:
+def _lengths(ngram: Iterable[int] | int) -> Ints:
     try:
-        return check_n(n)
+        return check_n(ngram)
     except ValueError as error:
         raise FrameError(f"overlap.score: {error}") from error
     except TypeError:
         raise FrameError(
-            f"overlap.score: n: found {n!r}; allowed are whole numbers of at least 1, "
+            f"overlap.score: ngram: found {ngram!r}; allowed are whole numbers of at least 1, "
             "as range(3, 13)."
         ) from None
 
@@ -392,7 +392,7 @@ def roc(
     *,
     positive: str | Sequence[str] = ("verbatim", "near_copy"),
     negative: str | Sequence[str] = ("fresh", "heavy_revision"),
-    n: Sequence[int] | int | None = None,
+    ngram: Sequence[int] | int | None = None,
 ) -> pd.DataFrame:
     """Trace what each cut of the share finds and flags: the points of ROC and PR curves.
 
@@ -402,7 +402,7 @@ def roc(
         Scored passages, as returned by :func:`skillcomp.overlap.score`.
     positive, negative : str or sequence of str
         Levels that copy, and levels that do not. Passages of other levels are left out.
-    n : int or sequence of int, optional
+    ngram : int or sequence of int, optional
         Lengths of n-grams; by default all that were scored.
 
     Returns
@@ -435,14 +435,14 @@ def roc(
             )
     kept = passages[passages["level"].isin([*copying, *clean])]
     scored = sorted(kept["n"].unique())
-    given: Any = scored if n is None else n
+    given: Any = scored if ngram is None else ngram
     wanted = list(given) if isinstance(given, Iterable) and given != str(given) else [given]
     if not wanted:
-        raise FrameError("overlap.roc: n: found none; allowed: at least one length.")
+        raise FrameError("overlap.roc: ngram: found none; allowed: at least one length.")
     for length in wanted:
         if length not in scored:
             raise FrameError(
-                f"overlap.roc: n: nothing was scored for n = {length!r}; "
+                f"overlap.roc: ngram: nothing was scored for n = {length!r}; "
                 f"there: {', '.join(map(str, scored))}."
             )
     parts = [_points(kept[kept["n"].eq(length)], copying) for length in wanted]

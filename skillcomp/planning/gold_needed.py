@@ -12,8 +12,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
-from skillcomp.correction.estimators import Unit, key_of, tables
+from skillcomp.correction.estimators import key_of, tables
 from skillcomp.errors import StudyError
+from skillcomp.frames.case_table import Value
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import By, estimates, groups, listed, require_reference, row
 from skillcomp.planning.assumptions import effects, level, number, whole
@@ -116,7 +117,7 @@ def gold_needed(
     width: float | Sequence[float] = 0.2,
     n_cases: int | None = None,
     by: By = (),
-    unit: Unit = "behaviour",
+    value: Value = "share_passed",
     reference: str = "baseline",
     sensitivity: Rate | None = None,
     specificity: Rate | None = None,
@@ -145,12 +146,12 @@ def gold_needed(
         Cases of the planned study; those of the pilot when left out.
     by : str or sequence of str
         Columns that keep rows apart, such as ``["grader"]``.
-    unit : {"behaviour", "attempt"}, default "behaviour"
+    value : {"share_passed", "passed"}, default "share_passed"
         Delta of the share of checks met, or of attempts that meet every check.
     reference : str, default "baseline"
         The condition that the others are compared with.
     sensitivity, specificity : float or mapping of str to float, optional
-        Assumed for single checks (unit ``attempt``: for whole attempts): one number, or one for
+        Assumed for single checks (value ``passed``: for whole attempts): one number, or one for
         ``baseline`` and ``skill`` each. Needed without a pilot, and then with ``n_cases``,
         ``baseline_rate``, ``delta`` and ``gold_variance``.
     baseline_rate, delta : float, optional
@@ -236,7 +237,7 @@ def gold_needed(
         ]
         return estimates(rows, by=["condition"], extra=_EXTRA)
     rows = []
-    parts, strays = case_differences(verdicts, gold, names, unit, reference)
+    parts, strays = case_differences(verdicts, gold, names, value, reference)
     for part in parts:
         values = part.cases[["gold", "grader", "on_gold"]].to_numpy(dtype=np.float64)
         total = len(values) if n_cases is None else n_cases
@@ -449,14 +450,14 @@ class _LabelledCases:
 
 
 def case_differences(
-    verdicts: pd.DataFrame, gold: pd.DataFrame, names: list[str], unit: Unit, reference: str
+    verdicts: pd.DataFrame, gold: pd.DataFrame, names: list[str], value: Value, reference: str
 ) -> tuple[list[_LabelledCases], str]:
     """Return the differences of each case by group and condition, and what gold matches nothing.
 
     Attempts are judged as in :mod:`skillcomp.correction`: a failed grader says nothing, and an
     attempt passes only where every check of it is known to.
     """
-    joined = tables(verdicts, gold, by=names, unit=unit, cases=None, what="planning.gold_needed")
+    joined = tables(verdicts, gold, by=names, value=value, cases=None, what="planning.gold_needed")
     checks = {
         key_of(values, names): float(part.groupby(CASE)["check_id"].nunique().mean())
         for values, part in groups(joined.items, names)

@@ -9,6 +9,6 @@ from .failure_modes import failure_modes as failure_modes
 from .grader_agreement import agreement as agreement
 from .integrity import integrity as integrity
 from .integrity import integrity_rates as integrity_rates
-from .label_sheets import join_batches as join_batches
+from .label_sheets import join_labels as join_labels
 from .label_sheets import label_sheet as label_sheet
 from .label_sheets import read_labels as read_labels

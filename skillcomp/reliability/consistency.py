@@ -12,6 +12,7 @@ from skillcomp.errors import plural
 from skillcomp.frames.case_table import clusters_of
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
+    By,
     check_settings,
     estimates,
     groups,
@@ -34,7 +35,7 @@ _MEASURES = ("flip_rate", "case_flip_rate", "attempt_flip_rate", "pass_rate_chan
 def consistency(
     verdicts: pd.DataFrame,
     *,
-    by: Sequence[str] = ("grader",),
+    by: By = ("grader",),
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
     n_resamples: int = 1999,
@@ -46,7 +47,7 @@ def consistency(
     ----------
     verdicts : pandas.DataFrame
         A verdicts frame with its rounds (``frames.verdicts(store, round="all")``).
-    by : sequence of str, default ("grader",)
+    by : str or sequence of str, default ("grader",)
         Columns that keep rows apart; not ``round``, which is what is compared.
     cases : pandas.DataFrame, optional
         A cases frame: the members of a contrast pair then form one cluster.
@@ -157,7 +158,7 @@ def _last_less_first(wide: pd.DataFrame, cluster: pd.Series, level: float) -> In
 
 
 def flip_rates(
-    verdicts: pd.DataFrame, *, by: Sequence[str] = ("grader",), ci_level: float = 0.95
+    verdicts: pd.DataFrame, *, by: By = ("grader",), ci_level: float = 0.95
 ) -> pd.DataFrame:
     """Return how often the verdicts of each case flipped on a second grading.
 
@@ -165,7 +166,7 @@ def flip_rates(
     ----------
     verdicts : pandas.DataFrame
         A verdicts frame with its rounds.
-    by : sequence of str, default ("grader",)
+    by : str or sequence of str, default ("grader",)
         As in :func:`consistency`.
     ci_level : float, default 0.95
         Level of the intervals.

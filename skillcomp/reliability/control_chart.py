@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.check import require_frame
-from skillcomp.frames.estimates import groups, listed, refuse_pooling, require_columns
+from skillcomp.frames.estimates import By, groups, listed, refuse_pooling, require_columns
 from skillcomp.stats.cusum import BernoulliCusum, bernoulli_cusum, cusum_limit, cusum_steps
 
 _TIMES = ("time", "graded_at")
@@ -27,7 +26,7 @@ def chart(
     p0: float,
     p1: float,
     arl: float,
-    by: Sequence[str] = (),
+    by: By = (),
     time: str | None = None,
 ) -> pd.DataFrame:
     """Say when a grader's error rate rose from ``p0`` towards ``p1``, check by check.
@@ -42,7 +41,7 @@ def chart(
         Tolerated error rate and the higher one to be found quickly.
     arl : float
         Wanted mean number of checks to a false alarm at ``p0``; the limit is chosen from it.
-    by : sequence of str
+    by : str or sequence of str, default ()
         Columns that keep streams apart, such as ``["grader"]``: one chart each.
     time : str, optional
         Column of times, dates or numbers that gives the order; by default ``time``, else

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from skillcomp.frames.case_table import clusters_of
 from skillcomp.frames.check import check
 from skillcomp.frames.estimates import (
     GRADER,
+    By,
     check_settings,
     estimates,
     groups,
@@ -49,7 +49,7 @@ def agreement(
     verdicts: pd.DataFrame,
     gold: pd.DataFrame,
     *,
-    by: Sequence[str] = ("grader",),
+    by: By = ("grader",),
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
     n_resamples: int = 1999,
@@ -69,7 +69,7 @@ def agreement(
         labellers agree, or that of the only one who gave one; where these mix the note counts them,
         and how many are disputed and left out. With every labeller in it
         (``frames.gold(store, labeller="all")``) the ceiling is known too.
-    by : sequence of str, default ("grader",)
+    by : str or sequence of str, default ("grader",)
         Columns that keep rows apart, such as ``["grader", "skill"]``.
     cases : pandas.DataFrame, optional
         A cases frame: the members of a contrast pair then form one cluster.

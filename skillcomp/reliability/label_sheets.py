@@ -1,4 +1,4 @@
-"""What to label next: a blinded sheet to fill in by hand, and back again as gold."""
+"""Label sheets: draw what to label, write it as a blinded csv, and read it back as gold."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, plural, problem_list, suggest
+from skillcomp.errors import FrameError, plural, problem_list, require_known, suggest
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
+from skillcomp.frames.estimates import require_columns
 from skillcomp.frames.reference_labels import ITEM, usable
 
 COLUMNS = ["row", "skill", "prompt", "answer", "behaviour", "kind", "label", "borderline", "note"]
 KEY_COLUMNS = ["row", "attempt_id", "check_id", "inclusion_probability"]
 _LABELS = {"pass": True, "p": True, "fail": False, "f": False, "": None}
 _BORDERLINE = {"yes": True, "y": True, "x": True, "no": False, "n": False, "": None}
-# A cell that begins with one of these is a formula to a spreadsheet (OWASP, CSV injection); the
-# last four are full-width forms that some programs take for the same. An apostrophe before it is
-# matched too, so that what is written can be read back exactly.
+# A spreadsheet takes a cell that begins with one of these for a formula (OWASP, CSV injection);
+# the last four are full-width forms. Apostrophes before it are matched so that the escape is
+# reversible.
 _ESCAPED = re.compile(r"'*\s*[=+\-@|＝＋－＠]|'*[\t\n]")
 _CONTROL = {code: None for code in range(32) if code not in (9, 10)} | {127: None}
 
@@ -37,105 +38,104 @@ def label_sheet(
     checks: pd.DataFrame,
     *,
     path: str | PathLike[str],
-    n_cases: int | pd.DataFrame,
+    n_cases: int | None = None,
+    plan: pd.DataFrame | None = None,
     conditions: Sequence[str] = ("baseline", "skill"),
     gold: pd.DataFrame | None = None,
     key: str | PathLike[str] | None = None,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Draw what to label next and write it as a blinded csv that is filled in by hand.
+    """Draw cases to label and write them as a blinded csv to fill in by hand.
 
-    Cases are drawn at random within each skill, in proportion to its cases; of each drawn case one
-    repeat of every condition, so that a case is labelled in all of them and prediction-powered
-    estimates stay valid.
+    Cases are drawn at random within each skill, in proportion to its cases. Of each drawn case, one
+    repeat per condition is labelled: prediction-powered estimates need the case in all conditions.
 
     Parameters
     ----------
     attempts, cases, checks : pandas.DataFrame
-        Frames of the study, the attempts of one agent. A case can be drawn when it has an answer
-        in every condition. Gold of several agents' sheets can be put in one frame afterwards.
+        Frames of the study, the attempts of one agent. A case can be drawn if it has an answer in
+        every condition. Gold from the sheets of several agents can be concatenated afterwards.
     path : str or path
-        The csv to write; a file that is there is not overwritten.
-    n_cases : int or pandas.DataFrame
-        How many further cases to label, at least one for each skill without labels. Or the result
-        of :func:`skillcomp.planning.gold_needed` with one row of measure ``gold_cases`` for these
-        conditions: that many in total, so that the cases of ``gold`` are taken off.
+        The csv to write; an existing file is not overwritten.
+    n_cases : int, optional
+        Number of further cases to label, at least one for each skill without labels. Give either
+        ``n_cases`` or ``plan``.
+    plan : pandas.DataFrame, optional
+        Result of :func:`skillcomp.planning.gold_needed` with one row of measure ``gold_cases`` for
+        these conditions: the number of cases in total, those of ``gold`` included.
     conditions : sequence of str, default ("baseline", "skill")
         The conditions in which a case is labelled.
     gold : pandas.DataFrame, optional
-        Labels there are already: their cases are not drawn again. Join both with
-        :func:`join_batches`, which gives the earlier labels the new probabilities too.
+        Existing labels: their cases are not drawn again. Join both with :func:`join_labels`, which
+        updates the probabilities of the earlier labels.
     key : str or path, optional
-        Where the key goes that says which attempt a row is; by default beside the sheet, with
-        ``.key.csv`` as its ending. Keep it away from the labeller.
+        File for the key, which maps rows to attempts; by default next to the sheet, with the
+        ending ``.key.csv``. Keep it away from the labeller.
     seed : int, default 0
-        Source of the draw.
+        Seed of the draw.
 
     Returns
     -------
     pandas.DataFrame
-        The sheet as written, one row per attempt and check in random order of attempts: row (an
+        The sheet as written, one row per attempt and check, attempts in random order: row (an
         anonymous id), skill, prompt, answer, behaviour, kind (``must be there`` or ``must be
-        absent``), and empty label, borderline and note. Nothing in it tells case, condition,
-        repeat or grader, so that it is safe to show.
+        absent``), and empty label, borderline and note. It does not contain case, condition,
+        repeat or grader, so you can show it to the labeller.
 
     Raises
     ------
     FrameError
-        If a frame breaks its contract, there are answers of several agents, a file is there
-        already, ``n_cases`` is no usable number or a plan that is met, or there are fewer
-        cases to draw from than asked for.
+        If a frame breaks its contract, there are answers of several agents, a file exists already,
+        ``n_cases`` is no usable number, ``plan`` is met, or there are fewer cases to draw from
+        than needed.
 
     See Also
     --------
-    read_labels : The filled sheet as a gold frame.
-    join_batches : Labels of several sheets as one gold frame.
+    read_labels : Reads the filled sheet as a gold frame.
+    join_labels : Joins the labels of several sheets to one gold frame.
 
     Notes
     -----
-    ``inclusion_probability`` stands in the key: cases labelled by now (those of ``gold``
-    included) over the cases of the skill that could be drawn, times one over the repeats with an
-    answer. It is the chance of being labelled by now: earlier labels still carry the smaller one
-    of their own key until :func:`join_batches` has joined them with these. Valid if the earlier
-    ones were drawn at random within skill too. A cell that a spreadsheet would take for a formula
-    is written with a leading apostrophe; control characters are left out. An answer about an
-    invented skill may give its condition away by not knowing the term: no sheet can hide that.
+    ``inclusion_probability`` in the key is the chance of being labelled by now: labelled cases
+    (those of ``gold`` included) over the cases of the skill that could be drawn, times one over
+    the number of repeats with an answer. Labels of earlier sheets carry a smaller value in their
+    own key until :func:`join_labels` joins them with these. Valid if the earlier cases were drawn
+    at random within skill too. A cell that a spreadsheet would take for a formula is written with
+    a leading apostrophe; control characters are removed. An answer about an invented skill may
+    reveal its condition by not knowing the term; no sheet can hide that.
     """
-    study = check(attempts, "attempts"), check(cases, "cases"), check(checks, "checks")
-    sheet_path, key_path = _places(path, key)
+    attempts, cases = check(attempts, "attempts"), check(cases, "cases")
+    checks = check(checks, "checks")
+    sheet_path, key_path = _sheet_and_key_paths(path, key)
     for target in (sheet_path, key_path):
         if exists(target):
             raise FrameError(f"{target} is there already and may hold labels; give another path.")
     if sheet_path.resolve() == key_path.resolve():
         raise FrameError(f"key: '{key_path}' is the sheet itself; give another path.")
     rng = np.random.default_rng(seed)
-    pool = drawable(study[0], study[1], conditions)
-    done = _labelled(study[0], gold) & set(_named(pool))
-    drawn = draw_cases(pool, done, _count(n_cases, conditions, len(done)), rng)
-    sheet, secret = _sheet(drawn, study, rng)
-    _write(sheet_path, sheet)
-    _write(key_path, secret)
+    pool = drawable(attempts, cases, conditions)
+    labelled = _labelled_cases(attempts, gold) & set(_case_index(pool))
+    n_further = _further_cases(n_cases, plan, conditions, len(labelled))
+    drawn = draw_cases(pool, labelled, n_further, rng)
+    sheet, secret = _sheet_and_key(drawn, cases, checks, rng)
+    _write_csv(sheet_path, sheet)
+    _write_csv(key_path, secret)
     return sheet
 
 
 def drawable(
     attempts: pd.DataFrame, cases: pd.DataFrame, conditions: Sequence[str]
 ) -> pd.DataFrame:
-    """Return the answered attempts of cases that have one in every condition."""
-    wanted = list(dict.fromkeys(conditions))
-    there = list(attempts["condition"].unique())
-    for name in wanted:
-        if name not in there:
-            raise FrameError(
-                f"conditions: there is no '{name}'; there: {', '.join(there)}."
-                + suggest(name, there)
-            )
+    """Select the answered attempts of cases that have an answer in every condition."""
+    conditions = list(dict.fromkeys(conditions))
+    for name in conditions:
+        require_known("conditions: there is no", name, attempts["condition"].unique(), told="there")
     rows = attempts[
         usable(attempts)
         & attempts["answer"].str.strip().fillna("").ne("")
         & attempts["perturbation"].isna()
-        & attempts["condition"].isin(wanted)
-        & _named(attempts).isin(_named(cases))
+        & attempts["condition"].isin(conditions)
+        & _case_index(attempts).isin(_case_index(cases))
     ]
     agents = sorted(map(str, rows["agent"].unique()))
     if len(agents) > 1:
@@ -143,122 +143,128 @@ def drawable(
             f"attempts: answers of more than one agent: {', '.join(agents)}. Select one: each has "
             "its own sheet, or a case would be labelled on different agents' answers."
         )
-    complete = rows.groupby(CASE)["condition"].transform("nunique").eq(len(wanted))
+    complete = rows.groupby(CASE)["condition"].transform("nunique").eq(len(conditions))
     return rows[complete].reset_index(drop=True)
 
 
-def _named(frame: pd.DataFrame) -> pd.MultiIndex:
-    """Return skill and case_id of each row."""
+def _case_index(frame: pd.DataFrame) -> pd.MultiIndex:
     return pd.MultiIndex.from_frame(frame[CASE])
 
 
-def _labelled(attempts: pd.DataFrame, gold: pd.DataFrame | None) -> set[tuple[str, str]]:
+def _labelled_cases(attempts: pd.DataFrame, gold: pd.DataFrame | None) -> set[tuple[str, str]]:
     if gold is None:
         return set()
     ids = set(check(gold, "gold")["attempt_id"])
-    return set(_named(attempts[attempts["attempt_id"].isin(ids)]))
+    return set(_case_index(attempts[attempts["attempt_id"].isin(ids)]))
 
 
-def _count(n_cases: int | pd.DataFrame, conditions: Sequence[str], n_done: int) -> int:
-    """Return how many further cases to draw: the number itself, or what a plan still lacks."""
-    if isinstance(n_cases, pd.DataFrame):
-        if "measure" not in n_cases.columns:
-            raise FrameError("n_cases: expected the result of planning.gold_needed.")
-        rows = n_cases[n_cases["measure"].eq("gold_cases")]
-        if "condition" in rows.columns:
-            rows = rows[rows["condition"].isin(conditions)]
-        plan = rows["estimate"]
-        if len(plan) != 1 or plan.isna().any():
-            raise FrameError(
-                f"n_cases: the plan has {len(plan)} rows of measure 'gold_cases' "
-                f"({int(plan.isna().sum())} without a number); exactly one with a number is needed."
-            )
-        total = int(plan.iloc[0])
-        if n_done >= total:
-            raise FrameError(
-                f"n_cases: the plan of {total} cases is met: {n_done} are labelled. For more give "
-                "a number of further cases."
-            )
-        n_cases = total - n_done
-    if isinstance(n_cases, bool) or not isinstance(n_cases, int | np.integer) or n_cases < 1:
-        raise FrameError(f"n_cases: found {n_cases!r}; allowed: a whole number of 1 or more.")
-    return int(n_cases)
+def _further_cases(
+    n_cases: int | None, plan: pd.DataFrame | None, conditions: Sequence[str], n_labelled: int
+) -> int:
+    """Return the number of cases to draw: ``n_cases`` itself, or what the plan still lacks."""
+    if (n_cases is None) == (plan is None):
+        raise FrameError("label_sheet: give either n_cases= or plan=.")
+    if plan is None:
+        if isinstance(n_cases, bool) or not isinstance(n_cases, int | np.integer) or n_cases < 1:
+            raise FrameError(f"n_cases: found {n_cases!r}; allowed: a whole number of 1 or more.")
+        return int(n_cases)
+    if "measure" not in plan.columns:
+        raise FrameError("plan: expected the result of planning.gold_needed.")
+    rows = plan[plan["measure"].eq("gold_cases")]
+    if "condition" in rows.columns:
+        rows = rows[rows["condition"].isin(conditions)]
+    if len(rows) != 1 or rows["estimate"].isna().any():
+        raise FrameError(
+            f"plan: it has {len(rows)} rows of measure 'gold_cases' "
+            f"({int(rows['estimate'].isna().sum())} without a number); exactly one with a number "
+            "is needed."
+        )
+    total = int(rows["estimate"].iloc[0])
+    if n_labelled >= total:
+        raise FrameError(
+            f"plan: {total} cases are planned and {n_labelled} are labelled. "
+            "For more give n_cases=."
+        )
+    return total - n_labelled
 
 
 def draw_cases(
-    pool: pd.DataFrame, done: set[tuple[str, str]], n_cases: int, rng: np.random.Generator
+    pool: pd.DataFrame, labelled: set[tuple[str, str]], n_cases: int, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Return one attempt per drawn case and condition, with its chance of being drawn."""
+    """Draw one attempt per case and condition, with its inclusion probability."""
     unique = pool.drop_duplicates(CASE).groupby("skill", sort=False)["case_id"]
     every = {str(skill): list(ids) for skill, ids in unique}
-    free = {skill: [one for one in ids if (skill, one) not in done] for skill, ids in every.items()}
-    left = sum(map(len, free.values()))
-    if n_cases > left:
+    free = {
+        skill: [case_id for case_id in ids if (skill, case_id) not in labelled]
+        for skill, ids in every.items()
+    }
+    sizes = {skill: len(ids) for skill, ids in free.items()}
+    if n_cases > sum(sizes.values()):
         raise FrameError(
-            f"n_cases: {n_cases} asked for, {left} cases are left that have an answer in every "
-            "condition and no label."
+            f"n_cases: {n_cases} asked for, {sum(sizes.values())} cases are left that have an "
+            "answer in every condition and no label."
         )
-    bare = {skill for skill, ids in every.items() if len(ids) == len(free[skill])}
-    if n_cases < len(bare):
-        what = "skills without labels" if len(bare) < len(every) else "skills"
+    unlabelled = {skill for skill, ids in every.items() if len(ids) == sizes[skill]}
+    if n_cases < len(unlabelled):
+        skills = "skills without labels" if len(unlabelled) < len(every) else "skills"
         raise FrameError(
-            f"n_cases: {n_cases} cases are fewer than the {len(bare)} {what}: a skill without "
-            "labels could not be corrected."
+            f"n_cases: {n_cases} cases are fewer than the {len(unlabelled)} {skills}: a skill "
+            "without labels could not be corrected."
         )
-    shares = _allocate(n_cases, {skill: len(ids) for skill, ids in free.items()}, bare, rng)
+    shares = _allocation(n_cases, sizes, unlabelled, rng)
     chosen: list[tuple[str, str]] = []
     for skill, ids in free.items():
         chosen += [(skill, one) for one in rng.permutation(ids)[: shares[skill]].tolist()]
-    named = _named(pool)
-    chances = _chances(pool, named.isin([*done, *chosen]))
-    rows = pool.assign(inclusion_probability=chances)[named.isin(chosen)]
+    index = _case_index(pool)
+    chances = _inclusion_probability(pool, index.isin([*labelled, *chosen]))
+    rows = pool.assign(inclusion_probability=chances)[index.isin(chosen)]
     rows = rows.assign(_lot=rng.random(len(rows)))
     first = rows.groupby([*CASE, "condition"], sort=False)["_lot"].idxmin()
     return rows.loc[first].drop(columns="_lot")
 
 
-def _chances(pool: pd.DataFrame, labelled: NDArray[np.bool_] | pd.Series) -> pd.Series:
-    """Return each attempt's chance of a label: that of its case, spread over its repeats."""
+def _inclusion_probability(
+    pool: pd.DataFrame, labelled: NDArray[np.bool_] | pd.Series
+) -> pd.Series:
+    """Chance of each attempt to be labelled: that of its case, divided by its repeats."""
     share = pool.assign(labelled=labelled).drop_duplicates(CASE).groupby("skill")["labelled"].mean()
     repeats = pool.groupby([*CASE, "condition"], sort=False)["attempt_id"].transform("count")
     return (pool["skill"].map(share) / repeats).astype("float64")
 
 
-def _allocate(
-    total: int, sizes: Mapping[Any, int], bare: Collection[Any], rng: np.random.Generator
+def _allocation(
+    total: int, sizes: Mapping[Any, int], unlabelled: Collection[Any], rng: np.random.Generator
 ) -> dict[Any, int]:
-    """Share a number out in proportion to sizes, largest remainders first, none bare left empty."""
+    """Divide a number in proportion to sizes by largest remainders, at least 1 if unlabelled."""
     exact = {name: total * size / sum(sizes.values()) for name, size in sizes.items()}
-    found = {name: max(int(value), int(name in bare)) for name, value in exact.items()}
-    while sum(found.values()) > total:  # minimum of one exceeded the total: take from the largest
-        spare = (name for name in found if found[name] > int(name in bare))
-        most = max(spare, key=lambda name: found[name] - exact[name])
-        found[most] -= 1
-    # equal remainders are settled by lot, so that no skill comes first by its place in the frame
-    order = rng.permutation(len(exact))
-    names = sorted(
-        exact, key=lambda name: (found[name] - exact[name], order[list(exact).index(name)])
-    )
-    for name in names[: total - sum(found.values())]:
-        found[name] += 1
-    return found
+    shares = {name: max(int(value), int(name in unlabelled)) for name, value in exact.items()}
+    while sum(shares.values()) > total:  # the minimum of one exceeded the total
+        spare = (name for name in shares if shares[name] > int(name in unlabelled))
+        largest = max(spare, key=lambda name: shares[name] - exact[name])
+        shares[largest] -= 1
+    # break ties between remainders by lot, not by the order of the frame
+    lot = dict(zip(exact, rng.permutation(len(exact)), strict=True))
+    names = sorted(exact, key=lambda name: (shares[name] - exact[name], lot[name]))
+    for name in names[: total - sum(shares.values())]:
+        shares[name] += 1
+    return shares
 
 
-def _sheet(
-    drawn: pd.DataFrame,
-    study: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame],
-    rng: np.random.Generator,
+def _sheet_and_key(
+    drawn: pd.DataFrame, cases: pd.DataFrame, checks: pd.DataFrame, rng: np.random.Generator
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    _, cases, checks = study
     shuffled = drawn.iloc[rng.permutation(len(drawn))].reset_index(drop=True)
     width = len(str(len(shuffled)))
     shuffled["item"] = [f"item-{k + 1:0{width}d}" for k in range(len(shuffled))]
-    about = checks[[*CASE, "check_id", "check_kind", "description"]]
-    rows = shuffled.merge(about, on=CASE, how="left")
+    rows = shuffled.merge(
+        checks[[*CASE, "check_id", "check_kind", "description"]], on=CASE, how="left"
+    )
     rows = rows.merge(cases[[*CASE, "prompt"]], on=CASE, how="left")
-    bare = rows["check_id"].isna()
-    if bare.any():
-        raise FrameError(f"checks: case '{rows.loc[bare, 'case_id'].iloc[0]}' has none to label.")
+    without = rows["check_id"].isna()
+    if without.any():
+        raise FrameError(
+            f"checks: case '{rows.loc[without, 'case_id'].iloc[0]}' has none to label."
+        )
     number = (rows.groupby("item").cumcount() + 1).astype(str)
     rows["row"] = rows["item"] + "." + number
     kinds = {"positive": "must be there", "negative": "must be absent"}
@@ -271,33 +277,34 @@ def _sheet(
 
 
 def as_cell(value: Any) -> str:
-    """Return a value as the text of a cell that no spreadsheet takes for a formula."""
+    """Convert a value to the text of a cell that no spreadsheet takes for a formula."""
     if not isinstance(value, str):
         return "" if pd.isna(value) else str(value)
     text = value.replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROL)
     # a spreadsheet may drop leading blanks before it looks for a formula
-    risky = _ESCAPED.match(text) is not None
-    return f"'{text}" if risky else text
+    return f"'{text}" if _ESCAPED.match(text) else text
 
 
 def from_cell(text: str) -> str:
-    """Take back the apostrophe that :func:`as_cell` put before what looks like a formula."""
+    """Remove the apostrophe that :func:`as_cell` added."""
     return text[1:] if text.startswith("'") and _ESCAPED.match(text[1:]) else text
 
 
-def _places(path: str | PathLike[str], key: str | PathLike[str] | None) -> tuple[Path, Path]:
+def _sheet_and_key_paths(
+    path: str | PathLike[str], key: str | PathLike[str] | None
+) -> tuple[Path, Path]:
     sheet = Path(path)
     if not sheet.name:
         raise FrameError(f"path: '{path}' names no file; give that of the sheet.")
     return sheet, sheet.with_suffix(".key.csv") if key is None else Path(key)
 
 
-def _write(path: Path, frame: pd.DataFrame) -> None:
+def _write_csv(path: Path, frame: pd.DataFrame) -> None:
     cells = frame.map(as_cell)
     text = cells.to_csv(index=False, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("xb")  # refuses a file that came in between
+        file = path.open("xb")  # fails if the file was created meanwhile
     except OSError as cause:
         raise FrameError(f"{path}: cannot be written ({cause.strerror}).") from cause
     try:
@@ -320,74 +327,76 @@ def read_labels(
     Parameters
     ----------
     path : str or path
-        The filled csv, comma, semicolon or tab separated, as a spreadsheet saved it. Read: row,
-        label (``PASS`` or ``FAIL``, ``p`` or ``f``; empty where undecided), borderline (``yes``,
-        ``no``, ``x`` or empty) and note. Other columns may have been changed or dropped.
+        The filled csv as a spreadsheet saved it, separated by commas, semicolons or tabs. Columns
+        read: row, label (``PASS`` or ``FAIL``, ``p`` or ``f``; empty if undecided), borderline
+        (``yes``, ``no``, ``x`` or empty) and note. Other columns may be changed or missing.
     labeller : str
-        Who filled it in.
+        Name of the person who filled it in.
     key : str or path, optional
-        The key of the sheet; by default the one beside it.
+        The key of the sheet; by default the one next to it.
 
     Returns
     -------
     pandas.DataFrame
-        A gold frame, one row per row of the key: attempt_id, check_id, labeller, passed (NA where
-        there is no label or the row was lost), borderline, inclusion_probability, note.
+        A gold frame, one row per row of the key: attempt_id, check_id, labeller, passed (NA if
+        there is no label or the row is missing), borderline, inclusion_probability, note.
 
     Raises
     ------
     FrameError
-        With every problem at once: labels that are not allowed, rows that the key does not have,
-        rows that stand twice. Before that when a file is not there or is not a csv: an open quote,
-        lines of more cells than the head, a column that stands twice, a chance that is no number.
+        With every problem at once: labels that are not allowed, rows that are not in the key,
+        duplicate rows. Before that if a file is missing or is not a csv: an open quote, lines with
+        more cells than the header, a duplicate column, a probability that is not a number.
 
     See Also
     --------
     label_sheet : Writes the sheet and its key.
     """
-    sheet_path, key_path = _places(path, key)
-    secret = _read(key_path, KEY_COLUMNS)
+    sheet_path, key_path = _sheet_and_key_paths(path, key)
+    secret = _read_csv(key_path, KEY_COLUMNS)
     chance = pd.to_numeric(secret["inclusion_probability"].replace("", "nan"), errors="coerce")
     odd = secret[chance.isna() & ~secret["inclusion_probability"].str.lower().isin(["", "nan"])]
-    wrong = "a row stands more than once." if secret["row"].duplicated().any() else ""
+    problem = "a row stands more than once." if secret["row"].duplicated().any() else ""
     if len(odd):
-        row, found = odd[["row", "inclusion_probability"]].iloc[0]
-        wrong = f"inclusion_probability of row '{row}' is '{found}'; allowed: a number."
-    if wrong:
-        raise FrameError(f"{key_path.name}: not a key that label_sheet wrote: {wrong}")
-    filled = _read(sheet_path, ["row", "label"])
+        row, value = odd[["row", "inclusion_probability"]].iloc[0]
+        problem = f"inclusion_probability of row '{row}' is '{value}'; allowed: a number."
+    if problem:
+        raise FrameError(f"{key_path.name}: not a key that label_sheet wrote: {problem}")
+    filled = _read_csv(sheet_path, ["row", "label"])
     filled = filled[filled[["row", "label"]].apply("".join, axis=1).ne("")]
-    problems = _problems(filled, secret)
+    problems = _sheet_problems(filled, secret)
     if problems:
         raise FrameError(problem_list(sheet_path.name, problems), problems)
-    told = secret.merge(filled.reindex(columns=["row", "label", "borderline", "note"]), how="left")
-    note = told["note"].fillna("")
+    columns = ["row", "label", "borderline", "note"]
+    rows = secret.merge(filled.reindex(columns=columns), how="left")
+    note = rows["note"].fillna("")
     gold = pd.DataFrame(
         {
-            "attempt_id": told["attempt_id"],
-            "check_id": told["check_id"],
+            "attempt_id": rows["attempt_id"],
+            "check_id": rows["check_id"],
             "labeller": labeller,
-            "passed": _meaning(told["label"], _LABELS),
-            "borderline": _meaning(told["borderline"], _BORDERLINE),
-            "inclusion_probability": told["row"].map(dict(zip(secret["row"], chance, strict=True))),
+            "passed": _as_boolean(rows["label"], _LABELS),
+            "borderline": _as_boolean(rows["borderline"], _BORDERLINE),
+            "inclusion_probability": rows["row"].map(dict(zip(secret["row"], chance, strict=True))),
             "note": note.mask(note.eq("")),
         }
     )
     return check(gold, "gold")
 
 
-def _read(path: Path, needed: Sequence[str]) -> pd.DataFrame:
+def _read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """Read a csv of any separator as text; FrameError if one of ``columns`` is missing."""
     if not isfile(path):
         raise FrameError(f"{path}: there is no such file.")
     data = path.read_bytes()
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        text = data.decode("cp1252", errors="replace")  # what a spreadsheet on Windows may save
-    head = text.split("\n", 1)[0]
-    separator = max(",;\t", key=head.count)
+        text = data.decode("cp1252", errors="replace")  # a spreadsheet on Windows may save this
+    header = text.split("\n", 1)[0]
+    separator = max(",;\t", key=header.count)
     try:
-        # without header= every line is held against the cells of the first one
+        # without header=, pandas compares the number of cells of every line with the first line
         lines = pd.read_csv(
             io.StringIO(text), sep=separator, header=None, dtype="str", na_filter=False
         ).fillna("")
@@ -400,12 +409,7 @@ def _read(path: Path, needed: Sequence[str]) -> pd.DataFrame:
     frame = lines.iloc[1:].reset_index(drop=True)
     frame.columns = lines.iloc[0]
     frame.columns = frame.columns.str.strip()
-    for name in needed:
-        if name not in frame.columns:
-            raise FrameError(
-                f"{path.name}: there is no column '{name}'; there: {', '.join(frame.columns)}."
-                + suggest(name, list(frame.columns))
-            )
+    require_columns(frame, columns, path.name)
     known = frame.columns[frame.columns.isin([*COLUMNS, *KEY_COLUMNS])]
     if known.has_duplicates:
         twice = known[known.duplicated()][0]
@@ -417,13 +421,14 @@ def _read(path: Path, needed: Sequence[str]) -> pd.DataFrame:
     return frame
 
 
-def _problems(filled: pd.DataFrame, secret: pd.DataFrame) -> list[str]:
+def _sheet_problems(filled: pd.DataFrame, secret: pd.DataFrame) -> list[str]:
+    """List rows that are not in the key, duplicate rows and unknown words."""
     problems = []
-    strange = filled.loc[~filled["row"].isin(secret["row"]), "row"]
-    if len(strange):
+    unknown = filled.loc[~filled["row"].isin(secret["row"]), "row"]
+    if len(unknown):
         problems.append(
-            f"{plural(len(strange), 'row')} not in the key, the first is '{strange.iloc[0]}'."
-            + suggest(strange.iloc[0], secret["row"])
+            f"{plural(len(unknown), 'row')} not in the key, the first is '{unknown.iloc[0]}'."
+            + suggest(unknown.iloc[0], secret["row"])
         )
     twice = filled.loc[filled["row"].duplicated(), "row"]
     if len(twice):
@@ -432,41 +437,38 @@ def _problems(filled: pd.DataFrame, secret: pd.DataFrame) -> list[str]:
         if name not in filled.columns:
             continue
         bad = filled[~filled[name].str.lower().isin(words)]
+        allowed = ", ".join(word.upper() for word in words if word) + " or empty"
         problems += [
-            f"row '{where}': {name} is '{value}'; allowed: {_allowed(words)}."
+            f"row '{row}': {name} is '{value}'; allowed: {allowed}."
             + suggest(value.lower(), [word for word in words if word])
-            for where, value in zip(bad["row"], bad[name], strict=True)
+            for row, value in zip(bad["row"], bad[name], strict=True)
         ]
     return problems
 
 
-def _allowed(words: Mapping[str, bool | None]) -> str:
-    return ", ".join(word.upper() for word in words if word) + " or empty"
+def _as_boolean(values: pd.Series, words: Mapping[str, bool | None]) -> pd.Series:
+    lower = values.fillna("").str.lower()
+    return pd.Series([words[value] for value in lower], index=values.index, dtype="boolean")
 
 
-def _meaning(values: pd.Series, words: Mapping[str, bool | None]) -> pd.Series:
-    known = values.fillna("").str.lower()
-    return pd.Series([words[value] for value in known], index=values.index, dtype="boolean")
-
-
-def join_batches(
+def join_labels(
     batches: Sequence[pd.DataFrame],
     attempts: pd.DataFrame,
     cases: pd.DataFrame,
     *,
     conditions: Sequence[str] = ("baseline", "skill"),
 ) -> pd.DataFrame:
-    """Join batches of labels; every label gets its chance of being labelled by now.
+    """Join the labels of several sheets and update their inclusion probabilities.
 
-    A batch that was drawn from what earlier ones left over has another inclusion probability in
-    its key than they have. Together they are one random sample of cases, and weighing them by the
-    probabilities of their own keys would be wrong.
+    A sheet that was drawn from the cases that earlier ones left over has a different inclusion
+    probability in its key. Together the sheets are one random sample of cases, and weighing the
+    labels by the probabilities of their own keys would be wrong.
 
     Parameters
     ----------
     batches : sequence of pandas.DataFrame
-        Gold frames as :func:`read_labels` gives them, each drawn with
-        ``label_sheet(..., gold=)`` from what the earlier ones left over.
+        Gold frames from :func:`read_labels`, each drawn with ``label_sheet(..., gold=)`` from what
+        the earlier ones left over.
     attempts, cases : pandas.DataFrame
         The frames that the sheets were drawn from: the attempts of one agent.
     conditions : sequence of str, default ("baseline", "skill")
@@ -476,8 +478,8 @@ def join_batches(
     -------
     pandas.DataFrame
         A gold frame with every row of the batches, in their order. inclusion_probability: cases
-        drawn by now over cases that could be drawn, by skill, times one over the answers that the
-        case has in the condition. Rows without a label (``passed`` NA) were drawn and count.
+        drawn by now over cases that could be drawn, by skill, divided by the number of answers
+        of the case in the condition. Rows without a label (``passed`` NA) were drawn and count.
 
     Raises
     ------
@@ -491,30 +493,30 @@ def join_batches(
 
     Notes
     -----
-    Valid when each batch was drawn at random within skill and its size did not depend on what the
-    earlier labels said. Horvitz and Thompson 1952, doi:10.1080/01621459.1952.10483446.
+    Valid if each batch was drawn at random within skill and its size did not depend on earlier
+    labels. Horvitz and Thompson 1952, doi:10.1080/01621459.1952.10483446.
     """
-    parts = [check(one, "gold") for one in batches]
+    parts = [check(batch, "gold") for batch in batches]
     if not parts:
-        raise FrameError("join_batches: found no batch; give one gold frame or more.")
-    joined = pd.concat(parts, ignore_index=True)
-    twice = joined.duplicated([*ITEM, "labeller"])
+        raise FrameError("join_labels: found no batch; give one gold frame or more.")
+    gold = pd.concat(parts, ignore_index=True)
+    twice = gold.duplicated([*ITEM, "labeller"])
     if twice.any():
-        item = joined.loc[twice, ITEM].iloc[0]
+        item = gold.loc[twice, ITEM].iloc[0]
         raise FrameError(
-            f"join_batches: check '{item['check_id']}' of attempt '{item['attempt_id']}' stands in "
+            f"join_labels: check '{item['check_id']}' of attempt '{item['attempt_id']}' stands in "
             "two batches by one labeller; leave one out."
         )
     pool = drawable(check(attempts, "attempts"), check(cases, "cases"), conditions)
-    strange = joined.loc[~joined["attempt_id"].isin(pool["attempt_id"]), "attempt_id"]
+    strange = gold.loc[~gold["attempt_id"].isin(pool["attempt_id"]), "attempt_id"]
     if len(strange):
         raise FrameError(
-            f"join_batches: attempt '{strange.iloc[0]}' has labels but could not be drawn: it has "
+            f"join_labels: attempt '{strange.iloc[0]}' has labels but could not be drawn: it has "
             "no answer, is altered or of another condition, or its case lacks an answer in one "
             "condition. Leave its labels out, or name the conditions it was drawn with."
         )
-    pool["drawn"] = pool["attempt_id"].isin(joined["attempt_id"])
+    pool["drawn"] = pool["attempt_id"].isin(gold["attempt_id"])
     labelled = pool.groupby(CASE)["drawn"].transform("any")
-    chance = _chances(pool, labelled).set_axis(pool["attempt_id"])
-    probability = joined["attempt_id"].map(chance).astype("float64")
-    return check(joined.assign(inclusion_probability=probability), "gold")
+    chance = _inclusion_probability(pool, labelled).set_axis(pool["attempt_id"])
+    probability = gold["attempt_id"].map(chance).astype("float64")
+    return check(gold.assign(inclusion_probability=probability), "gold")

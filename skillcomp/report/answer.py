@@ -224,7 +224,7 @@ def _add_graders(
         estimates.frames["unusable"] = unusable
     labels = None if gold.empty else gold
     several = verdicts["grader"].nunique() > 1
-    against: dict[str, Any] = {"reference": chosen, "cases": cases}
+    against: dict[str, Any] = {"reference_grader": chosen, "cases": cases}
     estimates.add("drift", several, reliability.drift, verdicts, labels, **against)
     compared = verdicts[verdicts["condition"].isin(["baseline", "skill"])]
     how: dict[str, Any] = {"by": ["grader"], "cases": cases}

@@ -61,9 +61,9 @@ def frames() -> dict[str, pd.DataFrame]:
     both = pd.concat([made.attempts, copies], ignore_index=True)
     graded = sc.simulate.grade(made, sc.simulate.Grader("judge"), attempts=copies, seed=5)
     perturbed = pd.concat([one, graded], ignore_index=True)
-    shared = sc.overlap.score(made.attempts, skills=made.skills, cases=made.cases, n=[3, 4, 6])
+    shared = sc.overlap.score(made.attempts, skills=made.skills, cases=made.cases, ngram=[3, 4, 6])
     passages = sc.simulate.passages(made.skills, topics=5)
-    scored = sc.overlap.score(passages, skills=made.skills, n=[3, 4, 6])
+    scored = sc.overlap.score(passages, skills=made.skills, ngram=[3, 4, 6])
     chosen = sc.overlap.calibrate(
         shared, made.attempts, passages=passages, skills=made.skills, n_resamples=N
     )
@@ -139,14 +139,14 @@ def skills() -> dict[str, sc.records.Skill]:
 ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "frames.outcomes": lambda f: sc.frames.outcomes(f["verdicts"], f["cases"]),
     "overlap.score": lambda f: sc.overlap.score(
-        f["attempts"], skills=skills(), cases=f["cases"], n=[3, 6]
+        f["attempts"], skills=skills(), cases=f["cases"], ngram=[3, 6]
     ),
-    "overlap.score passages": lambda f: sc.overlap.score(f["passages"], skills=skills(), n=[3]),
+    "overlap.score passages": lambda f: sc.overlap.score(f["passages"], skills=skills(), ngram=[3]),
     "overlap.calibrate": lambda f: sc.overlap.calibrate(
         f["shared"], f["attempts"], passages=f["passages"], skills=skills(), n_resamples=N
     ),
     "overlap.flag": lambda f: sc.overlap.flag(f["verdicts"], f["shared"], f["cut"]),
-    "overlap.roc": lambda f: sc.overlap.roc(f["scored"], n=[3, 6]),
+    "overlap.roc": lambda f: sc.overlap.roc(f["scored"], ngram=[3, 6]),
     "deltas.paired": lambda f: sc.deltas.paired(f["outcomes"], by=["grader", "skill"]),
     "deltas.paired share": lambda f: sc.deltas.paired(
         f["forced"], value="share_passed", cluster="skill"
@@ -185,13 +185,13 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
         f["rounds"], cases=f["cases"], n_resamples=N
     ),
     "reliability.drift": lambda f: sc.reliability.drift(
-        f["verdicts"], f["gold"], reference="judge", cases=f["cases"], n_resamples=N
+        f["verdicts"], f["gold"], reference_grader="judge", cases=f["cases"], n_resamples=N
     ),
     "reliability.flipped": lambda f: sc.reliability.flipped(
-        f["verdicts"], f["gold"], reference="judge"
+        f["verdicts"], f["gold"], reference_grader="judge"
     ),
     "reliability.flip_counts": lambda f: sc.reliability.flip_counts(
-        f["verdicts"], f["gold"], reference="judge"
+        f["verdicts"], f["gold"], reference_grader="judge"
     ),
     "reliability.flip_rates": lambda f: sc.reliability.flip_rates(f["rounds"]),
     "reliability.failure_modes": lambda f: sc.reliability.failure_modes(
@@ -214,8 +214,8 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "bias.perturb": lambda f: sc.bias.perturb(f["attempts"], kind="pad"),
     "bias.perturbed": lambda f: sc.bias.perturbed(f["perturbed"], f["both"], cases=f["cases"]),
     "bias.position": lambda f: sc.bias.position(f["pairwise"], by=GRADER, cases=f["cases"]),
-    "bias.consistency_change": lambda f: sc.bias.consistency_change(
-        two_judges(f["pairwise"]), reference="other", cases=f["cases"]
+    "bias.position_change": lambda f: sc.bias.position_change(
+        two_judges(f["pairwise"]), reference_grader="other", cases=f["cases"]
     ),
     "correction.rate": lambda f: sc.correction.rate(
         f["verdicts"], f["gold"], by=["grader", "condition"], cases=f["cases"]
