@@ -102,9 +102,7 @@ def test_the_severity_shift_is_the_log_ratio_of_the_flips_above_0_for_the_harder
 @pytest.mark.parametrize("reference", [("old",), ("old", "1", "x"), 3, ("old", None)])
 def test_a_reference_that_is_no_name_and_version_is_refused(reference: object) -> None:
     rows = graded({"old": OLD, "new": NEW})
-    with pytest.raises(
-        FrameError, match=r"reference_grader: found .*; allowed: the name of a grader"
-    ):
+    with pytest.raises(FrameError, match=r"reference_grader: found .*; allowed: the name"):
         drift(rows, reference_grader=reference)  # type: ignore[arg-type]
     with pytest.raises(FrameError, match="allowed: the name of a grader"):
         flipped(rows, reference_grader=reference)  # type: ignore[arg-type]
