@@ -201,8 +201,8 @@ def test_a_tokenizer_can_be_given() -> None:
         ({"texts": attempts("a").drop(columns="answer")}, r"attempts need a column 'answer'"),
         ({"texts": attempts("a").assign(case_id="types/01")}, r"'types/01' is not in cases .* Did"),
         ({"texts": pd.concat([attempts("a")] * 2)}, r"2 rows share a key"),
-        ({"n": "3"}, r"n: found '3'; allowed are whole numbers of at least 1"),
-        ({"n": 3.5}, r"n: found 3.5; allowed are whole numbers of at least 1"),
+        ({"ngram": "3"}, r"ngram: found '3'; allowed are whole numbers of at least 1"),
+        ({"ngram": 3.5}, r"ngram: found 3.5; allowed are whole numbers of at least 1"),
         ({"texts": ["a text"]}, r"expected a pandas DataFrame, found list"),
     ],
 )

@@ -409,7 +409,7 @@ def _read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     frame = lines.iloc[1:].reset_index(drop=True)
     frame.columns = lines.iloc[0]
     frame.columns = frame.columns.str.strip()
-    require_columns(frame, columns, path.name)
+    require_columns(frame.loc[:, ~frame.columns.duplicated()], columns, path.name)
     known = frame.columns[frame.columns.isin([*COLUMNS, *KEY_COLUMNS])]
     if known.has_duplicates:
         twice = known[known.duplicated()][0]
