@@ -168,7 +168,8 @@ def _lengths(ngram: Iterable[int] | int) -> Ints:
     try:
         return check_n(ngram)
     except ValueError as error:
-        raise FrameError(f"overlap.score: {error}") from error
+        message = str(error).replace("n:", "ngram:", 1)
+        raise FrameError(f"overlap.score: {message}") from error
     except TypeError:
         raise FrameError(
             f"overlap.score: ngram: found {ngram!r}; allowed are whole numbers of at least 1, "
