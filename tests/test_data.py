@@ -251,7 +251,7 @@ def again(execution: RunStore, judged: dict, kind: str, some: slice = slice(None
         found = await asyncio.gather(*asked)
         recorded = [judged["rubric-1"][one["attempt_id"]] for one, _ in rows]
         return [
-            (old["attempt_id"], new.status, new.said)
+            (old["attempt_id"], new.status, new.reason)
             for old, new in zip(recorded, found, strict=True)
             if (new.status, new.passed) != ("ok", old["passed"])
         ]

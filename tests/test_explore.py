@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 import skillcomp as sc
 from skillcomp.errors import FrameError, StudyError
-from skillcomp.explore.explorer import MOST, pieces, quoted, shared, visible
+from skillcomp.explore.explorer import MOST, copied_spans, pieces, quote_spans, visible
 from skillcomp.grading_rules import normalise_quote, quote_occurs
 
 HOSTILE = """</div></mark><script>alert(1)</script><img src=x onerror="alert('2')">&lt;b&gt;"""
@@ -340,12 +340,12 @@ def test_a_text_that_would_stall_a_browser_is_cut_and_says_so() -> None:
 def test_a_quote_is_marked_iff_it_counts_as_found_and_nothing_is_lost(
     answer: str, quote: str, other: str
 ) -> None:
-    parts = pieces(answer, quoted(answer, [quote]), quoted(answer, [other]))
+    parts = pieces(answer, quote_spans(answer, [quote]), quote_spans(answer, [other]))
     assert "".join(part for part, *_ in parts) == answer
     wanted = normalise_quote(quote)
     found = bool(wanted) and wanted in normalise_quote(answer)
     assert any(marked for _, marked, _ in parts) == found == quote_occurs(quote, answer)
-    plain = pieces(answer, quoted(answer, [quote]))
+    plain = pieces(answer, quote_spans(answer, [quote]))
     assert all(wanted in normalise_quote(part) for part, marked, _ in plain if marked)
 
 
@@ -360,7 +360,7 @@ def test_what_is_marked_as_shared_is_what_the_overlap_counts(
     answer: list[str], skill: list[str], prompt: list[str], n: int
 ) -> None:
     text, source, asked = (", ".join(words) for words in (answer, skill, prompt))
-    places = shared(text, source, asked, n=n)
+    places = copied_spans(text, source, asked, n=n)
     grams = {" ".join(sc.ngrams.tokenize(text[start:end])) for start, end in places}
     assert grams == set(sc.ngrams.shared_ngrams(text, source, n=n, exclude=asked))
 

@@ -101,7 +101,7 @@ def test_contains_passes_exactly_if_all_occur_and_scores_the_share(expected, ans
     share = sum(one.casefold() in answer.casefold() for one in expected) / len(expected)
     assert found.passed == (share == 1) and found.score == pytest.approx(share)
     whole = asyncio.run(sc.live.Contains().judge(case, check, "".join(expected).upper() * 2))
-    assert whole.score is not None and (whole.passed or whole.said)
+    assert whole.score is not None and (whole.passed or whole.reason)
 
 
 def test_contains_is_a_grader_that_says_what_is_missing(suite):

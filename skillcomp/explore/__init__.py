@@ -1,6 +1,6 @@
-"""Widgets over finished frames: the cases behind a number, gold labels, thresholds, flips.
+"""Widgets for notebooks: verdicts with their answers, gold labels, deltas, drift, thresholds.
 
-Whatever a model wrote is escaped before it is shown. Nothing here estimates anything.
+Model output is escaped before it is shown. All estimates come from the analyses.
 """
 
 import lazy_loader as lazy

@@ -1,4 +1,4 @@
-"""From an estimate to its cases: paired deltas by row, and the answers behind each."""
+"""Explore paired deltas: from an estimate to its cases and their answers."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _CASES = ["case_id", "comprehension_dimension", "transfer", "reference_rate", "r
 _NO_ANSWERS = Markup("<p class='scx-key'>Give attempts= and verdicts= to read the answers.</p>")
 
 
-def _spot(at: ui.Picture, x: float, y: float, value: Any, label: str) -> dict[str, Any]:
-    """Return where one can click for a row of a forest: over its point, as wide as the axes."""
+def _row_spot(at: ui.Picture, x: float, y: float, value: Any, label: str) -> dict[str, Any]:
+    """Return the clickable area of a row of the forest, over its point and across the axes."""
     right = at.edges[2]
     top = at.at(x, y)[1]
     high = at.percent_high(0.15)
@@ -49,14 +49,14 @@ def deltas(
     skills: Mapping[str, Skill | str] | None = None,
     ngram: int = 6,
 ) -> DeltaExplorer:
-    """See paired deltas as a forest and a table, and open the cases behind a row.
+    """Show paired deltas as a forest and a table, and open the cases behind a row.
 
     Parameters
     ----------
     outcomes, by, value, reference
-        As for :func:`skillcomp.deltas.paired`, which gives the rows.
+        As for :func:`skillcomp.deltas.paired`, which estimates the rows.
     attempts, verdicts : pandas.DataFrame, optional
-        The answers and what was said of them: with both, a click on a case shows its answers side
+        The answers and the verdicts on them. With both, a click on a case shows its answers side
         by side.
     gold, cases, checks, skills, ngram
         As for :func:`skillcomp.explore.verdicts`.
@@ -65,9 +65,9 @@ def deltas(
     -------
     DeltaExplorer
         A widget. A click on a row or its point opens its cases
-        (:func:`skillcomp.skillverdicts.cases`), a click on a case its answers; the arrow keys go
-        from case to case. In code: ``frame`` (the rows), ``open_row(3)``, ``cases`` (of the open
-        row), ``do("step", 1)``.
+        (:func:`skillcomp.skillverdicts.cases`), a click on a case its answers; the arrow keys
+        step through the cases. In code: ``frame`` (the rows), ``open_row(3)``, ``cases`` (of the
+        open row), ``do("step", 1)``.
 
     Raises
     ------
@@ -76,13 +76,13 @@ def deltas(
 
     Notes
     -----
-    A single case has few repeats: its rates are there to find cases, not to claim effects.
+    A single case has few repeats: use its rates to find cases, not to claim effects.
     """
     frame = paired_deltas.paired(outcomes, by=by, value=value, reference=reference)
-    given = None
+    answers = None
     if attempts is not None and verdicts is not None:
-        given = Answers(attempts, verdicts, gold, cases, checks, skills, ngram)
-    return DeltaExplorer(frame, check(outcomes, "outcomes"), listed(by), reference, given)
+        answers = Answers(attempts, verdicts, gold, cases, checks, skills, ngram)
+    return DeltaExplorer(frame, check(outcomes, "outcomes"), listed(by), reference, answers)
 
 
 class DeltaExplorer(ui.Explorer):
@@ -93,7 +93,7 @@ class DeltaExplorer(ui.Explorer):
     frame : pandas.DataFrame
         The deltas, as drawn.
     cases : pandas.DataFrame or None
-        The cases of the open row.
+        The cases of the open row; None before a row is opened.
     """
 
     def __init__(
@@ -110,17 +110,16 @@ class DeltaExplorer(ui.Explorer):
         self._row: int | None = None
         self._case: int | None = None
         self.choices = {"repeat": ui.Control("Repeat", [], [])}
-        known = frame.dropna(subset=["estimate"])
         self._picture: ui.Picture | None = None
         self._spots: list[dict[str, Any]] = []
-        if len(known):
-            self._picture, self._spots = self._forest()
-        self._table = table(frame[[*by, *(one for one in _TABLE if one in frame)]])
+        if frame["estimate"].notna().any():
+            self._picture, self._spots = self._draw_forest()
+        self._table = table(frame[[*by, *(column for column in _TABLE if column in frame)]])
         super().__init__("Deltas")
 
     cases: pd.DataFrame | None
 
-    def _forest(self) -> tuple[ui.Picture, list[dict[str, Any]]]:
+    def _draw_forest(self) -> tuple[ui.Picture, list[dict[str, Any]]]:
         with style.use():
             ax = plots.estimates(
                 self.frame, y=self._by or "condition", hue="condition", width="text"
@@ -138,70 +137,70 @@ class DeltaExplorer(ui.Explorer):
             near = [p for p in points if p[0] == look and np.isclose(p[1], row["estimate"])]
             if near:
                 points.remove(near[0])
-                spots.append(_spot(drawn, near[0][1], near[0][2], at, self._name(at)))
+                spots.append(_row_spot(drawn, near[0][1], near[0][2], at, self._row_label(at)))
         return drawn, spots
 
-    def _name(self, at: int) -> str:
+    def _row_label(self, at: int) -> str:
         row = self.frame.iloc[at]
-        named = [*(str(row[name]) for name in self._by), str(row["condition"])]
-        return ", ".join(named) + f" against {self._reference}"
+        labels = [*(str(row[name]) for name in self._by), str(row["condition"])]
+        return ", ".join(labels) + f" against {self._reference}"
 
     def open_row(self, at: int) -> DeltaExplorer:
         """Open the cases of a row of ``frame``, counted from 0, and return the explorer."""
-        if ui.place_of(at, len(self.frame)) is None:
+        if ui.valid_position(at, len(self.frame)) is None:
             raise StudyError(f"row: found {at!r}; allowed: 0 to {len(self.frame) - 1}.")
         self.do("row", at)
         return self
 
-    def _commands(self) -> dict[str, Any]:
-        return {"row": self._open, "case": self._read, "step": self._step}
+    def _command_handlers(self) -> dict[str, Any]:
+        return {"row": self._open_cases, "case": self._open_case, "step": self._step_case}
 
-    def _open(self, value: Any) -> None:
-        at = ui.place_of(value, len(self.frame))
+    def _open_cases(self, value: Any) -> None:
+        at = ui.valid_position(value, len(self.frame))
         if at is None:
             return
         row = self.frame.iloc[at]
-        mine = rows_of_group(self._outcomes, {name: row[name] for name in self._by})
-        found = skillverdicts.cases(mine, reference=self._reference)
-        found = found[found["condition"].eq(row["condition"])]
-        # those that changed most stand first
-        found = found.iloc[(found["reference_rate"] - found["rate"]).argsort(kind="stable")]
-        self._row, self._case, self.cases = at, None, found.reset_index(drop=True)
+        outcomes = rows_of_group(self._outcomes, {name: row[name] for name in self._by})
+        rows = skillverdicts.cases(outcomes, reference=self._reference)
+        rows = rows[rows["condition"].eq(row["condition"])]
+        # the largest gains come first
+        rows = rows.iloc[(rows["reference_rate"] - rows["rate"]).argsort(kind="stable")]
+        self._row, self._case, self.cases = at, None, rows.reset_index(drop=True)
 
-    def _read(self, value: Any) -> None:
-        at = ui.place_of(value, 0 if self.cases is None else len(self.cases))
+    def _open_case(self, value: Any) -> None:
+        at = ui.valid_position(value, 0 if self.cases is None else len(self.cases))
         if at is None or self.cases is None:
             return
         self._case = at
         if self._answers is not None:
             row = self.cases.iloc[at]
             repeats = self._answers.repeats(row["skill"], row["case_id"])
-            self.choices["repeat"].offer(repeats, [str(one or 1) for one in repeats])
+            self.choices["repeat"].offer(repeats, [str(repeat or 1) for repeat in repeats])
 
-    def _step(self, by: Any) -> None:
+    def _step_case(self, by: Any) -> None:
         if self.cases is not None and len(self.cases):
-            self._read(ui.stepped(self._case, by, len(self.cases)))
+            self._open_case(ui.next_position(self._case, by, len(self.cases)))
 
-    def _state(self) -> dict[str, Any]:
+    def _widget_state(self) -> dict[str, Any]:
         status = f"{len(self.frame)} deltas against {self._reference}"
         controls: list[dict[str, Any]] = []
         if self._row is not None and self.cases is not None:
-            status = f"{self._name(self._row)}: {len(self.cases)} cases"
-            controls = ui.walk(self._case, len(self.cases), " case")
+            status = f"{self._row_label(self._row)}: {len(self.cases)} cases"
+            controls = ui.step_buttons(self._case, len(self.cases), " case")
             if self._case is not None and len(self.choices["repeat"].values) > 1:
-                controls.append(self.choices["repeat"].control("repeat"))
+                controls.append(self.choices["repeat"].browser_state("repeat"))
         about = {"shortcuts": dict(ui.STEPS), "status": status, "place": f"{self._row}"}
         return {"controls": controls, **about}
 
-    def _view(self, *, live: bool) -> Markup:
+    def _render_view(self, *, live: bool) -> Markup:
         cases, page = None, Markup("")
         if self.cases is not None:
-            shown = self.cases[[name for name in _CASES if self.cases[name].notna().any()]]
-            named = {"rate": f"{self.cases['condition'].iloc[0]}_rate"} if len(shown) else {}
-            named |= {"reference_rate": f"{self._reference}_rate"}
-            cases = table(shown.rename(columns=named))
+            rows = self.cases[[name for name in _CASES if self.cases[name].notna().any()]]
+            column_names = {"rate": f"{self.cases['condition'].iloc[0]}_rate"} if len(rows) else {}
+            column_names |= {"reference_rate": f"{self._reference}_rate"}
+            cases = table(rows.rename(columns=column_names))
             if self._case is not None:
-                page = self._page(self.cases.iloc[self._case])
+                page = self._case_page(self.cases.iloc[self._case])
         return ui.render(
             "deltas",
             picture=self._picture if live else None,
@@ -210,12 +209,12 @@ class DeltaExplorer(ui.Explorer):
             current=self._row,
             cases=cases,
             case=self._case,
-            name="" if self._row is None else self._name(self._row),
+            name="" if self._row is None else self._row_label(self._row),
             page=page,
             live=live,
         )
 
-    def _page(self, row: pd.Series) -> Markup:
+    def _case_page(self, row: pd.Series) -> Markup:
         repeat = self.choices["repeat"].value
         if self._answers is None or repeat is None:
             return _NO_ANSWERS

@@ -1,4 +1,4 @@
-"""The verdicts that flip between two graders, and the cases behind the flips."""
+"""Explore drift: the verdicts that flip between two graders, and their cases."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def drift(
     skills: Mapping[str, Skill | str] | None = None,
     ngram: int = 6,
 ) -> DriftExplorer:
-    """See which verdicts flip between two graders, and the cases behind the flips.
+    """Show the verdicts that flip between two graders, and their cases.
 
     Parameters
     ----------
     verdicts, gold : pandas.DataFrame
-        As for :func:`skillcomp.reliability.drift`: two grader versions or more, one round of each.
+        As for :func:`skillcomp.reliability.drift`: at least two grader versions, one round of each.
     attempts : pandas.DataFrame, optional
         The answers.
     cases, checks, skills, ngram
@@ -45,24 +45,23 @@ def drift(
     -------
     DriftExplorer
         A widget: dropdowns of the two graders, the drift between them
-        (:func:`skillcomp.reliability.drift`), the flips by gold label, and the list of flips,
-        narrowed by a click on a cell or by the dropdowns; a click on one shows the answers with
+        (:func:`skillcomp.reliability.drift`), the flips by gold label, and the list of flips. The
+        dropdowns and a click on a cell filter the list; a click on a flip shows the answers with
         the quotes and reasons of both graders. In code: ``choose(reference="g0", grader="g2")``,
         ``frame`` (the flips shown), ``do("step", 1)``.
 
     Raises
     ------
     FrameError
-        As :func:`skillcomp.reliability.drift` does, such as when there is only one grader.
+        As :func:`skillcomp.reliability.drift` does, for example if there is only one grader.
     """
-    given = check(verdicts, "verdicts")
+    verdicts = check(verdicts, "verdicts")
     labels = None if gold is None else check(gold, "gold")
-    told = given.iloc[:0] if attempts is None else attempts
     if attempts is None:
-        named = ["attempt_id", "skill", "case_id", "condition", "repeat", "agent"]
-        told = given[named].drop_duplicates("attempt_id")
-    answers = Answers(told, given, labels, cases, checks, skills, ngram)
-    return DriftExplorer(given, labels, answers, cases)
+        columns = ["attempt_id", "skill", "case_id", "condition", "repeat", "agent"]
+        attempts = verdicts[columns].drop_duplicates("attempt_id")
+    answers = Answers(attempts, verdicts, labels, cases, checks, skills, ngram)
+    return DriftExplorer(verdicts, labels, answers, cases)
 
 
 class DriftExplorer(ui.Explorer):
@@ -71,7 +70,7 @@ class DriftExplorer(ui.Explorer):
     Attributes
     ----------
     frame : pandas.DataFrame
-        The flips that are shown, as :func:`skillcomp.reliability.flipped` has them.
+        The flips shown, with the columns of :func:`skillcomp.reliability.flipped`.
     """
 
     frame: pd.DataFrame
@@ -83,7 +82,7 @@ class DriftExplorer(ui.Explorer):
         answers: Answers,
         cases: pd.DataFrame | None,
     ) -> None:
-        self._given, self._gold, self._answers, self._cases = verdicts, gold, answers, cases
+        self._verdicts, self._gold, self._answers, self._cases = verdicts, gold, answers, cases
         self._names = pd.Series(grader_names(verdicts), index=verdicts.index)
         names = list(dict.fromkeys(self._names))
         self.choices = {
@@ -94,84 +93,82 @@ class DriftExplorer(ui.Explorer):
         if gold is not None:
             self.choices["gold"] = ui.dropdown("Gold", ["PASS", "FAIL", "none"])
         self.choices["grader"].at = len(names) - 1
-        self._known: dict[tuple[str, str], Any] = {}
+        self._results: dict[tuple[str, str], Any] = {}
         self._at: int | None = None
-        self._compare()
+        self._update_flips()
         super().__init__("Drift")
 
-    def _compare(self) -> None:
-        """Hold the two graders against each other; of one alone there is nothing to compare."""
+    def _update_flips(self) -> None:
+        """Compute the drift between the two graders, and filter its flips."""
         pair = self.choices["reference"].value, self.choices["grader"].value
-        if pair not in self._known:
-            part = self._given[self._names.isin(pair)]
-            row = self._given[self._names.eq(pair[0])].iloc[:1]
+        if pair not in self._results:
+            part = self._verdicts[self._names.isin(pair)]
+            row = self._verdicts[self._names.eq(pair[0])].iloc[:1]
             version = row["grader_version"].fillna("").tolist()
             first = (str(row["grader"].iloc[0]), version[0]) if len(row) else ""
             how: dict[str, Any] = {"reference_grader": first}
-            found = grader_drift(part, self._gold, **how, cases=self._cases)
+            estimates = grader_drift(part, self._gold, **how, cases=self._cases)
             columns = ["measure", "unit", "estimate", "ci_low", "ci_high", "ci_level", "n"]
             columns += ["n_gained", "n_lost", "p_value", "p_adjusted", "method", "note"]
-            found = found[found["estimate"].notna()][columns]
+            estimates = estimates[estimates["estimate"].notna()][columns]
             counts = flip_counts(part, self._gold, **how)
             flips = flipped(part, self._gold, **how)
-            self._known[pair] = table(found), _matrices(counts), flips
-        self._shown, self._pictures, flips = self._known[pair]
+            self._results[pair] = table(estimates), _flip_matrices(counts), flips
+        self._drift_table, self._pictures, flips = self._results[pair]
         direction = self.choices["direction"].value
         if direction is not None:
             flips = flips[flips["direction"].eq(direction)]
         label = self.choices["gold"].value if "gold" in self.choices else None
         if label is not None:
-            wanted = {"PASS": flips["gold"].eq(True), "FAIL": flips["gold"].eq(False)}
-            flips = flips[wanted.get(label, flips["gold"].isna()).fillna(False)]
+            selections = {"PASS": flips["gold"].eq(True), "FAIL": flips["gold"].eq(False)}
+            flips = flips[selections.get(label, flips["gold"].isna()).fillna(False)]
         self.frame, self._at = flips.reset_index(drop=True), None
 
-    def _chosen(self, name: str) -> None:
-        before = {key: one.at for key, one in self.choices.items()}
+    def _control_changed(self, name: str) -> None:
         same = self.choices["reference"].value == self.choices["grader"].value
         if same and name in ("reference", "grader"):
             other = self.choices["grader" if name == "reference" else "reference"]
-            other.at = (before[name] + 1) % max(len(other.values), 1)
-        self._compare()
+            other.at = (other.at + 1) % max(len(other.values), 1)
+        self._update_flips()
 
-    def _commands(self) -> dict[str, Any]:
-        return {"step": self._step, "flip": self._read, "cell": self._cell}
+    def _command_handlers(self) -> dict[str, Any]:
+        return {"step": self._step_flip, "flip": self._open_flip, "cell": self._select_cell}
 
-    def _cell(self, value: Any) -> None:
+    def _select_cell(self, value: Any) -> None:
         direction, _, label = str(value).partition("/")
-        for name, wanted in (("direction", direction), ("gold", label)):
-            one = self.choices.get(name)
-            if one is not None:
-                one.at = one.values.index(wanted) if wanted in one.values else 0
-        self._compare()
+        for name, level in (("direction", direction), ("gold", label)):
+            control = self.choices.get(name)
+            if control is not None:
+                control.at = control.values.index(level) if level in control.values else 0
+        self._update_flips()
 
-    def _read(self, value: Any) -> None:
-        at = ui.place_of(value, len(self.frame))
+    def _open_flip(self, value: Any) -> None:
+        at = ui.valid_position(value, len(self.frame))
         self._at = self._at if at is None else at
 
-    def _step(self, by: Any) -> None:
-        self._read(ui.stepped(self._at, by, len(self.frame)))
+    def _step_flip(self, by: Any) -> None:
+        self._open_flip(ui.next_position(self._at, by, len(self.frame)))
 
-    def _state(self) -> dict[str, Any]:
+    def _widget_state(self) -> dict[str, Any]:
         n = len(self.frame)
         pair = f"{self.choices['reference'].value} to {self.choices['grader'].value}"
         status = f"{pair}: {n} flips" if self._at is None else f"{pair}: flip {self._at + 1} of {n}"
         return {
-            "controls": [*self._dropdowns(), *ui.walk(self._at, n)],
+            "controls": [*self._choice_states(), *ui.step_buttons(self._at, n)],
             "shortcuts": ui.STEPS | {"/": ("focus", "direction")},
             "status": status,
             "place": pair,
         }
 
-    def _view(self, *, live: bool) -> Markup:
+    def _render_view(self, *, live: bool) -> Markup:
         flips: Table | None = None
         words = "No verdict flips here."
         if len(self.frame):
-            said = self.frame["gold"].map({True: "PASS", False: "FAIL"}).fillna("none")
-            columns = [one for one in _FLIPS if self.frame[one].notna().any() or one == "gold"]
-            columns = [one for one in columns if one != "gold" or self._gold is not None]
-            shown = self.frame.assign(gold=said)[columns]
-            flips = table(shown if live else shown.head(8))
-            words = "Flips; click one to read it." if live else f"The first of {len(shown)} flips."
+            labels = self.frame["gold"].map({True: "PASS", False: "FAIL"}).fillna("none")
+            rows = self.frame.assign(gold=None if self._gold is None else labels)
+            rows = rows[[column for column in _FLIPS if rows[column].notna().any()]]
+            flips = table(rows if live else rows.head(8))
+            words = "Flips; click one to read it." if live else f"The first of {len(rows)} flips."
         page = Markup("")
         if self._at is not None:
             row = self.frame.iloc[self._at]
@@ -183,9 +180,9 @@ class DriftExplorer(ui.Explorer):
             )
         return ui.render(
             "drift",
-            table=self._shown,
+            table=self._drift_table,
             pictures=self._pictures if live else [],
-            current=self._current(),
+            current=self._current_cell(),
             flips=flips,
             flip=self._at,
             caption=words,
@@ -193,14 +190,14 @@ class DriftExplorer(ui.Explorer):
             live=live,
         )
 
-    def _current(self) -> str:
+    def _current_cell(self) -> str:
         label = self.choices["gold"].value if "gold" in self.choices else None
         return f"{self.choices['direction'].value}/{label}"
 
 
-def _matrices(counts: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the matrix of old and new verdict for every gold label, its flips to click on."""
-    found = []
+def _flip_matrices(counts: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return a picture of old by new verdict for each gold label, with clickable flips."""
+    matrices = []
     for label, part in counts.groupby("gold", dropna=False, sort=False):
         name = "none" if ui.absent(label) else str(label)
         with style.use():
@@ -211,7 +208,7 @@ def _matrices(counts: pd.DataFrame) -> list[dict[str, Any]]:
         for row in part.to_dict("records"):
             if row["old"] == row["new"]:
                 continue
-            old, new = ("PASS" if one else "FAIL" for one in (row["old"], row["new"]))
+            old, new = ("PASS" if passed else "FAIL" for passed in (row["old"], row["new"]))
             x, y = order.index(new), order.index(old)
             left, top = drawn.at(x - 0.5, y - 0.5)
             right, bottom = drawn.at(x + 0.5, y + 0.5)
@@ -220,6 +217,6 @@ def _matrices(counts: pd.DataFrame) -> list[dict[str, Any]]:
             about = {"value": f"to {new}/{name}", "label": f"{row['count']} flips to {new}"}
             spots.append({side: round(at, 3) for side, at in box.items()} | about)
         title = "Gold: none" if name == "none" else f"Gold: {name}"
-        alt = f"Verdicts of both graders, {title}; the same numbers stand in the list of flips."
-        found.append({"title": title, "picture": drawn, "alt": alt, "spots": spots})
-    return found
+        alt = f"Verdicts of both graders, {title}; the same numbers are in the list of flips."
+        matrices.append({"title": title, "picture": drawn, "alt": alt, "spots": spots})
+    return matrices

@@ -1,4 +1,4 @@
-"""What all explorers share: controls, keys, a view that Python draws, and texts made harmless."""
+"""Base of all explorers: controls, shortcuts, a view drawn by Python, and safe text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from skillcomp.records import Skill
 
 _FILES = files("skillcomp") / "templates"
 EVERY = "all"
-_DPI = 160  # of the pictures: sharp where a screen has two dots for a pixel
+_DPI = 160  # sharp on screens with two device pixels per CSS pixel
 Keys = dict[str, tuple[str, Any]]
 STEPS: Keys = {
     "ArrowRight": ("step", 1),
@@ -37,11 +37,11 @@ STEPS: Keys = {
     "j": ("step", 1),
     "k": ("step", -1),
 }
-MOST = 100_000  # characters of one text that are shown; more would stall a browser
+MOST = 100_000  # characters shown of one text; more would stall a browser
 _MOST_MARKS = 500
 _LONGEST_QUOTE = 10_000  # characters
 _MARKS = {"'": "['‘’]", '"': '["“”]'}
-# what cannot be seen, or turns round what is seen, is named
+# visible names of invisible characters and of those that change the text direction
 _HIDDEN = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"}
 _HIDDEN |= {127: "\N{SYMBOL FOR DELETE}"}
 _HIDDEN |= {
@@ -55,49 +55,53 @@ Piece = tuple[str, bool, bool]
 
 @dataclass
 class Control:
-    """A control that has one of several values, drawn as a dropdown or a slider."""
+    """A control with one of several values, drawn as a dropdown or a slider."""
 
     label: str
     values: list[Any]
-    shown: list[str]
+    captions: list[str]
     at: int = 0
     kind: str = "select"
     key: str = ""
 
     @property
     def value(self) -> Any:
-        """Return the value that is chosen."""
+        """Return the chosen value; None if there are no values."""
         return self.values[self.at] if self.values else None
 
-    def offer(self, values: Sequence[Any], shown: Sequence[str] | None = None) -> None:
-        """Put other values in; the one chosen stays where it is still there, else the first."""
+    def offer(self, values: Sequence[Any], captions: Sequence[str] | None = None) -> None:
+        """Replace the values; keep the chosen one if it is offered again, else choose the first."""
         before = self.value
         self.values = list(values)
-        self.shown = [str(one) for one in values] if shown is None else list(shown)
+        self.captions = [str(value) for value in values] if captions is None else list(captions)
         self.at = self.values.index(before) if before in self.values else 0
 
-    def control(self, name: str) -> dict[str, Any]:
-        """Return what the browser draws."""
-        told: dict[str, Any] = {
+    def browser_state(self, name: str) -> dict[str, Any]:
+        """Return the control as the browser draws it."""
+        state: dict[str, Any] = {
             "name": name,
             "kind": self.kind,
             "label": self.label,
             "value": self.at,
         }
-        told |= {"key": self.key} if self.key else {}
+        state |= {"key": self.key} if self.key else {}
         if self.kind == "slider":
-            shown = self.shown[self.at] if self.shown else ""
-            return told | {"min": 0, "max": max(len(self.values) - 1, 0), "shown": visible(shown)}
-        return told | {"options": [visible(one) for one in self.shown]}
+            caption = self.captions[self.at] if self.captions else ""
+            return state | {
+                "min": 0,
+                "max": max(len(self.values) - 1, 0),
+                "shown": visible(caption),
+            }
+        return state | {"options": [visible(caption) for caption in self.captions]}
 
 
 def dropdown(label: str, values: Iterable[Any], *, every: bool = True, key: str = "") -> Control:
-    """Return a dropdown of values, by default with all of them together as the first."""
-    found = list(dict.fromkeys(values))
-    shown = [str(one) for one in found]
+    """Return a dropdown of distinct values; with `every`, its first option chooses all of them."""
+    options = list(dict.fromkeys(values))
+    captions = [str(option) for option in options]
     if every:
-        found, shown = [None, *found], [EVERY, *shown]
-    return Control(label, found, shown, key=key)
+        options, captions = [None, *options], [EVERY, *captions]
+    return Control(label, options, captions, key=key)
 
 
 def button(name: str, label: str, do: str, value: Any = None, **about: Any) -> dict[str, Any]:
@@ -105,8 +109,8 @@ def button(name: str, label: str, do: str, value: Any = None, **about: Any) -> d
     return {"name": name, "kind": "button", "label": label, "do": do, "value": value, **about}
 
 
-def walk(at: int | None, n: int, what: str = "") -> list[dict[str, Any]]:
-    """Return the buttons that go back and on from a place among n, None before the first."""
+def step_buttons(at: int | None, n: int, what: str = "") -> list[dict[str, Any]]:
+    """Return the buttons Previous and Next at a position among n; None is before the first."""
     here = -1 if at is None else at
     return [
         button("previous", f"Previous{what}", "step", -1, key="←", off=here <= 0),
@@ -114,29 +118,29 @@ def walk(at: int | None, n: int, what: str = "") -> list[dict[str, Any]]:
     ]
 
 
-def stepped(at: int | None, by: Any, n: int) -> int:
-    """Return the place one on, or back, among n; 0 where there are none."""
+def next_position(at: int | None, by: Any, n: int) -> int:
+    """Return the position one step forward (`by` is 1) or back among n; 0 if n is 0."""
     here = -1 if at is None else at
     return min(max(here + (1 if by == 1 else -1), 0), max(n - 1, 0))
 
 
-def place_of(value: Any, n: int) -> int | None:
-    """Return a place that the browser sent, None where it is none of n."""
+def valid_position(value: Any, n: int) -> int | None:
+    """Return the position that the browser sent; None if it is not one of n."""
     text = str(value)
     return int(text) if text.isdecimal() and len(text) < 9 and int(text) < n else None
 
 
 class Explorer(anywidget.AnyWidget):
-    """A widget whose view Python draws; what an explorer of :mod:`skillcomp.explore` returns.
+    """A widget with a view drawn by Python, returned by the functions of :mod:`skillcomp.explore`.
 
     Attributes
     ----------
     choices : dict of str to Control
         The dropdowns and sliders by name.
     view : str
-        What is in view, as HTML in which every text is escaped.
+        The current view as HTML; every text in it is escaped.
     status : str
-        Where one is, or what went wrong.
+        The position, or an error message.
     """
 
     _esm = (_FILES / "explore.js").read_text(encoding="utf-8")
@@ -147,52 +151,52 @@ class Explorer(anywidget.AnyWidget):
     view = traitlets.Unicode().tag(sync=True)
     status = traitlets.Unicode().tag(sync=True)
     alarm = traitlets.Bool(False).tag(sync=True)
-    place = traitlets.Unicode().tag(sync=True)  # the view scrolls to its top where this changes
-    token = traitlets.Unicode().tag(sync=True)  # what a label that comes back is about
-    tick = traitlets.Int(0).tag(sync=True)  # one more when everything is drawn
+    place = traitlets.Unicode().tag(sync=True)  # a change scrolls the view to its top
+    token = traitlets.Unicode().tag(sync=True)  # the item in view, sent back with its label
+    tick = traitlets.Int(0).tag(sync=True)  # increases after every redraw
 
     choices: dict[str, Control]
 
     def __init__(self, title: str) -> None:
         super().__init__(title=title)
         self.on_msg(self.hear)
-        self._later: Any = None
-        self._redraw()
+        self._after_redraw: Any = None
+        self._refresh_view()
 
-    # What an explorer says of itself
+    # Overridden by each explorer
 
-    def _view(self, *, live: bool) -> Markup:
-        """Return the view; without pictures, buttons and rows to click on where it is not live."""
+    def _render_view(self, *, live: bool) -> Markup:
+        """Return the view; if it is not live, without pictures, buttons and clickable rows."""
         raise NotImplementedError
 
-    def _state(self) -> dict[str, Any]:
-        """Return the values of the other traits: controls, status, keys."""
+    def _widget_state(self) -> dict[str, Any]:
+        """Return the values of the other traits: controls, status, shortcuts."""
         raise NotImplementedError
 
-    def _dropdowns(self) -> list[dict[str, Any]]:
-        return [one.control(name) for name, one in self.choices.items()]
+    def _choice_states(self) -> list[dict[str, Any]]:
+        return [control.browser_state(name) for name, control in self.choices.items()]
 
-    def _commands(self) -> Mapping[str, Any]:
-        """Return what can be asked for, by name; each takes a value."""
+    def _command_handlers(self) -> Mapping[str, Any]:
+        """Return the function of each command by name; it takes one value."""
         return {}
 
-    def _chosen(self, name: str) -> None:
-        """Take note that a control was changed."""
+    def _control_changed(self, name: str) -> None:
+        """Update what depends on a control that was changed."""
 
-    # What is asked for
+    # Commands
 
     def choose(self, **settings: Any) -> Explorer:
-        """Set dropdowns and sliders by name, as ``choose(grader="g2", gold="disagrees")``.
+        """Set dropdowns and sliders by name: ``choose(grader="g2", gold="disagrees")``.
 
         Parameters
         ----------
         **settings
-            Name and value of controls; None is all of them.
+            The value of each control by name; None chooses all values.
 
         Returns
         -------
         Explorer
-            The same one.
+            This explorer.
 
         Raises
         ------
@@ -205,104 +209,105 @@ class Explorer(anywidget.AnyWidget):
                     f"choose: there is no control '{name}'; there: {', '.join(self.choices)}."
                     + suggest(name, self.choices)
                 )
-            one = self.choices[name]
-            wanted = value
-            if wanted not in one.values and str(value) in one.shown:
-                wanted = one.values[one.shown.index(str(value))]
-            if wanted not in one.values:
-                shown = ", ".join(one.shown[:12]) + (", …" if len(one.shown) > 12 else "")
+            control = self.choices[name]
+            options = control.values if value in control.values else control.captions
+            if value not in options and str(value) not in options:
+                captions = control.captions
+                allowed = ", ".join(captions[:12]) + (", …" if len(captions) > 12 else "")
                 raise StudyError(
-                    f"choose: {name}: found {value!r}; allowed: {shown}."
-                    + suggest(str(value), one.shown)
+                    f"choose: {name}: found {value!r}; allowed: {allowed}."
+                    + suggest(str(value), captions)
                 )
-            self.do("set", {"name": name, "value": one.values.index(wanted)})
+            at = options.index(value if value in options else str(value))
+            self.do("set", {"name": name, "value": at})
         return self
 
     def do(self, command: str, value: Any = None) -> None:
-        """Do what a key, a button or a click asks for, such as ``do("step", 1)``.
+        """Run the command of a key, a button or a click, such as ``do("step", 1)``.
 
         Parameters
         ----------
         command : str
-            What is asked for.
+            Name of the command.
         value : object, optional
-            What goes with it.
+            Its argument.
         """
-        self._later = None
+        self._after_redraw = None
         problem = ""
         try:
-            self._act(command, value)
+            self._run_command(command, value)
         except (SkillcompError, OSError) as cause:
-            # an exception of a callback would end in a log that nobody reads
+            # an exception in a callback would only reach the log of the kernel
             problem = str(cause)
-        self._redraw(problem)
-        if self._later is not None:
-            self._later()
-            self._redraw(problem)
+        self._refresh_view(problem)
+        if self._after_redraw is not None:
+            self._after_redraw()
+            self._refresh_view(problem)
 
-    def _act(self, command: str, value: Any) -> None:
+    def _run_command(self, command: str, value: Any) -> None:
         if command != "set":
-            act = self._commands().get(command)
+            act = self._command_handlers().get(command)
             if act is not None:
                 act(value)
             return
-        told = value if isinstance(value, dict) else {}
-        one, at = self.choices.get(str(told.get("name"))), told.get("value")
-        if one is None:
-            self._noted(str(told.get("name")), at)
-        elif isinstance(at, int) and 0 <= at < len(one.values):
-            one.at = at
-            self._chosen(str(told["name"]))
+        setting = value if isinstance(value, dict) else {}
+        control, at = self.choices.get(str(setting.get("name"))), setting.get("value")
+        if control is None:
+            self._field_edited(str(setting.get("name")), at)
+        elif isinstance(at, int) and 0 <= at < len(control.values):
+            control.at = at
+            self._control_changed(str(setting["name"]))
 
-    def _noted(self, name: str, value: Any) -> None:
-        """Take what was written into a field that is no choice."""
+    def _field_edited(self, name: str, value: Any) -> None:
+        """Store the text of a free text field."""
 
     def hear(self, _: Any, content: Any, buffers: Any = None) -> None:
-        """Do what the page sent, if it is a command and meant for what is in view."""
+        """Run a command from the page; ignore malformed messages and labels of an earlier item."""
         if not isinstance(content, dict) or not isinstance(content.get("do"), str):
             return
-        told = content.get("token")
-        if content["do"] == "label" and told != self.token:
-            return  # of a check that was in view before this one: it was not read
+        if content["do"] == "label" and content.get("token") != self.token:
+            return
         self.do(content["do"], content.get("value"))
 
-    def _redraw(self, problem: str = "") -> None:
+    def _refresh_view(self, problem: str = "") -> None:
         with self.hold_sync():
-            for name, value in self._state().items():
+            for name, value in self._widget_state().items():
                 setattr(self, name, value)
-            self.view = str(self._view(live=True))
+            self.view = str(self._render_view(live=True))
             self.alarm = bool(problem)
             if problem:
                 self.status = visible(problem)
             self.tick += 1
 
-    # What stands in a notebook that is not run
+    # Static output
 
     def still(self) -> str:
-        """Return the view as HTML without controls, for a page or a notebook that is not run."""
+        """Return the view as HTML without controls, for static pages and notebooks."""
         status = self.status
-        return str(render("still", title=self.title, status=status, view=self._view(live=False)))
+        return str(
+            render("still", title=self.title, status=status, view=self._render_view(live=False))
+        )
 
     def __repr__(self) -> str:
-        """Return what it is and where it stands."""
+        """Return the title and the status."""
         return f"{self.title}: {self.status}"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        found = super()._repr_mimebundle_(**kwargs)
-        data, about = found if isinstance(found, tuple) else (found or {}, {})
-        return {**data, "text/plain": repr(self), "text/html": self.still()}, about
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        return {**data, "text/plain": repr(self), "text/html": self.still()}, metadata
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure as the browser shows it, and where its data stand in it.
+    """A figure as the browser shows it, with the positions of its data.
 
     Attributes
     ----------
     src : str
-        PNG as a data address.
+        PNG as a data URL.
     width : int
-        CSS pixels.
+        Width in CSS pixels.
     """
 
     src: str
@@ -312,12 +317,12 @@ class Picture:
     _axes: tuple[float, float, float, float]
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """Return a point of the data in percent of the picture, from its left and top."""
+        """Return a data point in percent of the picture, from its left and top edge."""
         across, up = self._data.transform((x, y))
         return 100 * across / self._box[0], 100 - 100 * up / self._box[1]
 
     def percent_high(self, inches: float) -> float:
-        """Return a height in inches in percent of the picture."""
+        """Return a height in inches as percent of the picture."""
         return 100 * inches * _DPI / self._box[1]
 
     @property
@@ -329,27 +334,27 @@ class Picture:
 
 
 def picture(ax: Axes) -> Picture:
-    """Return the figure of some axes, closed."""
+    """Return the picture of the figure of `ax`, and close the figure."""
     fig: Any = ax.figure
     with mpl.rc_context({"savefig.bbox": None}):
         fig.set_dpi(_DPI)
-        held = io.BytesIO()
-        fig.savefig(held, format="png", dpi=_DPI)
+        buffer = io.BytesIO()
+        fig.savefig(buffer, format="png", dpi=_DPI)
         box = fig.bbox.width, fig.bbox.height
-        place = ax.get_window_extent().extents
+        extents = ax.get_window_extent().extents
         data = ax.transData.frozen()
     wide = round(96 * fig.get_size_inches()[0])
     plt.close(fig)
-    src = "data:image/png;base64," + base64.b64encode(held.getvalue()).decode()
-    sides = tuple(float(side) for side in np.asarray(place))
+    src = "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+    sides = tuple(float(side) for side in np.asarray(extents))
     return Picture(src, wide, (float(box[0]), float(box[1])), data, sides)  # type: ignore[arg-type]
 
 
-# Text from models as HTML: escaped by the template, harmless in what it shows, with marks
+# Model output as HTML: the template escapes it, invisible characters are named, spans are marked
 
 
 def visible(value: Any) -> Any:
-    """Return a text without characters that hide, move or break; markup and numbers as they are."""
+    """Replace invisible or reordering characters by visible names; markup stays unchanged."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
     lines = re.sub("\r\n?", "\n", value).translate(_HIDDEN)
@@ -357,7 +362,7 @@ def visible(value: Any) -> Any:
 
 
 @cache
-def _templates() -> Environment:
+def _template_environment() -> Environment:
     return Environment(
         loader=PackageLoader("skillcomp"),
         autoescape=True,
@@ -369,28 +374,28 @@ def _templates() -> Environment:
 
 
 def render(template: str, /, **values: Any) -> Markup:
-    """Return a template filled in; every value is escaped."""
-    return Markup(_templates().get_template(f"explore-{template}.html").render(**values))
+    """Fill in a template; every value is escaped."""
+    return Markup(_template_environment().get_template(f"explore-{template}.html").render(**values))
 
 
 def absent(value: Any) -> bool:
-    """Return whether a value is missing, in any of pandas' ways."""
+    """Return whether a value is None, pandas.NA or NaN."""
     return value is None or value is pd.NA or value != value
 
 
 def text(value: Any) -> str | None:
-    """Return a value as text to be shown, None where it is missing or empty."""
+    """Return a value as text for display; None if it is missing or blank."""
     if absent(value):
         return None
-    shown = str(value)
-    if len(shown) > MOST:
-        shown = f"{shown[:MOST]} … ({len(shown) - MOST:,} characters more)"
-    return shown if shown.strip() else None
+    whole = str(value)
+    if len(whole) > MOST:
+        whole = f"{whole[:MOST]} … ({len(whole) - MOST:,} characters more)"
+    return whole if whole.strip() else None
 
 
-def quoted(answer: str, quotes: Iterable[str]) -> list[tuple[int, int]]:
-    """Return where quotes stand in an answer, white space and shapes of quotation marks aside."""
-    found = []
+def quote_spans(answer: str, quotes: Iterable[str]) -> list[tuple[int, int]]:
+    """Return start and end of quotes in an answer, whatever the white space and quotation marks."""
+    spans = []
     for quote in dict.fromkeys(quotes):
         words = [re.escape(w) for w in normalise_quote(quote).split(" ") if w]
         if not words or len(quote) > _LONGEST_QUOTE:
@@ -399,43 +404,43 @@ def quoted(answer: str, quotes: Iterable[str]) -> list[tuple[int, int]]:
         for number, match in enumerate(re.finditer(pattern, answer)):
             if number == _MOST_MARKS:
                 break
-            found.append(match.span())
-    return found
+            spans.append(match.span())
+    return spans
 
 
-def shared(
+def copied_spans(
     answer: str, source: Skill | str | None, prompt: Any, *, n: int
 ) -> list[tuple[int, int]]:
-    """Return where an answer shares n content tokens in a row with a skill and not the prompt.
+    """Return start and end of runs of n content tokens from the skill but not from the prompt.
 
-    The tokens, and what counts as shared, are those of :func:`skillcomp.overlap.score`.
+    Tokens and runs are defined as in :func:`skillcomp.overlap.score`.
     """
     whole = source.text or source.body if isinstance(source, Skill) else source
     tokens = intern([answer, whole or "", "" if absent(prompt) else str(prompt)])
-    mine, theirs, asked = (grams(tokens.of(doc).tolist(), n) for doc in range(3))
-    copied = set(theirs) - set(asked)
+    in_answer, in_skill, in_prompt = (grams(tokens.of(doc).tolist(), n) for doc in range(3))
+    copied = set(in_skill) - set(in_prompt)
     assert tokens.start is not None and tokens.end is not None
     first = int(tokens.bounds[0])
-    places = [at for at, gram in enumerate(mine) if gram in copied]
+    places = [at for at, gram in enumerate(in_answer) if gram in copied]
     return [(int(tokens.start[first + at]), int(tokens.end[first + at + n - 1])) for at in places]
 
 
 def pieces(
     answer: str, quotes: Sequence[tuple[int, int]] = (), copies: Sequence[tuple[int, int]] = ()
 ) -> list[Piece]:
-    """Cut an answer into pieces, each with whether it is quoted and whether it is shared.
+    """Cut an answer into pieces, each quoted or not and copied or not.
 
     Parameters
     ----------
     answer : str
-        What the agent wrote.
+        The answer of the agent.
     quotes, copies : sequence of (int, int)
-        Places of what a grader quoted and of what stands in the skill too; they may overlap.
+        Start and end of quotes and of runs copied from the skill; they may overlap.
 
     Returns
     -------
     list of (str, bool, bool)
-        Together the answer, none of them empty.
+        Text, whether it is quoted, whether it is copied; the texts join to the answer.
     """
     edges = sorted({0, len(answer), *(at for span in (*quotes, *copies) for at in span)})
     steps = {at: [0, 0] for at in edges}
@@ -443,13 +448,13 @@ def pieces(
         for start, end in spans:
             steps[start][kind] += 1
             steps[end][kind] -= 1
-    found: list[Piece] = []
+    parts: list[Piece] = []
     depth = [0, 0]
     for start, end in pairwise(edges):
         depth = [d + s for d, s in zip(depth, steps[start], strict=True)]
         now = (depth[0] > 0, depth[1] > 0)
-        if found and found[-1][1:] == now:
-            found[-1] = (found[-1][0] + answer[start:end], *now)
+        if parts and parts[-1][1:] == now:
+            parts[-1] = (parts[-1][0] + answer[start:end], *now)
         else:
-            found.append((answer[start:end], *now))
-    return [piece for piece in found if piece[0]]
+            parts.append((answer[start:end], *now))
+    return [piece for piece in parts if piece[0]]

@@ -1,4 +1,4 @@
-"""Giving gold labels in a notebook, blind to condition and grader, each in the store at once."""
+"""Give gold labels in a notebook, blind to condition and grader; each is stored at once."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from skillcomp.reliability.grader_agreement import agreement
 from skillcomp.table import table
 
 _STATES = ("to label", "labelled")
-# descriptions of negative behaviours say "does not": what passes is said without a second negation
+# descriptions of negative checks already say "does not": the hint avoids a second negation
 _HINTS = {
     "positive": "passes only if the answer states or does this",
-    "negative": "passes only if the unwanted thing stands nowhere in the answer",
+    "negative": "passes only if the unwanted thing is nowhere in the answer",
 }
 _WORDS = {True: "PASS", False: "FAIL", None: "undecided"}
 _SHOWN = ["raw_agreement", "sensitivity", "specificity"]
-_EVERY = 10  # labels after which the agreement is told anew: one at a time would betray a verdict
+_EVERY = 10  # labels between two updates of the agreement: a single label would reveal a verdict
 
 
 class LabelEditor(ui.Explorer):
@@ -36,11 +36,11 @@ class LabelEditor(ui.Explorer):
     Attributes
     ----------
     choices : dict of str to Control
-        Which checks to walk: of a skill, a check, or those still to label.
+        Filters of the checks: skill, check, and labelled or not.
     note, borderline : str, bool
-        Written with the next label.
+        Stored with the next label.
     n_labelled : int
-        How many of the checks have a label of this labeller in the store.
+        Number of checks with a label of this labeller in the store.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class LabelEditor(ui.Explorer):
         self._items = items.iloc[by_chance].reset_index(drop=True)
         self._verdicts, self._store, self._labeller = verdicts, store, labeller
         self._names = list(zip(self._items["attempt_id"], self._items["check_id"], strict=True))
-        self._done = _labels_of(store, labeller)
+        self._labels = _labels_of(store, labeller)
         self.choices = {
             "skill": ui.dropdown("Skill", self._items["skill"], key="/"),
             "check_id": ui.dropdown("Check", self._items["check_id"]),
@@ -59,69 +59,69 @@ class LabelEditor(ui.Explorer):
         }
         self.note, self.borderline = "", False
         self._agreement: Markup | None = None
-        self._told = 0
-        self._kept = list(range(len(self._items)))
+        self._n_agreement_labels = 0
+        self._selected = list(range(len(self._items)))
         self._at = 0
-        self._arrive(self._next_open(0))
-        self._measure()
+        self._show_item(self._next_open(0))
+        self._update_agreement()
         super().__init__("Labels")
 
     @property
     def n_labelled(self) -> int:
-        """Return how many of the checks have a label of this labeller in the store."""
-        return sum(name in self._done for name in self._names)
+        """Return the number of checks with a label of this labeller in the store."""
+        return sum(name in self._labels for name in self._names)
 
-    # Where one is
+    # Position
 
     def _next_open(self, start: int) -> int:
-        """Return the place of the first check without a label from a place on, going round."""
-        order = [*range(start, len(self._kept)), *range(start)]
-        left = (at for at in order if self._names[self._kept[at]] not in self._done)
-        return next(left, max(min(start, len(self._kept)) - 1, 0))
+        """Return the position of the first unlabelled check from `start` on, then from the top."""
+        order = [*range(start, len(self._selected)), *range(start)]
+        left = (at for at in order if self._names[self._selected[at]] not in self._labels)
+        return next(left, max(min(start, len(self._selected)) - 1, 0))
 
-    def _arrive(self, at: int) -> None:
+    def _show_item(self, at: int) -> None:
         self._at = at
-        old = self._done.get(self._name) if self._name else None
+        old = self._labels.get(self._item_name) if self._item_name else None
         self.note = (ui.text(old.note) or "") if old else ""
         self.borderline = bool(old and old.borderline)
 
     @property
-    def _name(self) -> tuple[str, str] | None:
-        return self._names[self._kept[self._at]] if self._kept else None
+    def _item_name(self) -> tuple[str, str] | None:
+        return self._names[self._selected[self._at]] if self._selected else None
 
-    def _chosen(self, name: str) -> None:
-        wanted = {key: one.value for key, one in self.choices.items()}
-        self._kept = [
+    def _control_changed(self, name: str) -> None:
+        filters = {key: control.value for key, control in self.choices.items()}
+        self._selected = [
             at
             for at, (skill, check_id) in enumerate(
                 zip(self._items["skill"], self._items["check_id"], strict=True)
             )
-            if wanted["skill"] in (None, skill)
-            and wanted["check_id"] in (None, check_id)
-            and wanted["state"] in (None, _STATES[self._names[at] in self._done])
+            if filters["skill"] in (None, skill)
+            and filters["check_id"] in (None, check_id)
+            and filters["state"] in (None, _STATES[self._names[at] in self._labels])
         ]
-        self._arrive(self._next_open(0))
+        self._show_item(self._next_open(0))
 
-    def _commands(self) -> dict[str, Any]:
+    def _command_handlers(self) -> dict[str, Any]:
         return {
-            "step": lambda by: self._arrive(ui.stepped(self._at, by, len(self._kept))),
-            "label": self._label,
-            "borderline": self._turn,
+            "step": lambda by: self._show_item(ui.next_position(self._at, by, len(self._selected))),
+            "label": self._save_label,
+            "borderline": self._toggle_borderline,
         }
 
-    def _turn(self, _: Any) -> None:
+    def _toggle_borderline(self, _: Any) -> None:
         self.borderline = not self.borderline
 
-    def _noted(self, name: str, value: Any) -> None:
+    def _field_edited(self, name: str, value: Any) -> None:
         if name == "note" and isinstance(value, str):
             self.note = value
 
     # Labels
 
-    def _label(self, passed: Any) -> None:
-        if self._name is None or passed not in (True, False, None):
+    def _save_label(self, passed: Any) -> None:
+        if self._item_name is None or passed not in (True, False, None):
             return
-        item = self._items.iloc[self._kept[self._at]]
+        item = self._items.iloc[self._selected[self._at]]
         chance = item["inclusion_probability"]
         label = GoldLabel(
             attempt_id=item["attempt_id"],
@@ -136,38 +136,40 @@ class LabelEditor(ui.Explorer):
             self._store.append("gold", [label])
         except (SkillcompError, OSError) as cause:
             raise StudyError(f"Not saved: {cause}") from cause
-        self._done[self._name] = label
-        self._arrive(self._next_open(self._at + 1))
+        self._labels[self._item_name] = label
+        self._show_item(self._next_open(self._at + 1))
         n = self.n_labelled
         if n % _EVERY == 0 or n == len(self._names):
-            self._later = self._measure  # when the next check is in view
+            self._after_redraw = self._update_agreement  # so that the next check appears first
 
-    def _measure(self) -> None:
-        """Hold the graders against what was labelled so far."""
-        asked = set(self._names)
-        mine = [one for name, one in self._done.items() if name in asked]
-        mine = mine[: len(mine) // _EVERY * _EVERY] if len(mine) < len(self._names) else mine
-        if not mine or self._verdicts.empty:
+    def _update_agreement(self) -> None:
+        """Estimate the agreement of the graders with the labels, in steps of ten labels."""
+        items = set(self._names)
+        labels = [label for name, label in self._labels.items() if name in items]
+        if len(labels) < len(self._names):
+            labels = labels[: len(labels) // _EVERY * _EVERY]
+        if not labels or self._verdicts.empty:
             return
-        gold = pd.DataFrame([one.model_dump() for one in mine])
+        gold = pd.DataFrame([label.model_dump() for label in labels])
         try:
-            found = agreement(self._verdicts, gold, by=["grader"], n_resamples=1)
+            estimates = agreement(self._verdicts, gold, by=["grader"], n_resamples=1)
         except FrameError as cause:  # such as two rounds of one grader
-            self._agreement, self._told = Markup("<p>{}</p>").format(str(cause)), len(mine)
-            return
-        rows = found[found["measure"].isin(_SHOWN)].drop(columns=["method", "note"])
-        columns = ["grader", "measure", "estimate", "ci_low", "ci_high", "n", "n_clusters"]
-        self._agreement, self._told = Markup(table(rows, columns=columns).html()), len(mine)
+            self._agreement = Markup("<p>{}</p>").format(str(cause))
+        else:
+            rows = estimates[estimates["measure"].isin(_SHOWN)].drop(columns=["method", "note"])
+            columns = ["grader", "measure", "estimate", "ci_low", "ci_high", "n", "n_clusters"]
+            self._agreement = Markup(table(rows, columns=columns).html())
+        self._n_agreement_labels = len(labels)
 
-    # What is seen
+    # View
 
-    def _state(self) -> dict[str, Any]:
-        n, done, empty = len(self._names), self.n_labelled, not self._kept
+    def _widget_state(self) -> dict[str, Any]:
+        n, done, empty = len(self._names), self.n_labelled, not self._selected
         status = f"{done:,} of {n:,} labelled" + (", all done" if n and done == n else "")
-        old = self._done.get(self._name) if self._name else None
+        old = self._labels.get(self._item_name) if self._item_name else None
         if old is not None:
             status += f"; this one: {_WORDS[old.passed]}"
-        place = str(self._kept[self._at]) if self._kept else ""
+        place = str(self._selected[self._at]) if self._selected else ""
         verdict = [
             ui.button("pass", "Pass", "label", True, key="p", look="scx-good", off=empty),
             ui.button("fail", "Fail", "label", False, key="f", look="scx-bad", off=empty),
@@ -176,8 +178,8 @@ class LabelEditor(ui.Explorer):
         note = {"name": "note", "kind": "text", "label": "Note", "value": self.note, "key": "c"}
         return {
             "controls": [
-                *self._dropdowns(),
-                *ui.walk(self._at, len(self._kept)),
+                *self._choice_states(),
+                *ui.step_buttons(self._at, len(self._selected)),
                 *verdict,
                 ui.button("borderline", "Borderline", "borderline", key="b", on=self.borderline),
                 note,
@@ -193,14 +195,14 @@ class LabelEditor(ui.Explorer):
             },
             "status": status,
             "place": place,
-            "token": place,  # tells nothing of condition or attempt
+            "token": place,  # reveals neither condition nor attempt
         }
 
-    def _view(self, *, live: bool) -> Markup:
+    def _render_view(self, *, live: bool) -> Markup:
         about: dict[str, Any] = {"answer": None, "agreement": self._agreement}
-        about["labels"] = f"the first {plural(self._told, 'label')}"
-        if self._name is not None:
-            item = self._items.iloc[self._kept[self._at]]
+        about["labels"] = f"the first {plural(self._n_agreement_labels, 'label')}"
+        if self._item_name is not None:
+            item = self._items.iloc[self._selected[self._at]]
             about |= {name: ui.text(item[name]) for name in ("skill", "prompt", "behaviour")}
             about["answer"] = ui.text(item["answer"]) or ""
             about["hint"] = _HINTS.get(str(item["check_kind"]), "")
@@ -215,33 +217,33 @@ def label_editor(
     store: RunStore | str | PathLike[str] | None,
     labeller: str | None,
 ) -> LabelEditor:
-    """Return the editor of :func:`skillcomp.explore.verdicts`, of checked frames."""
+    """Return the editor of :func:`skillcomp.explore.verdicts`; the frames are checked."""
     if not isinstance(labeller, str) or not labeller.strip():
         raise StudyError(f"labeller: found {labeller!r}; allowed: a name.")
     if store is None:
         raise StudyError("store: labels need a RunStore, or the folder of one, to go to.")
-    kept = store if isinstance(store, RunStore) else RunStore(store)
-    given = attempts[attempts["answer"].fillna("").str.strip().ne("")]
+    store = store if isinstance(store, RunStore) else RunStore(store)
+    answered = attempts[attempts["answer"].fillna("").str.strip().ne("")]
     if checks is not None:
         about = checks[[*CASE, "check_id", "check_kind", "description"]]
-        items = given.merge(about, on=CASE, how="inner")
+        items = answered.merge(about, on=CASE, how="inner")
     else:
-        asked = verdicts[["attempt_id", "check_id", "check_kind"]]
-        asked = asked.drop_duplicates(["attempt_id", "check_id"]).assign(description=None)
-        items = given.merge(asked, on="attempt_id", how="inner")
+        judged = verdicts[["attempt_id", "check_id", "check_kind"]]
+        judged = judged.drop_duplicates(["attempt_id", "check_id"]).assign(description=None)
+        items = answered.merge(judged, on="attempt_id", how="inner")
     if cases is not None:
         items = items.merge(cases[[*CASE, "prompt"]], on=CASE, how="left")
     names = ["attempt_id", "check_id", "check_kind", "skill", "prompt", "answer"]
     items = items.assign(behaviour=items["description"].fillna(items["check_id"]))
     items = items.reindex(columns=[*names, "behaviour", "inclusion_probability"])
-    return LabelEditor(items, verdicts, kept, labeller.strip())
+    return LabelEditor(items, verdicts, store, labeller.strip())
 
 
 def _labels_of(store: RunStore, labeller: str) -> dict[tuple[str, str], GoldLabel]:
-    """Return what a labeller said before, the last word on each check."""
-    # the first label makes the store
+    """Return the stored labels of a labeller by attempt and check; the last one counts."""
+    # the store has no tables before the first label
     frame = read_gold(store, labeller="all") if store.tables else empty("gold")
     mine = frame[frame["labeller"].eq(labeller)]
     rows = mine.astype("object").where(mine.notna(), None).to_dict("records")
     labels = [GoldLabel(**{str(name): value for name, value in row.items()}) for row in rows]
-    return {(one.attempt_id, one.check_id): one for one in labels}
+    return {(label.attempt_id, label.check_id): label for label in labels}

@@ -1,4 +1,4 @@
-"""Reading the cases behind a number: the answers of a case side by side, with what was said."""
+"""Read verdicts: the answers of a case side by side, with the verdicts and labels on them."""
 
 from __future__ import annotations
 
@@ -31,8 +31,13 @@ _FILTERS = {
     "passed": "Verdict",
     "gold": "Gold",
 }
-_NARROWED = ("case_id", "check_id")  # offered only as far as the filters before them leave rows
-_OF_VERDICTS = {"condition", "grader", "passed", "gold"}  # these pick some of a check's verdicts
+_NARROWED = ("case_id", "check_id")  # offer only values that pass the filters before them
+_OF_VERDICTS = {
+    "condition",
+    "grader",
+    "passed",
+    "gold",
+}  # these select among the verdicts on one check
 _AGREES, _DISAGREES, _OPEN = "agrees", "disagrees", "not comparable"
 _PASSED, _FAILED, _NONE = "passed", "failed", "no verdict"
 _FIXED = {"passed": (_PASSED, _FAILED, _NONE), "gold": (_AGREES, _DISAGREES, _OPEN)}
@@ -41,18 +46,18 @@ Item = tuple[Any, ...]
 
 
 class Answers:
-    """Answers with all that was said of them, found by case and repeat.
+    """The answers of each case and repeat, with their verdicts and labels.
 
     Parameters
     ----------
     attempts, verdicts : pandas.DataFrame
-        The answers, and what was said of them.
+        The answers and the verdicts on them.
     gold, cases, checks : pandas.DataFrame, optional
         Reference labels, prompts and descriptions.
     skills : mapping of str to Skill or str, optional
-        The skills' texts: what answers share with them is marked.
+        The texts of the skills; runs that an answer shares with its skill are marked.
     ngram : int
-        Content words in a row that count as shared.
+        Length in content words of a run that counts as shared.
     """
 
     def __init__(
@@ -71,22 +76,26 @@ class Answers:
         self._attempts = attempts
         self._verdicts = verdicts.assign(grader=grader_names(verdicts))
         self._gold = empty("gold") if gold is None else check(gold, "gold")
-        self._of_case = _places(attempts, [*CASE, "repeat"])
-        self._of_attempt = _places(verdicts, ["attempt_id"])
-        self._by_case = _places(verdicts, [*CASE, "repeat"])
-        self._labels = _places(self._gold, ["attempt_id", "check_id"])
+        self._attempts_by_case = _positions_by_key(attempts, [*CASE, "repeat"])
+        self._verdicts_by_attempt = _positions_by_key(verdicts, ["attempt_id"])
+        self._verdicts_by_case = _positions_by_key(verdicts, [*CASE, "repeat"])
+        self._labels = _positions_by_key(self._gold, ["attempt_id", "check_id"])
         self.graders = list(dict.fromkeys(self._verdicts["grader"]))
-        asked = empty("cases") if cases is None else check(cases, "cases")
-        self._prompts: dict[Item, Any] = dict(zip(_keys(asked, CASE), asked["prompt"], strict=True))
-        known = empty("checks") if checks is None else check(checks, "checks")
-        told = zip(known["description"], known["check_kind"], strict=True)
-        self._about = dict(zip(_keys(known, [*CASE, "check_id"]), told, strict=True))
+        cases = empty("cases") if cases is None else check(cases, "cases")
+        self._prompts: dict[Item, Any] = dict(
+            zip(_row_keys(cases, CASE), cases["prompt"], strict=True)
+        )
+        checks = empty("checks") if checks is None else check(checks, "checks")
+        descriptions = zip(checks["description"], checks["check_kind"], strict=True)
+        self._descriptions = dict(
+            zip(_row_keys(checks, [*CASE, "check_id"]), descriptions, strict=True)
+        )
         self._skills, self._ngram = dict(skills or {}), ngram
-        self._shared = cache(self._copies)
+        self._cached_spans = cache(self._copied_spans)
 
     def repeats(self, skill: str, case: str) -> list[int]:
-        """Return the repeats of a case that have an answer or a verdict."""
-        keys = [*self._of_case, *self._by_case]
+        """Return the repeats of a case with an answer or a verdict."""
+        keys = [*self._attempts_by_case, *self._verdicts_by_case]
         return sorted({key[2] for key in keys if key[:2] == (skill, case)})
 
     def page(
@@ -99,110 +108,115 @@ class Answers:
         graders: Sequence[str] | None = None,
         lit: Collection[tuple[str, str, str]] = (),
     ) -> Markup:
-        """Return the answers of a case and repeat side by side as HTML.
+        """Render the answers of a case and repeat side by side as HTML.
 
         Parameters
         ----------
         skill, case, repeat
-            Which; repeat 0 where the frame has none.
+            The case; repeat 0 if the frame has no repeats.
         checks, graders : sequence of str, optional
-            Of which checks and graders verdicts are shown; all by default.
+            The checks and graders of the verdicts to show; all by default.
         lit : collection of (str, str, str)
-            Attempt, check and grader of verdicts to point out.
+            Attempt, check and grader of the verdicts to highlight.
         """
-        found = self._found(skill, case, repeat)
-        said = self._said(found, checks, graders)
-        wanted = list(dict.fromkeys(row["check"] for row in said)) if checks is None else checks
-        shown = [name for name in graders or self.graders if name in {r["grader"] for r in said}]
+        attempts = self._attempts_of_case(skill, case, repeat)
+        verdicts = self._verdicts_of(attempts, checks, graders)
+        if checks is None:
+            checks = list(dict.fromkeys(row["check"] for row in verdicts))
+        used = {row["grader"] for row in verdicts}
+        columns = [name for name in graders or self.graders if name in used]
         rows, previous = [], None
-        for name in wanted:
-            about, kind = self._about.get((skill, case, name), (None, None))
-            told = {"text": ui.text(about) or name, "kind": ui.text(kind)}
-            for one in found:
-                mine = [row for row in said if (row["id"], row["check"]) == (one["id"], name)]
-                cells = [[_cell(r, lit) for r in mine if r["grader"] == who] for who in shown]
+        for name in checks:
+            about, kind = self._descriptions.get((skill, case, name), (None, None))
+            check = {"text": ui.text(about) or name, "kind": ui.text(kind)}
+            for attempt in attempts:
+                key = attempt["id"], name
+                mine = [row for row in verdicts if (row["id"], row["check"]) == key]
+                cells = [
+                    [_verdict_cell(row, lit) for row in mine if row["grader"] == grader]
+                    for grader in columns
+                ]
                 if self._labels:
-                    cells.append(self._labelled(one["id"], name))
-                head = told if name != previous else None
-                rows.append({"check": head, "answer": one["name"], "cells": cells})
+                    cells.append(self._gold_cells(*key))
+                head = check if name != previous else None
+                rows.append({"check": head, "answer": attempt["name"], "cells": cells})
                 previous = name
-        answers = [self._answer(one, said, skill, case, len(wanted) > 1, lit) for one in found]
-        flat = [piece for one in answers for piece in one["pieces"]]
+        several = len(checks) > 1
+        answers = [self._answer_panel(a, verdicts, skill, case, several, lit) for a in attempts]
+        pieces = [piece for attempt in answers for piece in attempt["pieces"]]
         return ui.render(
             "case",
             skill=skill,
             case=case,
             repeat=repeat or None,
             prompt=ui.text(self._prompts.get((skill, case))),
-            graders=shown,
+            graders=columns,
             with_gold=bool(self._labels),
             rows=rows,
             answers=answers,
-            any_quote=any(quote for _, quote, _ in flat),
-            any_copy=any(copy for _, _, copy in flat),
+            any_quote=any(quote for _, quote, _ in pieces),
+            any_copy=any(copy for _, _, copy in pieces),
             n=self._ngram,
         )
 
-    def _found(self, skill: str, case: str, repeat: int) -> list[dict[str, Any]]:
-        """Return the attempts of a case and repeat, the baseline first."""
+    def _attempts_of_case(self, skill: str, case: str, repeat: int) -> list[dict[str, Any]]:
+        """Return the attempts of a case and repeat, baseline first."""
         key = skill, case, repeat
-        found = _rows(self._attempts, self._of_case, key)
-        there = {one["attempt_id"] for one in found}
-        for row in _rows(self._verdicts, self._by_case, key):
-            if row["attempt_id"] not in there:  # a verdict on an answer that is not given
-                there.add(row["attempt_id"])
-                found.append(row | dict.fromkeys(_OF_ANSWER))
-        order = [*CONDITION_LOOKS]
-        place = {one: at for at, one in enumerate(order)}
-        found.sort(key=lambda one: (place.get(one["condition"], len(order)), one["condition"]))
-        twice = {one["condition"] for one in found}
-        several = len(twice) < len(found)
-        for one in found:
-            more = [ui.text(one["agent"]), ui.text(one["perturbation"])] if several else []
-            loaded = ui.text(one["loaded_skill"])
-            if loaded and str(one["condition"]) not in ("baseline", "skill"):
+        attempts = _rows_at(self._attempts, self._attempts_by_case, key)
+        ids = {attempt["attempt_id"] for attempt in attempts}
+        for row in _rows_at(self._verdicts, self._verdicts_by_case, key):
+            if row["attempt_id"] not in ids:  # its attempt is missing from the attempts frame
+                ids.add(row["attempt_id"])
+                attempts.append(row | dict.fromkeys(_OF_ANSWER))
+        rank = {condition: at for at, condition in enumerate(CONDITION_LOOKS)}
+        attempts.sort(key=lambda a: (rank.get(a["condition"], len(rank)), a["condition"]))
+        several = len({attempt["condition"] for attempt in attempts}) < len(attempts)
+        for attempt in attempts:
+            more = [ui.text(attempt["agent"]), ui.text(attempt["perturbation"])] if several else []
+            loaded = ui.text(attempt["loaded_skill"])
+            if loaded and str(attempt["condition"]) not in ("baseline", "skill"):
                 more.append(f"loaded: {loaded}")
-            one["id"] = one["attempt_id"]
-            one["name"] = ", ".join([str(one["condition"]), *(m for m in more if m)])
-        return found
+            attempt["id"] = attempt["attempt_id"]
+            attempt["name"] = ", ".join([str(attempt["condition"]), *(m for m in more if m)])
+        return attempts
 
-    def _said(
+    def _verdicts_of(
         self,
-        found: Iterable[Mapping[str, Any]],
+        attempts: Iterable[Mapping[str, Any]],
         checks: Sequence[str] | None,
         graders: Sequence[str] | None,
     ) -> list[dict[str, Any]]:
         rows = []
-        for one in found:
-            for row in _rows(self._verdicts, self._of_attempt, (one["id"],)):
+        for attempt in attempts:
+            for row in _rows_at(self._verdicts, self._verdicts_by_attempt, (attempt["id"],)):
                 row |= {"id": row["attempt_id"], "check": row["check_id"]}
-                wanted = checks is None or row["check"] in checks
-                if wanted and (graders is None or row["grader"] in graders):
+                is_shown = checks is None or row["check"] in checks
+                if is_shown and (graders is None or row["grader"] in graders):
                     rows.append(row)
         return rows
 
-    def _labelled(self, attempt: str, name: str) -> list[dict[str, Any]]:
-        found = []
-        for row in _rows(self._gold, self._labels, (attempt, name)):
+    def _gold_cells(self, attempt: str, name: str) -> list[dict[str, Any]]:
+        cells = []
+        for row in _rows_at(self._gold, self._labels, (attempt, name)):
             note = ui.text(row["note"])
-            more = ["borderline"] if _yes(row["borderline"]) else []
+            more = ["borderline"] if _is_true(row["borderline"]) else []
             who = [ui.text(row["labeller"]) or "no name", *more, *([note] if note else [])]
-            told = {"about": ", ".join(who), "lit": False}
-            found.append(_word(row["passed"], "none") | told)
-        return found
+            note_text = {"about": ", ".join(who), "lit": False}
+            cells.append(_verdict_word(row["passed"], "none") | note_text)
+        return cells
 
-    def _answer(
+    def _answer_panel(
         self,
-        one: Mapping[str, Any],
-        said: Sequence[Mapping[str, Any]],
+        attempt: Mapping[str, Any],
+        verdicts: Sequence[Mapping[str, Any]],
         skill: str,
         case: str,
         several: bool,
         lit: Collection[tuple[str, str, str]],
     ) -> dict[str, Any]:
-        answer, notes, quotes = ui.text(one["answer"]), [], []
-        for row in said:
-            if row["id"] != one["id"]:
+        answer, notes, quotes = ui.text(attempt["answer"]), [], []
+        for row in verdicts:
+            if row["id"] != attempt["id"]:
                 continue
             quote, why = ui.text(row["evidence_quote"]), ui.text(row["rationale"])
             if quote and answer:
@@ -210,27 +224,31 @@ class Answers:
             if quote is None and why is None:
                 continue
             lost = bool(quote and answer and not quote_occurs(quote, answer))
-            told = {"who": row["grader"], "check": row["check"] if several else None}
+            entry = {"who": row["grader"], "check": row["check"] if several else None}
             is_lit = (row["id"], row["check"], row["grader"]) in lit
-            told |= {"quote": quote, "why": why, "lost": lost, "open": is_lit and not several}
-            notes.append(told | _word(row["passed"], row["status"]))
+            entry |= {"quote": quote, "why": why, "lost": lost, "open": is_lit and not several}
+            notes.append(entry | _verdict_word(row["passed"], row["status"]))
         cut: list[Any] = []
         if answer is not None:
-            cut = ui.pieces(answer, ui.quoted(answer, quotes), self._shared(answer, skill, case))
-        return {"name": one["name"], "pieces": cut, "notes": notes}
+            cut = ui.pieces(
+                answer, ui.quote_spans(answer, quotes), self._cached_spans(answer, skill, case)
+            )
+        return {"name": attempt["name"], "pieces": cut, "notes": notes}
 
-    def _copies(self, answer: str, skill: str, case: str) -> list[tuple[int, int]]:
+    def _copied_spans(self, answer: str, skill: str, case: str) -> list[tuple[int, int]]:
         prompt = self._prompts.get((skill, case))
-        return ui.shared(answer, self._skills.get(skill), prompt, n=self._ngram)
+        return ui.copied_spans(answer, self._skills.get(skill), prompt, n=self._ngram)
 
 
-def _rows(frame: pd.DataFrame, places: Mapping[Item, list[int]], key: Item) -> list[dict[str, Any]]:
-    """Return the rows that stand under a key."""
-    found: list[Any] = frame.take(places.get(key, [])).to_dict("records")
-    return found
+def _rows_at(
+    frame: pd.DataFrame, places: Mapping[Item, list[int]], key: Item
+) -> list[dict[str, Any]]:
+    """Return the rows of a key."""
+    rows: list[Any] = frame.take(places.get(key, [])).to_dict("records")
+    return rows
 
 
-def _keys(frame: pd.DataFrame, names: Sequence[str]) -> list[Item]:
+def _row_keys(frame: pd.DataFrame, names: Sequence[str]) -> list[Item]:
     columns = [
         frame[name].fillna(0).astype("int64") if name == "repeat" else frame[name].astype("str")
         for name in names
@@ -238,40 +256,40 @@ def _keys(frame: pd.DataFrame, names: Sequence[str]) -> list[Item]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def _places(frame: pd.DataFrame, names: Sequence[str]) -> dict[Item, list[int]]:
-    """Return the rows of each key, in their order."""
-    found: dict[Item, list[int]] = {}
-    for at, key in enumerate(_keys(frame, names)):
-        found.setdefault(key, []).append(at)
-    return found
+def _positions_by_key(frame: pd.DataFrame, names: Sequence[str]) -> dict[Item, list[int]]:
+    """Return the positions of the rows of each key, in order."""
+    positions: dict[Item, list[int]] = {}
+    for at, key in enumerate(_row_keys(frame, names)):
+        positions.setdefault(key, []).append(at)
+    return positions
 
 
-def _yes(value: Any) -> bool:
+def _is_true(value: Any) -> bool:
     return not ui.absent(value) and bool(value)
 
 
-def _word(passed: Any, status: Any) -> dict[str, Any]:
-    """Return a verdict as a word and how it looks; a failed grader is no verdict, never a fail."""
+def _verdict_word(passed: Any, status: Any) -> dict[str, Any]:
+    """Return the word and look of a verdict; a failed grader gives no verdict, never a fail."""
     if ui.absent(passed):
-        known = not ui.absent(status) and status not in ("ok", "none")
-        return {"word": f"no verdict ({status})" if known else "– none", "look": "none"}
+        has_reason = not ui.absent(status) and status not in ("ok", "none")
+        return {"word": f"no verdict ({status})" if has_reason else "– none", "look": "none"}
     return {"word": "✓ pass", "look": "pass"} if passed else {"word": "✗ fail", "look": "fail"}
 
 
-def _cell(row: Mapping[str, Any], lit: Collection[tuple[str, str, str]]) -> dict[str, Any]:
-    told: dict[str, Any] = {"about": "borderline" if _yes(row["borderline"]) else ""}
-    told |= {"lit": (row["id"], row["check"], row["grader"]) in lit}
-    return _word(row["passed"], row["status"]) | told
+def _verdict_cell(row: Mapping[str, Any], lit: Collection[tuple[str, str, str]]) -> dict[str, Any]:
+    details: dict[str, Any] = {"about": "borderline" if _is_true(row["borderline"]) else ""}
+    details |= {"lit": (row["id"], row["check"], row["grader"]) in lit}
+    return _verdict_word(row["passed"], row["status"]) | details
 
 
 def grader_names(table: pd.DataFrame) -> NDArray[np.object_]:
-    """Return each row's grader, with version and round where one grader has several."""
+    """Return the grader of each row, with version and round if a grader has several."""
     names = table["grader"].astype("object")
     for column, word in (("grader_version", "version"), ("round", "round")):
         several = table.groupby("grader")[column].transform("nunique") > 1
         if several.any():
-            told = table[column].astype("object").where(table[column].notna(), "unknown")
-            names = names.where(~several, names + f", {word} " + told.astype(str))
+            levels = table[column].astype("object").where(table[column].notna(), "unknown")
+            names = names.where(~several, names + f", {word} " + levels.astype(str))
     return np.asarray([str(name) for name in names], dtype=object)
 
 
@@ -288,52 +306,54 @@ def verdicts(
     store: RunStore | str | PathLike[str] | None = None,
     labeller: str | None = None,
 ) -> VerdictBrowser | LabelEditor:
-    """Read the verdicts behind a number beside the answers, or give gold labels, blind.
+    """Read the verdicts behind a number next to the answers, or give gold labels, blind.
 
     Parameters
     ----------
     verdicts : pandas.DataFrame
         The verdicts to read; select rows beforehand to see those behind one estimate. Graders,
-        versions and rounds stand side by side and can be filtered.
+        versions and rounds are shown side by side and can be filtered.
     attempts : pandas.DataFrame
-        Gives the answers. Verdicts on attempts that are not in it are shown without one. With
-        ``label`` the attempts to label; those without an answer are left out, and
-        ``inclusion_probability`` (the chance of being drawn) goes into the label where it is there.
+        The answers. A verdict whose attempt is missing is shown without an answer. With ``label``,
+        the attempts to label: those without an answer are left out, and the label stores their
+        ``inclusion_probability`` (the chance of being drawn), if the column exists.
     gold : pandas.DataFrame, optional
-        Reference labels, to read beside the verdicts. A verdict disagrees when any labeller
-        differs from it. Not shown while labelling.
+        Reference labels, shown next to the verdicts. A verdict disagrees if the label of any
+        labeller differs from it. Not shown while labelling.
     cases, checks : pandas.DataFrame, optional
-        Give the prompts, and the descriptions of the checks. With ``label`` every check of an
-        attempt is asked; without ``checks`` those that the verdicts are about.
+        The prompts, and the descriptions of the checks. With ``label``, every check of an attempt
+        is labelled; without ``checks``, those that have verdicts.
     skills : mapping of str to Skill or str, optional
-        The skills' texts: what an answer shares with its skill is marked.
+        The texts of the skills; runs that an answer shares with its skill are marked.
     ngram : int, default 6
-        Content words in a row that count as shared.
+        Length in content words of a run that counts as shared.
     label : bool, default False
         Label instead of reading.
     store : RunStore or path, optional
-        Where labels go (its table ``gold``), needed with ``label``. One of its own keeps the
-        recorded study, and its fingerprint, as they are.
+        The store of the labels (its table ``gold``), required with ``label``. A separate store
+        leaves the recorded study and its fingerprint unchanged.
     labeller : str, optional
-        Who labels, needed with ``label``.
+        Name of the labeller, required with ``label``.
 
     Returns
     -------
     VerdictBrowser or LabelEditor
-        A widget. Reading: filters that open on all; the answers of a case under every condition
-        side by side, with a table of what each grader, and gold, says of the check; quotes marked
-        in the answers. Labelling: one answer and one check, without condition, repeat, grader or
-        attempt, in a random order of attempts that is the labeller's own; Pass, Fail and Undecided
-        write a label before the next is asked. Work is resumed where it stopped, and a label given
-        again takes the place of the earlier one. Keys stand on the buttons.
+        A widget. Reading: filters, initially on all; the answers of a case under every condition
+        side by side, with a table of the verdicts of each grader, and of gold, on the check;
+        quotes are marked in the answers. Labelling: one answer and one check, without condition,
+        repeat, grader or attempt, in a random order of attempts that depends on the labeller;
+        Pass, Fail and Undecided store a label before the next check appears. Labelling resumes at
+        the first check without a label, and a second label replaces the first. The buttons show
+        their keys.
 
-        In code: ``choose(grader="g2", gold="disagrees")`` sets filters, ``do("step", 1)`` walks,
-        ``rows`` are the verdicts that the filters leave; ``n_labelled`` counts labels.
+        In code: ``choose(grader="g2", gold="disagrees")`` sets filters, ``do("step", 1)`` goes to
+        the next check, ``rows`` are the verdicts that pass the filters; ``n_labelled`` counts
+        labels.
 
     Raises
     ------
     FrameError
-        If a frame breaks its contract or ``ngram`` is no whole number of at least 1.
+        If a frame breaks its contract or ``ngram`` is not a whole number of at least 1.
     StudyError
         If labelling lacks a store or a labeller.
     StoreError
@@ -341,27 +361,28 @@ def verdicts(
 
     See Also
     --------
-    skillcomp.reliability.label_sheet : Draws at random what to label, so that estimates are valid;
-        its key names the attempts and their inclusion_probability.
+    skillcomp.reliability.label_sheet : Draw attempts to label at random, so that estimates are
+        valid; its key lists the attempts and their inclusion_probability.
     skillcomp.frames.gold : The labels of a store.
-    skillcomp.reliability.drift : Says which verdicts flipped between graders.
+    skillcomp.reliability.drift : How verdicts change between graders.
 
     Notes
     -----
-    Every text is escaped: what a model wrote is shown and never interpreted; characters that hide
-    or turn text round are named, and a text longer than 100,000 characters is cut, and says so.
-    Label by the letter of the description; leave out checks that a program decides, such as
-    verbatim copying. An answer may still give its condition away by what it says. How the graders
-    agree with the labels so far is told every ten labels: one at a time it would betray a verdict.
-    A label that cannot be written is told, and its check stays in view.
+    Every text is escaped: model output is shown and never interpreted. Characters that hide text or
+    change its direction are replaced by their names, and a text longer than 100,000 characters is
+    cut, with a remark. Judge by the wording of the description; leave out checks that a program
+    decides, such as verbatim copying. An answer may still reveal its condition by its content. The
+    agreement of the graders with the labels is updated every ten labels: after a single label it
+    would reveal a verdict. If a label cannot be stored, a message appears and its check stays in
+    view.
     """
     answers = Answers(attempts, verdicts, gold, cases, checks, skills, ngram)
-    given, known = check(verdicts, "verdicts"), check(attempts, "attempts")
+    verdicts, attempts = check(verdicts, "verdicts"), check(attempts, "attempts")
     if label:
-        about = None if cases is None else check(cases, "cases")
-        asked = None if checks is None else check(checks, "checks")
-        return label_editor(given, known, about, asked, store, labeller)
-    return VerdictBrowser(given, None if gold is None else check(gold, "gold"), answers)
+        cases = None if cases is None else check(cases, "cases")
+        checks = None if checks is None else check(checks, "checks")
+        return label_editor(verdicts, attempts, cases, checks, store, labeller)
+    return VerdictBrowser(verdicts, None if gold is None else check(gold, "gold"), answers)
 
 
 class VerdictBrowser(ui.Explorer):
@@ -370,104 +391,106 @@ class VerdictBrowser(ui.Explorer):
     Attributes
     ----------
     choices : dict of str to Control
-        The filters by column; ``value`` None leaves every row.
+        The filters by column; ``value`` None keeps every row.
     at : int
-        Place of the check in view among those left, from 0.
+        Position of the check in view among those that pass the filters, from 0.
     """
 
     def __init__(self, table: pd.DataFrame, gold: pd.DataFrame | None, answers: Answers) -> None:
         self._table, self._answers = table, answers
-        self._levels = _levels(table, gold)
+        self._filter_levels = _filter_levels(table, gold)
         keys = [*CASE, "check_id", "repeat"]
         self._item = table.groupby(keys, sort=False, dropna=False).ngroup().to_numpy()
         self.choices = {
             name: ui.dropdown(_FILTERS[name], _FIXED.get(name, values), key="/" * (name == "skill"))
-            for name, values in self._levels.items()
+            for name, values in self._filter_levels.items()
         }
         self.at = 0
-        self._filter()
+        self._apply_filters()
         super().__init__("Verdicts")
 
     @property
     def rows(self) -> pd.DataFrame:
-        """Return the verdicts that the filters leave."""
-        return self._table.iloc[self._kept]
+        """Return the verdicts that pass the filters."""
+        return self._table.iloc[self._selected]
 
-    def _filter(self) -> None:
+    def _apply_filters(self) -> None:
         before = self._items[self.at] if len(self._items) else None
         keep = np.ones(len(self._table), dtype=bool)
-        for name, values in self._levels.items():
-            one = self.choices[name]
+        for name, values in self._filter_levels.items():
+            control = self.choices[name]
             if name in _NARROWED:
                 left = dict.fromkeys(values[keep])
-                one.offer([None, *left], [ui.EVERY, *map(str, left)])
-            if one.value is not None:
-                keep &= np.asarray(values == one.value, dtype=bool)
-        self._kept = np.flatnonzero(keep)
-        self._items, self._firsts = np.unique(self._item[self._kept], return_index=True)
-        # who widens a filter stays with what is in view
+                control.offer([None, *left], [ui.EVERY, *map(str, left)])
+            if control.value is not None:
+                keep &= np.asarray(values == control.value, dtype=bool)
+        self._selected = np.flatnonzero(keep)
+        self._items, self._firsts = np.unique(self._item[self._selected], return_index=True)
+        # a filter that is widened keeps the check in view
         hit = np.flatnonzero(self._items == (-1 if before is None else before))
         self.at = int(hit[0]) if len(hit) else 0
 
     _items: NDArray[np.intp] = np.empty(0, dtype=np.intp)
 
-    def _chosen(self, name: str) -> None:
-        self._filter()
+    def _control_changed(self, name: str) -> None:
+        self._apply_filters()
 
-    def _commands(self) -> dict[str, Any]:
-        return {"step": self._step, "first": lambda _: self._step(0)}
+    def _command_handlers(self) -> dict[str, Any]:
+        return {"step": self._step_check, "first": lambda _: self._step_check(0)}
 
-    def _step(self, by: Any) -> None:
-        self.at = ui.stepped(self.at, by, len(self._items)) if by else 0
+    def _step_check(self, by: Any) -> None:
+        self.at = ui.next_position(self.at, by, len(self._items)) if by else 0
 
-    def _state(self) -> dict[str, Any]:
+    def _widget_state(self) -> dict[str, Any]:
         n = len(self._items)
         status = "No verdict is left by these filters."
         if n:
-            verdicts = f"{len(self._kept):,} verdict{'s' * (len(self._kept) != 1)}"
+            verdicts = f"{len(self._selected):,} verdict{'s' * (len(self._selected) != 1)}"
             status = f"Check {self.at + 1:,} of {n:,} ({verdicts})"
         return {
-            "controls": [*self._dropdowns(), *ui.walk(self.at, n)],
+            "controls": [*self._choice_states(), *ui.step_buttons(self.at, n)],
             "shortcuts": ui.STEPS | {"/": ("focus", "skill")},
             "status": status,
             "place": str(self.at),
         }
 
-    def _view(self, *, live: bool) -> Markup:
+    def _render_view(self, *, live: bool) -> Markup:
         if not len(self._items):
             return Markup("<p><i>Widen a filter to see verdicts.</i></p>")
-        rows = self._kept[self._item[self._kept] == self._items[self.at]]
-        first, graders = self._table.iloc[rows[0]], self._levels["grader"]
+        rows = self._selected[self._item[self._selected] == self._items[self.at]]
+        first, graders = self._table.iloc[rows[0]], self._filter_levels["grader"]
         name, attempts = first["check_id"], self._table["attempt_id"]
         lit = {(attempts.iloc[at], name, graders[at]) for at in rows}
         narrowed = any(
             self.choices[name].value is not None for name in _OF_VERDICTS & {*self.choices}
         )
         repeat = 0 if ui.absent(first["repeat"]) else int(first["repeat"])
-        shown = lit if narrowed else ()
-        return self._answers.page(first["skill"], first["case_id"], repeat, [name], lit=shown)
+        highlighted = lit if narrowed else ()
+        return self._answers.page(first["skill"], first["case_id"], repeat, [name], lit=highlighted)
 
 
-def _levels(table: pd.DataFrame, gold: pd.DataFrame | None) -> dict[str, NDArray[np.object_]]:
-    """Return for every filter the level of every verdict."""
+def _filter_levels(
+    table: pd.DataFrame, gold: pd.DataFrame | None
+) -> dict[str, NDArray[np.object_]]:
+    """Return the level of every verdict, by filter."""
     passed = table["passed"].map({True: _PASSED, False: _FAILED}).fillna(_NONE)
     columns: dict[str, Any] = {
         name: table[name] for name in ("skill", "case_id", "condition", "check_id")
     }
     columns |= {"grader": grader_names(table), "passed": passed}
     if gold is not None:
-        columns["gold"] = _agreement(table, gold)
+        columns["gold"] = _gold_agreement(table, gold)
     return {name: np.asarray(columns[name], dtype=object) for name in _FILTERS if name in columns}
 
 
-def _agreement(table: pd.DataFrame, gold: pd.DataFrame) -> pd.Series:
+def _gold_agreement(table: pd.DataFrame, gold: pd.DataFrame) -> pd.Series:
     keys = ["attempt_id", "check_id"]
-    known = gold.dropna(subset=["passed"])
-    known = known.assign(passed=known["passed"].astype("float64"))
-    limits = known.groupby(keys)["passed"].agg(["min", "max"])
+    labels = gold.dropna(subset=["passed"])
+    labels = labels.assign(passed=labels["passed"].astype("float64"))
+    limits = labels.groupby(keys)["passed"].agg(["min", "max"])
     own = limits.reindex(pd.MultiIndex.from_frame(table[keys])).reset_index(drop=True)
     mine = table["passed"].astype("Float64").astype("float64").reset_index(drop=True)
-    found = pd.Series(_AGREES, index=own.index, dtype=object)
-    found[own["min"].ne(mine) | own["max"].ne(mine)] = _DISAGREES
-    found[own["min"].isna() | mine.isna()] = _OPEN
-    return found
+    agreement = pd.Series(_AGREES, index=own.index, dtype=object)
+    agreement[own["min"].ne(mine) | own["max"].ne(mine)] = _DISAGREES
+    agreement[own["min"].isna() | mine.isna()] = _OPEN
+    return agreement

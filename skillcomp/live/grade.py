@@ -27,7 +27,7 @@ from skillcomp.live.graders.gold_answers import (
     check_least,
     gold_agreement,
     gold_answers,
-    passes,
+    require_agreement,
 )
 from skillcomp.live.graders.grader import GraderWarning, Judge, LiveGrader, blind, family_warning
 from skillcomp.live.ledger import RunRecord
@@ -264,7 +264,7 @@ class Gradings(Judging[Item]):
         _log.info("grader %s: %s", self.grader.name, self.found)
         told = f"{self.grader.name}: {self.found}"
         tqdm(total=0, desc=told, bar_format="{desc}", disable=not self.options.progress).close()
-        passes(self.found, self.grader.name, self.least)
+        require_agreement(self.found, self.grader.name, self.least)
 
     def _malformed_at(self) -> dict[str, datetime]:
         """Return when each malformed grading was made that is to be asked for again."""

@@ -1,4 +1,4 @@
-"""Graders that are models: one verdict a check of an answer, or the better of two answers."""
+"""Model graders: verdicts on the checks of an answer, or the better of two answers."""
 
 from __future__ import annotations
 
@@ -38,57 +38,57 @@ from skillcomp.records import Attempt, Case, PairwiseJudgement, Skill
 
 
 class ComprehensionGrader(BaseGrader):
-    """A model that grades one answer at a time by the source report's prompt.
+    """A model that grades one answer at a time with the prompt of the source report.
 
     Parameters
     ----------
     agent : Agent
-        Who is asked; best a model of another family than the agent under test (`family_warning`).
+        The model, preferably of another family than the agent under test (`family_warning`).
     style : str, default "forced"
         ``"forced"``: a quote and a reason for every verdict, four forcing functions, and a
         precomputed overlap check that binds the verbatim checks. ``"evidence"``: quotes and
-        reasons, and the overlap check as information. ``"impression"``: neither, and no sight of
-        the skill. These are the three graders of the pilot.
+        reasons, and the overlap check as information. ``"impression"``: verdicts only, without
+        sight of the skill. These are the three graders of the pilot.
     version : str, optional
-        Pins the prompt: the first digits of the version that a study was begun with.
+        Pins the prompt: the first digits of the version that the study started with.
     name : str, optional
-        The label in the frames; style and agent when not given. A study keeps one model and one
-        set of the agent's settings under a name.
+        Label in the frames, by default style and agent. Within a study, a name belongs to one
+        model and one set of agent settings.
     ngram : int, default 6
         Length in content tokens of a shared run that counts as copied.
     without : sequence of str
-        What is left out, to measure what it does: ``"RULE-1"``, ``"RULE-3"``, ``"RULE-6"``,
-        ``"RULE-9"`` (forcing functions of style ``forced``), ``"concept_field"`` and
-        ``"expected_reasoning"``. Without RULE-6 hedged failures are not held against a reply; a
-        verdict for each behaviour is always required.
+        Parts of the prompt to leave out, to measure their effect: ``"RULE-1"``, ``"RULE-3"``,
+        ``"RULE-6"``, ``"RULE-9"`` (forcing functions of style ``forced``), ``"concept_field"`` and
+        ``"expected_reasoning"``. Without RULE-6, failures with hedged reasons are accepted; every
+        behaviour always needs a verdict.
     reply : {"plain", "report"}, default "plain"
-        The JSON asked for: this package's, or that of the source report (its appendix A.1).
+        JSON form of the reply: that of this package or of the source report (appendix A.1).
     template : path, optional
-        A prompt of one's own in the place of the style's, in plain text with the placeholders
+        A custom prompt instead of that of the style, in plain text with the placeholders
         ``{{ skill_body }}``, ``{{ concept_field }}``, ``{{ question }}``, ``{{ answer }}``,
         ``{{ expected_reasoning }}``, ``{{ overlap }}``, ``{{ behaviors }}`` and ``{{ output }}``.
-        Each becomes a delimited block; the style still says which rules a reply is held against.
+        Each becomes a delimited block; the style still decides which rules a reply must follow.
 
     Attributes
     ----------
     version : str
-        Hash of the prompt's templates (or of one's own) and of the reply's schema, then what is
-        left out, and `ngram` where it is not 6.
+        Hash of the prompt (its templates, or the custom one) and of the reply schema, followed by
+        the parts left out and by `ngram` if it is not 6.
 
     Raises
     ------
     GraderError
-        When the style does not exist, the pinned version is another than the present one, or
-        `without`, `reply` or `template` is not allowed.
+        If the style does not exist, the pinned version is not the present one, or `without`,
+        `reply` or `template` is not allowed.
 
     Notes
     -----
-    The overlap check compares the answer with the skill's whole SKILL.md, in every condition, and
-    leaves out what stands in the prompt, as `skillcomp.overlap.score` does, by the report's
-    tokenizer (A.3); each verdict keeps what it found. A reply that breaks a rule is asked for again
-    at most twice, with what was wrong; then its verdicts are ``malformed`` and keep the raw text. A
-    grader that refuses or cannot be reached gives verdicts that say so: a failed grader is never a
-    failed agent.
+    The overlap check compares the answer with the whole SKILL.md of the skill, in every condition,
+    and ignores text of the prompt, as `skillcomp.overlap.score` does with the tokenizer of the
+    report (A.3); each verdict stores its result. After a reply that breaks a rule, the model is
+    asked again, at most twice, and shown the problems; then the verdicts are ``malformed`` and keep
+    the raw text. If the grader refuses or cannot be reached, the status of its verdicts shows it: a
+    failed grader is never a failed agent.
     """
 
     agent: Agent
@@ -128,7 +128,7 @@ class ComprehensionGrader(BaseGrader):
         self._ngram, self._without, self._reply, self._template = ngram, off, reply, own
 
     def overlap(self, answer: str, case: Case, skill: Skill) -> list[str]:
-        """Return the n-grams that an answer shares with its skill, as its grader is told."""
+        """Return the n-grams that an answer shares with its skill, as shown to the grader."""
         if self.style == "impression":
             return []
         return shared_with_skill(answer, skill, case, n=self._ngram)
@@ -136,28 +136,28 @@ class ComprehensionGrader(BaseGrader):
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
-        """Return one verdict a check on an answer.
+        """Grade an answer: one verdict for each check.
 
         Parameters
         ----------
         attempt : Attempt
-            With status ``ok``; its condition is not told.
+            An attempt with status ``ok``; the model does not see its condition.
         case : Case
             The attempt's case.
         skill : Skill
-            The skill that the case belongs to, whatever was loaded.
+            The skill of the case, whichever skill was loaded.
         **place
             The fields of `Place`: round, batch, item and order.
 
         Returns
         -------
         Grading
-            The cost of all replies is shared out evenly over the verdicts.
+            The cost of all replies is divided evenly among the verdicts.
 
         Raises
         ------
         GraderError
-            When there is no answer to grade, or case or skill are not the attempt's.
+            If there is no answer to grade, or case or skill do not belong to the attempt.
         """
         answer = answer_of(attempt, case, skill)
         item = place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item
@@ -185,26 +185,26 @@ class ComprehensionGrader(BaseGrader):
         judged, replies, problems = await ask_until_read(self.agent, prompt, schema, read)
         about = {**self.about(attempt, place, replies), "item": item}
         if self.style != "impression":
-            found = {"rule": OVERLAP_RULE, "n": self._ngram, "shared": shared}
-            about["overlap"] = json.dumps(found, ensure_ascii=False)
+            overlap_record = {"rule": OVERLAP_RULE, "n": self._ngram, "shared": shared}
+            about["overlap"] = json.dumps(overlap_record, ensure_ascii=False)
         verdicts = verdicts_of(case, replies, judged or {}, about)
         return Grading(verdicts, tuple(replies), tuple(problems), gives_condition_away(answer))
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All that came of comparing two answers in one order.
+    """The result of comparing two answers in one order.
 
     Attributes
     ----------
     judgement : PairwiseJudgement or None
-        None when the comparator failed: it refused, could not be reached or could not be read.
+        None if the comparator refused, could not be reached or gave no usable reply.
     replies : tuple of Reply
-        Every reply that was paid for, the malformed ones too, in order.
+        All replies in order, including malformed ones (they cost money too).
     problems : tuple of str
-        Why the last reply could not be read; empty when it could.
+        Why the last reply cannot be used; empty if it can.
     gives_away : str or None
-        Words by which an answer tells its condition.
+        Words by which an answer reveals its condition.
     """
 
     judgement: PairwiseJudgement | None
@@ -214,35 +214,35 @@ class Comparison:
 
 
 class PairwiseGrader(BaseGrader):
-    """A model that says which of two answers of one case is better, or that neither is.
+    """A model that chooses the better of two answers to a case, or declares a tie.
 
-    It is shown the question and both answers, each delimited and escaped, and neither skill,
-    condition, attempt nor behaviours. `skillcomp.compare` shows it both orders.
+    It sees the question and both answers, each delimited and escaped, but not the skill, the
+    condition, the attempt or the behaviours. `skillcomp.compare` shows it both orders.
 
     Parameters
     ----------
     agent : Agent
-        Who is asked; best a model of another family than the agent under test.
+        The model, preferably of another family than the agent under test.
     version : str, optional
-        Pins the prompt: the first digits of the version that a study was begun with.
+        Pins the prompt: the first digits of the version that the study started with.
     name : str, optional
-        The label in the frames; ``pairwise`` and the agent when not given.
+        Label in the frames, by default ``pairwise`` and the agent.
 
     Attributes
     ----------
     version : str
-        Hash of the prompt's templates and of the reply's schema.
+        Hash of the templates of the prompt and of the reply schema.
 
     Raises
     ------
     GraderError
-        When the pinned version is another than the present one.
+        If the pinned version is not the present one.
 
     Notes
     -----
-    The rationale is asked for before the verdict. A reply that cannot be read is asked for again
-    at most twice, with what was wrong. Judges of pairs favour a place, and longer answers:
-    `skillcomp.bias.position` finds the first from both orders (Zheng et al. 2023,
+    The rationale comes before the verdict. After a reply that cannot be read, the model is asked
+    again, at most twice, and shown the problems. Judges of pairs favour a position, and longer
+    answers: `skillcomp.bias.position` estimates the former from both orders (Zheng et al. 2023,
     arXiv:2306.05685).
     """
 
@@ -266,39 +266,39 @@ class PairwiseGrader(BaseGrader):
     async def compare(
         self, first: Attempt, second: Attempt, case: Case, *, item: str, order: int = 1
     ) -> Comparison:
-        """Return which of two answers is better, shown in this order.
+        """Compare two answers, shown in this order.
 
         Parameters
         ----------
         first, second : Attempt
-            Two answers of the case with status ``ok``, as they are shown.
+            Two answers to the case with status ``ok``, in the order shown.
         case : Case
             The case of both.
         item : str
-            What the comparator is told the comparison is called, so it must be blind.
+            Name of the comparison; the model sees it, so it must reveal nothing.
         order : int, default 1
-            1 or 2, for the record.
+            1 or 2; only recorded.
 
         Returns
         -------
         Comparison
-            A tie is a judgement whose ``winner`` is None; a failure is no judgement.
+            A tie is a judgement with ``winner`` None; a failure has no judgement.
 
         Raises
         ------
         GraderError
-            When an answer is missing or of another case.
+            If an answer is missing or belongs to another case.
         """
-        texts = [answer_of(one, case, done="compared") for one in (first, second)]
-        given = next(filter(None, map(gives_condition_away, texts)), None)
-        shown = {"first": texts[0], "second": texts[1]}
-        prompt = partial(COMPARATOR.about, question=case.prompt, item=item, **shown)
-        found, replies, problems = await ask_until_read(
+        texts = [answer_of(attempt, case, done="compared") for attempt in (first, second)]
+        telltale = next(filter(None, map(gives_condition_away, texts)), None)
+        answers = {"first": texts[0], "second": texts[1]}
+        prompt = partial(COMPARATOR.about, question=case.prompt, item=item, **answers)
+        reply, replies, problems = await ask_until_read(
             self.agent, prompt, COMPARATOR.reply, partial(read_comparison, item=item)
         )
-        if found is None:
-            return Comparison(None, tuple(replies), tuple(problems), given)
-        place = None if found.better == "tie" else int(found.better)
+        if reply is None:
+            return Comparison(None, tuple(replies), tuple(problems), telltale)
+        place = None if reply.better == "tie" else int(reply.better)
         judgement = PairwiseJudgement(
             skill=first.skill,
             case_id=case.case_id,
@@ -311,14 +311,14 @@ class PairwiseGrader(BaseGrader):
             grader_model=replies[-1].model or self.model,
             grader_family=self.family,
             grader_version=self.version,
-            rationale=found.rationale,
+            rationale=reply.rationale,
         )
-        return Comparison(judgement, tuple(replies), (), given)
+        return Comparison(judgement, tuple(replies), (), telltale)
 
 
 def read_comparison(text: str, item: str) -> tuple[ComparisonReply | None, list[str]]:
-    """Return what a comparator's reply says, and why it cannot be used where it cannot."""
-    found, problems = read_item(text, COMPARATOR.reply, item)
-    if found is not None and not found.rationale.strip():
+    """Parse a reply of the comparator; return it, or None, and its problems."""
+    reply, problems = read_item(text, COMPARATOR.reply, item)
+    if reply is not None and not reply.rationale.strip():
         problems.append("The rationale is empty.")
-    return (None if problems else found), problems
+    return (None if problems else reply), problems

@@ -1,4 +1,4 @@
-"""Calibration cases: answers with known verdicts, on which each grader is tested first."""
+"""Gold answers: answers with known verdicts that test a grader before a study."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from skillcomp.records import Attempt, Case, Record, Suite, Verdict
 from skillcomp.stats.intervals import wilson
 
 KEY = "gold_answers"
-PREFIX = "gold/"  # of their attempt ids; nothing in a study begins with it
-_DIGITS = 8  # of the text's sha256
+PREFIX = "gold/"  # of their attempt ids; no attempt of a study has it
+_DIGITS = 8  # of the sha256 of the text
 
 
 class GoldAnswer(Record):
@@ -27,13 +27,13 @@ class GoldAnswer(Record):
     Attributes
     ----------
     case_id : str
-        The case that it answers.
+        The answered case.
     id : str
-        Its name within the case.
+        Name within the case.
     answer : str
         The text.
     labels : dict of str to bool
-        check_id to whether the check passes; checks that are not labelled are not counted.
+        Whether a check passes, by check_id; checks without a label do not count.
     """
 
     case_id: str
@@ -43,11 +43,11 @@ class GoldAnswer(Record):
 
     @property
     def attempt_id(self) -> str:
-        """The name of its verdicts; another text under the same id has another."""
+        """The attempt id of this gold answer; it changes when the text changes."""
         return f"{PREFIX}{self.case_id}/{self.id}@{whole_hash(self.answer)[:_DIGITS]}"
 
     def attempt(self, skill: str) -> Attempt:
-        """Return it as an attempt that a grader can be given; it is never stored as one."""
+        """Return the answer as an attempt to grade; it is never stored as an attempt."""
         return Attempt(
             attempt_id=self.attempt_id,
             skill=skill,
@@ -60,9 +60,9 @@ class GoldAnswer(Record):
 def gold_answers(
     suites: Iterable[Suite], gold: str | Path | Iterable[Mapping[str, Any] | GoldAnswer] | None
 ) -> list[GoldAnswer]:
-    """Return the gold answers that suites carry, and those given beside them."""
+    """Return the gold answers of the suites, then those of `gold`."""
     cases: dict[str, Case] = {}
-    found: list[tuple[str, Any]] = []
+    rows: list[tuple[str, Any]] = []
     for suite in suites:
         for case in suite.cases:
             cases[case.case_id] = case
@@ -71,20 +71,20 @@ def gold_answers(
                 raise StudyError(f"case '{case.case_id}': {KEY} is not a list.")
             for i, row in enumerate(carried):
                 place = f"case '{case.case_id}': {KEY}[{i}]"
-                known = {"case_id": case.case_id, "id": str(i + 1)}
-                found.append((place, {**known, **row} if isinstance(row, dict) else row))
-    found += _given(gold)
+                defaults = {"case_id": case.case_id, "id": str(i + 1)}
+                rows.append((place, {**defaults, **row} if isinstance(row, dict) else row))
+    rows += _rows_of_gold(gold)
     answers: dict[tuple[str, str], GoldAnswer] = {}
-    for place, row in found:
-        answer = row if isinstance(row, GoldAnswer) else _read(row, place)
-        _check(answer, cases, place)
+    for place, row in rows:
+        answer = row if isinstance(row, GoldAnswer) else _parse_row(row, place)
+        _require_known_checks(answer, cases, place)
         if (answer.case_id, answer.id) in answers:
             raise StudyError(f"{place}: the id '{answer.id}' stands twice for '{answer.case_id}'.")
         answers[answer.case_id, answer.id] = answer
     return list(answers.values())
 
 
-def _given(
+def _rows_of_gold(
     gold: str | Path | Iterable[Mapping[str, Any] | GoldAnswer] | None,
 ) -> list[tuple[str, Any]]:
     if gold is None:
@@ -106,7 +106,7 @@ def _given(
     return rows
 
 
-def _read(row: Any, place: str) -> GoldAnswer:
+def _parse_row(row: Any, place: str) -> GoldAnswer:
     try:
         return GoldAnswer.model_validate(row if isinstance(row, dict) else None, strict=True)
     except ValidationError as cause:
@@ -119,7 +119,7 @@ def _read(row: Any, place: str) -> GoldAnswer:
         ) from cause
 
 
-def _check(answer: GoldAnswer, cases: Mapping[str, Case], place: str) -> None:
+def _require_known_checks(answer: GoldAnswer, cases: Mapping[str, Case], place: str) -> None:
     case = cases.get(answer.case_id)
     if case is None:
         raise StudyError(
@@ -134,18 +134,18 @@ def _check(answer: GoldAnswer, cases: Mapping[str, Case], place: str) -> None:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How often a grader says of the gold answers what is known.
+    """How often the verdicts of a grader agree with the labels of gold answers.
 
     Attributes
     ----------
     n, n_agree, n_missing : int
-        Labels with a verdict, those that agree, and labels without a verdict (a grader that
-        failed; it counts neither way).
+        Labels with a verdict, those of them that agree, and labels without a verdict because the
+        grader failed (they count neither way).
     ci_low, ci_high : float
-        Wilson's 95 % interval of the share; labels are taken as independent, which they are not
-        quite within an answer.
+        Wilson's 95 % interval of the share. It treats labels as independent, which labels of one
+        answer are not.
     differing : tuple of str
-        The first places where grader and gold differ.
+        The first five labels on which grader and gold differ.
     """
 
     n: int
@@ -161,10 +161,10 @@ class Agreement:
         return self.n_agree / self.n if self.n else float("nan")
 
     def fields(self) -> dict[str, Any]:
-        """Return it for a receipt; unknown numbers are null."""
+        """Return the fields of a receipt; unknown numbers are None."""
         share = {"agreement": self.share, "ci_low": self.ci_low, "ci_high": self.ci_high}
-        known = {name: value if self.n else None for name, value in share.items()}
-        return {**known, "n": self.n, "n_agree": self.n_agree, "n_missing": self.n_missing}
+        numbers = {name: value if self.n else None for name, value in share.items()}
+        return {**numbers, "n": self.n, "n_agree": self.n_agree, "n_missing": self.n_missing}
 
     def __str__(self) -> str:
         """Show share, counts and interval."""
@@ -178,8 +178,8 @@ class Agreement:
 
 
 def gold_agreement(answers: Collection[GoldAnswer], verdicts: Iterable[Verdict]) -> Agreement:
-    """Return how a grader's verdicts on gold answers agree with their labels."""
-    said = {
+    """Compare a grader's verdicts on gold answers with their labels."""
+    judgements = {
         (verdict.attempt_id, verdict.check_id): verdict.passed
         for verdict in verdicts
         if verdict.status == "ok"
@@ -188,32 +188,32 @@ def gold_agreement(answers: Collection[GoldAnswer], verdicts: Iterable[Verdict])
     differing: list[str] = []
     for answer in answers:
         for name, label in answer.labels.items():
-            passed = said.get((answer.attempt_id, name))
+            passed = judgements.get((answer.attempt_id, name))
             n_missing += passed is None
             n += passed is not None
             n_agree += passed is label
             if passed is not None and passed is not label:
-                known = "PASS" if label else "FAIL"
-                differing.append(f"{answer.case_id} ({answer.id}) {name}: gold says {known}")
-    found = wilson(n_agree, n)
-    return Agreement(n, n_agree, n_missing, found.low, found.high, tuple(differing[:5]))
+                word = "PASS" if label else "FAIL"
+                differing.append(f"{answer.case_id} ({answer.id}) {name}: gold says {word}")
+    interval = wilson(n_agree, n)
+    return Agreement(n, n_agree, n_missing, interval.low, interval.high, tuple(differing[:5]))
 
 
-def passes(found: Agreement, grader: str, least: float | None) -> None:
-    """Raise unless a grader agrees with gold as often as it must."""
+def require_agreement(agreement: Agreement, grader: str, least: float | None) -> None:
+    """Raise if a grader agrees with less than a share `least` of the gold labels."""
     if least is None:
         return
-    if found.n_missing >= max(found.n, 1):
-        raise GraderError(f"grader '{grader}': {found}. No answer of the study was graded.")
-    if found.share < least:
+    if agreement.n_missing >= max(agreement.n, 1):
+        raise GraderError(f"grader '{grader}': {agreement}. No answer of the study was graded.")
+    if agreement.share < least:
         raise GraderError(
-            f"grader '{grader}': {found}; at least {least:g} is asked for. No answer of the study "
-            f"was graded. It differs at: {'; '.join(found.differing)}."
+            f"grader '{grader}': {agreement}; at least {least:g} is asked for. No answer of the "
+            f"study was graded. It differs at: {'; '.join(agreement.differing)}."
         )
 
 
 def check_least(least: float | None, answers: Sequence[GoldAnswer]) -> None:
-    """Raise when a smallest agreement makes no sense, or there is nothing to agree with."""
+    """Raise if `least` is not a share above 0, or there are no gold answers."""
     if least is None:
         return
     if not 0 < least <= 1:

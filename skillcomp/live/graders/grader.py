@@ -1,4 +1,4 @@
-"""What all graders share: their identity, their results, and how a model is asked."""
+"""Base of all graders: identity, results, and asking a model until its reply is usable."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from skillcomp.live.graders.prompts import GraderPrompt
 from skillcomp.records import Attempt, Case, Check, Skill, Verdict, VerdictStatus
 
 _T = TypeVar("_T")
-ASKED_AGAIN = 2  # times, after a reply that breaks a rule (report 7.10: re-run, not a silent pass)
+ASKED_AGAIN = 2  # times after a reply that breaks a rule (report 7.10: re-run, no silent pass)
 ITEM_LENGTH = 8  # hex digits of a blind name
 
 
 class GraderWarning(UserWarning):
-    """Verdicts may be biased by who grades whom, or by what the grader can tell."""
+    """Verdicts may be biased: grader and agent are related, or the grader can guess conditions."""
 
 
 @dataclass(frozen=True)
 class Grading:
-    """All that came of grading one attempt.
+    """The result of grading one attempt.
 
     Attributes
     ----------
     verdicts : tuple of Verdict
-        One a check, whatever happened: a grader that failed gives verdicts whose status says so.
+        One for each check; if the grader failed, their status shows it.
     replies : tuple of Reply
-        Every reply that was paid for, the malformed ones too, in order.
+        All replies in order, including malformed ones (they cost money too).
     problems : tuple of str
-        Which rules the last reply broke; empty when it could be used.
+        Rules that the last reply breaks; empty if it is usable.
     gives_away : str or None
-        Words by which the answer tells its condition.
+        Words by which the answer reveals its condition.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -51,14 +51,14 @@ class Grading:
 
 
 class Judge(Protocol):
-    """Who judges, as a study keeps it.
+    """Identity of a judge, as a study records it.
 
     Attributes
     ----------
     name, kind : str
-        The label in the frames, and what it is (``llm``, ``replay``, ...).
+        Label in the frames, and type (``llm``, ``replay``, ...).
     model, family, version : str or None
-        Of the model behind it; the version changes whenever it would be told something else.
+        Model, its family, and version of the instructions; other instructions, other version.
     """
 
     name: str
@@ -69,16 +69,16 @@ class Judge(Protocol):
 
 
 class Place(TypedDict, total=False):
-    """Where a grading stands in its record.
+    """Position of a grading in the record of a study.
 
     Attributes
     ----------
     round : int
-        2 and up for grading again; 1 when not given.
+        1 by default; 2 and up for grading again.
     batch, item : str or None
-        Names for the record; `item` is also what a model is told, so it must be blind.
+        Recorded names; a model sees `item`, so it must reveal nothing.
     order : int
-        Position of the first verdict in its batch; 1 when not given.
+        Position of the first verdict in its batch; 1 by default.
     """
 
     round: int
@@ -88,7 +88,7 @@ class Place(TypedDict, total=False):
 
 
 class LiveGrader(Judge, Protocol):
-    """Anything that decides about the checks of an attempt."""
+    """A grader: decides the checks of an attempt."""
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
@@ -102,7 +102,7 @@ class LiveGrader(Judge, Protocol):
 
 
 class BaseGrader:
-    """What graders share: who they are in a verdict, and the connections of whom they ask."""
+    """Base class of graders: their identity in verdicts, and the connections of their agent."""
 
     name: str
     kind: str = "llm"
@@ -112,14 +112,14 @@ class BaseGrader:
     agent: Agent | None = None
 
     async def aclose(self) -> None:
-        """Close the connections of whom it asks, if it asks anybody."""
+        """Close the connections of the agent, if there is one."""
         if self.agent is not None:
             await self.agent.aclose()
 
     def about(
         self, attempt: Attempt, place: Place, replies: Sequence[Reply] = ()
     ) -> dict[str, Any]:
-        """Return what all verdicts on one answer have in common."""
+        """Return the fields that all verdicts on one answer share."""
         return {
             "attempt_id": attempt.attempt_id,
             "grader": self.name,
@@ -135,20 +135,20 @@ class BaseGrader:
 
 @dataclass(frozen=True)
 class Judged:
-    """One verdict as read from a reply that keeps the rules.
+    """One verdict, read from a reply that follows the rules.
 
     Attributes
     ----------
     passed : bool
         PASS or FAIL.
     evidence_quote, rationale : str or None
-        As given; None for graders by impression.
+        Text of the reply; None for the style ``impression``.
     borderline : bool or None
-        A PASS whose rationale hedges: it deserves a second look. None without a rationale.
+        A PASS with a hedged rationale, which deserves a second look; None without a rationale.
     dimension_passed : bool or None
-        What the reply says of all its behaviours together; None for graders by impression.
+        The reply's verdict on all behaviours together; None for the style ``impression``.
     score : float or None
-        Where one is asked for.
+        Score, if the prompt asks for one.
     """
 
     passed: bool
@@ -167,53 +167,54 @@ async def ask_until_read(
     usable: Collection[str] = ("ok", "truncated"),
     cell: Cell | None = None,
 ) -> tuple[_T | None, list[Reply], list[str]]:
-    """Return what a reply says, all replies, and why the last one cannot be used.
+    """Ask a model until its reply is usable; return what `read` makes of it, replies and problems.
 
-    A reply that cannot be used is asked for again at most twice, with what was wrong.
+    After a reply that cannot be used, the model is asked again, at most twice, and shown the
+    problems.
     """
     replies: list[Reply] = []
-    found, problems = None, list[str]()
+    result, problems = None, list[str]()
     while len(replies) <= ASKED_AGAIN and (problems or not replies):
-        told = prompt(problems=problems)
-        reply = await agent.ask(told.user, system=told.system, schema=schema, cell=cell)
+        request = prompt(problems=problems)
+        reply = await agent.ask(request.user, system=request.system, schema=schema, cell=cell)
         replies.append(reply)
         if reply.status not in usable:
             return None, replies, []
-        found, problems = read(reply.answer or "")
-    return found, replies, problems
+        result, problems = read(reply.answer or "")
+    return result, replies, problems
 
 
-def on_check(check: Check, position: int, about: Mapping[str, Any], **said: Any) -> Verdict:
-    """Return the verdict on a check of a case from what all of them have in common."""
-    same = {"check_id": check.check_id, "check_kind": check.check_kind, "goal": check.goal}
-    return Verdict(**{**about, **same, "order": about["order"] + position, **said})
+def on_check(check: Check, position: int, about: Mapping[str, Any], **outcome: Any) -> Verdict:
+    """Build the verdict on one check; `about` holds the fields that all verdicts share."""
+    identity = {"check_id": check.check_id, "check_kind": check.check_kind, "goal": check.goal}
+    return Verdict(**{**about, **identity, "order": about["order"] + position, **outcome})
 
 
 def verdicts_of(
     case: Case, replies: Sequence[Reply], judged: Mapping[str, Judged], about: Mapping[str, Any]
 ) -> tuple[Verdict, ...]:
-    """Return one verdict a check from what the last reply judges; `about` says who judged."""
+    """Build one verdict for each check; `about` holds the fields that all verdicts share."""
     last = replies[-1]
     status: VerdictStatus = "ok" if judged else failure(last)
     cost = cost_of(replies)
     share = None if cost is None else cost / len(case.checks)
     verdicts = []
     for position, check in enumerate(case.checks):
-        one = judged.get(check.check_id)
-        said = asdict(one) if one is not None else {"raw": last.answer or last.error}
-        verdicts.append(on_check(check, position, about, status=status, cost_usd=share, **said))
+        verdict = judged.get(check.check_id)
+        outcome = asdict(verdict) if verdict is not None else {"raw": last.answer or last.error}
+        verdicts.append(on_check(check, position, about, status=status, cost_usd=share, **outcome))
     return tuple(verdicts)
 
 
 def cost_of(replies: Sequence[Reply]) -> float | None:
-    """Return what replies cost together; None where one of them does not say."""
+    """Return the total cost of replies in US dollars; None if one of them has no cost."""
     costs = [reply.cost_usd for reply in replies]
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if len(known) == len(costs) else None
+    recorded = [cost for cost in costs if cost is not None]
+    return sum(recorded) if len(recorded) == len(costs) else None
 
 
 def failure(reply: Reply) -> VerdictStatus:
-    """Return the status of verdicts that a reply did not bring."""
+    """Return the status of the verdicts that are missing because of a reply."""
     if reply.status in ("ok", "truncated"):
         return "malformed"
     return "refused" if reply.status == "refused" else "error"
@@ -222,7 +223,7 @@ def failure(reply: Reply) -> VerdictStatus:
 def answer_of(
     attempt: Attempt, case: Case, skill: Skill | None = None, *, done: str = "graded"
 ) -> str:
-    """Return the answer that is to be judged, or raise where there is none or it is another's."""
+    """Return the answer to judge; raise if it is missing or belongs to another case."""
     if attempt.status != "ok" or attempt.answer is None:
         raise GraderError(
             f"Attempt '{attempt.attempt_id}' has status '{attempt.status}' and nothing to "
@@ -238,7 +239,7 @@ def answer_of(
 
 
 class Blind(NamedTuple):
-    """An attempt with the name that its grader sees and the place of its first verdict."""
+    """An attempt with the name that its grader sees and the position of its first verdict."""
 
     attempt_id: str
     item: str
@@ -246,7 +247,7 @@ class Blind(NamedTuple):
 
 
 def blind(attempts: Mapping[str, int], *, seed: int) -> list[Blind]:
-    """Return attempts in a shuffled order under names that tell nothing.
+    """Shuffle attempts and give them names that reveal nothing.
 
     Examples
     --------
@@ -262,7 +263,7 @@ def blind(attempts: Mapping[str, int], *, seed: int) -> list[Blind]:
 
 
 def family_warning(grader: Judge, agents: Iterable[str | None]) -> str | None:
-    """Return a warning when a grader judges answers of its own family, or None."""
+    """Return a warning if a grader judges answers of its own family, or None."""
     families = set(agents)
     if grader.family is not None and grader.family in families:
         return (

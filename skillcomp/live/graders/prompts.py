@@ -1,8 +1,8 @@
-"""What agents and graders are told; every datum in it is delimited and escaped.
+"""Prompts of graders; all data in them are delimited and escaped.
 
-The instructions stand first and never change within a study, the skill's text follows, the case
-comes last: so the service can cache all but the case, and no rule stands behind the material that
-it guards against.
+Instructions come first and never change within a study, then the text of the skill, then the case.
+So the service can cache everything but the case, and every rule precedes the material that it
+guards against.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from skillcomp.records import Case, Record, Skill
 
 Style = Literal["forced", "evidence", "impression"]
 STYLES: tuple[Style, ...] = ("forced", "evidence", "impression")
-# How a grader answers: in this package's JSON, or in that of the source report (A.1).
+# JSON form of a reply: that of this package or of the source report (A.1)
 ReplyForm = Literal["plain", "report"]
-# What a grader may be asked to do without, each its own version (report 8.4, 8.6, 7.10).
+# parts of a prompt that can be left out; each choice is a version (report 8.4, 8.6, 7.10)
 Without = Literal["RULE-1", "RULE-3", "RULE-6", "RULE-9", "concept_field", "expected_reasoning"]
 SWITCHES: tuple[Without, ...] = get_args(Without)
 _RULES = tuple(name for name in SWITCHES if name.startswith("RULE"))
@@ -39,11 +39,14 @@ _FIRST_NAMES = {
 }
 _COUNTED = ("", "This rule", "These two rules", "These three rules", "These four rules")
 _PLACE = re.compile(r"\{\{\s*(.*?)\s*\}\}")
-_MAX_TEMPLATE = 1 << 18  # characters; a prompt and no library
+_MAX_TEMPLATE = 1 << 18  # characters
+
+
+# Names and docstrings of the reply classes are in their schema, which a grader's version hashes.
 
 
 class _Evidenced(Record):
-    # evidence stands before the verdict: what is written first cannot be made to fit it
+    # evidence comes before the verdict, so that it cannot be written to fit the verdict
     id: str
     evidence_quote: str
     rationale: str
@@ -119,7 +122,7 @@ Schema = type[EvidenceReply] | type[ImpressionReply] | type[ReportReply]
 class GraderPrompt:
     """A prompt in two parts: ``system`` is the same for every case of a skill, ``user`` is not.
 
-    A template of one's own is all ``user``.
+    A custom template is all ``user``.
     """
 
     system: str | None
@@ -127,8 +130,8 @@ class GraderPrompt:
 
 
 @cache
-def _environment() -> jinja2.Environment:
-    # finalize escapes whatever an expression puts out, so no template can forget to
+def _template_environment() -> jinja2.Environment:
+    # finalize escapes the output of every expression, so no template can forget to
     return jinja2.Environment(
         loader=jinja2.PackageLoader("skillcomp", "templates"),
         autoescape=False,
@@ -140,13 +143,13 @@ def _environment() -> jinja2.Environment:
 
 
 def template_text(name: str) -> str:
-    """Return the text of a template of ours."""
-    environment = _environment()
+    """Return the text of a template of this package."""
+    environment = _template_environment()
     assert environment.loader is not None
     return environment.loader.get_source(environment, name)[0]
 
 
-def _style(style: str) -> Style:
+def _checked_style(style: str) -> Style:
     require_known("There is no grader style", style, STYLES, GraderError)
     return cast(Style, style)
 
@@ -155,13 +158,13 @@ def reply_schema(style: Style, reply: ReplyForm = "plain") -> Schema:
     """Return the model that a reply of this style must fit."""
     require_known("reply: found", reply, get_args(ReplyForm), GraderError)
     if reply == "report":
-        if _style(style) == "impression":
+        if _checked_style(style) == "impression":
             raise GraderError(
                 "reply: the report's JSON holds a quote for each behavior, which style "
                 "'impression' does not ask for; allowed: styles forced and evidence."
             )
         return ReportReply
-    return ImpressionReply if _style(style) == "impression" else EvidenceReply
+    return ImpressionReply if _checked_style(style) == "impression" else EvidenceReply
 
 
 @cache
@@ -171,23 +174,23 @@ def grader_version(
     reply: ReplyForm = "plain",
     template: str | None = None,
 ) -> str:
-    """Return the hash of everything a grader is told and may answer, and what it does without."""
+    """Return the hash of prompt and reply schema, followed by the parts left out."""
     schema = json.dumps(reply_schema(style, reply).model_json_schema(), sort_keys=True)
-    own = [
+    parts = [
         template_text(f"grader-{style}.j2") if template is None else template,
         template_text(_CASE),
     ]
     if template is not None or reply == "report":
-        own += [reply, style]
-    told = short_hash(*own, schema)
-    return "-no-".join([_FIRST_NAMES.get(told, told), *without])
+        parts += [reply, style]
+    version = short_hash(*parts, schema)
+    return "-no-".join([_FIRST_NAMES.get(version, version), *without])
 
 
 def switched_off(without: Sequence[str], style: Style) -> tuple[str, ...]:
-    """Return what a grader does without, each once and in one order; refuse other words."""
+    """Return the parts left out, each once and in a fixed order; raise on unknown names."""
     names = [without] if isinstance(without, str) else list(without)
-    told = {"forced": SWITCHES, "evidence": SWITCHES[len(_RULES) :], "impression": ()}
-    allowed = told[_style(style)] or ("nothing, it is told none of these",)
+    switches = {"forced": SWITCHES, "evidence": SWITCHES[len(_RULES) :], "impression": ()}
+    allowed = switches[_checked_style(style)] or ("nothing, it is told none of these",)
     for name in names:
         what = f"allowed with style '{style}'"
         require_known("without: found", name, allowed, GraderError, label=what)
@@ -195,13 +198,13 @@ def switched_off(without: Sequence[str], style: Style) -> tuple[str, ...]:
 
 
 def read_template(path: str | Path) -> str:
-    """Return one's own prompt; refuse one that lacks what a grader must be told.
+    """Read a custom prompt; raise if it lacks something that a grader needs.
 
     Raises
     ------
     GraderError
-        When the file cannot be read, names a placeholder that does not exist (the message says
-        which do), or lacks the answer, the behaviours or the form of the reply.
+        If the file cannot be read, names an unknown placeholder (the message lists the known ones),
+        or lacks the answer, the behaviours or the form of the reply.
     """
     file = Path(path)
     try:
@@ -210,11 +213,11 @@ def read_template(path: str | Path) -> str:
         raise GraderError(f"template {file}: cannot be read as UTF-8 ({cause}).") from None
     if len(text) > _MAX_TEMPLATE:
         raise GraderError(f"template {file}: allowed are at most {_MAX_TEMPLATE:,} characters.")
-    found = _PLACE.findall(text)
-    for name in found:
+    placeholders = _PLACE.findall(text)
+    for name in placeholders:
         what = f"template {file}: there is no placeholder"
         require_known(what, name, PLACEHOLDERS, GraderError)
-    if lacking := [name for name in _NEEDED if name not in found]:
+    if lacking := [name for name in _NEEDED if name not in placeholders]:
         raise GraderError(
             f"template {file}: {', '.join(f'{{{{ {name} }}}}' for name in lacking)} is missing; a "
             "grader must be told the answer, the behaviors and how to reply."
@@ -235,7 +238,7 @@ _NEEDED = ("answer", "behaviors", "output")
 
 
 def dimension_of(case: Case) -> str:
-    """Return what a grader is told a case is about."""
+    """Return the dimension of a case, as shown to a grader."""
     return case.comprehension_dimension or case.dimension or "none"
 
 
@@ -253,14 +256,14 @@ def grader_prompt(
     reply: ReplyForm = "plain",
     template: str | None = None,
 ) -> GraderPrompt:
-    """Return what a grader is told about one answer.
+    """Build the prompt about one answer.
 
-    Each placeholder of a `template` becomes the whole block with its tags, as it stands in the
-    prompts of this package; nothing where the case has none or it is switched off.
+    Each placeholder of a `template` becomes the whole block with its tags, as in the prompts of
+    this package. It becomes empty if the case has no such text or the part is left out.
     """
-    impression = _style(style) == "impression"
+    impression = _checked_style(style) == "impression"
     concept = skill.concept.get(case.concept_field or "")
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "item": Attribute(item),
         "dimension": dimension_of(case),
         "concept_name": Attribute(case.concept_field or ""),
@@ -284,14 +287,14 @@ def grader_prompt(
         "reply": reply,
         "problems": list(problems),
     }
-    text = _environment().get_template(_CASE).render(told)
+    text = _template_environment().get_template(_CASE).render(data)
     if template is not None:
-        blocks = _blocks(text) | {
+        blocks = _blocks_by_placeholder(text) | {
             "skill_body": f"<skill-body>\n{escape(skill.body)}\n</skill-body>"
         }
-        return GraderPrompt(None, _PLACE.sub(lambda found: blocks.get(found[1], ""), template))
+        return GraderPrompt(None, _PLACE.sub(lambda match: blocks.get(match[1], ""), template))
     n_rules = _COUNTED[len([name for name in _RULES if name not in without])]
-    system = _environment().get_template(f"grader-{style}.j2")
+    system = _template_environment().get_template(f"grader-{style}.j2")
     return GraderPrompt(
         system=system.render(skill_body=skill.body, without=without, n_rules=n_rules), user=text
     )
@@ -299,7 +302,7 @@ def grader_prompt(
 
 @dataclass(frozen=True)
 class BlindPrompt(Generic[_R]):
-    """A prompt that says nothing of skill or condition: its templates, and what is answered."""
+    """A prompt without skill and condition: its templates and the schema of the reply."""
 
     rules: str
     case: str
@@ -307,14 +310,14 @@ class BlindPrompt(Generic[_R]):
 
     @cached_property
     def version(self) -> str:
-        """The hash of everything that is told and may be answered."""
+        """The hash of the templates and of the reply schema."""
         schema = json.dumps(self.reply.model_json_schema(), sort_keys=True)
         return short_hash(template_text(self.rules), template_text(self.case), schema)
 
-    def about(self, *, item: str, problems: Sequence[str] = (), **told: str) -> GraderPrompt:
-        """Return what is told about one item, by the names in its template."""
-        make = _environment().get_template
-        user = make(self.case).render(told, item=Attribute(item), problems=list(problems))
+    def about(self, *, item: str, problems: Sequence[str] = (), **data: str) -> GraderPrompt:
+        """Build the prompt about one item; `data` are the values of its template by name."""
+        make = _template_environment().get_template
+        user = make(self.case).render(data, item=Attribute(item), problems=list(problems))
         return GraderPrompt(system=make(self.rules).render(), user=user)
 
 
@@ -322,11 +325,11 @@ COMPARATOR = BlindPrompt("comparator.j2", "comparator-case.j2", ComparisonReply)
 RUBRIC = BlindPrompt("rubric.j2", "rubric-case.j2", RubricReply)
 
 
-def _blocks(text: str) -> dict[str, str]:
+def _blocks_by_placeholder(text: str) -> dict[str, str]:
     """Return the tagged blocks of a rendered case by placeholder; data in them are escaped."""
-    found = {}
+    blocks = {}
     for name, tag in _BLOCKS.items():
         if block := re.search(rf"<{tag}[ >].*?</{tag}>", text, re.DOTALL):
-            found[name] = block[0]
-    # the last one: a datum may hold such a line as well
-    return found | {"output": text[text.rindex("\n# OUTPUT\n") + 1 :]}
+            blocks[name] = block[0]
+    # the last match: data may contain such a line too
+    return blocks | {"output": text[text.rindex("\n# OUTPUT\n") + 1 :]}

@@ -1,4 +1,4 @@
-"""Recorded verdicts and replies, read again: gradings without a key and without a network."""
+"""Replay of recorded verdicts: grading without a key and without a network."""
 
 from __future__ import annotations
 
@@ -8,42 +8,37 @@ from skillcomp.errors import GraderError
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import settings_json
 from skillcomp.live.agents.replay import one_of_recorded
-from skillcomp.live.graders.grader import (
-    BaseGrader,
-    Grading,
-    Place,
-    on_check,
-)
+from skillcomp.live.graders.grader import BaseGrader, Grading, Place, on_check
 from skillcomp.live.graders.reply import gives_condition_away
 from skillcomp.records import Attempt, Case, Skill, Verdict
 
-_PLACE = ("case_id", "condition", "repeat", "perturbation")  # of an answer in a study
+_PLACE = ("case_id", "condition", "repeat", "perturbation")  # identifies an answer in a study
 
 
 class ReplayGrader(BaseGrader):
-    """A grader that says what a recorded one said of the same answer.
+    """A grader that repeats the recorded verdicts on the same answer.
 
     Parameters
     ----------
     store : RunStore
         The recorded study.
     grader : str, optional
-        Whose verdicts; may be left out when the store holds one grader.
+        The recorded grader; optional if the store holds only one.
     round : int, default 1
-        Which recorded round is given again.
+        The recorded round.
     name : str, optional
-        The label in the frames; the recorded one when not given.
+        Label in the frames, by default the recorded one.
 
     Raises
     ------
     GraderError
-        When the store holds no such verdicts.
+        If the store holds no such verdicts, or those of several versions.
 
     Notes
     -----
-    An answer is found by case, condition and repeat, and must be a recorded one letter by letter:
-    a verdict on another answer would be invented. Where several agents gave it, that of the same
-    name counts, else the last. Cost, item, batch and order are those of the recording.
+    An answer is found by case, condition and repeat, and must equal a recorded answer exactly: a
+    verdict on any other answer would be invented. If several agents gave the same answer, the agent
+    of the same name counts, else the last one. Cost, item, batch and order are the recorded ones.
     """
 
     def __init__(
@@ -93,16 +88,16 @@ class ReplayGrader(BaseGrader):
         at = tuple(getattr(attempt, name) for name in _PLACE)
         of_anyone = self._recorded.get((*at, attempt.answer, None), "")
         attempt_id = self._recorded.get((*at, attempt.answer, attempt.agent), of_anyone)
-        found = self._verdicts.get(attempt_id, {})
+        rows = self._verdicts.get(attempt_id, {})
         is_other = not attempt_id and at in self._places
-        told = "not recorded: the answer is another one" if is_other else "not recorded"
+        reason = "not recorded: the answer is another one" if is_other else "not recorded"
         about = self.about(attempt, place)
-        same: dict[str, Any] = {"attempt_id": attempt.attempt_id, "grader": self.name}
-        same |= {"round": place.get("round", 1)}
+        identity: dict[str, Any] = {"attempt_id": attempt.attempt_id, "grader": self.name}
+        identity |= {"round": place.get("round", 1)}
         verdicts = (
-            Verdict(**{**found[check.check_id], **same})
-            if check.check_id in found
-            else on_check(check, position, about, status="error", raw=told)
+            Verdict(**{**rows[check.check_id], **identity})
+            if check.check_id in rows
+            else on_check(check, position, about, status="error", raw=reason)
             for position, check in enumerate(case.checks)
         )
         return Grading(tuple(verdicts), gives_away=gives_condition_away(attempt.answer or ""))

@@ -1,4 +1,4 @@
-"""The rules that a program can check on a grader's reply, and what an answer may give away."""
+"""Parse a grader's reply, check it by rules, and find words that reveal a condition."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _M = TypeVar("_M", bound=BaseModel)
 _I = TypeVar("_I", bound=ItemReply)
 _MAX_SHOWN = 5
 
-# An answer without the skill says that it does not know it; one with it may cite it.
+# an answer without the skill may say that the term is unknown; one with it may cite the skill
 _UNKNOWING = re.compile(
     r"\b(?:i(?:'m| am) (?:not (?:familiar|aware|acquainted)|unfamiliar)"
     r"|(?:i )?(?:do not|don't|cannot|can't) (?:actually )?"
@@ -68,55 +68,55 @@ def judge(
     dimension: str = "none",
     without: Sequence[str] = (),
 ) -> tuple[dict[str, Judged], list[str]]:
-    """Return the verdicts of a reply by check_id, and which rules it breaks.
+    """Return the verdicts of a reply by check_id, and the rules that it breaks.
 
-    A reply in the report's JSON must also name the case's `dimension` and the kind of each check,
-    and list the n-grams where it says that the overlap check failed.
+    A reply in the report's JSON must also name the `dimension` of the case and the kind of each
+    check, and list the n-grams if its overlap check failed.
     """
-    found, problem = read_json(text, reply_schema(style, reply))
-    if found is None:
+    parsed, problem = read_json(text, reply_schema(style, reply))
+    if parsed is None:
         return {}, [problem]
-    if isinstance(found, ReportReply):
-        problems = _broken_report(found, item, dimension, checks)
+    if isinstance(parsed, ReportReply):
+        problems = _report_problems(parsed, item, dimension, checks)
     else:
-        problems = [] if found.item == item else [f"item must be '{item}'."]
-    problems += _wrong_ids([row.id for row in found.behavior_verdicts], checks)
+        problems = [] if parsed.item == item else [f"item must be '{item}'."]
+    problems += _id_problems([row.id for row in parsed.behavior_verdicts], checks)
     if problems:
         return {}, problems
-    if isinstance(found, ImpressionReply):
-        marks = {row.id: row.verdict for row in found.behavior_verdicts}
+    if isinstance(parsed, ImpressionReply):
+        marks = {row.id: row.verdict for row in parsed.behavior_verdicts}
         return {c.check_id: Judged(marks[c.check_id] == "PASS") for c in checks}, []
-    rows = {row.id: row for row in found.behavior_verdicts}
-    told = found.dimension_verdict == "PASS"
+    rows = {row.id: row for row in parsed.behavior_verdicts}
+    dimension_passed = parsed.dimension_verdict == "PASS"
     judged: dict[str, Judged] = {}
     for check in checks:
         row = rows[check.check_id]
-        one = Judged(
+        verdict = Judged(
             passed=row.verdict == "PASS",
-            evidence_quote=_found(row.evidence_quote, answer),
+            evidence_quote=_quote_in_answer(row.evidence_quote, answer),
             rationale=row.rationale,
             borderline=row.verdict == "PASS" and hedges(row.rationale, HEDGES_ON_PASS) is not None,
-            dimension_passed=told,
+            dimension_passed=dimension_passed,
         )
-        problems += _broken(check, one, answer, style, overlap, without)
-        judged[check.check_id] = one
-    if told != all(one.passed for one in judged.values()):
+        problems += _broken_rules(check, verdict, answer, style, overlap, without)
+        judged[check.check_id] = verdict
+    if dimension_passed != all(verdict.passed for verdict in judged.values()):
         problems.append("dimension_verdict must be PASS exactly if every behavior is PASS.")
     return ({}, problems) if problems else (judged, [])
 
 
-def _broken_report(
-    found: ReportReply, item: str, dimension: str, checks: Sequence[Check]
+def _report_problems(
+    reply: ReportReply, item: str, dimension: str, checks: Sequence[Check]
 ) -> list[str]:
-    """Return what only a reply in the report's JSON can have wrong."""
+    """Return the problems that only a reply in the report's JSON can have."""
     kinds = {check.check_id: check.check_kind for check in checks}
-    check = found.verbatim_overlap_check
-    problems = [] if str(found.case_id) == item else [f"case_id must be '{item}'."]
-    if found.dimension != dimension:
+    check = reply.verbatim_overlap_check
+    problems = [] if str(reply.case_id) == item else [f"case_id must be '{item}'."]
+    if reply.dimension != dimension:
         problems.append(f"dimension must be '{dimension}'.")
     problems += [
         f"{row.id}: kind must be '{kinds[row.id]}'."
-        for row in found.behavior_verdicts
+        for row in reply.behavior_verdicts
         if row.kind != kinds.get(row.id, row.kind)
     ]
     if check.passed == bool(check.overlap_ngrams):
@@ -127,96 +127,98 @@ def _broken_report(
 
 
 def read_item(text: str, schema: type[_I], item: str) -> tuple[_I | None, list[str]]:
-    """Return what a reply says about an item, and why it cannot be used where it cannot."""
-    found, problem = read_json(text, schema)
-    if found is not None and found.item != item:
-        return found, [f"item must be '{item}'."]
-    return found, [problem] if found is None else []
+    """Parse a reply about an item; return it, or None, and its problems."""
+    parsed, problem = read_json(text, schema)
+    if parsed is not None and parsed.item != item:
+        return parsed, [f"item must be '{item}'."]
+    return parsed, [problem] if parsed is None else []
 
 
 def read_json(text: str, schema: type[_M]) -> tuple[_M | None, str]:
-    """Return the JSON object of a reply as a model, and why it cannot be used where it cannot."""
+    """Parse the JSON object of a reply; return it and an empty text, or None and the problem."""
     start, end = text.find("{"), text.rfind("}")
     try:
-        found = json.loads(text[start : end + 1] if start >= 0 else text, object_hook=_storable)
+        content = json.loads(
+            text[start : end + 1] if start >= 0 else text, object_hook=_without_surrogates
+        )
     except (ValueError, RecursionError):
         return None, "The reply must be one JSON object."
     try:
-        return schema.model_validate(found, strict=True), ""
+        return schema.model_validate(content, strict=True), ""
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the object"
         return None, f"The JSON does not fit the schema: {place}: {first['msg']}."
 
 
-def _storable(found: dict[str, Any]) -> dict[str, Any]:
-    """Return an object of a reply without the half characters that JSON can escape."""
-    return {whole_text(k): whole_text(v) if isinstance(v, str) else v for k, v in found.items()}
+def _without_surrogates(content: dict[str, Any]) -> dict[str, Any]:
+    """Return a JSON object without lone surrogates, which JSON can escape and no store can hold."""
+    return {whole_text(k): whole_text(v) if isinstance(v, str) else v for k, v in content.items()}
 
 
-def _wrong_ids(given: list[str], checks: Sequence[Check]) -> list[str]:
-    wanted = [check.check_id for check in checks]
-    count = Counter(given)
-    missing = [name for name in wanted if name not in count]
-    twice = [name for name in wanted if count[name] > 1]
-    # unknown ids are counted, not repeated: they are the only free text of the reply here
-    strange = sum(name not in wanted for name in given)
+def _id_problems(ids: list[str], checks: Sequence[Check]) -> list[str]:
+    expected = [check.check_id for check in checks]
+    count = Counter(ids)
+    missing = [name for name in expected if name not in count]
+    twice = [name for name in expected if count[name] > 1]
+    # unknown ids are only counted: they are free text, and the problems go into the next prompt
+    strange = sum(name not in expected for name in ids)
     problems = []
     if missing:
-        problems.append(f"RULE-9: no verdict for {_names(missing)}.")
+        problems.append(f"RULE-9: no verdict for {_listed_names(missing)}.")
     if twice:
-        problems.append(f"RULE-1: more than one verdict for {_names(twice)}.")
+        problems.append(f"RULE-1: more than one verdict for {_listed_names(twice)}.")
     if strange:
         problems.append(f"RULE-1: {plural(strange, 'verdict')} with an id that is not in the list.")
     return problems
 
 
-def _names(names: list[str]) -> str:
+def _listed_names(names: list[str]) -> str:
     more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
     return ", ".join(names[:_MAX_SHOWN]) + more
 
 
-def _found(quote: str, answer: str) -> str:
-    """Return a quote as the answer has it: the grader saw the answer with its signs escaped."""
+def _quote_in_answer(quote: str, answer: str) -> str:
+    """Return a quote as written in the answer; the grader saw the answer escaped as HTML."""
     plain = html.unescape(quote)
     in_plain = normalise_quote(plain) in normalise_quote(answer)
     return plain if plain != quote and in_plain else quote
 
 
-def _broken(
+def _broken_rules(
     check: Check,
-    one: Judged,
+    verdict: Judged,
     answer: str,
     style: Style,
     overlap: Sequence[str],
     without: Sequence[str],
 ) -> list[str]:
     name, problems = check.check_id, []
-    quote = normalise_quote(one.evidence_quote or "")
-    # an empty answer has nothing to quote
+    quote = normalise_quote(verdict.evidence_quote or "")
+    # an empty answer contains no quote
     if not quote and answer.strip():
         problems.append(f"{name}: evidence_quote is empty; quote the closest place.")
     elif quote not in normalise_quote(answer):
         problems.append(f"{name}: evidence_quote does not stand in the answer letter by letter.")
-    if not (one.rationale or "").strip():
+    if not (verdict.rationale or "").strip():
         problems.append(f"{name}: the rationale is empty.")
     if style != "forced":
         return problems
-    is_held = not one.passed and "RULE-6" not in without
-    if is_held and (hedge := hedges(one.rationale or "", HEDGES_ON_FAIL)):
+    is_held = not verdict.passed and "RULE-6" not in without
+    if is_held and (hedge := hedges(verdict.rationale or "", HEDGES_ON_FAIL)):
         problems.append(f"RULE-6: {name} is FAIL and its rationale says '{hedge}'.")
-    if forbids_copying(check) and one.passed == bool(overlap):
+    if forbids_copying(check) and verdict.passed == bool(overlap):
         must = "FAIL" if overlap else "PASS"
         problems.append(f"{name}: the overlap check is final, so this must be {must}.")
     return problems
 
 
 def gives_condition_away(answer: str) -> str | None:
-    """Return the words by which an answer tells a grader its condition, or None.
+    """Return the words by which an answer reveals its condition to a grader, or None.
 
     Notes
     -----
-    English phrases only. An answer that is not found here can still give itself away.
+    English phrases only. An answer without them can still reveal its condition.
 
     Examples
     --------
@@ -226,8 +228,8 @@ def gives_condition_away(answer: str) -> str | None:
     True
     """
     plain = answer.replace("’", "'")
-    found = _UNKNOWING.search(plain) or _CITING.search(plain)
-    return found.group(0) if found else None
+    match = _UNKNOWING.search(plain) or _CITING.search(plain)
+    return match.group(0) if match else None
 
 
 def read_reply(
@@ -247,27 +249,27 @@ def read_reply(
     Parameters
     ----------
     reply : str or Path
-        The reply itself, with or without its ``<verdict>`` tags and text around them, or the file
-        (a `Path`) that holds it.
+        The reply, with or without its ``<verdict>`` tags and text around them, or the `Path` of a
+        file with it.
     attempt, case, skill : Attempt, Case, Skill
-        What was graded; the reply's ``case_id`` is the case's, with or without its suite.
+        The graded answer; the ``case_id`` of the reply is that of the case, with or without suite.
     grader : str
-        The label in the frames; `model`, `family` and `version` say more of who replied.
+        Label in the frames; `model`, `family` and `version` describe it further.
     round : int, default 1
         2 and up for a second grading.
 
     Returns
     -------
     Grading
-        One verdict a check, which ``store.append("verdicts", grading.verdicts)`` records. A reply
-        that breaks a rule (a verdict missing, a quote that does not stand in the answer, a verdict
-        on the dimension that its behaviours do not give) makes verdicts of status ``malformed``
-        which keep it in ``raw``; ``problems`` says why.
+        One verdict for each check; ``store.append("verdicts", grading.verdicts)`` records them. If
+        the reply breaks a rule (a missing verdict, a quote that is not in the answer, a verdict on
+        the dimension that contradicts its behaviours), the verdicts have status ``malformed`` and
+        keep the reply in ``raw``; ``problems`` gives the reasons.
 
     Raises
     ------
     GraderError
-        When the file cannot be read, there is no answer, or case or skill are not the attempt's.
+        If the file cannot be read, there is no answer, or case or skill do not fit the attempt.
     """
     try:
         text = reply.read_text(encoding="utf-8-sig") if isinstance(reply, Path) else reply

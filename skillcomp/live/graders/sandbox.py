@@ -1,8 +1,8 @@
-"""Running a test file on what a model wrote, where that can hurt nothing.
+"""Run a test file on model output in a sandbox.
 
-bubblewrap gives the test a file system that holds Python, the test and the answer alone, its own
-processes and no network; limits bound its time, memory, processes and output. Without bubblewrap
-nothing is run unless the answers are trusted, and then only the limits are there.
+bubblewrap gives the test its own processes, no network, and a file system with only Python, the
+test and the answer; limits bound its time, memory, processes and output. Without bubblewrap, only
+trusted answers run, and only the limits apply.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from skillcomp.errors import GraderError
 from skillcomp.live.agents.process import Ran, case_folder, run_program
 from skillcomp.live.concurrency import run_sync
 
-# Of one run of a test file. The address space is larger than what is used of it; a test that
-# writes does so into files of its own folder or to its output.
+# Limits of one run: address space (larger than the memory in use) and file size in bytes,
+# processes, open files.
 MEMORY, FILE, PROCESSES, OPEN = 2 << 30, 16 << 20, 64, 256
-DISK = 64 << 20  # bytes of the folders that the sandbox may write to
-USERS = range(61184, 65520)  # user ids that systems leave for programs like this one
+DISK = 64 << 20  # bytes of each folder that the sandbox may write to
+USERS = range(61184, 65520)  # user ids that systems leave unassigned
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin")
-_PYTHON = ("bin", "lib", "lib32", "lib64", "pyvenv.cfg")  # what a Python needs of its folder
-_WAIT = 2.0  # seconds for what is left of a user's processes to end
-_SETTINGS = ".settings.ini"  # nobody else's is looked for
+_PYTHON = ("bin", "lib", "lib32", "lib64", "pyvenv.cfg")  # parts of its folder that Python needs
+_WAIT = 2.0  # seconds for the remaining processes of a user to end
+_SETTINGS = ".settings.ini"  # given explicitly, so that pytest searches for no other
 _PROBE = b"""
 import os
 
@@ -47,18 +47,18 @@ _INSIDE = Path(__file__).with_name("sandbox_inside.py")
 
 @dataclass
 class Report:
-    """What is known of a run: which tests there are, which passed, and how it ended.
+    """Result of a run: its tests, which of them passed, and how it ended.
 
     Attributes
     ----------
     collected : list of str
-        The tests; empty where it ended before they were known.
+        The tests; empty if the run ended before they were collected.
     failed : dict of str to str
-        Tests that ran to an end and failed, with what they said.
+        Tests that ran and failed, with their messages.
     passed : set of str
-        Tests whose set-up, call and clean-up all passed.
-    said : str
-        Why it ended otherwise than by its tests; empty when all was in order.
+        Tests with passed set-up, call and clean-up.
+    reason : str
+        Why the run ended abnormally; empty if it ended normally.
     seconds : float
         Wall clock.
     """
@@ -66,13 +66,13 @@ class Report:
     collected: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     passed: set[str] = field(default_factory=set)
-    said: str = ""
+    reason: str = ""
     seconds: float = 0.0
 
     @property
     def is_pass(self) -> bool:
-        """Whether every collected test passed and the program ended as it should."""
-        return bool(self.collected) and not self.said and set(self.collected) == self.passed
+        """Whether every collected test passed and the program ended normally."""
+        return bool(self.collected) and not self.reason and set(self.collected) == self.passed
 
 
 async def run_tests(
@@ -87,18 +87,18 @@ async def run_tests(
     test : str
         The test file.
     answer : str
-        What ``AI_OUTPUT_FILE`` holds.
+        Content of the file named by ``AI_OUTPUT_FILE``.
     timeout : float
         Seconds of wall clock, and of processor time.
     trusted : bool
-        Run it without bubblewrap, under limits alone.
+        Run without bubblewrap, only under the limits.
 
     Returns
     -------
     Report
-        Whatever happened inside.
+        Its ``reason`` covers whatever went wrong inside.
     """
-    with case_folder() as place, _user() as user:
+    with case_folder() as place, _lent_user() as user:
         for name, data in {**files, _SETTINGS: b"[pytest]\n"}.items():
             target = place / "judge" / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ async def run_tests(
             _hand_over(place, user)
         inside = place if trusted else Path("/room")
         limits = {"AS": MEMORY, "FSIZE": FILE, "NOFILE": OPEN, "CORE": 0, "CPU": int(timeout) + 1}
-        # in a sandbox, and for a user of its own, the count of processes begins at none
+        # the limit counts all processes of a user; a sandbox and a lent user start with none
         counted = _n_processes(os.getuid()) if trusted and user is None else 0
         job = {
             "uid": user,
@@ -126,28 +126,28 @@ async def run_tests(
         program = [sys.executable, "-I", "-B"]
         program += [str(inside / "judge" / name) for name in (".inside.py", ".job")]
         command = program if trusted else [*sandboxed(place, user is not None), *program]
-        environment = _environment(inside)
+        environment = _test_environment(inside)
         ran = await run_program(command, environment, place, timeout, max_file=FILE)
-        return _read(place / "io" / "report", ran, timeout)
+        return _read_report(place / "io" / "report", ran, timeout)
 
 
 @cache
 def why_no_sandbox() -> str | None:
-    """Return why bubblewrap cannot be used here, None where it can: it is tried, not believed."""
+    """Return why bubblewrap cannot be used here, None if it can; a probe tries it."""
     if sys.platform != "linux" or shutil.which("bwrap") is None:
         return "bubblewrap (the program bwrap) is not installed"
-    found = probe(trusted=False)
-    return None if found.is_pass else f"bubblewrap does not work here ({found.said})"
+    report = probe(trusted=False)
+    return None if report.is_pass else f"bubblewrap does not work here ({report.reason})"
 
 
 def probe(*, trusted: bool) -> Report:
-    """Run a test that passes; also where a loop is running, as in a notebook."""
+    """Run a test that passes; works inside a running event loop, as in a notebook."""
     tests = {"t.py": _PROBE}
     return run_sync(lambda _: run_tests(tests, "t.py", "x", timeout=60, trusted=trusted))
 
 
-def _environment(inside: Path) -> dict[str, str]:
-    """Return the whole environment of a test: nothing of ours is in it."""
+def _test_environment(inside: Path) -> dict[str, str]:
+    """Return the environment variables of a test; none are inherited."""
     return {
         "AI_OUTPUT_FILE": str(inside / "judge" / "answer.txt"),
         "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
@@ -159,17 +159,17 @@ def _environment(inside: Path) -> dict[str, str]:
 
 
 def sandboxed(place: Path, is_root: bool) -> list[str]:
-    """Return the command that puts what follows into a sandbox."""
-    found = find_spec("pytest")
+    """Return the command prefix that runs a program in a sandbox."""
+    pytest_spec = find_spec("pytest")
     python = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parents[1]}
-    # not the whole of it: a Python can be installed into somebody's home
-    kept = {path / name for path in python for name in _PYTHON if (path / name).exists()}
-    if found is not None and found.origin is not None:
-        kept.add(Path(found.origin).resolve().parents[1])
-    kept = {one for one in kept if not (one.is_relative_to("/usr") or str(one) in _SYSTEM)}
+    # not the whole folder: Python can be installed in a home folder
+    bound = {path / name for path in python for name in _PYTHON if (path / name).exists()}
+    if pytest_spec is not None and pytest_spec.origin is not None:
+        bound.add(Path(pytest_spec.origin).resolve().parents[1])
+    bound = {path for path in bound if not (path.is_relative_to("/usr") or str(path) in _SYSTEM)}
     command = ["bwrap", "--die-with-parent", "--new-session"]
     command += [f"--unshare-{name}" for name in ("ipc", "pid", "net", "uts", "cgroup-try")]
-    if is_root:  # who is root outside becomes another user inside, before anything is run
+    if is_root:  # root outside becomes another user inside before anything runs
         command += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     else:
         command += ["--unshare-user"]
@@ -181,23 +181,23 @@ def sandboxed(place: Path, is_root: bool) -> list[str]:
     for name in ("/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives"):
         command += ["--ro-bind-try", name, name]
     command += ["--proc", "/proc", "--dev", "/dev"]
-    above = {parent for path in kept for parent in path.parents} - {Path("/"), *map(Path, _SYSTEM)}
+    above = {parent for path in bound for parent in path.parents} - {Path("/"), *map(Path, _SYSTEM)}
     for path in sorted([*above, Path("/room"), Path("/room/io")]):
         command += ["--perms", "0755", "--dir", str(path)]
-    for path in sorted(kept):
+    for path in sorted(bound):
         command += ["--ro-bind", str(path), str(path)]
     for name in ("/room/home", "/room/work", "/room/tmp", "/dev/shm"):
         command += ["--perms", "1777", "--size", str(DISK), "--tmpfs", name]
     command += ["--ro-bind", str(place / "judge"), "/room/judge"]
     command += ["--bind", str(place / "io" / "report"), "/room/io/report"]
-    # all else is in memory and would grow without an end
+    # the rest is in memory and would grow without limit
     command += ["--remount-ro", "/dev", "--remount-ro", "/"]
     return [*command, "--chdir", "/room/work"]
 
 
 @contextmanager
-def _user() -> Iterator[int | None]:
-    """Lend a user id that nobody has, where we are root; all its processes end with the loan."""
+def _lent_user() -> Iterator[int | None]:
+    """Yield an unused user id if this process is root, else None; end its processes afterwards."""
     if sys.platform != "linux" or os.getuid() != 0:
         yield None
         return
@@ -221,7 +221,7 @@ def _end_all(user: int) -> None:
 
 
 def processes() -> Iterator[tuple[int, int]]:
-    """Yield the user of every process, and its id."""
+    """Yield user id and process id of every process except zombies."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
@@ -230,16 +230,16 @@ def processes() -> Iterator[tuple[int, int]]:
 
 
 def _n_processes(user: int) -> int:
-    """Return how many processes and threads a user has."""
-    found = 0
+    """Return the number of processes and threads of a user."""
+    n = 0
     for uid, pid in processes() if sys.platform == "linux" else ():
         with suppress(OSError):
-            found += len(os.listdir(f"/proc/{pid}/task")) if uid == user else 0
-    return found
+            n += len(os.listdir(f"/proc/{pid}/task")) if uid == user else 0
+    return n
 
 
 def _hand_over(place: Path, user: int) -> None:
-    """Let a user into a room: to read what is judged, and to write into folders of its own."""
+    """Let a user read the judged files and write to the home, work and tmp folders."""
     for folder in (place.parent, place, place / "io"):
         folder.chmod(0o711)
     for path in [place / "judge", *(place / "judge").rglob("*")]:
@@ -249,76 +249,83 @@ def _hand_over(place: Path, user: int) -> None:
 
 
 def _is_open(program: Path) -> bool:
-    """Tell whether any user may run a program: all folders above it and its target are open."""
+    """Return whether every user may run a program, by the modes of it and its parent folders."""
     paths = [program, program.resolve()]
     return all(above.stat().st_mode & 0o001 for path in paths for above in (path, *path.parents))
 
 
-def _read(file: Path, ran: Ran, timeout: float) -> Report:
-    """Return what a report says, and how the program ended."""
-    found = Report(seconds=ran.seconds)
-    parts: dict[str, set[str]] = {}
+def _read_report(file: Path, ran: Ran, timeout: float) -> Report:
+    """Read the report of a run and decide how the run ended."""
+    report = Report(seconds=ran.seconds)
+    phases: dict[str, set[str]] = {}
     ended: int | None = None
     with file.open("rb") as stream:
         lines = stream.read(FILE).decode("utf-8", "replace").splitlines()
     for line in lines:
         try:
-            one = json.loads(line)
-            if "collected" in one:
-                found.collected = [str(name) for name in one["collected"]]
-            elif "broken" in one:
-                found.said = f"the test file cannot be loaded: {_line(one['said'])}"
-            elif "test" in one:
-                name = str(one["test"])
-                if one["outcome"] == "passed":
-                    parts.setdefault(name, set()).add(one["when"])
-                elif one["outcome"] == "failed" and one["when"] == "call":
-                    found.failed[name] = _line(one["said"])
-                elif not found.said:
-                    found.said = f"{name}: {one['when']} {one['outcome']} {_line(one['said'])}"
-            elif "end" in one:
-                ended = int(one["end"])
+            event = json.loads(line)
+            if "collected" in event:
+                report.collected = [str(name) for name in event["collected"]]
+            elif "broken" in event:
+                report.reason = f"the test file cannot be loaded: {_short_line(event['message'])}"
+            elif "test" in event:
+                name = str(event["test"])
+                if event["outcome"] == "passed":
+                    phases.setdefault(name, set()).add(event["when"])
+                elif event["outcome"] == "failed" and event["when"] == "call":
+                    report.failed[name] = _short_line(event["message"])
+                elif not report.reason:
+                    message = _short_line(event["message"])
+                    report.reason = f"{name}: {event['when']} {event['outcome']} {message}"
+            elif "end" in event:
+                ended = int(event["end"])
         except (ValueError, TypeError, KeyError, AttributeError):
-            found.said = "its report cannot be read"
+            report.reason = "its report cannot be read"
     whole = {"setup", "call", "teardown"}
-    found.passed = {name for name, done in parts.items() if whole <= done} - set(found.failed)
+    report.passed = {name for name, done in phases.items() if whole <= done} - set(report.failed)
+    report.reason = _end_reason(report, ran, ended, timeout).strip()
+    return report
+
+
+def _end_reason(report: Report, ran: Ran, ended: int | None, timeout: float) -> str:
+    """Return why a run ended abnormally, empty if it ended normally."""
     if ran.code is None:
-        found.said = f"not done within {timeout:g} seconds"
-    elif not isinstance(ran.code, int):
-        found.said = str(ran.code)
-    elif ran.code == ended == 5:
-        found.said = "no test was collected"
-    elif found.said:
-        pass
-    elif ended is None or ran.code not in (0, 1) or (ran.code == 0) != (not found.failed):
-        found.said = f"ended by itself with {_how(ran.code)} {_line(ran.complaint, last=True)}"
-    elif set(found.collected) != found.passed | set(found.failed):
-        found.said = "ended by itself before all tests were done"
-    found.said = found.said.strip()
-    return found
+        return f"not done within {timeout:g} seconds"
+    if not isinstance(ran.code, int):
+        return str(ran.code)
+    if ran.code == ended == 5:
+        return "no test was collected"
+    if report.reason:
+        return report.reason
+    if ended is None or ran.code not in (0, 1) or (ran.code == 0) != (not report.failed):
+        last = _short_line(ran.complaint, last=True)
+        return f"ended by itself with {_exit_name(ran.code)} {last}"
+    if set(report.collected) != report.passed | set(report.failed):
+        return "ended by itself before all tests were done"
+    return ""
 
 
-def _how(code: int) -> str:
-    number = -code if code < 0 else code - 128  # as a shell, and bubblewrap, tell of a signal
+def _exit_name(code: int) -> str:
+    number = -code if code < 0 else code - 128  # shells and bubblewrap add 128 to a signal
     if number > 0:
         with suppress(ValueError):
             return signal.Signals(number).name
     return f"exit code {code}"
 
 
-def _line(text: Any, *, last: bool = False) -> str:
-    """Return the first or last line of what a program said, cut to 300 characters."""
+def _short_line(text: Any, *, last: bool = False) -> str:
+    """Return the first or last line of a text, cut to 300 characters."""
     lines: Sequence[str] = str(text).strip().splitlines() or [""]
     return " ".join(lines[-1 if last else 0].split())[:300]
 
 
 def require_sandbox(trust: bool) -> bool:
-    """Return whether answers are run trusted; raise where they may not be run at all.
+    """Return whether answers run without a sandbox; raise if they may not run at all.
 
     Raises
     ------
     GraderError
-        When there is no sandbox and answers are not trusted, or not even that works.
+        If there is no sandbox and answers are not trusted, or a trusted probe fails.
     """
     why = why_no_sandbox()
     if why is None:
@@ -329,8 +336,8 @@ def require_sandbox(trust: bool) -> bool:
             "the answers are trusted (--trust-answers, trust=True): they are then run under limits "
             "alone, as a program of yours that may read, write and send what you may."
         )
-    found = probe(trusted=True)
-    if not found.is_pass:
+    report = probe(trusted=True)
+    if not report.is_pass:
         where = tempfile.gettempdir()
-        raise GraderError(f"The pytest judge cannot run a test below {where} ({found.said}).")
+        raise GraderError(f"The pytest judge cannot run a test below {where} ({report.reason}).")
     return True

@@ -1,7 +1,7 @@
-"""Runs one test file on one answer; started by `sandbox` as a program of its own, never imported.
+"""Run one test file on one answer; `sandbox` starts this file as a program, nothing imports it.
 
-Nothing of skillcomp is at hand here. What each test came to goes to the report line by line, so
-that whatever ends this process leaves what was known until then.
+skillcomp cannot be imported here. The outcome of each test is written to the report at once, so
+that it survives the end of this process.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ _NETWORK = ("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinf
 
 
 def _drop_root(uid: int, reads_all: bool) -> None:
-    """Become another user for good; `reads_all` where it could not read this Python otherwise."""
+    """Become another user for good; `reads_all` keeps the right to read all files."""
     libc = ctypes.CDLL(None)
     if reads_all:
         libc.prctl(_KEEP_CAPS, 1, 0, 0, 0)
@@ -33,7 +33,7 @@ def _drop_root(uid: int, reads_all: bool) -> None:
     libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
-def _limit(limits: Mapping[str, int]) -> None:
+def _set_limits(limits: Mapping[str, int]) -> None:
     import resource
 
     for name, most in limits.items():
@@ -49,42 +49,44 @@ def _limit(limits: Mapping[str, int]) -> None:
 
 
 class _Reporter:
-    """Tells of each test as pytest goes on."""
+    """Pytest plugin that writes the outcome of each test to the report."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
 
-    def tell(self, **line: Any) -> None:
+    def write_line(self, **line: Any) -> None:
         os.write(self.descriptor, (json.dumps(line) + "\n").encode())
 
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
             last = str(report.longrepr).strip().splitlines()[-1]
-            self.tell(broken=report.nodeid, said=last.removeprefix("E").strip()[:2000])
+            self.write_line(broken=report.nodeid, message=last.removeprefix("E").strip()[:2000])
 
     def pytest_collection_finish(self, session: Any) -> None:
-        self.tell(collected=[item.nodeid for item in session.items])
+        self.write_line(collected=[item.nodeid for item in session.items])
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        said = _said(report) if report.outcome == "failed" else ""
-        self.tell(test=report.nodeid, when=report.when, outcome=report.outcome, said=said)
+        message = _failure_message(report) if report.outcome == "failed" else ""
+        self.write_line(
+            test=report.nodeid, when=report.when, outcome=report.outcome, message=message
+        )
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        self.tell(end=int(exitstatus))
+        self.write_line(end=int(exitstatus))
 
 
-def _said(report: Any) -> str:
+def _failure_message(report: Any) -> str:
     crash = getattr(report.longrepr, "reprcrash", None)
     return str(crash.message if crash else report.longrepr)[:2000]
 
 
-def _main() -> None:
+def _run_job() -> None:
     with open(sys.argv[1], encoding="utf-8") as stream:
         job = json.load(stream)
     descriptor = os.open(job["report"], os.O_WRONLY | os.O_APPEND)
     if job["uid"] is not None:
         _drop_root(job["uid"], job["reads_all"])
-    _limit(job["limits"])
+    _set_limits(job["limits"])
 
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:
         if event in _NETWORK:
@@ -99,4 +101,4 @@ def _main() -> None:
 
 
 if __name__ == "__main__":
-    _main()
+    _run_job()

@@ -1,4 +1,4 @@
-"""The judges of task suites as graders: words that must occur, tests that must pass, a rubric."""
+"""Judges of task suites as graders: expected texts, tests, and a rubric."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from skillcomp.live.graders.sandbox import Report, require_sandbox, run_tests
 from skillcomp.records import JUDGES, Attempt, Case, Check, Skill, Suite, Verdict, VerdictStatus
 
 TIMEOUT = 60.0  # seconds for one test file
-_RULES = "1"  # of this module; another number makes other versions of every judge
-_MAX_SAID = 1000  # characters of a reason
+_RULES = "1"  # of this module; part of the version of every judge
+_MAX_REASON = 1000  # characters
 
 Source = RunStore | str | Path
 
@@ -44,29 +44,29 @@ _slots: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a judge says of one answer; ``passed`` and ``score`` are None unless ``ok``."""
+    """Judgement of one answer; ``passed`` and ``score`` are None unless ``status`` is ``ok``."""
 
     passed: bool | None = None
     score: float | None = None
-    said: str = ""
+    reason: str = ""
     status: VerdictStatus = "ok"
     replies: tuple[Reply, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 class _TaskGrader(BaseGrader):
-    """What the three judges share: tasks of their kind, one verdict each."""
+    """Base of the judges: they grade the checks of their kind."""
 
-    kinds: tuple[str, ...] = ()  # of judges; that of the grader where there are none
+    kinds: tuple[str, ...] = ()  # of judges; if empty, only the kind of the grader
 
     async def judge(self, case: Case, check: Check, answer: str, item: str) -> Judgement:
-        """Return what is to be said of an answer to a task."""
+        """Judge an answer to a task."""
         raise NotImplementedError
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
-        """Return one verdict a check of this kind; see `ComprehensionGrader.grade`."""
+        """Return one verdict for each check of this kind; see `ComprehensionGrader.grade`."""
         answer = answer_of(attempt, case, skill)
         item = place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item
         about = {**self.about(attempt, place), "item": item}
@@ -76,32 +76,32 @@ class _TaskGrader(BaseGrader):
         for position, check in enumerate(case.checks):
             if check.judge is None or check.judge.type not in (self.kinds or (self.kind,)):
                 continue
-            found = await self.judge(case, check, answer, item)
-            replies += found.replies
-            problems += found.problems
-            last = found.replies[-1] if found.replies else None
+            judgement = await self.judge(case, check, answer, item)
+            replies += judgement.replies
+            problems += judgement.problems
+            last = judgement.replies[-1] if judgement.replies else None
             verdicts.append(
                 on_check(
                     check,
                     position,
                     about,
-                    status=found.status,
-                    passed=found.passed,
-                    score=found.score,
-                    rationale=whole_text(found.said)[:_MAX_SAID] or None,
-                    cost_usd=cost_of(found.replies),
+                    status=judgement.status,
+                    passed=judgement.passed,
+                    score=judgement.score,
+                    rationale=whole_text(judgement.reason)[:_MAX_REASON] or None,
+                    cost_usd=cost_of(judgement.replies),
                     graded_at=datetime.now(UTC),
-                    raw=(last.answer or last.error) if last and found.status != "ok" else None,
+                    raw=(last.answer or last.error) if last and judgement.status != "ok" else None,
                 )
             )
-        given = gives_condition_away(answer) if replies else None
-        return Grading(tuple(verdicts), tuple(replies), tuple(problems), given)
+        telltale = gives_condition_away(answer) if replies else None
+        return Grading(tuple(verdicts), tuple(replies), tuple(problems), telltale)
 
 
 class Contains(_TaskGrader):
-    """The judge ``contains``: every expected text occurs in the answer, without regard to case.
+    """The judge ``contains``: every expected text occurs in the answer, ignoring case.
 
-    The score is the share of the texts that occur. Part of a word is an occurrence.
+    The score is the share of the texts that occur. An occurrence may be part of a word.
 
     Examples
     --------
@@ -109,8 +109,8 @@ class Contains(_TaskGrader):
     >>> from skillcomp.records import Case, Check, TaskJudge
     >>> check = Check(check_id="contains", judge=TaskJudge(type="contains", expected=("ab", "c")))
     >>> case = Case(case_id="s/1", prompt="?", checks=(check,))
-    >>> found = asyncio.run(Contains().judge(case, check, "xABx"))
-    >>> found.passed, found.score, found.said
+    >>> judgement = asyncio.run(Contains().judge(case, check, "xABx"))
+    >>> judgement.passed, judgement.score, judgement.reason
     (False, 0.5, "missing: 'c'")
     """
 
@@ -118,116 +118,120 @@ class Contains(_TaskGrader):
     version = short_hash("contains", _RULES)
 
     async def judge(self, case: Case, check: Check, answer: str, item: str = "") -> Judgement:
-        """Return whether the texts occur."""
+        """Judge whether the texts occur."""
         assert check.judge is not None
         text, expected = answer.casefold(), check.judge.expected
-        missing = [one for one in expected if one.casefold() not in text]
-        said = f"missing: {', '.join(map(repr, missing))}" if missing else ""
-        return Judgement(not missing, 1 - len(missing) / len(expected), said)
+        missing = [words for words in expected if words.casefold() not in text]
+        reason = f"missing: {', '.join(map(repr, missing))}" if missing else ""
+        return Judgement(not missing, 1 - len(missing) / len(expected), reason)
 
 
 class Pytest(_TaskGrader):
     """The judge ``pytest``: every test of the task's file passes on the answer.
 
-    The file runs in a process of its own, in a sandbox (see Notes), and finds the answer in the
-    file that the environment variable ``AI_OUTPUT_FILE`` names. The score is the share of its tests
-    that pass.
+    The file runs in its own process, in a sandbox (see Notes). The environment variable
+    ``AI_OUTPUT_FILE`` names the file with the answer. The score is the share of tests that pass.
 
     Parameters
     ----------
     source : RunStore or path
-        The store that holds the suites, or one ``task_suite.yaml``.
+        The store with the suites, or one ``task_suite.yaml``.
     trust : bool, default False
-        Run answers without a sandbox where there is none; without it that is refused. A version
-        that ends in ``-trusted`` says so with every verdict.
+        Run answers even if no sandbox is available. The version, which every verdict records, then
+        ends in ``-trusted``.
     timeout : float, default 60
         Seconds for one test file.
 
     Raises
     ------
     GraderError
-        When there is no sandbox and answers are not trusted.
+        If there is no sandbox and answers are not trusted.
 
     Notes
     -----
-    A pass needs a report in which every collected test passed, and an ordered end; exit code 0 by
-    itself proves nothing, since an answer can call ``os._exit(0)``. A test that fails is a fail. A
-    crash or time-out once a test runs, a test that is skipped, and a fixture that fails, are a fail
-    if the suite's reference answer passes; else, and before any test runs, the verdict is
-    ``error``: nothing is known of the answer.
+    A pass requires a report in which every collected test passed, and a normal end; exit code 0
+    alone proves nothing, since an answer can call ``os._exit(0)``. A failed test is a fail. A crash
+    or time-out during a test, a skipped test and a failed fixture are a fail if the suite's
+    reference answer passes. Otherwise, and if no test ran at all, the verdict is ``error``: nothing
+    is known about the answer.
 
     The sandbox is bubblewrap: read-only Python and fixtures, no other file of the machine, no
-    network, an empty environment, and its own processes, which all end with it. Limits hold with
-    and without it: the time, 2 GiB of memory, 64 processes, 16 MiB a file. Root is given up first,
-    since it would be bound by none of them. Trusted answers can read and send what this user can,
-    and leave processes behind unless root started them. The suite's own ``conftest.py`` counts;
-    nothing that an answer writes is loaded as one, and no plugin or settings of the machine are.
+    network, an empty environment, and its own processes, which all end with it. The limits apply
+    with and without it: the time, 2 GiB of memory, 64 processes, 16 MiB for each file. Root is
+    given up first, because the limits do not bind root. Trusted answers can read and send whatever
+    this user can, and leave processes behind unless root started them. Pytest loads the
+    ``conftest.py`` of the suite, but no file written by an answer and no plugin or settings of the
+    machine.
 
-    What cannot be prevented: a test that executes the answer in its own process gives it the
-    means to forge the report (to replace ``pytest``'s functions, or to write to the open report).
-    Tests that parse the answer, or run it as a program of its own, cannot be cheated so.
+    One attack remains possible: a test that executes the answer in its own process lets it forge
+    the report, by replacing functions of ``pytest`` or writing to the open report. Tests that parse
+    the answer, or run it as a separate program, are not exposed to this.
     """
 
     kind = name = "pytest"
 
     def __init__(self, source: Source, *, trust: bool = False, timeout: float = TIMEOUT) -> None:
-        self._suites = _found(source)
+        self._suites = _suites_of(source)
         self._timeout = timeout
         self._reference: dict[str, bool] = {}
         self._files: dict[str, dict[str, bytes]] = {}
         self.trusted = require_sandbox(trust)
-        self.version = _version(self._suites, ("pytest",)) + "-trusted" * self.trusted
+        self.version = _judges_version(self._suites, ("pytest",)) + "-trusted" * self.trusted
 
     async def judge(self, case: Case, check: Check, answer: str, item: str = "") -> Judgement:
-        """Return whether the tests pass."""
-        report = await self._run(case, check, answer)
+        """Judge whether the tests pass."""
+        report = await self._run_test(case, check, answer)
         n_tests, n_passed = len(report.collected), len(report.passed)
-        said = f"{n_passed} of {n_tests} tests pass"
+        reason = f"{n_passed} of {n_tests} tests pass"
         reasons = [f"{name.partition('::')[2]}: {why}" for name, why in report.failed.items()]
-        said = "; ".join(filter(None, [said, *reasons, report.said]))
+        reason = "; ".join(filter(None, [reason, *reasons, report.reason]))
         if report.is_pass:
-            return Judgement(True, 1.0, said)
+            return Judgement(True, 1.0, reason)
         if not report.collected:
-            return Judgement(said=report.said or "no test was collected", status="error")
+            return Judgement(said=report.reason or "no test was collected", status="error")
         if report.failed:
-            return Judgement(False, n_passed / n_tests, said)
-        known = await self._reference_passes(case, check)
-        if known:
-            return Judgement(False, min(n_passed / n_tests, 1 - 1 / n_tests), said)
-        why = "there is no reference answer" if known is None else "the reference answer fails too"
-        return Judgement(said=f"{said}; {why}", status="error")
+            return Judgement(False, n_passed / n_tests, reason)
+        reference_passes = await self._reference_passes(case, check)
+        if reference_passes:
+            return Judgement(False, min(n_passed / n_tests, 1 - 1 / n_tests), reason)
+        why = (
+            "there is no reference answer"
+            if reference_passes is None
+            else "the reference answer fails too"
+        )
+        return Judgement(said=f"{reason}; {why}", status="error")
 
     async def _reference_passes(self, case: Case, check: Check) -> bool | None:
-        """Return whether the suite's own ideal answer passes, None where there is none."""
+        """Return whether the reference answer of the suite passes, None if there is none."""
         if case.case_id not in self._reference:
-            answer = reference_of(self._folder(case), case)
+            answer = reference_of(self._suite_folder(case), case)
             if answer is None:
                 return None
-            self._reference[case.case_id] = (await self._run(case, check, answer)).is_pass
+            self._reference[case.case_id] = (await self._run_test(case, check, answer)).is_pass
         return self._reference[case.case_id]
 
-    async def _run(self, case: Case, check: Check, answer: str) -> Report:
+    async def _run_test(self, case: Case, check: Check, answer: str) -> Report:
         assert check.judge is not None and check.judge.test_file is not None
-        files = self._fixtures(case)
+        files = self._suite_fixtures(case)
         loop = asyncio.get_running_loop()
         if loop not in _slots:
-            for old in [one for one in list(_slots) if one.is_closed()]:
+            for old in [key for key in list(_slots) if key.is_closed()]:
                 _slots.pop(old, None)
-        # more tests at once than processors would make time-outs of good answers
+        # with more tests than processors, good answers would time out
         async with _slots.setdefault(loop, asyncio.Semaphore(os.cpu_count() or 1)):
             return await run_tests(
                 files, check.judge.test_file, answer, timeout=self._timeout, trusted=self.trusted
             )
 
-    def _folder(self, case: Case) -> Path:
+    def _suite_folder(self, case: Case) -> Path:
         slug = case.case_id.partition("/")[0]
         if slug not in self._suites:
-            known = ", ".join(self._suites) or "none"
-            raise GraderError(f"case '{case.case_id}': its suite is not at hand; there: {known}.")
+            slugs = ", ".join(self._suites) or "none"
+            raise GraderError(f"case '{case.case_id}': its suite is not at hand; there: {slugs}.")
         return self._suites[slug][1]
 
-    def _fixtures(self, case: Case) -> dict[str, bytes]:
-        folder = self._folder(case)
+    def _suite_fixtures(self, case: Case) -> dict[str, bytes]:
+        folder = self._suite_folder(case)
         slug = case.case_id.partition("/")[0]
         if slug not in self._files:
             names = [name for name in task_files(folder) if name.startswith(f"{FIXTURES}/")]
@@ -238,14 +242,14 @@ class Pytest(_TaskGrader):
 class LlmRubric(_TaskGrader):
     """The judge ``llm-rubric``: a model scores the answer from 0 to 1, against a threshold.
 
-    It is shown the task, the rubric and the answer, each delimited and escaped, and neither skill
-    nor condition. A score that cannot be read, or is no number from 0 to 1, is asked for again at
-    most twice; then the verdict is ``malformed``.
+    The model sees the task, the rubric and the answer, each delimited and escaped, but neither
+    skill nor condition. If the score cannot be read or is not a number from 0 to 1, the model is
+    asked again, at most twice; then the verdict is ``malformed``.
 
     Parameters
     ----------
     agent : Agent
-        Who is asked; best a model of another family than the agent under test.
+        The model, preferably of another family than the agent under test.
     """
 
     kind = name = "llm-rubric"
@@ -257,31 +261,31 @@ class LlmRubric(_TaskGrader):
         self.version = RUBRIC.version
 
     async def judge(self, case: Case, check: Check, answer: str, item: str) -> Judgement:
-        """Return the score and whether it reaches the threshold."""
+        """Judge whether the score reaches the threshold."""
         judge = check.judge
         assert judge is not None and judge.rubric is not None and judge.pass_threshold is not None
         prompt = partial(
             RUBRIC.about, question=case.prompt, rubric=judge.rubric, answer=answer, item=item
         )
-        found, replies, problems = await ask_until_read(
-            self.agent, prompt, RUBRIC.reply, partial(_scored, item=item)
+        reply, replies, problems = await ask_until_read(
+            self.agent, prompt, RUBRIC.reply, partial(_read_score, item=item)
         )
         about: dict[str, Any] = {"replies": tuple(replies), "problems": tuple(problems)}
-        if found is not None:
-            passed = found.score >= judge.pass_threshold
-            return Judgement(passed, found.score, found.rationale, **about)
-        said = " ".join(problems) or replies[-1].error or ""
+        if reply is not None:
+            passed = reply.score >= judge.pass_threshold
+            return Judgement(passed, reply.score, reply.rationale, **about)
+        reason = " ".join(problems) or replies[-1].error or ""
         return Judgement(
-            said=said, status="malformed" if problems else failure(replies[-1]), **about
+            said=reason, status="malformed" if problems else failure(replies[-1]), **about
         )
 
 
-def _scored(text: str, item: str) -> tuple[RubricReply | None, list[str]]:
-    """Return what a reply says, and why it cannot be used where it cannot."""
-    found, problems = read_item(text, RUBRIC.reply, item)
-    if found is not None and not 0 <= found.score <= 1:  # nor is NaN
+def _read_score(text: str, item: str) -> tuple[RubricReply | None, list[str]]:
+    """Parse a reply; return it, or None, and its problems."""
+    reply, problems = read_item(text, RUBRIC.reply, item)
+    if reply is not None and not 0 <= reply.score <= 1:  # NaN is out of range too
         problems.append("score must be a number from 0 to 1.")
-    return (None if problems else found), problems
+    return (None if problems else reply), problems
 
 
 class SuiteGrader(_TaskGrader):
@@ -290,33 +294,33 @@ class SuiteGrader(_TaskGrader):
     Parameters
     ----------
     source : RunStore or path
-        The store that holds the suites, or one ``task_suite.yaml``.
+        The store with the suites, or one ``task_suite.yaml``.
     agent : Agent, optional
-        Who scores by rubric; needed where a task has one.
+        The model that scores by rubric; required if a task has a rubric.
     trust : bool, default False
         As for `Pytest`.
     timeout : float, default 60
         Seconds for one test file.
     name : str, default "suite"
-        The label in the frames.
+        Label in the frames.
     mock : bool, default False
-        Let everything pass and judge nothing, to try the wiring out. The kind, the model and the
-        version of such a grader are ``mock``.
+        Pass everything without judging, to test the wiring. Kind, model and version of such a
+        grader are ``mock``.
 
     Attributes
     ----------
     version : str
-        Hash of every judge of the suites, of their fixtures and reference answers and, where a
-        task has a rubric, of the prompt; then ``-trusted`` where answers run without a sandbox.
+        Hash of every judge of the suites, of their fixtures and reference answers and, if a task
+        has a rubric, of the prompt; then ``-trusted`` if answers run without a sandbox.
     judges : str
-        The same hash without what the version adds, for a mock as well.
+        The hash alone, also for a mock.
     errors : dict of str to str
-        Why an attempt has no verdict, by attempt_id.
+        Reasons why attempts have no verdict, by attempt_id.
 
     Raises
     ------
     GraderError
-        When there are no tasks, a task needs an agent and there is none, or answers cannot be run.
+        If there are no tasks, an agent is missing, or answers cannot be run.
     """
 
     kinds = JUDGES
@@ -331,7 +335,7 @@ class SuiteGrader(_TaskGrader):
         name: str = "suite",
         mock: bool = False,
     ) -> None:
-        suites = _found(source)
+        suites = _suites_of(source)
         cases = [case for suite, _ in suites.values() for case in suite.cases]
         kinds = {check.judge.type for case in cases for check in case.checks if check.judge}
         if not kinds:
@@ -339,8 +343,8 @@ class SuiteGrader(_TaskGrader):
         self.name, self.kind = name, "mock" if mock else "suite"
         self.errors: dict[str, str] = {}
         self.agent = agent if "llm-rubric" in kinds and not mock else None
-        self.style = "rubric"  # how a plan counts what it asks
-        self.judges = _version(suites, sorted(kinds))
+        self.style = "rubric"  # by which a plan estimates the length of its prompts
+        self.judges = _judges_version(suites, sorted(kinds))
         if "llm-rubric" in kinds and self.agent is None and not mock:
             raise GraderError("SuiteGrader: tasks are scored by a rubric; give agent=, a model.")
         if mock:
@@ -361,14 +365,14 @@ class SuiteGrader(_TaskGrader):
         """Return the verdict of the task's judge; see `ComprehensionGrader.grade`."""
         if any(check.judge is None for check in case.checks):
             raise GraderError(f"case '{case.case_id}' is no task: it has checks without a judge.")
-        found = await super().grade(attempt, case, skill, **options)
-        for verdict in found.verdicts:
+        grading = await super().grade(attempt, case, skill, **options)
+        for verdict in grading.verdicts:
             if verdict.status == "error":
                 self.errors[attempt.attempt_id] = verdict.rationale or "no reason is known"
-        return found
+        return grading
 
     async def judge(self, case: Case, check: Check, answer: str, item: str) -> Judgement:
-        """Return what the judge of a task says."""
+        """Judge an answer with the judge of its task."""
         assert check.judge is not None
         if self.kind == "mock":
             return Judgement(True, 1.0, "mock: nothing was judged")
@@ -381,17 +385,17 @@ class SuiteGrader(_TaskGrader):
         return await LlmRubric(self.agent).judge(case, check, answer, item)
 
 
-def _found(source: Source) -> dict[str, tuple[Suite, Path]]:
+def _suites_of(source: Source) -> dict[str, tuple[Suite, Path]]:
     """Return task suites by slug, each with its folder."""
     if isinstance(source, RunStore):
         suites = (suite for suite in source.suites.values() if suite.kind == "tasks")
-        return {one.slug: (one, (source.path / one.path).parent) for one in suites}
+        return {suite.slug: (suite, (source.path / suite.path).parent) for suite in suites}
     suite, path = read_suite(source), Path(source)
     return {suite.slug: (suite, path if path.is_dir() else path.parent)}
 
 
-def _version(suites: Mapping[str, tuple[Suite, Path]], kinds: Sequence[str]) -> str:
-    """Return the hash of all judges of some kinds, and of the files that they need."""
+def _judges_version(suites: Mapping[str, tuple[Suite, Path]], kinds: Sequence[str]) -> str:
+    """Return the hash of the judges of some kinds and of the files that they need."""
     parts = [_RULES, *kinds]
     for slug, (suite, folder) in sorted(suites.items()):
         for case in suite.cases:

@@ -1,6 +1,6 @@
-"""Judges of a trigger suite: checks of answer and trace by rules, and a program that looks again.
+"""Graders of trigger suites: rules on answer and trace, and a program that judges the run.
 
-No model is needed for the rules; the second look reads the folder of a run and writes nothing.
+The rules need no model. The program reads the folder of a run and writes nothing.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from skillcomp.live.graders.grader import (
 from skillcomp.live.graders.prompts import GraderPrompt
 from skillcomp.records import Attempt, Case, Check, Goal, Record, Skill
 
-RULES = "1"  # of the checks below; another number makes another version
-SECONDS = 2.0  # that one pattern may take on one text
+RULES = "1"  # of the checks below; part of the version
+SECONDS = 2.0  # limit of one pattern on one text
 _SLOW = "'{}' took longer than {:g} seconds"
-_Found = tuple[bool | None, str]
+_Result = tuple[bool | None, str]
 _OF_ANSWER = ("output_schema", "invoked_skills", "must_include", "must_not_include")
 _OF_TRACE = ("thrashing", "max_commands", "required_steps")
-# Checks with a method of their name.
-_WAYS = (
+# checks with a method of the same name
+_METHODS = (
     *("exit_code", "final_message", "thrashing", "trigger", "output_schema", "invoked_skills"),
     "required_steps",
 )
@@ -47,7 +47,7 @@ Done = Attempt | Reply
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check found: passed, failed, or None where it cannot be told, and why."""
+    """Result of a check: passed, failed or None if unknown, and the reason."""
 
     check: Check
     passed: bool | None
@@ -57,7 +57,7 @@ class Checked:
 def is_gradable(done: Done) -> bool:
     """Return whether there is something to grade: an answer, or a case that took too long.
 
-    All else (a quota, a broken line, a refusal, another limit) says nothing of a skill.
+    Other ends (a quota, a lost connection, a refusal, another limit) tell nothing about a skill.
     """
     return done.status == "ok" or done.stop_reason == TIME_LIMIT
 
@@ -65,34 +65,34 @@ def is_gradable(done: Done) -> bool:
 def grade_trace(
     done: Done, case: Case, skill: str, files: Sequence[str] | None
 ) -> tuple[Checked, ...]:
-    """Return what each check of a case finds in an answer and its trace.
+    """Check an answer and its trace by the rules of a case.
 
     Parameters
     ----------
     done : Attempt or Reply
         The answer with its trace.
     case : Case
-        Of a trigger suite.
+        A case of a trigger suite.
     skill : str
         Name of the skill under test.
     files : sequence of str or None
-        What the program left in its working folder; None where that is not known.
+        Files that the program left in its working folder; None if unknown.
 
     Returns
     -------
     tuple of Checked
-        In the order of the case's checks. All are None when the infrastructure failed. Of a case
-        that took longer than it may, ``exit_code`` fails and what needs an answer is None.
+        One for each check of the case, in order. All are None if the infrastructure failed. If the
+        case exceeded its time limit, ``exit_code`` fails and checks of the answer are None.
     """
     if not is_gradable(done):
         why = f"no answer to grade ({done.status}): {done.error}"
         return tuple(Checked(check, None, why) for check in case.checks)
-    about = _About(done, case, skill, files)
-    return tuple(Checked(check, *about.found(check)) for check in case.checks)
+    about = _TraceChecks(done, case, skill, files)
+    return tuple(Checked(check, *about.result_of(check)) for check in case.checks)
 
 
-class _About:
-    """One answer with its trace read, and a method for each kind of check."""
+class _TraceChecks:
+    """One answer with its trace, and a method for each kind of check."""
 
     def __init__(self, done: Done, case: Case, skill: str, files: Sequence[str] | None) -> None:
         self.done, self.case, self.skill, self.files = done, case, skill, files
@@ -100,7 +100,7 @@ class _About:
         self.commands = commands_of(self.trace) or []
         self.ended = done.status == "ok"
 
-    def found(self, check: Check) -> _Found:
+    def result_of(self, check: Check) -> _Result:
         name, _, number = check.check_id.rpartition("-")
         name = name if number.isdigit() else check.check_id
         if name in _OF_ANSWER and not self.ended:
@@ -109,8 +109,8 @@ class _About:
             return None, "no trace"
         if name in self.case.extra and name.startswith("max_"):
             return self.most(name, self.case.extra[name])
-        if name in _WAYS:
-            way: Callable[[], _Found] = getattr(self, name)
+        if name in _METHODS:
+            way: Callable[[], _Result] = getattr(self, name)
             return way()
         if name == "require_files":
             return self.require_file(check.description)
@@ -118,22 +118,22 @@ class _About:
             return self.pattern(check.description, wanted=name == "must_include")
         return None, "no rule of this release"
 
-    def exit_code(self) -> _Found:
+    def exit_code(self) -> _Result:
         if not self.ended:
             return False, f"{self.done.error} (the case's own limit)"
         code = self.done.exit_code
         return (None, "not recorded") if code is None else (code == 0, f"exit code {code}")
 
-    def final_message(self) -> _Found:
+    def final_message(self) -> _Result:
         if not self.ended:
             return None, "no end"
         return bool((self.done.answer or "").strip()), ""
 
-    def thrashing(self) -> _Found:
+    def thrashing(self) -> _Result:
         loop = thrashing(self.commands)
         return loop is None, "" if loop is None else f"again and again: {loop:.200}"
 
-    def trigger(self) -> _Found:
+    def trigger(self) -> _Result:
         fired = self.done.triggered
         if fired is None:
             return None, "the program does not tell what it loads"
@@ -141,7 +141,7 @@ class _About:
             return None, "not invoked so far"
         return fired == self.case.should_trigger, "invoked" if fired else "not invoked"
 
-    def most(self, column: str, limit: int) -> _Found:
+    def most(self, column: str, limit: int) -> _Result:
         if column == "max_commands":
             n = len(effective(self.commands))
             return n <= limit, f"effective={n} total={len(self.commands)} max={limit}"
@@ -150,46 +150,49 @@ class _About:
             return None, "no usage is reported"
         return spent <= limit, f"{spent} of {limit}"
 
-    def require_file(self, name: str) -> _Found:
+    def require_file(self, name: str) -> _Result:
         if self.files is None:
             return None, "what was left is not known"
         path = "/".join(part for part in name.split("/") if part not in ("", "."))
-        there = any(one == path or one.startswith(f"{path}/") for one in self.files)
+        there = any(file == path or file.startswith(f"{path}/") for file in self.files)
         return there, name
 
-    def pattern(self, pattern: str, *, wanted: bool) -> _Found:
-        found = matches(pattern, self.done.answer or "")
-        if found is None:
+    def pattern(self, pattern: str, *, expected: bool) -> _Result:
+        is_match = matches(pattern, self.done.answer or "")
+        if is_match is None:
             return None, _SLOW.format(pattern, SECONDS)
-        return found == wanted, pattern
+        return is_match == expected, pattern
 
-    def output_schema(self) -> _Found:
-        content = _json(self.done.answer)
+    def output_schema(self) -> _Result:
+        content = _parsed_json(self.done.answer)
         if content is None:
             return False, "the final message is no JSON"
         try:
             wrong = misfit(content, self.case.extra["schema"])
-        except Exception as error:  # a reference that leads elsewhere, for one
+        except Exception as error:  # such as a reference to another file
             return None, f"the schema cannot be used: {error!r:.300}"
         return wrong is None, wrong or ""
 
-    def invoked_skills(self) -> _Found:
-        content = _json(self.done.answer)
+    def invoked_skills(self) -> _Result:
+        content = _parsed_json(self.done.answer)
         listed = content.get("invoked_skills") if isinstance(content, dict) else None
-        named = isinstance(listed, list) and self.skill in listed
-        wanted = "in" if self.case.should_trigger else "not in"
-        return named == self.case.should_trigger, f"expected '{self.skill}' {wanted} invoked_skills"
+        is_listed = isinstance(listed, list) and self.skill in listed
+        preposition = "in" if self.case.should_trigger else "not in"
+        return (
+            is_listed == self.case.should_trigger,
+            f"expected '{self.skill}' {preposition} invoked_skills",
+        )
 
-    def required_steps(self) -> _Found:
+    def required_steps(self) -> _Result:
         left = iter(unwrapped(command) for command in self.commands)
         slow = ""
         for step in self.case.extra["required_steps"]:
-            # the iterator goes on behind the command that matched, so that order counts
+            # the iterator continues after the command that matched, so that order counts
             for command in left:
-                found = matches(step, command)
-                if found:
+                is_match = matches(step, command)
+                if is_match:
                     break
-                slow = slow or (_SLOW.format(step, SECONDS) if found is None else "")
+                slow = slow or (_SLOW.format(step, SECONDS) if is_match is None else "")
             else:
                 why = f"no command matches '{step}' in its turn"
                 return (None, slow) if slow else (False if self.ended else None, why)
@@ -197,7 +200,7 @@ class _About:
 
 
 def matches(pattern: str, text: str) -> bool | None:
-    """Return whether a pattern stands in a text, case aside and line by line; None: too slow."""
+    """Search a pattern in a text, ignoring case and line by line; None after a time-out."""
     try:
         return regex.search(pattern, text, PATTERN_FLAGS, timeout=SECONDS) is not None
     except TimeoutError:
@@ -207,16 +210,18 @@ def matches(pattern: str, text: str) -> bool | None:
 def misfit(content: Any, schema: Mapping[str, Any]) -> str | None:
     """Return where content does not fit a JSON Schema, or None.
 
-    No reference leads to a network, and patterns are searched as all others are.
+    References to a network are not followed, and patterns have the usual time limit.
     """
     import jsonschema
     from referencing import Registry
 
-    def pattern(_: Any, wanted: str, text: Any, __: Any) -> Iterator[jsonschema.ValidationError]:
+    def pattern(
+        _: Any, expression: str, text: Any, __: Any
+    ) -> Iterator[jsonschema.ValidationError]:
         if isinstance(text, str):
-            found = regex.search(wanted, text, timeout=SECONDS)
-            if found is None:
-                yield jsonschema.ValidationError(f"{text!r} does not match {wanted!r}")
+            match = regex.search(expression, text, timeout=SECONDS)
+            if match is None:
+                yield jsonschema.ValidationError(f"{text!r} does not match {expression!r}")
 
     kind = jsonschema.validators.validator_for(schema)
     bounded = jsonschema.validators.extend(kind, {"pattern": pattern})
@@ -225,12 +230,12 @@ def misfit(content: Any, schema: Mapping[str, Any]) -> str | None:
 
 
 def trace_of(done: Done) -> Trace:
-    """Return what an answer says of its making; no events where there is no trace."""
+    """Return the trace of an answer; it has no events if none was recorded."""
     return read_trace(done.trace) if done.trace else Trace()
 
 
 def commands_of(trace: Trace) -> list[str] | None:
-    """Return the commands that were run, in order; None of plain text."""
+    """Return the executed commands in order; None if the trace is plain text."""
     if trace.kind == "text":
         return None
     ran = (s for s in trace.steps if s.kind == "command" and s.status != "declined")
@@ -238,18 +243,18 @@ def commands_of(trace: Trace) -> list[str] | None:
 
 
 def effective(commands: Sequence[str]) -> list[str]:
-    """Return the commands that count: all but those that only read an installed SKILL.md."""
+    """Return the commands that count: all except those that only read an installed SKILL.md."""
     return [command for command in commands if not opens_skill(command)]
 
 
 def usage(done: Done) -> dict[str, int | None]:
-    """Return the tokens of an answer, as far as they are reported."""
+    """Return the token counts of an answer; None if not reported."""
     spent, out = done.input_tokens, done.output_tokens
     whole = None if spent is None or out is None else spent + out
     return {"input_tokens": spent, "output_tokens": out, "total_tokens": whole}
 
 
-def _json(text: str | None) -> Any:
+def _parsed_json(text: str | None) -> Any:
     try:
         return json.loads(text or "")
     except (ValueError, RecursionError):
@@ -257,7 +262,7 @@ def _json(text: str | None) -> Any:
 
 
 def all_of(passed: Sequence[bool | None]) -> bool | None:
-    """Return False as soon as one failed, else None where one is not known, else True.
+    """Return False if any part failed, else None if any is unknown, else True.
 
     Examples
     --------
@@ -270,22 +275,22 @@ def all_of(passed: Sequence[bool | None]) -> bool | None:
 
 
 class TraceGrader(BaseGrader):
-    """A grader that asks nobody: the checks of a trigger suite, held against answer and trace.
+    """A grader without a model: it checks answer and trace by the rules of a trigger suite.
 
     Parameters
     ----------
     folder : callable
-        From skill and case_id to the folder in which what the program left is kept.
+        Maps skill and case_id to the folder with the files that the program left.
 
     Attributes
     ----------
     version : str
-        Changes whenever a rule does.
+        Changes with the rules.
 
     Notes
     -----
-    A check that cannot be told (no trace, no usage, a pattern that takes too long) has a verdict
-    without ``passed`` and its reason in ``rationale``; it is never a failed answer.
+    If a check is undecided (no trace, no usage, a pattern that takes too long), its verdict has
+    ``passed`` None and the reason in ``rationale``; this never counts as a failed answer.
     """
 
     name, kind, family = "trace", "rules", "rules"
@@ -295,24 +300,24 @@ class TraceGrader(BaseGrader):
         self.version = short_hash("trace", RULES)
 
     def checks_of(self, attempt: Attempt, case: Case) -> tuple[Check, ...]:
-        """Return what this grader decides of an attempt."""
+        """Return the checks of an attempt that this grader decides."""
         return case.checks if is_gradable(attempt) else ()
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
-        """Return one verdict a check; see `grade_trace`."""
+        """Return one verdict for each check; see `grade_trace`."""
         files = files_left(self._folder(attempt.skill, attempt.case_id))
-        found = grade_trace(attempt, case, skill.name or skill.slug, files)
+        results = grade_trace(attempt, case, skill.name or skill.slug, files)
         about = self.about(attempt, place)
         verdicts = (
-            on_check(one.check, at, about, passed=one.passed, rationale=one.note or None)
-            for at, one in enumerate(found)
+            on_check(result.check, at, about, passed=result.passed, rationale=result.note or None)
+            for at, result in enumerate(results)
         )
         return Grading(tuple(verdicts))
 
 
-# A second, read-only look at what an agent did: a program reads trace and files and judges.
+# Second grader: a program reads trace and files of a run and judges them, read-only.
 _ASKED: tuple[tuple[str, Goal, str], ...] = (
     ("trigger", "process", "the run matched the skill, or left it alone, as should_trigger says"),
     ("outcome", "outcome", "it did what the prompt asks for; where should_trigger is false, "
@@ -323,10 +328,10 @@ _ASKED: tuple[tuple[str, Goal, str], ...] = (
 )  # fmt: skip
 OVERALL = "rubric-overall"
 JUDGEMENT = "judge.json"  # in the folder of a run
-# what we wrote there and a judge is not shown: it is to judge the run, not to repeat other grades
+# files that the judge does not see: it must judge the run, not repeat other grades
 HIDDEN = (JUDGEMENT, LEFT, "grade.json", "meta.json")
 RUBRIC_CHECKS = (
-    *(Check(check_id=f"rubric-{n}", goal=goal, description=told) for n, goal, told in _ASKED),
+    *(Check(check_id=f"rubric-{n}", goal=goal, description=text) for n, goal, text in _ASKED),
     Check(check_id=OVERALL, goal="outcome", description="all in all, by the rubric"),
 )
 _PROMPT = """\
@@ -377,19 +382,20 @@ class TraceJudge(BaseGrader):
     Parameters
     ----------
     agent : Agent
-        Who judges; best of another family than the agent under test. Each judging gets a copy of
-        the folder, so that nothing it does can touch the run.
+        The program, preferably of another family than the agent under test. It gets a copy of the
+        folder each time, so it cannot change the run.
     folder : callable
-        From skill and case_id to the folder of the run; ``judge.json`` is written into it.
+        Maps skill and case_id to the folder of the run; ``judge.json`` is written there.
     cases : collection of str
-        The case_ids that are judged.
+        The case_ids to judge.
     timeout : float, default 180
         Seconds.
 
     Notes
     -----
-    A reply that is not of the shape or leaves a check out is asked for again at most twice, with
-    what was wrong; then its verdicts are ``malformed``. A judge that cannot be reached gives none.
+    After a reply of the wrong form or without a check, the program is asked again, at most twice,
+    and shown the problem; then the verdicts are ``malformed``. If it cannot be reached, their
+    status is ``error``.
     """
 
     agent: Agent
@@ -409,56 +415,56 @@ class TraceJudge(BaseGrader):
         self.version = short_hash(_PROMPT, repr(_ASKED), shape, *HIDDEN)
 
     def checks_of(self, attempt: Attempt, case: Case) -> tuple[Check, ...]:
-        """Return the checks of the rubric where a case is to be judged."""
-        wanted = attempt.case_id in self._cases and is_gradable(attempt)
-        return RUBRIC_CHECKS if wanted else ()
+        """Return the checks of the rubric if the case is to be judged."""
+        is_judged = attempt.case_id in self._cases and is_gradable(attempt)
+        return RUBRIC_CHECKS if is_judged else ()
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
-        """Return one verdict a check of the rubric; the score stands with the overall one."""
+        """Return one verdict for each check of the rubric; the overall one has the score."""
         folder = self._folder(attempt.skill, attempt.case_id)
         files = [(f.relative_to(folder).as_posix(), f) for f in folder.rglob("*") if f.is_file()]
-        # one folder below: programs take some files of their own folder (AGENTS.md) for orders
-        shown = [(f"run/{n}", f) for n, f in files if n not in HIDDEN]
+        # in a subfolder: programs obey some files of their own folder, such as AGENTS.md
+        visible = [(f"run/{n}", f) for n, f in files if n not in HIDDEN]
         bounds = Bounds(sandbox="read-only", timeout=self._timeout)
-        cell = Cell(attempt.case_id, "judge", files=tuple(shown), bounds=bounds)
-        asked = trace_prompt(case, skill)
+        cell = Cell(attempt.case_id, "judge", files=tuple(visible), bounds=bounds)
+        text = trace_prompt(case, skill)
 
         def prompt(*, problems: Sequence[str]) -> GraderPrompt:
-            wrong = (f"\nYour last answer could not be used: {one}" for one in problems)
-            return GraderPrompt(None, "".join((asked, *wrong)))
+            wrong = (f"\nYour last answer could not be used: {problem}" for problem in problems)
+            return GraderPrompt(None, "".join((text, *wrong)))
 
-        found, replies, problems = await ask_until_read(
-            self.agent, prompt, TraceReply, _read, usable=("ok",), cell=cell
+        reply, replies, problems = await ask_until_read(
+            self.agent, prompt, TraceReply, _read_trace_reply, usable=("ok",), cell=cell
         )
         judged: dict[str, Judged] = {}
-        if found is not None:
-            judged = {f"rubric-{c.id}": Judged(c.passed, rationale=c.notes) for c in found.checks}
-            told, score = f"score {found.score}", float(found.score)
-            judged[OVERALL] = Judged(found.overall_pass, rationale=told, score=score)
-            write_file(folder, JUDGEMENT, found.model_dump_json(by_alias=True, indent=2).encode())
+        if reply is not None:
+            judged = {f"rubric-{c.id}": Judged(c.passed, rationale=c.notes) for c in reply.checks}
+            summary, score = f"score {reply.score}", float(reply.score)
+            judged[OVERALL] = Judged(reply.overall_pass, rationale=summary, score=score)
+            write_file(folder, JUDGEMENT, reply.model_dump_json(by_alias=True, indent=2).encode())
         verdicts = verdicts_of(case, replies, judged, self.about(attempt, place, replies))
         return Grading(verdicts, tuple(replies), tuple(problems))
 
 
 def trace_prompt(case: Case, skill: Skill) -> str:
-    """Return what the judge is asked; data stand escaped between tags."""
+    """Return the prompt of the judge; data in it are escaped and between tags."""
     return _PROMPT.format(
         name=escape(skill.name or skill.slug),
         description=escape(skill.description),
         trigger=str(case.should_trigger).lower(),
         prompt=escape(case.prompt),
-        checks="\n".join(f"- {name}: {told}" for name, _, told in _ASKED),
+        checks="\n".join(f"- {name}: {description}" for name, _, description in _ASKED),
     )
 
 
-def _read(answer: str) -> tuple[TraceReply | None, list[str]]:
+def _read_trace_reply(answer: str) -> tuple[TraceReply | None, list[str]]:
     text = answer.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
     try:
-        found = TraceReply.model_validate_json(text)
+        reply = TraceReply.model_validate_json(text)
     except ValidationError as error:
-        one = error.errors(include_url=False)[0]
-        return None, [f"{'.'.join(map(str, one['loc'])) or 'the whole'}: {one['msg']}"]
-    lacking = {name for name, *_ in _ASKED} - {check.id for check in found.checks}
-    return (None, [f"checks: {', '.join(sorted(lacking))} missing"]) if lacking else (found, [])
+        first = error.errors(include_url=False)[0]
+        return None, [f"{'.'.join(map(str, first['loc'])) or 'the whole'}: {first['msg']}"]
+    lacking = {name for name, *_ in _ASKED} - {check.id for check in reply.checks}
+    return (None, [f"checks: {', '.join(sorted(lacking))} missing"]) if lacking else (reply, [])
