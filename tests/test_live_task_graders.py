@@ -136,7 +136,7 @@ def test_the_probe_believes_no_program_that_does_not_work(monkeypatch, tmp_path)
 def test_the_loop_of_a_call_that_is_over_is_let_go(suite, monkeypatch):
     async def wait(*_, **__):
         await asyncio.sleep(0)
-        return sandbox.Report(said="x")
+        return sandbox.Report(reason="x")
 
     monkeypatch.setattr(tasks, "run_tests", wait)
     monkeypatch.setattr(tasks.os, "cpu_count", lambda: 1)

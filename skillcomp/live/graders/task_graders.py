@@ -188,7 +188,7 @@ class Pytest(_TaskGrader):
         if report.is_pass:
             return Judgement(True, 1.0, reason)
         if not report.collected:
-            return Judgement(said=report.reason or "no test was collected", status="error")
+            return Judgement(reason=report.reason or "no test was collected", status="error")
         if report.failed:
             return Judgement(False, n_passed / n_tests, reason)
         reference_passes = await self._reference_passes(case, check)
@@ -199,7 +199,7 @@ class Pytest(_TaskGrader):
             if reference_passes is None
             else "the reference answer fails too"
         )
-        return Judgement(said=f"{reason}; {why}", status="error")
+        return Judgement(reason=f"{reason}; {why}", status="error")
 
     async def _reference_passes(self, case: Case, check: Check) -> bool | None:
         """Return whether the reference answer of the suite passes, None if there is none."""
@@ -276,7 +276,7 @@ class LlmRubric(_TaskGrader):
             return Judgement(passed, reply.score, reply.rationale, **about)
         reason = " ".join(problems) or replies[-1].error or ""
         return Judgement(
-            said=reason, status="malformed" if problems else failure(replies[-1]), **about
+            reason=reason, status="malformed" if problems else failure(replies[-1]), **about
         )
 
 

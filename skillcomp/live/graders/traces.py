@@ -115,7 +115,7 @@ class _TraceChecks:
         if name == "require_files":
             return self.require_file(check.description)
         if name in ("must_include", "must_not_include"):
-            return self.pattern(check.description, wanted=name == "must_include")
+            return self.pattern(check.description, expected=name == "must_include")
         return None, "no rule of this release"
 
     def exit_code(self) -> _Result:
