@@ -1,4 +1,4 @@
-"""How large a study must be, and what it costs: components of variance, power, cases, gold."""
+"""Planning of a study: variance components, power, cases and gold labels needed, and cost."""
 
 import lazy_loader as lazy
 

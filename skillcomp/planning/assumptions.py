@@ -1,4 +1,4 @@
-"""What a plan starts from: assumptions, and the studies asked."""
+"""Assumptions of a plan, and the studies to be planned."""
 
 from __future__ import annotations
 
@@ -47,40 +47,40 @@ class Stated(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Assumptions:
-    """What is claimed, what is taken for granted, and how the power is simulated.
+    """Claim, assumed rates and variances, and settings of the simulation.
 
-    Shared by :func:`power_curve`, :func:`minimum_detectable_delta` and :func:`cases_needed`; each
-    field may be given there as a keyword, too, and then takes the place of the one here.
+    Shared by :func:`power_curve`, :func:`minimum_detectable_delta` and :func:`cases_needed`. These
+    also take each field as a keyword, which overrides the field.
 
     Parameters
     ----------
     effect : {"delta", "gap"}, default "delta"
-        Skill minus baseline, or that delta among far cases minus among near ones.
+        Skill minus baseline, or the delta of far cases minus the delta of near cases.
     cluster : {"case", "skill"}, default "case"
         Whether the claim is about cases like these of these skills, or about skills in general.
     scope : {"within_dimensions", "pooled"}, default "within_dimensions"
-        Row of :func:`skillcomp.transfer.gap` that is planned for: near and far compared within
-        skills (and dimensions), where a skill's own effect cancels, or all near with all far
-        cases, whose interval takes the spread between skills (tau2 of the delta) for noise. A
-        delta, and a gap with ``cluster="skill"``, do not depend on it.
+        Row of :func:`skillcomp.transfer.gap` to plan for. ``within_dimensions`` compares near and
+        far cases within skills (and dimensions), so that the effect of a skill cancels. ``pooled``
+        compares all near with all far cases; its interval counts the variation between skills (tau2
+        of the delta) as noise. No influence on a delta, or on a gap with ``cluster="skill"``.
     by : str or sequence of str
-        Columns of the pilot that keep rows apart.
+        Columns of the pilot that separate its rows, such as ``["grader"]``.
     value : {"passed", "share_passed"}, default "passed"
-        What the pilot's components are of.
+        Outcome of the pilot: whole attempts passed, or share of checks passed.
     reference : str, default "baseline"
-        The pilot's reference condition.
+        Reference condition of the pilot.
     baseline_rate, delta : float, optional
-        Pass rate of the baseline, which limits what effects are possible, and overall delta
-        (needed for a gap).
+        Pass rate of the baseline, which limits the possible effects, and overall delta (needed for
+        a gap).
     tau2, omega2, sigma2 : float, optional
-        Variance of the delta (of the gap) between skills; of the true delta between cases of a
-        skill (and distance); between repeats of a case, under either condition. With
-        ``cluster="case"`` the tau2 of a delta adds to omega2, as it does in an interval by case;
-        so it does for a gap with ``scope="pooled"``, whose stated tau2 is that of the delta.
+        Variance of the delta (or gap) between skills; of the true delta between cases of a skill
+        (and distance); between repeats of a case, in either condition. With ``cluster="case"``, the
+        tau2 of a delta is added to omega2, as in an interval by case. The same holds for a gap with
+        ``scope="pooled"``; its tau2 is that of the delta.
     far_share : float, default 0.5
         Share of far cases, for a gap.
     n_studies, seed : int
-        Simulated studies per row and their seed; the same draws for every row.
+        Simulated studies per row, and their seed; all rows use the same draws.
     ci_level : float, default 0.95
         Level of the planned interval.
 
@@ -93,7 +93,7 @@ class Assumptions:
     --------
     >>> from skillcomp import planning
     >>> wide = planning.Assumptions(omega2=0.2, sigma2=0.15, baseline_rate=0.4)
-    >>> found = planning.power_curve(sizes=0.2, assumptions=wide)
+    >>> curve = planning.power_curve(sizes=0.2, assumptions=wide)
     """
 
     effect: Effect = "delta"
@@ -113,7 +113,7 @@ class Assumptions:
     ci_level: float = 0.95
 
     def __post_init__(self) -> None:
-        """Refuse what no plan can be made of."""
+        """Check words and numbers."""
         level(self.ci_level)
         whole("n_studies", self.n_studies)
         whole("seed", self.seed, least=0)
@@ -128,7 +128,7 @@ class Assumptions:
                 number(f"{name}, a variance", getattr(self, name), least=0, most=math.inf)
 
     def components(self) -> dict[str, float]:
-        """Return what is stated by the names of the components it stands for."""
+        """Return the stated values by component; one value may set several components."""
         values = {
             "baseline_rate": self.baseline_rate,
             "delta": self.delta,
@@ -139,7 +139,7 @@ class Assumptions:
         return {name: float(value) for name, value in values.items() if value is not None}
 
     def needed(self, pilot: bool) -> list[str]:
-        """Return the components without which nothing can be planned."""
+        """Return the names of the components that the plan requires."""
         suffix = "_gap" if self.effect == "gap" else ""
         names = [f"omega2{suffix}"] + ([f"tau2{suffix}"] if self.cluster == "skill" else [])
         if self.effect == "gap" and self.scope == "pooled" and self.cluster == "case":
@@ -150,7 +150,7 @@ class Assumptions:
 
 
 def stated(assumptions: Assumptions | None, words: Stated) -> Assumptions:
-    """Return the assumptions with the keywords in place of their fields."""
+    """Return the assumptions with fields replaced by keywords."""
     allowed = [field.name for field in fields(Assumptions)]
     for name in words:
         if name not in allowed:
@@ -162,23 +162,23 @@ def stated(assumptions: Assumptions | None, words: Stated) -> Assumptions:
 class StudyPlan:
     """One study to be planned."""
 
-    asked: Assumptions
+    assumptions: Assumptions
     n_skills: int
     n_cases: int
     n_repeats: int
 
     @property
     def sides(self) -> list[int]:
-        """Return the cases of each skill whose delta is taken: all, or near and far ones."""
-        if self.asked.effect == "delta":
+        """Number of cases per skill: of all cases, or for a gap of near and of far ones."""
+        if self.assumptions.effect == "delta":
             return [self.n_cases]
-        far = round(self.n_cases * self.asked.far_share)
+        far = round(self.n_cases * self.assumptions.far_share)
         return [self.n_cases - far, far]
 
     @property
     def problem(self) -> str:
-        """Return why the plan cannot be judged at all, or an empty string."""
-        if self.asked.cluster == "skill" and (few := few_skills(self.n_skills)):
+        """Reason why the plan has no answer, or an empty string."""
+        if self.assumptions.cluster == "skill" and (few := few_skills(self.n_skills)):
             return few
         if min(self.sides) < 1:
             return "each skill needs a near and a far case"
@@ -187,11 +187,11 @@ class StudyPlan:
         return ""
 
     def columns(self) -> dict[str, Any]:
-        """Return what names the plan in a frame."""
+        """Return the columns that identify the plan in a frame."""
         return {
-            "effect": self.asked.effect,
-            "cluster": self.asked.cluster,
-            "scope": self.asked.scope if self.asked.effect == "gap" else None,
+            "effect": self.assumptions.effect,
+            "cluster": self.assumptions.cluster,
+            "scope": self.assumptions.scope if self.assumptions.effect == "gap" else None,
             "n_skills": self.n_skills,
             "n_cases": self.n_cases,
             "n_repeats": self.n_repeats,
@@ -204,19 +204,19 @@ class StudyPlan:
 def plans(
     assumptions: Assumptions, n_skills: Numbers, n_cases: Numbers, n_repeats: Numbers
 ) -> list[StudyPlan]:
-    """Return every combination asked for."""
+    """Return a plan for each combination of the sizes."""
     sizes_by_name = {"n_skills": n_skills, "n_cases": n_cases, "n_repeats": n_repeats}
     numbers = [_read_several(name, values, whole) for name, values in sizes_by_name.items()]
     return [StudyPlan(assumptions, *sizes) for sizes in product(*numbers)]
 
 
 def number(name: str, value: Any, *, least: float, most: float, open_: bool = False) -> float:
-    """Return a number of a range, which excludes its ends where it is open.
+    """Check a number against a range and return it; an open range excludes its ends.
 
     Raises
     ------
     StudyError
-        If it is no number, or outside.
+        If the value is not a number, or outside the range.
     """
     inside = False
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
@@ -232,17 +232,17 @@ def number(name: str, value: Any, *, least: float, most: float, open_: bool = Fa
 
 
 def level(ci_level: Any) -> float:
-    """Return the level of an interval."""
+    """Check the level of an interval and return it."""
     return number("ci_level", ci_level, least=0, most=1, open_=True)
 
 
 def whole(name: str, value: Any, *, least: int = 1) -> int:
-    """Return a whole number, numpy's among them.
+    """Check a whole number (of Python or numpy) and return it.
 
     Raises
     ------
     StudyError
-        If it is not whole, or below the least.
+        If the value is not whole, or below ``least``.
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise StudyError(f"{name}: found {value!r}; allowed: a whole number of at least {least}.")
@@ -250,7 +250,7 @@ def whole(name: str, value: Any, *, least: int = 1) -> int:
 
 
 def effects(name: str, values: Any) -> list[float]:
-    """Return one or several effects in rate units as a list."""
+    """Check one or several effects in rate units and return them as a list."""
     return _read_several(name, values, partial(number, least=-2, most=2))
 
 

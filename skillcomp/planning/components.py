@@ -1,4 +1,4 @@
-"""Where the noise of a paired delta comes from: skills, cases, repeats."""
+"""Variance components of a paired delta: skills, cases, repeats."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from skillcomp.stats.results import Interval, join_notes, undefined
 
 Floats = NDArray[np.float64]
 
-_NOTHING = 1e-15  # mean squares of equal deltas, up to rounding
+_NOTHING = 1e-15  # a smaller mean square is zero up to rounding
 _EXTRA = ["n_skills", "n_repeats"]
-# the sample variance of values in [0, 1] is at most 1/2, reached by two different repeats
+# the sample variance of values in [0, 1] is at most 1/2, that of the two repeats 0 and 1
 _SPREADS = Quantity(0.0, 0.5, RATES.c)
 _MOMENTS = "moments of the nested analysis of variance, modified large-sample limits"
 
@@ -42,18 +42,19 @@ def variance_components(
     """Split the variance of a pilot's paired deltas into skills, cases and repeats.
 
     The delta of a case is the mean of its repeats in one condition minus that in the reference.
-    What this returns is what :func:`power_curve` and its siblings plan with.
+    :func:`power_curve`, :func:`minimum_detectable_delta` and :func:`cases_needed` take this frame
+    as their pilot.
 
     Parameters
     ----------
     outcomes : pandas.DataFrame
-        An outcomes frame of the pilot. Reads skill, case_id, condition, transfer and ``value``.
+        Outcomes frame of the pilot. Reads skill, case_id, condition, transfer and ``value``.
     by : str or sequence of str
-        Columns that keep rows apart, such as ``["grader"]``.
+        Columns that separate rows, such as ``["grader"]``.
     value : {"passed", "share_passed"}, default "passed"
         Whole attempts passed, or the share of checks passed.
     reference : str, default "baseline"
-        The condition that the others are compared with.
+        Condition that the others are compared with.
     ci_level : float, default 0.95
         Level of the intervals.
 
@@ -66,35 +67,37 @@ def variance_components(
         - ``gap``: mean delta of far cases minus that of near ones, NaN without both;
         - ``tau2``: variance of the delta between skills; ``tau2_gap``: of the gap;
         - ``omega2``: variance of the true delta between cases of a skill; ``omega2_gap``: between
-          cases of a skill and distance, which is what a gap is measured against;
+          cases of a skill and distance, the noise of a gap;
         - ``sigma2_baseline``, ``sigma2_skill``: variance between the repeats of a case, mean over
           cases; for ``passed`` the mean of p(1 - p).
 
-        ``n`` is the number of paired cases, ``n_clusters`` of skills, ``n_repeats`` the mean
-        repeats per case and condition. Variances estimated below zero are 0 and say so; what one
-        skill or one repeat cannot tell is NaN with a note, and so are the limits of a variance
-        where no delta differs from another.
+        ``n`` is the number of paired cases, ``n_clusters`` of skills, ``n_repeats`` the mean number
+        of repeats per case and condition. A variance estimated below zero is 0 with a note. A
+        component that needs several skills or repeats is NaN with a note if there is only one; the
+        limits of a variance are NaN if all deltas are equal.
 
     Raises
     ------
     FrameError
         If the frame breaks its contract, several graders or agents would be pooled, or the
-        reference is not there.
+        reference is missing.
 
     See Also
     --------
-    cases_needed : How many cases such a pilot calls for.
+    cases_needed : Number of cases to plan for after such a pilot.
 
     Notes
     -----
-    E(mean square within skills) = omega2 + mean noise of a case's delta, with noise
-    sigma2_baseline / K_baseline + sigma2_skill / K_skill; E(mean square between) adds
-    n0 tau2. sigma2 is the mean over cases of the sample variance between repeats. With one
-    repeat, omega2 and sigma2 cannot be told apart: omega2 then holds both. Limits of the rate, the
-    delta (by skill where there are several) and sigma2 are those of a bounded mean
-    (:func:`skillcomp.stats.bounded.bounded_mean`); those of the gap put near and far together by
-    squares. Limits of tau2 and omega2 are the modified large-sample limits for a difference of
-    mean squares; they assume normal deltas and are wide in small pilots, and that is the point.
+    E(mean square within skills) = omega2 + mean noise of a case's delta, where the noise with K
+    repeats per condition is sigma2_baseline / K_baseline + sigma2_skill / K_skill. E(mean square
+    between skills) is larger by n0 tau2, with n0 the effective number of cases per skill. sigma2 is
+    the mean over cases of the sample variance between repeats. With one repeat, omega2 and sigma2
+    cannot be distinguished, and omega2 includes both.
+
+    Limits of the rate, the delta (clustered by skill if there are several) and sigma2 are those of
+    a bounded mean (:func:`skillcomp.stats.bounded.bounded_mean`); those of the gap combine near and
+    far by square-and-add. Limits of tau2 and omega2 are the modified large-sample limits for a
+    difference of mean squares. They assume normal deltas and are rightly wide in small pilots.
 
     References
     ----------
@@ -119,10 +122,11 @@ def variance_components(
 
 @dataclass(frozen=True, slots=True)
 class PilotCases:
-    """Cases with outcomes under both conditions: what each contributes to the components.
+    """Cases with outcomes in both conditions; arrays with one entry per case.
 
-    Code of its skill; 1 far, 0 near, NaN unknown; mean over repeats in the condition (1) and in the
-    reference (0); repeats with an outcome; sample variance between them (NaN with one repeat).
+    ``skill`` is a code; ``far`` is 1 for far, 0 for near, NaN if unknown. Suffix 1 is the
+    condition, 0 the reference: ``mean`` over repeats, ``n`` repeats with an outcome, sample
+    ``variance`` between them (NaN with one repeat).
     """
 
     skill: NDArray[np.intp]
@@ -136,17 +140,17 @@ class PilotCases:
 
     @property
     def delta(self) -> Floats:
-        """Return the delta of each case."""
+        """Delta of each case."""
         return self.mean1 - self.mean0
 
     @property
     def n_skills(self) -> int:
-        """Return the number of skills."""
+        """Number of skills."""
         return int(self.skill.max(initial=-1)) + 1
 
 
 def pilot_pairs(part: pd.DataFrame, condition: str, reference: str, value: str) -> PilotCases:
-    """Return the cases with an outcome under both conditions."""
+    """Return the cases with an outcome in both conditions."""
     numbers = part.assign(_value=part[value].astype("float64"))
     keys = [*CASE, "transfer"]
     sides = [
@@ -165,7 +169,7 @@ def pilot_pairs(part: pd.DataFrame, condition: str, reference: str, value: str) 
 
 
 def components(pairs: PilotCases, ci_level: float) -> dict[str, Interval]:
-    """Return rates and variance components of paired cases as intervals by measure."""
+    """Return the intervals of rates and variance components by measure."""
     if not len(pairs.skill):
         nothing = undefined("", "no case has outcomes in both conditions", ci_level=ci_level, n=0)
         return dict.fromkeys(MEASURES, nothing)
@@ -221,7 +225,7 @@ def noise_of_repeats(pairs: PilotCases, sigma: dict[str, Interval]) -> _MeanSqua
 
 
 def spread_of_cases(delta: Floats, codes: NDArray[np.intp]) -> _MeanSquare:
-    """Return the variance of cases' deltas about the means of their groups."""
+    """Return the mean square of the cases' deltas within groups."""
     size = np.bincount(codes)
     df = float(len(delta) - len(size))
     if df < 1:
@@ -231,7 +235,7 @@ def spread_of_cases(delta: Floats, codes: NDArray[np.intp]) -> _MeanSquare:
 
 
 def omega2_interval(square: _MeanSquare, noise: _MeanSquare, ci_level: float) -> Interval:
-    """Return the variance of deltas between cases, less the part that comes from repeats."""
+    """Return the variance of deltas between cases, without the part due to repeats."""
     if np.isnan(square.value):
         return undefined(_MOMENTS, "no group has two cases", ci_level=ci_level)
     if np.isnan(noise.value):
@@ -242,7 +246,7 @@ def omega2_interval(square: _MeanSquare, noise: _MeanSquare, ci_level: float) ->
 
 
 def tau2_interval(pairs: PilotCases, ci_level: float) -> Interval:
-    """Return the variance of deltas between skills, by the mean squares of their cases."""
+    """Return the variance of deltas between skills, from mean squares between and within."""
     n_skills, size = pairs.n_skills, np.bincount(pairs.skill)
     within = spread_of_cases(pairs.delta, pairs.skill)
     if n_skills < 2 or np.isnan(within.value):
@@ -258,7 +262,7 @@ _NEEDS = "needs at least two skills, and {} in at least one"
 
 
 def distances(pairs: PilotCases) -> PilotCases:
-    """Return the cases whose distance is known."""
+    """Return the cases with a known distance (far or near), skills numbered anew."""
     labelled = np.isfinite(pairs.far)
     parts = {name: getattr(pairs, name)[labelled] for name in PilotCases.__slots__}
     parts["skill"] = np.unique(parts["skill"], return_inverse=True)[1]
@@ -304,7 +308,7 @@ def _scaled_difference(
         below, above = _distances_to_limits(first, second, (1 - ci_level) / 2)
         low, high = max(plain - below / scale, 0.0), plain + above / scale
         if high <= 0:
-            # a variance below zero is impossible: an interval of the single point 0 would claim it
+            # an interval with the single point 0 would claim a variance of exactly 0
             low = high = math.nan
             notes.append("so are both limits: unknown")
     else:
@@ -316,7 +320,7 @@ def _scaled_difference(
 def _distances_to_limits(
     first: _MeanSquare, second: _MeanSquare, alpha: float
 ) -> tuple[float, float]:
-    """Return how far the limits of a difference of mean squares lie below and above it."""
+    """Return the distances of both limits from a difference of mean squares."""
     a, b = first.value, second.value
     low1, high1 = _scaled_chi2(alpha, first.df)
     low2, high2 = _scaled_chi2(alpha, second.df)
@@ -344,7 +348,7 @@ def _f_quantile(level: float, df1: float, df2: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """Rates and variance components behind a plan, as `variance_components` names them."""
+    """Rates and variance components of a plan, with the names of `variance_components`."""
 
     baseline_rate: float = math.nan
     delta: float = math.nan
@@ -358,39 +362,40 @@ class Components:
 
     @property
     def one_repeat(self) -> bool:
-        """Return whether repeats and cases could not be told apart."""
+        """Whether the pilot has one repeat, so that repeats and cases are not distinguished."""
         return math.isnan(self.sigma2_skill) or math.isnan(self.sigma2_baseline)
 
     def between_skills(self, plan: StudyPlan) -> float:
         """Return the variance between skills of a delta, or of one side of a gap."""
-        if plan.asked.cluster == "case":
+        if plan.assumptions.cluster == "case":
             return 0.0
-        # a skill's effect cancels in its own gap; halves of tau2_gap stand on either side
-        return self.tau2_gap / 2 if plan.asked.effect == "gap" else self.tau2
+        # the effect of a skill cancels in its gap; near and far get half of tau2_gap each
+        return self.tau2_gap / 2 if plan.assumptions.effect == "gap" else self.tau2
 
     def of_a_case(self, plan: StudyPlan) -> float:
-        """Return the variance of one case's observed delta around the mean of its skill."""
-        if plan.asked.effect == "gap":
+        """Return the variance of the observed delta of a case around the mean of its skill."""
+        if plan.assumptions.effect == "gap":
             variance = self.omega2_gap
-            # all near against all far cases: the interval takes skills for spread of cases
-            skills = plan.asked.scope == "pooled" and plan.asked.cluster == "case"
+            # pooled: the interval counts variation between skills as variation between cases
+            skills = plan.assumptions.scope == "pooled" and plan.assumptions.cluster == "case"
         else:
             variance = self.omega2
-            skills = plan.asked.cluster == "case" and not math.isnan(self.tau2)
+            skills = plan.assumptions.cluster == "case" and not math.isnan(self.tau2)
         noise = 0.0 if self.one_repeat else self.sigma2_skill + self.sigma2_baseline
         return variance + (self.tau2 if skills else 0.0) + noise / plan.n_repeats
 
 
-MEASURES = tuple(one.name for one in fields(Components))
+MEASURES = tuple(component.name for component in fields(Components))
 
 
-def known_components(
+def components_by_group(
     pilot: pd.DataFrame | None, assumptions: Assumptions
 ) -> list[tuple[dict[str, Any], Components, str]]:
-    """Return the components of each group of a pilot, with what is stated in their place.
+    """Return keys, components and missing components of each group of a pilot.
 
-    The last of the three says what a group lacks: a plan for the others is made all the same.
-    Raises StudyError where every group lacks something.
+    Stated assumptions override the pilot. The third entry names in words the required components
+    that are unknown, so that other groups can still be planned; raises StudyError if all groups
+    lack some.
     """
     stated, needed = assumptions.components(), assumptions.needed(pilot is not None)
     if pilot is None:
@@ -426,6 +431,6 @@ def known_components(
 
 
 def _missing_components(parts: Components, needed: Sequence[str]) -> str:
-    """Return what of the needed is unknown, in words, or an empty string."""
+    """Name the needed components that are unknown; an empty string if there are none."""
     absent = [name for name in needed if math.isnan(getattr(parts, name))]
     return f"leaves unknown what is needed: {', '.join(absent)}" if absent else ""

@@ -1,6 +1,6 @@
-"""What a study will cost before it is run: its calls in tokens and dollars, and the discounts.
+"""Cost of a study before it is run: calls in tokens and dollars, with caching and batches.
 
-Tokens are counted by the service where a client is given, and estimated from letters elsewhere.
+Tokens are counted by the service if there is a client, and otherwise estimated from characters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from skillcomp import pricing
 from skillcomp.errors import FrameError, StudyError, suggest
 from skillcomp.records import CONDITIONS, Case, Skill, Suite
 
-# whether prefixes are cached, and whether calls are batched
+# mode: (prefixes are cached, calls are batched)
 MODES = {
     "plain": (False, False),
     "cached": (True, False),
@@ -53,88 +53,88 @@ def cost_estimate(
     on: date | None = None,
     prices: Sequence[pricing.Price] = (),
 ) -> pd.DataFrame:
-    """Say what a study will cost in tokens and dollars, before anything is spent.
+    """Estimate the tokens and dollars of a study before it is run.
 
-    Every case is asked of every agent under every condition, `repeats` times, and every answer is
-    graded once by every grader, one answer a call.
+    Each agent answers each case `repeats` times in each condition, and each grader grades each
+    answer once, in a call of its own.
 
     Parameters
     ----------
     suites : Suite, iterable of Suite, or mapping such as ``store.suites``
-        Their cases are asked.
+        Suites with the cases of the study.
     skills : mapping of slug to Skill or text, such as ``store.skills``
         Must contain the skill of each suite.
     agents, graders : str, object with ``model``, or a sequence of them
-        Names of models, agents, or graders; a grader's ``style`` decides its prompt (``forced``
-        where there is none).
+        Names of models, or agents and graders. The ``style`` of a grader determines its prompt
+        (``forced`` if it has none).
     conditions : sequence of str
         ``baseline`` loads nothing, ``skill`` the suite's skill. ``placebo`` and ``previous`` load
-        what `loaded` gives; where it gives nothing, a text as long as the skill.
+        the text in `loaded`, or else a text as long as the skill.
     repeats : int or mapping of str to int, default 1
-        Attempts of each case, or that number by condition.
+        Attempts per case, for all conditions or by condition.
     batch, caching : bool
-        Which mode is planned; all four are shown whatever is chosen.
+        Planned mode, marked in ``planned``; the frame always has all four modes.
     loaded : mapping of str to text, Skill, or mapping of slug to either, optional
-        What a condition loads, for each suite's skill or for all.
+        Text loaded in a condition, the same for all skills or by skill.
     attempts : pandas.DataFrame, optional
-        Answers of a pilot, columns case_id, condition and answer: their lengths by case and
-        condition (else by condition, else over all) take the place of `answer_tokens`.
+        Answers of a pilot, columns case_id, condition and answer. Their mean length by case and
+        condition (else by condition, else over all) replaces `answer_tokens`.
     client : object or callable, optional
-        Counts tokens: a synchronous anthropic client, or a function of model and text. Asked once
-        for each text. Without it tokens are estimated.
+        Counts tokens, once per text: a synchronous anthropic client, or a function of model and
+        text. If omitted, tokens are estimated.
     answer_tokens : float, default 300
         Length of an answer.
     thinking_tokens : float, default 0
-        Added to the output of every call; priced as output. Unknown before a first run.
+        Added to the output of each call and priced as output. Unknown before a first run.
     on : datetime.date, optional
-        Day of the prices; today when not given.
+        Day of the prices; today if omitted.
     prices : sequence of Price, optional
-        The user's own prices, used before the table.
+        The user's own prices; they replace the rows of the same model in the table.
 
     Returns
     -------
     pandas.DataFrame
         One row per role (``agent``, ``grader``), name, model, condition and mode: ``planned``
-        (the mode chosen), ``n_calls``, ``input_tokens`` (whole prompts), ``cached_tokens`` and
-        ``cache_write_tokens`` (parts of them), ``output_tokens``, ``cost_usd`` (NaN when a price is
-        unknown), ``counted`` (False: estimated) and ``note``. Modes: ``plain``, ``cached``,
-        ``batched``, ``both``.
+        (whether this is the planned mode), ``n_calls``, ``input_tokens`` (whole prompts),
+        ``cached_tokens`` and ``cache_write_tokens`` (parts of them), ``output_tokens``,
+        ``cost_usd`` (NaN if a price is unknown), ``counted`` (False if tokens are estimated) and
+        ``note``. Modes: ``plain``, ``cached``, ``batched``, ``both``.
 
     Raises
     ------
     StudyError
-        When a suite's skill is missing, a condition is unknown and not in `loaded`, `repeats` is
-        below one, or nothing would be asked.
+        If a suite's skill is missing, a condition is unknown and not in `loaded`, `repeats` is
+        below one, or the study has no calls.
     FrameError
-        When `attempts` lacks a column.
+        If `attempts` lacks a column.
 
     See Also
     --------
-    cost_total : One row a mode, over everything.
+    cost_total : Sums over all rows of a mode.
 
     Notes
     -----
-    Without a client a token is 3.5 characters of English, the figure of Anthropic's glossary;
-    newer tokenizers give up to 30 % more, and code and other languages more still. Instructions
-    are measured on the prompts' templates. Output is an assumption: the answers' length as above;
-    a verdict with its quote and reason 225 characters, as in the pilot.
+    Without a client, a token is 3.5 characters of English (Anthropic's glossary). Newer tokenizers
+    give up to 30 % more tokens; code and other languages even more. The length of instructions is
+    measured on the prompt templates. Output is an assumption: answers as above, and 225 characters
+    for a verdict with quote and rationale, as in the pilot.
 
-    With caching, the first call writes the loaded skill (an agent) or instructions and skill (a
-    grader) into the cache, once for a skill and shared by a grader's conditions, and all further
-    calls read it. This takes it that calls follow one another within the cache's five minutes,
-    and in a batch, where hits are best effort, that they hit as well: a lower bound. Prefixes
-    below the model's minimum are not cached, and the note says so. Not in the figure: retries,
-    malformed replies asked again, refusals, gold and retests, tools and traces of CLI agents,
-    taxes and discounts.
+    With caching, the first call writes the prefix to the cache and all others read it. The prefix
+    is the loaded skill (agents), or instructions and skill (graders), and is shared by the
+    conditions of a grader. The cost is a lower bound: it assumes that calls follow within the five
+    minutes of the cache, and that calls in a batch hit the cache, which is not guaranteed. Prefixes
+    below the model's minimum are not cached, with a note. Not included: retries, repeated calls
+    after malformed replies, refusals, gold and retests, tools and traces of CLI agents, taxes and
+    discounts.
 
     Examples
     --------
     >>> from datetime import date
     >>> from skillcomp.records import Case, Suite
     >>> suite = Suite(slug="tea", skill="tea", cases=(Case(case_id="tea/1", prompt="x" * 320),))
-    >>> found = cost_estimate(suite, {"tea": "y" * 7000}, agents="claude-opus-5-5",
+    >>> costs = cost_estimate(suite, {"tea": "y" * 7000}, agents="claude-opus-5-5",
     ...                       conditions=["skill"], repeats=10, on=date(2026, 11, 21))
-    >>> found.set_index("mode")["cost_usd"].round(4).to_dict()
+    >>> costs.set_index("mode")["cost_usd"].round(4).to_dict()
     {'plain': 0.1447, 'cached': 0.0777, 'batched': 0.0724, 'both': 0.0389}
     """
     study = CostedStudy(
@@ -156,23 +156,24 @@ def cost_estimate(
 
 
 def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
-    """Add up what `cost_estimate` found, mode by mode.
+    """Sum the rows of `cost_estimate` by mode.
 
     Parameters
     ----------
     estimate : pandas.DataFrame
-        As returned by `cost_estimate`, or rows of it.
+        Frame of `cost_estimate`, or some of its rows.
 
     Returns
     -------
     pandas.DataFrame
-        One row per mode: mode, planned, n_calls, input_tokens, output_tokens, ``cost_usd`` (NaN as
-        soon as one part is unknown), ``ratio`` (of the plain cost) and ``note`` (what is unknown).
+        One row per mode: mode, planned, n_calls, input_tokens, output_tokens, ``cost_usd`` (NaN if
+        the cost of any row is unknown), ``ratio`` (to the plain cost) and ``note`` (the unknown
+        prices).
 
     Raises
     ------
     FrameError
-        When a column is missing.
+        If a column is missing.
     """
     absent = [name for name in _COLUMNS if name not in estimate.columns]
     if absent:
@@ -180,7 +181,7 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
     modes = estimate.groupby("mode", sort=False)
     counts = ["n_calls", "input_tokens", "output_tokens"]
     table = modes[["planned"]].all().join(modes[counts].sum())
-    # an unknown part makes the sum unknown
+    # skipna=False: the sum is unknown if a part is
     table["cost_usd"] = modes["cost_usd"].sum(skipna=False)
     table["ratio"] = table["cost_usd"] / (table["cost_usd"].get("plain") or math.nan)
     unknown = estimate[estimate["cost_usd"].isna()].groupby("mode")["note"]
@@ -191,7 +192,7 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
 def _condition_rows(
     who: Caller, cached: bool, batch: bool, on: date | None, prices: Sequence[pricing.Price]
 ) -> Iterator[dict[str, Any]]:
-    """Yield one row a condition; a prefix is written once and read from then on."""
+    """Yield one row per condition; each prefix is written to the cache once and then read."""
     written: set[str] = set()
     least = minimum_prefix(who.model) if cached else math.inf
     for condition, calls in who.calls.items():
@@ -237,15 +238,15 @@ def _usages_with_cache(
         yield pricing.Usage(whole, call.output, cached_tokens=call.prefix), n
 
 
-# The calls that a study makes: prompts and replies in tokens, not yet priced
+# The calls of a study: prompts and replies in tokens, without prices
 
 Loaded = Mapping[str, Mapping[str, Skill | str] | Skill | str]
 
 CHARS_PER_TOKEN = 3.5  # of English text; the glossary of platform.claude.com
-MESSAGE_TOKENS = 8  # the envelope of one message: role and delimiters
+MESSAGE_TOKENS = 8  # per message: role and delimiters
 SKILL_FRAME = 64  # characters around a skill in the system prompt of an agent
-# Shortest prompt prefix that the service caches, in tokens (its page on prompt caching, read
-# 2026-11-21); for models that are not listed 1,024 is assumed.
+# Shortest prompt prefix that the service caches, in tokens (documentation of prompt caching, read
+# 2026-11-21); 1,024 is assumed for models that are not listed.
 _MINIMUM = {
     "claude-opus-5": 512,
     "claude-fable-5": 512,
@@ -260,7 +261,7 @@ _ASSUMED_MINIMUM = 1024
 
 
 def minimum_prefix(model: str | None) -> int:
-    """Return the tokens below which a prefix of a prompt is not cached."""
+    """Return the fewest tokens of a prompt prefix that is cached."""
     name = model or ""
     dated = name.rpartition("-")
     name = dated[0] if dated[2].isdigit() and len(dated[2]) == 8 else name
@@ -269,11 +270,11 @@ def minimum_prefix(model: str | None) -> int:
 
 @dataclass(frozen=True)
 class GraderFrame:
-    """Characters of a grader's prompt and reply around the data: measured on its templates.
+    """Characters of a grader's prompt and reply without the data, measured on its templates.
 
-    Instructions before the skill with the schema of the reply; tags of a case and of each check;
-    what a reply holds once and for each check; whether skill, concept field and expected reasoning
-    are shown.
+    ``system`` is instructions with the schema of the reply; ``case`` and ``check`` are the tags of
+    a case and of each check; ``reply`` and ``verdict`` are the parts of a reply that occur once and
+    per check. ``sees_skill`` is whether the prompt has skill, concept field and expected reasoning.
     """
 
     system: int
@@ -284,44 +285,43 @@ class GraderFrame:
     sees_skill: bool = True
 
 
-# Of skillcomp.live.graders.prompts by least squares over the pilot's 84 cases; a quote and a
-# rationale of the pilot's g2 have 66 and 75 characters on average. A test holds them against the
-# templates.
+# Fitted to skillcomp.live.graders.prompts by least squares over the pilot's 84 cases; quotes and
+# rationales of the pilot's g2 have 66 and 75 characters on average. A test compares the templates.
 _FRAMES = {
     "forced": GraderFrame(3183 + 915, 631, 53, 60, 225),
     "evidence": GraderFrame(1235 + 915, 631, 53, 60, 225),
-    # of rubric.j2 and rubric-case.j2; only tasks that have a rubric are asked about
+    # rubric.j2 and rubric-case.j2; only for tasks with a rubric
     "rubric": GraderFrame(753 + 388, 247, 0, 60, 150, sees_skill=False),
     "impression": GraderFrame(555 + 627, 368, 44, 40, 60, sees_skill=False),
 }
 
 
 def frame_of_grader(grader: Any) -> GraderFrame:
-    """Return the frame of a grader's style; ``forced`` where it tells none."""
+    """Return the frame of a grader's style; ``forced`` if it has none."""
     style = getattr(grader, "style", "forced")
     return _FRAMES.get(style, _FRAMES["forced"])
 
 
 @dataclass
 class Counter:
-    """Counts tokens: by a client where one is given, by letters where not.
+    """Counts tokens with a client, or estimates them from characters without one.
 
-    A client has ``messages.count_tokens(model=, messages=)`` as the anthropic one, or is a function
-    of model and text. It is asked about models whose name begins with ``claude`` only, and once for
-    each text.
+    The client is an anthropic client (``messages.count_tokens(model=, messages=)``), used only for
+    models with a name that begins with ``claude``, or a function of model and text. Each text is
+    counted once.
     """
 
     client: Any = None
     _known: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def counts(self, model: str | None) -> bool:
-        """Return whether texts for a model are counted and not estimated."""
+        """Return whether texts for a model are counted (True) or estimated."""
         if self.client is None or model is None:
             return False
         return not hasattr(self.client, "messages") or model.startswith("claude")
 
     def __call__(self, model: str | None, text: str) -> float:
-        """Return the tokens of a text, without the envelope of a message when estimated."""
+        """Return the tokens of a text; an estimate excludes role and delimiters."""
         if not text:
             return 0.0
         if model is None or not self.counts(model):
@@ -333,7 +333,7 @@ class Counter:
 
     @staticmethod
     def letters(n: float) -> float:
-        """Return the tokens of so many characters of English text."""
+        """Return the estimated tokens of ``n`` characters of English text."""
         return n / CHARS_PER_TOKEN
 
     def _count_with_client(self, model: str, text: str) -> float:
@@ -354,12 +354,12 @@ class Counter:
 
 
 def loaded_text(skill: Skill | str) -> str:
-    """Return the text that is loaded for a skill, or the text itself."""
+    """Return the text of a skill as loaded, or the text itself."""
     return skill if isinstance(skill, str) else skill.text or skill.body
 
 
 def case_data(case: Case, skill: Skill, frame: GraderFrame) -> str:
-    """Return the data of a case that a grader is shown beside the answer."""
+    """Return the data of a case in a grader's prompt, without the answer."""
     parts = [case.prompt]
     for check in case.checks:
         parts.append(f"{check.check_id} {check.description}")
@@ -372,10 +372,10 @@ def case_data(case: Case, skill: Skill, frame: GraderFrame) -> str:
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls of one kind: the same prefix, prompt and reply, ``n`` times.
+    """``n`` calls with the same prefix, prompt and length of reply.
 
-    ``key`` names the prefix: equal ones are written into the cache once. ``prefix``, ``rest`` and
-    ``output`` are the tokens that may be cached, of the rest of the prompt, and of the reply.
+    Prefixes with the same ``key`` are written to the cache once. ``prefix``, ``rest`` and
+    ``output`` are tokens: of the part that may be cached, of the rest of the prompt, of the reply.
     """
 
     key: str
@@ -387,9 +387,9 @@ class Calls:
 
 @dataclass(frozen=True)
 class Caller:
-    """An agent or a grader, and the calls it makes under each condition.
+    """An agent or a grader with its calls in each condition.
 
-    ``counted`` says whether its tokens were counted and not estimated.
+    ``counted`` is whether its tokens were counted (True) or estimated.
     """
 
     role: str
@@ -402,7 +402,7 @@ class Caller:
 
 @dataclass(frozen=True)
 class CostedStudy:
-    """What was asked of `cost_estimate`."""
+    """Arguments of `cost_estimate`."""
 
     suites: Mapping[str, Suite]
     skills: Mapping[str, Skill]
@@ -415,7 +415,7 @@ class CostedStudy:
     lengths: Mapping[tuple[str, str], float]
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be planned."""
+        """Check skills, conditions and repeats."""
         for suite in self.suites.values():
             if suite.skill not in self.skills:
                 raise StudyError(
@@ -437,7 +437,7 @@ class CostedStudy:
                 )
 
     def times(self, condition: str) -> int:
-        """Return the attempts of a case under a condition."""
+        """Return the number of attempts per case in a condition."""
         if isinstance(self.repeats, Mapping):
             return int(self.repeats.get(condition, 0))
         return int(self.repeats)
@@ -445,7 +445,7 @@ class CostedStudy:
     def caller(
         self, role: str, agent: Any, calls_of: Callable[..., Calls], notes: dict[str, str]
     ) -> Caller:
-        """Return what someone is asked of every case under every condition."""
+        """Return an agent or grader with its calls for all cases and conditions."""
         calls = {
             condition: [
                 calls_of(case, self.skills[suite.skill], condition)
@@ -458,7 +458,7 @@ class CostedStudy:
         return Caller(role, _display_name(agent), model, calls, self.count.counts(model), notes)
 
     def text(self, condition: str, skill: Skill) -> str | None:
-        """Return what is loaded; None where it is not known and taken to be like the skill."""
+        """Return the loaded text; None if unknown (then assumed to be as long as the skill)."""
         if condition == "baseline":
             return ""
         if condition == "skill":
@@ -469,7 +469,7 @@ class CostedStudy:
         return None if loaded is None else loaded_text(loaded)
 
     def agent(self, agent: Any) -> Caller:
-        """Return what an agent is asked: every case under every condition."""
+        """Return the calls of an agent: all cases in all conditions."""
         model = _model_name(agent)
         notes: dict[str, str] = {}
 
@@ -488,7 +488,7 @@ class CostedStudy:
         return self.caller("agent", agent, calls_of, notes)
 
     def grader(self, grader: Any, n_agents: int) -> Caller:
-        """Return what a grader is asked: every answer of so many agents."""
+        """Return the calls of a grader: all answers of all agents."""
         model, frame = _model_name(grader), frame_of_grader(grader)
         letters = self.count.letters
 
@@ -509,7 +509,7 @@ class CostedStudy:
         return self.caller("grader", grader, calls_of, {})
 
     def answer(self, case: Case, condition: str) -> float:
-        """Return the length of an answer in tokens, from a pilot where there is one."""
+        """Return the length of an answer in tokens, from the pilot if there is one."""
         for key in ((case.case_id, condition), ("", condition), ("", "")):
             if key in self.lengths:
                 return self.count.letters(self.lengths[key])
@@ -556,7 +556,7 @@ def _display_name(agent: Any) -> str:
 
 
 def answer_lengths(attempts: pd.DataFrame | None) -> dict[tuple[str, str], float]:
-    """Return mean characters of answers by case and condition, by condition, and over all."""
+    """Return mean characters of answers by case and condition, by condition, and overall."""
     if attempts is None:
         return {}
     absent = [c for c in ("case_id", "condition", "answer") if c not in attempts.columns]

@@ -1,4 +1,4 @@
-"""How many gold labels an interval of a wanted width needs."""
+"""Number of gold labels needed for an interval of a target width."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from skillcomp.stats.results import Interval, join_notes, undefined
 Floats = NDArray[np.float64]
 Rate = float | Mapping[str, float]
 
-FEWEST = 10  # labelled cases below which the PPI interval was not shown to cover
+FEWEST = 10  # gold cases; coverage of the PPI interval was not tested with fewer
 _EXTRA = ["width", "expected_width", "n_cases", "correlation", "lam"]
-_NO_ERROR = 1e-9  # gold and grader nearer than this agree
-_FEWEST_PILOT = 5  # gold cases of a pilot below which a covariance means nothing
+_NO_ERROR = 1e-9  # a smaller difference of gold and grader is rounding
+_FEWEST_PILOT = 5  # gold cases of a pilot; with fewer, a covariance is not usable
 
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Mean and spread of the cases' differences, of a pilot or of many resamples of it.
+    """Means and covariances of the cases' paired differences, of a pilot or of its resamples.
 
-    ``mean`` (..., 3) and covariances ``joint`` (..., 3, 3) are of gold, the grader over all
-    repeats, and the grader on the repeats with gold, over the cases with gold; ``grader`` is the
-    variance of the grader over all cases. ``errors`` and ``largest`` (..., 2): in which share of
-    the cases gold is above and below the grader, and by how much at most. ``checks`` of a case;
-    ``n_gold`` cases behind all this, infinite for assumptions.
+    ``mean`` (..., 3) and covariance ``joint`` (..., 3, 3) are over the cases with gold, of gold, of
+    the grader over all repeats, and of the grader on the repeats with gold. ``grader`` is the
+    variance of the grader over all cases. ``errors`` and ``largest`` (..., 2) are the share of
+    cases with gold above, and below, the grader, and the largest such difference. ``checks`` is the
+    number of checks per case, ``n_gold`` the number of cases with gold (infinite for assumptions).
     """
 
     mean: Floats
@@ -53,11 +53,11 @@ class Differences:
 def expected_variance(
     pilot: Differences, n: NDArray[np.int64], n_cases: int
 ) -> tuple[Floats, Floats]:
-    """Return variance of the PPI++ paired delta and its weight for n gold cases out of all.
+    """Return variance and grader weight of the PPI++ paired delta with n gold cases.
 
-    As :func:`skillcomp.stats.ppi.ppi_paired` estimates them: gold and grader means of separate
-    cases for n below ``n_cases``, one value per case when every case has gold. Without the errors
-    that it may imagine. Leading dimensions of the pilot come first, those of n last.
+    As in :func:`skillcomp.stats.ppi.ppi_paired`: separate means of cases with and without gold if n
+    is below ``n_cases``, one value per case if every case has gold. Without imagined errors. The
+    result has the leading dimensions of the pilot, then those of n.
     """
     joint, grader = pilot.joint[..., None, :, :], pilot.grader[..., None]
     gold, on_gold, cross = joint[..., 0, 0], joint[..., 2, 2], joint[..., 0, 2]
@@ -65,7 +65,7 @@ def expected_variance(
     with np.errstate(invalid="ignore", divide="ignore"):
         lam = _clipped_ratio(cross, on_gold + n / rest * grader)
         some = lam**2 * grader / rest + (gold - 2 * lam * cross + lam**2 * on_gold) / n
-        # every case has gold on one repeat: the case's own mean cancels on both sides
+        # gold on one repeat of every case: the true mean of a case cancels
         gap = joint[..., 1, 1] - 2 * joint[..., 1, 2] + on_gold
         both = joint[..., 0, 1] - cross - joint[..., 1, 1] + joint[..., 1, 2]
         full_lam = _clipped_ratio(-both, gap)
@@ -75,10 +75,11 @@ def expected_variance(
 
 
 def imagined_variance(pilot: Differences, n: NDArray[np.int64]) -> Floats:
-    """Return the variance that imagined errors are expected to add to a grader of full weight.
+    """Return the expected variance of imagined errors, for a grader of weight 1.
 
-    :func:`skillcomp.stats.ppi.ppi_paired` imagines one error in each direction where fewer than
-    five are seen in one of them: of a whole case, or as large as the largest of five seen.
+    With fewer than five errors in one direction, :func:`skillcomp.stats.ppi.ppi_paired` adds one
+    imagined error in each direction: a whole case, or as large as the largest error if there are
+    five in that direction.
     """
     few = np.asarray(binom.cdf(FEWEST_ERRORS - 1, n[:, None], pilot.errors[..., None, :]))
     square = np.minimum(pilot.largest[..., None, :], 1.0) ** 2
@@ -91,7 +92,7 @@ def imagined_variance(pilot: Differences, n: NDArray[np.int64]) -> Floats:
 def expected_length(
     pilot: Differences, n: NDArray[np.int64], n_cases: int, ci_level: float
 ) -> tuple[Floats, Floats]:
-    """Return the length of the interval at its expected variance, and the weight of the grader."""
+    """Return the length of the interval with its expected variance, and the grader weight."""
     variance, lam = expected_variance(pilot, n, n_cases)
     whole = n >= n_cases
     weight = np.where(whole, 0.0, lam)
@@ -129,27 +130,26 @@ def gold_needed(
     n_resamples: int = 500,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Say how many cases need gold for a corrected delta with an interval of a wanted width.
+    """Estimate how many cases need gold for a corrected delta with an interval of a target width.
 
-    Plans for the PPI++ paired delta: the grader on every case, gold under both conditions, on cases
-    drawn at random, one repeat of each. From a pilot with verdicts and gold, or from stated
-    assumptions.
+    Plans the PPI++ paired delta: verdicts on all cases, and gold in both conditions on one repeat
+    of randomly drawn cases. Based on a pilot with verdicts and gold, or on stated assumptions.
 
     Parameters
     ----------
     verdicts, gold : pandas.DataFrame, optional
-        Frames of the pilot. Where gold has several labellers the adjudicated label is read, without
-        one the label on which they agree, or that of the only one who gave one.
+        Frames of the pilot. If an item has several gold labels, the adjudicated one is used, or
+        else the label on which all labellers agree.
     width : float or sequence of float, default 0.2
-        Wanted length of the interval of the delta, in rate units.
+        Target length of the interval of the delta, in rate units.
     n_cases : int, optional
-        Cases of the planned study; those of the pilot when left out.
+        Number of cases of the planned study; if omitted, that of the pilot.
     by : str or sequence of str
-        Columns that keep rows apart, such as ``["grader"]``.
+        Columns that separate rows, such as ``["grader"]``.
     value : {"share_passed", "passed"}, default "share_passed"
-        Delta of the share of checks met, or of attempts that meet every check.
+        Share of checks passed, or whole attempts passed.
     reference : str, default "baseline"
-        The condition that the others are compared with.
+        Condition that the others are compared with.
     sensitivity, specificity : float or mapping of str to float, optional
         Assumed for single checks (value ``passed``: for whole attempts): one number, or one for
         ``baseline`` and ``skill`` each. Needed without a pilot, and then with ``n_cases``,
@@ -157,45 +157,45 @@ def gold_needed(
     baseline_rate, delta : float, optional
         Assumed rates by gold.
     gold_variance : float, optional
-        Assumed variance over cases of the true paired difference of one attempt a condition.
+        Assumed variance over cases of the true paired difference of one attempt per condition.
     n_checks : int, default 5
         Checks per case, without a pilot.
     ci_level : float, default 0.95
-        Level of the planned interval and of the one given here.
+        Level of the planned interval and of the limits of ``estimate``.
     n_resamples, seed : int
-        Bootstrap of the pilot's cases behind the limits.
+        Bootstrap over the pilot's cases for the limits.
 
     Returns
     -------
     pandas.DataFrame
         Three rows per ``by``, condition and width: measure ``gold_cases``, ``gold_attempts`` (two
-        a case) and ``gold_labels`` (times the checks of a case). ``estimate`` is the smallest
-        number that suffices; limits are bootstrap percentiles over the pilot's cases. NaN with a
-        note where gold on every case would not do, or fewer than 5 cases of the pilot have gold;
-        labels that match no attempt of the verdicts are counted in ``note``. Extra: width,
-        expected_width, n_cases, correlation (of gold and grader differences over cases with
-        gold), lam (weight of the grader at the estimate).
+        per case) and ``gold_labels`` (attempts times checks per case). ``estimate`` is the smallest
+        sufficient number; limits are bootstrap percentiles over the pilot's cases. NaN with a note
+        if gold on every case is not sufficient, or fewer than 5 cases of the pilot have gold.
+        ``note`` also counts labels without a matching attempt. Extra columns: width,
+        expected_width, n_cases, correlation (of gold and grader differences over cases with gold),
+        lam (weight of the grader at the estimate).
 
     Raises
     ------
     FrameError
-        If a frame breaks its contract, graders would be pooled, or labellers differ and nothing
-        was adjudicated.
+        If a frame breaks its contract, graders would be pooled, or labellers disagree without an
+        adjudicated label.
     StudyError
-        If neither a pilot nor all assumptions are given, or a number is out of its range.
+        If neither a pilot nor all assumptions are given, or a number is out of range.
 
     See Also
     --------
-    skillcomp.stats.ppi.ppi_paired : The interval this plans for.
-    skillcomp.reliability.label_sheet : Draws what to label.
+    skillcomp.stats.ppi.ppi_paired : The planned interval.
+    skillcomp.reliability.label_sheet : Draws the answers to label.
 
     Notes
     -----
-    The length is that of the interval :func:`skillcomp.correction.delta` prints as ``ppi``
-    (:func:`skillcomp.stats.ppi.ppi_limits`) at the variance that PPI++ has with its own weight, the
-    errors that it imagines where gold shows few of them included with the chance that it does.
-    Assumptions take the errors of checks as independent. Fewer than 10 gold cases are not offered:
-    coverage was not shown there.
+    The length is that of the interval ``ppi`` of :func:`skillcomp.correction.delta`
+    (:func:`skillcomp.stats.ppi.ppi_limits`), with the variance of PPI++ at its tuned weight. The
+    imagined errors enter with the probability that gold shows too few errors. Assumptions imply
+    independent errors of checks. The answer is at least 10 gold cases, because coverage with fewer
+    was not tested.
 
     References
     ----------
@@ -252,7 +252,7 @@ def gold_needed(
 def _pilot_differences(
     values: Floats, n_checks: float, n_resamples: int, seed: int
 ) -> tuple[Differences, Differences | None]:
-    """Return what a pilot's cases show and what resamples of them do; NaN with too few cases."""
+    """Return the differences of a pilot and of its resamples; NaN and None with too few cases."""
     n_gold = int(np.isfinite(values).all(axis=1).sum())
     if n_gold < _FEWEST_PILOT:
         unknown, pair = np.full((3, 3), np.nan), np.full(2, np.nan)
@@ -272,7 +272,7 @@ def _count_rows(
     ci_level: float,
     about: dict[str, Any],
 ) -> list[dict[str, Any]]:
-    """Return the three counts for one width."""
+    """Return the three rows (cases, attempts, labels) of a width."""
     joint = pilot.joint
     scale = math.sqrt(joint[0, 0] * joint[2, 2]) if pilot.n_gold >= _FEWEST_PILOT else 0.0
     extra = {
@@ -295,7 +295,7 @@ def _count_rows(
 
 
 def _planning_problem(pilot: Differences, scale: float, n_cases: int) -> str:
-    """Return why nothing can be planned, or an empty string."""
+    """Return the reason why there is no plan, or an empty string."""
     if pilot.n_gold < _FEWEST_PILOT:
         return f"{pilot.n_gold:.0f} cases have gold in both conditions: {_FEWEST_PILOT} needed"
     if n_cases < FEWEST:
@@ -313,7 +313,7 @@ def _fewest_gold_cases(
     ci_level: float,
     method: str,
 ) -> tuple[Interval, dict[str, float]]:
-    """Return the fewest gold cases that suffice, with expected width and weight."""
+    """Return the smallest sufficient number of gold cases, with expected width and weight."""
     n = np.arange(FEWEST, n_cases + 1)
     length, lam = expected_length(pilot, n, n_cases, ci_level)
     place = int(_first_sufficient(length, width))
@@ -337,7 +337,7 @@ def _scaled_interval(interval: Interval, factor: float) -> Interval:
 
 
 def _first_sufficient(length: Floats, width: float) -> NDArray[np.intp]:
-    """Return the first place on the last axis where the length suffices; its size if nowhere."""
+    """Return the first sufficient position on the last axis; the size of the axis if none is."""
     enough = length <= width * (1 + 1e-12)
     place: NDArray[np.intp] = np.where(
         enough.any(axis=-1), enough.argmax(axis=-1), length.shape[-1]
@@ -364,7 +364,10 @@ def _bootstrap_limits(
 
 
 def differences_of(values: Floats, checks: float) -> Differences:
-    """Measure cases x (gold, grader, grader on gold), gold NaN where there is none."""
+    """Compute `Differences` of an array of cases by (gold, grader, grader on gold).
+
+    Gold is NaN for cases without gold.
+    """
     has: NDArray[np.bool_] = np.asarray(np.isfinite(values).all(axis=-1))
     count = has.sum(axis=-1)[..., None]
     filled = np.where(has[..., None], values, 0.0)
@@ -387,7 +390,7 @@ def differences_of(values: Floats, checks: float) -> Differences:
 
 
 def _assumed_differences(n_checks: int, **values: Any) -> Differences:
-    """Return what is stated in the place of a pilot; raise StudyError where it is not enough."""
+    """Return `Differences` from stated assumptions; raise StudyError if one is missing."""
     absent = [name for name, value in values.items() if value is None]
     if absent:
         raise StudyError(
@@ -396,7 +399,7 @@ def _assumed_differences(n_checks: int, **values: Any) -> Differences:
         )
     base = number("baseline_rate", values["baseline_rate"], least=0, most=1)
     change = number("delta", values["delta"], least=-1, most=1)
-    # a difference of two shares lies in -1 to 1, and so varies by 1 at most
+    # a difference of two shares is between -1 and 1, so its variance is at most 1
     gold_variance = number("gold_variance", values["gold_variance"], least=0, most=1)
     if not -1e-9 <= base + change <= 1 + 1e-9:
         raise StudyError(
@@ -411,13 +414,13 @@ def _assumed_differences(n_checks: int, **values: Any) -> Differences:
         youden[condition] = se + sp - 1
         seen[condition] = rate * se + (1 - rate) * (1 - sp)
         error += (rate * se * (1 - se) + (1 - rate) * sp * (1 - sp)) / n_checks
-    # where they differ the covariance depends on how Var(gold) splits: halves are assumed
+    # with different error rates, assume that each condition has half the variance of gold
     middle = (youden["baseline"] + youden["skill"]) / 2
     cross, grader = middle * gold_variance, middle**2 * gold_variance + error
     seen_twice = [cross, grader, grader]
     joint = np.array([[gold_variance, cross, cross], seen_twice, seen_twice])
     apparent = seen["skill"] - seen["baseline"]
-    # errors of a case add up to a normal sum, in steps of one check
+    # normal approximation of the sum of errors of a case, in steps of one check
     off, spread = change - apparent, math.sqrt(error)
     step = 0.5 / n_checks
     errors = norm.cdf(np.array([off - step, -off - step]) / spread) if spread > 0 else np.zeros(2)
@@ -438,10 +441,10 @@ def _rate_of_condition(rate: Rate | None, condition: str) -> float:
 
 @dataclass(frozen=True)
 class _LabelledCases:
-    """The paired differences of one group and condition.
+    """Paired differences of one group and condition.
 
-    ``cases`` has one row per case with verdicts under both conditions: ``gold`` (NaN without gold
-    under both), ``grader`` over all repeats, ``on_gold`` over what carries gold.
+    ``cases`` has one row per case with verdicts in both conditions: ``gold`` (NaN without gold in
+    both), ``grader`` over all repeats, ``on_gold`` (the grader over the attempts with gold).
     """
 
     about: dict[str, Any]
@@ -452,10 +455,10 @@ class _LabelledCases:
 def case_differences(
     verdicts: pd.DataFrame, gold: pd.DataFrame, names: list[str], value: Value, reference: str
 ) -> tuple[list[_LabelledCases], str]:
-    """Return the differences of each case by group and condition, and what gold matches nothing.
+    """Return the cases' differences by group and condition, and a note on unmatched gold labels.
 
-    Attempts are judged as in :mod:`skillcomp.correction`: a failed grader says nothing, and an
-    attempt passes only where every check of it is known to.
+    As in :mod:`skillcomp.correction`, a check without verdict is missing, and an attempt passes
+    only if all of its checks are known to pass.
     """
     joined = tables(verdicts, gold, by=names, value=value, cases=None, what="planning.gold_needed")
     checks = {
@@ -468,7 +471,7 @@ def case_differences(
         table = part.set_index([*CASE, "condition"])[list(columns)].rename(columns=columns)
         conditions = list(table.index.unique("condition"))
         require_reference(conditions, str(reference))
-        if not conditions:  # no case of this group has what is measured
+        if not conditions:  # no case of this group has a value
             continue
         base = table.xs(reference, level="condition")
         for condition in conditions:

@@ -1,6 +1,6 @@
-"""How large a study must be to see a delta or a near/far gap, by simulation.
+"""Power and required size of a study for a delta or a near/far gap, by simulation.
 
-Drawn studies are judged by the interval that the analyses print; there is no formula beside it.
+Simulated studies are tested with the interval that the analyses report, not with a formula.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from skillcomp.planning.assumptions import (
     plans,
     stated,
 )
-from skillcomp.planning.components import Components, known_components
+from skillcomp.planning.components import Components, components_by_group
 from skillcomp.stats.bounded import (
     DELTAS,
     BoundedMeans,
@@ -48,18 +48,18 @@ Counted = NDArray[np.int64]
 GAPS = Quantity(-2.0, 2.0, DELTAS.c, largest=True)  # of two deltas
 
 MOST_CASES = 2000  # per skill: a search beyond this has no practical answer
-STEPS_OF_SHARES = 20  # steps from 0 to 1 in which deltas of shares of checks are drawn
+STEPS_OF_SHARES = 20  # steps from 0 to 1 of simulated deltas of shares of checks
 KNOWN = "the components are taken as known: no limits"
 NO_VARIANCE = "the components leave a delta no variance at all: nothing to plan with"
 ONE_REPEAT = "the pilot has one repeat a case: further repeats are taken to gain nothing"
 OTHER_VARIANCE = "a delta cannot vary as much or as little as stated: the nearest is simulated"
-_LABELS = ["skills", "cases", "repeats"]  # the numbers in words, for the key of a figure
-_NOTHING = 1e-15  # a variance that is 0 up to rounding
-_EDGE = 1e-3  # how far an effect keeps from the rates 0 and 1
-_STEP = 5e-4  # a minimum detectable effect is found to this width
+_LABELS = ["skills", "cases", "repeats"]  # sizes in words, for legends
+_NOTHING = 1e-15  # a smaller variance is 0 up to rounding
+_EDGE = 1e-3  # smallest distance of the rates of an effect from 0 and 1
+_STEP = 5e-4  # precision of a minimum detectable effect
 _SKILLS = np.linspace(-4.0, 4.0, 41)  # effects of skills, in standard deviations
 _CHANCE = norm.pdf(_SKILLS) / norm.pdf(_SKILLS).sum()
-_NEAREST = 1e-6  # a variance this near to an impossible one is the largest or smallest there is
+_NEAREST = 1e-6  # tolerance for the largest and the smallest possible variance
 
 
 def power_curve(
@@ -72,59 +72,60 @@ def power_curve(
     assumptions: Assumptions | None = None,
     **words: Unpack[Stated],
 ) -> pd.DataFrame:
-    """Say how likely studies of given sizes are to show a delta or a near/far gap.
+    """Estimate the power of a study to detect a delta or a near/far gap.
 
-    Power is the chance that the interval excludes 0 on the right side. Use
+    Power is the chance that the interval excludes 0 and the estimate has the right sign. Use
     :func:`minimum_detectable_delta` and :func:`cases_needed` for the inverse questions.
 
     Parameters
     ----------
     pilot : pandas.DataFrame, optional
-        An outcomes frame of a pilot, or what :func:`variance_components` returned. Without it the
-        components have to be stated; with it they take the place of what the pilot says.
+        Outcomes frame of a pilot, or the frame of :func:`variance_components`. Stated components
+        override those of the pilot, and are required without one.
     sizes : float or sequence of float
-        True effects in rate units; gaps are far minus near and may be negative.
+        True effects in rate units; a gap is far minus near and may be negative.
     n_skills, n_cases, n_repeats : int or sequence of int
-        Skills, cases per skill, attempts per case and condition; every combination is planned.
+        Skills, cases per skill, and attempts per case and condition; all combinations are planned.
     assumptions : Assumptions, optional
         Claim, stated components and settings of the simulation.
     **words
-        Fields of :class:`Assumptions` one by one, such as ``effect="gap"`` or ``omega2=0.05``.
+        Fields of :class:`Assumptions`, such as ``effect="gap"`` or ``omega2=0.05``.
 
     Returns
     -------
     pandas.DataFrame
         One row per ``by``, condition, plan and size: measure ``power``, estimate from 0 to 1,
         limits of the simulation error (95 %), and effect, cluster, scope (of a gap), n_skills,
-        n_cases (per skill), n_repeats, size; ``skills``, ``cases`` and ``repeats`` say the numbers
-        in words for a key, such as "1 repeat". NaN with a note where the plan cannot be judged
-        (fewer than five skills and ``cluster="skill"``), the size would need a rate outside 0 to 1,
-        or this group of the pilot has no variance or lacks a component that others have.
+        n_cases (per skill), n_repeats, size. ``skills``, ``cases`` and ``repeats`` are the sizes in
+        words for a legend, such as "1 repeat". NaN with a note if the plan has no interval (fewer
+        than five skills with ``cluster="skill"``), the size requires a rate outside 0 to 1, or the
+        group of the pilot has no variance or lacks a component.
 
     Raises
     ------
     StudyError
-        If neither assumptions nor any group of the pilot give what is needed, or a word or number
-        is not allowed.
+        If a required component is neither stated nor estimated in any group of the pilot, or a word
+        or number is not allowed.
     FrameError
         If the pilot breaks its contract or pools graders.
 
     See Also
     --------
-    gold_needed : How many gold labels.
+    gold_needed : Number of gold labels.
 
     Notes
     -----
-    Each case's delta is drawn in steps of one over the repeats, with the mean of its skill and the
-    variance omega2 + (sigma2_skill + sigma2_baseline) / repeats; of all such distributions the one
-    of largest entropy, which with one repeat is the only one. Effects of skills are normal
-    (cluster ``skill``). Every study is judged by the interval of
-    :func:`skillcomp.stats.bounded.bounded_mean` that :func:`skillcomp.deltas.paired` prints; a gap
-    by :func:`skillcomp.stats.gaps.standardised_gap` with one level, as
-    :func:`skillcomp.transfer.gap` prints it, and for a claim about skills by the bounded mean of
-    the skills' own gaps. Where the wanted variance is impossible at a size, the nearest possible
-    one is drawn and ``note`` says so. A pilot with one repeat cannot tell cases from repeats:
-    repeats are then taken to gain nothing.
+    The delta of a case is drawn in steps of 1 / repeats from a distribution with the mean of its
+    skill and the variance omega2 + (sigma2_skill + sigma2_baseline) / repeats. Among all such
+    distributions it is the one with the largest entropy; with one repeat only one exists. Effects
+    of skills are normal (cluster ``skill``). If the variance is impossible for a size, the nearest
+    possible one is used, with a note. For a pilot with one repeat, which does not distinguish cases
+    from repeats, further repeats are assumed to gain nothing.
+
+    Each simulated study is tested with the interval that the analyses report: the bounded mean
+    (:func:`skillcomp.stats.bounded.bounded_mean`) of :func:`skillcomp.deltas.paired`; for a gap
+    :func:`skillcomp.stats.gaps.standardised_gap` with one level, as in
+    :func:`skillcomp.transfer.gap`; for a claim about skills the bounded mean of the skills' gaps.
 
     References
     ----------
@@ -132,8 +133,8 @@ def power_curve(
 
     Examples
     --------
-    >>> found = power_curve(sizes=[0.1, 0.2], omega2=0.05, sigma2=0.15, baseline_rate=0.4)
-    >>> found["estimate"].round(2).tolist()
+    >>> curve = power_curve(sizes=[0.1, 0.2], omega2=0.05, sigma2=0.15, baseline_rate=0.4)
+    >>> curve["estimate"].round(2).tolist()
     [0.43, 0.98]
     """
     settings = stated(assumptions, words)
@@ -157,23 +158,23 @@ def minimum_detectable_delta(
     assumptions: Assumptions | None = None,
     **words: Unpack[Stated],
 ) -> pd.DataFrame:
-    """Say the smallest delta (or near/far gap) that studies of given sizes show.
+    """Estimate the smallest delta (or near/far gap) that a study detects.
 
     Parameters
     ----------
     pilot, n_skills, n_cases, n_repeats, assumptions, **words
         As in :func:`power_curve`.
     power : float, default 0.8
-        Wanted chance of showing it.
+        Target power.
 
     Returns
     -------
     pandas.DataFrame
         One row per ``by``, condition and plan: measure ``minimum_detectable_delta`` or
-        ``minimum_detectable_gap`` (its size; the skill helping far cases less is simulated),
-        estimate in rate units, and effect, cluster, scope, n_skills, n_cases, n_repeats,
-        power. No limits, since the components are taken as known: plan for a range of them. NaN
-        with a note where no possible effect reaches the power.
+        ``minimum_detectable_gap`` (absolute size of a negative gap: the skill helps far cases
+        less), estimate in rate units, and effect, cluster, scope, n_skills, n_cases, n_repeats,
+        power. No limits, because the components are assumed to be known: plan for a range of them.
+        NaN with a note if no possible effect reaches the power.
 
     Raises
     ------
@@ -190,8 +191,8 @@ def minimum_detectable_delta(
 
     Examples
     --------
-    >>> found = minimum_detectable_delta(n_cases=[14, 56], omega2=0.05, sigma2=0.15)
-    >>> found["estimate"].round(2).tolist()
+    >>> smallest = minimum_detectable_delta(n_cases=[14, 56], omega2=0.05, sigma2=0.15)
+    >>> smallest["estimate"].round(2).tolist()
     [0.15, 0.07]
     """
     settings = stated(assumptions, words)
@@ -216,7 +217,7 @@ def cases_needed(
     assumptions: Assumptions | None = None,
     **words: Unpack[Stated],
 ) -> pd.DataFrame:
-    """Say how many cases per skill show a delta (or near/far gap) of a wanted size.
+    """Estimate the number of cases per skill needed to detect a delta (or near/far gap).
 
     Parameters
     ----------
@@ -225,7 +226,7 @@ def cases_needed(
     size : float or sequence of float, default 0.1
         True effects in rate units; a gap is far minus near and may be negative.
     power : float, default 0.8
-        Wanted chance of showing it.
+        Target power.
 
     Returns
     -------
@@ -233,8 +234,8 @@ def cases_needed(
         Three rows per ``by``, condition, plan and size: measure ``cases_per_skill``,
         ``cases_in_all`` and ``attempts`` (both conditions, all repeats), and effect, cluster,
         scope, n_skills, n_cases (per skill), n_repeats, size, power. No limits, as in
-        :func:`minimum_detectable_delta`. NaN with a note where no number of cases suffices: with
-        few skills that differ, more cases do not help.
+        :func:`minimum_detectable_delta`. NaN with a note if no number of cases is sufficient, for
+        instance because few skills differ too much.
 
     Raises
     ------
@@ -243,24 +244,24 @@ def cases_needed(
 
     See Also
     --------
-    gold_needed : How many of these cases need gold labels.
+    gold_needed : Number of these cases that need gold labels.
 
     Notes
     -----
-    The smallest number found by bisection; simulated power wavers by its error (about 1.3 points
-    at 1,000 studies), and with it the answer by a few per cent.
+    Found by bisection. The error of the simulated power (about 1.3 points with 1,000 studies)
+    changes the answer by a few per cent.
 
     Examples
     --------
-    >>> found = cases_needed(size=0.1, n_repeats=[1, 3], omega2=0.05, sigma2=0.15)
-    >>> found.loc[found["measure"].eq("cases_per_skill"), "estimate"].tolist()
+    >>> needed = cases_needed(size=0.1, n_repeats=[1, 3], omega2=0.05, sigma2=0.15)
+    >>> needed.loc[needed["measure"].eq("cases_per_skill"), "estimate"].tolist()
     [47.0, 23.0]
     """
     settings = stated(assumptions, words)
     _check_power(power, settings.ci_level)
     targets, rows = effects("size", size), []
     fewest = 2
-    if settings.effect == "gap":  # the fewest of which one is near and one far
+    if settings.effect == "gap":  # the smallest number with a near and a far case
         sizes = range(4, MOST_CASES + 1)
         fewest = next((n for n in sizes if 0 < round(n * settings.far_share) < n), 4)
     for study in _planned_studies(pilot, settings, plans(settings, n_skills, fewest, n_repeats)):
@@ -286,46 +287,45 @@ def _check_power(power: float, ci_level: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _PlannedStudy:
-    """One group of the pilot with one plan: what of it is known, and what its studies would show.
+    """One group of the pilot with one plan.
 
-    Its power is told by drawing studies with known components and counting those that show their
-    effect.
+    Its power is the share of simulated studies with these components that detect their effect.
     """
 
     about: dict[str, Any]
-    known: Components
+    components: Components
     plan: StudyPlan
     lacking: str
 
     @property
     def problem(self) -> str:
-        """Return why nothing can be said, or an empty string."""
+        """Reason why there is no answer, or an empty string."""
         if self.lacking:
             return f"the pilot {self.lacking}"
         if self.plan.problem:
             return self.plan.problem
-        between = self.known.between_skills(self.plan)
-        return "" if self.known.of_a_case(self.plan) + between > _NOTHING else NO_VARIANCE
+        between = self.components.between_skills(self.plan)
+        return "" if self.components.of_a_case(self.plan) + between > _NOTHING else NO_VARIANCE
 
     def room(self, sign: float) -> float:
-        """Return the largest effect in this direction that keeps every rate inside 0 to 1."""
-        base = 0.5 if math.isnan(self.known.baseline_rate) else self.known.baseline_rate
-        # of an unknown baseline any delta is possible
-        up, down = (1 - base, base) if not math.isnan(self.known.baseline_rate) else (1.0, 1.0)
-        if self.plan.asked.effect == "delta":
+        """Return the largest effect with this sign that keeps all rates between 0 and 1."""
+        base = 0.5 if math.isnan(self.components.baseline_rate) else self.components.baseline_rate
+        # with an unknown baseline, any delta is possible
+        up, down = (1 - base, base) if not math.isnan(self.components.baseline_rate) else (1.0, 1.0)
+        if self.plan.assumptions.effect == "delta":
             return (up if sign > 0 else down) - _EDGE
         share = self.plan.sides[1] / self.plan.n_cases
-        up, down = up - self.known.delta, down + self.known.delta
-        # far moves by (1 - share) of the gap, near the other way by share of it
+        up, down = up - self.components.delta, down + self.components.delta
+        # far cases move by (1 - share) of the gap, near ones by share of it the other way
         far, near = (up, down) if sign > 0 else (down, up)
         return min(far / (1 - share), near / share) - _EDGE
 
     def impossible(self, size: float) -> str:
-        """Return why an effect of this size cannot be, or an empty string."""
+        """Return the reason why an effect of this size is impossible, or an empty string."""
         most = self.room(math.copysign(1.0, size))
         if abs(size) <= most:
             return ""
-        effect = self.plan.asked.effect
+        effect = self.plan.assumptions.effect
         return f"a {effect} of {size:g} needs a rate outside 0 to 1; at most {most:.3f}"
 
     def with_cases(self, n_cases: int) -> _PlannedStudy:
@@ -334,7 +334,7 @@ class _PlannedStudy:
 
     def row(self, measure: str, interval: Interval, **extra: Any) -> dict[str, Any]:
         """Return a row of the estimates frame, with the notes of the plan."""
-        repeats = ONE_REPEAT if self.known.one_repeat and self.plan.n_repeats > 1 else ""
+        repeats = ONE_REPEAT if self.components.one_repeat and self.plan.n_repeats > 1 else ""
         noted = replace(interval, note=join_notes(interval.note, repeats))
         return {
             **self.about,
@@ -347,29 +347,31 @@ class _PlannedStudy:
 
     @property
     def method(self) -> str:
-        """Return the method in words."""
-        settings = self.plan.asked
+        """Method in words."""
+        settings = self.plan.assumptions
         return (
             f"simulation of {settings.n_studies} studies, seed {settings.seed}, judged by the "
             f"bounded mean (c = {DELTAS.c:g}) at {settings.ci_level:g}"
         )
 
     def nothing(self, why: str) -> Interval:
-        """Return an answer that is unknown, with the reason."""
-        return undefined(self.method, why, ci_level=self.plan.asked.ci_level)
+        """Return an undefined interval with the reason."""
+        return undefined(self.method, why, ci_level=self.plan.assumptions.ci_level)
 
     def power(self, size: float) -> Interval:
-        """Return the share of studies that show an effect of this size, with its error."""
-        settings, plan = self.plan.asked, self.plan
+        """Return the share of simulated studies that detect an effect, with its interval."""
+        settings, plan = self.plan.assumptions, self.plan
         rng = np.random.default_rng(settings.seed)
         steps = STEPS_OF_SHARES if settings.value == "share_passed" else plan.n_repeats
         values = np.arange(-steps, steps + 1) / steps
         drawn, possible = [], True
-        for n_cases, delta in zip(plan.sides, _true_deltas(plan, self.known, size), strict=True):
+        for n_cases, delta in zip(
+            plan.sides, _true_deltas(plan, self.components, size), strict=True
+        ):
             counts, fits = self._draw_counts(rng, n_cases, delta, steps)
             drawn.append(counts)
             possible &= fits
-        # what a study is judged by: whether its interval holds 0
+        # the test of a study: whether its interval excludes 0
         how: dict[str, Any] = {"null": 0.0, "ci_level": settings.ci_level, "limits": False}
         if settings.cluster == "skill":  # the mean over skills of their deltas, or of their gaps
             means = [
@@ -393,16 +395,18 @@ class _PlannedStudy:
     def _draw_counts(
         self, rng: np.random.Generator, n_cases: int, delta: float, steps: int
     ) -> tuple[Counted, bool]:
-        """Draw how many cases of each study (or each of its skills) have each delta.
+        """Draw the number of cases with each delta, by study (or by study and skill).
 
-        The second of the two says whether a delta can have these components.
+        The second entry is whether a delta can have this variance.
         """
-        settings, n_skills = self.plan.asked, self.plan.n_skills
-        variance = self.known.of_a_case(self.plan)
+        settings, n_skills = self.plan.assumptions, self.plan.n_skills
+        variance = self.components.of_a_case(self.plan)
         if settings.cluster == "case":
             chance, fits = case_deltas(delta, variance, steps)
             return rng.multinomial(n_skills * n_cases, chance, settings.n_studies), fits
-        tables, fits = _skill_deltas(delta, self.known.between_skills(self.plan), variance, steps)
+        tables, fits = _skill_deltas(
+            delta, self.components.between_skills(self.plan), variance, steps
+        )
         skill = rng.choice(len(_SKILLS), size=(settings.n_studies, n_skills), p=_CHANCE)
         return rng.multinomial(n_cases, tables[skill]), fits
 
@@ -410,16 +414,16 @@ class _PlannedStudy:
 def _planned_studies(
     pilot: pd.DataFrame | None, assumptions: Assumptions, study_plans: Sequence[StudyPlan]
 ) -> Iterator[_PlannedStudy]:
-    for about, components, lacking in known_components(pilot, assumptions):
+    for about, components, lacking in components_by_group(pilot, assumptions):
         for plan in study_plans:
             yield _PlannedStudy(about, components, plan, lacking)
 
 
 def _smallest_effect(study: _PlannedStudy, power: float) -> Interval:
-    """Return the smallest effect that a planned study shows with the wanted power."""
+    """Return the smallest effect that a study detects with the target power."""
     if study.problem:
         return study.nothing(study.problem)
-    effect = study.plan.asked.effect
+    effect = study.plan.assumptions.effect
     sign = -1.0 if effect == "gap" else 1.0
     most = study.room(sign)
     if most <= 0:
@@ -438,7 +442,7 @@ def _smallest_effect(study: _PlannedStudy, power: float) -> Interval:
 
 
 def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
-    """Return the fewest cases per skill that show an effect with the wanted power."""
+    """Return the smallest number of cases per skill that detects an effect with the power."""
     nothing = study.problem or study.impossible(size) or ("" if size else "a size of 0")
     if nothing:
         return study.nothing(nothing)
@@ -447,7 +451,7 @@ def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
         planned = study.with_cases(n)
         return not planned.plan.problem and planned.power(size).estimate >= power
 
-    skills = study.plan.asked.cluster == "skill"
+    skills = study.plan.assumptions.cluster == "skill"
     hopeless = skills and not reached(MOST_CASES)
     fewest = (
         None if hopeless else _smallest_sufficient(reached, _guess_of_cases(study, size, power))
@@ -455,7 +459,7 @@ def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
     if fewest is None:
         note = f"more than {MOST_CASES} cases per skill"
         if skills:
-            varied = study.known.between_skills(study.plan) > _NOTHING
+            varied = study.components.between_skills(study.plan) > _NOTHING
             why = "differ too much from each other" if varied else "are too few for this effect"
             note = (
                 f"no number of cases is enough: {study.plan.n_skills} skills {why} "
@@ -467,15 +471,15 @@ def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
 
 
 def _guess_of_cases(study: _PlannedStudy, size: float, power: float) -> int:
-    """Return about how many cases are enough, by normal quantiles: where the search begins."""
-    reach = norm.ppf((1 + study.plan.asked.ci_level) / 2) + norm.ppf(power)
+    """Return the start of the search: the number of cases by normal quantiles."""
+    reach = norm.ppf((1 + study.plan.assumptions.ci_level) / 2) + norm.ppf(power)
     sides = len(study.plan.sides) ** 2
-    each = sides * study.known.of_a_case(study.plan) / study.plan.n_skills
+    each = sides * study.components.of_a_case(study.plan) / study.plan.n_skills
     return math.ceil(min(reach**2 * each / size**2, MOST_CASES))
 
 
 def _smallest_sufficient(enough: Callable[[int], bool], guess: int) -> int | None:
-    """Return the smallest number from 1 that is enough, searching outward from a guess."""
+    """Return the smallest sufficient number from 1 to MOST_CASES, searching from a guess."""
     low, high = 0, min(max(guess, 1), MOST_CASES)
     while not enough(high):
         if high == MOST_CASES:
@@ -492,7 +496,7 @@ def _smallest_sufficient(enough: Callable[[int], bool], guess: int) -> int | Non
 
 
 def gap_limits(drawn: list[Counted], values: Floats, how: dict[str, Any]) -> BoundedMeans:
-    """Judge far minus near as :func:`skillcomp.stats.gaps.standardised_gap` does one level."""
+    """Test far minus near as :func:`skillcomp.stats.gaps.standardised_gap` with one level does."""
     n = [float(counts[0].sum()) for counts in drawn]
     near, far = (counts @ values / m for counts, m in zip(drawn, n, strict=True))
     gap = (far - near)[:, None]
@@ -511,15 +515,15 @@ def gap_limits(drawn: list[Counted], values: Floats, how: dict[str, Any]) -> Bou
 
 
 def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[float]:
-    """Return the true delta of each side: of near and far cases around the overall one."""
-    if plan.asked.effect == "delta":
+    """Return the true deltas: the overall one, or for a gap those of near and of far cases."""
+    if plan.assumptions.effect == "delta":
         return [size]
     far_share = plan.sides[1] / plan.n_cases
     return [components.delta - far_share * size, components.delta + (1 - far_share) * size]
 
 
 def _skill_deltas(delta: float, tau2: float, variance: float, steps: int) -> tuple[Floats, bool]:
-    """Return the chances of a case's delta for skills of each effect, normal around the mean."""
+    """Return the distribution of a case's delta for each skill effect; effects are normal."""
     spread = math.sqrt(tau2)
     weight = _CHANCE
 
@@ -537,11 +541,11 @@ def _skill_deltas(delta: float, tau2: float, variance: float, steps: int) -> tup
 
 @lru_cache(maxsize=4096)
 def case_deltas(delta: float, variance: float, steps: int) -> tuple[Floats, bool]:
-    """Return the chance of each delta that a case can have, and whether the variance is possible.
+    """Return the distribution of the delta of a case, and whether its variance is possible.
 
-    Values from -1 to 1 in steps of ``1 / steps`` (one over the repeats). Of all distributions with
-    this mean and variance the one of largest entropy; with one repeat there is no other. A variance
-    that no such delta can have becomes the nearest possible one.
+    The values are -1 to 1 in steps of ``1 / steps``. Among all distributions with this mean and
+    variance it is the one with the largest entropy; with one step only one exists. An impossible
+    variance is replaced by the nearest possible one.
     """
     values = np.arange(-steps, steps + 1) / steps
     below = min(math.floor((delta + 1) * steps + 1e-9), 2 * steps - 1)
@@ -560,7 +564,7 @@ def case_deltas(delta: float, variance: float, steps: int) -> tuple[Floats, bool
 
 
 def _largest_entropy(features: Floats, moments: Floats) -> Floats:
-    """Return the chances of largest entropy with these moments: Newton steps on the dual."""
+    """Return the distribution of largest entropy with these moments (Newton on the dual)."""
     at = np.zeros(len(moments))
 
     def height(place: Floats) -> float:
