@@ -1,6 +1,6 @@
-"""Every benchmark in turn: ``python -m benchmarks [--quick] [names]``.
+"""Run the benchmarks in turn: ``python -m benchmarks [--quick] [names]``.
 
-Each runs in a process of its own, so that the peak memory of one is not that of the next.
+Each runs in its own process, so that peak memory is measured separately.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ MISSED = "NOT REACHED"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the benchmarks asked for; 1 when a target was not reached or one did not end well."""
+    """Run benchmarks; return 1 if a target was missed or a benchmark failed, else 0."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(NAMES)}; all")
     parser.add_argument("--quick", action="store_true", help="less data, fewer rounds")
-    given = parser.parse_args(argv)
-    for name in given.names:
+    options = parser.parse_args(argv)
+    for name in options.names:
         if name not in NAMES:
             parser.error(f"there is no benchmark '{name}'; there: {', '.join(NAMES)}.")
-    verdicts = {name: run(name, quick=given.quick) for name in given.names or NAMES}
+    verdicts = {name: run(name, quick=options.quick) for name in options.names or NAMES}
     print(overall(verdicts))
     return 0 if all(verdict == "reached" for verdict in verdicts.values()) else 1
 
 
 def run(name: str, *, quick: bool) -> str:
-    """Run one benchmark, show its table as it comes, and return what became of its targets."""
+    """Run a benchmark, pass its output through, and summarise its targets in words."""
     command = [sys.executable, "-m", f"benchmarks.{name}", *(["--quick"] if quick else [])]
     missed = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -42,7 +42,7 @@ def run(name: str, *, quick: bool) -> str:
 
 
 def overall(verdicts: dict[str, str]) -> str:
-    """Return the line that says which benchmarks reached every target and which did not."""
+    """Summarise in a line which benchmarks reached all their targets."""
     good = [name for name, verdict in verdicts.items() if verdict == "reached"]
     bad = [f"{name} ({verdict})" for name, verdict in verdicts.items() if verdict != "reached"]
     return "; ".join(

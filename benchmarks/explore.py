@@ -1,8 +1,8 @@
-"""A step of the explorers: 50,000 verdicts walked, filtered and labelled, on one core.
+"""Time a step of the explorers: 50,000 verdicts browsed, filtered and labelled on one core.
 
 ``python -m benchmarks.explore`` opens the browser of verdicts on 5,000 answers of 150 words, five
-checks and two graders each, and times what a key or a filter asks of Python: the page that is
-shown next, ready to be sent. ``--quick`` takes a tenth of the answers.
+checks and two graders each, and times how long Python takes to build the next page after a key or
+a filter. ``--quick`` takes a tenth of the answers.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ SEED = 20261122
 
 
 def measure(n_answers: int, folder: Path) -> dict[str, list[float]]:
-    """Return the seconds of every step of each kind, on one core of this process."""
+    """Return the seconds of every step, by kind of step, with this process on one core."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # before any thread is started
     import pandas as pd
 
     import skillcomp as sc
 
-    sc.explore.verdicts  # noqa: B018 - what it takes to load is not timed
+    sc.explore.verdicts  # noqa: B018 - load it first: imports are not timed
     rng = np.random.default_rng(SEED)
     letters = np.array(list("etaoinshrdlcumwfgypbvk"))
     words = np.array(["".join(rng.choice(letters, n)) for n in rng.integers(3, 11, 4_000)])
@@ -66,30 +66,32 @@ def measure(n_answers: int, folder: Path) -> dict[str, list[float]]:
     started = time.perf_counter()
     reader = sc.explore.verdicts(verdicts, attempts, skills=texts)
     took["open"] = [time.perf_counter() - started]
-    took["next"] = _times(lambda _: reader.do("step", 1), N_STEPS)
-    told: list[dict[str, object]] = [
+    took["next"] = _seconds_per_step(lambda _: reader.do("step", 1), N_STEPS)
+    filters: list[dict[str, object]] = [
         {"grader": "g2"}, {"passed": "failed"}, {"condition": "skill"}, {"skill": skills[3]},
         {"skill": None}, {"condition": None}, {"passed": None}, {"grader": None},
     ]  # fmt: skip
-    took["filter"] = _times(lambda k: reader.choose(**told[k % len(told)]), 5 * len(told))
-    given = verdicts.iloc[:0]
+    took["filter"] = _seconds_per_step(
+        lambda k: reader.choose(**filters[k % len(filters)]), 5 * len(filters)
+    )
+    no_verdicts = verdicts.iloc[:0]
     checks = rows.drop_duplicates("case_id")[["skill", "case_id"]].assign(
         check_id="check_0", check_kind="positive", description="Says so."
     )
     how = {"label": True, "store": folder / "labels", "labeller": "ann", "checks": checks}
-    editor = sc.explore.verdicts(given, attempts, **how)
-    took["label"] = _times(lambda k: editor.do("label", k % 2 == 0), N_STEPS)
+    editor = sc.explore.verdicts(no_verdicts, attempts, **how)
+    took["label"] = _seconds_per_step(lambda k: editor.do("label", k % 2 == 0), N_STEPS)
     took["n"] = [len(verdicts)]
     return took
 
 
-def _times(step: Callable[[int], object], count: int) -> list[float]:
-    found = []
+def _seconds_per_step(step: Callable[[int], object], count: int) -> list[float]:
+    seconds = []
     for k in range(count):
         started = time.perf_counter()
         step(k)
-        found.append(time.perf_counter() - started)
-    return found
+        seconds.append(time.perf_counter() - started)
+    return seconds
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,11 +1,11 @@
-"""Live studies: what our side costs beside the bare SDK, and what the pilot's design costs.
+"""Live studies: the overhead of skillcomp over the bare SDK, and the cost of the pilot's design.
 
-``python -m benchmarks.live`` asks 2,000 questions, 64 under way at once, of the loopback service
-(`tests/fake_anthropic.py`, a process of its own on another core): once through `sc.run`, once
-through a bare loop over the same SDK with the same bodies, in turns, each in a fresh process
-pinned to one core. Then it prices the pilot's design from the pilot's own texts and the dated
-price table; tokens are estimated at 3.5 characters each (`sc.planning.cost_estimate`). ``--quick``
-asks 400.
+``python -m benchmarks.live`` sends 2,000 questions, 64 at a time, to a loopback service
+(`tests/fake_anthropic.py`, a separate process on another core): with `sc.run`, and with a bare
+loop over the same SDK and request bodies. The two alternate, each in a fresh process pinned to one
+core. Then it prices the pilot's design from the pilot's texts and the dated price table; tokens
+are estimated at 3.5 characters each (`sc.planning.cost_estimate`). ``--quick``
+sends 400.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-TARGET_MS = 5.0  # of our side, a question
-TARGET_GROWTH = 0.01  # of the memory held after a quarter of the questions
+TARGET_MS = 5.0  # overhead per question
+TARGET_GROWTH = 0.01  # of memory, relative to that after a quarter of the questions
 TARGET_RATIO = 0.4  # of the plain cost, cached and batched
 REPORT_USD = 0.10  # a graded case (comprehension report, appendix E)
 N, WIDTH, LATENCY = 2_000, 64, 0.05
 ROUNDS = 3
 AGENT, GRADER = "claude-sonnet-5-5", "claude-opus-5-5"
 ROOT = Path(__file__).resolve().parent.parent
-_KEY = "sk-fake-0123456789abcdef"  # the loopback service's own
+_KEY = "sk-fake-0123456789abcdef"  # accepted by the loopback service only
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,13 +48,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json.dumps(measure(options.url, options.n)))
         return 0
     n, rounds = (400, 1) if options.quick else (N, ROUNDS)
-    return max(_throughput(n, rounds), _dollars())
+    return max(_measure_throughput(n, rounds), _price_pilot())
 
 
-# -- our side and the bare SDK --------------------------------------------------------------------
+# -- skillcomp and the bare SDK --------------------------------------------------------------------
 
 
-def _throughput(n: int, rounds: int) -> int:
+def _measure_throughput(n: int, rounds: int) -> int:
     cores = sorted(os.sched_getaffinity(0))
     server = subprocess.Popen(
         [sys.executable, str(ROOT / "tests" / "fake_anthropic.py"), "--latency", str(LATENCY)],
@@ -65,22 +65,22 @@ def _throughput(n: int, rounds: int) -> int:
         os.sched_setaffinity(server.pid, {cores[-1]})
         assert server.stdout is not None
         url = server.stdout.readline().strip()
-        found: dict[str, list[dict[str, float]]] = {"bare": [], "ours": []}
+        measured: dict[str, list[dict[str, float]]] = {"bare": [], "ours": []}
         for _ in range(rounds):
-            for kind, taken in found.items():
+            for kind, taken in measured.items():
                 command = [sys.executable, "-m", "benchmarks.live", "--measure", kind]
                 command += ["--url", url, "--n", str(n)]
-                taken.append(_child(command, cores[0]))
+                taken.append(_run_child(command, cores[0]))
     finally:
         server.terminate()
         server.wait(10)
         if server.stdout is not None:
             server.stdout.close()
-    return _show(found, n, rounds)
+    return _print_throughput(measured, n, rounds)
 
 
-def _child(command: list[str], core: int) -> dict[str, float]:
-    # credentials of one's own never reach the loopback service
+def _run_child(command: list[str], core: int) -> dict[str, float]:
+    # the user's credentials never reach the loopback service
     names = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_BASE_URL")
     environment = {k: v for k, v in os.environ.items() if k not in names}
     environment["ANTHROPIC_API_KEY"] = _KEY
@@ -96,13 +96,13 @@ def _child(command: list[str], core: int) -> dict[str, float]:
     return result
 
 
-def _show(found: dict[str, list[dict[str, float]]], n: int, rounds: int) -> int:
+def _print_throughput(measured: dict[str, list[dict[str, float]]], n: int, rounds: int) -> int:
     def middle(kind: str, key: str) -> float:
-        return statistics.median(row[key] for row in found[kind])
+        return statistics.median(row[key] for row in measured[kind])
 
     cpu = (middle("ours", "cpu") - middle("bare", "cpu")) / n * 1e3
     wall = (middle("ours", "wall") - middle("bare", "wall")) / n * 1e3
-    grown = {kind: middle(kind, "late") - middle(kind, "early") for kind in found}
+    grown = {kind: middle(kind, "late") - middle(kind, "early") for kind in measured}
     share = grown["ours"] / middle("ours", "early")
     print(f"live: {n:,} questions, {WIDTH} under way, median of {rounds}, in turns with the SDK")
     print("                              wall s   cpu s   a question   RSS at 1/4   at the end")
@@ -125,13 +125,13 @@ def _show(found: dict[str, list[dict[str, float]]], n: int, rounds: int) -> int:
     return 0 if fast and flat else 1
 
 
-def _rss() -> float:
+def _resident_memory() -> float:
     """Return the resident memory of this process in KiB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1024
 
 
-def _suite(n: int) -> dict[str, Any]:
+def _suite_of_questions(n: int) -> dict[str, Any]:
     check = {"id": "names_it", "kind": "positive", "description": "Names it."}
     evals = [
         {"id": i, "prompt": f"Question {i}: what decides? " * 8, "expected_behaviors": [check]}
@@ -141,7 +141,7 @@ def _suite(n: int) -> dict[str, Any]:
 
 
 def ours(url: str, n: int) -> dict[str, float]:
-    """Return time and memory of `sc.run`."""
+    """Measure time and memory of `sc.run`."""
     import skillcomp as sc
     from skillcomp.live.run import run
 
@@ -152,14 +152,14 @@ def ours(url: str, n: int) -> dict[str, float]:
             reply = await super().ask(*args, **more)
             seen["n"] += 1
             if seen["n"] in (n // 4, n):
-                seen["early" if seen["n"] == n // 4 else "late"] = _rss()
+                seen["early" if seen["n"] == n // 4 else "late"] = _resident_memory()
             return reply
 
     with tempfile.TemporaryDirectory() as folder:
         store = sc.RunStore(Path(folder) / "study")
         store.add_skill(ROOT / "data" / "pilot" / "skills" / "type-safety")
         file = Path(folder) / "suite.json"
-        file.write_text(json.dumps(_suite(n)))
+        file.write_text(json.dumps(_suite_of_questions(n)))
         store.add_suite(file)
         agent = Watched(AGENT, base_url=url, max_tokens=1_000)
         wall, cpu = time.perf_counter(), time.process_time()
@@ -171,7 +171,7 @@ def ours(url: str, n: int) -> dict[str, float]:
 
 
 def bare(url: str, n: int) -> dict[str, float]:
-    """Return time and memory of a bare loop over the SDK that keeps nothing."""
+    """Measure time and memory of a bare loop over the SDK that stores nothing."""
     import anthropic
 
     import skillcomp as sc
@@ -182,7 +182,7 @@ def bare(url: str, n: int) -> dict[str, float]:
 
     async def loop() -> None:
         client = anthropic.AsyncAnthropic(base_url=url, max_retries=0)
-        prompts = [case["prompt"] for case in _suite(n)["evals"]] * 2
+        prompts = [case["prompt"] for case in _suite_of_questions(n)["evals"]] * 2
         bodies = (agent.request(p, skill=s) for p in prompts for s in (None, skill))
 
         async def hand() -> None:
@@ -190,7 +190,7 @@ def bare(url: str, n: int) -> dict[str, float]:
                 await client.messages.create(**body)
                 seen["n"] += 1
                 if seen["n"] in (n // 4, n):
-                    seen["early" if seen["n"] == n // 4 else "late"] = _rss()
+                    seen["early" if seen["n"] == n // 4 else "late"] = _resident_memory()
 
         await asyncio.gather(*(hand() for _ in range(WIDTH)))
         await client.close()
@@ -204,7 +204,7 @@ def bare(url: str, n: int) -> dict[str, float]:
 # -- dollars --------------------------------------------------------------------------------------
 
 
-def _dollars() -> int:
+def _price_pilot() -> int:
     import skillcomp as sc
 
     pilot = sc.RunStore(ROOT / "data" / "pilot")

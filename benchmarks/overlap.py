@@ -1,8 +1,8 @@
-"""Shared n-grams against three other ways to count them, on the same texts in the same run.
+"""Compare the counting of shared n-grams with three other methods on the same texts.
 
 ``python -m benchmarks.overlap`` prints a table; ``--quick`` takes a tenth of the answers, once.
-Every way gives, for each answer and n = 3..12, whether an n-gram is shared, how many distinct ones,
-and their share of the answer's; the results are compared before anything is printed.
+For each answer and n = 3..12, every method gives the number of shared n-grams and of all distinct
+n-grams of the answer. The results must agree before anything is printed.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ R = TypeVar("R")
 LENGTHS = range(3, 13)
 N_ANSWERS, ANSWER_TOKENS, SKILL_TOKENS, N_SKILLS = 20_000, 150, 1_200, 6
 TARGETS = {"sets": 80, "sets_cached": 8, "vectorizer": 10}
-MAX_GIB, MAX_GROWTH = 1.0, 2.2  # growth for twice the answers, with room for what a clock wavers
+MAX_GIB, MAX_GROWTH = 1.0, 2.2  # growth of time for twice the answers, with a tolerance
 
-# Letters by their frequency in English text, in percent.
+# frequency of letters in English text, percent
 _LETTERS = dict(
     zip(
         "etaoinshrdlcumwfgypbvkjxqz",
@@ -48,7 +48,7 @@ _GLUE = [*[" "] * 8, *[", ", ". "] * 2, "; ", ": ", " (", ") ", "-", "\n\n- ", "
 
 @dataclass(frozen=True)
 class Texts:
-    """Answers, the skills they are about, and for each answer which."""
+    """Answers, skills, and the skill of each answer."""
 
     answers: list[str]
     skills: list[str]
@@ -70,7 +70,7 @@ def synthetic(n_answers: int = N_ANSWERS, *, seed: int = 0) -> Texts:
     words = np.array([w for w in dict.fromkeys(made) if w not in STOP_WORDS], dtype=object)
     zipf = 1 / (np.arange(len(words)) + 2.7)  # Zipf-Mandelbrot
     zipf /= zipf.sum()
-    # The same frequent words stand in another order in each subject.
+    # each subject has the same frequent words, in another order of frequency
     subjects = [rng.permutation(2_000) for _ in range(N_SKILLS)]
 
     def draw(subject: int, size: int) -> NDArray[np.int64]:
@@ -86,12 +86,12 @@ def synthetic(n_answers: int = N_ANSWERS, *, seed: int = 0) -> Texts:
             span = int(rng.integers(3, 41))
             source, target = rng.integers(SKILL_TOKENS - span), rng.integers(ANSWER_TOKENS - span)
             answer[target : target + span] = skills[s][source : source + span]
-        answers.append(_prose(words[answer], rng))
-    return Texts(answers, [_prose(words[skill], rng) for skill in skills], skill_of)
+        answers.append(_as_prose(words[answer], rng))
+    return Texts(answers, [_as_prose(words[skill], rng) for skill in skills], skill_of)
 
 
-def _prose(tokens: NDArray[np.object_], rng: np.random.Generator) -> str:
-    """Put small words, stop words, punctuation and capitals between content tokens."""
+def _as_prose(tokens: NDArray[np.object_], rng: np.random.Generator) -> str:
+    """Join content tokens with small words, stop words, punctuation and capitals."""
     filler = np.array([*_SMALL.split(), *sorted(STOP_WORDS)], dtype=object)
     between = rng.choice(filler, size=(len(tokens), 2)) + " "
     between[rng.random(between.shape) < 0.5] = ""
@@ -101,42 +101,42 @@ def _prose(tokens: NDArray[np.object_], rng: np.random.Generator) -> str:
     return "".join(tokens + glue + between[:, 0] + between[:, 1])
 
 
-Counts = tuple[NDArray[np.int64], NDArray[np.int64]]  # n_shared, n_distinct; one row an answer
+Counts = tuple[NDArray[np.int64], NDArray[np.int64]]  # n_shared, n_distinct; one row per answer
 
 
-def _tokenize(text: str) -> list[str]:
+def _content_tokens(text: str) -> list[str]:
     folded = re.sub(r"[^a-z0-9\s]", " ", text.lower())
     return [t for t in folded.split() if len(t) > 3 and t not in STOP_WORDS]
 
 
-def _ngrams(tokens: list[str], n: int) -> set[str]:
+def _ngram_set(tokens: list[str], n: int) -> set[str]:
     return {" ".join(tokens[i : i + n]) for i in range(len(tokens) - n + 1)}
 
 
 def sets(texts: Texts) -> Counts:
-    """Count with the report's function as written: both texts are split anew for every n."""
+    """Count with the function of the report, which splits both texts again for every n."""
     rows = []
     for answer, s in zip(texts.answers, texts.skill_of, strict=True):
         for n in LENGTHS:
-            own = _ngrams(_tokenize(answer), n)
-            body = _ngrams(_tokenize(texts.skills[s] + " "), n)
+            own = _ngram_set(_content_tokens(answer), n)
+            body = _ngram_set(_content_tokens(texts.skills[s] + " "), n)
             rows.append((len([g for g in own if g in body]), len(own)))
-    return _table(rows)
+    return _count_table(rows)
 
 
 def sets_cached(texts: Texts) -> Counts:
-    """Count with the skill's n-grams made once, and the answer split once."""
-    bodies = [{n: _ngrams(_tokenize(skill), n) for n in LENGTHS} for skill in texts.skills]
+    """Count with sets, splitting each answer and each skill once."""
+    bodies = [{n: _ngram_set(_content_tokens(skill), n) for n in LENGTHS} for skill in texts.skills]
     rows = []
     for answer, s in zip(texts.answers, texts.skill_of, strict=True):
-        tokens = _tokenize(answer)
+        tokens = _content_tokens(answer)
         for n in LENGTHS:
-            own, body = _ngrams(tokens, n), bodies[s][n]
+            own, body = _ngram_set(tokens, n), bodies[s][n]
             rows.append((len([g for g in own if g in body]), len(own)))
-    return _table(rows)
+    return _count_table(rows)
 
 
-def _table(rows: list[tuple[int, int]]) -> Counts:
+def _count_table(rows: list[tuple[int, int]]) -> Counts:
     both = np.array(rows).reshape(-1, len(LENGTHS), 2)
     return both[:, :, 0], both[:, :, 1]
 
@@ -144,9 +144,9 @@ def _table(rows: list[tuple[int, int]]) -> Counts:
 def vectorizer(texts: Texts) -> Counts:
     """Count with CountVectorizer over the n-grams of the skill alone.
 
-    The quickest way found: its analyzer once an answer, a table over the skill's n-grams, and sets
-    for the distinct ones (a table over all n-grams of all answers takes three times as long or
-    more).
+    This is the fastest use we found: the analyzer runs once per answer, the table covers the
+    n-grams of the skill, and sets count the distinct ones. A table over all n-grams of all answers
+    takes at least three times as long.
     """
     shared = np.zeros((len(texts.answers), len(LENGTHS)), dtype=np.int64)
     distinct = np.zeros_like(shared)
@@ -158,14 +158,14 @@ def vectorizer(texts: Texts) -> Counts:
     ends = np.cumsum([0, *(ANSWER_TOKENS - n + 1 for n in LENGTHS)]).tolist()
     for s, skill in enumerate(texts.skills):
         mine = np.flatnonzero(texts.skill_of == s)
-        found = [ngrams(texts.answers[i]) for i in mine]
+        answer_ngrams = [ngrams(texts.answers[i]) for i in mine]
         count = CountVectorizer(analyzer=_as_it_is, binary=True).fit([ngrams(skill)])
-        table = count.transform(found).tocsc()
+        table = count.transform(answer_ngrams).tocsc()
         length = np.array([gram.count(" ") + 1 for gram in count.get_feature_names_out()])
         for k, n in enumerate(LENGTHS):
             columns = table[:, np.flatnonzero(length == n)]
             shared[mine, k] = np.asarray(columns.sum(axis=1)).ravel()
-            distinct[mine, k] = [len(set(grams[ends[k] : ends[k + 1]])) for grams in found]
+            distinct[mine, k] = [len(set(grams[ends[k] : ends[k + 1]])) for grams in answer_ngrams]
     return shared, distinct
 
 
@@ -192,9 +192,9 @@ def ours(texts: Texts) -> pd.DataFrame:
     return overlap.score(attempts, skills=skills, ngram=LENGTHS, exclude_prompt=False)
 
 
-def require_equal(name: str, found: Counts, reference: pd.DataFrame) -> None:
-    """Raise unless a way of counting agrees with ours in every answer and n."""
-    shared, distinct = (counts.ravel() for counts in found)
+def require_equal(name: str, counted: Counts, reference: pd.DataFrame) -> None:
+    """Raise AssertionError unless a method agrees with skillcomp in every answer and n."""
+    shared, distinct = (counts.ravel() for counts in counted)
     head = reference.iloc[: len(shared)]
     same = (
         np.array_equal(shared, head["n_shared"])
@@ -206,22 +206,22 @@ def require_equal(name: str, found: Counts, reference: pd.DataFrame) -> None:
 
 
 def timed(work: Callable[[Texts], R], texts: Texts) -> tuple[float, R]:
-    """Return CPU seconds and the result: every way is one thread, and waiting is not its own."""
+    """Return CPU seconds and the result; every method uses one thread."""
     begin = time.process_time()
     result = work(texts)
     return time.process_time() - begin, result
 
 
 def peak_memory(n_answers: int) -> float:
-    """Return the peak GiB of this process after scoring, texts and libraries included."""
+    """Return the peak memory of this process in GiB after scoring, with texts and libraries."""
     ours(synthetic(n_answers))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak * (1 if sys.platform == "darwin" else 1024) / 2**30
 
 
 def compare(n_answers: int, rounds: int) -> list[str]:
-    """Return the lines of the table; the ways take turns, so that a busy machine slows all."""
-    # First, while this process is small: a child's peak starts from its parent's.
+    """Return the lines of the table; the methods alternate, so that load affects all of them."""
+    # first, while this process is small: the peak of a child starts at that of its parent
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
         peak = alone.submit(peak_memory, n_answers).result()
     texts = synthetic(n_answers)
@@ -240,9 +240,9 @@ def compare(n_answers: int, rounds: int) -> list[str]:
         for label, work, some, scale in peers:
             seconds, reference = timed(ours, texts)
             own.append(seconds)
-            seconds, found = timed(work, some)
+            seconds, result = timed(work, some)
             spent[label].append(seconds * scale)
-            require_equal(label, found, reference)
+            require_equal(label, result, reference)
     middle = {label: statistics.median(seconds) for label, seconds in spent.items()}
     ratios = {label: middle[label] / statistics.median(own) for label in middle}
     return [
@@ -252,28 +252,28 @@ def compare(n_answers: int, rounds: int) -> list[str]:
         f"  {'skillcomp.overlap.score':<50} {statistics.median(own):9.2f} s",
         *(
             f"  {label:<50} {middle[label]:9.2f} s {ratios[label]:7.1f} x   target "
-            f"{TARGETS[work.__name__]}: {_verdict(ratios[label] >= TARGETS[work.__name__])}"
+            f"{TARGETS[work.__name__]}: {_reached_or_not(ratios[label] >= TARGETS[work.__name__])}"
             for label, work, _, _ in peers
         ),
         f"  twice as many answers take {growth:.2f} times as long   target at most "
-        f"{MAX_GROWTH:g}: {_verdict(growth <= MAX_GROWTH)}",
+        f"{MAX_GROWTH:g}: {_reached_or_not(growth <= MAX_GROWTH)}",
         f"  peak memory of a process, texts and libraries included: {peak:.2f} GiB   target below "
-        f"{MAX_GIB:g}: {_verdict(peak < MAX_GIB)}",
+        f"{MAX_GIB:g}: {_reached_or_not(peak < MAX_GIB)}",
     ]
 
 
-def _verdict(reached: bool) -> str:
+def _reached_or_not(reached: bool) -> str:
     return "reached" if reached else "NOT REACHED"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the comparison and print it; 1 when a target was not reached."""
+    """Run the comparison and print it; return 1 if a target was missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.overlap", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the answers, one round")
     quick = parser.parse_args(argv).quick
     lines = compare(N_ANSWERS // 10, 1) if quick else compare(N_ANSWERS, 3)
     print("\n".join(lines))
-    return 1 if any(_verdict(False) in line for line in lines) else 0
+    return 1 if any(_reached_or_not(False) in line for line in lines) else 0
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Speed of the statistics beside pandas, statsmodels and a Python loop, in the same run.
+"""Compare the speed of the statistics with pandas, statsmodels and a Python loop.
 
 ``python -m benchmarks.stats`` prints three tables: paired deltas by skill from a million verdicts,
 CR2 over ten thousand clusters, and 4,000 studies of 84 cases at once; ``--quick`` takes a tenth of
-the verdicts. Results are compared before anything is printed. Seconds are those of the processor:
-every way is one thread, and what else the machine does is not its own.
+the verdicts. The results must agree before anything is printed. Times are CPU seconds; every
+method uses one thread.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 
-# The arrays are small: a second BLAS thread would only add to the processor's time.
+# the arrays are small: a second BLAS thread would only add CPU time
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -39,9 +39,9 @@ N_SKILLS, CASES_PER_SKILL, N_REPEATS, N_CHECKS = 100, 100, 5, 10
 N_CLUSTERS, ROWS_PER_CLUSTER = 10_000, 5
 N_STUDIES, CASES_PER_STUDY = 4_000, [14] * 6
 MAX_GIB, MAX_SECONDS = 2.0, 1.0
-# bare neither checks its frame nor has limits that hold; it is what such a way costs at least
+# the bare way checks no frame and its limits are too narrow: it is a lower bound of the cost
 MAX_OVER_BARE = 3.0
-# of a loop: with one attempt the studies share few tables, with more the limits themselves cost
+# over a loop; with one attempt per case many studies share a table, which saves more
 MIN_RATIO = {1: 50.0, 3: 10.0}
 TOLERANCE = 1e-10
 ROUNDS = 7
@@ -49,7 +49,7 @@ ROUNDS = 7
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One measured figure; ``reached`` is None where there is nothing to reach."""
+    """One measured figure; ``reached`` is None if it has no target."""
 
     what: str
     figure: str
@@ -57,24 +57,24 @@ class Line:
     reached: bool | None = None
 
     def __str__(self) -> str:
-        """Return the line of the table."""
+        """Format the line of the table."""
         verdict = {None: "", True: "reached", False: "NOT REACHED"}[self.reached]
         return f"  {self.what:<58} {self.figure:>12}   {self.target} {verdict}".rstrip()
 
 
 def verdicts(n_skills: int = N_SKILLS, *, seed: int = 0) -> pd.DataFrame:
-    """Return verdicts of ten checks on five attempts a case under two conditions."""
+    """Simulate verdicts: ten checks, five attempts per case, two conditions."""
     rng = np.random.default_rng(seed)
     n_cases = n_skills * CASES_PER_SKILL
     shape = (n_cases, 2, N_REPEATS, N_CHECKS)
     case, condition, repeat, check = (axis.ravel() for axis in np.indices(shape))
-    skills = _texts(f"skill-{s:03d}" for s in range(n_skills))
-    case_ids = _texts(f"skill-{c // CASES_PER_SKILL:03d}/{c}" for c in range(n_cases))
+    skills = _text_array(f"skill-{s:03d}" for s in range(n_skills))
+    case_ids = _text_array(f"skill-{c // CASES_PER_SKILL:03d}/{c}" for c in range(n_cases))
     conditions, checks = (
-        _texts(["baseline", "skill"]),
-        _texts(f"check_{k}" for k in range(N_CHECKS)),
+        _text_array(["baseline", "skill"]),
+        _text_array(f"check_{k}" for k in range(N_CHECKS)),
     )
-    attempts = _texts(
+    attempts = _text_array(
         f"{c}/{name}/{r + 1}" for c in case_ids for name in conditions for r in range(N_REPEATS)
     )
     logits = 2.5 + rng.normal(size=n_cases)[case] + 0.6 * condition
@@ -88,27 +88,27 @@ def verdicts(n_skills: int = N_SKILLS, *, seed: int = 0) -> pd.DataFrame:
             "condition": conditions.take(condition),
             "repeat": pd.array(repeat + 1, dtype="Int64"),
             "check_id": checks.take(check),
-            **{name: _texts([text]).take(same) for name, text in constant.items()},
-            "grader_version": _texts(["1"]).take(same),
+            **{name: _text_array([text]).take(same) for name, text in constant.items()},
+            "grader_version": _text_array(["1"]).take(same),
             "round": pd.array(np.ones(len(case), dtype=np.int64), dtype="Int64"),
             "passed": pd.array(rng.random(len(case)) < expit(logits), dtype="boolean"),
         }
     )
 
 
-def _texts(values: Any) -> Any:
+def _text_array(values: Any) -> Any:
     return pd.array(list(values), dtype="str")
 
 
-def ours(given: pd.DataFrame) -> pd.DataFrame:
-    """Check, reduce and compare; ``outcomes`` calls ``frames.check`` on the verdicts."""
-    return deltas.paired(frames.outcomes(given), by=["skill"])
+def ours(judged: pd.DataFrame) -> pd.DataFrame:
+    """Estimate deltas by skill; ``outcomes`` also checks the verdicts."""
+    return deltas.paired(frames.outcomes(judged), by=["skill"])
 
 
-def bare(given: pd.DataFrame, attempt: str = "attempt_id") -> pd.DataFrame:
-    """Do the same with pandas groupby, and OLS with the case as cluster in each skill."""
+def bare(judged: pd.DataFrame, attempt: str = "attempt_id") -> pd.DataFrame:
+    """Estimate them with pandas groupby and, in each skill, OLS with cases as clusters."""
     keys = ["skill", "case_id", "condition", attempt]
-    attempts = given.groupby(keys)["passed"].all().reset_index()
+    attempts = judged.groupby(keys)["passed"].all().reset_index()
     rows = []
     for skill, part in attempts.groupby("skill"):
         design = sm.add_constant(part["condition"].eq("skill").to_numpy(dtype=float))
@@ -119,44 +119,44 @@ def bare(given: pd.DataFrame, attempt: str = "attempt_id") -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["skill", "estimate", "ci_low", "ci_high"])
 
 
-def require_equal(found: Any, expected: Any) -> None:
-    """Raise unless two ways agree to 1e-10."""
-    np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE)
+def require_equal(actual: Any, expected: Any) -> None:
+    """Raise AssertionError unless two results agree to 1e-10."""
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE)
 
 
 def timed(work: Callable[[], R]) -> tuple[float, R]:
-    """Return processor seconds and the result."""
+    """Return CPU seconds and the result."""
     begin = time.process_time()
     result = work()
     return time.process_time() - begin, result
 
 
 def peak_memory(n_skills: int) -> float:
-    """Return the peak GiB of this process after our way, data and libraries included."""
+    """Return the peak memory of this process in GiB, with data and libraries."""
     ours(verdicts(n_skills))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak * (1 if sys.platform == "darwin" else 1024) / 2**30
 
 
 def frames_to_deltas(n_skills: int = N_SKILLS) -> list[Line]:
-    """Measure the way from verdicts to deltas; the two take turns."""
-    # First, while this process is small: a child's peak starts from its parent's.
+    """Measure the steps from verdicts to deltas; the methods alternate."""
+    # first, while this process is small: the peak of a child starts at that of its parent
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
         peak = alone.submit(peak_memory, n_skills).result()
-    given = verdicts(n_skills)
-    require_equal(ours(given)["estimate"], bare(given)["estimate"])
+    judged = verdicts(n_skills)
+    require_equal(ours(judged)["estimate"], bare(judged)["estimate"])
     ways: list[Callable[[], Any]] = [
-        lambda: ours(given),
-        lambda: bare(given),
-        lambda: bare(given, "repeat"),
-        lambda: frames.check(given, "verdicts"),
+        lambda: ours(judged),
+        lambda: bare(judged),
+        lambda: bare(judged, "repeat"),
+        lambda: frames.check(judged, "verdicts"),
     ]
     spent = [[timed(way)[0] for way in ways] for _ in range(ROUNDS)]
     own, peer, quicker, checking = np.min(spent, axis=0).tolist()
-    # what a call costs whatever the data would decide about fewer verdicts than those asked for
+    # with fewer verdicts the fixed costs of a call would dominate
     reached = own <= MAX_OVER_BARE * peer if n_skills >= N_SKILLS else None
     return [
-        Line(f"{len(given):,} verdicts to deltas of {n_skills} skills: skillcomp", f"{own:.3f} s"),
+        Line(f"{len(judged):,} verdicts to deltas of {n_skills} skills: skillcomp", f"{own:.3f} s"),
         Line("  of this the check of the verdicts", f"{checking:.3f} s"),
         Line("pandas groupby and statsmodels OLS, no check", f"{peer:.3f} s"),
         Line("  attempts told apart by repeat alone (one agent)", f"{quicker:.3f} s"),
@@ -169,7 +169,7 @@ Regression = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
 
 
 def regression(n_clusters: int = N_CLUSTERS, *, seed: int = 0) -> Regression:
-    """Return response, design and clusters of a linear model with an effect per cluster."""
+    """Simulate response, design and clusters of a linear model with an effect per cluster."""
     rng = np.random.default_rng(seed)
     clusters = np.repeat(np.arange(n_clusters), ROWS_PER_CLUSTER)
     far = rng.random(len(clusters)) < 0.5
@@ -179,7 +179,7 @@ def regression(n_clusters: int = N_CLUSTERS, *, seed: int = 0) -> Regression:
 
 
 def many_clusters(n_clusters: int = N_CLUSTERS) -> list[Line]:
-    """Measure CR2 with its degrees of freedom beside the cluster covariance of statsmodels."""
+    """Compare CR2 and its degrees of freedom with the cluster covariance of statsmodels."""
     y, design, clusters = regression(n_clusters)
     kinds = {"cov_type": "cluster", "cov_kwds": {"groups": clusters, "use_correction": False}}
     fit = sm.OLS(y, design).fit(**kinds)
@@ -205,7 +205,7 @@ def many_clusters(n_clusters: int = N_CLUSTERS) -> list[Line]:
 
 
 def many_studies(n_studies: int = N_STUDIES) -> list[Line]:
-    """Measure vectorised paired intervals beside a loop over a tenth of the studies, scaled."""
+    """Compare vectorised paired intervals with a loop over a tenth of the studies, scaled."""
     lines = []
     for attempts, nested in ((1, False), (3, False), (3, True)):
         drawn = simulate.counts(
@@ -228,8 +228,13 @@ def many_studies(n_studies: int = N_STUDIES) -> list[Line]:
             tenth: range = tenth,
         ) -> NDArray[np.float64]:
             rows = ((drawn.skill[tenth] - drawn.baseline[tenth]) / k).astype(float)
-            found = (bounded_mean(row, groups, quantity=DELTAS, null=0.0) for row in rows)
-            return np.array([(one.estimate, one.low, one.high, one.p_value) for one in found])
+            intervals = (bounded_mean(row, groups, quantity=DELTAS, null=0.0) for row in rows)
+            return np.array(
+                [
+                    (interval.estimate, interval.low, interval.high, interval.p_value)
+                    for interval in intervals
+                ]
+            )
 
         seconds, one_by_one = timed(loop)
         require_equal(at_once()[:: tenth.step], one_by_one)
@@ -248,7 +253,7 @@ def many_studies(n_studies: int = N_STUDIES) -> list[Line]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the three comparisons; 1 when a target was not reached."""
+    """Run the three comparisons; return 1 if a target was missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stats")
     parser.add_argument("--quick", action="store_true", help="a tenth of the verdicts")
     scale = 10 if parser.parse_args(argv).quick else 1

@@ -1,8 +1,8 @@
-"""Reading a large study: 100,000 attempts with 500,000 verdicts into checked frames, on one core.
+"""Time the reading of a large study: 100,000 attempts and 500,000 verdicts on one core.
 
-``python -m benchmarks.store`` makes such a store in a temporary folder (answers of about 150
-words, verdicts with quotes and rationales), reads it five times in a process pinned to one core
-and prints the medians; ``--quick`` makes and reads a tenth.
+``python -m benchmarks.store`` writes such a store to a temporary folder (answers of about 150
+words, verdicts with quotes and rationales), reads it into checked frames five times in a process
+pinned to one core, and prints the medians; ``--quick`` takes a tenth.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SEED = 20261121
 
 
 def make(folder: Path, n_attempts: int) -> None:
-    """Write a study of ``n_attempts`` answers, five verdicts each, into an empty folder."""
+    """Write a study of ``n_attempts`` answers with five verdicts each to an empty folder."""
     from skillcomp.io import RunStore
 
     rng = np.random.default_rng(SEED)
@@ -42,20 +42,20 @@ def make(folder: Path, n_attempts: int) -> None:
     case_ids = []
     for s in range(N_SUITES):
         file = folder / f"suite-{s:02d}.json"
-        file.write_bytes(orjson.dumps(_suite(file.stem)))
+        file.write_bytes(orjson.dumps(_suite_of_cases(file.stem)))
         case_ids += [case.case_id for case in store.add_suite(file).cases]
     with store.writer(sync=False):
-        # one append for each thousand answers, as a live study would
+        # append a thousand answers at a time
         for start in range(0, n_attempts, 1_000):
-            attempts = list(_attempts(range(start, start + 1_000), case_ids, words, rng))
-            _write(store.path / "attempts.jsonl", attempts)
-            _write(store.path / "verdicts.jsonl", _verdicts(attempts, words, rng))
-    # the lines above skip pydantic for speed; they must be what the store itself would write
+            attempts = list(_attempt_rows(range(start, start + 1_000), case_ids, words, rng))
+            _append_rows(store.path / "attempts.jsonl", attempts)
+            _append_rows(store.path / "verdicts.jsonl", _verdict_rows(attempts, words, rng))
+    # the rows were written without pydantic, for speed: check that the store can read them
     for name in ("attempts", "verdicts"):
         next(store.records(name))
 
 
-def _suite(slug: str) -> dict[str, object]:
+def _suite_of_cases(slug: str) -> dict[str, object]:
     behaviours = [
         {"id": f"check_{k}", "kind": "negative" if k == 4 else "positive", "description": "..."}
         for k in range(N_CHECKS)
@@ -73,7 +73,7 @@ def _suite(slug: str) -> dict[str, object]:
     return {"skill_name": slug, "evals": cases}
 
 
-def _attempts(
+def _attempt_rows(
     numbers: range, case_ids: list[str], words: np.ndarray, rng: np.random.Generator
 ) -> Iterator[dict[str, object]]:
     lengths = rng.integers(ANSWER_WORDS - 50, ANSWER_WORDS + 51, len(numbers))
@@ -100,7 +100,7 @@ def _attempts(
         }
 
 
-def _verdicts(
+def _verdict_rows(
     attempts: list[dict[str, object]], words: np.ndarray, rng: np.random.Generator
 ) -> Iterator[dict[str, object]]:
     passed = rng.random((len(attempts), N_CHECKS)) < 0.7
@@ -127,13 +127,13 @@ def _verdicts(
             }
 
 
-def _write(path: Path, rows: Iterator[dict[str, object]] | list[dict[str, object]]) -> None:
+def _append_rows(path: Path, rows: Iterator[dict[str, object]] | list[dict[str, object]]) -> None:
     with path.open("ab") as stream:
         stream.write(b"".join(orjson.dumps(row) + b"\n" for row in rows))
 
 
 def measure(store_path: Path) -> dict[str, float]:
-    """Return median seconds of reading both frames, on one core of this process."""
+    """Return the median seconds of reading each frame, with this process on one core."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # before any thread is started
     from skillcomp import frames
     from skillcomp.io import RunStore
@@ -155,7 +155,7 @@ def measure(store_path: Path) -> dict[str, float]:
         rows = (len(attempts), len(verdicts))
         del attempts, verdicts, store
         started = time.perf_counter()
-        fresh = RunStore(store_path)  # a store keeps the tables that it has read
+        fresh = RunStore(store_path)  # a store caches the tables it has read
         for name in ("attempts", "verdicts"):
             fresh.table(name)
         parts["tables"].append(time.perf_counter() - started)

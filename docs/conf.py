@@ -1,6 +1,6 @@
-"""The documentation site: the papers, the notebooks as they are stored, the API of the docstrings.
+"""The documentation site: pages, notebooks with their stored outputs, and the API.
 
-``make docs`` reads them where they lie, in the root of the checkout; nothing is copied or executed.
+``make docs`` reads the files in the root of the checkout; nothing is copied or executed.
 """
 
 import base64
@@ -35,18 +35,18 @@ extensions = [
 ]
 
 nb_execution_mode = "off"
-nb_ipywidgets_js: dict[str, object] = {}  # no script from elsewhere
+nb_ipywidgets_js: dict[str, object] = {}  # no scripts from other hosts
 myst_heading_anchors = 3
 
-autosummary_ignore_module_all = False  # what a module exports, wherever it is defined
+autosummary_ignore_module_all = False  # all exported names, wherever they are defined
 autosummary_imported_members = True
 autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # the docstrings say what a type means: columns, units, shapes
+autodoc_typehints = "none"  # the docstrings describe types: columns, units, shapes
 napoleon_google_docstring = False
-napoleon_use_param = napoleon_use_rtype = False  # types are words there, not names to link
-nitpicky = True  # a reference that leads nowhere is a warning, and `make docs` fails on it
-nitpick_ignore_regex = [("py:class", ".*")]  # the words of a type: "shape", "optional"
+napoleon_use_param = napoleon_use_rtype = False  # types are words, not names to link
+nitpicky = True  # an unresolved reference is a warning, which fails `make docs`
+nitpick_ignore_regex = [("py:class", ".*")]  # words in types, such as "shape" or "optional"
 
 html_theme = "furo"
 html_title = f"skillcomp {version}"
@@ -56,10 +56,10 @@ html_show_copyright = False
 
 
 class Gallery(SphinxDirective):
-    """Each notebook by its title and its first figure."""
+    """Cards of the notebooks, each with title and first figure."""
 
     def run(self) -> list[nodes.Node]:
-        """Return the cards of all notebooks, in order."""
+        """Make the cards of all notebooks, in order."""
         here = self.env.app.builder
         cards = []
         for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
@@ -67,19 +67,21 @@ class Gallery(SphinxDirective):
             notebook = nbformat.read(path, as_version=4)
             outputs = itertools.chain(*(cell.get("outputs", []) for cell in notebook.cells))
             pictures = (
-                one["data"]["image/png"] for one in outputs if "image/png" in one.get("data", {})
+                output["data"]["image/png"]
+                for output in outputs
+                if "image/png" in output.get("data", {})
             )
             link = here.get_relative_uri(self.env.docname, f"notebooks/{path.stem}")
             title = html.escape(notebook.cells[0].source.splitlines()[0].lstrip("# "))
             cards.append(
                 f'<a href="{link}"><img alt="" src="{thumbnail(next(pictures))}">{title}</a>'
             )
-        shown = f'<div class="gallery">{"".join(cards)}</div>'
-        return [nodes.raw("", shown, format="html")]
+        cards_html = f'<div class="gallery">{"".join(cards)}</div>'
+        return [nodes.raw("", cards_html, format="html")]
 
 
 def thumbnail(picture: str) -> str:
-    """Return a stored figure, made small, as the address of an image."""
+    """Shrink a stored figure and return it as a data URL."""
     with Image.open(io.BytesIO(base64.b64decode(picture))) as figure:
         figure.thumbnail((560, 420))
         small = io.BytesIO()
@@ -88,7 +90,7 @@ def thumbnail(picture: str) -> str:
 
 
 def lead_to_the_index(app: Sphinx, problem: Exception | None) -> None:
-    """Write the page that a reader of the folder opens."""
+    """Write an index.html that redirects to the first page."""
     if problem is None:
         text = (
             '<!doctype html><title>skillcomp</title><meta http-equiv="refresh" content="0; url={}">'
@@ -99,7 +101,7 @@ def lead_to_the_index(app: Sphinx, problem: Exception | None) -> None:
 def columns_as_list(
     app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]
 ) -> None:
-    """Set the columns that a docstring tells below "Returns" as a list."""
+    """Turn the columns below "Returns" in a docstring into a list."""
     inside = False
     for at, line in enumerate(lines):
         if lines[at + 1 : at + 2] and re.fullmatch("-{3,}", lines[at + 1]):
@@ -109,11 +111,11 @@ def columns_as_list(
 
 
 def link_where_it_is_public(
-    app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, shown: nodes.TextElement
+    app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, content: nodes.TextElement
 ) -> nodes.Node | None:
-    """Lead a name of the inside to the page of the name that users call."""
-    wanted = node["reftarget"]
-    thing = pydoc.locate(wanted) if wanted.startswith("skillcomp.") else None
+    """Link a private path of an object to the page of its public name."""
+    target = node["reftarget"]
+    thing = pydoc.locate(target) if target.startswith("skillcomp.") else None
     if thing is None:
         return None
     domain = env.domains["py"]
@@ -122,13 +124,13 @@ def link_where_it_is_public(
             if getattr(module, name) is thing:
                 target = f"{module.__name__}.{name}"
                 return domain.resolve_xref(
-                    env, node["refdoc"], app.builder, "obj", target, node, shown
+                    env, node["refdoc"], app.builder, "obj", target, node, content
                 )
-    return shown
+    return content
 
 
 def setup(app: Sphinx) -> None:
-    """Add what this site has of its own."""
+    """Register the directive and the handlers of this site."""
     app.add_directive("gallery", Gallery)
     app.connect("autodoc-process-docstring", columns_as_list, priority=400)  # before napoleon
     app.connect("missing-reference", link_where_it_is_public)

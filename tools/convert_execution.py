@@ -1,7 +1,6 @@
 """Turn the raw files of the experiment on content and form into a RunStore.
 
-Usage: ``python tools/convert_execution.py SRC DST``. The result is the same byte for byte on every
-run.
+Usage: ``python tools/convert_execution.py SRC DST``. Every run writes the same bytes.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from skillcomp.io import RunStore
 from skillcomp.records import Attempt, Verdict
 
 CREATED = "2026-11-22"
-ORIGINAL = "full-structured"  # the skill as it is, condition `skill`; the others are made of it
+ORIGINAL = "full-structured"  # the unchanged skill: condition `skill`
 RUBRICS = ("rubric-1", "rubric-2")
-# the level that comes first is the one whose effect is told
+# effects are those of the first level of each factor
 DESIGN = [
     {"condition": "skill", "content": "full", "form": "structured"},
     {"condition": "full-flat", "content": "full", "form": "flat"},
@@ -37,14 +36,14 @@ GROUPS = {
 
 
 def document(skill: str, condition: str) -> str | None:
-    """Return the slug of what was loaded, None without a document."""
+    """Return the slug of the loaded document, or None."""
     if condition == "baseline":
         return None
     return skill if condition == ORIGINAL else f"{skill}-{condition}"
 
 
 def attempts(source: Path) -> Iterator[Attempt]:
-    """Yield the answers; the condition of the original document is called ``skill``."""
+    """Yield the answers; the condition of the original document is renamed to ``skill``."""
     for row in rows(source / "answers.jsonl"):
         condition = row["condition"]
         yield Attempt(
@@ -62,7 +61,7 @@ def attempts(source: Path) -> Iterator[Attempt]:
 
 
 def verdicts(source: Path, suites: Mapping[str, Any]) -> Iterator[Verdict]:
-    """Yield the verdicts of the suites' judges twice, with those of either rubric grader."""
+    """Yield the verdicts once for each rubric grader, together with those of the suites' judges."""
     hashed = sha256(orjson.dumps(suites, option=orjson.OPT_SORT_KEYS)).hexdigest()[:8]
     for rubric in RUBRICS:
         for row in rows(source / "verdicts.jsonl"):

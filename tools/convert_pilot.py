@@ -1,8 +1,8 @@
 """Turn the raw files of the pilot study into a RunStore and a corpus of labelled passages.
 
-Usage: ``python tools/convert_pilot.py SRC DST`` makes ``DST`` (the store, with the prompts beside
-it) and, in ``DST/../corpus``, ``copies.jsonl`` and ``copies_second.jsonl``. The result is the same
-byte for byte on every run.
+Usage: ``python tools/convert_pilot.py SRC DST`` writes ``DST`` (the store with the prompts of the
+graders) and, in ``DST/../corpus``, ``copies.jsonl`` and ``copies_second.jsonl``. Every run writes
+the same bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from skillcomp.records import Attempt, GoldLabel, PairwiseJudgement, Passage, Ve
 
 PROMPTS = {"g0": "g0-impression.md", "g1": "g1-evidence.md", "g2": "g2-forced.md"}
 STYLES = {"g0": "impression", "g1": "evidence", "g2": "forced"}
-# one of the two repeats of each case was drawn for labelling, in baseline and in skill
+# one of the two repeats of each case was labelled, in baseline and skill
 GOLD_INCLUSION = 0.5
 RETEST_ROUND = 2
 CORPORA = ("copies.jsonl", "copies_second.jsonl")
@@ -35,16 +35,16 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def case_id(row: dict[str, Any]) -> str:
-    """Return ``suite/id``; in the pilot a suite is called like its skill."""
+    """Return ``suite/id``; in the pilot a suite has the name of its skill."""
     return f"{row['skill']}/{row['case_id']}"
 
 
 def attempts(source: Path) -> Iterator[Attempt]:
-    """Yield the recorded answers, then the padded copies with what their source tells of them."""
+    """Yield the recorded answers, then the padded copies with the agent of their source."""
     recorded = {row["attempt_id"]: row for row in rows(source / "attempts.jsonl")}
     for row in recorded.values():
-        kept = {key: value for key, value in row.items() if key != "collected"}
-        yield Attempt(**{**kept, "case_id": case_id(row)})
+        columns = {key: value for key, value in row.items() if key != "collected"}
+        yield Attempt(**{**columns, "case_id": case_id(row)})
     for row in rows(source / "padded_attempts.jsonl"):
         origin = recorded[row["source_attempt_id"]]
         inherited = {key: origin[key] for key in ("sitting", "agent", "agent_family")}
@@ -64,7 +64,7 @@ def verdicts(source: Path) -> Iterator[Verdict]:
     ):
         for row in rows(source / name):
             yield Verdict(
-                passed=_passed(row.pop("verdict")),
+                passed=_is_pass(row.pop("verdict")),
                 grader_kind="llm",
                 grader_version=versions[row["grader"]],
                 round=round_,
@@ -75,7 +75,7 @@ def verdicts(source: Path) -> Iterator[Verdict]:
 def gold(source: Path) -> Iterator[GoldLabel]:
     """Yield the labels of both labellers and the adjudicated ones."""
     for row in rows(source / "gold.jsonl"):
-        passed = _passed(row.pop("verdict"))
+        passed = _is_pass(row.pop("verdict"))
         yield GoldLabel(passed=passed, inclusion_probability=GOLD_INCLUSION, **row)
 
 
@@ -86,7 +86,7 @@ def pairwise(source: Path) -> Iterator[PairwiseJudgement]:
 
 
 def passages(file: Path) -> Iterator[Passage]:
-    """Yield labelled passages; a document is a skill and topic."""
+    """Yield the labelled passages; a document is a skill and a topic."""
     for row in rows(file):
         yield Passage(document=f"{row['skill']}/{row['topic']}", **row)
 
@@ -95,12 +95,12 @@ def _prompt_hash(path: Path) -> str:
     return sha256(path.read_bytes()).hexdigest()[:8]
 
 
-def _passed(verdict: str) -> bool:
+def _is_pass(verdict: str) -> bool:
     return {"PASS": True, "FAIL": False}[verdict]
 
 
 def convert(source: Path, target: Path) -> None:
-    """Write the store at ``target`` and the corpus beside it; ``target`` must not exist."""
+    """Write the store at ``target``, which must not exist, and the corpus next to it."""
     if target.exists():
         raise SystemExit(f"{target} is there already; remove it first.")
     store = RunStore(target)

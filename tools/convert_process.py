@@ -1,9 +1,9 @@
 """Turn runs of real programs on a scripted server into one RunStore.
 
-Usage: ``python tools/convert_process.py DST RUN...`` makes ``DST`` of ``skillcomp trigger run``
-folders (one for each program, the same suite). What the programs asked was answered by a script
-and by no model, so the store says how traces look and nothing about models. Places of the machine
-that the programs wrote down are replaced.
+Usage: ``python tools/convert_process.py DST RUN...`` writes ``DST`` from folders of
+``skillcomp trigger run`` (one per program, all with the same suite). A script answered the
+programs, not a model, so the store shows the form of traces and nothing about models. Paths of the
+recording machine are replaced.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _PORT = re.compile(r"(127\.0\.0\.1|localhost):\d+")
 
 
 def cleaned(text: str) -> str:
-    """Return a text without the places of the machine on which it was recorded."""
+    """Replace the paths and ports of the recording machine in a text."""
     return _PORT.sub(r"\1", _FOLDED.sub("-room-work", _PLACE.sub("/room", text)))
 
 
 def rows(run: Path, table: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a run under ids that tell the programs apart."""
+    """Yield the rows of a run, with the program in their ids."""
     for row in RunStore(run / "store").table(table).to_pylist():
         program = run.name
         row["attempt_id"] = f"{program}/{row['attempt_id']}"
@@ -59,4 +59,4 @@ def convert(target: Path, runs: list[Path]) -> None:
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         raise SystemExit(__doc__)
-    convert(Path(sys.argv[1]), [Path(one) for one in sys.argv[2:]])
+    convert(Path(sys.argv[1]), [Path(path) for path in sys.argv[2:]])

@@ -1,7 +1,7 @@
 """Turn the raw files of the recorded study of triggering into a RunStore.
 
-Usage: ``python tools/convert_triggers.py SRC DST`` makes ``DST``: the store, with the descriptions
-and the opaque names beside it. The result is the same byte for byte on every run.
+Usage: ``python tools/convert_triggers.py SRC DST`` writes ``DST``: the store with the descriptions
+and the opaque names. Every run writes the same bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BESIDE = ("descriptions.json", "opaque_names.json")
 
 
 def with_right_skills(file: Path, key: dict[str, Any]) -> str:
-    """Return a prompts.csv with the key of its cases as one more column."""
+    """Return the text of a prompts.csv with an additional column of the right skills."""
     rows = list(csv.reader(io.StringIO(file.read_text(encoding="utf-8"), newline="")))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -36,7 +36,7 @@ def with_right_skills(file: Path, key: dict[str, Any]) -> str:
 
 
 def attempts(source: Path, skill_of: dict[str, str], offered: tuple[str, ...]) -> Iterator[Attempt]:
-    """Yield the decisions in the order in which they were made."""
+    """Yield the decisions in order of time."""
     for line in (source / "decisions.jsonl").read_bytes().splitlines():
         row = orjson.loads(line)
         skill = skill_of[row["case_id"]]

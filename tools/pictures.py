@@ -1,10 +1,10 @@
 """Make the pictures of the README: the headline figure, the answer page and two explorers.
 
-Usage: ``python tools/pictures.py`` in a checkout (after ``make test``, which installs JupyterLab's
-browser tests), with a Chromium on the machine.
+Usage: ``python tools/pictures.py`` in a checkout, after ``make test`` (which installs JupyterLab
+for browser tests); needs Chromium.
 """
 
-# ruff: noqa: E402 - what tests share is no package
+# ruff: noqa: E402 - helpers of the tests are not a package
 from __future__ import annotations
 
 import sys
@@ -39,12 +39,12 @@ reader = sc.explore.verdicts(verdicts, attempts, gold, ngram=4, **about)
 reader.choose(skill="braid-provenance", grader="g1", gold="disagrees")""",
     "sc.explore.deltas(outcomes, attempts=attempts, verdicts=verdicts, gold=gold, **about)",
 ]
-SHOWN = {"explorer.png": 1, "explorer-deltas.png": 2}  # the cell of each
-WIDEST = 1000  # pixels; wider than README's column on a hosting site
+SHOWN = {"explorer.png": 1, "explorer-deltas.png": 2}  # index of its cell
+WIDEST = 1000  # pixels; hosting sites show less
 
 
 def small(source: Path) -> Image.Image:
-    """Return a picture at README's width and with 256 colours, which a chart or a page has."""
+    """Shrink a picture to the width of the README and to 256 colours, enough for charts."""
     picture = Image.open(source).convert("RGB")
     if picture.width > WIDEST:
         size = (WIDEST, round(picture.height * WIDEST / picture.width))
@@ -53,7 +53,7 @@ def small(source: Path) -> Image.Image:
 
 
 def explorers(browser: Browser, folder: Path) -> None:
-    """Picture the explorers in JupyterLab."""
+    """Take pictures of the explorers in JupyterLab."""
     home = folder / "home"
     home.mkdir()
     first = CELLS[0].replace("DATA", repr(str(datasets.path("pilot"))))
@@ -79,7 +79,7 @@ def explorers(browser: Browser, folder: Path) -> None:
 
 
 def main() -> None:
-    """Build the answer page of the pilot and picture it, then the explorers."""
+    """Take pictures of the answer page of the pilot and of the explorers."""
     OUT.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as place:
         folder, profile = Path(place), Path(place) / "profile"

@@ -20,43 +20,43 @@ from skillcomp import plots, style
 RUNS, STUDIES = 4000, 200
 QUICK_RUNS, QUICK_STUDIES = 100, 16
 
-SHOWN = 5  # of the cells between target and margin
+SHOWN = 5  # cells between target and margin to print
 DRAWN = (methods.OURS, methods.CR2)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Simulate, print tables and claims, write tables and figure; 1 when a claim fails."""
+    """Simulate, write tables and figure, print claims; return 1 if a claim fails."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.validity")
     parser.add_argument("--quick", action="store_true", help="fewer runs, wider margins: minutes")
-    parser.add_argument("--choose", action="store_true", help="only the table that c is read from")
+    parser.add_argument("--choose", action="store_true", help="print only the table for choosing c")
     parser.add_argument("--page", action="store_true", help="write docs/intervals.md as well")
     parser.add_argument("--runs", type=int, help=f"studies a cell (default {RUNS})")
     parser.add_argument("--studies", type=int, help=f"through the frames (default {STUDIES})")
     parser.add_argument("--jobs", type=int, default=-1, help="processes (default: one a core)")
     parser.add_argument("--out", type=Path, help="folder (default report/validity)")
-    given = parser.parse_args(argv)
-    runs = given.runs or (QUICK_RUNS if given.quick else RUNS)
-    n_studies = given.studies or (QUICK_STUDIES if given.quick else STUDIES)
-    if given.choose or given.page:
+    options = parser.parse_args(argv)
+    runs = options.runs or (QUICK_RUNS if options.quick else RUNS)
+    n_studies = options.studies or (QUICK_STUDIES if options.quick else STUDIES)
+    if options.choose or options.page:
         n_studies = 0
-    out = given.out or ROOT / "report" / "validity" / ("quick" if given.quick else "")
+    out = options.out or ROOT / "report" / "validity" / ("quick" if options.quick else "")
     try:
-        found = intervals(runs, out, jobs=given.jobs, quick=given.quick)
-        if given.choose:
-            print(choice_text(found))
+        results = intervals(runs, out, jobs=options.jobs, quick=options.quick)
+        if options.choose:
+            print(choice_text(results))
             return 0
-        if given.page:
-            print(f"wrote {write_page(found, out)}")
+        if options.page:
+            print(f"wrote {write_page(results, out)}")
             return 0
-        return study(found, n_studies, out, jobs=given.jobs)
+        return study(results, n_studies, out, jobs=options.jobs)
     except KeyboardInterrupt:
         print(f"Stopped; finished cells are kept in {out / 'cells'}, and the next run goes on.")
         return 130
 
 
 @dataclass(frozen=True)
-class Found:
-    """What the designs and the scan gave, and what they took one core."""
+class Results:
+    """Tables of the designs and of the scan, and their hours on one core."""
 
     table: pd.DataFrame
     scan: pd.DataFrame
@@ -64,36 +64,36 @@ class Found:
     hours: float
 
 
-def intervals(runs: int, out: Path, *, jobs: int = -1, quick: bool = False) -> Found:
-    """Run every design and scan and write their tables."""
+def intervals(runs: int, out: Path, *, jobs: int = -1, quick: bool = False) -> Results:
+    """Run all designs and scans, and write their tables."""
     chosen, points = designs(runs), scan.scans(quick)
     folder = out / "cells"
     scanned, t1 = work(points, scan.run, folder, jobs=jobs, title="scan of yes/no outcomes")
     cells, t2 = work(chosen, methods.run, folder, jobs=jobs, title="designs")
     points_table = claims.scanned(scanned)
     choice = claims.choice(cells, points_table)
-    found = Found(claims.table(cells), points_table, choice, (t1 + t2) / 3600)
-    for name, table in (("table", found.table), ("scan", found.scan), ("choice", choice)):
+    results = Results(claims.table(cells), points_table, choice, (t1 + t2) / 3600)
+    for name, table in (("table", results.table), ("scan", results.scan), ("choice", choice)):
         table.to_csv(out / f"{name}.csv", index=False)
-    return found
+    return results
 
 
-def study(found: Found, n_studies: int, out: Path, *, jobs: int = -1) -> int:
-    """Send whole studies through the frames, draw and report; 1 when a claim fails."""
+def study(results: Results, n_studies: int, out: Path, *, jobs: int = -1) -> int:
+    """Send whole studies through the frames, draw and report; return 1 if a claim fails."""
     batches = studies.batches(n_studies)
     through, seconds = work(
         batches, studies.run, out / "cells", jobs=jobs, title="studies through the frames"
     )
     recovered = claims.recovery(pd.DataFrame([row for _, rows in through for row in rows]))
     recovered.to_csv(out / "recovery.csv", index=False)
-    made = [*claims.claims(found.table, found.choice), *claims.recovered_claims(recovered)]
-    draw(found.table, out / "validity")
-    print(_report(found, recovered, made, found.hours + seconds / 3600))
+    made = [*claims.claims(results.table, results.choice), *claims.recovered_claims(recovered)]
+    draw(results.table, out / "validity")
+    print(_report_text(results, recovered, made, results.hours + seconds / 3600))
     return 0 if all(claim.holds for claim in made) else 1
 
 
 def draw(table: pd.DataFrame, path: Path) -> Figure:
-    """Draw the coverage of two intervals by family: a mark per design."""
+    """Draw the coverage of two intervals by family, one mark per design."""
     mpl.use("agg")
     style.use()
     covered = table[table["kind"].eq("coverage") & table["method"].isin(DRAWN)]
@@ -114,24 +114,26 @@ def draw(table: pd.DataFrame, path: Path) -> Figure:
     return fig
 
 
-def write_page(found: Found, out: Path, docs: Path = page.DOCS) -> Path:
-    """Write the page, its tables and its figure."""
-    fig = draw(found.table, out / "validity")
-    written = page.write(page.tables(found.table, found.choice, found.scan, found.hours), docs)
-    # small, since it is committed
+def write_page(results: Results, out: Path, docs: Path = page.DOCS) -> Path:
+    """Write the page with its tables and its figure."""
+    fig = draw(results.table, out / "validity")
+    written = page.write(
+        page.tables(results.table, results.choice, results.scan, results.hours), docs
+    )
+    # a small file, because it is committed
     fig.savefig(docs / "intervals" / "coverage.png", dpi=130, metadata={"Software": None})
     return written
 
 
-def choice_text(found: Found) -> str:
-    """Return, per quantity, the table that the choice of c is read from."""
+def choice_text(results: Results) -> str:
+    """Format the table from which c is chosen, for each quantity."""
     columns = [
         "c", "designs", "below", "lowest", "scan_lowest", "scan_n", "scan_side", "side_n",
         "allowed", "chosen", "where",
     ]  # fmt: skip
     parts = [
         f"{name}: c in use {methods.QUANTITIES[name].c:g}\n"
-        + found.choice.loc[found.choice["quantity"].eq(name), columns]
+        + results.choice.loc[results.choice["quantity"].eq(name), columns]
         .round(4)
         .to_string(index=False)
         for name in claims.ORDER
@@ -145,11 +147,11 @@ def choice_text(found: Found) -> str:
     return "\n\n".join([rule, *parts])
 
 
-def _report(
-    found: Found, recovered: pd.DataFrame, made: Sequence[claims.Claim], hours: float
+def _report_text(
+    results: Results, recovered: pd.DataFrame, made: Sequence[claims.Claim], hours: float
 ) -> str:
-    table = found.table
-    shown = recovered[["quantity", "estimator", "studies", "truth", "bias", "coverage"]]
+    table = results.table
+    estimators = recovered[["quantity", "estimator", "studies", "truth", "bias", "coverage"]]
     failing = table[table["fails"]]
     ours = table[table["kind"].eq("coverage") & table["method"].eq(methods.OURS)]
     under = ours[(ours["rate"] < claims.FEWEST) & ~ours["fails"]].sort_values("rate")
@@ -161,9 +163,9 @@ def _report(
         "\nHighest type-I error of tests at 5 %, in percent",
         claims.highest_error(table).to_string(),
         "",
-        choice_text(found),
+        choice_text(results),
         "\nPlanted and found through the frames",
-        shown.round(4).to_string(index=False),
+        estimators.round(4).to_string(index=False),
         f"\n{len(ours)} designs of {int(ours['runs'].max()):,} studies; all that is above took one "
         f"core {hours:.2f} hours, two cores {hours / 2:.2f}. Margins: "
         f"{claims.deviations(1):.2f} standard errors of a single cell, widened to "

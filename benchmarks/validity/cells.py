@@ -1,4 +1,4 @@
-"""Resumable work: every cell is a file named by its design and by the code that it runs."""
+"""Resumable work: the results of a cell are a file named by the hash of design and code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from benchmarks.validity.scan import Scan
 from benchmarks.validity.studies import Batch
 
 ROOT = Path(__file__).resolve().parents[2]
-# Files whose change makes stored results invalid.
+# stored results are invalid if one of these files changes
 VECTORISED = (
     "benchmarks/validity/designs.py",
     "benchmarks/validity/methods.py",
@@ -69,16 +69,16 @@ def code_version(root: Path = ROOT) -> dict[type[Cell], str]:
 def work(
     cells: Sequence[C], run: Callable[[C], Rows], folder: Path, *, jobs: int, title: str
 ) -> tuple[list[tuple[C, Rows]], float]:
-    """Run every cell that has no file yet, on all cores.
+    """Run all cells that have no file yet.
 
     Parameters
     ----------
     cells : sequence
         Designs, scans, or batches of studies.
     run : callable
-        Makes the rows of a cell.
+        Function that returns the rows of a cell.
     folder : Path
-        Where finished cells are kept; a run that was stopped goes on from there.
+        Folder of finished cells; a stopped run resumes from there.
     jobs : int
         Processes, -1 for one per core.
     title : str
@@ -86,10 +86,10 @@ def work(
 
     Returns
     -------
-    found : list of (cell, rows)
-        Of all cells, in their order.
+    results : list of (cell, rows)
+        All cells, in the given order.
     seconds : float
-        What they took one core when they were run.
+        Total CPU time of the cells when they were run.
     """
     folder.mkdir(parents=True, exist_ok=True)
     version = code_version()
@@ -97,21 +97,23 @@ def work(
     waiting = [(cell, file) for cell, file in zip(cells, files, strict=True) if not file.exists()]
     with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
         pool = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
-        done: Iterable[None] = pool(joblib.delayed(_keep)(run, c, file) for c, file in waiting)
+        done: Iterable[None] = pool(
+            joblib.delayed(_run_and_write)(run, c, file) for c, file in waiting
+        )
         for _ in tqdm(
             done, desc=title, total=len(cells), initial=len(cells) - len(waiting), unit="cell"
         ):
             pass
     read = [json.loads(file.read_bytes()) for file in files]
-    found = [(cell, one["rows"]) for cell, one in zip(cells, read, strict=True)]
-    return found, sum(one["seconds"] for one in read)
+    finished = [(cell, entry["rows"]) for cell, entry in zip(cells, read, strict=True)]
+    return finished, sum(entry["seconds"] for entry in read)
 
 
-def _keep(run: Callable[[C], Rows], cell: C, file: Path) -> None:
+def _run_and_write(run: Callable[[C], Rows], cell: C, file: Path) -> None:
     begin = time.process_time()
     rows = run(cell)
     text = json.dumps({"seconds": time.process_time() - begin, "rows": rows})
-    # written beside and moved, so that a stopped run leaves no half a cell
+    # write to another name and rename: a stopped run leaves no partial file
     part = file.with_suffix(f".{os.getpid()}.part")
     part.write_text(text, encoding="utf-8")
     part.replace(file)

@@ -1,4 +1,4 @@
-"""What the study claims, held against what it found: tables, margins, c, and the lines printed."""
+"""Claims of the coverage study checked against its results: tables, margins, the choice of c."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from benchmarks.validity.methods import METHODS, OURS, QUANTITIES, Rows
 from benchmarks.validity.scan import Scan
 from skillcomp.stats import Quantity, bounded_mean_counts
 
-FEWEST, MOST = 0.94, 0.06  # coverage to reach; error rate of a test not to exceed
-SCAN_FEWEST, SCAN_SIDE = 0.92, 0.05  # at the worst point of a scan: coverage, error on one side
-FALSE_ALARM = 0.05  # chance that a claim fails by Monte Carlo error although every cell is right
+FEWEST, MOST = 0.94, 0.06  # least coverage; highest error rate of a test
+SCAN_FEWEST, SCAN_SIDE = 0.92, 0.05  # the same at the worst point of a scan; error on one side
+FALSE_ALARM = 0.05  # chance that a true claim fails by Monte Carlo error
 KEYS = ["quantity", "family", "words"]
 ORDER = (DELTAS, RATES, SHARES)
 FAMILIES = (
@@ -29,22 +29,22 @@ FAMILIES = (
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One sentence about the study and whether it holds."""
+    """A sentence about the study, and whether it holds."""
 
     text: str
     holds: bool
 
 
 def table(cells: Sequence[tuple[Design, Rows]]) -> pd.DataFrame:
-    """Return a row per cell and interval or test: its rate, the limit it is held to, and whether.
+    """Tabulate the rates: one row per cell and interval or test, with its limit.
 
-    ``kind`` tells coverage from error rates; ``limit`` is the target less (plus) the Monte Carlo
-    margin and NaN for methods that are there to be compared with.
+    ``kind`` is coverage or error; ``limit`` is the target minus (plus) the Monte Carlo margin, and
+    NaN for methods without a claim; ``fails`` marks rates beyond the limit.
     """
     rows = [
-        {"quantity": one.quantity, "family": one.family, "words": one.words, **row}
-        for one, found in cells
-        for row in found
+        {"quantity": design.quantity, "family": design.family, "words": design.words, **row}
+        for design, rows_of_design in cells
+        for row in rows_of_design
         if row["kind"] != "grid"
     ]
     frame = pd.DataFrame(rows)
@@ -63,15 +63,15 @@ def table(cells: Sequence[tuple[Design, Rows]]) -> pd.DataFrame:
 
 
 def deviations(n_cells: int, sides: int = 1) -> float:
-    """Return the standard errors to allow so that ``n_cells`` together keep ``FALSE_ALARM``."""
+    """Return the margin in standard errors that keeps ``FALSE_ALARM`` over ``n_cells`` cells."""
     return float(norm.isf(FALSE_ALARM / max(n_cells, 1) / sides))
 
 
 def families(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per family of designs and interval: coverage, errors and widths over them."""
+    """Summarise coverage, errors and widths, one row per family of designs and interval."""
     covered = cells[cells["kind"].eq("coverage")]
     covered = covered.assign(side=covered[["too_high", "too_low"]].max(axis=1))
-    found = covered.groupby(["quantity", "family", "method"], sort=False).agg(
+    summary = covered.groupby(["quantity", "family", "method"], sort=False).agg(
         designs=("rate", "size"),
         lowest=("rate", "min"),
         mean=("rate", "mean"),
@@ -79,34 +79,38 @@ def families(cells: pd.DataFrame) -> pd.DataFrame:
         zero_width=("collapsed", "max"),
         mean_width=("mean_width", "mean"),
     )
-    found = found.reset_index()
+    summary = summary.reset_index()
     place = {name: i for i, name in enumerate((*ORDER, *FAMILIES, *METHODS))}
-    return found.sort_values(
+    return summary.sort_values(
         ["quantity", "family", "method"], key=lambda names: names.map(place), ignore_index=True
     )
 
 
 def scanned(cells: Sequence[tuple[Scan, Rows]]) -> pd.DataFrame:
-    """Return a row per quantity, number of cases and c: the worst points of the scan."""
-    rows = [{"quantity": one.quantity, "n": one.n, **row} for one, found in cells for row in found]
+    """Tabulate the worst points of the scan, one row per quantity, number of cases and c."""
+    rows = [
+        {"quantity": scan.quantity, "n": scan.n, **row}
+        for scan, rows_of_scan in cells
+        for row in rows_of_scan
+    ]
     return pd.DataFrame(rows).sort_values(["quantity", "n", "c"], ignore_index=True)
 
 
 def choice(cells: Sequence[tuple[Design, Rows]], scan: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per quantity and c: all that the choice of c is read from.
+    """Choose c: one row per quantity and c with the numbers that decide.
 
-    A c is allowed where coverage is at least 94 % in every design (exact where outcomes are
-    yes/no, so that no margin is needed; else simulated, less the margin), and at the worst points
-    of the scan at least 92 % with at most 5 % error on either side. The smallest such c is
-    ``chosen``. Yes/no shares are yes/no rates, so that shares read the scan and the exact designs
-    of rates too.
+    A c is allowed if coverage is at least 94 % in every design, and at the worst points of the scan
+    at least 92 % with at most 5 % error on either side. Coverage of yes/no outcomes is exact;
+    simulated coverage may be lower by the Monte Carlo margin. The smallest allowed c is
+    ``chosen``. The scan and the exact designs of rates also apply to shares, because a share of
+    one check is a rate.
     """
     rows = pd.DataFrame(
         [
-            {"quantity": one.quantity, "family": one.family, "design": one.words, **row}
-            | {"c": float(row["method"]), "exact": exact_coverage(one, float(row["method"]))}
-            for one, found in cells
-            for row in found
+            {"quantity": design.quantity, "family": design.family, "design": design.words, **row}
+            | {"c": float(row["method"]), "exact": exact_coverage(design, float(row["method"]))}
+            for design, rows_of_design in cells
+            for row in rows_of_design
             if row["kind"] == "grid"
         ]
     )
@@ -115,7 +119,7 @@ def choice(cells: Sequence[tuple[Design, Rows]], scan: pd.DataFrame) -> pd.DataF
     simulated = rows["rate"] < FEWEST - deviations(n_designs) * spread
     rows["below"] = simulated.mask(rows["exact"].notna(), rows["exact"] < FEWEST)
     rows["rate"] = rows["exact"].fillna(rows["rate"])
-    found = []
+    worst_points = []
     yes_no = rows[rows["quantity"].eq(RATES) & rows["exact"].notna()]
     for (quantity, c), part in rows.groupby(["quantity", "c"]):
         if quantity == SHARES:
@@ -124,7 +128,7 @@ def choice(cells: Sequence[tuple[Design, Rows]], scan: pd.DataFrame) -> pd.DataF
         at = scan[scan["quantity"].eq(RATES if quantity == SHARES else quantity) & scan["c"].eq(c)]
         point, side = at.loc[at["coverage"].idxmin()], at.loc[at["side"].idxmax()]
         allowed = not part["below"].any() and point["coverage"] >= SCAN_FEWEST
-        found.append(
+        worst_points.append(
             {
                 "quantity": quantity,
                 "c": c,
@@ -139,7 +143,7 @@ def choice(cells: Sequence[tuple[Design, Rows]], scan: pd.DataFrame) -> pd.DataF
                 "allowed": bool(allowed and side["side"] <= SCAN_SIDE),
             }
         )
-    frame = pd.DataFrame(found)
+    frame = pd.DataFrame(worst_points)
     first = frame[frame["allowed"]].groupby("quantity")["c"].min()
     frame["chosen"] = frame["c"].eq(frame["quantity"].map(first))
     place = frame["quantity"].map({name: i for i, name in enumerate(ORDER)})
@@ -147,7 +151,7 @@ def choice(cells: Sequence[tuple[Design, Rows]], scan: pd.DataFrame) -> pd.DataF
 
 
 def exact_coverage(design: Design, c: float) -> float:
-    """Return the coverage of a design whose cases are yes/no, without simulation; else NaN."""
+    """Compute the coverage of a design with yes/no cases exactly; NaN for other designs."""
     about = dict(design.numbers)
     plain = not any(about.get(name) for name in ("noise", "alike", "sd", "heavy"))
     n, down = about.get("cases", 0), about.get("down", 0.0)
@@ -171,40 +175,44 @@ def exact_coverage(design: Design, c: float) -> float:
 
 
 def recovery(studies: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per estimator used through the frames: bias with its margin, and coverage."""
+    """Summarise bias and coverage of whole studies, one row per estimator, with their margins."""
     studies = studies.assign(
         error=studies["estimate"] - studies["truth"],
         held=(studies["low"] <= studies["truth"]) & (studies["truth"] <= studies["high"]),
     )
     keys = ["quantity", "estimator", "checked"]
-    found = studies.groupby(keys, sort=False).agg(
+    summary = studies.groupby(keys, sort=False).agg(
         studies=("error", "count"),
         truth=("truth", "mean"),
         bias=("error", "mean"),
         sd=("error", "std"),
         coverage=("held", "mean"),
     )
-    found = found.reset_index()
-    m, n = int(found["checked"].sum()), found["studies"]
-    found["bias_limit"] = deviations(m, sides=2) * found["sd"] / np.sqrt(n)
-    found["coverage_limit"] = FEWEST - deviations(m) * np.sqrt(FEWEST * (1 - FEWEST) / n)
-    biased = found["bias"].abs() > found["bias_limit"]
-    found["fails"] = found["checked"] & (biased | (found["coverage"] < found["coverage_limit"]))
-    return found
+    summary = summary.reset_index()
+    m, n = int(summary["checked"].sum()), summary["studies"]
+    summary["bias_limit"] = deviations(m, sides=2) * summary["sd"] / np.sqrt(n)
+    summary["coverage_limit"] = FEWEST - deviations(m) * np.sqrt(FEWEST * (1 - FEWEST) / n)
+    biased = summary["bias"].abs() > summary["bias_limit"]
+    summary["fails"] = summary["checked"] & (
+        biased | (summary["coverage"] < summary["coverage_limit"])
+    )
+    return summary
 
 
 def claims(cells: pd.DataFrame, chosen: pd.DataFrame) -> list[Claim]:
-    """Return each claim about the intervals and tests with what was found."""
+    """Return the claims about the intervals and tests, with their numbers."""
     made = []
     covered = cells[cells["kind"].eq("coverage") & cells["method"].eq(OURS)]
     for quantity, rows in covered.groupby("quantity", sort=False):
-        text = f"coverage of {quantity}: lowest {_worst(rows, 'min')}; {_limit(rows, 'at least')}"
+        limit = _limit_text(rows, "at least")
+        text = f"coverage of {quantity}: lowest {_worst_cell(rows, 'min')}; {limit}"
         made.append(Claim(text, not rows["fails"].any()))
     widthless = covered["collapsed"].max()
     made.append(Claim(f"intervals of zero width: {widthless:.1%}", widthless == 0))
     errors = cells[cells["kind"].eq("error")]
     for name, rows in errors.groupby("method", sort=False):
-        text = f"type-I error of {name}: highest {_worst(rows, 'max')}; {_limit(rows, 'at most')}"
+        limit = _limit_text(rows, "at most")
+        text = f"type-I error of {name}: highest {_worst_cell(rows, 'max')}; {limit}"
         made.append(Claim(text, not rows["fails"].any()))
     for name in ORDER:
         mine = chosen[chosen["quantity"].eq(name)]
@@ -218,14 +226,14 @@ def claims(cells: pd.DataFrame, chosen: pd.DataFrame) -> list[Claim]:
         fine = row["scan_lowest"] >= SCAN_FEWEST and row["scan_side"] <= SCAN_SIDE
         made.append(Claim(text, bool(fine)))
         best = mine.loc[mine["chosen"], "c"]
-        said = f"{best.iloc[0]:g}" if len(best) else "none"
-        text = f"c of {name} in use {used:g}; smallest that the rule allows: {said}"
+        allowed = f"{best.iloc[0]:g}" if len(best) else "none"
+        text = f"c of {name} in use {used:g}; smallest that the rule allows: {allowed}"
         made.append(Claim(text, bool(row["chosen"])))
     return made
 
 
 def recovered_claims(recovered: pd.DataFrame) -> list[Claim]:
-    """Return each claim about whole studies through the frames with what was found."""
+    """Return the claims about whole studies, with their numbers."""
     made = []
     checked = recovered[recovered["checked"]]
     for quantity, rows in checked.groupby("quantity", sort=False):
@@ -240,12 +248,12 @@ def recovered_claims(recovered: pd.DataFrame) -> list[Claim]:
     return made
 
 
-def _worst(rows: pd.DataFrame, which: str) -> str:
+def _worst_cell(rows: pd.DataFrame, which: str) -> str:
     row = rows.sort_values("rate", ascending=which == "min").iloc[0]
     return f"{row['rate']:.1%} ({describe(row)})"
 
 
-def _limit(rows: pd.DataFrame, words: str) -> str:
+def _limit_text(rows: pd.DataFrame, words: str) -> str:
     target = FEWEST if words == "at least" else MOST
     limit = rows["limit"].min() if words == "at least" else rows["limit"].max()
     return f"{words} {target:.0%}, with the margin {limit:.2%}, in {len(rows)} cells"
@@ -257,10 +265,10 @@ def describe(row: pd.Series) -> str:
 
 
 def by_family(cells: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return a column of :func:`families` in percent: families by methods."""
-    found = families(cells)
-    rows = pd.MultiIndex.from_frame(found[["quantity", "family"]].drop_duplicates())
-    wide = (100 * found.set_index(["quantity", "family", "method"])[column]).round(1)
+    """Spread a column of :func:`families` in percent: rows are families, columns methods."""
+    summary = families(cells)
+    rows = pd.MultiIndex.from_frame(summary[["quantity", "family"]].drop_duplicates())
+    wide = (100 * summary.set_index(["quantity", "family", "method"])[column]).round(1)
     wide = wide.unstack("method")
     return wide.reindex(index=rows, columns=[m for m in METHODS if m in wide])
 

@@ -1,7 +1,7 @@
-"""The designs of the coverage study: what is drawn, and what an interval should hold.
+"""The designs of the coverage study: how studies are drawn, and the true value of each.
 
-The first 342 draw logit-normal studies; the others are meant to break intervals: agents that
-always answer alike, few flips, hopeless cases, an effect that few skills carry, twins, unequal
+The first 342 designs draw logit-normal studies. The others are hard for intervals: agents that
+always give the same answer, few flips, hopeless cases, an effect of few skills, twins, unequal
 repeats and clusters, weights, shares with a ceiling.
 """
 
@@ -29,7 +29,7 @@ DELTAS, RATES, SHARES = "deltas", "rates", "shares"
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Passes and attempts of both conditions: studies by cases, attempts by cases."""
+    """Passes (studies by cases) and attempts (by cases) of both conditions."""
 
     skill: Floats
     skill_tries: Floats
@@ -38,7 +38,7 @@ class Sides:
 
     @property
     def deltas(self) -> Floats:
-        """Difference of the pass rates of each case."""
+        """The difference of the pass rates of each case."""
         return self.skill / self.skill_tries - self.baseline / self.baseline_tries
 
 
@@ -49,15 +49,15 @@ class Sample:
     Attributes
     ----------
     values : ndarray, shape (S, n)
-        What is averaged: the delta, pass rate or share of checks of each case.
+        The delta, pass rate or share of checks of each case.
     truth : float
-        Its mean over the population of cases (or of skills).
+        The mean over the population of cases (or of skills).
     clusters, weights : ndarray, shape (n,), or None
         Skill or pair, and weight, of each case.
     sides : Sides or None
         The passes behind deltas.
     tested : bool
-        Whether "no difference" is true and tests are run, which are then held to their level.
+        Whether there is no true difference, so that the error rate of tests is checked.
     """
 
     values: Floats
@@ -77,11 +77,11 @@ class Design:
     quantity : str
         ``deltas``, ``rates`` or ``shares``.
     family : str
-        The designs that stand together in tables and in the figure.
+        Group of designs in tables and in the figure.
     world : str
-        Key of ``WORLDS``: the function that draws.
+        Key of ``WORLDS``: the function that draws the studies.
     numbers : tuple of (name, value)
-        Its arguments.
+        The arguments of that function.
     runs : int
         Studies to simulate.
     """
@@ -93,37 +93,37 @@ class Design:
     runs: int
 
     def draw(self) -> Sample:
-        """Simulate the studies; the seed comes from the design."""
+        """Simulate the studies, with a seed derived from the design."""
         return WORLDS[self.world](np.random.default_rng(self.seed), self.runs, **dict(self.numbers))
 
     @property
     def seed(self) -> int:
-        """Seed of this cell, the same in every run of the study."""
+        """The seed of this cell, the same in every run of the study."""
         return int(digest(asdict(self))[:8], 16)
 
     @property
     def words(self) -> str:
-        """The design in a line: its world and numbers."""
-        parts = (f"{name.replace('_', ' ')} {_said(value)}" for name, value in self.numbers)
+        """The numbers of the design in one line."""
+        parts = (f"{name.replace('_', ' ')} {_value_text(value)}" for name, value in self.numbers)
         return ", ".join(parts)
 
     @property
     def load(self) -> float:
-        """About how much there is to compute: the cases, and many clusters of many sizes."""
+        """A rough measure of the time to compute it: cases, attempts and clusters."""
         about = dict(self.numbers)
         size = about.get("size", about.get("cases", 30))
         nested = about.get("layout", INDEPENDENT) != INDEPENDENT
         return float(size * about.get("attempts", 1) * (8 if nested else 1))
 
 
-def _said(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, list | tuple):
-        return "/".join(_said(one) for one in value)
+        return "/".join(_value_text(entry) for entry in value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def digest(about: object) -> str:
-    """Return a hash of anything that can be written as JSON."""
+    """Return the hash of an object that can be written as JSON."""
     return sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 
 
@@ -139,7 +139,7 @@ class Regime:
     effect_sd: float
 
 
-# name -> baseline rate at no effect; near the ceiling the skill condition stays at 0.95
+# near the ceiling, an effect lowers the baseline: the skill condition stays at 0.95
 REGIMES = {
     "middle": Regime(0.40, 1.0, 0.5),
     "all or nothing": Regime(0.50, 2.5, 1.0),
@@ -150,17 +150,17 @@ ATTEMPTS = (1, 3)
 CASES = (10, 30, 100)
 SKILLS = (3, 5, 10, 20)
 TAUS = (0.0, 1.0)
-# Cases of the skills in turn; lopsided: one skill has 30, every other 4.
+# cases of the skills in turn; lopsided: one skill has 30, all others 4
 EVEN_SIZES = (3, 12, 6, 9, 4, 11, 5, 10, 7, 8)
 LOPSIDED_SIZES = (30, 4)
-SKILL_LEVEL_SD = 0.5  # how much skills differ in difficulty, in logits
-TESTED_SKILLS = 5  # no test is run on fewer
+SKILL_LEVEL_SD = 0.5  # sd between skills of difficulty, logits
+TESTED_SKILLS = 5  # tests need at least this many
 
 INDEPENDENT, EVEN, LOPSIDED = "independent cases", "even skills", "lopsided skills"
 
 
 def sizes(layout: str, size: int) -> list[int]:
-    """Cases of each skill; one skill for independent cases."""
+    """Return the number of cases of each skill; independent cases are one skill."""
     if layout == INDEPENDENT:
         return [size]
     if layout == LOPSIDED:
@@ -172,12 +172,12 @@ def logit_study(
     rng: Rng, runs: int, *, layout: str, size: int, attempts: int, regime: str, delta: float,
     tau: float,
 ) -> Sample:  # fmt: skip
-    """Draw deltas of logit-normal cases, alone or in skills whose effects differ by ``tau``."""
+    """Draw deltas of logit-normal cases, independent or in skills with effects of sd ``tau``."""
     about = REGIMES[regime]
     nested, per_skill = layout != INDEPENDENT, sizes(layout, size)
     lift = delta if regime == "near the ceiling" else 0.0
     few = nested and size < TESTED_SKILLS
-    # few skills without an effect: no case has one either
+    # few skills without an effect: then no case has one
     alike = few and delta == 0 and tau == 0
     drawn = counts(
         n_runs=runs,
@@ -203,25 +203,25 @@ def logit_study(
     )
 
 
-# --- studies meant to break intervals ----------------------------------------------------------
+# --- studies that are hard for intervals -------------------------------------------------------
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
 def mean_rate(centre: float, sd: float) -> float:
-    """Mean pass rate of cases with normal logits."""
+    """Return the mean pass rate of cases with normal logits."""
     return float(_WEIGHTS @ expit(centre + sd * _NODES))
 
 
 def centre_of(rate: float, sd: float) -> float:
-    """Centre of the logits of cases with this mean pass rate; infinite for 0 and 1."""
+    """Return the centre of normal logits with this mean pass rate; infinite for 0 and 1."""
     if rate in (0.0, 1.0):
         return np.inf if rate else -np.inf
     return float(brentq(lambda a: mean_rate(a, sd) - rate, -60, 60, xtol=1e-13))
 
 
-def _sides(rng: Rng, skill: Floats, baseline: Floats, tries1: Any, tries0: Any) -> Sides:
+def _draw_sides(rng: Rng, skill: Floats, baseline: Floats, tries1: Any, tries0: Any) -> Sides:
     n = skill.shape[1]
     many = [np.broadcast_to(np.asarray(t, dtype=np.int64), (n,)) for t in (tries1, tries0)]
     passed = [
@@ -235,10 +235,10 @@ def flips(
     rng: Rng, runs: int, *, cases: int, up: float, down: float = 0.0, attempts: int = 3,
     passing: float = 0.5, noise: float = 0.0, alike: float = 0.0, unequal: bool = False,
 ) -> Sample:  # fmt: skip
-    """Draw agents that answer a case alike every time: of the cases few flip, up or down.
+    """Draw agents that answer a case the same way every time; few cases flip, up or down.
 
-    ``noise`` is the chance that an attempt goes the other way; with ``alike`` cases come in pairs
-    and one is a copy of the other with that chance.
+    ``noise`` is the probability that an attempt goes the other way. With ``alike``, cases come in
+    pairs, and the second is a copy of the first with this probability.
     """
     kind = rng.random((runs, cases))
     if alike:
@@ -248,13 +248,13 @@ def flips(
     passes = kind >= 1 - passing * (1 - up - down)
     rates = [np.where(sure, 1 - noise, noise) for sure in (rises | passes, falls | passes)]
     tries = 1 + np.arange(cases) % (2 * attempts - 1) if unequal else attempts
-    sides = _sides(rng, rates[0], rates[1], tries, tries)
+    sides = _draw_sides(rng, rates[0], rates[1], tries, tries)
     pairs = np.arange(cases) // 2 if alike else None
     truth = (up - down) * (1 - 2 * noise)
     return Sample(sides.deltas, truth, clusters=pairs, sides=sides, tested=truth == 0)
 
 
-def _effects(rng: Rng, runs: int, groups: int, share: float, effect: float) -> Floats:
+def _carried_effects(rng: Rng, runs: int, groups: int, share: float, effect: float) -> Floats:
     carried: Floats = np.where(rng.random((runs, groups)) < share, effect, 0.0)
     return carried
 
@@ -263,12 +263,12 @@ def few_carry(
     rng: Rng, runs: int, *, skills: int, share: float, effect: float, base: float = 0.05,
     cases: int = 8, attempts: int = 2, lopsided: bool = False,
 ) -> Sample:  # fmt: skip
-    """Draw skills of which a ``share`` carries the whole effect, the claim being about skills."""
+    """Draw skills of which only a ``share`` has an effect; the claim is about skills."""
     per = [30, *[4] * (skills - 1)] if lopsided else [cases] * skills
     skill_of = np.repeat(np.arange(skills), per)
-    gain = _effects(rng, runs, skills, share, effect)[:, skill_of]
+    gain = _carried_effects(rng, runs, skills, share, effect)[:, skill_of]
     low = np.full(gain.shape, base)
-    sides = _sides(rng, low + gain, low, attempts, attempts)
+    sides = _draw_sides(rng, low + gain, low, attempts, attempts)
     return Sample(sides.deltas, share * effect, clusters=skill_of, sides=sides)
 
 
@@ -279,7 +279,7 @@ def lumps(
     rng: Rng, runs: int, *, sizes: Sequence[int], rate: float, gain: float, sd: float,
     attempts: int = 1, quantity: str = DELTAS,
 ) -> Sample:  # fmt: skip
-    """Draw clusters of given sizes whose pass rates (or gains) differ by ``sd`` in logits."""
+    """Draw clusters of given sizes with pass rates (or gains) of ``sd`` in logits."""
     of = np.repeat(np.arange(len(sizes)), sizes)
     about = rng.normal(0.0, sd, (runs, len(sizes)))[:, of]
     low = np.full(about.shape, rate) if quantity == DELTAS else expit(centre_of(rate, sd) + about)
@@ -287,7 +287,7 @@ def lumps(
         passed = rng.binomial(attempts, low).astype(float)
         return Sample(passed / attempts, rate, clusters=of)
     high = expit(centre_of(rate + gain, sd) + about)
-    sides = _sides(rng, high, low, attempts, attempts)
+    sides = _draw_sides(rng, high, low, attempts, attempts)
     return Sample(sides.deltas, gain, clusters=of, sides=sides, tested=gain == 0)
 
 
@@ -298,81 +298,82 @@ def cases_of(
 ) -> Sample:  # fmt: skip
     """Draw deltas of logit-normal cases: twins, unequal repeats, weights.
 
-    ``alike`` is the share of variance that twins have in common; ``unequal`` gives cases one to
-    ten attempts with the skill and ten to one in the baseline; ``heavy`` is the sd of log weights.
+    ``alike`` is the share of variance that twins have in common. With ``unequal``, cases have one
+    to ten attempts with the skill, and ten to one in the baseline. ``heavy`` is the sd of the log
+    weights.
     """
-    hard = _logits(rng, runs, cases, sd, alike)
-    more = _logits(rng, runs, cases, effect_sd, alike)
+    hard = _draw_logits(rng, runs, cases, sd, alike)
+    more = _draw_logits(rng, runs, cases, effect_sd, alike)
     low = expit(centre_of(baseline, sd) + hard)
     high = expit(centre_of(skill, float(np.hypot(sd, effect_sd))) + hard + more)
     tries = 1 + np.arange(cases) % 10 if unequal else np.full(cases, attempts)
-    sides = _sides(rng, high, low, tries, tries[::-1])
+    sides = _draw_sides(rng, high, low, tries, tries[::-1])
     return Sample(
         sides.deltas,
         skill - baseline,
         clusters=np.arange(cases) // 2 if alike else None,
-        weights=_weights(cases, heavy),
+        weights=_lognormal_weights(cases, heavy),
         sides=sides,
         tested=skill == baseline,
     )
 
 
-def _logits(rng: Rng, runs: int, cases: int, sd: float, alike: float) -> Floats:
+def _draw_logits(rng: Rng, runs: int, cases: int, sd: float, alike: float) -> Floats:
     own = rng.normal(0.0, 1.0, (runs, cases))
     if alike:
         pair = np.repeat(rng.normal(0.0, 1.0, (runs, (cases + 1) // 2)), 2, axis=1)[:, :cases]
         own = np.sqrt(alike) * pair + np.sqrt(1 - alike) * own
-    found: Floats = sd * own
-    return found
+    logits: Floats = sd * own
+    return logits
 
 
-def _weights(cases: int, heavy: float) -> Floats | None:
-    """Weights at the quantiles of a lognormal distribution, in a fixed order."""
+def _lognormal_weights(cases: int, heavy: float) -> Floats | None:
+    """Return weights at the quantiles of a lognormal distribution, in a fixed order."""
     if not heavy:
         return None
     from scipy.stats import norm
 
     ranks = (np.arange(cases) * 7 % cases + 0.5) / cases
-    found: Floats = np.exp(heavy * norm.ppf(ranks))
-    return found
+    weights: Floats = np.exp(heavy * norm.ppf(ranks))
+    return weights
 
 
 def rates_of(
     rng: Rng, runs: int, *, cases: int, rate: float, attempts: int, hopeless: float = 0.0,
     sd: float = 0.0, alike: float = 0.0, unequal: bool = False, heavy: float = 0.0,
 ) -> Sample:  # fmt: skip
-    """Draw pass rates: a share of ``hopeless`` cases never passes, the others do at ``rate``."""
+    """Draw pass rates: a share ``hopeless`` of the cases never passes, the others at ``rate``."""
     able = rng.random((runs, cases)) >= hopeless
-    chance = able * expit(centre_of(rate, sd) + _logits(rng, runs, cases, sd, alike))
+    chance = able * expit(centre_of(rate, sd) + _draw_logits(rng, runs, cases, sd, alike))
     tries = 1 + np.arange(cases) % 10 if unequal else np.full(cases, attempts)
     passed = rng.binomial(tries, chance)
     return Sample(
         passed / tries,
         rate * (1 - hopeless),
         clusters=np.arange(cases) // 2 if alike else None,
-        weights=_weights(cases, heavy),
+        weights=_lognormal_weights(cases, heavy),
     )
 
 
-def _shares(
+def _draw_shares(
     rng: Rng, chance: Floats, capped: NDArray[np.bool_], attempts: int, most: int = 5
 ) -> Floats:
-    """Share of three to ``most`` checks of each case passed, one of them never where capped."""
+    """Draw the share passed of three to ``most`` checks per case; if capped, one never passes."""
     checks = 3 + np.arange(chance.shape[1]) % (most - 2)
     passed = sum(rng.binomial(checks - capped, chance) for _ in range(attempts))
-    found: Floats = np.asarray(passed) / (attempts * checks)
-    return found
+    shares: Floats = np.asarray(passed) / (attempts * checks)
+    return shares
 
 
 def shares_of(
     rng: Rng, runs: int, *, cases: int, rate: float, attempts: int, sd: float = 0.0,
     capped: float = 0.0, alike: float = 0.0, heavy: float = 0.0,
 ) -> Sample:  # fmt: skip
-    """Draw shares of three to five checks; in ``capped`` of the cases one check never passes."""
-    chance = expit(centre_of(rate, sd) + _logits(rng, runs, cases, sd, alike))
+    """Draw shares of three to five checks; in a share ``capped`` of cases one never passes."""
+    chance = expit(centre_of(rate, sd) + _draw_logits(rng, runs, cases, sd, alike))
     stuck = rng.random(chance.shape) < capped
-    values = _shares(rng, chance, stuck, attempts)
-    weights = _weights(cases, heavy)
+    values = _draw_shares(rng, chance, stuck, attempts)
+    weights = _lognormal_weights(cases, heavy)
     checks = 3 + np.arange(cases) % 3
     possible = np.average(1 - capped / checks, weights=weights)
     return Sample(
@@ -386,11 +387,11 @@ def shares_of(
 def shares_in_skills(
     rng: Rng, runs: int, *, skills: int, rate: float, sd: float, cases: int = 8, attempts: int = 2
 ) -> Sample:
-    """Draw shares of checks in skills whose level differs by ``sd`` in logits."""
+    """Draw shares of checks in skills with levels of ``sd`` in logits."""
     of = np.repeat(np.arange(skills), cases)
     chance = expit(centre_of(rate, sd) + rng.normal(0.0, sd, (runs, skills))[:, of])
     never = np.zeros(chance.shape, dtype=bool)
-    return Sample(_shares(rng, chance, never, attempts), rate, clusters=of)
+    return Sample(_draw_shares(rng, chance, never, attempts), rate, clusters=of)
 
 
 def share_deltas(
@@ -398,40 +399,40 @@ def share_deltas(
     sd: float = 1.0,
 ) -> Sample:  # fmt: skip
     """Draw deltas of shares of checks."""
-    hard = _logits(rng, runs, cases, sd, 0.0)
+    hard = _draw_logits(rng, runs, cases, sd, 0.0)
     never = np.zeros(hard.shape, dtype=bool)
     high, low = (
-        _shares(rng, expit(centre_of(rate, sd) + hard), never, attempts)
+        _draw_shares(rng, expit(centre_of(rate, sd) + hard), never, attempts)
         for rate in (skill, baseline)
     )
     return Sample(high - low, skill - baseline, tested=skill == baseline)
 
 
 WORLDS: dict[str, Callable[..., Sample]] = {
-    one.__name__: one
-    for one in (
+    draw_studies.__name__: draw_studies
+    for draw_studies in (
         logit_study, flips, few_carry, lumps, cases_of, rates_of, shares_of, shares_in_skills,
         share_deltas,
     )
 }  # fmt: skip
 
 
-# --- which of them -----------------------------------------------------------------------------
+# --- list of designs ---------------------------------------------------------------------------
 
 
 def designs(runs: int) -> list[Design]:
-    """Return every cell, the largest first, so that the cores finish together."""
-    found = [
+    """List all cells, the largest first, so that the cores finish together."""
+    cells = [
         Design(quantity, family, world, tuple(numbers.items()), runs)
         for quantity, parts in (
-            (DELTAS, (_logit_studies(), _deltas(), _skills())),
-            (RATES, (_rates(),)),
+            (DELTAS, (_logit_studies(), _delta_designs(), _skill_designs())),
+            (RATES, (_rate_designs(),)),
             (SHARES, (_share_designs(),)),
         )
         for part in parts
         for family, world, numbers in part
     ]
-    return sorted(found, key=lambda one: -one.load)
+    return sorted(cells, key=lambda cell: -cell.load)
 
 
 Cell = tuple[str, str, dict[str, Any]]
@@ -446,7 +447,7 @@ def _logit_studies() -> Iterator[Cell]:
         yield values[0], "logit_study", dict(zip(names, values, strict=True))
 
 
-def _deltas() -> Iterator[Cell]:
+def _delta_designs() -> Iterator[Cell]:
     few = "few flips, same answer every time"
     for cases, up, down in (
         (100, 0.03, 0.0), (100, 0.01, 0.0), (100, 0.03, 0.03), (60, 0.05, 0.0), (40, 0.08, 0.0),
@@ -481,7 +482,7 @@ def _deltas() -> Iterator[Cell]:
         yield "deltas of shares", "share_deltas", {"cases": cases, **numbers}
 
 
-def _skills() -> Iterator[Cell]:
+def _skill_designs() -> Iterator[Cell]:
     few = "few skills carry the effect"
     for skills, share in product((6, 10, 20), (0.1, 0.25)):
         yield few, "few_carry", {"skills": skills, "share": share, "effect": 0.6}
@@ -496,7 +497,7 @@ def _skills() -> Iterator[Cell]:
         yield "twelve unequal clusters", "lumps", numbers
 
 
-def _rates() -> Iterator[Cell]:
+def _rate_designs() -> Iterator[Cell]:
     for cases, attempts, hopeless in product((14, 30, 60, 100), (1, 10), (0.11, 0.13, 0.15)):
         numbers = {"rate": 0.98, "attempts": attempts, "hopeless": hopeless}
         yield "hopeless cases", "rates_of", {"cases": cases, **numbers}

@@ -1,4 +1,4 @@
-"""What is compared in every design: intervals, tests, and the bounded interval at every c."""
+"""The intervals and tests compared in every design, and the bounded interval at every c."""
 
 from __future__ import annotations
 
@@ -37,34 +37,37 @@ GRID = tuple(round(0.5 + 0.05 * i, 2) for i in range(11))  # c from 1/2 to 1
 
 ALPHA = 0.05
 RESAMPLES = 999  # makes the 2.5 % points order statistics
-PATTERNS = 999  # random sign patterns where there are more than ENUMERATED clusters
+PATTERNS = 999  # random sign patterns for more than ENUMERATED clusters
 ENUMERATED = 10
-COMPARED = 5  # runs in which vectorised arithmetic is held against the public function
+COMPARED = 5  # runs in which vectorised arithmetic is compared with the public function
 
 
 def run(design: Design) -> Rows:
-    """Simulate one cell: a row for each interval, each test of a true null, and each c.
+    """Simulate one cell; return a row for each interval, each test of a true null, and each c.
 
-    c = 1 is Gaffke's own bound.
+    c = 1 is the bound of Gaffke.
     """
     sample = design.draw()
     limits, p_value = ours(sample, QUANTITIES[design.quantity])
-    rows = [_covered(OURS, limits, sample.truth)]
+    rows = [_coverage_row(OURS, limits, sample.truth)]
     if sample.tested:
-        rows.append(_rejected(OURS, p_value))
+        rows.append(_error_row(OURS, p_value))
     groups = Clusters.of(sample.clusters, sample.values.shape[1])
-    rows += [_covered(name, found, sample.truth) for name, found in _others(design, sample, groups)]
+    rows += [
+        _coverage_row(name, result, sample.truth)
+        for name, result in _other_intervals(design, sample, groups)
+    ]
     if sample.tested and design.world == "logit_study":
-        rows += [_rejected(name, found) for name, found in _tests(sample, groups)]
-    return rows + [_at(c, *tails(sample, groups, _with(design, c))) for c in GRID]
+        rows += [_error_row(name, result) for name, result in _null_tests(sample, groups)]
+    return rows + [_grid_row(c, *tails(sample, groups, _quantity_with_c(design, c))) for c in GRID]
 
 
-def _with(design: Design, c: float) -> Quantity:
+def _quantity_with_c(design: Design, c: float) -> Quantity:
     about = QUANTITIES[design.quantity]
     return Quantity(about.low, about.high, c)
 
 
-def _covered(method: str, limits: Limits, truth: Floats | float) -> Row:
+def _coverage_row(method: str, limits: Limits, truth: Floats | float) -> Row:
     low, high = limits
     return {
         "kind": "coverage",
@@ -79,7 +82,7 @@ def _covered(method: str, limits: Limits, truth: Floats | float) -> Row:
     }
 
 
-def _rejected(method: str, p_values: Floats) -> Row:
+def _error_row(method: str, p_values: Floats) -> Row:
     rate = float((p_values < ALPHA).mean())
     return {"kind": "error", "method": method, "rate": rate, "runs": len(p_values)}
 
@@ -88,12 +91,12 @@ def _rejected(method: str, p_values: Floats) -> Row:
 
 
 def ours(sample: Sample, quantity: Quantity) -> tuple[Limits, Floats]:
-    """Limits of the bounded mean, and its p-value of the truth."""
+    """Return the limits of the bounded mean, and its p-value for the true value."""
     if sample.weights is None:
-        found = bounded_mean_many(
+        limits = bounded_mean_many(
             sample.values, sample.clusters, quantity=quantity, null=sample.truth
         )
-        return (found.low, found.high), found.p_value
+        return (limits.low, limits.high), limits.p_value
     many = bounded_means(
         [(row, sample.clusters, sample.weights) for row in sample.values],
         quantity=quantity,
@@ -104,9 +107,9 @@ def ours(sample: Sample, quantity: Quantity) -> tuple[Limits, Floats]:
 
 
 def tails(sample: Sample, groups: Clusters, quantity: Quantity) -> tuple[Floats, Floats]:
-    """Chance of the random mean below the truth, and above: what the limits compare with 2.5 %.
+    """Return the tail probabilities at the true value; the limits exclude it below 2.5 %.
 
-    One evaluation instead of the search for a limit, so that a whole grid of c costs little.
+    This takes one evaluation instead of a search for the limits, so a grid of c is cheap.
     """
     weights = np.ones(sample.values.shape[1]) if sample.weights is None else sample.weights
     sizes = np.broadcast_to(groups.totals(weights[None, :]), (len(sample.values), groups.count))
@@ -123,7 +126,7 @@ def tails(sample: Sample, groups: Clusters, quantity: Quantity) -> tuple[Floats,
     return sides[0], sides[1]
 
 
-def _at(c: float, below: Floats, above: Floats) -> Row:
+def _grid_row(c: float, below: Floats, above: Floats) -> Row:
     too_high, too_low = below < ALPHA / 2, above < ALPHA / 2
     return {
         "kind": "grid",
@@ -135,10 +138,12 @@ def _at(c: float, below: Floats, above: Floats) -> Row:
     }
 
 
-# --- what it is compared with ------------------------------------------------------------------
+# --- other intervals ---------------------------------------------------------------------------
 
 
-def _others(design: Design, sample: Sample, groups: Clusters) -> Iterator[tuple[str, Limits]]:
+def _other_intervals(
+    design: Design, sample: Sample, groups: Clusters
+) -> Iterator[tuple[str, Limits]]:
     yield CR2, t_limits(sample.values, groups, sample.weights)
     if not groups.single:
         yield PLAIN, t_limits(sample.values, Clusters.of(None, groups.n), sample.weights)
@@ -148,7 +153,7 @@ def _others(design: Design, sample: Sample, groups: Clusters) -> Iterator[tuple[
 def cr2_errors(
     values: Floats, groups: Clusters, weights: Floats | None = None
 ) -> tuple[Floats, Floats, float]:
-    """Return each study's weighted mean, its CR2 standard error, and the degrees of freedom."""
+    """Return the weighted mean of each study, its CR2 standard error and its degrees of freedom."""
     heavy = np.ones(values.shape[1]) if weights is None else weights
     sizes = groups.totals(heavy[None, :])[0]
     sums = groups.totals(values * heavy)
@@ -162,16 +167,16 @@ def cr2_errors(
 
 
 def t_limits(values: Floats, groups: Clusters, weights: Floats | None = None) -> Limits:
-    """CR2 with Satterthwaite t; the ordinary t where every case stands alone."""
+    """Return CR2 limits with Satterthwaite t; without clusters this is the ordinary t."""
     mean, se, df = cr2_errors(values, groups, weights)
     reach = float(student_t.isf(ALPHA / 2, df)) * se
     return mean - reach, mean + reach
 
 
 def bootstrap(values: Floats, groups: Clusters, seed: int, weights: Floats | None = None) -> Limits:
-    """Percentile limits over resampled clusters.
+    """Return percentile limits over resampled clusters.
 
-    The resamples are the same in every study of a cell, which changes no study's interval.
+    All studies of a cell use the same resamples, which saves time and does not bias an interval.
     """
     heavy = np.ones(values.shape[1]) if weights is None else weights
     rng = np.random.default_rng(seed)
@@ -186,7 +191,7 @@ def bootstrap(values: Floats, groups: Clusters, seed: int, weights: Floats | Non
 # --- tests of a true null ----------------------------------------------------------------------
 
 
-def _tests(sample: Sample, groups: Clusters) -> Iterator[tuple[str, Floats]]:
+def _null_tests(sample: Sample, groups: Clusters) -> Iterator[tuple[str, Floats]]:
     assert sample.sides is not None
     difference = sample.sides.skill - sample.sides.baseline
     tries = float(sample.sides.skill_tries[0])
@@ -207,7 +212,8 @@ def clustered_mcnemar(totals: Floats, factor: float = 1.0) -> Floats:
 
     ``totals`` are improved less worsened pairs, studies by clusters. With the factor (K - 1) / K
     this is Obuchowski's test (1998, Statistics in Medicine 17:1495); with totals divided by the
-    pairs of their cluster Durkalski's (2003, doi:10.1002/sim.1438). 1 where no cluster differs.
+    pairs of their cluster it is Durkalski's (2003, doi:10.1002/sim.1438). The p-value is 1 if
+    no cluster differs.
     """
     squares = (totals**2).sum(axis=1)
     statistic = factor * totals.sum(axis=1) ** 2 / np.where(squares > 0, squares, 1.0)
@@ -227,23 +233,23 @@ def _by_table(
 
 def _cr2_p(values: Floats, groups: Clusters, labels: NDArray[Any]) -> Floats:
     mean, se, df = cr2_errors(values, groups)
-    # A collapsed standard error gives no p-value: nothing is rejected.
+    # no p-value with a standard error of zero: nothing is rejected
     flat = se**2 <= ZERO_VARIANCE
     p_values = np.where(flat, np.nan, 2 * student_t.sf(np.abs(mean) / np.where(flat, 1.0, se), df))
-    public = [cr2_mean(one, labels).p_value for one in values[:COMPARED]]
+    public = [cr2_mean(row, labels).p_value for row in values[:COMPARED]]
     np.testing.assert_allclose(p_values[:COMPARED], public, rtol=0, atol=1e-10)
     return p_values
 
 
 def sign_flips(values: Floats, groups: Clusters, labels: NDArray[Any]) -> Floats:
-    """Return the p-value of flipped signs of each study.
+    """Return the p-value of the sign-flip test of each study.
 
-    Up to ten clusters through the public function. Beyond, with the random patterns that it takes
-    for more than twenty: visiting half a million patterns in each of 4,000 studies would take
-    most of an hour.
+    Up to ten clusters use the public function. More clusters use random patterns, as that function
+    does for more than twenty: all half a million patterns in each of 4,000 studies would take most
+    of an hour.
     """
     if groups.count <= ENUMERATED:
-        return np.array([sign_flip(one, labels).p_value for one in values])
+        return np.array([sign_flip(row, labels).p_value for row in values])
     sizes = groups.sizes
     totals = groups.totals(values)
     totals = np.where(np.abs(totals) <= 1e-12, 0.0, totals)
@@ -256,13 +262,13 @@ def sign_flips(values: Floats, groups: Clusters, labels: NDArray[Any]) -> Floats
     p_values: Floats = (reached.sum(axis=1) + 1.0) / (PATTERNS + 1.0)
     p_values[squares == 0] = 1.0
     if groups.count > 20:
-        public = [sign_flip(one, labels, n_resamples=PATTERNS).p_value for one in values[:COMPARED]]
+        public = [sign_flip(row, labels, n_resamples=PATTERNS).p_value for row in values[:COMPARED]]
         np.testing.assert_allclose(p_values[:COMPARED], public, rtol=0, atol=1e-10)
     return p_values
 
 
 def _bounded_t(totals: Floats, sizes: Floats, squares: Floats, signs: Floats) -> Floats:
-    """Return t^2 / (1 + t^2) of the CR0 t, studies by patterns."""
+    """Return t^2 / (1 + t^2) of the CR0 t; rows are studies, columns patterns."""
     plain = totals @ signs.T
     mean = plain / sizes.sum()
     about = squares[:, None] - 2 * mean * ((totals * sizes) @ signs.T)

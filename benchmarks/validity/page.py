@@ -1,4 +1,4 @@
-"""The page for statisticians: docs/intervals.md, written from tables and never by hand."""
+"""The page docs/intervals.md, generated from tables."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from benchmarks.validity.methods import BOOTSTRAP, CR2, OURS, QUANTITIES
 from benchmarks.validity.scan import larger
 
 DOCS = ROOT / "docs"
-SHOWN = (14, 84)  # numbers of cases at which the usual intervals of a rate are compared
-COSTLY = 1.2  # a width ratio to CR2 t, where that covers too, from which the page says so
+SHOWN = (14, 84)  # numbers of cases for which other intervals of a rate are compared
+COSTLY = 1.2  # the page names families in which the interval is wider than CR2 t by this ratio
 TABLES = ("study", "choice", "scan", "larger", "families", "power", "pilot")
 _TEMPLATE = Path(__file__).with_name("intervals.md.j2")
 
 
 def tables(cells: pd.DataFrame, chosen: pd.DataFrame, scan: pd.DataFrame, hours: float) -> dict[str, pd.DataFrame]:  # fmt: skip  # noqa: E501
-    """Return the small tables that the page is made of, by name."""
+    """Return the tables of the page by name."""
     covered = cells[cells["kind"].eq("coverage")]
     study = {
         "designs": len(cells.drop_duplicates(claims.KEYS)),
@@ -33,7 +33,7 @@ def tables(cells: pd.DataFrame, chosen: pd.DataFrame, scan: pd.DataFrame, hours:
         "margin": claims.FEWEST - covered.loc[covered["method"].eq(OURS), "limit"].min(),
     }
     used = scan["c"].isna() | np.isclose(
-        scan["c"], scan["quantity"].map({name: one.c for name, one in QUANTITIES.items()})
+        scan["c"], scan["quantity"].map({name: quantity.c for name, quantity in QUANTITIES.items()})
     )
     keep = ["quantity", "method", "n", "c", "coverage", "up", "down", "side"]
     return {
@@ -48,68 +48,73 @@ def tables(cells: pd.DataFrame, chosen: pd.DataFrame, scan: pd.DataFrame, hours:
 
 
 def power(covered: pd.DataFrame) -> pd.DataFrame:
-    """Compare power and mean width with those of CR2 t, for independent cases."""
+    """Compare power and mean width with those of CR2 t for independent cases."""
     plain = covered[covered["quantity"].eq(DELTAS) & covered["family"].eq(INDEPENDENT)]
     middle = plain["words"].str.contains("middle") & ~plain["words"].str.contains("delta 0,")
     plain = plain[middle & plain["method"].isin([OURS, CR2])]
     wide = plain.pivot_table(
         index="words", columns="method", values=["mean_width", "decided"], sort=False
     )
-    found = pd.DataFrame(
+    table = pd.DataFrame(
         {
-            "design": [one.removeprefix(f"layout {INDEPENDENT}, ") for one in wide.index],
+            "design": [design.removeprefix(f"layout {INDEPENDENT}, ") for design in wide.index],
             "width": wide["mean_width", OURS].to_numpy(),
             "width_t": wide["mean_width", CR2].to_numpy(),
             "power": wide["decided", OURS].to_numpy(),
             "power_t": wide["decided", CR2].to_numpy(),
         }
     )
-    found["design"] = (
-        found["design"]
+    table["design"] = (
+        table["design"]
         .str.replace("size ", "cases ")
         .str.replace(", regime middle", "")
         .str.removesuffix(", tau 0")
     )
-    return found.sort_values("design", key=lambda names: names.map(_numbers), ignore_index=True)
+    return table.sort_values(
+        "design", key=lambda names: names.map(_padded_numbers), ignore_index=True
+    )
 
 
-def _numbers(design: str) -> str:
-    """Pad the numbers, so that 30 comes before 100."""
-    return re.sub(r"[0-9]+", lambda found: found[0].zfill(6), design)
+def _padded_numbers(design: str) -> str:
+    """Pad numbers with zeros, so that 30 sorts before 100."""
+    return re.sub(r"[0-9]+", lambda match: match[0].zfill(6), design)
 
 
-def write(found: dict[str, pd.DataFrame], docs: Path = DOCS) -> Path:
-    """Write the tables and the page made of them."""
+def write(frames: dict[str, pd.DataFrame], docs: Path = DOCS) -> Path:
+    """Write the tables and the page."""
     folder = docs / "intervals"
     folder.mkdir(parents=True, exist_ok=True)
     for name in TABLES:
-        found[name].to_csv(folder / f"{name}.csv", index=False, float_format="%.5g")
+        frames[name].to_csv(folder / f"{name}.csv", index=False, float_format="%.5g")
     page = docs / "intervals.md"
     page.write_text(render(folder), encoding="utf-8")
     return page
 
 
 def render(folder: Path) -> str:
-    """Return the page that the tables in ``folder`` give."""
+    """Render the page from the tables in ``folder``."""
     read = {name: pd.read_csv(folder / f"{name}.csv") for name in TABLES}
     places = jinja2.Environment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
     )
-    places.filters |= {"pct": _percent, "more": _more, "num": lambda x: f"{x:.3g}"}
+    places.filters |= {"pct": _percent_text, "more": _relative_change, "num": lambda x: f"{x:.3g}"}
     places.filters["points"] = lambda x: f"{100 * x:+.1f}"
-    return places.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(**_facts(read)) + "\n"
+    return (
+        places.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(**_template_values(read))
+        + "\n"
+    )
 
 
-def _percent(value: float, digits: int = 1) -> str:
+def _percent_text(value: float, digits: int = 1) -> str:
     return "–" if pd.isna(value) else f"{100 * value:.{digits}f} %"
 
 
-def _more(ratio: float) -> str:
-    """Say a ratio of widths as what it adds or takes."""
+def _relative_change(ratio: float) -> str:
+    """Format a ratio of widths as a change in percent."""
     return "–" if pd.isna(ratio) else f"{100 * (ratio - 1):+.0f} %"
 
 
-def _facts(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
+def _template_values(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
     families, scan, choice = read["families"], read["scan"], read["choice"]
     ours = families[families["method"].eq(OURS)]
     table = []
@@ -140,7 +145,7 @@ def _facts(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
     return {
         "pilot": read["pilot"].to_dict("records"),
         "study": read["study"].to_dict("records")[0],
-        "c": {name: one.c for name, one in QUANTITIES.items()},
+        "c": {name: used.c for name, used in QUANTITIES.items()},
         "quantities": claims.ORDER,
         "choice": {name: part.to_dict("records") for name, part in choice.groupby("quantity")},
         "points": points,
@@ -148,7 +153,7 @@ def _facts(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
         "twins_lowest": read["larger"].loc[read["larger"]["size"].eq(2), "coverage"].min(),
         "usual": usual,
         "families": table,
-        "costly": _costly(table),
+        "costly": _families_where_t_is_narrower(table),
         "power": read["power"].to_dict("records"),
         "fewest": claims.FEWEST,
         "scan_fewest": claims.SCAN_FEWEST,
@@ -159,8 +164,8 @@ def _facts(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
     }
 
 
-def _costly(table: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the families in which CR2 t covers and is more than a fifth narrower."""
+def _families_where_t_is_narrower(table: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the families in which CR2 t has its coverage and the interval is much wider."""
     rows = [
         row
         for row in table

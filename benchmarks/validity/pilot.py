@@ -1,4 +1,4 @@
-"""The interval on the recorded pilot: its deltas by skill and condition."""
+"""Deltas of the recorded pilot by skill and condition, with their intervals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAMES = {"ci_low": "low", "ci_high": "high"}
 
 
 def table() -> pd.DataFrame:
-    """Return one row per skill (and all of them) and condition: delta and limits."""
+    """Tabulate delta and limits, one row per condition and skill, or all skills."""
     store = sc.RunStore(ROOT / "data" / "pilot")
     outcomes = sc.frames.outcomes(sc.frames.verdicts(store), sc.frames.cases(store), grader=GRADER)
     overall = sc.deltas.paired(outcomes).assign(skill="all six")

@@ -1,7 +1,8 @@
-"""Yes/no outcomes point by point: exact coverage at every true value, without simulation.
+"""Exact coverage for yes/no outcomes at every true value, without simulation.
 
-Rates of ``n`` cases at every p, and deltas in {-1, 0, 1} at every (p+, p-). Coverage jumps where a
-limit passes the truth and is smooth between, so the worst points lie beside the limits.
+The scan covers rates of ``n`` cases at every p, and deltas in {-1, 0, 1} at every (p+, p-).
+Coverage jumps where a limit passes the true value and is smooth in between, so the worst points
+are next to the limits.
 """
 
 from __future__ import annotations
@@ -33,45 +34,45 @@ LARGER = (
     (60, 5, 3), (100, 3, 3), (100, 12, 3), (40, 3, 4), (100, 4, 4), (40, 2, 10), (100, 3, 10),
     (60, 1, 20), (100, 6, 20),
 )  # fmt: skip
-_BESIDE = 1e-9  # distance from a limit
-_SUMS = 33  # values of p+ + p- at each delta
-_POINTS = 4000  # truths held at once
+_DISTANCE = 1e-9  # distance from a limit
+_SUMS = 33  # values of p+ + p- for each delta
+_POINTS = 4000  # true values per block, to limit memory
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """All yes/no outcomes of ``n`` cases, at every c of the grid."""
+    """All yes/no outcomes of ``n`` cases, for every c of the grid."""
 
     quantity: str
     n: int
 
 
 def scans(quick: bool) -> list[Scan]:
-    """Return every cell of the scan, the largest first."""
+    """List the cells of the scan, the largest first."""
     rates = QUICK_RATE_CASES if quick else RATE_CASES
     deltas = QUICK_DELTA_CASES if quick else DELTA_CASES
-    found = [*(Scan(DELTAS, n) for n in deltas), *(Scan(RATES, n) for n in rates)]
-    return sorted(found, key=lambda one: -one.n * (one.quantity == DELTAS))
+    cells = [*(Scan(DELTAS, n) for n in deltas), *(Scan(RATES, n) for n in rates)]
+    return sorted(cells, key=lambda cell: -cell.n * (cell.quantity == DELTAS))
 
 
 def run(scan: Scan) -> Rows:
-    """Return a row for each c: the lowest coverage and the highest one-sided error, and where."""
-    values, counts = _outcomes(scan)
+    """Find the lowest coverage and the highest one-sided error, one row per c."""
+    values, counts = _all_outcomes(scan)
     about = QUANTITIES[scan.quantity]
     rows = []
     for c in GRID:
-        found = bounded_mean_many(values, quantity=Quantity(about.low, about.high, c))
+        intervals = bounded_mean_many(values, quantity=Quantity(about.low, about.high, c))
         worst = _worst_delta if scan.quantity == DELTAS else _worst_rate
-        limits = found.low, found.high
+        limits = intervals.low, intervals.high
         rows.append({"method": "bounded mean", "c": c, **worst(scan.n, counts, *limits)})
     if scan.quantity == RATES:
-        for name, limits in _known(counts[:, 0], scan.n).items():
+        for name, limits in _usual_limits(counts[:, 0], scan.n).items():
             rows.append({"method": name, "c": None, **_worst_rate(scan.n, counts, *limits)})
     return rows
 
 
-def _known(passed: Floats, n: int) -> dict[str, tuple[Floats, Floats]]:
-    """Limits of a rate by the usual methods, to be compared with."""
+def _usual_limits(passed: Floats, n: int) -> dict[str, tuple[Floats, Floats]]:
+    """Return the limits of a rate by Wilson and by Jeffreys, for comparison."""
     jeffreys = [beta_distribution.ppf(q, passed + 0.5, n - passed + 0.5) for q in (0.025, 0.975)]
     return {
         "Wilson": wilson_limits(passed / n, n, norm.isf(0.025)),
@@ -81,8 +82,8 @@ def _known(passed: Floats, n: int) -> dict[str, tuple[Floats, Floats]]:
     }  # fmt: skip
 
 
-def _outcomes(scan: Scan) -> tuple[Floats, Floats]:
-    """Return every outcome as values of cases, and as counts of each value."""
+def _all_outcomes(scan: Scan) -> tuple[Floats, Floats]:
+    """List all outcomes as values of cases, and as counts of each value."""
     n = scan.n
     if scan.quantity == RATES:
         k = np.arange(n + 1)
@@ -94,27 +95,27 @@ def _outcomes(scan: Scan) -> tuple[Floats, Floats]:
     return values, np.stack([ups, downs], axis=1).astype(float)
 
 
-def _beside(low: Floats, high: Floats, least: float) -> Floats:
+def _next_to_limits(low: Floats, high: Floats, least: float) -> Floats:
     ends = np.unique(np.round(np.concatenate([low, high]), 12))
-    truth = np.concatenate([ends - _BESIDE, ends + _BESIDE])
+    truth = np.concatenate([ends - _DISTANCE, ends + _DISTANCE])
     inside: Floats = np.unique(truth[(truth > least) & (truth < 1)])
     return inside
 
 
 def _worst_rate(n: int, counts: Floats, low: Floats, high: Floats) -> dict[str, Any]:
-    truth = np.concatenate([_beside(low, high, 0.0), np.linspace(0, 1, 1001)[1:-1]])
+    truth = np.concatenate([_next_to_limits(low, high, 0.0), np.linspace(0, 1, 1001)[1:-1]])
     passed = counts[:, :1]
-    chance = np.exp(_ways(n, counts) + xlogy(passed, truth) + xlogy(n - passed, 1 - truth))
-    return _summary(chance, low, high, truth, truth, np.zeros_like(truth))
+    chance = np.exp(_log_orders(n, counts) + xlogy(passed, truth) + xlogy(n - passed, 1 - truth))
+    return _worst_points(chance, low, high, truth, truth, np.zeros_like(truth))
 
 
 def _worst_delta(n: int, counts: Floats, low: Floats, high: Floats) -> dict[str, Any]:
-    # swapping the conditions mirrors everything: deltas of 0 and above are enough
-    delta = _beside(low, high, -_BESIDE)
+    # swapping the conditions mirrors the results, so deltas of 0 and above suffice
+    delta = _next_to_limits(low, high, -_DISTANCE)
     share = np.linspace(0.0, 1.0, _SUMS)
     truth = np.repeat(delta, _SUMS)
     total = np.abs(truth) + (1 - np.abs(truth)) * np.tile(share, len(delta))
-    ways, found = _ways(n, counts), []
+    ways, worst = _log_orders(n, counts), []
     for at in range(0, len(truth), _POINTS):
         t, s = truth[at : at + _POINTS], total[at : at + _POINTS]
         up, down = (s + t) / 2, np.clip((s - t) / 2, 0.0, 1.0)
@@ -123,20 +124,20 @@ def _worst_delta(n: int, counts: Floats, low: Floats, high: Floats) -> dict[str,
         with np.errstate(divide="ignore"):
             logs = np.maximum(np.log(np.stack([up, down, same])), -1e6)
         chance = np.exp(ways + np.hstack([counts, rest]) @ logs)
-        found.append(_summary(chance, low, high, t, up, down))
-    lowest = min(found, key=lambda one: one["coverage"])
-    widest = max(found, key=lambda one: one["side"])
+        worst.append(_worst_points(chance, low, high, t, up, down))
+    lowest = min(worst, key=lambda row: row["coverage"])
+    widest = max(worst, key=lambda row: row["side"])
     return lowest | {name: widest[name] for name in ("side", "side_up", "side_down")}
 
 
-def _ways(n: int, counts: Floats) -> Floats:
-    """Log of the number of orders of each outcome."""
+def _log_orders(n: int, counts: Floats) -> Floats:
+    """Return the log of the number of orders of each outcome."""
     rest = n - counts.sum(axis=1)
     ways: Floats = gammaln(n + 1) - gammaln(counts + 1).sum(axis=1) - gammaln(rest + 1)
     return ways[:, None]
 
 
-def _summary(
+def _worst_points(
     chance: Floats, low: Floats, high: Floats, truth: Floats, up: Floats, down: Floats
 ) -> dict[str, Any]:
     above, below = low[:, None] > truth, high[:, None] < truth
@@ -154,23 +155,25 @@ def _summary(
 
 
 def larger() -> pd.DataFrame:
-    """Return how deltas are covered whose effect sits in the larger clusters alone.
+    """Compute the lowest coverage of deltas if only larger clusters have an effect.
 
-    Single cases never flip; a larger cluster flips as a whole, up, with a chance that the scan
-    goes through. Exact, as above. Columns: singles, larger, size, coverage (the lowest), and the
-    chance where it is.
+    Single cases never flip; a larger cluster flips up as a whole, with every probability in turn.
+    One row per entry of ``LARGER``: singles, larger, size, coverage (the lowest, exact), and
+    chance (the probability at which it occurs).
     """
     rows = []
     for singles, groups, size in LARGER:
         flipped = np.arange(groups + 1)
         counts = np.stack([np.full(groups + 1, singles), groups - flipped, flipped], axis=1)
-        found = bounded_mean_counts(
+        intervals = bounded_mean_counts(
             [0.0, 0.0, 1.0], counts, weights=[1.0, size, size], quantity=QUANTITIES[DELTAS]
         )
         share = groups * size / (singles + groups * size)
-        chance = np.unique(np.clip(_beside(found.low, found.high, 0.0) / share, 0.0, 1.0))
+        chance = np.unique(
+            np.clip(_next_to_limits(intervals.low, intervals.high, 0.0) / share, 0.0, 1.0)
+        )
         truth = share * chance
-        holds = (found.low[:, None] <= truth) & (truth <= found.high[:, None])
+        holds = (intervals.low[:, None] <= truth) & (truth <= intervals.high[:, None])
         covered = (binom.pmf(flipped[:, None], groups, chance) * holds).sum(axis=0)
         worst = int(covered.argmin())
         row = {"singles": singles, "larger": groups, "size": size}

@@ -1,4 +1,4 @@
-"""Whole studies through the frames: what was planted is found again, without bias and covered."""
+"""Whole studies sent through the frames: bias and coverage of the estimates."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from skillcomp.simulate import Grader, Study, study
 from skillcomp.stats import ppi_paired, sensitivity, specificity
 
 DELTA, GAP = 0.2, 0.2
-SKILL_SD = 0.5  # between skills, of effect and of difficulty, where the claim is about skills
-# Lenient to the skill condition: a shared calibration can turn the sign of a delta.
+SKILL_SD = 0.5  # sd between skills of effect and difficulty, for claims about skills
+# lenient to the skill condition, so that one correction for both conditions would be biased
 SENSITIVITY = {"baseline": 0.90, "skill": 0.96}
 SPECIFICITY = {"baseline": 0.85, "skill": 0.70}
 PERFECT, LENIENT = "gold", "lenient"
 UNITS = {"passed": "attempt", "share_passed": "behaviour"}
 CHECKED, SHOWN = True, False
 
-# quantity, estimator, whether it must be right, true value, estimate, low, high
-Found = tuple[str, str, bool, float, float, float, float]
+# quantity, estimator, whether it must be unbiased, true value, estimate, low, high
+Result = tuple[str, str, bool, float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Studies ``start`` to ``stop``; with ``skills`` they differ and the claim is about them."""
+    """Studies ``start`` to ``stop``; with ``skills``, skills differ and the claim is about them."""
 
     start: int
     stop: int
@@ -37,7 +37,7 @@ class Batch:
 
 
 def batches(n_studies: int, size: int = 4) -> list[Batch]:
-    """Return the studies in batches small enough to be lost without regret."""
+    """Split the studies into small batches, so that an interruption loses little."""
     return [
         Batch(start, min(start + size, n_studies), skills)
         for skills in (False, True)
@@ -46,16 +46,16 @@ def batches(n_studies: int, size: int = 4) -> list[Batch]:
 
 
 def run(batch: Batch) -> Rows:
-    """Simulate and analyse the studies of a batch; a row for each quantity and study."""
+    """Simulate and analyse the studies of a batch; return a row per quantity and study."""
     columns = ("quantity", "estimator", "checked", "truth", "estimate", "low", "high")
     return [
-        {"study": number, **dict(zip(columns, found, strict=True))}
+        {"study": number, **dict(zip(columns, row, strict=True))}
         for number in range(batch.start, batch.stop)
-        for found in _one(number, batch.skills)
+        for row in _analyse_study(number, batch.skills)
     ]
 
 
-def _one(number: int, skills: bool) -> Iterator[Found]:
+def _analyse_study(number: int, skills: bool) -> Iterator[Result]:
     spread = SKILL_SD if skills else 0.0
     made = study(
         n_skills=10 if skills else 6,
@@ -71,40 +71,44 @@ def _one(number: int, skills: bool) -> Iterator[Found]:
     )
     outcomes = frames.outcomes(made.verdicts, made.cases)
     by_grader = {name: outcomes[outcomes["grader"].eq(name)] for name in (PERFECT, LENIENT)}
-    yield from _deltas(made, by_grader, skills)
-    yield from _corrected(made, skills)
+    yield from _delta_rows(made, by_grader, skills)
+    yield from _corrected_rows(made, skills)
     if not skills:
-        yield from _gaps(made, by_grader[PERFECT])
-        yield from _errors(made)
+        yield from _gap_rows(made, by_grader[PERFECT])
+        yield from _grader_error_rows(made)
 
 
-def _deltas(made: Study, by_grader: dict[str, pd.DataFrame], skills: bool) -> Iterator[Found]:
+def _delta_rows(made: Study, by_grader: dict[str, pd.DataFrame], skills: bool) -> Iterator[Result]:
     cluster: deltas.Cluster = "skill" if skills else "case"
     for value, unit in UNITS.items():
         truth = made.true("delta", unit=unit)
         for grader, checked in ((PERFECT, CHECKED), (LENIENT, SHOWN)):
-            given = deltas.paired(by_grader[grader], value=value, cluster=cluster)  # type: ignore[arg-type]
+            paired = deltas.paired(by_grader[grader], value=value, cluster=cluster)  # type: ignore[arg-type]
             label = f"deltas.paired, {value}"
             label += "" if checked else ", uncorrected verdicts of the lenient grader"
-            yield _found(f"delta over {cluster}s", label, checked, truth, given.iloc[0])
+            yield _result_row(f"delta over {cluster}s", label, checked, truth, paired.iloc[0])
 
 
-def _gaps(made: Study, outcomes: pd.DataFrame) -> Iterator[Found]:
+def _gap_rows(made: Study, outcomes: pd.DataFrame) -> Iterator[Result]:
     for value, unit in UNITS.items():
         truth = made.true("gap", unit=unit)
-        found = transfer.gap(outcomes, value=value)  # type: ignore[arg-type]
-        for row in (row for _, row in found.iterrows() if row["measure"] == "gap"):
+        gaps = transfer.gap(outcomes, value=value)  # type: ignore[arg-type]
+        for row in (row for _, row in gaps.iterrows() if row["measure"] == "gap"):
             scope = str(row["scope"]).replace("_", " ")
-            yield _found("transfer gap", f"transfer.gap, {value}, {scope}", CHECKED, truth, row)
+            yield _result_row(
+                "transfer gap", f"transfer.gap, {value}, {scope}", CHECKED, truth, row
+            )
 
 
-def _found(quantity: str, estimator: str, checked: bool, truth: float, row: pd.Series) -> Found:
+def _result_row(
+    quantity: str, estimator: str, checked: bool, truth: float, row: pd.Series
+) -> Result:
     numbers = (float(row[name]) for name in ("estimate", "ci_low", "ci_high"))
     return (quantity, estimator, checked, truth, *numbers)  # type: ignore[return-value]
 
 
-def _corrected(made: Study, skills: bool) -> Iterator[Found]:
-    """Delta of behaviours by PPI from the lenient grader and gold on half of the cases."""
+def _corrected_rows(made: Study, skills: bool) -> Iterator[Result]:
+    """Estimate the delta of behaviours by PPI from a lenient grader and gold on half the cases."""
     verdicts = made.verdicts[made.verdicts["grader"].eq(LENIENT)]
     judged = verdicts.assign(passed=verdicts["passed"].astype("float64"))
     labelled = judged.merge(
@@ -112,9 +116,10 @@ def _corrected(made: Study, skills: bool) -> Iterator[Found]:
         on=["attempt_id", "check_id"],
         suffixes=("", "_gold"),
     )
-    predicted = _difference(judged, "passed")
+    predicted = _case_differences(judged, "passed")
     gold, seen = (
-        _difference(labelled, name).reindex(predicted.index) for name in ("passed_gold", "passed")
+        _case_differences(labelled, name).reindex(predicted.index)
+        for name in ("passed_gold", "passed")
     )
     of_case = made.cases.set_index("case_id")["skill"].reindex(predicted.index)
     ci = ppi_paired(
@@ -128,14 +133,14 @@ def _corrected(made: Study, skills: bool) -> Iterator[Found]:
     yield what, "stats.ppi_paired, lenient grader", CHECKED, truth, ci.estimate, ci.low, ci.high
 
 
-def _difference(rows: pd.DataFrame, name: str) -> pd.Series:
+def _case_differences(rows: pd.DataFrame, name: str) -> pd.Series:
     share = rows.assign(value=rows[name].astype("float64"))
     means = share.groupby(["case_id", "condition"], sort=False)["value"].mean().unstack()
     return means["skill"] - means["baseline"]
 
 
-def _errors(made: Study) -> Iterator[Found]:
-    """Error rates of the lenient grader in each condition, from the checks with gold."""
+def _grader_error_rows(made: Study) -> Iterator[Result]:
+    """Estimate the error rates of the lenient grader by condition, from the checks with gold."""
     verdicts = made.verdicts[made.verdicts["grader"].eq(LENIENT)]
     both = verdicts.merge(
         made.gold[["attempt_id", "check_id", "passed"]],
@@ -143,9 +148,9 @@ def _errors(made: Study) -> Iterator[Found]:
         suffixes=("", "_gold"),
     )
     for condition, part in both.groupby("condition"):
-        given, gold = (part[name].to_numpy(np.float64) for name in ("passed", "passed_gold"))
+        judged, gold = (part[name].to_numpy(np.float64) for name in ("passed", "passed_gold"))
         for measure, estimate in (("sensitivity", sensitivity), ("specificity", specificity)):
             truth = made.true(measure, condition=str(condition), grader=LENIENT)
-            ci = estimate(given, gold, clusters=part["case_id"].to_numpy())
+            ci = estimate(judged, gold, clusters=part["case_id"].to_numpy())
             label = f"stats.{measure} against gold, {condition}"
             yield "grader error", label, CHECKED, truth, ci.estimate, ci.low, ci.high

@@ -279,7 +279,7 @@ def shown_output(output: nbformat.NotebookNode) -> Markup | None:
         table = Markup("<div class='table'>{}</div>").format(
             Markup(_harmless_html(data["text/html"]))
         )
-        # an explorer has its view as it stood there as well: many screens that no text refers to
+        # fold the stored view of an explorer: it is long, and no text refers to it
         return _fold_content("The explorer as it opens", table) if widget else table
     if "text/markdown" in data:
         return Markup(_harmless_html(_markdown_as_html(str(data["text/markdown"]))))

@@ -362,7 +362,7 @@ def _trigger_sentences(detection: pd.DataFrame) -> Sentences:
     """Describe for each condition how often the right skills fired, and how often a wrong one."""
     by = [name for name in ("agent", "condition") if name in detection.columns]
     for key, part in detection[detection["estimate"].notna()].groupby(by, sort=False):
-        row = {(one["measure"], one["kind"]): one for _, one in part.iterrows()}
+        row = {(estimate["measure"], estimate["kind"]): estimate for _, estimate in part.iterrows()}
         clauses = []
         if (exact := row.get(("exact", "all"))) is not None:
             clauses.append(

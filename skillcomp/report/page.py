@@ -111,7 +111,7 @@ def build(
     bar = tqdm(paths, desc="report", unit=" notebooks", disable=not (progress and paths))
     chapters = [_execute_chapter(run, path, defaults[path]) for path in bar]
     page = _write_pages(run, problem, figures, chapters)
-    failed = [one.stopped for one in chapters if one.stopped and not one.elsewhere]
+    failed = [chapter.stopped for chapter in chapters if chapter.stopped and not chapter.elsewhere]
     if failed:
         raise StudyError(
             f"{page} was built, but {len(failed)} of {len(chapters)} chapters ended early. "
@@ -162,17 +162,17 @@ def _write_pages(run: _Run, problem: str, figures: list[Figure], chapters: list[
     archive = _write_archive(run.out, names.union(*(chapter.files for chapter in chapters)))
     template = _page_template()
     common = {"study": run.folder.name, "archive": archive, "version": skillcomp.__version__}
-    apart = {one.stem: one.other_study for one in chapters if one.other_study}
-    shown = [one for one in chapters if one.stem not in apart and not one.bare]
+    apart = {made.stem: made.other_study for made in chapters if made.other_study}
+    on_page = [made for made in chapters if made.stem not in apart and not made.bare]
     first = _first_page(run.result, problem, run.study.fingerprint)
     page = run.out / "index.html"
     replace_file(
         page,
         template.render(
-            **common, **first, figures=figures, chapters=shown, every=chapters, apart=apart
+            **common, **first, figures=figures, chapters=on_page, every=chapters, apart=apart
         ).encode(),
     )
-    for chapter in (one for one in chapters if one.stem in apart):
+    for chapter in (made for made in chapters if made.stem in apart):
         alone = template.render(
             **common, chapters=[chapter], alone=chapter, shows=apart[chapter.stem]
         )
