@@ -25,30 +25,30 @@ _PLACES = {
 
 
 def path(name: str) -> Path:
-    """Return where a recorded data set stands.
+    """Return the path of a recorded data set.
 
     Parameters
     ----------
     name : {"pilot", "execution", "triggers", "process", "copies", "copies_second"}
-        Which.
+        Name of the data set.
 
     Returns
     -------
     pathlib.Path
         The folder of the study, or the file of passages: in the installed package or, in a
-        checkout, below ``data``. How each was made stands in ``data/README.md``.
+        checkout, below ``data``. ``data/README.md`` describes how each was made.
 
     Raises
     ------
     StudyError
-        If there is no such data set, or it is not there.
+        If the name is unknown, or the files are missing.
     """
     if name not in _PLACES:
         raise StudyError(f"datasets: there is none called '{name}'{instead(name, _PLACES)}")
-    found = shipped("data") / _PLACES[name]
-    if not found.exists():
-        raise StudyError(f"datasets: '{name}' is not at {found}; install skillcomp from its wheel.")
-    return found
+    place = shipped("data") / _PLACES[name]
+    if not place.exists():
+        raise StudyError(f"datasets: '{name}' is not at {place}; install skillcomp from its wheel.")
+    return place
 
 
 @overload
@@ -64,10 +64,10 @@ def load(name: str) -> RunStore | pd.DataFrame:
         ``pilot``: 84 cases of six skills answered with the skill, without it and with another
         one, three graders and gold labels. ``execution``: 48 tasks of the same skills, each
         answered without a document and with four (content full or gutted, form structured or
-        flat); the conditions with their factors stand in ``manifest["design"]``.
-        ``triggers``: which of twelve skills an agent invokes at 84 prompts, told names and
+        flat); ``manifest["design"]`` lists the conditions with their factors. ``triggers``: the
+        skills, out of twelve, that an agent invokes at 84 prompts, given their names and
         descriptions in three variants. ``process``: traces of eight runs of claude and codex on a
-        server that answered from a script, which say nothing about models. ``copies`` and
+        server with scripted answers; they are no evidence about models. ``copies`` and
         ``copies_second``: passages of five degrees of copying, labelled by construction.
 
     Returns
@@ -78,7 +78,7 @@ def load(name: str) -> RunStore | pd.DataFrame:
     Raises
     ------
     StudyError
-        If there is no such data set; those there are get named.
+        If the name is unknown; the message lists the names.
 
     Examples
     --------

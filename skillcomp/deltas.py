@@ -1,6 +1,6 @@
-"""Paired deltas: what changes on the same cases when the skill is loaded.
+"""Paired deltas: the change in pass rate on the same cases when the skill is loaded.
 
-Pairs are formed on the case; repeats are averaged inside it; attempts are never units.
+Conditions are paired on the case and repeats averaged within it; the unit is never the attempt.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ def paired(
     weight: str | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Say how much more often the same cases pass when the skill is loaded, or what it costs.
+    """Estimate the paired change in pass rate (or cost) between a condition and the reference.
 
-    Pairs on the case, averages repeats inside a case (there may be unequal numbers of them) and
-    gives each case one vote. For the levels themselves use :func:`rates`.
+    Conditions are paired on the case, repeats are averaged within a case (their numbers may
+    differ) and each case has the same weight. For the rates themselves use :func:`rates`.
 
     Parameters
     ----------
@@ -82,22 +82,22 @@ def paired(
         An outcomes frame. Reads skill, case_id, condition, contrast_of, passed or share_passed.
         For an amount an attempts frame, for ``"score"`` an outcomes frame.
     by : sequence of str
-        Columns that keep rows apart, such as ``["skill"]`` or ``["grader", "skill"]``.
+        Columns that group the rows, such as ``["skill"]`` or ``["grader", "skill"]``.
     value : {"passed", "share_passed"} or an amount, default "passed"
-        Whole attempts passed, or the share of checks passed; of an attempts frame ``cost_usd``,
-        ``seconds``, ``input_tokens``, ``output_tokens``, ``n_words`` or ``n_commands``; of an
-        outcomes frame ``score``, whatever scale its grader has.
+        Whole attempts passed, or the share of checks passed; an amount of an attempts frame
+        (``cost_usd``, ``seconds``, ``input_tokens``, ``output_tokens``, ``n_words`` or
+        ``n_commands``); or ``score`` of an outcomes frame, on the scale of its grader.
     reference : str, default "baseline"
-        The condition that every other one is compared with.
+        The condition that all others are compared with.
     cluster : {"case", "skill"}, default "case"
-        ``"case"``: the interval speaks of cases like these of these skills. ``"skill"``: it speaks
-        of skills in general, which fewer than five skills do not allow: the interval then falls
-        back to these cases only and says so; a single skill gives NaN. With five to seven skills
-        hardly any delta can exclude 0, which ``note`` says.
+        ``"case"``: the interval is about cases like these of these skills. ``"skill"``: it is about
+        skills in general. With fewer than five skills such an interval falls back to these cases
+        only, with a note; a single skill gives NaN. With five to seven skills hardly any delta can
+        exclude 0; ``note`` states it.
     weight : str, optional
-        A column of the outcomes with the weight of each case, a number above 0 that is the same in
-        all rows of a case: what its criticality is worth, stated by you before the data are seen.
-        Cases weigh equally without it. Not for amounts.
+        A column of the outcomes with the weight of each case: a number above 0, the same in all
+        rows of the case, for example the worth of its criticality. Choose it before you see the
+        data. Default: equal weights. Not for amounts.
     ci_level : float, default 0.95
         Level of the interval.
 
@@ -109,8 +109,8 @@ def paired(
         units from -1 to 1, ci_low, ci_high, ci_level, n = pairs of cases, n_clusters, p_value by
         inverting the same interval, method, note) and reference, rate, reference_rate (means over
         the paired cases), n_dropped (cases without a partner), n_missing and n_missing_reference
-        (attempts without an outcome at cases asked under both conditions), worst_low and worst_high
-        (see Notes).
+        (attempts without an outcome, of cases asked under both conditions), worst_low and
+        worst_high (see Notes).
 
     Raises
     ------
@@ -120,33 +120,32 @@ def paired(
 
     See Also
     --------
-    by_dimension : The same by rubric dimension, adjusted for multiplicity.
+    by_dimension : The same estimates by rubric dimension, adjusted for multiplicity.
     skillcomp.plots.estimates : Draws the result.
 
     Notes
     -----
-    The interval of a bounded mean (:func:`skillcomp.stats.bounded.bounded_mean`) of the case
-    differences, for attempts passed and for shares alike: no method is chosen by the data, and
-    copying every attempt changes nothing. The two members of a contrast pair share a prompt and
-    form one cluster. Attempts without an outcome (a failed grader) are left out of the mean of
-    their case; a case without any outcome under a condition is dropped and counted. ``se`` and
-    ``df`` (CR2) serve to combine results; where they are NaN there is no spread, and results
-    combine by their limits.
+    The interval is that of a bounded mean (:func:`skillcomp.stats.bounded.bounded_mean`) of the
+    case differences, both for attempts passed and for shares. The method does not depend on the
+    data, and copying every attempt changes no result. The two members of a contrast pair share a
+    prompt and form one cluster. Attempts without an outcome (a failed grader) are left out of the
+    mean of their case; a case without any outcome under a condition is dropped and counted.
+    ``se`` and ``df`` (CR2) are for combining results; they are NaN if there is no spread, and
+    results are then combined by their limits.
 
-    An attempt is missing when its row has no outcome, or when it has no row although other cases
-    of the skill have that repeat under the condition; a case without any row under a condition was
-    not asked there. Averages over what is left are right only if what is missing is like it.
-    ``worst_low`` and ``worst_high`` assume nothing: they are the delta if every missing attempt of
-    the condition had failed and of the reference passed, and the reverse, over all cases asked
-    under both. They bound the delta that the complete study would have shown; its sampling error
-    comes on top. Where the shares of missing attempts differ by five points or more the note
-    warns.
+    An attempt is missing if its row has no outcome, or if it has no row although other cases of
+    the skill have that repeat under the condition. A case without any row under a condition was
+    not asked under it. Averages over the remaining attempts are unbiased only if the missing ones
+    are like them. ``worst_low`` and ``worst_high`` make no assumption: they are the delta if every
+    missing attempt of the condition had failed and of the reference passed, and the reverse, over
+    all cases asked under both. They bound the delta of the complete study; its sampling error is
+    not included. The note warns if the shares of missing attempts differ by five points or more.
 
-    Amounts have no bound and do not go through that interval. They have two rows: measure
+    Amounts have no bound and therefore another interval. They have two rows: measure
     ``delta_<amount>``, the mean difference of the case means with a t interval (CR2,
     :func:`skillcomp.stats.clusters.cr2_mean`), and ``ratio_<amount>``, the geometric mean of the
     case ratios (:func:`skillcomp.stats.clusters.log_ratio`; cases with an amount of 0 are left
-    out; a ``score`` has no ratio). Attempts that are not ``ok`` are left out.
+    out; a ``score`` has no ratio). Attempts with a status other than ``ok`` are left out.
 
     Examples
     --------
@@ -164,22 +163,27 @@ def paired(
         if weight is not None:
             raise FrameError(f"weight=: amounts are not weighted; found value='{value}'.")
         return _paired_amounts(outcomes, names, value, reference, cluster, ci_level)
-    given = _prepared(outcomes, names, value, "deltas.paired")
-    require_reference(given["condition"], reference)
-    cases = Pairing(with_weights(case_table(given, by=names), given, weight), names, reference)
+    checked = _checked_outcomes(outcomes, names, value, "deltas.paired")
+    require_reference(checked["condition"], reference)
+    cases = Pairing(with_weights(case_table(checked, by=names), checked, weight), names, reference)
     compared = [
         (number, condition)
         for number in range(len(cases.groups))
         for condition in ordered(cases.conditions(number), reference)
     ]
     rated: Value = "passed" if value == "passed" else "share_passed"
-    found = delta_rows([cases.pairs(*one) for one in compared], rated, cluster, ci_level)
+    estimated = delta_rows(
+        [cases.pairs(*estimate) for estimate in compared], rated, cluster, ci_level
+    )
     rows = [
-        one | cases.groups[number] | {"condition": condition, "reference": reference}
-        for one, (number, condition) in zip(found, compared, strict=True)
+        estimate | cases.groups[number] | {"condition": condition, "reference": reference}
+        for estimate, (number, condition) in zip(estimated, compared, strict=True)
     ]
     if weight is not None:
-        rows = [one | {"method": f"{one['method']}; cases weighted by {weight}"} for one in rows]
+        rows = [
+            estimate | {"method": f"{estimate['method']}; cases weighted by {weight}"}
+            for estimate in rows
+        ]
     extra = ["reference", "rate", "reference_rate", "n_dropped"]
     extra += ["n_missing", "n_missing_reference", "worst_low", "worst_high"]
     return estimates(rows, by=[*names, "condition"], extra=extra)
@@ -193,23 +197,23 @@ def _paired_amounts(
     cluster: Cluster,
     ci_level: float,
 ) -> pd.DataFrame:
-    """Return differences and ratios of what attempts took, case by case."""
+    """Return the rows of differences and ratios of an amount."""
     check_cluster(cluster)
     kind = "outcomes" if value == "score" else "attempts"
-    given = prepared(attempts, kind, names, "deltas.paired", compared=["condition"], agents=True)
-    require_reference(given["condition"], reference)
-    amount = given[value]
+    checked = prepared(attempts, kind, names, "deltas.paired", compared=["condition"], agents=True)
+    require_reference(checked["condition"], reference)
+    amount = checked[value]
     if value != "score":
-        amount = amount.where(usable(given))
-    given = given.assign(cluster=clusters_of(given), amount=amount)
+        amount = amount.where(usable(checked))
+    checked = checked.assign(cluster=clusters_of(checked), amount=amount)
     keys = list(dict.fromkeys([*names, *CASE, "cluster"]))
-    sides = given.groupby([*keys, "condition"], sort=False, dropna=False, observed=True)["amount"]
-    # conditions may be called as keys are
+    sides = checked.groupby([*keys, "condition"], sort=False, dropna=False, observed=True)["amount"]
+    # a prefix, since a condition may have the name of a key column
     wide = sides.mean().astype("float64").unstack("condition").add_prefix("of ")
-    asked = sides.size().unstack("condition").add_prefix("asked ")
+    n_asked = sides.size().unstack("condition").add_prefix("asked ")
     rows = []
-    for values, group in groups(wide.join(asked).reset_index(), names):
-        for condition in ordered(given["condition"].unique(), reference):
+    for values, group in groups(wide.join(n_asked).reset_index(), names):
+        for condition in ordered(checked["condition"].unique(), reference):
             if group[f"asked {condition}"].isna().all():
                 continue
             about = values | {"condition": condition, "reference": reference}
@@ -221,40 +225,40 @@ def _paired_amounts(
 def _amount_rows(
     group: pd.DataFrame, value: str, about: dict[str, Any], cluster: Cluster, ci_level: float
 ) -> list[dict[str, Any]]:
-    """Return the difference and the ratio of one condition, NaN with a note where none is."""
-    one, base = (group[f"of {about[name]}"] for name in ("condition", "reference"))
-    known = one.notna() & base.notna()
-    one, base, pairs = one[known], base[known], group[known]
+    """Return the difference and the ratio of one condition, NaN with a note if undefined."""
+    amounts, base = (group[f"of {about[name]}"] for name in ("condition", "reference"))
+    paired_cases = amounts.notna() & base.notna()
+    amounts, base, pairs = amounts[paired_cases], base[paired_cases], group[paired_cases]
     label, note = claim(pairs["skill"], pairs["cluster"], cluster)
-    scale = max(one.abs().max(), base.abs().max()) if len(pairs) else None
-    difference = cr2_mean(one - base, label, ci_level=ci_level, scale=scale)
-    ratio = log_ratio(one, base, label, ci_level=ci_level)
-    both = (one > 0) & (base > 0)
+    scale = max(amounts.abs().max(), base.abs().max()) if len(pairs) else None
+    difference = cr2_mean(amounts - base, label, ci_level=ci_level, scale=scale)
+    ratio = log_ratio(amounts, base, label, ci_level=ci_level)
+    both = (amounts > 0) & (base > 0)
     rows = []
-    measures = [("delta", difference, known[known])]
+    measures = [("delta", difference, paired_cases[paired_cases])]
     measures += [("ratio", ratio, both)] if value != "score" else []
-    for measure, found, used in measures:
+    for measure, interval, used in measures:
         if not len(pairs):
-            found = undefined(found.method, NO_AMOUNTS, ci_level=ci_level, n=0.0)
+            interval = undefined(interval.method, NO_AMOUNTS, ci_level=ci_level, n=0.0)
         elif note == ONE_SKILL:
-            found = undefined(found.method, note, ci_level=ci_level, n=found.n)
+            interval = undefined(interval.method, note, ci_level=ci_level, n=interval.n)
         else:
-            found = replace(found, note=join_notes(found.note, note))
-        about |= {"rate": one[used].mean(), "reference_rate": base[used].mean()}
+            interval = replace(interval, note=join_notes(interval.note, note))
+        about |= {"rate": amounts[used].mean(), "reference_rate": base[used].mean()}
         about["n_dropped"] = len(group) - len(pairs)
-        rows.append(row(f"{measure}_{value}", found, **about))
+        rows.append(row(f"{measure}_{value}", interval, **about))
     return rows
 
 
-def _prepared(
+def _checked_outcomes(
     outcomes: pd.DataFrame, names: list[str], value: str, what: str, *, agents: bool = True
 ) -> pd.DataFrame:
     if value not in ("passed", "share_passed"):
-        known = [] if value in AMOUNTS else ["passed", "share_passed", *AMOUNTS]
+        words = [] if value in AMOUNTS else ["passed", "share_passed", *AMOUNTS]
         raise FrameError(
             f"value: found {literal(value)}; allowed: 'passed', 'share_passed' and, in "
             "deltas.paired, 'score' of an outcomes frame or, of an attempts frame, "
-            f"{', '.join(AMOUNTS[:-1])}." + suggest(str(value), known)
+            f"{', '.join(AMOUNTS[:-1])}." + suggest(str(value), words)
         )
     return prepared(outcomes, "outcomes", names, what, compared=["condition"], agents=agents)
 
@@ -268,18 +272,18 @@ def rates(
     weight: str | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Say how often attempts pass under each condition, with an interval by case.
+    """Estimate the pass rate under each condition, with an interval by case.
 
     Parameters
     ----------
     outcomes : pandas.DataFrame
         An outcomes frame.
     by : sequence of str
-        Columns that keep rows apart; ``condition`` always does.
+        Columns that group the rows, in addition to ``condition``.
     value : {"passed", "share_passed"}, default "passed"
         Whole attempts passed, or the share of checks passed.
     cluster : {"case", "skill"}, default "case"
-        The unit of evidence; as in :func:`paired`.
+        The unit of evidence, as in :func:`paired`.
     weight : str, optional
         As in :func:`paired`.
     ci_level : float, default 0.95
@@ -290,34 +294,35 @@ def rates(
     pandas.DataFrame
         One row per ``by`` and condition: estimates columns (measure ``rate_passed`` or
         ``rate_share_passed``, estimate from 0 to 1) and n_missing (attempts without an outcome).
-        NaN with a note where no attempt has one.
+        NaN with a note if no attempt has an outcome.
 
     Notes
     -----
-    Cases weigh equally, or by ``weight``. The interval of a bounded mean of the case rates
-    (:func:`skillcomp.stats.bounded.bounded_mean`): inside 0 and 1, never of zero width.
+    Cases have equal weights, unless ``weight`` is used. The interval is that of a bounded mean of
+    the case rates (:func:`skillcomp.stats.bounded.bounded_mean`): within 0 and 1, and never of
+    zero width.
     """
     names = [name for name in listed(by) if name != "condition"]
     check_cluster(cluster)
-    given = _prepared(outcomes, names, value, "deltas.rates")
-    table = with_weights(case_table(given, by=names), given, weight)
-    missing = [int(part[value].isna().sum()) for _, part in condition_groups(given, names)]
-    asked = list(condition_groups(table, names))
-    known = [_levels(part, value, cluster) for _, part in asked]
+    checked = _checked_outcomes(outcomes, names, value, "deltas.rates")
+    table = with_weights(case_table(checked, by=names), checked, weight)
+    missing = [int(part[value].isna().sum()) for _, part in condition_groups(checked, names)]
+    parts = list(condition_groups(table, names))
+    levels = [_levels_of_cases(part, value, cluster) for _, part in parts]
     quantity = RATES if value == "passed" else SHARES
-    samples = [sample for sample, _ in known]
+    samples = [sample for sample, _ in levels]
     intervals = bounded_means(samples, quantity=quantity, ci_level=ci_level)
     rows = []
-    for (about, _), (_, note), interval, n in zip(asked, known, intervals, missing, strict=True):
-        found = claimed(interval, note, "no attempt has an outcome")
-        rows.append(row(f"rate_{value}", found, **about, n_missing=n))
+    for (about, _), (_, note), interval, n in zip(parts, levels, intervals, missing, strict=True):
+        claim_interval = claimed(interval, note, "no attempt has an outcome")
+        rows.append(row(f"rate_{value}", claim_interval, **about, n_missing=n))
     return estimates(rows, by=[*names, "condition"], extra=["n_missing"])
 
 
 def condition_groups(
     frame: pd.DataFrame, by: Sequence[str]
 ) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """Yield the values of ``by`` and the condition, and the rows of each of them."""
+    """Yield the values of ``by`` and the condition, and the rows, of each group."""
     for values, group in groups(frame, by):
         for condition in ordered(group["condition"]):
             part = group[group["condition"].eq(condition)]
@@ -332,18 +337,18 @@ def over_time(
     value: Value = "passed",
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Say how runs of the same cases scored one after another, and what changed between them.
+    """Estimate the pass rate of successive runs of the same cases, and the change between them.
 
     Parameters
     ----------
     outcomes : pandas.DataFrame
-        Outcomes of one condition with a column ``run``: the oldest run first, as
-        ``pd.concat`` of the runs gives them. Each run is of one agent (or ``by`` names it), which
-        may be another from run to run.
+        Outcomes of one condition with a column ``run``, the oldest run first: ``pd.concat`` of the
+        runs. Each run has one agent (unless ``by`` contains ``agent``); it may differ between
+        runs.
     changes : pandas.DataFrame, optional
-        What :func:`skillcomp.frames.runs` returns of the same runs.
+        The result of :func:`skillcomp.frames.runs` for the same runs.
     by : sequence of str
-        Columns that keep rows apart, such as ``["skill"]``.
+        Columns that group the rows, such as ``["skill"]``.
     value : {"passed", "share_passed"}, default "passed"
         As in :func:`paired`.
     ci_level : float, default 0.95
@@ -353,10 +358,10 @@ def over_time(
     -------
     pandas.DataFrame
         One row per ``by``, run and measure, runs in order: ``rate_passed`` (or
-        ``rate_share_passed``) of every run, and from the second on ``delta_passed`` against the run
-        before, on the cases that both asked, with its p-value; then reference (the run before),
-        n_dropped (cases that one of the two lacks) and changed (what is not as it was, joined by a
-        comma; empty without ``changes`` and where nothing that is recorded changed).
+        ``rate_share_passed``) of every run, and from the second run on ``delta_passed`` against
+        the run before, over the cases of both, with its p-value; then reference (the run before),
+        n_dropped (cases that one of the two lacks) and changed (the changed properties, joined by
+        a comma; empty without ``changes`` or if no recorded property changed).
 
     Raises
     ------
@@ -369,10 +374,10 @@ def over_time(
 
     Notes
     -----
-    Each delta is that of :func:`paired`. A run of the same again (A/A) says how much of a
-    difference is noise: where nothing changed and the interval leaves out 0, attempts of a run
-    are related in ways that an interval by case does not see. Deltas are not adjusted for how many
-    runs were compared.
+    Each delta is that of :func:`paired`. An unchanged second run (A/A) shows how much of a
+    difference is noise: if nothing changed and the interval excludes 0, the attempts of a run are
+    related in ways that an interval by case does not capture. Deltas are not adjusted for the
+    number of comparisons.
 
     Examples
     --------
@@ -391,55 +396,57 @@ def over_time(
     require_columns(outcomes, ["run"], "deltas.over_time")
     if outcomes["run"].isna().any():
         raise FrameError("deltas.over_time: column 'run': missing in some rows; it is required.")
-    if "attempt_id" in outcomes.columns:  # runs may number their attempts alike
+    if "attempt_id" in outcomes.columns:  # two runs may use the same attempt ids
         ids = outcomes["run"].astype("str") + "/" + outcomes["attempt_id"].astype("str")
         outcomes = outcomes.assign(attempt_id=ids)
     if "run" in names:
         raise FrameError("deltas.over_time: by= names 'run', which is compared. Leave it out.")
-    given = _prepared(outcomes, [*names, "run"], value, "deltas.over_time", agents=False)
+    checked = _checked_outcomes(outcomes, [*names, "run"], value, "deltas.over_time", agents=False)
     if "agent" not in names:
-        for _, part in given.groupby("run", sort=False):
+        for _, part in checked.groupby("run", sort=False):
             refuse_pooling(part, [*names, "run"], "deltas.over_time", agents=True)
-        given = given.drop(columns="agent")  # another one is a change between runs, as any other
-    conditions = ordered(given["condition"].unique())
+        checked = checked.drop(columns="agent")  # a different agent is a change like any other
+    conditions = ordered(checked["condition"].unique())
     if len(conditions) > 1:
         raise FrameError(
             f"deltas.over_time: the frame holds the conditions {', '.join(conditions)}; select one."
         )
-    order = [str(name) for name in given["run"].unique()]
-    # runs are compared as conditions are
-    given = given.drop(columns="run").assign(condition=given["run"].astype("str"))
+    order = [str(name) for name in checked["run"].unique()]
+    # compare runs as if they were conditions
+    checked = checked.drop(columns="run").assign(condition=checked["run"].astype("str"))
     how: dict[str, Any] = {"by": names, "value": value, "ci_level": ci_level}
-    found = [rates(given, **how)]
+    parts = [rates(checked, **how)]
     for before, run in pairwise(order):
-        two = given[given["condition"].isin([before, run])]
-        found.append(paired(two, reference=before, **how))
-    rows = pd.concat(found, ignore_index=True).rename(columns={"condition": "run"})
+        two = checked[checked["condition"].isin([before, run])]
+        parts.append(paired(two, reference=before, **how))
+    rows = pd.concat(parts, ignore_index=True).rename(columns={"condition": "run"})
     place = {name: at for at, name in enumerate(order)}
     rows = rows.sort_values("run", key=lambda runs: runs.map(place), kind="stable")
-    new = _changed(changes)
-    told = pd.Series([new.get(run, "") for run in rows["run"]], index=rows.index, dtype="str")
+    new = _changes_by_run(changes)
+    changed = pd.Series([new.get(run, "") for run in rows["run"]], index=rows.index, dtype="str")
     columns = [*names, "run", *CONTRACTS["estimates"].columns, "reference", "n_dropped"]
-    return rows.reindex(columns=columns).assign(changed=told).reset_index(drop=True)
+    return rows.reindex(columns=columns).assign(changed=changed).reset_index(drop=True)
 
 
-def _changed(changes: pd.DataFrame | None) -> dict[str, str]:
-    """Return what changed in each run."""
+def _changes_by_run(changes: pd.DataFrame | None) -> dict[str, str]:
+    """Return the changed properties of each run, joined by a comma."""
     if changes is None:
         return {}
     require_columns(changes, ["run", "what", "changed"], "deltas.over_time: changes")
     new = changes[changes["changed"].fillna(False).astype(bool)]
-    told = new.groupby(new["run"].astype("str"), sort=False)["what"]
-    return {run: ", ".join(part.dropna().astype("str")) for run, part in told}
+    by_run = new.groupby(new["run"].astype("str"), sort=False)["what"]
+    return {run: ", ".join(part.dropna().astype("str")) for run, part in by_run}
 
 
-def _levels(part: pd.DataFrame, value: Value, cluster: Cluster) -> tuple[tuple[Any, Any, Any], str]:
-    """Return the level of each case with an outcome and its cluster; what to say of the claim."""
+def _levels_of_cases(
+    part: pd.DataFrame, value: Value, cluster: Cluster
+) -> tuple[tuple[Any, Any, Any], str]:
+    """Return level, cluster and weight of each case with an outcome, and the note of the claim."""
     level = level_of(part, value)
-    known = level.notna()
-    label, note = claim(part.loc[known, "skill"], part.loc[known, "cluster"], cluster)
-    weights = part.loc[known, WEIGHT].to_numpy(dtype=float) if WEIGHT in part else None
-    return (level[known].to_numpy(dtype=float), label, weights), note
+    has_level = level.notna()
+    label, note = claim(part.loc[has_level, "skill"], part.loc[has_level, "cluster"], cluster)
+    weights = part.loc[has_level, WEIGHT].to_numpy(dtype=float) if WEIGHT in part else None
+    return (level[has_level].to_numpy(dtype=float), label, weights), note
 
 
 def by_dimension(
@@ -451,7 +458,7 @@ def by_dimension(
     weight: str | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Say on which dimensions the skill helps, adjusted for asking of each of them.
+    """Estimate the paired change on each dimension, adjusted for the number of dimensions.
 
     Parameters
     ----------
@@ -464,29 +471,29 @@ def by_dimension(
     -------
     pandas.DataFrame
         As :func:`paired`, one row per ``by``, dimension and condition, with ``p_adjusted`` by
-        Holm over the dimensions of each ``by`` and condition. A dimension without a pair has
-        NaN and still counts in the family.
+        Holm over the dimensions of each ``by`` and condition. A dimension without a pair of cases
+        has NaN and still counts in the family.
 
     Notes
     -----
-    The family is C1 to C9 per ``by`` and condition, declared here and not chosen by the data; of a
-    study with dimensions of its own it is all that its cases name.
+    The family is C1 to C9 per ``by`` and condition, fixed in advance and not chosen by the data. A
+    study with its own dimensions has the family of all dimensions of its cases.
     """
     names = [name for name in listed(by) if name != "comprehension_dimension"]
-    given = _prepared(outcomes, names, value, "deltas.by_dimension")
-    given = given[given["comprehension_dimension"].notna()]
+    checked = _checked_outcomes(outcomes, names, value, "deltas.by_dimension")
+    checked = checked[checked["comprehension_dimension"].notna()]
     keys = [*names, "comprehension_dimension"]
-    asked = list(dimension_family(given["comprehension_dimension"]))
+    dimensions = list(dimension_family(checked["comprehension_dimension"]))
     how: dict[str, Any] = {"value": value, "reference": reference, "weight": weight}
-    result = paired(given, by=keys, **how, ci_level=ci_level)
+    result = paired(checked, by=keys, **how, ci_level=ci_level)
     parts = []
     for _, part in groups(result, [*names, "condition"]):
-        family = part.set_index("comprehension_dimension")["p_value"].reindex(asked)
-        adjusted = pd.Series(holm(family.to_numpy(dtype=float)), index=asked)
+        family = part.set_index("comprehension_dimension")["p_value"].reindex(dimensions)
+        adjusted = pd.Series(holm(family.to_numpy(dtype=float)), index=dimensions)
         parts.append(
             part.assign(
                 p_adjusted=adjusted.reindex(part["comprehension_dimension"]).to_numpy(),
-                method=part["method"] + f"; Holm over {len(asked)} dimensions",
+                method=part["method"] + f"; Holm over {len(dimensions)} dimensions",
             ).sort_values("comprehension_dimension", kind="stable")
         )
     return pd.concat(parts, ignore_index=True) if parts else result
@@ -495,7 +502,7 @@ def by_dimension(
 def pass_at_k(
     outcomes: pd.DataFrame, *, k: int, by: Sequence[str] = (), ci_level: float = 0.95
 ) -> pd.DataFrame:
-    """Say how likely at least one of ``k`` attempts at a case passes.
+    """Estimate the probability that at least one of ``k`` attempts at a case passes.
 
     Parameters
     ----------
@@ -504,7 +511,7 @@ def pass_at_k(
     k : int
         Number of tries.
     by : sequence of str
-        Columns that keep rows apart; ``condition`` always does.
+        Columns that group the rows, in addition to ``condition``.
     ci_level : float, default 0.95
         Level of the interval.
 
@@ -515,7 +522,7 @@ def pass_at_k(
 
     See Also
     --------
-    pass_hat_k : How likely all of ``k`` attempts pass.
+    pass_hat_k : The probability that all of ``k`` attempts pass.
     """
     return _pass_k(outcomes, k, by, ci_level, "pass_at_k", pooled_pass_at_k)
 
@@ -523,7 +530,7 @@ def pass_at_k(
 def pass_hat_k(
     outcomes: pd.DataFrame, *, k: int, by: Sequence[str] = (), ci_level: float = 0.95
 ) -> pd.DataFrame:
-    """Say how likely all of ``k`` attempts at a case pass; see :func:`pass_at_k`."""
+    """Estimate the probability that all of ``k`` attempts pass; see :func:`pass_at_k`."""
     return _pass_k(outcomes, k, by, ci_level, "pass_hat_k", pooled_pass_hat_k)
 
 
@@ -531,8 +538,8 @@ def _pass_k(
     outcomes: pd.DataFrame, k: int, by: Sequence[str], ci_level: float, measure: str, compute: Any
 ) -> pd.DataFrame:
     names = [name for name in listed(by) if name != "condition"]
-    given = _prepared(outcomes, names, "passed", f"deltas.{measure}")
-    table = case_table(given, by=names)
+    checked = _checked_outcomes(outcomes, names, "passed", f"deltas.{measure}")
+    table = case_table(checked, by=names)
     rows = []
     for values, group in condition_groups(table, names):
         part = group[group["n"].gt(0)]

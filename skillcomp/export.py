@@ -1,4 +1,4 @@
-"""Frames to files and back: parquet keeps the dtypes, csv is for people and other tools."""
+"""Frames as files: parquet, which keeps the dtypes, and csv for people and other tools."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def write(
     *,
     formats: tuple[str, ...] = ("parquet", "csv"),
 ) -> list[Path]:
-    """Write frames as parquet and csv, one file a frame and format.
+    """Write frames as parquet and csv, one file per frame and format.
 
     Parameters
     ----------
     frames : mapping of str to pandas.DataFrame
-        Name to frame; the name becomes the file's stem, so it may hold letters, digits, ``-``
-        and ``_`` only. Names of contract kinds (``"verdicts"`` ...) are checked first.
+        Name to frame. The name becomes the file name, so it may contain only letters, digits,
+        ``-`` and ``_``. A frame with the name of a contract (``"verdicts"`` ...) is checked.
     folder : str or path
-        Where the files go; made when it is not there.
+        Folder of the files; it is created if missing.
     formats : tuple of {"parquet", "csv"}
-        Which files to write.
+        Formats to write.
 
     Returns
     -------
@@ -53,18 +53,18 @@ def write(
         If a name cannot be a file name, a format is unknown, a frame breaks its contract or its
         cells cannot be written.
     StoreError
-        If the disk refuses a file; the one that stood there is as it was.
+        If a file cannot be written; an existing file then stays unchanged.
 
     Notes
     -----
-    In csv a text that begins with ``=``, ``+``, ``-`` or ``@`` is written as it is: open files
-    with model output in a spreadsheet as text.
+    In csv, texts that begin with ``=``, ``+``, ``-`` or ``@`` are not escaped: import files with
+    model output into a spreadsheet as text.
     """
-    given: Any = frames
-    if not isinstance(given, Mapping):
-        found = type(given).__name__
-        raise FrameError(f"export: expected a mapping of names to DataFrames, found {found}.")
-    if strange := [str(one) for one in formats if one not in _WAYS]:
+    mapping: Any = frames
+    if not isinstance(mapping, Mapping):
+        type_name = type(mapping).__name__
+        raise FrameError(f"export: expected a mapping of names to DataFrames, found {type_name}.")
+    if strange := [str(word) for word in formats if word not in _WAYS]:
         raise FrameError(f"formats: found {', '.join(strange)}; allowed: parquet, csv.")
     target = as_path(folder, "export", FrameError)
     try:
@@ -72,17 +72,17 @@ def write(
     except (OSError, ValueError) as cause:
         raise StoreError(f"{target}: no folder can be made here ({cause}).") from cause
     written: list[Path] = []
-    for name, frame in given.items():
+    for name, frame in mapping.items():
         if not name or not all(letter.isalnum() or letter in "-_" for letter in str(name)):
             raise FrameError(f"frame name {name!r}: letters, digits, '-' and '_' only.")
         if not isinstance(frame, pd.DataFrame):
-            found = type(frame).__name__
-            raise FrameError(f"export: '{name}': expected a pandas DataFrame, found {found}.")
-        kept = _checked(frame, name) if name in CONTRACTS else frame
-        for form in (one for one in _WAYS if one in formats):
+            type_name = type(frame).__name__
+            raise FrameError(f"export: '{name}': expected a pandas DataFrame, found {type_name}.")
+        checked = _checked_frame(frame, name) if name in CONTRACTS else frame
+        for form in (word for word in _WAYS if word in formats):
             path = target / f"{name}.{form}"
             try:
-                data = _WAYS[form](kept)
+                data = _WAYS[form](checked)
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as cause:
                 raise FrameError(f"{path}: cannot be written as {form} ({cause}).") from cause
             replace_file(path, data)
@@ -91,14 +91,14 @@ def write(
 
 
 def read(path: str | PathLike[str], *, kind: str | None = None) -> pd.DataFrame:
-    """Read a parquet file written by :func:`write` back as an equal frame.
+    """Read a parquet file written by :func:`write`.
 
     Parameters
     ----------
     path : str or path
         The parquet file.
     kind : str, optional
-        Contract to hold it against; by default the file's stem where that names one.
+        Contract to check. Default: the name of the file, if it is that of a contract.
 
     Returns
     -------
@@ -118,15 +118,15 @@ def read(path: str | PathLike[str], *, kind: str | None = None) -> pd.DataFrame:
             frame = pd.read_parquet(file)
     except (pa.ArrowException, OSError) as cause:
         raise FrameError(f"{source}: cannot be read as parquet ({cause}).") from cause
-    wanted = kind if kind is not None else source.stem
-    return _checked(frame, wanted) if kind is not None or wanted in CONTRACTS else frame
+    contract = kind if kind is not None else source.stem
+    return _checked_frame(frame, contract) if kind is not None or contract in CONTRACTS else frame
 
 
-def _checked(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
+def _checked_frame(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     checked = check(frame, kind)
     if kind != "estimates":
         return checked
-    # an estimates frame begins with its `by` columns, which the contract cannot name
+    # keep the order of columns: an estimates frame begins with its `by` columns
     order = dict.fromkeys([*frame.columns, *checked.columns])
     return checked[list(order)]
 

@@ -1,7 +1,7 @@
-"""What a study says of each skill: teaching, redundant, ineffective, harmful or undetermined.
+"""Verdicts on skills: teaching, redundant, ineffective, harmful or undetermined.
 
-Decisions are read from intervals against a stated margin. "No change" is an equivalence claim:
-the whole interval lies inside the margin. The lack of a significant difference is never one.
+Decisions compare an interval with a stated margin. "No change" is an equivalence claim: the whole
+interval is inside the margin. The lack of a significant difference is not such a claim.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ def decide(
     weight: str | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Say of each skill whether it teaches, from the interval of its delta.
+    """Decide for each skill whether it teaches, from the interval of its delta.
 
     Parameters
     ----------
     outcomes : pandas.DataFrame
         An outcomes frame of one grader (or name ``grader`` in ``by``).
     by : sequence of str, default ("skill",)
-        What a verdict is given for.
+        Columns that group the rows; one verdict per group and condition.
     margin : float, default 0.1
-        The largest change that counts as none, in rate units (0.1 is ten points). State it before
-        looking at the data.
+        The largest change that counts as no change, in rate units (0.1 is ten points). Choose it
+        before you see the data.
     reference : str, default "baseline"
         The condition that the others are compared with.
     value : {"passed", "share_passed"}, default "passed"
@@ -79,23 +79,24 @@ def decide(
         The rows of :func:`skillcomp.deltas.paired` with ``margin``, ``reference_low`` (lower
         limit of the reference's rate over the cases that have the reference), ``over_placebo``,
         ``over_placebo_low``, ``over_placebo_high`` (delta of the condition to the placebo over the
-        cases of both and its limits; NaN without one; the note says where these are other cases
-        than those of the delta) and ``verdict``, the first that applies:
+        cases of both, and its limits; NaN without a placebo; a note if these are other cases than
+        those of the delta) and ``verdict``, the first that applies:
 
         ``redundant``
             The reference already passes (its lower limit is at least ``1 - margin``) and the
             interval of the delta excludes a loss beyond the margin.
         ``ineffective``
-            No change: the whole interval lies inside ``(-margin, margin)``, whether or not it
+            No change: the whole interval is inside ``(-margin, margin)``, whether or not it
             excludes zero.
         ``teaching``, ``harmful``
-            The whole interval lies above the margin, or below its negative.
+            The whole interval is above the margin, or below its negative.
         ``undetermined``
-            Anything else: the data do not decide. The note says where the whole interval lies on
-            one side of zero and reaches into the margin.
+            Anything else: the data do not decide. A note states if the whole interval is on one
+            side of zero but reaches into the margin.
 
-        Where a placebo was recorded, the note of a ``teaching`` condition says when its interval
-        over the placebo does not lie above zero: any text of that length may do as much.
+        If a placebo was recorded, a note states that a ``teaching`` condition does not clearly
+        beat it (its interval over the placebo is not above zero): any text of that length might
+        have the same effect.
 
     Raises
     ------
@@ -104,13 +105,13 @@ def decide(
 
     See Also
     --------
-    cases : Which single cases change when the skill is loaded.
+    cases : The single cases that change when the skill is loaded.
 
     Notes
     -----
-    Each verdict is wrong with at most half of ``1 - ci_level`` plus what a discrete outcome adds,
-    5 % at the margin itself at the default level, over all outcomes of single attempts
-    (:mod:`skillcomp.stats.bounded`).
+    Each verdict is wrong with a probability of at most half of ``1 - ci_level``, plus the effect of
+    discrete outcomes: 5 % at the margin itself at the default level, over all outcomes of single
+    attempts (:mod:`skillcomp.stats.bounded`).
     """
     if not is_number(margin) or not 0.0 < margin < 1.0:
         raise FrameError(f"margin: found {margin!r}; allowed: a number above 0 and below 1.")
@@ -154,16 +155,16 @@ def _over_placebo(
     over = over[[*names, "condition", *renamed]].rename(columns=renamed)
     deltas = deltas.merge(over, on=[*names, "condition"], how="left")
     other = _other_cases(outcomes, names, how["value"], reference)
-    told = deltas[[*names, "condition"]].merge(other, on=[*names, "condition"], how="left")
-    said = told["said"].fillna("").where(deltas["over_placebo"].notna(), "")
-    notes = [join_notes(*both) for both in zip(deltas["note"], said, strict=True)]
+    matched = deltas[[*names, "condition"]].merge(other, on=[*names, "condition"], how="left")
+    remarks = matched["said"].fillna("").where(deltas["over_placebo"].notna(), "")
+    notes = [join_notes(*both) for both in zip(deltas["note"], remarks, strict=True)]
     return deltas.assign(note=notes)
 
 
 def _other_cases(
     outcomes: pd.DataFrame, names: list[str], value: str, reference: str
 ) -> pd.DataFrame:
-    """Say of each condition whether placebo and reference were run on other cases of it."""
+    """Return a remark for each condition with different cases for placebo and reference."""
     keys = list(dict.fromkeys([*names, *CASE]))
     run = outcomes.loc[outcomes[value].notna(), [*keys, "condition"]].drop_duplicates()
     sides = pd.DataFrame(index=run.index)
@@ -174,16 +175,16 @@ def _other_cases(
     sides["differs"] = sides["delta"] != sides["over"]
     keep = [*names, "condition"]
     counted = pd.concat([run[keep], sides], axis=1).groupby(keep, sort=False, dropna=False)
-    found = counted[["delta", "over", "differs"]].sum()
-    said = [
+    counts = counted[["delta", "over", "differs"]].sum()
+    remarks = [
         f"over_placebo rests on other cases than the delta: {over} and {delta}" if differs else ""
-        for delta, over, differs in found.itertuples(index=False)
+        for delta, over, differs in counts.itertuples(index=False)
     ]
-    return found.assign(said=said)["said"].reset_index()
+    return counts.assign(said=remarks)["said"].reset_index()
 
 
 def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
-    """Say in the note what the verdict alone would hide."""
+    """Add to the note what the verdict alone does not show."""
     verdict, low, high = (deltas[name] for name in ("verdict", "ci_low", "ci_high"))
     unsure = verdict.eq("undetermined")
     beaten = deltas["over_placebo"].notna() & ~(deltas["over_placebo_low"] > 0)
@@ -200,17 +201,17 @@ def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
 def cases(
     outcomes: pd.DataFrame, *, by: Sequence[str] = (), reference: str = "baseline"
 ) -> pd.DataFrame:
-    """Say of each case whether the answer changes when the skill is loaded.
+    """Show for each case whether the answer changes when the skill is loaded.
 
-    A single case has few repeats and no interval worth printing: read these rows to find cases,
-    not to claim effects.
+    A single case has too few repeats for a useful interval: use these rows to find cases, not to
+    claim effects.
 
     Parameters
     ----------
     outcomes : pandas.DataFrame
         An outcomes frame of one grader (or name ``grader`` in ``by``).
     by : sequence of str
-        Further columns that keep rows apart.
+        Further columns that group the rows.
     reference : str, default "baseline"
         The condition that the others are compared with.
 
@@ -219,16 +220,17 @@ def cases(
     pandas.DataFrame
         One row per case and condition other than the reference: ``by``, skill, case_id,
         comprehension_dimension, transfer, condition, n and n_reference (attempts with an outcome),
-        rate and reference_rate, ``discriminates`` (the majority changes; NA where one of the two
-        conditions has no outcome or ties) and ``verdict``: taught, already_passes, not_taught,
-        harmed, or undetermined where one ties or is missing. A case without the condition has n 0.
+        rate and reference_rate, ``discriminates`` (the majority changes; NA if one of the two
+        conditions has no outcome or a tie) and ``verdict``: taught, already_passes, not_taught,
+        harmed, or undetermined after a tie or without outcomes. A case that was not asked under
+        the condition has n 0.
     """
     names = list(dict.fromkeys([*listed(by), *CASE, "comprehension_dimension", "transfer"]))
     if "condition" in names:
         raise FrameError("skillverdicts.cases: by= names 'condition'; a row has one already.")
-    given = prepared(outcomes, "outcomes", listed(by), "skillverdicts.cases", agents=True)
-    require_reference(given["condition"], reference)
-    scored = given.assign(passed=given["passed"].astype("float64"))
+    checked = prepared(outcomes, "outcomes", listed(by), "skillverdicts.cases", agents=True)
+    require_reference(checked["condition"], reference)
+    scored = checked.assign(passed=checked["passed"].astype("float64"))
     table = (
         scored.groupby([*names, "condition"], sort=False, dropna=False, observed=True)["passed"]
         .agg(["count", "mean"])
@@ -244,8 +246,8 @@ def cases(
     for count in ("n", "n_reference"):
         joined[count] = joined[count].fillna(0).astype("int64")
     after, before = np.sign(joined["rate"] - 0.5), np.sign(joined["reference_rate"] - 0.5)
-    known = after.abs().eq(1) & before.abs().eq(1)
-    joined["discriminates"] = after.ne(before).astype("boolean").where(known)
+    decided = after.abs().eq(1) & before.abs().eq(1)
+    joined["discriminates"] = after.ne(before).astype("boolean").where(decided)
     verdicts = {
         "taught": (after > 0) & (before < 0),
         "already_passes": (after > 0) & (before > 0),
@@ -260,14 +262,14 @@ def cases(
 def dimensions(
     outcomes: pd.DataFrame, *, by: Sequence[str] = ("skill",), ci_level: float = 0.95
 ) -> pd.DataFrame:
-    """Say which dimensions each skill passes under each condition.
+    """Decide which dimensions each skill passes under each condition.
 
     Parameters
     ----------
     outcomes : pandas.DataFrame
         An outcomes frame of one grader (or name ``grader`` in ``by``).
     by : sequence of str, default ("skill",)
-        What is judged.
+        Columns that group the rows; one verdict per group, condition and dimension.
     ci_level : float, default 0.95
         Level of the interval of the rate.
 
@@ -276,28 +278,29 @@ def dimensions(
     pandas.DataFrame
         One row per ``by``, condition and comprehension_dimension: the estimates columns (rate of
         attempts passed with its interval by case), ``n_cases``, ``n_cases_passed`` and
-        ``passed``: True when every case passes in the majority of its repeats (ties fail), NA when
-        no case fails but one has no outcome; then ``score``, ``score_low``, ``score_high``: a mark
+        ``passed``: True if every case passes in the majority of its repeats (ties fail), NA if no
+        case fails but one has no outcome; then ``score``, ``score_low``, ``score_high``: a mark
         from 1 to 5 with its interval.
 
     Notes
     -----
-    The score is derived from the binary checks (report 9.4): an answer that passes 5 of 5 has 5, 4
-    of 5 has 4, and none has less than 1. It is averaged over repeats, then cases; its interval is
-    that of a bounded mean, scaled. A score hides which check failed: the verdict is ``passed``.
+    The score is derived from the binary checks (report 9.4): an answer that passes 5 of 5 checks
+    has 5, 4 of 5 has 4, and no answer has less than 1. It is averaged over repeats, then cases;
+    its interval is that of a bounded mean, scaled. A score hides which check failed: the verdict
+    is ``passed``.
     """
-    names = [one for one in listed(by) if one not in ("comprehension_dimension", "condition")]
+    names = [name for name in listed(by) if name not in ("comprehension_dimension", "condition")]
     keys = [*names, "comprehension_dimension"]
-    given = check(outcomes, "outcomes")
-    refuse_pooling(given, names, "skillverdicts.dimensions")
-    given = given[given["comprehension_dimension"].notna()]
-    level = rates(given, by=keys, ci_level=ci_level)
-    marks = ((5 * given["share_passed"] - 1) / 4).clip(lower=0.0)
-    given_marks = given.assign(share_passed=marks)
+    checked = check(outcomes, "outcomes")
+    refuse_pooling(checked, names, "skillverdicts.dimensions")
+    checked = checked[checked["comprehension_dimension"].notna()]
+    level = rates(checked, by=keys, ci_level=ci_level)
+    marks = ((5 * checked["share_passed"] - 1) / 4).clip(lower=0.0)
+    given_marks = checked.assign(share_passed=marks)
     marked = rates(given_marks, by=keys, value="share_passed", ci_level=ci_level)
     marked = marked.set_index([*keys, "condition"])[["estimate", "ci_low", "ci_high"]]
     marked = 1 + 4 * marked.set_axis(["score", "score_low", "score_high"], axis=1)
-    scored = given.assign(passed=given["passed"].astype("float64"))
+    scored = checked.assign(passed=checked["passed"].astype("float64"))
     per_case = scored.groupby(
         list(dict.fromkeys([*keys, "condition", *CASE])), sort=False, dropna=False, observed=True
     )["passed"].mean()
@@ -321,17 +324,17 @@ def together(
     by: Sequence[str] = (),
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Say how often skills pass one dimension without the other: whether the two are one thing.
+    """Estimate how often skills pass one of two dimensions without the other.
 
     Parameters
     ----------
     judged : pandas.DataFrame
-        As returned by :func:`dimensions`, with ``skill`` among its ``by``.
+        The result of :func:`dimensions`, with ``skill`` in its ``by``.
     first, second : str, default "C4" and "C7"
-        The dimensions: boundary and misconception, of which the report asks whether they merge
-        (9.2).
+        The dimensions. The defaults are boundary and misconception, which the report considers
+        merging (9.2).
     by : sequence of str
-        Columns that keep rows apart; ``condition`` always does.
+        Columns that group the rows, in addition to ``condition``.
     ci_level : float, default 0.95
         Level of the intervals.
 
@@ -340,13 +343,13 @@ def together(
     pandas.DataFrame
         Four rows per ``by`` and condition: measure ``both_rate``, ``first_only_rate``,
         ``second_only_rate``, ``neither_rate``; shares of the skills with a verdict on both, with
-        the interval of a bounded mean over skills; first, second. Dimensions that measure one
-        thing leave the two middle rows near 0. NaN with a note where no skill has both.
+        the interval of a bounded mean over skills; first, second. If both dimensions measure the
+        same thing, the two middle rows are near 0. NaN with a note if no skill has both.
 
     Raises
     ------
     FrameError
-        For an unknown dimension, or the same one twice.
+        For an unknown dimension, or the same dimension twice.
     """
     if first == second:
         raise FrameError(f"second: found '{second}' twice; give two different dimensions.")
@@ -356,21 +359,27 @@ def together(
     require_columns(judged, [*keys, "comprehension_dimension", "passed"], what)
     family = dimension_family(judged["comprehension_dimension"])
     _require_dimensions(family, first=[first], second=[second])
-    judged = _settled(judged, keys, what, "name in by= what tells them apart")
+    judged = _checked_verdicts(judged, keys, what, "name in by= what tells them apart")
     chosen = judged[judged["comprehension_dimension"].isin([first, second])]
     passed = chosen.set_index([*keys, "comprehension_dimension"])["passed"].astype("float64")
     table = passed.unstack("comprehension_dimension")
     wide = pd.DataFrame(table).reindex(columns=[first, second]).reset_index()
     rows: list[dict[str, Any]] = []
     for values, part in groups(wide, [*names, "condition"]):
-        known = part.dropna(subset=[first, second])
-        one, two = (known[name].eq(1.0).to_numpy() for name in (first, second))
-        shares = {"both": one & two, "first_only": one & ~two, "second_only": two & ~one}
-        for name, share in {**shares, "neither": ~one & ~two}.items():
-            found = bounded_mean(share.astype(float), quantity=RATES, ci_level=ci_level)
-            if known.empty:
-                found = replace(found, note="no skill has a verdict on both dimensions")
-            rows.append(row(f"{name}_rate", found, **values, first=first, second=second))
+        complete = part.dropna(subset=[first, second])
+        first_passed, second_passed = (
+            complete[name].eq(1.0).to_numpy() for name in (first, second)
+        )
+        shares = {
+            "both": first_passed & second_passed,
+            "first_only": first_passed & ~second_passed,
+            "second_only": second_passed & ~first_passed,
+        }
+        for name, share in {**shares, "neither": ~first_passed & ~second_passed}.items():
+            interval = bounded_mean(share.astype(float), quantity=RATES, ci_level=ci_level)
+            if complete.empty:
+                interval = replace(interval, note="no skill has a verdict on both dimensions")
+            rows.append(row(f"{name}_rate", interval, **values, first=first, second=second))
     return estimates(rows, by=[*names, "condition"], extra=["first", "second"])
 
 
@@ -383,35 +392,35 @@ def aggregate(
     weights: Mapping[str, float] | None = None,
     threshold: float | None = None,
 ) -> pd.DataFrame:
-    """Combine the dimension verdicts into one of the skill, by one of three policies.
+    """Combine the verdicts on dimensions into one verdict on the skill, by one of three policies.
 
     Parameters
     ----------
     judged : pandas.DataFrame
-        As returned by :func:`dimensions`.
+        The result of :func:`dimensions`.
     by : sequence of str, default ("skill",)
-        The columns given there.
+        The same columns as there.
     policy : {"strict", "weighted", "pass_count"}, default "strict"
-        ``strict``: every dimension passes, but for the named ``exceptions``, which are listed.
+        ``strict``: every dimension passes, except the named ``exceptions``, which are listed.
         ``weighted``: the weighted share of passed dimensions reaches ``threshold`` (default 0.8).
         ``pass_count``: at least ``threshold`` dimensions pass (default two thirds: 6 of 9).
     exceptions : sequence of str
-        Dimensions documented as known deficient; only for ``strict``.
+        Dimensions with documented deficiencies; only for ``strict``.
     weights : mapping of str to float, optional
-        Weight by dimension; by default the source schema's (C1 to C6; C7 to C9 carry none), and
-        of dimensions of one's own the same for each.
+        Weight by dimension. Default: the weights of the source schema (C1 to C6; C7 to C9 have
+        none), or equal weights for a study's own dimensions.
     threshold : float, optional
         See ``policy``.
 
     Returns
     -------
     pandas.DataFrame
-        One row per ``by`` and condition: policy, ``passed`` (NA when the missing dimensions could
+        One row per ``by`` and condition: policy, ``passed`` (NA if the missing dimensions could
         decide either way), ``verdict``, score (share or count), n_passed, n_failed, n_missing,
-        failed (names), excepted (failed dimensions that an exception covers), note. The verdict is
-        in the words of the source's audits: ``PASS``; ``PASS WITH FIXES``, passed although
-        dimensions fail, which exceptions or policy allow; ``PARTIAL``, not passed, but some
-        dimension is; ``FAIL``, none is; NA where ``passed`` is.
+        failed (names), excepted (failed dimensions that an exception covers), note. The verdict
+        has the words of the source's audits: ``PASS``; ``PASS WITH FIXES`` (passed, although some
+        dimensions fail that exceptions or policy allow); ``PARTIAL`` (not passed, but some
+        dimension is); ``FAIL`` (no dimension is passed); NA if ``passed`` is NA.
 
     Raises
     ------
@@ -428,19 +437,21 @@ def aggregate(
     if policy == "weighted" and not sum(weigh.values()) > 0:
         raise FrameError("weights: they add up to nothing; give at least one above 0.")
     advice = "give by= as in skillverdicts.dimensions"
-    judged = _settled(judged, keys, "skillverdicts.aggregate", advice)
+    judged = _checked_verdicts(judged, keys, "skillverdicts.aggregate", advice)
     rows = []
     for values, part in groups(judged, keys):
         passed = part.set_index("comprehension_dimension")["passed"].reindex(list(family))
-        combined = _combine(passed, policy, exceptions, weigh, threshold)
+        combined = _combined_verdict(passed, policy, exceptions, weigh, threshold)
         rows.append({**values, "policy": policy, **combined})
     shape = [*keys, "policy", "passed", "verdict", "score", "n_passed", "n_failed", "n_missing"]
     frame = pd.DataFrame(rows, columns=[*shape, "failed", "excepted", "note"])
     return frame.astype({"passed": "boolean", "verdict": "str"})
 
 
-def _settled(judged: pd.DataFrame, keys: list[str], what: str, advice: str) -> pd.DataFrame:
-    """Return verdicts at their dtypes; raise FrameError where a dimension has several."""
+def _checked_verdicts(
+    judged: pd.DataFrame, keys: list[str], what: str, advice: str
+) -> pd.DataFrame:
+    """Return verdicts in their dtypes; raise FrameError if a dimension has several."""
     judged = settle(judged, CONTRACTS["outcomes"].columns, f"{what}: judged")
     if judged.duplicated([*keys, "comprehension_dimension"]).any():
         raise FrameError(
@@ -449,9 +460,9 @@ def _settled(judged: pd.DataFrame, keys: list[str], what: str, advice: str) -> p
     return judged
 
 
-def _require_dimensions(family: tuple[str, ...], **given: Iterable[str]) -> None:
+def _require_dimensions(family: tuple[str, ...], **arguments: Iterable[str]) -> None:
     allowed = "C1 to C9" if "C1" in family else ", ".join(family)
-    for argument, names in given.items():
+    for argument, names in arguments.items():
         for name in names:
             if name not in family:
                 raise FrameError(
@@ -459,7 +470,7 @@ def _require_dimensions(family: tuple[str, ...], **given: Iterable[str]) -> None
                 )
 
 
-def _combine(
+def _combined_verdict(
     passed: pd.Series,
     policy: Policy,
     exceptions: Sequence[str],

@@ -1,8 +1,8 @@
-"""Whether skills fire when they should: precision, recall, confusion, and goals of the work done.
+"""Trigger behaviour of skills: precision, recall and confusion, and the goals of the work done.
 
-The unit of evidence is the case; repeats are averaged inside it. What is counted is whether a
-skill on offer was invoked, prompt by prompt, so that precision and F1 are ratios of sums over
-cases and go through the one interval for means of clusters (:mod:`skillcomp.stats.bounded`).
+The unit of evidence is the case; repeats are averaged within it. Invocations of a skill on offer
+are counted prompt by prompt. Precision and F1 are ratios of sums over cases, so the interval for
+means of clusters (:mod:`skillcomp.stats.bounded`) applies to them, too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from skillcomp.stats.results import Interval, join_notes
 __all__ = ["compare", "confusion", "detection", "goals"]
 
 GOALS = ("outcome", "process", "style", "efficiency")
-OTHER = "other"  # a prompt from the suite of another skill than the one looked at
+OTHER = "other"  # the kind of a prompt from the suite of another skill
 NOTHING = "none"  # no skill
 _KINDS = ("all", "explicit", "implicit", "negative", OTHER)
 _MADE = ("kind", "expected", "fired", "should", "did", "size", "reference")
@@ -54,10 +54,10 @@ def detection(
     by: Sequence[str] = (),
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Say how often a skill fires where it should, and how rarely where it should not.
+    """Estimate recall, specificity, precision and F1 of the invocation of skills.
 
-    Repeats are averaged inside a prompt; every prompt has one vote. ``by=["offered"]`` gives one
-    skill at a time, no ``by`` all skills on offer together.
+    Repeats are averaged within a prompt; every prompt has the same weight. ``by=["offered"]``
+    treats each skill separately, no ``by`` all skills on offer together.
 
     Parameters
     ----------
@@ -65,10 +65,10 @@ def detection(
         An invocations frame: reads attempt_id, skill, case_id, condition, offered, invoked and
         should_invoke.
     cases : pandas.DataFrame, optional
-        A cases frame. Gives the kind of each prompt, contrast pairs, and should_trigger of a
-        case's own skill where ``should_invoke`` is missing.
+        A cases frame with the kind of each prompt, contrast pairs, and should_trigger, which
+        replaces a missing ``should_invoke`` for the case's own skill.
     by : sequence of str
-        Columns that keep rows apart, such as ``["offered"]``; ``condition`` always does.
+        Columns that group the rows, such as ``["offered"]``, in addition to ``condition``.
     ci_level : float, default 0.95
         Level of the interval.
 
@@ -76,41 +76,40 @@ def detection(
     -------
     pandas.DataFrame
         One row per ``by``, condition, measure and kind. ``kind`` is the kind of the prompt
-        (explicit, implicit, negative) where it is in the skill's own suite, ``other`` for prompts
-        of other suites, ``all`` for all together. Measures: ``recall`` (of prompts that should
-        fire the skill, the share that did), ``specificity`` (of those that should not, the share
-        that did not), ``precision`` and ``f1`` (``all`` only), and, unless ``by`` names
-        ``offered``, ``exact`` (attempts in which just the right skills fired, of those of which it
-        is known of every skill on offer). Then the estimates
-        columns (estimate from 0 to 1, n = prompts of a skill, n_clusters) and n_right, n_asked
-        (the counts behind the estimate: attempts and skills), n_missing (invocations that are not
-        known, left out). NaN with a note where there is no such prompt, and precision where
-        nothing fired.
+        (explicit, implicit, negative) in the skill's own suite, ``other`` for prompts of other
+        suites, ``all`` for all together. Measures: ``recall`` (of prompts that should fire the
+        skill, the share that did), ``specificity`` (of those that should not, the share that did
+        not), ``precision`` and ``f1`` (``all`` only), and, unless ``by`` contains ``offered``,
+        ``exact`` (the share of attempts in which exactly the right skills fired; only attempts
+        with a known answer for every skill on offer). Then the estimates columns (estimate from 0
+        to 1, n = prompts of a skill, n_clusters) and n_right, n_asked (the counts behind the
+        estimate: attempts and skills), n_missing (unknown invocations, left out). NaN with a note
+        without such a prompt; precision is NaN if nothing fired.
 
     Raises
     ------
     FrameError
-        If a frame breaks its contract, several agents or altered copies would be pooled, or it is
-        not known of any prompt what should fire.
+        If a frame breaks its contract, several agents or altered copies would be pooled, or no
+        prompt has a known answer to which skill should fire.
 
     See Also
     --------
-    confusion : Which other skill fired.
+    confusion : The other skills that fired.
     compare : Two descriptions of a skill on the same prompts.
 
     Notes
     -----
-    Recall and specificity are bounded means over prompts. Precision is the sum over prompts of
-    true invocations over the sum of all, F1 ``2 TP / (2 TP + FP + FN)``: means of bounded values
-    weighted by how often the skill fired, so that the same interval holds their cluster sums
-    (``S_g - t m_g``). Weights that chance decides are outside the conjecture behind that interval;
-    the coverage is measured in ``tests/test_triggers.py`` (slow). All prompts of a contrast pair
-    and all skills of one prompt are one cluster. Never of zero width: where all is right the
-    lower limit is what the study shows, which ``note`` says.
+    Recall and specificity are bounded means over prompts. Precision is the number of true
+    invocations divided by the number of invocations, F1 is ``2 TP / (2 TP + FP + FN)``: both are
+    means of bounded values weighted by how often the skill fired, so the same interval applies to
+    their cluster sums (``S_g - t m_g``). The conjecture behind that interval does not cover random
+    weights; ``tests/test_triggers.py`` (slow) measures the coverage. All prompts of a contrast
+    pair and all skills of one prompt are one cluster. The interval never has zero width: if
+    everything is right, the lower limit is the result, as ``note`` states.
 
-    Precision, F1 and specificity depend on which prompts were asked: easy prompts of other suites
-    raise specificity, so read it by kind. A skill of which it is not known whether it should have
-    fired (prompts of another suite without ``right_skills``) is left out there.
+    Precision, F1 and specificity depend on the choice of prompts: easy prompts of other suites
+    raise specificity, so read it by kind. A skill is left out for prompts without a known answer
+    to whether it should have fired (those of another suite without ``right_skills``).
 
     Examples
     --------
@@ -128,18 +127,18 @@ def detection(
     3           f1     0.667      4.0      6.0
     4        exact     0.500      2.0      4.0
     """
-    names = _names(by)
+    names = _grouping_columns(by)
     check_settings("triggers.detection", ci_level)
-    given = _prepared(invocations, cases, names, "triggers.detection")
-    sums: list[_Sum] = []
-    for values, group in groups(_pairs(given, names), names):
-        sums += _sums(group, values)
+    checked = _checked_invocations(invocations, cases, names, "triggers.detection")
+    sums: list[_Sample] = []
+    for values, group in groups(_prompts_by_skill(checked, names), names):
+        sums += _detection_samples(group, values)
         if "offered" not in names:
-            sums.append(_exact(rows_of_group(given, values), values))
-    found = bounded_means([sample for *_, sample in sums], quantity=RATES, ci_level=ci_level)
+            sums.append(_exact_sample(rows_of_group(checked, values), values))
+    intervals = bounded_means([sample for *_, sample in sums], quantity=RATES, ci_level=ci_level)
     rows = [
-        row(measure, _noted(interval, nothing), **about)
-        for (measure, about, nothing, _), interval in zip(sums, found, strict=True)
+        row(measure, _with_edge_note(interval, nothing), **about)
+        for (measure, about, nothing, _), interval in zip(sums, intervals, strict=True)
     ]
     return estimates(rows, by=[*names, "kind"], extra=["n_right", "n_asked", "n_missing"])
 
@@ -151,27 +150,27 @@ def confusion(
     by: Sequence[str] = (),
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Say which skill fired where another, or none, should have.
+    """Estimate how often each skill fired at prompts for another skill, or for none.
 
     Parameters
     ----------
     invocations, cases : pandas.DataFrame
         As in :func:`detection`.
     by : sequence of str
-        Columns that keep rows apart; ``condition`` always does. ``offered`` is not among them.
+        Columns that group the rows, in addition to ``condition``; not ``offered``.
     ci_level : float, default 0.95
         Level of the interval.
 
     Returns
     -------
     pandas.DataFrame
-        One row per ``by``, condition, ``expected`` and ``fired`` that occurred. ``expected`` names
-        the right skills of the prompt, joined by a comma; ``none`` where no skill on offer is
-        right, and ``not <skill>`` where that is known of the suite's own skill alone. ``fired`` is
-        a skill, or ``none`` where no skill fired. Measure ``fired_share``: of the attempts at such
-        prompts the share in which it fired, averaged by case; shares of one ``expected`` add up to
-        more than 1 where attempts fire several skills. Then the estimates columns and n_attempts
-        (in which it fired) and n_asked. Attempts of which nothing is known are left out.
+        One row per ``by``, condition, ``expected`` and ``fired`` that occurred. ``expected`` is the
+        right skills of the prompt, joined by a comma; ``none`` if no skill on offer is right, and
+        ``not <skill>`` if the answer is known for the suite's own skill only. ``fired`` is a
+        skill, or ``none`` if no skill fired. Measure ``fired_share``: the share of the attempts at
+        such prompts in which it fired, averaged by case; the shares of one ``expected`` add up to
+        more than 1 if attempts fire several skills. Then the estimates columns, n_attempts (in
+        which it fired) and n_asked. Attempts with unknown invocations are left out.
 
     Raises
     ------
@@ -182,20 +181,25 @@ def confusion(
     --------
     skillcomp.plots.dimensions : Draws the result, with ``x="fired", y="expected"``.
     """
-    names = _names(by)
+    names = _grouping_columns(by)
     if "offered" in names:
         raise FrameError("triggers.confusion: by= names 'offered', which is what is confused.")
     check_settings("triggers.confusion", ci_level)
-    given = _prepared(invocations, cases, names, "triggers.confusion", known=False)
+    checked = _checked_invocations(
+        invocations, cases, names, "triggers.confusion", needs_truth=False
+    )
     rows, samples = [], []
-    for values, group in groups(given[given["invoked"].notna()], names):
-        asked = _expected(group)
-        words = sorted(asked["expected"].unique(), key=lambda word: (word == NOTHING, word))
+    for values, group in groups(checked[checked["invoked"].notna()], names):
+        attempts = _expected_skills(group)
+        words = sorted(attempts["expected"].unique(), key=lambda word: (word == NOTHING, word))
         for expected in words:
-            part = asked[asked["expected"].eq(expected)]
+            part = attempts[attempts["expected"].eq(expected)]
             ids = part["attempt_id"]
             hits = group[group["attempt_id"].isin(ids) & group["invoked"].astype(bool)]
-            fired = {name: set(one["attempt_id"]) for name, one in hits.groupby("offered")}
+            fired = {
+                name: set(rows_of_skill["attempt_id"])
+                for name, rows_of_skill in hits.groupby("offered")
+            }
             silent = set(ids) - set(hits["attempt_id"])
             for name, inside in [*fired.items(), *([(NOTHING, silent)] if silent else [])]:
                 share = ids.isin(inside).groupby([part["skill"], part["case_id"]], sort=False)
@@ -203,8 +207,11 @@ def confusion(
                 samples.append((share.mean().to_numpy(dtype=float), cluster.to_numpy(), None))
                 about = {"expected": expected, "fired": name, "n_attempts": len(inside)}
                 rows.append(values | about | {"n_asked": len(part)})
-    found = bounded_means(samples, quantity=RATES, ci_level=ci_level)
-    shares = [row("fired_share", one, **about) for about, one in zip(rows, found, strict=True)]
+    intervals = bounded_means(samples, quantity=RATES, ci_level=ci_level)
+    shares = [
+        row("fired_share", rows_of_skill, **about)
+        for about, rows_of_skill in zip(rows, intervals, strict=True)
+    ]
     return estimates(shares, by=[*names, "expected", "fired"], extra=["n_attempts", "n_asked"])
 
 
@@ -216,14 +223,14 @@ def compare(
     reference: str,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Say what another description does to the same prompts: paired, condition by condition.
+    """Estimate the paired change in recall and specificity between two descriptions of a skill.
 
     Parameters
     ----------
     invocations, cases : pandas.DataFrame
         As in :func:`detection`, one condition for each description.
     by : sequence of str
-        Columns that keep rows apart, such as ``["offered"]``.
+        Columns that group the rows, such as ``["offered"]``.
     reference : str
         The condition that the others are compared with.
     ci_level : float, default 0.95
@@ -233,50 +240,50 @@ def compare(
     -------
     pandas.DataFrame
         One row per ``by``, other condition, measure and kind: ``delta_recall``,
-        ``delta_specificity`` and, unless ``by`` names ``offered``, ``delta_exact``, each the mean
-        over the prompts asked under both conditions of the difference of their rates (-1 to 1),
-        with a p-value for no difference; then reference, rate, reference_rate and n_dropped
-        (prompts without a partner).
+        ``delta_specificity`` and, unless ``by`` contains ``offered``, ``delta_exact``. Each is the
+        mean difference of rates (-1 to 1) over the prompts asked under both conditions, with a
+        p-value for no difference; then reference, rate, reference_rate and n_dropped (prompts
+        without a partner).
 
     Raises
     ------
     FrameError
-        As in :func:`detection`, or if there is no such reference.
+        As in :func:`detection`, or if no row has the reference condition.
 
     Notes
     -----
-    The interval of a bounded mean of paired differences. Precision and F1 weigh prompts by what
-    fired, which differs between the conditions, and have no paired mean: read them by condition
-    in :func:`detection`. Rows answer separate questions; p-values are not adjusted. The same study
-    under two names (A/A) gives what differs by chance alone.
+    The interval is that of a bounded mean of paired differences. Precision and F1 weight prompts by
+    the invocations, which differ between the conditions, so they have no paired mean: compare
+    them by condition in :func:`detection`. Rows answer separate questions; p-values are not
+    adjusted. A repetition under a second name (A/A) shows the differences due to chance.
     """
-    names = [name for name in _names(by) if name != "condition"]
+    names = [name for name in _grouping_columns(by) if name != "condition"]
     check_settings("triggers.compare", ci_level)
-    given = _prepared(invocations, cases, [*names, "condition"], "triggers.compare")
-    require_known("triggers.compare: reference: found", reference, ordered(given["condition"]))
-    tables = {"": _pairs(given, [*names, "condition"])}
+    checked = _checked_invocations(invocations, cases, [*names, "condition"], "triggers.compare")
+    require_known("triggers.compare: reference: found", reference, ordered(checked["condition"]))
+    tables = {"": _prompts_by_skill(checked, [*names, "condition"])}
     if "offered" not in names:
-        tables["exact"] = _exact_cases(given, [*names, "condition"])
+        tables["exact"] = _exact_cases(checked, [*names, "condition"])
     rows, samples = [], []
     for measure, table in tables.items():
         keys = [*names, *CASE, "cluster", "should", "kind", *([] if measure else ["offered"])]
         keys = list(dict.fromkeys(keys))
-        table = table.assign(right=_right(table))
+        table = table.assign(right=_share_right(table))
         wide = table.set_index([*keys, "condition"])["right"].unstack("condition")
-        wide = wide.reindex(columns=given["condition"].unique())  # of some nothing may be known
+        wide = wide.reindex(columns=checked["condition"].unique())  # of some nothing may be known
         for values, group in groups(wide.add_prefix("of ").reset_index(), names):
-            for condition in ordered(given["condition"].unique(), reference):
-                for name, kind, part in _slices(group, measure):
-                    one, base = part[f"of {condition}"], part[f"of {reference}"]
-                    both = one.notna() & base.notna()
-                    samples.append(((one - base)[both], part.loc[both, "cluster"], None))
+            for condition in ordered(checked["condition"].unique(), reference):
+                for name, kind, part in _prompt_slices(group, measure):
+                    rate, base = part[f"of {condition}"], part[f"of {reference}"]
+                    both = rate.notna() & base.notna()
+                    samples.append(((rate - base)[both], part.loc[both, "cluster"], None))
                     about = {"condition": condition, "kind": kind, "reference": reference}
-                    about |= {"rate": one[both].mean(), "reference_rate": base[both].mean()}
-                    about |= {"n_dropped": int((one.notna() ^ base.notna()).sum())}
+                    about |= {"rate": rate[both].mean(), "reference_rate": base[both].mean()}
+                    about |= {"n_dropped": int((rate.notna() ^ base.notna()).sum())}
                     rows.append((f"delta_{name}", values | about))
-    found = bounded_means(samples, quantity=DELTAS, null=0.0, ci_level=ci_level)
+    intervals = bounded_means(samples, quantity=DELTAS, null=0.0, ci_level=ci_level)
     return estimates(
-        [row(name, one, **about) for (name, about), one in zip(rows, found, strict=True)],
+        [row(name, rate, **about) for (name, about), rate in zip(rows, intervals, strict=True)],
         by=[*names, "condition", "kind"],
         extra=["reference", "rate", "reference_rate", "n_dropped"],
     )
@@ -289,26 +296,26 @@ def goals(
     by: Sequence[str] = (),
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Say how often each of the four goals is met: outcome, process, style, efficiency.
+    """Estimate how often each of the four goals is met: outcome, process, style, efficiency.
 
     Parameters
     ----------
     verdicts : pandas.DataFrame
-        A verdicts frame of one grader; reads goal beside what an outcome needs.
+        A verdicts frame of one grader with goal.
     cases : pandas.DataFrame, optional
-        A cases frame: tells of contrast pairs, which form one cluster.
+        A cases frame with the contrast pairs, which form one cluster.
     by : sequence of str
-        Columns of the outcomes that keep rows apart, such as ``["skill"]``; ``condition`` and
-        ``goal`` always do.
+        Columns of the outcomes that group the rows, such as ``["skill"]``, in addition to
+        ``condition`` and ``goal``.
     ci_level : float, default 0.95
         Level of the interval.
 
     Returns
     -------
     pandas.DataFrame
-        One row per goal with a check, ``by`` and condition: as :func:`skillcomp.deltas.rates`. A
-        goal is met by an attempt when every check of it passed, and not known when none failed
-        and one has no verdict.
+        One row per goal with a check, ``by`` and condition, as from
+        :func:`skillcomp.deltas.rates`. An attempt meets a goal if every check of the goal passed;
+        this is unknown if none failed but one has no verdict.
 
     Raises
     ------
@@ -316,86 +323,90 @@ def goals(
         If a frame breaks its contract, no check has a goal, or graders would be pooled.
     """
     check_settings("triggers.goals", ci_level)
-    given = check(verdicts, "verdicts")
+    checked = check(verdicts, "verdicts")
     names = [name for name in listed(by) if name != "goal"]
-    if len(given) and given["goal"].isna().all():
+    if len(checked) and checked["goal"].isna().all():
         raise FrameError(f"triggers.goals: no verdict has a goal; allowed: {', '.join(GOALS)}.")
     contrasts = None if cases is None else check(cases, "cases")[[*CASE, "contrast_of"]]
-    found: list[pd.DataFrame] = []
+    parts: list[pd.DataFrame] = []
     for goal in GOALS:
-        reached = outcomes(given[given["goal"].eq(goal)])
-        if reached.empty and (found or goal != GOALS[-1]):
+        reached = outcomes(checked[checked["goal"].eq(goal)])
+        if reached.empty and (parts or goal != GOALS[-1]):
             continue
         if contrasts is not None:
             reached = reached.drop(columns="contrast_of").merge(contrasts, on=CASE, how="left")
         reached = reached.assign(goal=goal)
-        found.append(deltas.rates(reached, by=["goal", *names], ci_level=ci_level))
-    return pd.concat(found, ignore_index=True)
+        parts.append(deltas.rates(reached, by=["goal", *names], ci_level=ci_level))
+    return pd.concat(parts, ignore_index=True)
 
 
-# What was asked and what fired
+# Expected and recorded invocations
 
 
-def _names(by: Sequence[str]) -> list[str]:
+def _grouping_columns(by: Sequence[str]) -> list[str]:
     return [name for name in listed(by) if name != "condition"] + ["condition"]
 
 
-def _prepared(
+def _checked_invocations(
     invocations: pd.DataFrame,
     cases: pd.DataFrame | None,
     names: list[str],
     what: str,
     *,
-    known: bool = True,
+    needs_truth: bool = True,
 ) -> pd.DataFrame:
-    """Return checked invocations with kind, should (float, NaN unknown), did and cluster."""
-    given = prepared(invocations, "invocations", names, what, agents=True)
+    """Return checked invocations with kind, should and did (1, 0, NaN unknown) and cluster."""
+    checked = prepared(invocations, "invocations", names, what, agents=True)
     for name in names:
         if name in _MADE:
             raise FrameError(f"{what}: by= names '{name}', which is a column of the result.")
     facts = ["prompt_kind", "should_trigger", "contrast_of"]
-    given = given.drop(columns=[name for name in facts if name in given.columns])
+    checked = checked.drop(columns=[name for name in facts if name in checked.columns])
     if cases is None:
-        given = given.assign(prompt_kind=None, should_trigger=None, contrast_of=None)
+        checked = checked.assign(prompt_kind=None, should_trigger=None, contrast_of=None)
     else:
-        given = given.merge(check(cases, "cases")[[*CASE, *facts]], on=CASE, how="left")
-    own = given["offered"].eq(given["skill"])
-    should = given["should_invoke"].astype("Float64")
-    told = given["should_trigger"].astype("Float64").where(own)
-    if known and len(given) and should.fillna(told).isna().all():
+        checked = checked.merge(check(cases, "cases")[[*CASE, *facts]], on=CASE, how="left")
+    own = checked["offered"].eq(checked["skill"])
+    should = checked["should_invoke"].astype("Float64")
+    from_case = checked["should_trigger"].astype("Float64").where(own)
+    if needs_truth and len(checked) and should.fillna(from_case).isna().all():
         raise FrameError(
             f"{what}: of no prompt is it known which skill should fire; give should_invoke, or "
             "cases with should_trigger."
         )
-    return given.assign(
-        should=should.fillna(told).astype("float64"),
-        did=given["invoked"].astype("Float64").astype("float64"),
-        kind=given["prompt_kind"].astype("object").where(own, OTHER),
-        cluster=clusters_of(given),
+    return checked.assign(
+        should=should.fillna(from_case).astype("float64"),
+        did=checked["invoked"].astype("Float64").astype("float64"),
+        kind=checked["prompt_kind"].astype("object").where(own, OTHER),
+        cluster=clusters_of(checked),
     )
 
 
-def _pairs(given: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Return one row per ``by``, case and skill on offer: how often it fired, of how many."""
+def _prompts_by_skill(invocations: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """Count, per ``by``, case and skill on offer, the attempts and those in which it fired."""
     keys = [*names, *CASE, "offered", "cluster", "should", "kind"]
-    known = given[given["should"].notna()]
-    found = known.groupby(list(dict.fromkeys(keys)), sort=False, dropna=False, observed=True)["did"]
-    table = found.agg(n="count", size="size", fired="sum").reset_index()
+    decided = invocations[invocations["should"].notna()]
+    fired = decided.groupby(list(dict.fromkeys(keys)), sort=False, dropna=False, observed=True)[
+        "did"
+    ]
+    table = fired.agg(n="count", size="size", fired="sum").reset_index()
     return table.assign(share=table["fired"] / table["n"].where(table["n"] > 0))
 
 
-def _right(table: pd.DataFrame) -> pd.Series:
-    """Return how often the skill did what it should."""
+def _share_right(table: pd.DataFrame) -> pd.Series:
+    """Return the share of attempts in which the skill did what it should."""
     return table["share"].where(table["should"].eq(1.0), 1.0 - table["share"])
 
 
-# What an interval is computed from: the measure, the row's other columns, the note where there is
-# nothing, and of each prompt the value, the cluster and the weight.
-_Sum = tuple[str, dict[str, Any], str, tuple[pd.Series, pd.Series, pd.Series | None]]
+# The input of an interval: the measure, the row's other columns, the note if there is no prompt,
+# and the value, cluster and weight of each prompt.
+_Sample = tuple[str, dict[str, Any], str, tuple[pd.Series, pd.Series, pd.Series | None]]
 
 
-def _slices(group: pd.DataFrame, measure: str = "") -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Yield measure, kind and the prompts behind it; kinds without a prompt are left out."""
+def _prompt_slices(
+    group: pd.DataFrame, measure: str = ""
+) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Yield each measure and kind with its prompts; kinds without a prompt are left out."""
     if measure:
         yield measure, "all", group
         return
@@ -407,31 +418,35 @@ def _slices(group: pd.DataFrame, measure: str = "") -> Iterator[tuple[str, str, 
                 yield name, kind, some
 
 
-def _sums(group: pd.DataFrame, values: dict[str, Any]) -> Iterator[_Sum]:
-    for measure, kind, part in _slices(group):
-        known = part[part["n"] > 0]
-        right = _right(known)
-        counts = {"n_right": (right * known["n"]).sum(), "n_asked": known["n"].sum()}
+def _detection_samples(group: pd.DataFrame, values: dict[str, Any]) -> Iterator[_Sample]:
+    for measure, kind, part in _prompt_slices(group):
+        answered = part[part["n"] > 0]
+        right = _share_right(answered)
+        counts = {"n_right": (right * answered["n"]).sum(), "n_asked": answered["n"].sum()}
         counts["n_missing"] = (part["size"] - part["n"]).sum()
         about = values | {"kind": kind} | counts
         nothing = "no prompt that should" + " not" * (measure != "recall") + " fire it"
-        yield measure, about, nothing, (right, known["cluster"], None)
-    known = group[group["n"] > 0]
-    should, share, n = known["should"], known["share"], known["n"]
+        yield measure, about, nothing, (right, answered["cluster"], None)
+    answered = group[group["n"] > 0]
+    should, share, n = answered["should"], answered["share"], answered["n"]
     missing = (group["size"] - group["n"]).sum()
     for measure, value, weight in (
         ("precision", should, share),
-        ("f1", 2 * should * share / (share + should).where(lambda one: one > 0), share + should),
+        (
+            "f1",
+            2 * should * share / (share + should).where(lambda total: total > 0),
+            share + should,
+        ),
     ):
         some = weight > 0
         about = values | {"kind": "all", "n_missing": missing}
         about |= {"n_right": (value * weight * n)[some].sum(), "n_asked": (weight * n)[some].sum()}
-        sample = (value[some], known["cluster"][some], weight[some])
+        sample = (value[some], answered["cluster"][some], weight[some])
         yield measure, about, "nothing fired", sample
 
 
-def _expected(group: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per attempt: case, cluster and which skills should have fired."""
+def _expected_skills(group: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per attempt: case, cluster and the skills that should have fired."""
     rows = []
     for attempt, part in group.groupby("attempt_id", sort=False):
         first = part.iloc[0]
@@ -443,34 +458,38 @@ def _expected(group: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["attempt_id", "expected", *CASE, "cluster"])
 
 
-def _exact_cases(given: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Return one row per ``by`` and case: the share of attempts in which just the right fired."""
+def _exact_cases(invocations: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """Return, per ``by`` and case, the share of attempts with exactly the right skills."""
     keys = list(dict.fromkeys([*names, *CASE, "cluster"]))
-    wrong = (given["did"] - given["should"]).abs()
-    each = given.assign(wrong=wrong, open=wrong.isna()).groupby(
+    wrong = (invocations["did"] - invocations["should"]).abs()
+    each = invocations.assign(wrong=wrong, open=wrong.isna()).groupby(
         list(dict.fromkeys([*keys, "attempt_id"])), sort=False, dropna=False, observed=True
     )
     attempts = each.agg(worst=("wrong", "max"), open=("open", "any")).reset_index()
-    # one wrong skill settles an attempt, but to count those alone would keep only failures: every
-    # skill must be known
+    # one wrong skill already decides an attempt, but using it while others are unknown would keep
+    # only failures: every skill must be known
     exact = (1.0 - attempts["worst"]).where(~attempts["open"])
-    found = attempts.assign(exact=exact).groupby(keys, sort=False, dropna=False, observed=True)
-    table = found["exact"].agg(n="count", size="size", fired="sum").reset_index()
+    per_case = attempts.assign(exact=exact).groupby(keys, sort=False, dropna=False, observed=True)
+    table = per_case["exact"].agg(n="count", size="size", fired="sum").reset_index()
     share = table["fired"] / table["n"].where(table["n"] > 0)
     return table.assign(share=share, should=1.0, kind="all")
 
 
-def _exact(given: pd.DataFrame, values: dict[str, Any]) -> _Sum:
-    table = _exact_cases(given, [])
-    known = table[table["n"] > 0]
-    about = values | {"kind": "all", "n_right": known["fired"].sum(), "n_asked": known["n"].sum()}
+def _exact_sample(invocations: pd.DataFrame, values: dict[str, Any]) -> _Sample:
+    table = _exact_cases(invocations, [])
+    answered = table[table["n"] > 0]
+    about = values | {
+        "kind": "all",
+        "n_right": answered["fired"].sum(),
+        "n_asked": answered["n"].sum(),
+    }
     about["n_missing"] = (table["size"] - table["n"]).sum()
     nothing = "of no attempt is it known of every skill on offer whether it should have fired"
-    return "exact", about, nothing, (known["share"], known["cluster"], None)
+    return "exact", about, nothing, (answered["share"], answered["cluster"], None)
 
 
-def _noted(found: Interval, nothing: str) -> Interval:
-    if not found.n:
-        return replace(found, note=nothing)
-    edge = CEILING if found.estimate == 1 else FLOOR if found.estimate == 0 else ""
-    return replace(found, note=join_notes(found.note, edge)) if edge else found
+def _with_edge_note(interval: Interval, nothing: str) -> Interval:
+    if not interval.n:
+        return replace(interval, note=nothing)
+    edge = CEILING if interval.estimate == 1 else FLOOR if interval.estimate == 0 else ""
+    return replace(interval, note=join_notes(interval.note, edge)) if edge else interval

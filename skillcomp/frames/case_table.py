@@ -1,4 +1,4 @@
-"""Which cases form a cluster, what each case contributes, and pairs of cases: defined only here."""
+"""Clusters of cases, the case table, and pairs of cases under two conditions."""
 
 from __future__ import annotations
 
@@ -55,26 +55,26 @@ def clusters_of(frame: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Se
     [0, 0, 1]
     """
     n = len(frame)
-    rows = _linked(frame)
+    rows = _contrast_links(frame)
     if cases is not None:
-        rows = pd.concat([rows, _linked(check(cases, "cases"))], ignore_index=True)
-    named = rows["contrast_of"].notna().to_numpy()
+        rows = pd.concat([rows, _contrast_links(check(cases, "cases"))], ignore_index=True)
+    has_twin = rows["contrast_of"].notna().to_numpy()
     skill = pd.factorize(rows["skill"], sort=True, use_na_sentinel=False)[0]
-    ids = pd.concat([rows["case_id"], rows["contrast_of"][named]], ignore_index=True)
-    case, found = pd.factorize(ids, sort=True, use_na_sentinel=False)
-    place = np.concatenate([skill, skill[named]]) * max(len(found), 1) + case
+    ids = pd.concat([rows["case_id"], rows["contrast_of"][has_twin]], ignore_index=True)
+    case, distinct_ids = pd.factorize(ids, sort=True, use_na_sentinel=False)
+    place = np.concatenate([skill, skill[has_twin]]) * max(len(distinct_ids), 1) + case
     places, node = np.unique(place, return_inverse=True)
-    edges = (np.ones(int(named.sum())), (node[: len(rows)][named], node[len(rows) :]))
+    edges = (np.ones(int(has_twin.sum())), (node[: len(rows)][has_twin], node[len(rows) :]))
     graph = coo_array(edges, shape=(len(places), len(places)))
     label = connected_components(graph, directed=False)[1] if len(places) else node
-    # a component is named by its first case; those of cases that are not in the frame go
+    # a component has the number of its first case; components without a row of the frame drop out
     first = np.unique(label, return_index=True)[1][label] if len(places) else node
     numbers = np.unique(first[node[:n]], return_inverse=True)[1]
     return pd.Series(numbers.astype(np.int64), index=frame.index, name="cluster")
 
 
-def _linked(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return who names whom as contrast, nobody where the frame does not tell."""
+def _contrast_links(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the key of each row's case and its ``contrast_of``, NA if there is no such column."""
     if "contrast_of" in frame.columns:
         return frame[[*CASE, "contrast_of"]].astype("str")
     return frame[CASE].astype("str").assign(contrast_of=pd.Series(pd.NA, frame.index, dtype="str"))
@@ -88,62 +88,63 @@ def compared_outcomes(
     value: str = "passed",
     reference: str | None = None,
 ) -> pd.DataFrame:
-    """Return outcomes of which conditions are compared, or raise FrameError where they cannot be.
+    """Check outcomes for a comparison of conditions.
 
-    The value is a rate, ``by`` does not name the condition, graders and agents are not pooled, and
-    the reference is there.
+    FrameError if ``value`` is not a rate, ``by`` names the condition, graders or agents would be
+    pooled, or the reference has no rows.
     """
     require_known("value: found", value, get_args(Value))
-    given = prepared(outcomes, "outcomes", by, what, compared=["condition"], agents=True)
-    require_reference(given["condition"], reference)
-    return given
+    checked = prepared(outcomes, "outcomes", by, what, compared=["condition"], agents=True)
+    require_reference(checked["condition"], reference)
+    return checked
 
 
 def case_table(outcomes: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFrame:
-    """Return what each case of checked outcomes contributes, one row per ``by`` and condition.
+    """Aggregate checked outcomes to one row per ``by``, case and condition.
 
-    ``by``, skill, case_id, cluster (a number that cases share which contrast), condition, n
-    (attempts with an outcome), n_passed, share (mean share of checks passed over the attempts
-    that have one; NaN without), n_shares (how many have one), size (attempts that there should be:
-    the rows, and one for each repeat that other cases of the skill have under the condition and
-    this one has not).
+    Columns: ``by``, skill, case_id, cluster (a number shared by cases linked by ``contrast_of``),
+    condition, n (attempts with an outcome), n_passed, share (mean share of checks passed; NaN if
+    no attempt has a share), n_shares (attempts with a share), size (expected attempts: the rows,
+    plus the repeats that other cases of the skill have under the condition and this case lacks).
     """
     names = list(dict.fromkeys([*by, *CASE, "cluster", "condition"]))
     keyed = outcomes.assign(cluster=clusters_of(outcomes))[names].reset_index(drop=True)
     code, first = group_codes(keyed, names)
     passed, share = outcomes["passed"], outcomes["share_passed"].to_numpy(dtype=np.float64)
-    known = passed.notna().to_numpy()
+    has_outcome = passed.notna().to_numpy()
     shared = ~np.isnan(share)
     n_shares = np.bincount(code, weights=shared)
     sums = np.bincount(code, weights=np.where(shared, share, 0.0))
     table = keyed.take(first).reset_index(drop=True)
     return table.assign(
-        n=np.bincount(code, weights=known).astype(np.int64),
+        n=np.bincount(code, weights=has_outcome).astype(np.int64),
         n_passed=np.bincount(code, weights=passed.to_numpy(dtype=bool, na_value=False)),
         share=np.divide(sums, n_shares, out=np.full(len(sums), np.nan), where=n_shares > 0),
         n_shares=n_shares,
         size=np.bincount(code)
-        + _absent(table, [*by, "skill", "condition"], code, outcomes["repeat"]),
+        + _n_absent_repeats(table, [*by, "skill", "condition"], code, outcomes["repeat"]),
     )
 
 
-def _absent(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: pd.Series) -> Ints:
-    """Count the repeats that each row lacks and other cases of its skill and condition have."""
+def _n_absent_repeats(
+    table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: pd.Series
+) -> Ints:
+    """Count the repeats that a row lacks and other cases of its skill and condition have."""
     group = group_codes(table, list(dict.fromkeys([*by, "skill", "condition"])))[0]
-    number, found = pd.factorize(repeat)
-    known, k = number >= 0, max(len(found), 1)
-    own = pd.unique(code[known] * k + number[known]) // k
-    every = pd.unique(group[code[known]] * k + number[known]) // k
+    number, numbers = pd.factorize(repeat)
+    numbered, k = number >= 0, max(len(numbers), 1)
+    own = pd.unique(code[numbered] * k + number[numbered]) // k
+    every = pd.unique(group[code[numbered]] * k + number[numbered]) // k
     n_groups = int(group.max(initial=-1)) + 1
-    asked = np.bincount(every, minlength=n_groups)[group]
-    return np.asarray(asked - np.bincount(own, minlength=len(table)), dtype=np.int64)
+    n_expected = np.bincount(every, minlength=n_groups)[group]
+    return np.asarray(n_expected - np.bincount(own, minlength=len(table)), dtype=np.int64)
 
 
 WEIGHT = "case_weight"  # the column of a case table that holds the weights of cases
 
 
 def with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None) -> pd.DataFrame:
-    """Add the weight of each case to a case table, from a column of the outcomes."""
+    """Add the case weights, a column of the outcomes, to a case table."""
     if weight is None:
         return table
     require_columns(outcomes, [weight], "weight=")
@@ -155,22 +156,22 @@ def with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None
             f"weight=: case '{first['case_id']}' has the weight {first[weight]!r}; allowed: a "
             "number above 0."
         )
-    known = outcomes[CASE].assign(**{WEIGHT: numbers}).drop_duplicates()
-    twice = known[known.duplicated(CASE)]
+    weights = outcomes[CASE].assign(**{WEIGHT: numbers}).drop_duplicates()
+    twice = weights[weights.duplicated(CASE)]
     if len(twice):
         raise FrameError(f"weight=: case '{twice['case_id'].iloc[0]}' has more than one weight.")
-    return table.merge(known, on=CASE, how="left", validate="m:1")
+    return table.merge(weights, on=CASE, how="left", validate="m:1")
 
 
 def level_of(table: pd.DataFrame, value: str) -> pd.Series:
-    """Return what of each row of a case table passed: the share of attempts, or that of checks."""
+    """Return the pass rate of each row of a case table: share of attempts, or of checks, passed."""
     if value == "passed":
         return table["n_passed"] / table["n"].where(table["n"] > 0)
     return table["share"]
 
 
 def mean_of(values: Any, weights: Any = None) -> float:
-    """Return the mean of cases, weighted where there are weights."""
+    """Return the mean over cases, weighted if there are weights."""
     return float(np.mean(values) if weights is None else np.average(values, weights=weights))
 
 
@@ -178,9 +179,9 @@ Value = Literal["passed", "share_passed"]
 Cluster = Literal["case", "skill"]
 ONE_SKILL = "one skill says nothing of skills in general; use cluster='case'"
 _RATES = ("rate", "reference_rate")
-UNEQUAL_LOSS = 0.05  # shares of attempts missing that differ by this much or more are warned of
-MIN_SKILLS = 5  # fewer clusters carry no claim about skills in general (STATISTICS, rule 4)
-HARDLY_ENOUGH = 7  # so many skills let hardly any delta exclude 0
+UNEQUAL_LOSS = 0.05  # warn if the shares of missing attempts differ by this much or more
+MIN_SKILLS = 5  # fewer skills support no claim about skills in general (STATISTICS, rule 4)
+HARDLY_ENOUGH = 7  # with this many skills or fewer hardly any delta excludes 0
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -188,10 +189,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class CasePairs:
-    """The columns of a case table for the condition (1) and the reference (0), case by case.
+    """Columns of a case table for the condition (1) and the reference (0), one entry per case.
 
-    ``n_dropped`` counts the cases left out because one of the two has nothing on them; all cases
-    weigh alike without ``weight``.
+    ``n_dropped`` counts the cases left out because they lack one of the two conditions. Without
+    ``weight`` all cases have the same weight.
     """
 
     n1: Floats
@@ -210,21 +211,21 @@ class CasePairs:
     weight: Floats | None = None
 
     def where(self, keep: Any) -> CasePairs:
-        """Return the pairs to keep; the others count as dropped."""
+        """Return the selected pairs; the others count as dropped."""
         if keep.all():
             return self
-        columns = {one.name: getattr(self, one.name) for one in fields(self)}
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
         del columns["n_dropped"]
-        kept: dict[str, Any] = {
-            name: None if one is None else one[keep] for name, one in columns.items()
+        selected: dict[str, Any] = {
+            name: None if field is None else field[keep] for name, field in columns.items()
         }
-        return CasePairs(**kept, n_dropped=self.n_dropped + int((~keep).sum()))
+        return CasePairs(**selected, n_dropped=self.n_dropped + int((~keep).sum()))
 
 
 class Pairing:
-    """Pairs each row of a case table with the row of the same case under the reference.
+    """Pairs of each row of a case table with the row of the same case under the reference.
 
-    ``groups`` are the values of ``by`` of each group, in the order of the table.
+    ``groups`` holds the ``by`` values of each group, in the order of the table.
     """
 
     def __init__(self, table: pd.DataFrame, by: Sequence[str], reference: str) -> None:
@@ -236,14 +237,14 @@ class Pairing:
         case, _ = group_codes(table, [*by, *CASE])
         partner = np.full(int(case.max(initial=-1)) + 1, -1)
         partner[case[base]] = np.flatnonzero(base)
-        condition, found = pd.factorize(table["condition"])
-        self._names = [str(name) for name in found]
+        condition, condition_names = pd.factorize(table["condition"])
+        self._names = [str(name) for name in condition_names]
         key = group * len(self._names) + condition
         self._rows = np.argsort(key, kind="stable")
         self._keys = key[self._rows]
         self._found: dict[int, list[str]] = {}
-        for one in pd.unique(key).tolist():
-            number, code = divmod(one, len(self._names))
+        for combination in pd.unique(key).tolist():
+            number, code = divmod(combination, len(self._names))
             self._found.setdefault(number, []).append(self._names[code])
         self._partner = partner[case]
         self._n_base = np.bincount(group[base], minlength=int(group.max(initial=-1)) + 1)
@@ -253,13 +254,13 @@ class Pairing:
         self._weight = table[WEIGHT].to_numpy(dtype=np.float64) if WEIGHT in table else None
 
     def conditions(self, group: int) -> list[str]:
-        """Return the conditions of one group, the reference too, in the order of the table."""
+        """Return the conditions of a group, including the reference, in the order of the table."""
         return self._found[group]
 
     def pairs(self, group: int, condition: str) -> CasePairs:
-        """Return the pairs of a condition and the reference in one group, in the table's order."""
-        wanted = group * len(self._names) + self._names.index(condition)
-        low, high = np.searchsorted(self._keys, np.array([wanted, wanted + 1]))
+        """Return the pairs of a condition with the reference in a group, in table order."""
+        combination = group * len(self._names) + self._names.index(condition)
+        low, high = np.searchsorted(self._keys, np.array([combination, combination + 1]))
         rows = self._rows[low:high]
         there, n_rows = rows[self._partner[rows] >= 0], len(rows)
         base = self._partner[there]
@@ -277,38 +278,38 @@ def check_cluster(cluster: str) -> None:
 def delta_rows(
     sets: Sequence[CasePairs], value: Value, cluster: Cluster, ci_level: float
 ) -> list[dict[str, Any]]:
-    """Return the estimates row of each set of pairs, all intervals solved together.
+    """Return one estimates row per set of pairs; all intervals are computed together.
 
-    Each row is as made by :func:`skillcomp.frames.estimates.row`, with rate, reference_rate,
-    n_dropped, and what is missing.
+    Each row has the columns of :func:`skillcomp.frames.row`, then rate, reference_rate, n_dropped,
+    n_missing, n_missing_reference, worst_low and worst_high.
     """
     check_cluster(cluster)
-    known = [pairs.where(_known(pairs, value)) for pairs in sets]
-    claims = [claim(pairs.skill, pairs.cluster, cluster, delta=True) for pairs in known]
-    levels = [_levels(pairs, value) for pairs in known]
+    complete = [pairs.where(_has_values(pairs, value)) for pairs in sets]
+    claims = [claim(pairs.skill, pairs.cluster, cluster, delta=True) for pairs in complete]
+    levels = [_case_levels(pairs, value) for pairs in complete]
     intervals = bounded_means(
         [
-            (one - other, label, pairs.weight)
-            for (one, other), (label, _), pairs in zip(levels, claims, known, strict=True)
+            (level - base, label, pairs.weight)
+            for (level, base), (label, _), pairs in zip(levels, claims, complete, strict=True)
         ],
         quantity=DELTAS,
         null=0.0,
         ci_level=ci_level,
     )
-    missing = [_missing(pairs, value) for pairs in sets]
+    missing = [_missing_counts(pairs, value) for pairs in sets]
     return [
         _delta_row(pairs, value, interval, level, note, lost)
         for pairs, interval, level, (_, note), lost in zip(
-            known, intervals, levels, claims, missing, strict=True
+            complete, intervals, levels, claims, missing, strict=True
         )
     ]
 
 
-def _missing(pairs: CasePairs, value: Value) -> tuple[dict[str, float], str]:
-    """Count attempts without an outcome, bound the delta they leave open, and warn of unequal loss.
+def _missing_counts(pairs: CasePairs, value: Value) -> tuple[dict[str, float], str]:
+    """Count attempts without an outcome, bound the delta, and return a warning of unequal loss.
 
-    The bounds are those of the mean over the cases asked under both conditions: every missing
-    attempt of one condition failed and of the other passed, and the reverse.
+    The bounds are the delta over the cases asked under both conditions if every missing attempt
+    of one condition failed and of the other passed, and the reverse.
     """
     if value == "passed":
         met, there = (pairs.n_passed1, pairs.n_passed0), (pairs.n1, pairs.n0)
@@ -320,38 +321,38 @@ def _missing(pairs: CasePairs, value: Value) -> tuple[dict[str, float], str]:
     least = [of / every for of, every in zip(met, size, strict=True)]
     most = [(of + gone) / n for of, gone, n in zip(met, lost, size, strict=True)]
     empty = not len(pairs.n1)
-    found = {
+    counts = {
         "n_missing": int(lost[0].sum()),
         "n_missing_reference": int(lost[1].sum()),
         "worst_low": np.nan if empty else mean_of(least[0] - most[1], pairs.weight),
         "worst_high": np.nan if empty else mean_of(most[0] - least[1], pairs.weight),
     }
     if empty:
-        return found, ""
+        return counts, ""
     share, reference_share = (float(g.sum() / n.sum()) for g, n in zip(lost, size, strict=True))
     if abs(share - reference_share) < UNEQUAL_LOSS - 1e-9:
-        return found, ""
-    return found, (
+        return counts, ""
+    return counts, (
         f"attempts missing: {share:.0%} of the condition, {reference_share:.0%} of the reference: "
         "if they differ from the others the delta is biased, at worst up to worst_low and "
         "worst_high"
     )
 
 
-def _known(pairs: CasePairs, value: Value) -> NDArray[np.bool_]:
+def _has_values(pairs: CasePairs, value: Value) -> NDArray[np.bool_]:
     if value == "passed":
         return (pairs.n1 > 0) & (pairs.n0 > 0)
     return ~np.isnan(pairs.share1) & ~np.isnan(pairs.share0)
 
 
-def _levels(pairs: CasePairs, value: Value) -> tuple[Floats, Floats]:
+def _case_levels(pairs: CasePairs, value: Value) -> tuple[Floats, Floats]:
     if value == "passed":
         return pairs.n_passed1 / pairs.n1, pairs.n_passed0 / pairs.n0
     return pairs.share1, pairs.share0
 
 
 def few_skills(n_skills: int) -> str:
-    """Return why so many skills carry no claim about skills in general, or an empty string."""
+    """Return the reason why these are too few skills for a general claim, or an empty string."""
     if n_skills == 1:
         return ONE_SKILL
     if n_skills < MIN_SKILLS:
@@ -364,11 +365,11 @@ def few_skills(n_skills: int) -> str:
 def claim(
     skill: Any, clusters: Any, cluster: Cluster, *, delta: bool = False
 ) -> tuple[NDArray[Any], str]:
-    """Return the cluster of each case at the level of the claim, and what must be said of it.
+    """Return the cluster of each case at the level of the claim, and the note on that claim.
 
-    Fewer than five skills fall back to the clusters of cases; of one skill the note is
-    ``ONE_SKILL``, and nothing may be claimed. ``delta`` tells a difference of bounded means, which
-    few skills hardly let exclude 0.
+    With fewer than five skills the claim falls back to clusters of cases; with one skill the note
+    is ``ONE_SKILL`` and no claim is possible. ``delta`` marks a difference of bounded means, which
+    can hardly exclude 0 with few skills.
     """
     skills, cases = np.asarray(skill), np.asarray(clusters)
     n_skills = len(pd.unique(skills))
@@ -386,16 +387,16 @@ def claim(
     return skills, ""
 
 
-def claimed(found: Interval, note: str, nothing: str, *more: str) -> Interval:
-    """Return an interval with what :func:`claim` says of it, NaN where it may not be claimed.
+def claimed(interval: Interval, note: str, nothing: str, *more: str) -> Interval:
+    """Add the note of :func:`claim` to an interval; NaN if the claim is not possible.
 
-    ``nothing`` is said where there is no case, ``more`` where there is an estimate.
+    ``nothing`` is the note of an interval without cases, ``more`` of one with an estimate.
     """
-    if not found.n:
-        return replace(found, note=nothing)
+    if not interval.n:
+        return replace(interval, note=nothing)
     if note == ONE_SKILL:
-        return undefined("", note, ci_level=found.ci_level, n=found.n)
-    return replace(found, note=join_notes(found.note, note, *more))
+        return undefined("", note, ci_level=interval.ci_level, n=interval.n)
+    return replace(interval, note=join_notes(interval.note, note, *more))
 
 
 def _delta_row(
@@ -412,8 +413,8 @@ def _delta_row(
         means = (mean_of(level, pairs.weight) for level in levels)
         about |= dict(zip(_RATES, means, strict=True))
     nothing = "no case has outcomes in both conditions"
-    if asked := lost["n_missing"] + lost["n_missing_reference"]:
-        nothing += f"; {plural(int(asked), 'attempt')} lack one (no usable verdict)"
+    if n_lost := lost["n_missing"] + lost["n_missing_reference"]:
+        nothing += f"; {plural(int(n_lost), 'attempt')} lack one (no usable verdict)"
     dropped = f"{plural(n_dropped, 'case')} dropped: no outcome in one of the two conditions"
-    told = claimed(interval, note, nothing, dropped if n_dropped else "", warning)
-    return row(measure, told, **about)
+    claim_interval = claimed(interval, note, nothing, dropped if n_dropped else "", warning)
+    return row(measure, claim_interval, **about)

@@ -35,12 +35,12 @@ class ConversionError(Exception):
 
 
 def show(values: pd.Series) -> str:
-    """List the distinct values of a message and the number of rows that hold them."""
+    """Format the distinct values, and the number of rows, for an error message."""
     plain = (v.item() if isinstance(v, np.generic) else v for v in values.tolist())
     distinct = list(dict.fromkeys(map(literal, plain)))
-    shown = ", ".join(distinct[:_MAX_SHOWN])
+    listing = ", ".join(distinct[:_MAX_SHOWN])
     more = f" and {len(distinct) - _MAX_SHOWN} more" if len(distinct) > _MAX_SHOWN else ""
-    return f"{shown}{more} ({plural(len(values), 'row')})"
+    return f"{listing}{more} ({plural(len(values), 'row')})"
 
 
 def convert(values: pd.Series, dtype: Any) -> pd.Series:
@@ -107,7 +107,7 @@ def settle(frame: pd.DataFrame, dtypes: Mapping[str, str], what: str) -> pd.Data
 
 
 def _has_dtype(present: Any, dtype: str) -> bool:
-    """Return whether a dtype is the expected one, or plain numpy of the same kind."""
+    """Check whether a dtype is the expected one, or plain numpy of the same kind."""
     kinds = {"Int64": "i", "boolean": "b", "float64": "f"}
     if isinstance(present, pd.StringDtype):
         return dtype == "str" and present == TEXT
@@ -160,9 +160,9 @@ def _to_time(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
 
 
 def missing_values(dtype: Any, n: int) -> Any:
-    """Return an array of ``n`` missing values with a dtype of the contracts."""
+    """Return an array of ``n`` missing values of a contract's dtype."""
     if dtype == "str":
-        # pandas would make n Python objects first
+        # through Arrow: pandas would create n Python objects first
         return pd.array(pa.nulls(n, pa.large_string()), dtype="str")
     storage = {"boolean": "bool", "float64": "float64"}
     values = pd.array(np.zeros(n, storage.get(dtype, "int64")), dtype=dtype)
@@ -179,8 +179,8 @@ def empty(kind: str) -> pd.DataFrame:
 def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Convert a frame to the contract of its kind; raise one error that lists every problem.
 
-    Every analysis calls this first, so a researcher's own DataFrame works as well as ours. Values
-    are converted only without loss (``category`` to ``str``, whole floats to integers, 0/1 to
+    Every analysis calls this first, so any DataFrame with the right columns works. Values are
+    converted only without loss (``category`` to ``str``, whole floats to integers, 0/1 to
     boolean); text such as ``"false"`` is never read as a truth value.
 
     Parameters
@@ -201,8 +201,8 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     Raises
     ------
     FrameError
-        With one sentence per problem: the column, the values in it and the allowed ones. A
-        different spelling of an optional column (``Passed``) is a problem, too.
+        With one sentence per problem: the column, its values and the allowed ones. A different
+        spelling of an optional column (``Passed``) is a problem, too.
 
     Examples
     --------
@@ -229,7 +229,7 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
         problems += _problems_of_absent_column(name, source, contract)
         if name not in contract.required:
             columns[name] = missing_values(dtype, len(source))
-    # pandas copies a column of either frame before it changes
+    # copy=False is safe: pandas copies a shared column before it changes
     converted = pd.DataFrame(columns, index=source.index, copy=False)
     present = [name for name in columns if name in source.columns]
     problems += _problems_of_values(converted[present], contract)
@@ -255,7 +255,7 @@ def _contract_of(kind: str) -> Contract:
 
 
 def _problems_of_absent_column(name: str, frame: pd.DataFrame, contract: Contract) -> list[str]:
-    """Return the problem of an absent column that is required, or spelt in another way."""
+    """Return the problem of an absent column: it is required, or present in another spelling."""
     others = [str(column) for column in frame.columns if column not in contract.columns]
     if name in contract.required:
         near = get_close_matches(name, others, n=1)
@@ -267,7 +267,7 @@ def _problems_of_absent_column(name: str, frame: pd.DataFrame, contract: Contrac
 
 
 def _problems_of_values(frame: pd.DataFrame, contract: Contract) -> Iterator[str]:
-    """Yield problems of the values: empty names first, then column by column."""
+    """Yield the problems of the values: empty required texts first, then column by column."""
     texts = [name for name in contract.required if contract.columns[name] == "str"]
     for name in frame.columns.intersection(texts, sort=False):
         if n := int(frame[name].eq("").sum()):
@@ -290,7 +290,7 @@ def _problems_of_values(frame: pd.DataFrame, contract: Contract) -> Iterator[str
 def _problems_of_words(name: str, values: pd.Series, contract: Contract) -> Iterator[str]:
     allowed = contract.allowed[name]
     odd = values[~(values.isin(allowed) | values.isna())]
-    # names of a user's own dimensions are allowed, all of them or none
+    # a user's own dimensions are allowed if all of them are the user's own
     if odd.empty or (name in contract.own and dimension_family(values.unique()) is not DIMENSIONS):
         return
     hint = suggest(str(odd.iloc[0]), [str(word) for word in allowed])
@@ -299,7 +299,7 @@ def _problems_of_words(name: str, values: pd.Series, contract: Contract) -> Iter
 
 
 def _problems_of_keys(frame: pd.DataFrame, contract: Contract) -> Iterator[str]:
-    """Yield a problem if rows share a key, or rows without an id share what replaces it."""
+    """Yield a problem if rows share a key, or rows without an id share the replacement key."""
     if not contract.unique or not set(contract.unique) <= set(frame.columns):
         return
     keys, otherwise = list(contract.unique), list(contract.otherwise)

@@ -1,7 +1,7 @@
 """The contract of every frame: its columns, their dtypes, allowed values and keys.
 
-``CONTRACTS`` is the only definition of what a frame of each kind holds. The readers build frames
-that keep it, and :func:`skillcomp.frames.check` converts and checks a researcher's own DataFrame.
+``CONTRACTS`` is the only definition of the columns of each kind of frame. The readers build frames
+of these kinds, and :func:`skillcomp.frames.check` converts and checks any other DataFrame.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from skillcomp.records import (
 )
 
 TIME: Any = "datetime64[us, UTC]"
-# the dtype "str", held by Arrow and not as Python objects
+# the dtype "str", stored by Arrow and not as Python objects
 TEXT = pd.StringDtype("pyarrow", na_value=np.nan)
 
 
@@ -35,7 +35,7 @@ class Contract:
     """The columns, allowed values and keys of one kind of frame."""
 
     columns: Mapping[str, str]  # pandas dtype by name, in order
-    required: tuple[str, ...]  # present and without a missing value; the others are added as NA
+    required: tuple[str, ...]  # must have a value in every row; absent others are added as NA
     unique: tuple[str, ...]  # the key of a row
     otherwise: tuple[str, ...]  # the key of rows whose first `unique` column is missing
     allowed: Mapping[str, tuple[Any, ...]]  # closed vocabularies; NA is allowed unless required
@@ -43,7 +43,7 @@ class Contract:
     own: tuple[str, ...]  # columns of `allowed` that also accept a user's own vocabulary
 
 
-CASE = ["skill", "case_id"]  # the key of a case: two suites may use the same numbers
+CASE = ["skill", "case_id"]  # the key of a case: two suites may use the same case ids
 # the smallest number above 0: the lower end of a range that excludes 0
 ABOVE_ZERO = math.ulp(0.0)
 # columns that are not text; a column has the same dtype in every frame
@@ -66,7 +66,7 @@ _RANGED: Mapping[tuple[float, float], str] = {
     (ABOVE_ZERO, 1.0): "inclusion_probability",
 }
 _RANGES = {name: limits for limits, names in _RANGED.items() for name in names.split()}
-# closed vocabularies; the column `status` has another one in each frame
+# closed vocabularies; that of the column `status` differs between frames
 _WORDS: Mapping[str, tuple[Any, ...]] = {
     "comprehension_dimension": DIMENSIONS,
     "concept_field": CONCEPT_FIELDS,
@@ -88,7 +88,7 @@ def _contract_of(
     status: tuple[str, ...] = (),
     unranged: tuple[str, ...] = (),
 ) -> Contract:
-    """Return the contract of some columns; names set their dtypes, words and ranges."""
+    """Return the contract of some columns; dtypes, words and ranges follow from the names."""
     names = " ".join(columns).split()
     words = {**_WORDS, **({"status": status} if status else {})}
     return Contract(
@@ -102,7 +102,7 @@ def _contract_of(
     )
 
 
-# the keys of an attempt and of a grading, the same in every frame that has them
+# the keys of an attempt and of a grading, the same in every frame
 ATTEMPT_KEYS = ["attempt_id", *CASE, "condition", "repeat", "agent", "perturbation"]
 GRADER_KEYS = [
     *("grader", "grader_kind", "grader_model", "grader_family", "grader_version", "round"),

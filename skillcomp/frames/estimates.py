@@ -18,14 +18,15 @@ from skillcomp.stats.results import Interval, check_level
 
 Ints = NDArray[np.int64]
 
-# columns that analyses make themselves; in by= they would be written over
+# columns that analyses add themselves: in by= they would be overwritten
 RESERVED = frozenset(
     (*CONTRACTS["estimates"].columns, "cluster", "n_passed", "share", "rate", "reference_rate")
 )
 GRADER = ("grader", "grader_version", "round")
 By = str | Sequence[str]  # columns that group rows; one name counts as a list of one
-# unit of a measure by the first pattern that its whole name fits; any other has none. A rate is a
-# proportion; points are a difference of two, 0.1 being ten points; percentage points are times 100.
+# unit of a measure by the first pattern that matches its whole name; other measures have none. A
+# rate is a proportion; points are a difference of two rates (0.1 is ten points); percentage points
+# are multiplied by 100.
 UNITS = (
     (r".*_points", "percentage points"),
     (r"(.*_)?(tau2|omega2|sigma2)(_.*)?", "variance"),
@@ -55,7 +56,7 @@ UNITS = (
 
 
 def listed(by: str | Sequence[str] | None) -> list[str]:
-    """Return ``by`` as a list, each name once; a single name is taken as a list of one."""
+    """Return ``by`` as a list of distinct names; a single name is a list of one."""
     if by is None:
         return []
     names = [by] if isinstance(by, str) else list(by) if isinstance(by, Iterable) else [by]
@@ -65,7 +66,7 @@ def listed(by: str | Sequence[str] | None) -> list[str]:
 
 
 def require_columns(frame: pd.DataFrame, names: Sequence[str], what: str) -> None:
-    """Raise FrameError when one of ``names`` is not a column of ``frame``."""
+    """Raise FrameError if one of ``names`` is not a column of ``frame``."""
     require_frame(frame, what)
     for name in names:
         if name not in frame.columns:
@@ -81,32 +82,38 @@ def refuse_pooling(
     agents: bool = False,
     copies: bool = True,
 ) -> None:
-    """Raise FrameError when an analysis would pool what its reader must know apart.
+    """Raise FrameError if an analysis would pool rows that are not repeats of each other.
 
     ``graders`` refuses several graders, versions or rounds, and names in ``by`` that the result
-    needs; ``agents`` answers of several agents and ``copies`` altered copies beside the answers,
-    for both are no repeats (a missing ``perturbation``, ``none`` and an empty text are the answer
-    itself). A column that is not there tells nothing apart.
+    needs; ``agents`` refuses several agents; ``copies`` refuses altered copies next to the original
+    answers (``perturbation`` missing, ``none`` or empty). A column in ``by``, or one that is not
+    in the frame, is not checked.
     """
     if graders:
         _refuse_graders(frame, by, what)
     if copies and "perturbation" not in by and "perturbation" in frame.columns:
         names = frame["perturbation"].unique()
-        found = sorted({"none" if pd.isna(name) or name == "" else str(name) for name in names})
-        if len(found) > 1:
-            held = f"altered copies beside the answers (perturbation: {', '.join(found)})"
-            raise _pooled(what, held, "perturbation", "a copy is no repeat of its answer", by)
+        names_present = sorted(
+            {"none" if pd.isna(name) or name == "" else str(name) for name in names}
+        )
+        if len(names_present) > 1:
+            contents = (
+                f"altered copies beside the answers (perturbation: {', '.join(names_present)})"
+            )
+            raise _pooling_error(
+                what, contents, "perturbation", "a copy is no repeat of its answer", by
+            )
     if agents and "agent" not in by and "agent" in frame.columns:
-        found = sorted(map(str, frame["agent"].unique()))
-        if len(found) > 1:
-            held = f"answers of more than one agent: {', '.join(found)}"
-            raise _pooled(what, held, "agent", "they are no repeats of each other", by)
+        names_present = sorted(map(str, frame["agent"].unique()))
+        if len(names_present) > 1:
+            contents = f"answers of more than one agent: {', '.join(names_present)}"
+            raise _pooling_error(what, contents, "agent", "they are no repeats of each other", by)
 
 
-def _pooled(what: str, held: str, name: str, why: str, by: Sequence[str]) -> FrameError:
-    told = f"Add '{name}' to by=, or select one first: {why}."
+def _pooling_error(what: str, contents: str, name: str, why: str, by: Sequence[str]) -> FrameError:
+    advice = f"Add '{name}' to by=, or select one first: {why}."
     whole = f" In full: by={[*by, name]}." if len(by) else ""
-    return FrameError(f"{what}: the frame holds {held}. {told}{whole}")
+    return FrameError(f"{what}: the frame holds {contents}. {advice}{whole}")
 
 
 def _refuse_graders(frame: pd.DataFrame, by: Sequence[str], what: str) -> None:
@@ -115,18 +122,20 @@ def _refuse_graders(frame: pd.DataFrame, by: Sequence[str], what: str) -> None:
             raise FrameError(
                 f"{what}: by= names '{name}', which is a column of the result. Rename yours."
             )
-    kept: list[str] = []
+    fixed: list[str] = []
     for name in GRADER:
         if name not in frame.columns:
             continue
         if name in by:
-            kept.append(name)
+            fixed.append(name)
             continue
-        rows = frame.groupby(kept, dropna=False) if kept else frame
+        rows = frame.groupby(fixed, dropna=False) if fixed else frame
         if np.any(rows[name].nunique(dropna=False) > 1):
-            found = sorted(map(str, frame[name].unique()))
-            held = f"more than one {name}: {', '.join(found)}"
-            raise _pooled(what, held, name, "pooling them would hide their differences", by)
+            names_present = sorted(map(str, frame[name].unique()))
+            contents = f"more than one {name}: {', '.join(names_present)}"
+            raise _pooling_error(
+                what, contents, name, "pooling them would hide their differences", by
+            )
 
 
 def prepared(
@@ -174,32 +183,34 @@ def prepared(
             raise FrameError(
                 f"{what}: by= names '{name}', which is what is compared. Leave it out."
             )
-    given = check(frame, kind)
-    require_columns(given, by, what)
-    refuse_pooling(given, by, what, **pooled)
-    return given
+    checked = check(frame, kind)
+    require_columns(checked, by, what)
+    refuse_pooling(checked, by, what, **pooled)
+    return checked
 
 
 def require_reference(conditions: Iterable[str], reference: str | None) -> None:
-    """Raise FrameError when there are conditions and the reference is none of them."""
-    found = ordered(conditions)
-    if found and reference is not None and reference not in found:
-        told = instead(reference, found)
-        told += " Name one of them by reference=." if reference == "baseline" else ""
-        raise FrameError(f"reference: there is no condition '{reference}'{told}")
+    """Raise FrameError if there are conditions and the reference is not one of them."""
+    present = ordered(conditions)
+    if present and reference is not None and reference not in present:
+        hint = instead(reference, present)
+        hint += " Name one of them by reference=." if reference == "baseline" else ""
+        raise FrameError(f"reference: there is no condition '{reference}'{hint}")
 
 
 def ordered(
     names: Iterable[Any], reference: str | None = None, order: Sequence[str] = CONDITIONS
 ) -> list[Any]:
-    """Return the distinct names in a fixed order, others last, without the reference."""
+    """Return the distinct names but the reference: those of ``order`` first, then the others."""
     distinct = names.unique() if isinstance(names, pd.Series) else dict.fromkeys(names)
-    kept = [name for name in distinct if reference is None or name != reference]
-    return [name for name in order if name in kept] + [name for name in kept if name not in order]
+    others = [name for name in distinct if reference is None or name != reference]
+    return [name for name in order if name in others] + [
+        name for name in others if name not in order
+    ]
 
 
 def check_settings(what: str, ci_level: float, n_resamples: int = 1, seed: int = 0) -> None:
-    """Raise FrameError for a level, a number of resamples or a seed that makes no interval."""
+    """Raise FrameError for an invalid level, number of resamples or seed."""
     try:
         check_level(ci_level)
     except (TypeError, ValueError):
@@ -241,22 +252,22 @@ def groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[dict[str, A
 
 
 def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
-    """Return the number of each row's combination of some columns, and the first row of each.
+    """Return the number of each row's combination of columns, and each number's first row.
 
-    The numbers start at 0, in order of first appearance; a missing value is a value of its own.
+    Numbers start at 0, in order of first appearance; a missing value is a value of its own.
     """
     if not names:
         return np.zeros(len(frame), dtype=np.int64), np.arange(min(len(frame), 1))
     keys = frame.groupby(list(names), sort=False, dropna=False, observed=True)
-    # pandas numbers combinations with missing values last
+    # pandas gives combinations with missing values the last numbers
     code, numbers = pd.factorize(keys.ngroup())
     first = np.empty(len(numbers), dtype=np.int64)
-    first[code[::-1]] = np.arange(len(code))[::-1]  # of several writes the last one stays
+    first[code[::-1]] = np.arange(len(code))[::-1]  # the last of several writes to a place stays
     return code, first
 
 
 def rows_of_group(frame: pd.DataFrame, values: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the rows with these values; a missing value is one of its own."""
+    """Return the rows with these values; a missing value matches missing values."""
     for name, value in values.items():
         same = frame[name].isna() if pd.isna(value) else frame[name].eq(value)
         frame = frame[same.fillna(False).astype(bool)]
@@ -264,7 +275,7 @@ def rows_of_group(frame: pd.DataFrame, values: Mapping[str, Any]) -> pd.DataFram
 
 
 def unit_of(measure: str) -> str | None:
-    """Return the unit of a measure by its name, None where no pattern knows it."""
+    """Return the unit of a measure by its name, None if no pattern matches."""
     return next((unit for pattern, unit in UNITS if re.fullmatch(pattern, measure)), None)
 
 
@@ -328,9 +339,9 @@ def estimates(
     """
     shape = list(CONTRACTS["estimates"].columns)
     names = [*by, *shape, *extra]
-    frame = pd.DataFrame([dict(one) for one in rows], columns=pd.Index(names))
+    frame = pd.DataFrame([dict(fields) for fields in rows], columns=pd.Index(names))
     checked = check(frame, "estimates")
     checked["note"] = checked["note"].fillna("")
-    known = {name: unit_of(name) for name in checked["measure"].dropna().unique()}
-    checked["unit"] = checked["unit"].fillna(checked["measure"].map(known)).astype("str")
+    units = {name: unit_of(name) for name in checked["measure"].dropna().unique()}
+    checked["unit"] = checked["unit"].fillna(checked["measure"].map(units)).astype("str")
     return checked[names]

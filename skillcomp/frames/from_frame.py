@@ -1,4 +1,4 @@
-"""A researcher's own table as checked frames: ids made, words mapped, and told how."""
+"""Conversion of a researcher's own table to checked frames: ids are made and words mapped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skillcomp.frames.reference_labels import ITEM
 from skillcomp.records import DIMENSIONS, dimension_family
 
 _WHAT = "from_frame"
-# Words of tables in the wild, by what they mean here; compared without case, blanks, "_" and "-".
+# Words that tables use for each condition; compared without case, blanks, "_" and "-".
 _CONDITIONS = {
     "baseline": (
         *("baseline", "base", "control", "without", "no", "off", "0", "false", "no skill"),
@@ -45,10 +45,10 @@ _TRUTHS: dict[str, bool | None] = {
 }
 _DISTANCES: dict[str, str | None] = {"near": "near", "far": "far", **dict.fromkeys(_NO_VALUE)}
 _CONDITION_OF = {word: name for name, words in _CONDITIONS.items() for word in words}
-_SHOWN = 5  # names of tries told in a warning
+_SHOWN = 5  # names of tries listed in a warning
 _FACTS = ("prompt", "transfer", "dimension", "contrast_of")
 _OF_ANSWERS = ("answer", "seconds", "cost_usd")
-# role, column, and what stands there when no column was named
+# role, column, and the value if no column was named
 _NAMES: tuple[tuple[str, str, str | None], ...] = (
     ("skill", "skill", "the skill"),
     ("case", "case_id", None),
@@ -59,13 +59,13 @@ _NAMES: tuple[tuple[str, str, str | None], ...] = (
     ("grader_version", "grader_version", None),
 )
 _CELL = [*CASE, "condition", "agent"]
-_FEW_VALUES = 12  # of a column that may name graders or tries
+_FEW_VALUES = 12  # a column with more distinct values does not name graders or tries
 _TRY = [*_CELL, "repeat"]
 _KEYS = ["attempt_id", *_TRY]
 
 
 class FrameWarning(UserWarning):
-    """What was read of a researcher's own table in another way than it stands there."""
+    """A list of the values of a table that were converted or mapped."""
 
 
 class Frames(NamedTuple):
@@ -74,7 +74,7 @@ class Frames(NamedTuple):
     Attributes
     ----------
     cases, attempts, verdicts, outcomes, gold : pandas.DataFrame
-        As :mod:`skillcomp.frames` would read them from a store; gold is empty where none is given.
+        As the readers of :mod:`skillcomp.frames` return them; gold is empty without labels.
     """
 
     cases: pd.DataFrame
@@ -85,8 +85,8 @@ class Frames(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        """The sha256 of what the frames hold."""
-        return sha256("\n".join(one.to_csv(index=False) for one in self).encode()).hexdigest()
+        """The sha256 of the contents of the frames."""
+        return sha256("\n".join(frame.to_csv(index=False) for frame in self).encode()).hexdigest()
 
 
 def from_frame(
@@ -114,49 +114,50 @@ def from_frame(
     labeller: Hashable | None = None,
     conditions: Mapping[Any, str] | None = None,
 ) -> Frames:
-    """Make checked frames of a researcher's own table, one row per verdict or per answer.
+    """Convert a researcher's own table, one row per verdict or per answer, to checked frames.
 
-    What a column is, is said by its name; nothing is taken from a column that is not named. Every
-    analysis then takes the frames: ``outcomes`` for deltas, skill verdicts and transfer,
-    ``verdicts`` and ``gold`` for drift, bias and correction, and the report all of them.
+    Each argument names a column of the table; other columns are ignored. Analyses take the
+    resulting frames: ``outcomes`` for deltas, skill verdicts and transfer, ``verdicts`` and
+    ``gold`` for drift, bias and correction, all of them for the report.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         One row per answer, or per answer, check and grader. Any dtypes.
     skill, case, condition, passed : hashable
-        Columns of the table. ``skill=None`` for a table about one skill only, which is then called
-        "the skill". A case is its skill and its name. Conditions are kept, but for words that mean
-        baseline, skill, placebo or previous ("with skill", "control", 1 ...), which become those.
-        Passed may hold truth values, 1 and 0, or words such as "yes" and "fail"; what has no value
-        there ("n/a", "", NaN) is a verdict that is missing, never a fail. A score is none of
-        these: cut it first.
+        Columns of the table. With ``skill=None`` the table is about one skill, called "the skill".
+        A case is identified by its skill and its name. Words for the conditions baseline, skill,
+        placebo and previous ("with skill", "control", 1 ...) become those; other conditions keep
+        their names. ``passed`` holds truth values, 1 and 0, or words such as "yes" and "fail"; an
+        empty value ("n/a", "", NaN) is a missing verdict, never a fail. Scores are not accepted:
+        apply a cut-off first.
     repeat : hashable, optional
-        Which try at the case, from 0 or from 1, or any names of tries. Without it, and without
-        ``check``, rows that share case, condition, agent and grader are numbered in their order.
+        Number of the try at the case, from 0 or from 1, or a name of the try. Without ``repeat``
+        and ``check``, rows that share case, condition, agent and grader are numbered in order.
     check, check_kind : hashable, optional
-        What was verified, and whether it is ``positive`` or ``negative``. Without ``check`` a row
-        is the verdict on a whole answer.
+        Id of the check, and its kind, ``positive`` or ``negative``. Without ``check`` a row is the
+        verdict on a whole answer.
     grader, grader_version, agent : hashable, optional
-        Who judged, in which version, and who answered. Without ``grader`` it is called "own".
+        Grader, its version, and the agent that answered. The default grader is "own".
     attempt : hashable, optional
-        Ids of the answers. Made of skill, case, condition, agent and repeat when not given.
+        Ids of the answers. Default: made of skill, case, condition, agent and repeat.
     dimension, transfer, contrast_of, prompt : hashable, optional
-        What is known of the case, the same in each of its rows: a dimension (C1 to C9, or names
-        of one's own, are taken as ``comprehension_dimension``; where both are there, all stay in
-        ``dimension``), near or far, the case it is the twin of, its text.
+        Columns about the case, the same in each of its rows: its dimension (C1 to C9, or only
+        other names, become ``comprehension_dimension``; a mixture stays in ``dimension``), near
+        or far, the id of its twin, its text.
     answer, seconds, cost_usd : hashable, optional
-        Of the answer, the same in each of its rows.
+        Columns about the answer, the same in each of its rows.
     gold : hashable or pandas.DataFrame, optional
-        Reference labels: a column of the table, or a frame with the columns that name an item in
-        the table (``attempt``, or skill, case, condition, repeat and agent; ``check`` where there
-        is one), the label in the column that ``passed`` names and, where they are there,
-        ``inclusion_probability``, ``borderline`` and ``note``.
+        Reference labels: a column of the table, or a frame of labels. Such a frame has the columns
+        that identify an item in the table (``attempt``, or skill, case, condition, repeat and
+        agent; and ``check``, if used), the label in the column that ``passed`` names and,
+        optionally, ``inclusion_probability``, ``borderline`` and ``note``.
     labeller : hashable, optional
-        Who gave the label: a column of where the labels are. "own" when not given.
+        Column with the labeller, in the table or in the frame of labels. The default labeller is
+        "own".
     conditions : mapping, optional
-        What the table's words for conditions mean, such as ``{"v2": "skill"}``; before any other
-        rule, and without a warning.
+        Meaning of the table's words for conditions, such as ``{"v2": "skill"}``. It takes
+        precedence over the built-in words and gives no warning.
 
     Returns
     -------
@@ -166,19 +167,19 @@ def from_frame(
     Raises
     ------
     FrameError
-        With one sentence a problem: a column that is not there (and the nearest that is), a key
-        that is missing, a word that has no meaning, a fact that differs between the rows of a case
-        or an answer, two rows that say the same thing.
+        With one sentence per problem: a missing column (and the most similar one), a missing key,
+        an unknown word, a value that differs between the rows of a case or an answer, two verdicts
+        on the same thing.
 
     Warns
     -----
     FrameWarning
-        Once, of everything that was read in another way than it stands in the table, with the
-        number of rows; and of labels that belong to nothing in it.
+        Once, with all values that were converted or mapped, their numbers of rows, and labels that
+        match no row.
 
     See Also
     --------
-    check : Holds a frame that has the contract's columns already against it.
+    check : Checks a frame that already has the columns of a contract.
 
     Examples
     --------
@@ -195,7 +196,7 @@ def from_frame(
     3     the skill/2/skill/1     skill    True
     """
     require_frame(frame, _WHAT)
-    named = {
+    names = {
         **{"skill": skill, "case": case, "condition": condition, "passed": passed},
         **{"repeat": repeat, "check": check, "check_kind": check_kind, "agent": agent},
         **{"grader": grader, "grader_version": grader_version, "attempt": attempt},
@@ -205,152 +206,158 @@ def from_frame(
     if labeller is not None and gold is None:
         raise FrameError(f"{_WHAT}: labeller= names who gave the labels, and there is no gold=.")
     if gold is not None and not isinstance(gold, pd.DataFrame):
-        named |= {"gold": gold, "labeller": labeller}
-    read = _Reading(named, dict(conditions or {}))
-    given = read.columns(frame, required=("case", "condition", "passed"))
-    rows = read.keys(given, len(frame))
-    rows["repeat"] = read.repeats(given, rows)
-    rows["attempt_id"] = read.attempt_ids(given, rows)
-    rows["passed"] = read.truths(given["passed"], "passed")
-    facts = {name: read.fact(given[name], name) for name in _FACTS if name in given}
-    amounts = {name: given[name] for name in _OF_ANSWERS if name in given}
-    read.refuse()
+        names |= {"gold": gold, "labeller": labeller}
+    reader = _TableReader(names, dict(conditions or {}))
+    columns = reader.columns(frame, required=("case", "condition", "passed"))
+    rows = reader.keys(columns, len(frame))
+    rows["repeat"] = reader.repeats(columns, rows)
+    rows["attempt_id"] = reader.attempt_ids(columns, rows)
+    rows["passed"] = reader.as_verdicts(columns["passed"], "passed")
+    facts = {name: reader.case_column(columns[name], name) for name in _FACTS if name in columns}
+    amounts = {name: columns[name] for name in _OF_ANSWERS if name in columns}
+    reader.raise_problems()
     answers = rows[_KEYS].assign(**amounts)
     made = {
-        "cases": _cases(rows, facts, read),
-        "attempts": _one_each(answers, ["attempt_id"], amounts, read, "answer"),
-        "verdicts": _verdicts(rows, given, read),
-        "gold": _labels_beside(gold, labeller, rows, read)
+        "cases": _cases_frame(rows, facts, reader),
+        "attempts": _one_each(answers, ["attempt_id"], amounts, reader, "answer"),
+        "verdicts": _verdicts_frame(rows, columns, reader),
+        "gold": _labels_beside(gold, labeller, rows, reader)
         if isinstance(gold, pd.DataFrame)
-        else _labels_inside(given, rows, read),
+        else _labels_inside(columns, rows, reader),
     }
-    read.refuse()
-    made = {kind: read.checked(one, kind) for kind, one in made.items()}
-    read.refuse()
+    reader.raise_problems()
+    made = {kind: reader.checked(rows_of_kind, kind) for kind, rows_of_kind in made.items()}
+    reader.raise_problems()
     outcomes = outcomes_of(made["verdicts"], made["cases"])
     if made["cases"]["dimension"].notna().any():
         extra = made["cases"][[*CASE, "dimension"]]
         outcomes = outcomes.merge(extra, on=CASE, how="left", validate="many_to_one")
-    read.warn()
+    reader.warn()
     return Frames(outcomes=outcomes, **made)
 
 
-class _Reading:
-    """Reads the columns of one table; what is wrong with it and what was mapped is collected."""
+class _TableReader:
+    """Reader of one table; collects the problems and the changes made."""
 
-    def __init__(self, named: Mapping[str, Hashable | None], conditions: dict[Any, str]) -> None:
-        self.named = {role: name for role, name in named.items() if name is not None}
+    def __init__(self, names: Mapping[str, Hashable | None], conditions: dict[Any, str]) -> None:
+        self.names = {role: name for role, name in names.items() if name is not None}
         self.conditions = conditions
         self.problems: list[str] = []
-        self.told: list[str] = []
-        # what the table's repeats turned out to be, for the gold frame read after it
+        self.changes: list[str] = []
+        # how repeats were numbered; the gold frame, reader afterwards, uses the same numbers
         self.from_zero = False
         self.tries: dict[str, int] = {}
         self.numbered = False
-        self.others: dict[Hashable, pd.Series] = {}  # unnamed columns of text
+        self.others: dict[Hashable, pd.Series] = {}  # text columns that no argument names
 
-    def refuse(self) -> None:
-        """Raise one error of all that is wrong so far."""
+    def raise_problems(self) -> None:
+        """Raise one error that lists the problems so far."""
         if self.problems:
             raise FrameError(problem_list(_WHAT, self.problems), self.problems)
 
     def warn(self) -> None:
-        """Warn once of all that was read in another way than it stands there."""
-        if self.told:
-            lines = "".join(f"\n- {one}" for one in self.told)
+        """Warn once, with all the changes."""
+        if self.changes:
+            lines = "".join(f"\n- {change}" for change in self.changes)
             warnings.warn(f"{_WHAT} read the table so:{lines}", FrameWarning, stacklevel=3)
 
-    def place(self, role: str) -> str:
-        """Name a column with what it was given for."""
-        return f"column '{self.named.get(role, role)}' ({role}=)"
+    def column_label(self, role: str) -> str:
+        """Return the name of a column and its argument, for messages."""
+        return f"column '{self.names.get(role, role)}' ({role}=)"
 
-    def fault(self, role: str, said: str) -> None:
-        self.problems.append(f"{self.place(role)}: {said}")
+    def add_problem(self, role: str, problem: str) -> None:
+        self.problems.append(f"{self.column_label(role)}: {problem}")
 
-    def tell(self, role: str, said: str) -> None:
-        self.told.append(f"{self.place(role)}: {said}")
+    def add_change(self, role: str, change: str) -> None:
+        self.changes.append(f"{self.column_label(role)}: {change}")
 
     def columns(self, frame: pd.DataFrame, required: Iterable[str]) -> dict[str, pd.Series]:
-        """Return the named columns by what they are; every one that is not there is a problem."""
+        """Return the named columns by argument; a column that is not there is a problem."""
         for role in required:
-            if role not in self.named:
+            if role not in self.names:
                 self.problems.append(f"{role}= is needed: name the column of the table.")
-        words = [str(one) for one in frame.columns]
+        words = [str(label) for label in frame.columns]
         there = f"; there: {', '.join(words) or 'none'}"
         near = {word.casefold(): word for word in reversed(words)}
-        for role, name in self.named.items():
+        for role, name in self.names.items():
             if name not in frame.columns:
-                found = near.get(str(name).casefold())
-                hint = f" Did you mean '{found}'?" if found else suggest(str(name), words)
-                self.problems.append(f"there is no {self.place(role)}{there}.{hint}")
-                there = ""  # once is enough
-        self.refuse()
+                similar = near.get(str(name).casefold())
+                hint = f" Did you mean '{similar}'?" if similar else suggest(str(name), words)
+                self.problems.append(f"there is no {self.column_label(role)}{there}.{hint}")
+                there = ""  # list the columns only once
+        self.raise_problems()
         source = frame.reset_index(drop=True)
-        held = {role: plain_values(source[name]) for role, name in self.named.items()}
-        unnamed = source.drop(columns=list(self.named.values())).select_dtypes(["str", "category"])
+        columns = {role: plain_values(source[name]) for role, name in self.names.items()}
+        unnamed = source.drop(columns=list(self.names.values())).select_dtypes(["str", "category"])
         self.others = dict(unnamed.items())
-        for role, values in held.items():
-            odd = values[[not isinstance(one, Hashable) for one in values]]
+        for role, values in columns.items():
+            odd = values[[not isinstance(label, Hashable) for label in values]]
             if len(odd):
-                self.fault(role, f"found a {type(odd.iloc[0]).__name__}; expected plain values.")
-        self.refuse()
-        return held
+                self.add_problem(
+                    role, f"found a {type(odd.iloc[0]).__name__}; expected plain values."
+                )
+        self.raise_problems()
+        return columns
 
-    def texts(self, values: pd.Series, role: str, *, needed: bool = True) -> pd.Series:
-        """Return names as text; whole numbers are names as well, in whatever dtype."""
-        texts = values.map(_name, na_action="ignore").astype("object")
+    def as_texts(self, values: pd.Series, role: str, *, needed: bool = True) -> pd.Series:
+        """Convert names to text; whole numbers of any dtype are names, too."""
+        texts = values.map(_as_name, na_action="ignore").astype("object")
         odd = values[values.notna() & texts.isna()]
         if len(odd):
-            self.fault(role, f"found {show(odd)}; expected text.")
+            self.add_problem(role, f"found {show(odd)}; expected text.")
         missing = values.isna() | texts.eq("")
         if needed and missing.any():
             n, first = plural(int(missing.sum()), "row"), int(np.flatnonzero(missing)[0])
-            self.fault(role, f"missing in {n}, the first is row {first}; every row needs one.")
+            self.add_problem(
+                role, f"missing in {n}, the first is row {first}; every row needs one."
+            )
         return texts.astype("str")
 
     def mapped(
         self, values: pd.Series, role: str, words: Mapping[Any, Any], allowed: str
     ) -> pd.Series:
-        """Return what words mean; a word without a meaning is a problem, a mapping is told."""
+        """Map words to their meanings; an unknown word is a problem, a mapped word a change."""
         plain = {word: _plain_word(word) for word in pd.unique(values[values.notna()])}
-        found = {word: words.get(key) for word, key in plain.items()}
+        meanings = {word: words.get(key) for word, key in plain.items()}
         unknown = [word for word, key in plain.items() if key not in words]
         if unknown:
             odd = values[values.isin(unknown)]
             hint = suggest(str(unknown[0]).casefold(), [str(word) for word in words if word])
-            self.fault(role, f"found {show(odd)}; allowed: {allowed}.{hint}")
-        elif any(_literal(word) != _literal(meaning) for word, meaning in found.items()):
-            self.tell_words(values, role, found)
-        return values.map(found, na_action="ignore")
+            self.add_problem(role, f"found {show(odd)}; allowed: {allowed}.{hint}")
+        elif any(_as_literal(word) != _as_literal(meaning) for word, meaning in meanings.items()):
+            self.add_mapping(values, role, meanings)
+        return values.map(meanings, na_action="ignore")
 
-    def tell_words(self, values: pd.Series, role: str, found: Mapping[Any, Any]) -> None:
-        """Say which words were taken for what, with their rows."""
-        n = values.map(_literal, na_action="ignore").value_counts()
-        read = {_literal(word): meaning for word, meaning in found.items()}
+    def add_mapping(self, values: pd.Series, role: str, meanings: Mapping[Any, Any]) -> None:
+        """Add a change that lists the mapped words and their numbers of rows."""
+        n = values.map(_as_literal, na_action="ignore").value_counts()
+        literals = {_as_literal(word): meaning for word, meaning in meanings.items()}
         parts = [
             f"{word} as {'missing' if meaning is None else meaning} ({plural(int(n[word]), 'row')})"
-            for word, meaning in read.items()
+            for word, meaning in literals.items()
         ]
-        self.tell(role, f"{', '.join(parts)}.")
+        self.add_change(role, f"{', '.join(parts)}.")
 
     def checked(self, frame: pd.DataFrame, kind: str) -> pd.DataFrame:
-        """Return a frame under its contract; a problem is told of the column in the table."""
+        """Check a frame; problems name the column of the original table."""
         try:
             return check_frame(frame, kind)
         except FrameError as error:
             before = "gold: " if kind == "gold" else ""
-            for one in error.problems:
-                told = re.sub(
+            for problem in error.problems:
+                message = re.sub(
                     r"column '(\w+)'",
-                    lambda found: self.place(found[1]) if found[1] in self.named else found[0],
-                    one,
+                    lambda match: (
+                        self.column_label(match[1]) if match[1] in self.names else match[0]
+                    ),
+                    problem,
                     count=1,
                 )
-                self.problems.append(before + told)
+                self.problems.append(before + message)
             return frame
 
-    def truths(self, values: pd.Series, role: str) -> pd.Series:
-        """Return PASS or FAIL as nullable truth values."""
+    def as_verdicts(self, values: pd.Series, role: str) -> pd.Series:
+        """Convert verdicts to nullable truth values."""
         if values.dtype.kind == "b" or str(values.dtype) == "boolean":
             return values.astype("boolean")
         allowed = (
@@ -359,265 +366,279 @@ class _Reading:
         )
         return self.mapped(values, role, _TRUTHS, allowed).astype("boolean")
 
-    def keys(self, given: dict[str, pd.Series], n: int) -> pd.DataFrame:
-        """Return skill, case, condition, agent, check and grader of each of n rows as text."""
+    def keys(self, columns: dict[str, pd.Series], n: int) -> pd.DataFrame:
+        """Return the skill, case, condition, agent, check and grader of n rows as text."""
         rows = pd.DataFrame(index=range(n))
         for role, column, otherwise in _NAMES:
-            if role not in given:
+            if role not in columns:
                 rows[column] = pd.Series([otherwise] * n, dtype="str")
             elif role == "condition":
-                rows[column] = self.as_conditions(given[role])
+                rows[column] = self.as_conditions(columns[role])
             else:
-                rows[column] = self.texts(given[role], role, needed=role != "grader_version")
+                rows[column] = self.as_texts(columns[role], role, needed=role != "grader_version")
         return rows
 
     def as_conditions(self, values: pd.Series) -> pd.Series:
-        """Return conditions, those of fixed meaning under their names."""
-        found: dict[Any, str] = {}
+        """Convert conditions to text; words with a known meaning become that condition."""
+        meanings: dict[Any, str] = {}
         meant: dict[str, Any] = {}
         plainly = True
         for word in pd.unique(values[values.notna()]):
             if word in self.conditions:
-                found[word] = str(self.conditions[word])
+                meanings[word] = str(self.conditions[word])
                 continue
-            name = _CONDITION_OF.get(_plain_word(word)) or _name(word)
+            name = _CONDITION_OF.get(_plain_word(word)) or _as_name(word)
             if name is None:
-                self.fault("condition", f"found {show(values[values.eq(word)])}; expected text.")
+                self.add_problem(
+                    "condition", f"found {show(values[values.eq(word)])}; expected text."
+                )
                 return values.astype("object")
-            found[word] = name
-            plainly &= _literal(word) == _literal(name)
-        for word, name in found.items():
+            meanings[word] = name
+            plainly &= _as_literal(word) == _as_literal(name)
+        for word, name in meanings.items():
             if _plain_word(meant.setdefault(name, word)) != _plain_word(word) and not (
                 word in self.conditions and meant[name] in self.conditions
             ):
-                both = f"{_literal(meant[name])} and {_literal(word)} would both be '{name}'"
-                self.fault("condition", f"{both}; say what they mean by conditions={{...}}.")
+                both = f"{_as_literal(meant[name])} and {_as_literal(word)} would both be '{name}'"
+                self.add_problem("condition", f"{both}; say what they mean by conditions={{...}}.")
         if values.isna().any():
-            self.texts(values, "condition")
+            self.as_texts(values, "condition")
         if not plainly:
-            self.tell_words(values, "condition", found)
-        if found and "baseline" not in found.values():
-            self.tell(
+            self.add_mapping(values, "condition", meanings)
+        if meanings and "baseline" not in meanings.values():
+            self.add_change(
                 "condition",
                 "none is 'baseline', with which analyses compare unless told otherwise; there: "
-                f"{', '.join(dict.fromkeys(found.values()))}. Say which it is, as "
-                f"conditions={{{_literal(next(iter(found)))}: 'baseline'}}, or name it to each "
-                "analysis by reference=.",
+                f"{', '.join(dict.fromkeys(meanings.values()))}. Say which it is, as "
+                f"conditions={{{_as_literal(next(iter(meanings)))}: 'baseline'}}, or name it to "
+                "each analysis by reference=.",
             )
-        return values.map(found, na_action="ignore").astype("str")
+        return values.map(meanings, na_action="ignore").astype("str")
 
-    def repeats(self, given: dict[str, pd.Series], rows: pd.DataFrame) -> pd.Series:
-        """Return tries counted from 1."""
-        if "repeat" in given:
-            return self.as_tries(given["repeat"])
-        if "attempt" in given:
-            ids = self.texts(given["attempt"], "attempt")
+    def repeats(self, columns: dict[str, pd.Series], rows: pd.DataFrame) -> pd.Series:
+        """Return the number of each row's try at its case, from 1."""
+        if "repeat" in columns:
+            return self.as_tries(columns["repeat"])
+        if "attempt" in columns:
+            ids = self.as_texts(columns["attempt"], "attempt")
             first = ~ids.duplicated()
             numbers = rows[first].groupby([*_CELL], dropna=False).cumcount() + 1
             return ids.map(dict(zip(ids[first], numbers, strict=True))).astype("Int64")
-        if "check" in given:
+        if "check" in columns:
             return pd.Series(1, index=rows.index, dtype="Int64")
         numbers = rows.groupby([*_CELL, "grader", "grader_version"], dropna=False).cumcount() + 1
         if numbers.gt(1).any():
             self.numbered = True
-            self.told.append(
+            self.changes.append(
                 "rows that share skill, case, condition and agent are repeats, numbered in their "
                 f"order up to {int(numbers.max())}; name repeat= where a column says which."
-                + self._that_differ(rows)
+                + self._hint_at_differing_columns(rows)
             )
         return numbers.astype("Int64")
 
-    def _that_differ(self, rows: pd.DataFrame) -> str:
-        """Name the unnamed columns in which rows numbered as repeats differ."""
+    def _hint_at_differing_columns(self, rows: pd.DataFrame) -> str:
+        """Return a hint at the ignored columns in which rows numbered as repeats differ."""
         place = rows.groupby([*_CELL], dropna=False).ngroup()
-        found = [
+        names = [
             f"'{name}'"
             for name, values in self.others.items()
             if 1 < values.nunique() <= _FEW_VALUES and values.groupby(place).nunique().gt(1).any()
         ]
-        if not found:
+        if not names:
             return ""
-        return f" They differ in {', '.join(found)}: grader=, check=, agent= or repeat=?"
+        return f" They differ in {', '.join(names)}: grader=, check=, agent= or repeat=?"
 
     def as_tries(self, values: pd.Series, *, again: bool = False) -> pd.Series:
-        """Return a column of repeats as numbers from 1."""
+        """Convert a column of repeats to numbers from 1."""
         if values.isna().any():
-            self.texts(values, "repeat")
+            self.as_texts(values, "repeat")
             return pd.Series(1, index=values.index, dtype="Int64")
         numbers = pd.to_numeric(values.astype("object"), errors="coerce").astype("float64")
         if numbers.notna().all() and (numbers % 1 == 0).all() and (numbers >= 0).all():
             if not again:
                 self.from_zero = bool((numbers == 0).any())
                 if self.from_zero:
-                    self.tell("repeat", "counted from 0; 1 was added.")
+                    self.add_change("repeat", "counted from 0; 1 was added.")
             return (numbers + self.from_zero).astype("Int64")
-        names = self.texts(values, "repeat")
+        names = self.as_texts(values, "repeat")
         if again:
             return names.map(self.tries).astype("Int64")
         self.tries = {name: at for at, name in enumerate(sorted(names.unique()), start=1)}
         read = ", ".join(f"'{name}' as {at}" for name, at in list(self.tries.items())[:_SHOWN])
         more = ", ..." if len(self.tries) > _SHOWN else ""
-        self.tell("repeat", f"names of tries were numbered: {read}{more}.")
+        self.add_change("repeat", f"names of tries were numbered: {read}{more}.")
         return names.map(self.tries).astype("Int64")
 
-    def attempt_ids(self, given: dict[str, pd.Series], rows: pd.DataFrame) -> pd.Series:
-        """Return the ids of answers: those given, else made of what names an answer."""
-        if "attempt" not in given:
+    def attempt_ids(self, columns: dict[str, pd.Series], rows: pd.DataFrame) -> pd.Series:
+        """Return the ids of answers: the named column, or ids made of skill, case, condition ..."""
+        if "attempt" not in columns:
             return _made_ids(rows)
-        ids = self.texts(given["attempt"], "attempt")
-        cells = pd.DataFrame({"id": ids, "cell": _tuples(rows, _CELL)}).drop_duplicates()
+        ids = self.as_texts(columns["attempt"], "attempt")
+        cells = pd.DataFrame({"id": ids, "cell": _row_tuples(rows, _CELL)}).drop_duplicates()
         twice = cells.loc[cells["id"].duplicated(), "id"]
         if len(twice):
             several = f"'{twice.iloc[0]}' stands for several cases or conditions"
             n = plural(len(twice), "such id")
-            self.fault("attempt", f"{several} ({n}); an answer has one of each.")
+            self.add_problem("attempt", f"{several} ({n}); an answer has one of each.")
         return ids
 
-    def fact(self, values: pd.Series, role: str) -> pd.Series:
-        """Return what is said of a case, row by row."""
+    def case_column(self, values: pd.Series, role: str) -> pd.Series:
+        """Convert a column about the cases."""
         if role == "transfer":
             return self.mapped(values, role, _DISTANCES, "'near', 'far' or missing").astype("str")
-        texts = self.texts(values, role, needed=False)
+        texts = self.as_texts(values, role, needed=False)
         if role != "dimension":
             return texts
         upper = texts.str.strip().str.upper()
         if not upper.isin(DIMENSIONS).any():
             return texts.str.strip()
         if not upper.dropna().isin(DIMENSIONS).all():
-            self.tell(
+            self.add_change(
                 role,
                 "not all are C1 to C9; the names stand in 'dimension', and analyses within the "
                 "nine dimensions leave them out.",
             )
             return texts
         if texts.dropna().ne(upper.dropna()).any():
-            known = texts.notna()
-            self.tell_words(texts, role, dict(zip(texts[known], upper[known], strict=True)))
+            present = texts.notna()
+            self.add_mapping(texts, role, dict(zip(texts[present], upper[present], strict=True)))
         return upper
 
 
-def _cases(rows: pd.DataFrame, facts: dict[str, pd.Series], read: _Reading) -> pd.DataFrame:
-    cases = _one_each(rows[CASE].assign(**facts), CASE, facts, read, "case")
-    named = set(facts["dimension"].dropna()) if "dimension" in facts else set()
-    if named and named <= set(dimension_family(named)):
+def _cases_frame(
+    rows: pd.DataFrame, facts: dict[str, pd.Series], reader: _TableReader
+) -> pd.DataFrame:
+    cases = _one_each(rows[CASE].assign(**facts), CASE, facts, reader, "case")
+    dimensions = set(facts["dimension"].dropna()) if "dimension" in facts else set()
+    if dimensions and dimensions <= set(dimension_family(dimensions)):
         cases = cases.rename(columns={"dimension": "comprehension_dimension"})
     counted = rows.groupby(CASE)["check_id"].nunique().rename("n_checks").reset_index()
     return cases.merge(counted, on=CASE, how="left")
 
 
 def _one_each(
-    table: pd.DataFrame, unit: list[str], roles: Iterable[str], read: _Reading, what: str
+    table: pd.DataFrame, unit: list[str], roles: Iterable[str], reader: _TableReader, what: str
 ) -> pd.DataFrame:
-    """Return one row per unit with what is said of it; saying two things is a problem."""
+    """Return one row per unit; a value that differs within a unit is a problem."""
     for role in roles:
         several = table.groupby(unit)[role].nunique().gt(1)
         if several.any():
             first = several.index[several][0]
             name = "/".join(first) if isinstance(first, tuple) else first
             n = plural(int(several.sum()), what)
-            read.fault(role, f"differs between the rows of one {what} ({n}; the first: '{name}').")
-    # the first value that is there, not the value of the first row
+            reader.add_problem(
+                role, f"differs between the rows of one {what} ({n}; the first: '{name}')."
+            )
+    # the first value that is not missing, which need not be in the first row
     return table.groupby(unit, sort=False, as_index=False).first()[list(table.columns)]
 
 
-def _verdicts(rows: pd.DataFrame, given: dict[str, pd.Series], read: _Reading) -> pd.DataFrame:
+def _verdicts_frame(
+    rows: pd.DataFrame, columns: dict[str, pd.Series], reader: _TableReader
+) -> pd.DataFrame:
     place = ["attempt_id", "check_id", "grader", "grader_version"]
     twice = rows.loc[rows.duplicated(place, keep=False), place]
     if len(twice):
         n, first = plural(len(twice), "row"), twice.iloc[0].dropna().to_dict()
-        lacking = [r for r in ("repeat", "check", "grader", "grader_version") if r not in given]
+        lacking = [r for r in ("repeat", "check", "grader", "grader_version") if r not in columns]
         hint = f" Does a column say {', '.join(f'{r}=' for r in lacking)}?" if lacking else ""
-        read.problems.append(f"{n} are verdicts on the same thing; the first: {first}.{hint}")
+        reader.problems.append(f"{n} are verdicts on the same thing; the first: {first}.{hint}")
     verdicts = rows.assign(round=1)
-    if "check_kind" in given:
-        allowed, kinds = "'positive', 'negative' or missing", given["check_kind"]
+    if "check_kind" in columns:
+        allowed, kinds = "'positive', 'negative' or missing", columns["check_kind"]
         words = {"positive": "positive", "negative": "negative"}
-        verdicts["check_kind"] = read.mapped(kinds, "check_kind", words, allowed)
-    # why a verdict is missing is not known: no status is claimed for it
+        verdicts["check_kind"] = reader.mapped(kinds, "check_kind", words, allowed)
+    # the reason for a missing verdict is unknown: its status is missing, too
     return verdicts.assign(status=rows["passed"].notna().map({True: "ok", False: None}))
 
 
-def _labels_inside(given: dict[str, pd.Series], rows: pd.DataFrame, read: _Reading) -> pd.DataFrame:
-    if "gold" not in given:
+def _labels_inside(
+    columns: dict[str, pd.Series], rows: pd.DataFrame, reader: _TableReader
+) -> pd.DataFrame:
+    if "gold" not in columns:
         return empty("gold")
-    labels = rows[ITEM].assign(passed=read.truths(given["gold"], "gold"))
+    labels = rows[ITEM].assign(passed=reader.as_verdicts(columns["gold"], "gold"))
     labels["labeller"] = "own"
-    if "labeller" in given:
-        labels["labeller"] = read.texts(given["labeller"], "labeller", needed=False)
+    if "labeller" in columns:
+        labels["labeller"] = reader.as_texts(columns["labeller"], "labeller", needed=False)
     labels = labels[labels["passed"].notna()].drop_duplicates()
     twice = labels.loc[labels.duplicated([*ITEM, "labeller"]), ITEM]
     if len(twice):
         item = twice.iloc[0].to_dict()
-        read.fault("gold", f"differs between rows of one item; the first: {item}.")
+        reader.add_problem("gold", f"differs between rows of one item; the first: {item}.")
     return labels
 
 
 def _labels_beside(
-    gold: pd.DataFrame, labeller: Hashable | None, rows: pd.DataFrame, read: _Reading
+    gold: pd.DataFrame, labeller: Hashable | None, rows: pd.DataFrame, reader: _TableReader
 ) -> pd.DataFrame:
-    """Return labels of a frame of their own, joined by what names an item in the table."""
+    """Return the labels of a separate frame, joined by the columns that identify an item."""
     require_frame(gold, f"{_WHAT}: gold")
     keys: tuple[str, ...] = ("skill", "case", "condition", "agent", "repeat")
-    if "attempt" in read.named:
+    if "attempt" in reader.names:
         keys = ("attempt",)
-    elif read.numbered:
-        read.problems.append(
+    elif reader.numbered:
+        reader.problems.append(
             "gold: which of several repeats a label is of cannot be told; name repeat= or "
             "attempt=, a column of both."
         )
         return empty("gold")
-    wanted = {r: read.named[r] for r in (*keys, "check", "passed") if r in read.named}
-    other = _Reading({**wanted, "labeller": labeller}, read.conditions)
-    other.from_zero, other.tries = read.from_zero, read.tries
+    names = {r: reader.names[r] for r in (*keys, "check", "passed") if r in reader.names}
+    other = _TableReader({**names, "labeller": labeller}, reader.conditions)
+    other.from_zero, other.tries = reader.from_zero, reader.tries
     try:
-        given = other.columns(gold, required=())
+        columns = other.columns(gold, required=())
     except FrameError as error:
         raise FrameError(f"gold: {error}") from None
-    items = other.keys(given, len(gold))
-    items["repeat"] = other.as_tries(given["repeat"], again=True) if "repeat" in given else 1
-    if "attempt" in given:
-        items["attempt_id"] = other.texts(given["attempt"], "attempt")
+    items = other.keys(columns, len(gold))
+    items["repeat"] = other.as_tries(columns["repeat"], again=True) if "repeat" in columns else 1
+    if "attempt" in columns:
+        items["attempt_id"] = other.as_texts(columns["attempt"], "attempt")
     else:
-        of_try = dict(zip(_tuples(rows, _TRY), rows["attempt_id"], strict=True))
-        made = zip(_tuples(items, _TRY), _made_ids(items), strict=True)
-        items["attempt_id"] = pd.Series([of_try.get(one, own) for one, own in made], dtype="str")
-    items["passed"] = other.truths(given["passed"], "passed")
-    items["labeller"] = other.texts(given["labeller"], "labeller") if "labeller" in given else "own"
+        of_try = dict(zip(_row_tuples(rows, _TRY), rows["attempt_id"], strict=True))
+        made = zip(_row_tuples(items, _TRY), _made_ids(items), strict=True)
+        items["attempt_id"] = pd.Series([of_try.get(key, own) for key, own in made], dtype="str")
+    items["passed"] = other.as_verdicts(columns["passed"], "passed")
+    items["labeller"] = (
+        other.as_texts(columns["labeller"], "labeller") if "labeller" in columns else "own"
+    )
     for name in ("inclusion_probability", "borderline", "note"):
         if name in gold.columns:
             items[name] = gold[name].array
-    read.problems += [f"gold: {one}" for one in other.problems]
-    # a gold frame may well hold one condition only
-    read.told += [f"gold: {one}" for one in other.told if "none is 'baseline'" not in one]
-    known = pd.MultiIndex.from_frame(items[ITEM]).isin(pd.MultiIndex.from_frame(rows[ITEM]))
-    strays = items.loc[~known, ITEM]
+    reader.problems += [f"gold: {problem}" for problem in other.problems]
+    # a gold frame may contain one condition only
+    reader.changes += [
+        f"gold: {line}" for line in other.changes if "none is 'baseline'" not in line
+    ]
+    matches = pd.MultiIndex.from_frame(items[ITEM]).isin(pd.MultiIndex.from_frame(rows[ITEM]))
+    strays = items.loc[~matches, ITEM]
     if len(strays):
         n, first = f"{len(strays)} of {plural(len(gold), 'label')}", strays.iloc[0].to_dict()
-        read.told.append(f"gold: {n} match nothing in the table; the first: {first}.")
+        reader.changes.append(f"gold: {n} match nothing in the table; the first: {first}.")
     return items[[c for c in items.columns if c in CONTRACTS["gold"].columns]]
 
 
 def _made_ids(rows: pd.DataFrame) -> pd.Series:
-    """Return skill/case/condition/repeat, with the agent where there is one; never twice."""
-    tries = _tuples(rows, _TRY)
+    """Return unique ids ``skill/case/condition/repeat``, with the agent if there is one."""
+    tries = _row_tuples(rows, _TRY)
     ids = {}
     for skill, case, condition, agent, number in dict.fromkeys(tries):
         begun = case if str(case).startswith(f"{skill}/") else f"{skill}/{case}"
         who = condition if agent is None else f"{condition}/{agent}"
         ids[skill, case, condition, agent, number] = f"{begun}/{who}/{number}"
-    if len(set(ids.values())) < len(ids):  # slashes inside names
-        ids = {one: f"{name}#{at}" for at, (one, name) in enumerate(ids.items(), start=1)}
-    return pd.Series([ids[one] for one in tries], index=rows.index, dtype="str")
+    if len(set(ids.values())) < len(ids):  # names that contain slashes can give equal ids
+        ids = {key: f"{name}#{at}" for at, (key, name) in enumerate(ids.items(), start=1)}
+    return pd.Series([ids[key] for key in tries], index=rows.index, dtype="str")
 
 
-def _tuples(rows: pd.DataFrame, names: list[str]) -> list[tuple[Any, ...]]:
-    """Return the values of some columns row by row, None where one is missing."""
+def _row_tuples(rows: pd.DataFrame, names: list[str]) -> list[tuple[Any, ...]]:
+    """Return the rows of some columns as tuples, None for a missing value."""
     columns = [rows[name].astype("object").where(rows[name].notna(), None) for name in names]
     return list(zip(*columns, strict=True))
 
 
-def _name(value: Any) -> str | None:
-    """Return a value as a name: text, or a whole number of any kind."""
+def _as_name(value: Any) -> str | None:
+    """Return text, or a whole number as text; None for any other value."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool | np.bool_):
@@ -629,12 +650,12 @@ def _name(value: Any) -> str | None:
 
 
 def _plain_word(value: Any) -> str:
-    """Return a word without case, blanks at its ends, and the signs that join words."""
-    text = str(value) if isinstance(value, bool | np.bool_) else _name(value)
+    """Return a word in lower case, with single blanks for blanks, ``_`` and ``-``."""
+    text = str(value) if isinstance(value, bool | np.bool_) else _as_name(value)
     if text is None:
-        return "\0"  # no word
+        return "\0"  # equals no word
     return " ".join(text.casefold().replace("_", " ").replace("-", " ").split())
 
 
-def _literal(value: Any) -> str:
+def _as_literal(value: Any) -> str:
     return repr(value.item() if isinstance(value, np.generic) else value)

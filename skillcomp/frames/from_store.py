@@ -1,8 +1,8 @@
-"""Readers: a store in, tidy frames under their contract out; verdicts to outcomes.
+"""Readers of a store: each returns one checked frame and is named after its rows.
 
-Each reader is named by its grain. By default it returns the plain study: unperturbed attempts,
-first gradings, one gold label per item where labels were adjudicated. Perturbed copies, retests
-and other labellers are asked for by argument.
+By default a reader returns the plain study: unperturbed attempts, first gradings, and one gold
+label per item if labels were adjudicated. Arguments add perturbed copies, later rounds of grading
+and single labellers.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from skillcomp.io.trigger_suites import kind_of_prompt
 from skillcomp.records import BLOOM, SCHEMA_WEIGHTS, Case, Suite, dimension_family
 
 PLAIN = "none"
-_DIGITS = 12  # of a sha256: enough to tell two texts apart
+_DIGITS = 12  # of a sha256: enough to distinguish two texts
 
 
 def cases(store: RunStore) -> pd.DataFrame:
-    """Return which cases the study asks, one row per case.
+    """Return the cases of a study, one row per case.
 
     Parameters
     ----------
@@ -45,42 +45,41 @@ def cases(store: RunStore) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row per case in suite order: skill, suite, case_id (``suite/id``), prompt, dimension,
-        comprehension_dimension (C1 to C9, or the names that a study has in their place),
-        concept_field, transfer (near, far or NA), criticality, bloom, schema_weight (NaN where
-        the source schema has no weight, as for C7 to C9),
-        contrast_of (case_id of the twin), should_trigger, prompt_kind (explicit, implicit or
-        negative; NA where the suite asks no trigger), n_checks. Words outside the vocabulary
-        are NA here; they stand in ``store.suites[slug].problems``.
+        comprehension_dimension (C1 to C9, or the study's own names), concept_field, transfer
+        (near, far or NA), criticality, bloom, schema_weight (NaN if the source schema has no
+        weight, as for C7 to C9), contrast_of (case_id of the twin), should_trigger, prompt_kind
+        (explicit, implicit or negative; NA if the suite tests no triggers), n_checks. Words
+        outside the vocabulary are NA; ``store.suites[slug].problems`` lists them.
     """
     suites = require_store(store).suites.values()
-    family = dimension_family(c.comprehension_dimension for one in suites for c in one.cases)
+    family = dimension_family(c.comprehension_dimension for suite in suites for c in suite.cases)
     rows = [_case_row(suite, case, family) for suite in suites for case in suite.cases]
     return check(pd.DataFrame(rows), "cases") if rows else empty("cases")
 
 
 def _case_row(suite: Suite, case: Case, family: tuple[str, ...]) -> dict[str, object]:
     allowed = {**CONTRACTS["cases"].allowed, "comprehension_dimension": family}
-    known = {
+    facts = {
         name: value if (value := getattr(case, name)) in words else None
         for name, words in allowed.items()
     }
-    dimension = known["comprehension_dimension"] or ""
+    dimension = facts["comprehension_dimension"] or ""
     kind = kind_of_prompt(case.prompt, suite.skill, case.should_trigger)
     same = ("case_id", "prompt", "dimension", "criticality", "contrast_of", "should_trigger")
     return {
         "skill": suite.skill,
         "suite": suite.slug,
         **{name: getattr(case, name) for name in same},
-        **known,
+        **facts,
         "bloom": BLOOM.get(dimension),
         "schema_weight": SCHEMA_WEIGHTS.get(dimension, np.nan),
-        "prompt_kind": known["prompt_kind"] or kind,
+        "prompt_kind": facts["prompt_kind"] or kind,
         "n_checks": len(case.checks),
     }
 
 
 def checks(store: RunStore) -> pd.DataFrame:
-    """Return what is verified in each case, one row per check.
+    """Return the checks of each case, one row per check.
 
     Parameters
     ----------
@@ -92,18 +91,18 @@ def checks(store: RunStore) -> pd.DataFrame:
     pandas.DataFrame
         One row per check of a case: skill, case_id, check_id, check_kind (positive or negative),
         goal (outcome, process, style, efficiency), description, judge (contains, pytest or
-        llm-rubric; NA where a grader reads the description).
+        llm-rubric; NA if a grader reads the description).
     """
     rows = [
         {
             "skill": suite.skill,
             "case_id": case.case_id,
-            **one.model_dump(exclude={"judge"}),
-            "judge": one.judge.type if one.judge else None,
+            **check_record.model_dump(exclude={"judge"}),
+            "judge": check_record.judge.type if check_record.judge else None,
         }
         for suite in require_store(store).suites.values()
         for case in suite.cases
-        for one in case.checks
+        for check_record in case.checks
     ]
     return check(pd.DataFrame(rows), "checks") if rows else empty("checks")
 
@@ -116,27 +115,27 @@ def attempts(store: RunStore, *, perturbation: str | Sequence[str] | None = None
     store : RunStore
         The recorded study.
     perturbation : str or sequence of str, optional
-        None (default) gives the unperturbed attempts only; ``"all"`` everything; a name or several
-        (such as ``"pad"``) only those perturbed copies; ``"none"`` within a sequence stands for the
-        unperturbed ones.
+        None (default) selects the unperturbed attempts; ``"all"`` all attempts; one or several
+        names (such as ``"pad"``) those perturbed copies; ``"none"`` in a sequence the unperturbed
+        attempts.
 
     Returns
     -------
     pandas.DataFrame
-        One row per attempt with the columns of the attempts contract. ``answer`` is NA where there
-        is none (error, refusal); ``n_words`` counts white-space separated words of the answer, NA
-        without one; ``status`` is ok, error, refused, truncated, paused or timeout.
+        One row per attempt with the columns of the attempts contract. ``answer`` is NA after an
+        error or a refusal; ``n_words`` counts the words of the answer, separated by white space,
+        NA without an answer; ``status`` is ok, error, refused, truncated, paused or timeout.
 
     Raises
     ------
     FrameError
-        If ``perturbation`` names a perturbation that the store does not hold, or the store holds a
-        trial of the wiring (``skillcomp evaluate --mock``) and nothing that was measured.
+        If the store has no such perturbation, or holds only a trial of the wiring
+        (``skillcomp evaluate --mock``).
     """
     _require_measured(store)
-    frame = _frame(store.table("attempts"), "attempts")
+    frame = _stored_frame(store.table("attempts"), "attempts")
     frame["n_words"] = _n_words(frame["answer"])
-    frame = frame[_wanted(frame["perturbation"], perturbation)]
+    frame = frame[_has_perturbation(frame["perturbation"], perturbation)]
     return check(frame, "attempts")
 
 
@@ -149,18 +148,18 @@ def _require_measured(store: RunStore) -> None:
 
 
 def _n_words(answers: pd.Series) -> pd.Series:
-    # str.split is a third of the time of a regular expression; both part at the same white space
+    # str.split takes a third of the time of a regular expression and splits at the same places
     counts = [len(a.split()) if isinstance(a, str) else None for a in answers.to_numpy(object)]
     return pd.Series(counts, index=answers.index, dtype="Int64")
 
 
-def _wanted(values: pd.Series, asked: str | Sequence[str] | None) -> pd.Series:
-    if asked is None:
+def _has_perturbation(values: pd.Series, perturbation: str | Sequence[str] | None) -> pd.Series:
+    if perturbation is None:
         return values.isna()
-    if asked == "all":
+    if perturbation == "all":
         return pd.Series(True, index=values.index)
-    names = _listed(asked, "perturbation")
-    _known(names, [*values.dropna().unique(), PLAIN], "perturbation")
+    names = _listed_names(perturbation, "perturbation")
+    _require_present(names, [*values.dropna().unique(), PLAIN], "perturbation")
     return values.fillna(PLAIN).isin(names)
 
 
@@ -170,44 +169,44 @@ def verdicts(
     perturbation: str | Sequence[str] | None = None,
     round: int | Sequence[int] | Literal["all"] = 1,
 ) -> pd.DataFrame:
-    """Return what the graders said, one row per attempt, check, grader version and round.
+    """Return the verdicts, one row per attempt, check, grader version and round.
 
     Parameters
     ----------
     store : RunStore
         The recorded study.
     perturbation : str or sequence of str, optional
-        As in :func:`attempts`; None gives verdicts on unperturbed attempts.
+        As in :func:`attempts`; None selects verdicts on unperturbed attempts.
     round : int or sequence of int or "all", default 1
-        1 is the first grading; 2 and up are gradings repeated later. A round that is not there
+        1 is the first grading; 2 and above are later repetitions. A round that was not recorded
         has no rows.
 
     Returns
     -------
     pandas.DataFrame
-        The columns of the verdicts contract. ``perturbation`` says which copies are altered, NA for
-        the answers themselves; an analysis never takes copies for repeats: it wants the column in
-        ``by``. ``passed`` is NA unless ``status`` is ok: a failed grader is never a failed agent.
-        ``check_kind`` and ``goal`` come from the suite where the verdict does not carry them.
-        ``evidence_found`` says whether the quote stands in the answer after white-space and
+        The columns of the verdicts contract. ``perturbation`` names the change of an altered copy
+        and is NA for original answers; an analysis does not count copies as repeats and asks for
+        the column in ``by``. ``passed`` is NA unless ``status`` is ok: a failed grader is never a
+        failed agent. ``check_kind`` and ``goal`` come from the suite if the verdict lacks them.
+        ``evidence_found`` is True if the answer contains the quote, after white space and
         quotation marks are normalised; NA without a quote or an answer.
 
     Raises
     ------
     FrameError
-        If a verdict belongs to an attempt that the store does not hold, ``perturbation`` names
-        what is not there, or ``round`` is neither a number, several nor "all".
+        If the attempt of a verdict is not in the store, the store has no such ``perturbation``,
+        or ``round`` is not a number, several numbers or "all".
     """
     _require_measured(store)
-    frame = _last_words(_frame(store.table("verdicts"), "verdicts"))
-    every = _frame(store.table("attempts"), "attempts")
+    frame = _last_words(_stored_frame(store.table("verdicts"), "verdicts"))
+    every = _stored_frame(store.table("attempts"), "attempts")
     index = pd.Index(every["attempt_id"])
     if not index.is_unique:
-        check(every, "attempts")  # says which stand twice
+        check(every, "attempts")  # raises with the ids that occur twice
     position = index.get_indexer(pd.Index(frame["attempt_id"]))
-    _orphans(frame.loc[position < 0, "attempt_id"], "verdicts")
-    keep = _wanted(every["perturbation"], perturbation).to_numpy()[position]
-    keep &= _rounds(frame["round"], round).to_numpy()
+    _refuse_orphans(frame.loc[position < 0, "attempt_id"], "verdicts")
+    keep = _has_perturbation(every["perturbation"], perturbation).to_numpy()[position]
+    keep &= _is_in_rounds(frame["round"], round).to_numpy()
     frame, position = frame[keep].reset_index(drop=True), position[keep]
     for name in ATTEMPT_KEYS[1:]:
         frame[name] = every[name].array.take(position)
@@ -218,7 +217,7 @@ def verdicts(
 
 
 def _last_words(frame: pd.DataFrame) -> pd.DataFrame:
-    """Leave out malformed verdicts in whose place the grader was asked again."""
+    """Leave out malformed verdicts that a later request replaced."""
     malformed = frame["status"].eq("malformed")
     if not malformed.any():
         return frame
@@ -227,16 +226,16 @@ def _last_words(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[~replaced].reset_index(drop=True)
 
 
-def _rounds(values: pd.Series, asked: int | Sequence[int] | str) -> pd.Series:
-    if asked == "all":
+def _is_in_rounds(values: pd.Series, round: int | Sequence[int] | str) -> pd.Series:
+    if round == "all":
         return pd.Series(True, index=values.index)
-    names = list(asked) if isinstance(asked, Iterable) else [asked]
+    names = list(round) if isinstance(round, Iterable) else [round]
     if not all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in names):
-        raise FrameError(f"round: found {asked!r}; allowed: a number, several numbers or 'all'.")
+        raise FrameError(f"round: found {round!r}; allowed: a number, several numbers or 'all'.")
     return values.fillna(1).isin(names)
 
 
-def _orphans(attempt_ids: pd.Series, kind: str) -> None:
+def _refuse_orphans(attempt_ids: pd.Series, kind: str) -> None:
     if len(attempt_ids):
         names = ", ".join(attempt_ids.unique()[:3])
         raise FrameError(
@@ -248,29 +247,29 @@ def _orphans(attempt_ids: pd.Series, kind: str) -> None:
 def _with_check_columns(frame: pd.DataFrame, store: RunStore) -> pd.DataFrame:
     if not frame[["check_kind", "goal"]].isna().any(axis=None):
         return frame
-    known = checks(store).set_index([*CASE, "check_id"])[["check_kind", "goal"]]
-    wanted = pd.MultiIndex.from_frame(frame[[*CASE, "check_id"]])
-    found = known.reindex(wanted).reset_index(drop=True)
+    columns = checks(store).set_index([*CASE, "check_id"])[["check_kind", "goal"]]
+    keys = pd.MultiIndex.from_frame(frame[[*CASE, "check_id"]])
+    matches = columns.reindex(keys).reset_index(drop=True)
     return frame.assign(
-        check_kind=frame["check_kind"].fillna(found["check_kind"]),
-        goal=frame["goal"].fillna(found["goal"]),
+        check_kind=frame["check_kind"].fillna(matches["check_kind"]),
+        goal=frame["goal"].fillna(matches["goal"]),
     )
 
 
 def _evidence_found(quotes: pd.Series, answers: pd.Series, position: np.ndarray) -> pd.Series:
-    found: list[bool | None] = [None] * len(quotes)
+    flags: list[bool | None] = [None] * len(quotes)
     texts, plain = answers.to_numpy(object), {}
     for row, (quote, at) in enumerate(zip(quotes.to_numpy(object), position, strict=True)):
         answer = texts[at]
         if not (isinstance(quote, str) and quote.strip() and isinstance(answer, str)):
             continue
-        if quote in answer:  # then it stands in the normalised answer as well
-            found[row] = True
+        if quote in answer:  # then the normalised answer contains it, too
+            flags[row] = True
             continue
         if at not in plain:
             plain[at] = normalise_quote(answer)
-        found[row] = normalise_quote(quote) in plain[at]
-    return pd.Series(found, index=quotes.index, dtype="boolean")
+        flags[row] = normalise_quote(quote) in plain[at]
+    return pd.Series(flags, index=quotes.index, dtype="boolean")
 
 
 def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.DataFrame:
@@ -281,25 +280,25 @@ def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.
     store : RunStore
         The recorded study.
     labeller : str or sequence of str, optional
-        None (default) gives one label per item where the store has adjudicated ones: the
-        adjudicated label, without one the label on which all labellers agree. A store in which
-        nothing was adjudicated gives every labeller, as ``"all"`` does.
+        None (default): if the store has adjudicated labels, one label per item, which is the
+        adjudicated label or else the one that all labellers agree on; if nothing was adjudicated,
+        the labels of every labeller, as with ``"all"``.
 
     Returns
     -------
     pandas.DataFrame
-        attempt_id, check_id, labeller, passed (NA where the labeller gave none), borderline,
-        inclusion_probability (chance that the attempt was drawn for labelling), note. Where one
-        label per item is given, labeller says how it was settled: ``adjudicated``, ``agreed``,
-        ``disputed`` (not adjudicated: passed is NA), or the name of the only one who gave a label.
-        A label that a labeller gave again takes the place of the earlier one.
+        attempt_id, check_id, labeller, passed (NA if the labeller gave no label), borderline,
+        inclusion_probability (chance that the attempt was drawn for labelling), note. With one
+        label per item, labeller shows how it was settled: ``adjudicated``, ``agreed``,
+        ``disputed`` (not adjudicated: passed is NA), or the name of the only labeller with a
+        label. A labeller's later label on an item replaces the earlier one.
 
     Raises
     ------
     FrameError
         If ``labeller`` is not in the store.
     """
-    written = _frame(require_store(store).table("gold"), "gold")
+    written = _stored_frame(require_store(store).table("gold"), "gold")
     frame = check(written.drop_duplicates([*ITEM, "labeller"], keep="last"), "gold")
     frame = frame.reset_index(drop=True)
     if labeller == "all":
@@ -307,8 +306,8 @@ def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.
     if labeller is None:
         adjudicated = frame["labeller"].eq(ADJUDICATED).any()
         return one_label(frame, "frames.gold") if adjudicated else frame
-    names = _listed(labeller, "labeller")
-    _known(names, frame["labeller"].dropna().unique(), "labeller")
+    names = _listed_names(labeller, "labeller")
+    _require_present(names, frame["labeller"].dropna().unique(), "labeller")
     return frame[frame["labeller"].isin(names)].reset_index(drop=True)
 
 
@@ -324,16 +323,16 @@ def pairwise(store: RunStore) -> pd.DataFrame:
     -------
     pandas.DataFrame
         skill, case_id, grader, grader_family, grader_version, order, first and second (attempt ids
-        as shown), winner (attempt id), winner_position (1 or 2), rationale. winner is NA for a tie;
-        a comparison that failed has no row.
+        in the order shown), winner (attempt id), winner_position (1 or 2), rationale. winner is NA
+        for a tie; a comparison that failed has no row.
     """
-    return check(_frame(require_store(store).table("pairwise"), "pairwise"), "pairwise")
+    return check(_stored_frame(require_store(store).table("pairwise"), "pairwise"), "pairwise")
 
 
 def invocations(
     store: RunStore, *, perturbation: str | Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Return which skill fired, one row per attempt and skill that was on offer.
+    """Return the invocations of skills, one row per attempt and skill on offer.
 
     Parameters
     ----------
@@ -346,42 +345,42 @@ def invocations(
     -------
     pandas.DataFrame
         attempt_id, skill and case_id (of the case), condition, repeat, agent, perturbation,
-        offered (the skill on offer), invoked, should_invoke. ``invoked`` is NA where the program
-        cannot tell, and where an attempt that did not end (an error, a time-out) had not invoked
-        the skill so far. ``should_invoke`` follows the case's ``right_skills``; without them it
-        is ``should_trigger`` for the case's own skill and NA for others. An attempt that names no
-        skill on offer has no row.
+        offered (the skill on offer), invoked, should_invoke. ``invoked`` is NA if the program does
+        not report it, or if the attempt ended early (an error, a time-out) without invoking the
+        skill. ``should_invoke`` follows the case's ``right_skills``; without them it is
+        ``should_trigger`` for the case's own skill and NA for others. An attempt without a skill
+        on offer has no row.
     """
     table = _attempt_rows(store, perturbation, "status", "offered", "invoked")
     table = table[table["offered"].notna() | table["invoked"].notna()]
-    known = {
+    facts = {
         case.case_id: (suite.skill, case.should_trigger, case.right_skills)
         for suite in store.suites.values()
         for case in suite.cases
     }
     rows: list[dict[str, object]] = []
-    for one in table.to_dict("records"):
-        fired = None if one["invoked"] is None else list(one["invoked"])
-        on_offer = [] if one["offered"] is None else list(one["offered"])
-        own, should, right = known.get(one["case_id"], (None, None, None))
-        keys = {name: one[name] for name in ATTEMPT_KEYS}
+    for attempt in table.to_dict("records"):
+        fired = None if attempt["invoked"] is None else list(attempt["invoked"])
+        on_offer = [] if attempt["offered"] is None else list(attempt["offered"])
+        own, should, right = facts.get(attempt["case_id"], (None, None, None))
+        keys = {name: attempt[name] for name in ATTEMPT_KEYS}
         for name in dict.fromkeys([*on_offer, *(fired or ())]):
             did = None if fired is None else name in fired
             ought = (should if name == own else None) if right is None else name in right
-            unended = not did and one["status"] != "ok"
+            unended = not did and attempt["status"] != "ok"
             about = {"offered": name, "should_invoke": ought}
             rows.append(keys | about | {"invoked": None if unended else did})
     return check(pd.DataFrame(rows), "invocations") if rows else empty("invocations")
 
 
 def events(store: RunStore, *, perturbation: str | Sequence[str] | None = None) -> pd.DataFrame:
-    """Return what each agent did and said, one row per event of a trace.
+    """Return the events of the agents' traces, one row per event.
 
     Parameters
     ----------
     store : RunStore
-        The recorded study; the traces of its attempts are read, those of attempts that brought no
-        answer too.
+        The recorded study; the traces of all its attempts are read, also of those without an
+        answer.
     perturbation : str or sequence of str, optional
         As in :func:`skillcomp.frames.attempts`.
 
@@ -390,25 +389,25 @@ def events(store: RunStore, *, perturbation: str | Sequence[str] | None = None) 
     pandas.DataFrame
         One row per event: the keys of the attempt, ordinal (from 1), turn, kind (session, turn,
         result, message, reasoning, command, skill, tool, file_change, web_search, todo, subagent,
-        retry, error, other), tool (its name; of kind other, the type of the event), text (what was
-        said or named; of a command, the command), status (completed, failed, declined,
-        in_progress), exit_code (of a command; NA where the program does not tell), read_only (NA
-        where it cannot be told), in_subagent, input_tokens, cached_tokens and output_tokens. Tokens
-        stand with one event of each report, NA with all others, so that they may be summed. An
-        attempt without a trace has no row.
+        retry, error, other), tool (its name; for kind other, the type of the event), text (the
+        text or name; for a command, the command), status (completed, failed, declined,
+        in_progress), exit_code (of a command; NA if not reported), read_only (NA if unknown),
+        in_subagent, input_tokens, cached_tokens and output_tokens. One event of each token report
+        has its tokens and all others have NA, so the tokens can be summed. An attempt without a
+        trace has no row.
 
     Notes
     -----
-    Read are ``claude -p --output-format stream-json`` and ``codex exec --json``. What begins and
-    ends in several lines (an item of codex, a tool of claude and its result) is one event where it
-    began, with its last status. A command is read-only when every program of it is known to write
-    nothing.
+    The formats are ``claude -p --output-format stream-json`` and ``codex exec --json``. An item
+    that spans several lines (an item of codex, a tool of claude and its result) is one event, at
+    the place of its first line and with its last status. A command is read-only if all programs
+    in it are known to write nothing.
     """
     table = _attempt_rows(store, perturbation, "trace").dropna(subset=["trace"])
     rows = [
-        {**one, "ordinal": ordinal, **asdict(step)}
-        for one in table.to_dict("records")
-        for ordinal, step in enumerate(read_trace(one.pop("trace")).steps, start=1)
+        {**attempt, "ordinal": ordinal, **asdict(step)}
+        for attempt in table.to_dict("records")
+        for ordinal, step in enumerate(read_trace(attempt.pop("trace")).steps, start=1)
     ]
     return check(pd.DataFrame(rows), "events") if rows else empty("events")
 
@@ -426,8 +425,8 @@ def commands(store: RunStore, *, perturbation: str | Sequence[str] | None = None
     Returns
     -------
     pandas.DataFrame
-        The rows of :func:`events` whose kind is command, those that were declined not among them,
-        with their ordinal there and the command in ``text``.
+        The rows of :func:`events` of kind command, without declined ones, with their ordinal there
+        and the command in ``text``.
     """
     frame = events(store, perturbation=perturbation)
     ran = frame["kind"].eq("command") & frame["status"].ne("declined").fillna(True)
@@ -435,20 +434,20 @@ def commands(store: RunStore, *, perturbation: str | Sequence[str] | None = None
 
 
 def runs(stores: Mapping[str, RunStore]) -> pd.DataFrame:
-    """Return what each run was made with, and what is not as it was in the run before.
+    """Return what each run was made with, and what changed since the run before.
 
     Parameters
     ----------
     stores : mapping of str to RunStore
-        The runs by name, the oldest first; such as the stores of trigger runs by run-id.
+        The runs by name, the oldest first, for example the stores of trigger runs by run-id.
 
     Returns
     -------
     pandas.DataFrame
-        One row per run and thing: run, what (``text of <skill>``, ``description of <skill>``,
+        One row per run and property: run, what (``text of <skill>``, ``description of <skill>``,
         ``prompts of <suite>``, ``agent``, ``model``, ``settings``, ``skills on offer``,
-        ``grader <name>``), value (a name, or the first digits of a sha256; NA where a run lacks the
-        thing and its neighbour has it) and changed (False in the first run).
+        ``grader <name>``), value (a name, or the first digits of a sha256; NA if the run lacks a
+        property that the run before has) and changed (False in the first run).
 
     See Also
     --------
@@ -472,32 +471,34 @@ def runs(stores: Mapping[str, RunStore]) -> pd.DataFrame:
 
 
 def _made_with(store: RunStore) -> dict[str, str]:
-    found = {}
+    parts = {}
     for slug, skill in require_store(store).skills.items():
-        found[f"text of {slug}"] = skill.sha256[:_DIGITS]
-        found[f"description of {slug}"] = _hash([skill.description])
+        parts[f"text of {slug}"] = skill.sha256[:_DIGITS]
+        parts[f"description of {slug}"] = _short_hash([skill.description])
     for slug, suite in store.suites.items():
-        found[f"prompts of {slug}"] = suite.sha256[:_DIGITS]
+        parts[f"prompts of {slug}"] = suite.sha256[:_DIGITS]
     attempts = store.table("attempts")
     for what, column in (("agent", "agent"), ("model", "agent_model"), ("settings", "settings")):
         names = sorted(filter(None, set(attempts.column(column).to_pylist())))
         if names:
-            found[what] = _hash(names) if what == "settings" else ", ".join(names)
+            parts[what] = _short_hash(names) if what == "settings" else ", ".join(names)
     offered = sorted(invocations(store, perturbation="all")["offered"].unique())
-    found |= {"skills on offer": ", ".join(offered)} if offered else {}
+    parts |= {"skills on offer": ", ".join(offered)} if offered else {}
     pairs = store.table("verdicts").group_by(["grader", "grader_version"]).aggregate([])
     versions: dict[str, set[str]] = {}
-    for one in pairs.to_pylist():
-        versions.setdefault(one["grader"], set()).add(one["grader_version"] or "no version")
-    return found | {f"grader {one}": ", ".join(sorted(versions[one])) for one in sorted(versions)}
+    for pair in pairs.to_pylist():
+        versions.setdefault(pair["grader"], set()).add(pair["grader_version"] or "no version")
+    return parts | {
+        f"grader {pair}": ", ".join(sorted(versions[pair])) for pair in sorted(versions)
+    }
 
 
-def _hash(texts: Iterable[str]) -> str:
+def _short_hash(texts: Iterable[str]) -> str:
     return sha256("\0".join(texts).encode()).hexdigest()[:_DIGITS]
 
 
 def passages(path: str | PathLike[str]) -> pd.DataFrame:
-    """Return texts labelled by construction with their degree of copying, one row per passage.
+    """Read passages labelled by construction with their degree of copying, one row per passage.
 
     Parameters
     ----------
@@ -508,7 +509,7 @@ def passages(path: str | PathLike[str]) -> pd.DataFrame:
     -------
     pandas.DataFrame
         passage_id, skill, document (skill and topic: passages of one document are related), level
-        (such as verbatim or fresh), text; then topic and question where the file has them.
+        (such as verbatim or fresh), text; then topic and question if the file has them.
     """
     table = read_table(Path(path), "passages")
     return check(table.to_pandas(types_mapper=_TYPES.get), "passages")
@@ -524,29 +525,35 @@ _TYPES = {
 def _attempt_rows(
     store: RunStore, perturbation: str | Sequence[str] | None, *columns: str
 ) -> pd.DataFrame:
-    """Return what names each attempt that is wanted, and further columns, unchecked."""
+    """Return the keys of the selected attempts and further columns, unchecked."""
     table = require_store(store).table("attempts").select([*ATTEMPT_KEYS, *columns])
     frame: pd.DataFrame = table.to_pandas(types_mapper=_TYPES.get)
-    return frame[_wanted(frame["perturbation"], perturbation)]
+    return frame[_has_perturbation(frame["perturbation"], perturbation)]
 
 
-def _frame(table: pa.Table, kind: str) -> pd.DataFrame:
-    """Bring a stored table to the columns and dtypes of its contract, unchecked as yet."""
+def _stored_frame(table: pa.Table, kind: str) -> pd.DataFrame:
+    """Convert a stored table to the columns and dtypes of its contract, unchecked."""
     columns = CONTRACTS[kind].columns
-    kept = table.select([name for name in columns if name in table.column_names])
-    frame: pd.DataFrame = kept.to_pandas(types_mapper=_TYPES.get)
+    selected = table.select([name for name in columns if name in table.column_names])
+    frame: pd.DataFrame = selected.to_pandas(types_mapper=_TYPES.get)
     types: Any = dict(columns)
     return frame.reindex(columns=list(columns)).astype(types)
 
 
-def _listed(asked: str | Iterable[str], what: str) -> list[str]:
-    names = [asked] if isinstance(asked, str) or not isinstance(asked, Iterable) else list(asked)
+def _listed_names(names_argument: str | Iterable[str], what: str) -> list[str]:
+    names = (
+        [names_argument]
+        if isinstance(names_argument, str) or not isinstance(names_argument, Iterable)
+        else list(names_argument)
+    )
     if not all(isinstance(name, str) for name in names):
-        raise FrameError(f"{what}: found {asked!r}; allowed: a name, several names or 'all'.")
+        raise FrameError(
+            f"{what}: found {names_argument!r}; allowed: a name, several names or 'all'."
+        )
     return names
 
 
-def _known(names: Sequence[str], present: Iterable[str], what: str) -> None:
+def _require_present(names: Sequence[str], present: Iterable[str], what: str) -> None:
     there = sorted(set(present))
     for name in names:
         if name not in there:

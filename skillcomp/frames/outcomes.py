@@ -1,4 +1,4 @@
-"""Outcomes: the verdicts on an attempt aggregated into one row."""
+"""Outcomes: the verdicts on an attempt, aggregated into one row."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def outcomes(
     Parameters
     ----------
     verdicts : pandas.DataFrame
-        A verdicts frame, read from a store or a researcher's own.
+        A verdicts frame.
     cases : pandas.DataFrame, optional
         A cases frame. It adds the dimension and the transfer distance, and its ``n_checks`` is the
         number of checks that an attempt should have. Without it that number is the count of
@@ -43,9 +43,9 @@ def outcomes(
         attempt passed, False if one failed, and NA if none failed but one has no verdict.
         ``share_passed`` is the share of passes among the checks with a verdict, NA when fewer than
         half have one. ``score`` is the mean score of the checks that have one, on the grader's own
-        scale, else NaN. ``n_checks``, ``n_passed`` and ``n_missing`` count checks.
-        ``perturbation`` is the one of the verdicts: an altered copy has an outcome of its own, and
-        analyses raise if answers and copies would count as repeats; name the column in ``by``.
+        scale, else NaN. ``n_checks``, ``n_passed`` and ``n_missing`` count checks. An altered copy
+        of an answer has its own outcome, with its ``perturbation``; analyses raise if answers and
+        copies would count as repeats, unless ``by`` contains the column.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def outcomes(
     graders = _graders_present(grader, rows["grader"])
     if rows.empty:
         return empty("outcomes")
-    # the key columns are constant in a group: the first row of a group carries them
+    # the key columns are constant within a group: take them from its first row
     code, first = group_codes(rows, ["attempt_id", "grader", "grader_version", "round"])
     keys = rows[[*ATTEMPT_KEYS, *GRADER_KEYS]].take(first).reset_index(drop=True)
     case, first_of_case = group_codes(keys, CASE)
@@ -89,7 +89,7 @@ def outcomes(
     n_passed = np.bincount(code, weights=decided & passed)
     total = np.bincount(code, weights=np.where(scored, rows["score"], 0.0))
     n_scores = np.bincount(code, weights=scored)
-    # a suite may have lost checks since the grading: never fewer than were seen
+    # the suite may have lost checks since the grading: count at least those with a verdict
     n_checks = np.maximum(table["n_checks"].to_numpy(dtype=float), np.bincount(code))
     table = table.assign(
         n_checks=n_checks,
@@ -106,11 +106,17 @@ def outcomes(
     return table[table["grader"].isin(graders)].reset_index(drop=True)
 
 
-def _graders_present(asked: str | Sequence[str] | None, graders: pd.Series) -> list[str] | None:
-    """Return the graders to keep, None for all; raise FrameError if one has no verdict."""
-    if asked is None:
+def _graders_present(
+    graders_argument: str | Sequence[str] | None, graders: pd.Series
+) -> list[str] | None:
+    """Return the names of the chosen graders, None for all; raise if one has no verdict."""
+    if graders_argument is None:
         return None
-    names = [asked] if isinstance(asked, str) or not isinstance(asked, Sequence) else list(asked)
+    names = (
+        [graders_argument]
+        if isinstance(graders_argument, str) or not isinstance(graders_argument, Sequence)
+        else list(graders_argument)
+    )
     present = sorted(graders.dropna().unique())
     for name in names:
         if name not in present:
@@ -122,7 +128,7 @@ def _graders_present(asked: str | Sequence[str] | None, graders: pd.Series) -> l
 def _case_facts(
     names: pd.DataFrame, cases: pd.DataFrame | None, n_checks_seen: NDArray[np.int64]
 ) -> pd.DataFrame:
-    """Return n_checks and the facts of the cases with these names, in their order."""
+    """Return n_checks and the columns about each named case, in the order of the names."""
     if cases is None:
         return pd.DataFrame({"n_checks": n_checks_seen}).assign(**dict.fromkeys(_CASE_FACTS))
     index = pd.MultiIndex.from_frame(names)

@@ -1,4 +1,4 @@
-"""One reference label for each item, the one join of it to verdicts, and checks left out."""
+"""One reference label per item and its join to verdicts; usable verdicts; excluded checks."""
 
 from __future__ import annotations
 
@@ -12,41 +12,40 @@ from skillcomp.errors import FrameError, plural, suggest
 from skillcomp.frames.check import check
 
 ITEM = ["attempt_id", "check_id"]
-# what stands as labeller of a label that several people had a part in
+# labeller of a label that several people had a part in
 ADJUDICATED, AGREED, DISPUTED = SETTLED = ("adjudicated", "agreed", "disputed")
-# with more people than this their number is told instead of their names
+# with more labellers than this a note gives their number instead of their names
 _NAMED = 4
 
 
 def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
-    """Return one label per item of a checked gold frame, settled where several said something.
+    """Settle the labels of a checked gold frame to one per item.
 
-    ``labeller`` says how it was settled:
+    ``labeller`` shows how a label was settled:
 
-    - ``adjudicated``: the adjudicated label stands. A row of the adjudicator without a label
-      decides nothing: adjudicating a whole sheet leaves blank what nobody disputed;
-    - ``agreed``: no adjudicated one; all who gave a label gave the same;
-    - ``disputed``: they differ and nobody adjudicated; passed is NA;
-    - a name: the only one who gave a label, or, with NA, one of those who gave none.
+    - ``adjudicated``: the adjudicator's label. An adjudicator's row without a label decides
+      nothing, since adjudicating a whole sheet leaves undisputed items blank;
+    - ``agreed``: no adjudicated label; all labellers with a label gave the same;
+    - ``disputed``: the labellers differ and nobody adjudicated; ``passed`` is NA;
+    - a name: the only labeller with a label or, if ``passed`` is NA, one of those without.
 
-    inclusion_probability: of the row, else of another row of the item. ``borderline`` of an
-    agreed or disputed label is True where one labeller says so. Labels of one labeller, of
-    whatever name, are returned as they are. Where labellers differ and nothing was ever
-    adjudicated, whose label to take is not for the analysis to say: FrameError. To adjudicate
-    only what is disputed is usual; to keep the adjudicated labels alone would then keep the
-    doubtful items alone, and every error rate with them.
+    ``inclusion_probability`` comes from the row, else from another row of the item. ``borderline``
+    of an agreed or disputed label is True if one labeller set it. Labels of a single labeller are
+    returned unchanged. FrameError if labellers differ and nothing was adjudicated: the analysis
+    cannot choose between them. Keeping only adjudicated labels would be wrong: usually only
+    disputed items are adjudicated, so every error rate would rest on doubtful items.
     """
-    # a label without a name is of yet another labeller, not of the one who is named
+    # unique() counts a missing name: those labels belong to a further labeller
     names = list(gold["labeller"].unique())
     if len(names) <= 1:
         return gold
-    known = gold["passed"].notna()
+    labelled = gold["passed"].notna()
     if not set(SETTLED) & set(names):
-        n_labels = gold[known].groupby(ITEM)["passed"].nunique()
+        n_labels = gold[labelled].groupby(ITEM)["passed"].nunique()
         if n_labels.gt(1).any():
-            raise FrameError(_unsettled(names, int(n_labels.gt(1).sum()), what))
+            raise FrameError(_unsettled_message(names, int(n_labels.gt(1).sum()), what))
     last = np.where(gold["labeller"].eq(ADJUDICATED), 0, 1)
-    rank = np.where(known, last, last + 2)
+    rank = np.where(labelled, last, last + 2)
     ordered = gold.loc[np.argsort(rank, kind="stable")]
     first = ordered.drop_duplicates(ITEM).sort_index()
     about = ordered.groupby(ITEM).agg(
@@ -67,7 +66,7 @@ def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
     ).reset_index(drop=True)
 
 
-def _unsettled(names: list[str], n_items: int, what: str) -> str:
+def _unsettled_message(names: list[str], n_items: int, what: str) -> str:
     who = ", ".join(sorted("no name" if pd.isna(name) else str(name) for name in names))
     return (
         f"{what}: gold holds more than one labeller and none is '{ADJUDICATED}': {who}. Select one "
@@ -78,8 +77,8 @@ def _unsettled(names: list[str], n_items: int, what: str) -> str:
 def reference_labels(gold: pd.DataFrame, what: str) -> pd.DataFrame:
     """Return one reference label per item, settled by :func:`one_label`, as numbers.
 
-    attempt_id, check_id, gold (1, 0, NaN without a label), inclusion_probability, settled_by
-    (adjudicated, agreed, disputed, a name or ``no name``; never NA).
+    Columns: attempt_id, check_id, inclusion_probability, gold (1, 0, NaN without a label) and
+    settled_by (adjudicated, agreed, disputed, a name or ``no name``; never NA).
     """
     labels = one_label(check(gold, "gold"), what)
     return labels[[*ITEM, "inclusion_probability"]].assign(
@@ -89,29 +88,29 @@ def reference_labels(gold: pd.DataFrame, what: str) -> pd.DataFrame:
 
 
 def join_gold(verdicts: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
-    """Return verdicts, or other items, with what :func:`reference_labels` says of each.
+    """Join the columns of :func:`reference_labels` to verdicts, or to other items.
 
-    Every row stays, in its order; settled_by is NA where gold has no row of the item.
+    All rows stay, in their order; ``settled_by`` is NA if gold has no row of the item.
     """
-    # a column of the verdicts that is called like one of the labels is not the label
+    # drop columns of the verdicts that have the name of a label column
     own = verdicts.drop(columns=labels.columns.difference(ITEM), errors="ignore")
     return own.merge(labels, on=ITEM, how="left", validate="many_to_one")
 
 
 def usable(rows: pd.DataFrame) -> pd.Series:
-    """Tell which answers or verdicts came about, as far as their status says otherwise."""
+    """Check which answers or verdicts are usable: their status is ``ok`` or missing."""
     return rows["status"].isna() | rows["status"].eq("ok")
 
 
 def known_verdict(verdicts: pd.DataFrame) -> pd.Series:
-    """Return each verdict as 1 or 0, NaN where the grader failed: that is never a FAIL."""
+    """Return each verdict as 1 or 0, NaN if the grader failed (which is never a FAIL)."""
     return verdicts["passed"].where(usable(verdicts)).astype("float64")
 
 
 def attempt_passed(n_passed: Any, n_seen: Any, n_checks: Any) -> Any:
     """Return 1 if every check passed, 0 if one failed, NaN if none failed but one is missing."""
-    known = (n_passed < n_seen) | (n_seen == n_checks)
-    return np.where(known & (n_seen > 0), n_passed == n_seen, np.nan)
+    decided = (n_passed < n_seen) | (n_seen == n_checks)
+    return np.where(decided & (n_seen > 0), n_passed == n_seen, np.nan)
 
 
 def share_of_checks(n_passed: Any, n_seen: Any, n_checks: Any) -> Any:
@@ -121,24 +120,24 @@ def share_of_checks(n_passed: Any, n_seen: Any, n_checks: Any) -> Any:
 
 
 def strays_of(verdicts: pd.DataFrame, labels: pd.DataFrame) -> str:
-    """Say how many reference labels are of attempts without a verdict, "" where none is."""
-    known = labels["attempt_id"].isin(verdicts["attempt_id"])
-    if known.all():
+    """Return a note on reference labels of attempts without a verdict, "" if there are none."""
+    matched = labels["attempt_id"].isin(verdicts["attempt_id"])
+    if matched.all():
         return ""
-    return f"{int((~known).sum())} of {len(labels)} gold labels match no attempt of the verdicts"
+    return f"{int((~matched).sum())} of {len(labels)} gold labels match no attempt of the verdicts"
 
 
 def labellers_said(labellers: pd.Series, passed: pd.Series) -> str:
-    """Say how labels were settled, "" where all of them were in one way and none is disputed.
+    """Return a note on how labels were settled, "" if all in the same way and none disputed.
 
-    Such as ``gold: 10 labels adjudicated, 805 agreed, 5 disputed and left out`` or, where
-    several people labelled different items, ``gold: 100 labels by anna, 95 by bob``.
+    Examples: ``gold: 10 labels adjudicated, 805 agreed, 5 disputed and left out``, or ``gold: 100
+    labels by anna, 95 by bob`` if people labelled different items.
     """
     disputed = labellers.eq(DISPUTED)
     if labellers.nunique(dropna=False) <= 1 and not disputed.any():
         return ""
-    given = labellers[passed.notna() & ~disputed].astype("str").fillna("no name")
-    count = {str(name): int(n) for name, n in given.value_counts().items()}
+    names = labellers[passed.notna() & ~disputed].astype("str").fillna("no name")
+    count = {str(name): int(n) for name, n in names.value_counts().items()}
     parts = [(count.pop(name, 0), name) for name in (ADJUDICATED, AGREED)]
     if len(count) > _NAMED:
         parts.append((sum(count.values()), f"each by one of {len(count)} labellers"))
@@ -148,14 +147,14 @@ def labellers_said(labellers: pd.Series, passed: pd.Series) -> str:
         (int(disputed.sum()), "disputed and left out"),
         (int((passed.isna() & ~disputed).sum()), "without a label"),
     ]
-    (n, how), *others = [one for one in parts if one[0]]
+    (n, how), *others = [part for part in parts if part[0]]
     return ", ".join([f"gold: {plural(n, 'label')} {how}", *(f"{n} {how}" for n, how in others)])
 
 
 def without_checks(
     frame: pd.DataFrame, exclude: str | Sequence[str] | None, what: str
 ) -> pd.DataFrame:
-    """Leave out the rows of checks whose id contains one of the texts, case for case.
+    """Leave out the rows of checks with an id that contains one of the texts (case-sensitive).
 
     Examples
     --------
@@ -163,8 +162,12 @@ def without_checks(
     >>> without_checks(frame, "verbatim", "drift")["check_id"].tolist()
     ['states_rule']
     """
-    asked = () if exclude is None else exclude
-    texts = [asked] if isinstance(asked, str) or not isinstance(asked, Iterable) else list(asked)
+    argument = () if exclude is None else exclude
+    texts = (
+        [argument]
+        if isinstance(argument, str) or not isinstance(argument, Iterable)
+        else list(argument)
+    )
     if texts and "check_id" not in frame.columns:
         raise FrameError(f"{what}: exclude_checks needs the column 'check_id', which is not there.")
     left_out = pd.Series(False, index=frame.index)
