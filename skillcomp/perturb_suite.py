@@ -1,7 +1,7 @@
-"""A private copy of a suite with other surface details, for true validation (report 8.1).
+"""Make a private copy of a suite with other surface details, for true validation (report 8.1).
 
-A public suite may stand in the training data of agents and graders. A copy that is never
-published, with the same questions about other names, tells remembering from understanding.
+A public suite may be in the training data of agents and graders. An unpublished copy, with the
+same questions about other names, separates remembering from understanding.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHOWN = 12  # candidates named in an error
 
 
 class PerturbationWarning(UserWarning):
-    """Prompts of a private copy are those of the public suite, word for word."""
+    """A private copy has prompts that are identical to those of the public suite."""
 
 
 def perturb_suite(
@@ -41,66 +41,67 @@ def perturb_suite(
     seed: int = 0,
     slug: str | None = None,
 ) -> Suite:
-    """Return a copy of a suite with other names, codes and dates, and the same right answers.
+    """Copy a suite with other names, codes and dates, and the same right answers.
 
-    One mapping is applied to prompts, expected reasoning and descriptions of behaviours alike, so
-    a case and its checks stay in agreement and contrast twins still differ in one detail only.
+    One mapping is applied to prompts, expected reasoning and descriptions of behaviours, so a case
+    stays consistent with its checks, and contrast twins still differ in one detail only.
 
     Parameters
     ----------
     suite : Suite
         The original; it is not changed.
     skill : Skill, optional
-        Its skill. Words of its text are never touched; without it only the words of the suite's
-        name, subject and adjacent concepts are known to be the skill's own.
+        Its skill. Words of its text are never replaced. Without it, only the words of the suite's
+        name, subject and adjacent concepts are protected.
     replacements : mapping of str to str, optional
-        Further words or phrases and what stands in their place; the way to change a setting
-        (a brewery into a dairy), a product or a number. Whole words, as written; a key in small
-        letters also stands for its form with a capital. See `perturbation_candidates`.
+        Further words or phrases with their replacements, for example to change a setting (a
+        brewery into a dairy), a product or a number. They match whole words, as written; a key in
+        lower case also replaces its capitalised form. See `perturbation_candidates`.
     keep : collection of str
-        Words that must stay although they look like names.
+        Words to keep although they look like names.
     seed : int, default 0
         The same seed gives the same copy.
     slug : str, optional
-        Name of the copy; ``<slug>-perturbed-<seed>`` when not given. Its case_ids begin with it.
+        Name of the copy and prefix of its case_ids; ``<slug>-perturbed-<seed>`` when not given.
 
     Returns
     -------
     Suite
-        With the same cases, ids of behaviours and order. ``extra["perturbation"]`` holds the
+        The same cases and ids of behaviours in the same order. ``extra["perturbation"]`` holds the
         source's slug and sha256, the seed, the whole mapping with the kind of each change, and the
         cases in which nothing changed. Write it with `skillcomp.io.write_suite`.
 
     Raises
     ------
     SuiteError
-        When a replacement is not found, belongs to the skill, or is in use already; when nothing at
-        all would change; or when the lint finds something in the copy that it did not find in the
-        original.
+        If a word to replace is missing from the suite or belongs to the skill, a replacement is in
+        use already, nothing would change, or the lint has a finding for the copy that it does not
+        have for the original.
 
     Warns
     -----
     PerturbationWarning
-        When prompts stay as they are: on them a model can remember what it was trained on. Names
-        them, and words that could be changed.
+        If prompts are unchanged, since a model can remember them from its training. The message
+        names these cases, and words that could be replaced.
 
     See Also
     --------
-    skillcomp.perturb_suite.perturbation_table : What changed, place by place.
+    skillcomp.perturb_suite.perturbation_table : Lists the changes, place by place.
 
     Notes
     -----
-    Changed without being asked: common given names (another one of the same kind), names that a
-    word such as "team" or "Ltd" marks, running codes such as PT-3390 (letters only), types declared
-    in code (a prefix), and dates with a year, all by the same number of years. Dates stay when
-    a year stands alone somewhere, when a span or leap year would change, or when days of the week
-    are named and would not fit. Numbers, times, units, products and settings are not touched: a
-    program cannot tell which of them the right answer rests on. Ids of behaviours stay, since
-    verdicts are joined by them, even where they hold a changed word.
+    These are replaced automatically: common given names (by another of the same kind), names that
+    a word such as "team" or "Ltd" marks, running codes such as PT-3390 (the letters), types and
+    functions declared in code (by a prefix), and dates with a year, all moved by the same number of
+    years. Dates are kept if the texts also contain a year without a date, if a span or leap year
+    would change, or if days of the week are named and would no longer agree. Numbers, times, units,
+    products and settings are kept, because a program cannot know which of them the right answer
+    depends on. Ids of behaviours are kept even if they contain a replaced word, because verdicts
+    are joined by them.
 
-    A person has to read the table before the copy is used: a name can be the answer. The copy
-    changes the surface only; a model that remembers the structure of a question is not caught.
-    After the contrast sets of doi:10.18653/v1/2020.findings-emnlp.117.
+    A person must read the table before the copy is used: a name can be the answer. Only the surface
+    changes; a model that remembers the structure of a question is not detected. The method follows
+    the contrast sets of doi:10.18653/v1/2020.findings-emnlp.117.
 
     Examples
     --------
@@ -111,24 +112,26 @@ def perturb_suite(
     >>> "Ines" in copy.cases[0].prompt, "-3390 at 14:10?" in copy.cases[0].prompt
     (False, True)
     """
-    texts = [text for case in suite.cases for _, text in _places(case)]
-    protected = _protected(suite, skill)
-    given = _given(replacements or {}, texts, protected)
-    changes = [*given]
-    known = {change.found for change in given}
-    found = find_changes(
-        texts, protected=protected, keep={*keep, *known}, seed=f"{seed}:{suite.slug}"
+    texts = [text for case in suite.cases for _, text in _case_texts(case)]
+    protected = _protected_text(suite, skill)
+    requested = _requested_changes(replacements or {}, texts, protected)
+    changes = [*requested]
+    replaced_words = {change.found for change in requested}
+    automatic = find_changes(
+        texts, protected=protected, keep={*keep, *replaced_words}, seed=f"{seed}:{suite.slug}"
     )
-    # a word inside a phrase that was given is changed with it
-    changes += [c for c in found if not any(word_pattern([c.found]).search(g.found) for g in given)]
+    # skip words inside a phrase of `replacements`
+    changes += [
+        c for c in automatic if not any(word_pattern([c.found]).search(g.found) for g in requested)
+    ]
     if not changes:
         raise SuiteError(
             f"perturb_suite: suite '{suite.slug}' holds no name, code or date that a program can "
-            f"change without changing an answer. {_more(suite, skill)}"
+            f"change without changing an answer. {_replacement_hint(suite, skill)}"
         )
     name = checked_slug(slug or f"{suite.slug}-perturbed-{seed}", SuiteError)
     mapping = {change.found: change.replaced for change in changes}
-    cases = tuple(_case(case, mapping, suite.slug, name) for case in suite.cases)
+    cases = tuple(_perturbed_case(case, mapping, suite.slug, name) for case in suite.cases)
     pairs = zip(suite.cases, cases, strict=True)
     record: dict[str, Any] = {
         "source": suite.slug,
@@ -140,12 +143,12 @@ def perturb_suite(
     fresh = {"slug": name, "cases": cases, "extra": {**suite.extra, RECORD: record}}
     fresh |= {"sha256": "", "path": "", "problems": ()}
     copy = suite.model_copy(update=fresh)
-    _check(suite, copy, skill)
+    _check_lint(suite, copy, skill)
     if same := record["unchanged"]:
-        shown = ", ".join(case_id.removeprefix(f"{name}/") for case_id in same)
+        same_ids = ", ".join(case_id.removeprefix(f"{name}/") for case_id in same)
         warnings.warn(
             f"perturb_suite: {len(same)} of {len(cases)} prompts of '{name}' are those of "
-            f"'{suite.slug}' word for word ({shown}). {_more(copy, skill, same)}",
+            f"'{suite.slug}' word for word ({same_ids}). {_replacement_hint(copy, skill, same)}",
             PerturbationWarning,
             stacklevel=2,
         )
@@ -153,7 +156,7 @@ def perturb_suite(
 
 
 def perturbation_table(original: Suite, perturbed: Suite) -> pd.DataFrame:
-    """Say what `perturb_suite` changed, place by place: to be read before the copy is used.
+    """List the changes that `perturb_suite` made, place by place; read it before using the copy.
 
     Parameters
     ----------
@@ -164,14 +167,14 @@ def perturbation_table(original: Suite, perturbed: Suite) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row per place and word: ``case_id`` (of the copy), ``place`` (``prompt``,
-        ``expected_reasoning``, the id of a behaviour or ``extra``), ``kind``, ``found``,
-        ``replaced`` and ``n``, how often. A case whose prompt has no change has one row with
-        ``n`` 0 and nothing in the other columns.
+        ``expected_reasoning``, the id of a behaviour or ``extra``), ``kind``, ``found`` (the
+        original word), ``replaced`` (the new word) and ``n`` (the number of occurrences). A case
+        with an unchanged prompt has one row with ``n`` 0 and missing values in the columns between.
 
     Raises
     ------
     SuiteError
-        When the copy was not made from this suite.
+        If the copy was not made from this suite.
     """
     record = perturbed.extra.get(RECORD)
     if not isinstance(record, dict) or record["source"] != original.slug:
@@ -179,45 +182,48 @@ def perturbation_table(original: Suite, perturbed: Suite) -> pd.DataFrame:
             f"perturbation_table: '{perturbed.slug}' is no copy of '{original.slug}' made by "
             "perturb_suite."
         )
-    kinds = {found: (kind, new) for kind, found, new in record["changes"]}
+    kinds = {word: (kind, new) for kind, word, new in record["changes"]}
     pattern = word_pattern(kinds)
     rows: list[tuple[Any, ...]] = []
     for old, new in zip(original.cases, perturbed.cases, strict=True):
         if old.prompt == new.prompt:
             rows.append((new.case_id, None, None, None, None, 0))
-        for place, text in _places(old):
-            for found, n in Counter(m["word"] for m in pattern.finditer(text)).items():
-                kind, replaced = kinds[found]
-                rows.append((new.case_id, place, kind, found, replaced, n))
+        for place, text in _case_texts(old):
+            for word, n in Counter(m["word"] for m in pattern.finditer(text)).items():
+                kind, replaced = kinds[word]
+                rows.append((new.case_id, place, kind, word, replaced, n))
     columns = ["case_id", "place", "kind", "found", "replaced"]
     table = pd.DataFrame(rows, columns=[*columns, "n"])
     return table.astype({**dict.fromkeys(columns, "str"), "n": "int64"})
 
 
 def perturbation_candidates(suite: Suite, *, skill: Skill | None = None) -> pd.DataFrame:
-    """Name words of the prompts that are not the skill's: what `replacements` could change.
+    """List words of the prompts that the skill does not use, as candidates for `replacements`.
 
     Parameters
     ----------
     suite : Suite
         The suite.
     skill : Skill, optional
-        Its skill; without it the words of its text cannot be left out.
+        Its skill; without it, words of its text are listed as well.
 
     Returns
     -------
     pandas.DataFrame
-        One row per content word (in small letters) that stands in prompts and not in the skill:
-        ``word``, ``n_cases`` (prompts that hold it), ``n_places`` (prompts, reasonings and
-        behaviours that hold it); the most frequent first. Whether the right answer rests on a word
-        is for a person to say.
+        One row per content word (in lower case) that occurs in prompts but not in the skill:
+        ``word``, ``n_cases`` (the number of prompts with it), ``n_places`` (the number of prompts,
+        reasonings and behaviours with it); the most frequent first. A person has to decide whether
+        the right answer depends on a word.
     """
-    own = set(tokenize(_protected(suite, skill)))
+    own = set(tokenize(_protected_text(suite, skill)))
     prompts = Counter(
         word for case in suite.cases for word in set(tokenize(case.prompt)) if word not in own
     )
     places = Counter(
-        word for case in suite.cases for _, text in _places(case) for word in set(tokenize(text))
+        word
+        for case in suite.cases
+        for _, text in _case_texts(case)
+        for word in set(tokenize(text))
     )
     rows = [(word, n, places[word]) for word, n in prompts.items() if not word.isdecimal()]
     rows.sort(key=lambda row: (-row[1], -row[2], row[0]))
@@ -225,7 +231,7 @@ def perturbation_candidates(suite: Suite, *, skill: Skill | None = None) -> pd.D
     return table.astype({"word": "str", "n_cases": "int64", "n_places": "int64"})
 
 
-def _protected(suite: Suite, skill: Skill | None) -> str:
+def _protected_text(suite: Suite, skill: Skill | None) -> str:
     parts = [suite.slug, suite.skill, suite.subject or "", *suite.adjacent_concepts]
     if skill is not None:
         if skill.slug != suite.skill:
@@ -237,8 +243,10 @@ def _protected(suite: Suite, skill: Skill | None) -> str:
     return "\n".join(parts)
 
 
-def _given(replacements: Mapping[str, str], texts: list[str], protected: str) -> list[Change]:
-    """Return the asked changes, each with its capitalized form, or say which cannot be made."""
+def _requested_changes(
+    replacements: Mapping[str, str], texts: list[str], protected: str
+) -> list[Change]:
+    """Return the requested changes with their capitalised forms; raise if one cannot be made."""
     pairs: dict[str, str] = {}
     for old, new in replacements.items():
         if not old.strip() or not new.strip() or old == new:
@@ -270,32 +278,32 @@ def _given(replacements: Mapping[str, str], texts: list[str], protected: str) ->
     return [Change("given", old, new) for old, new in there]
 
 
-def _places(case: Case) -> Iterator[tuple[str, str]]:
+def _case_texts(case: Case) -> Iterator[tuple[str, str]]:
     yield "prompt", case.prompt
     yield "expected_reasoning", case.expected_reasoning or ""
     for check in case.checks:
         yield check.check_id, check.description
-    for text in _strings(case.extra):
+    for text in _texts_in(case.extra):
         yield "extra", text
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _texts_in(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list | tuple):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _strings(one)
+        for entry in value.values() if isinstance(value, dict) else value:
+            yield from _texts_in(entry)
 
 
-def _case(case: Case, mapping: Mapping[str, str], old: str, new: str) -> Case:
+def _perturbed_case(case: Case, mapping: Mapping[str, str], old: str, new: str) -> Case:
     pattern = word_pattern(mapping)
 
     def put(value: Any) -> Any:
         if isinstance(value, str):
-            return pattern.sub(lambda m: _article(m["article"], mapping[m["word"]], m), value)
+            return pattern.sub(lambda m: _with_article(m["article"], mapping[m["word"]], m), value)
         if isinstance(value, dict):
-            return {key: put(one) for key, one in value.items()}
-        return [put(one) for one in value] if isinstance(value, list | tuple) else value
+            return {key: put(entry) for key, entry in value.items()}
+        return [put(entry) for entry in value] if isinstance(value, list | tuple) else value
 
     def renamed(case_id: str | None) -> str | None:
         return None if case_id is None else f"{new}/{case_id.removeprefix(f'{old}/')}"
@@ -314,8 +322,8 @@ def _case(case: Case, mapping: Mapping[str, str], old: str, new: str) -> Case:
     )
 
 
-def _article(article: str | None, word: str, match: Any) -> str:
-    """Return a word with the article that fits it, changed only where the vowel changes."""
+def _with_article(article: str | None, word: str, match: Any) -> str:
+    """Return a word with its article, which changes between "a" and "an" if necessary."""
     if article is None:
         return word
     before, after = match["word"][0].lower() in "aeiou", word[0].lower() in "aeiou"
@@ -324,17 +332,17 @@ def _article(article: str | None, word: str, match: Any) -> str:
     return f"{article[0]}{'n' if after else ''} {word}"
 
 
-def _check(original: Suite, copy: Suite, skill: Skill | None) -> None:
-    """Raise when the lint finds more in the copy than in the original."""
+def _check_lint(original: Suite, copy: Suite, skill: Skill | None) -> None:
+    """Raise if the lint has findings for the copy that it does not have for the original."""
 
-    def found(suite: Suite) -> dict[tuple[str, str], str]:
-        # without a path: sources resolve alike for both, and the copy has no folder yet
+    def findings_by_place(suite: Suite) -> dict[tuple[str, str], str]:
+        # without a path, since the copy has no folder yet; sources then resolve alike for both
         findings = suite_findings(suite.model_copy(update={"path": ""}), skill)
         return {
             (f.rule, (f.case_id or "").removeprefix(f"{suite.slug}/")): str(f) for f in findings
         }
 
-    before, after = found(original), found(copy)
+    before, after = findings_by_place(original), findings_by_place(copy)
     worse = [text for key, text in after.items() if key not in before]
     if worse:
         raise SuiteError(
@@ -343,9 +351,11 @@ def _check(original: Suite, copy: Suite, skill: Skill | None) -> None:
         )
 
 
-def _more(suite: Suite, skill: Skill | None, cases: Collection[str] | None = None) -> str:
-    kept = [case for case in suite.cases if cases is None or case.case_id in cases]
-    part = suite.model_copy(update={"cases": tuple(kept)})
+def _replacement_hint(
+    suite: Suite, skill: Skill | None, cases: Collection[str] | None = None
+) -> str:
+    cases_left = [case for case in suite.cases if cases is None or case.case_id in cases]
+    part = suite.model_copy(update={"cases": tuple(cases_left)})
     words = perturbation_candidates(part, skill=skill)["word"].tolist()[:_SHOWN]
     return (
         "Give replacements=; words of the prompts that are not the skill's: "
@@ -353,7 +363,7 @@ def _more(suite: Suite, skill: Skill | None, cases: Collection[str] | None = Non
     )
 
 
-# Given names by the pronoun that a text is likely to use with them, so that it still agrees.
+# Given names by their likely pronoun, so that a replaced name still agrees with the text.
 SHE = """Agnes Aisha Alice Amara Ana Anita Anna Astrid Beatriz Carla Chiara Clara Dana
 Elena Elif Emma Esther Fatima Freya Greta Hana Helen Ines Ingrid Irene Jana Karin
 Laila Lena Leila Lucia Maja Maria Marta Mei Mina Miriam Nadia Nina Nora Olga Paula Petra Priya
@@ -365,14 +375,14 @@ Noah Oliver Omar Oscar Otto Pablo Paul Pedro Rafael Ravi Rui Samir Sven Tariq Th
 _INVENTED = """Alderway Birchfen Calderon Dunmere Eastvale Fennick Garrow Hollin Inverley Jasmond
 Kestrow Larkmoor Marlund Nethercote Osmere Pellworth Quarrin Rookdale Silverne Tamsin Ulverton
 Vintner Wexcombe Yarrowby Zelmar Ashbourn Brackley Corvane Dellmark Elmstead"""
-# Names of products and languages that an answer may rest on; the list cannot be complete.
+# Names of products and languages on which an answer may depend; the list cannot be complete.
 _PRODUCTS = """Airflow Amazon Android Angular Ansible Apache Apple Azure Bash Cassandra Celery
 Chrome Cloudflare Datadog Django Docker Elixir Erlang Excel Express Facebook Firefox
 Flask Git Google Grafana Hadoop Haskell Intel Java Jenkins Jira Jupyter Kafka Kotlin
 Kubernetes Lambda Linux Mac Meta Microsoft Mongo Netflix Nginx Node Oracle Perl
 Postgres Prometheus Python Rails React Redis Ruby Rust Salesforce Scala Sentry Slack
 Spark Spring Stripe Swift Teams Terraform Twitter Unix Vault Windows Zoom"""
-# Prefixes of standards and formats: their numbers mean something outside the suite.
+# Prefixes of standards and formats, whose numbers must not change.
 _STANDARDS = """AES BS CVE CWE DIN DO EC EN FIPS GDPR HTTP IEC IEEE IPV ISO ITU JSR MD MIT NIST PEP
 RFC RSA SAE SHA SOC SQL TCP TLS UTF UTC GMT US USB WCAG"""
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
@@ -397,20 +407,21 @@ _FORMS = (
 )
 _YEAR = re.compile(r"(?<![\w.,-])(?:19|20)\d\d(?![\w-]|[.,]\d)")
 _WEEKDAY = re.compile(r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b")
-# 28 years bring every date back to its day of the week, until the century ends
+# within a century, a date has the same day of the week after 28 years
 _SHIFTS = (*range(-12, -1), *range(2, 13), -28, 28)
 
 
 @dataclass(frozen=True)
 class Change:
-    """One word or phrase and what stands in its place, everywhere in the suite.
+    """The replacement of one word or phrase throughout the suite.
 
     Attributes
     ----------
     kind : str
-        ``person``, ``organization``, ``code``, ``identifier``, ``date`` or ``given``.
+        ``person``, ``organization``, ``code``, ``identifier``, ``date`` or ``given`` (from
+        `replacements`).
     found, replaced : str
-        Before and after.
+        The original and the new text.
     """
 
     kind: str
@@ -419,7 +430,7 @@ class Change:
 
 
 def word_pattern(words: Collection[str]) -> re.Pattern[str]:
-    """Return a pattern of whole words or phrases, the longer ones first, article included."""
+    """Return a pattern of whole words or phrases with their article; longer ones match first."""
     choices = "|".join(re.escape(word) for word in sorted(words, key=lambda w: (-len(w), w)))
     return re.compile(rf"(?<!\w)(?P<article>[Aa]n? )?(?P<word>{choices})(?!\w)")
 
@@ -427,7 +438,7 @@ def word_pattern(words: Collection[str]) -> re.Pattern[str]:
 def find_changes(
     texts: Sequence[str], *, protected: str, keep: Collection[str] = (), seed: int | str = 0
 ) -> list[Change]:
-    """Return what can be changed in the texts of a suite, each word once."""
+    """Return the automatic changes for the texts of a suite, one per word."""
     random = Random(f"skillcomp:{seed}")
     whole = "\n".join(texts)
     taken = f"{whole}\n{protected}"
@@ -435,36 +446,36 @@ def find_changes(
     def free(word: str) -> bool:
         return word not in keep and not re.search(rf"(?<!\w){re.escape(word)}(?!\w)", protected)
 
-    found: dict[str, Change] = {}
-    for kind in (_names, _codes, _identifiers):
+    by_word: dict[str, Change] = {}
+    for kind in (_name_changes, _code_changes, _identifier_changes):
         for change in kind(whole, taken, random):
             if free(change.found):
-                found.setdefault(change.found, change)
-    changes = sorted(found.values(), key=lambda change: whole.index(change.found))
-    return changes + _dates(texts, protected, keep, random)
+                by_word.setdefault(change.found, change)
+    changes = sorted(by_word.values(), key=lambda change: whole.index(change.found))
+    return changes + _date_changes(texts, protected, keep, random)
 
 
-def _names(whole: str, taken: str, random: Random) -> Iterator[Change]:
+def _name_changes(whole: str, taken: str, random: Random) -> Iterator[Change]:
     used = set(re.findall(r"\w+", taken))
     for names in (SHE.split(), HE.split()):
         unused = [name for name in names if name not in used]
         random.shuffle(unused)
-        found = [name for name in names if re.search(rf"\b{name}\b", whole)]
-        for name, new in zip(found, unused, strict=False):
+        present = [name for name in names if re.search(rf"\b{name}\b", whole)]
+        for name, new in zip(present, unused, strict=False):
             yield Change("person", name, new)
-    known = {*SHE.split(), *HE.split(), *_PRODUCTS.split()}
+    own_names = {*SHE.split(), *HE.split(), *_PRODUCTS.split()}
     unused = [name for name in _INVENTED.split() if name not in used]
     random.shuffle(unused)
     marked = dict.fromkeys(m for pattern in _NAMED for m in pattern.findall(whole))
-    # a word that also stands in small letters is a word and not only a name
-    names = [n for n in marked if n not in known and n not in _MONTHS.split("|")]
+    # a word that also occurs in lower case is not only a name
+    names = [n for n in marked if n not in own_names and n not in _MONTHS.split("|")]
     names = [name for name in names if not _WEEKDAY.fullmatch(name)]
     names = [name for name in names if not re.search(rf"\b{name.lower()}\b", taken)]
     for name, new in zip(names, unused, strict=False):
         yield Change("organization", name, new)
 
 
-def _codes(whole: str, taken: str, random: Random) -> Iterator[Change]:
+def _code_changes(whole: str, taken: str, random: Random) -> Iterator[Change]:
     standards = _STANDARDS.split()
     codes = list(dict.fromkeys(_CODE.findall(whole)))
     prefixes = [p for p in dict.fromkeys(prefix for prefix, _ in codes) if p not in standards]
@@ -480,9 +491,9 @@ def _codes(whole: str, taken: str, random: Random) -> Iterator[Change]:
             yield Change("code", f"{prefix}-{number}", f"{new[prefix]}-{number}")
 
 
-def _identifiers(whole: str, taken: str, random: Random) -> Iterator[Change]:
+def _identifier_changes(whole: str, taken: str, random: Random) -> Iterator[Change]:
     declared = list(dict.fromkeys(m[1] or m[2] for m in _DECLARED.finditer(whole)))
-    # the words inside a name carry meaning, so they stay and get a mark in front
+    # the words inside a name carry meaning, so the name is kept and gets a prefix
     marks = [m for m in ("Kv", "Nt", "Rx", "Zu", "Bq", "Wm") if m.lower() not in taken.lower()]
     if not declared or not marks:
         return
@@ -496,30 +507,30 @@ def _identifiers(whole: str, taken: str, random: Random) -> Iterator[Change]:
             yield Change("identifier", name, f"{mark.lower()}{name[0].upper()}{name[1:]}")
 
 
-def _dates(
+def _date_changes(
     texts: Sequence[str], protected: str, keep: Collection[str], random: Random
 ) -> list[Change]:
-    """Return all dates moved by one number of years, or none where that could change an answer."""
+    """Move all dates by the same number of years; return none if that could change an answer."""
     whole = "\n".join(texts)
     written = list(dict.fromkeys(m[0] for form in _FORMS for m in form.finditer(whole)))
     rest = whole
     for form in _FORMS:
         rest = form.sub(" ", rest)
-    # a year that stands alone may be a number, and moving the rest would move it against them
+    # a year outside a date may be a plain number: the dates must not move relative to it
     if not written or _YEAR.search(rest) or any(t in protected or t in keep for t in written):
         return []
     shifts = list(_SHIFTS)
     random.shuffle(shifts)
     for years in shifts:
         if new := move_dates(written, years, same_weekday=bool(_WEEKDAY.search(whole))):
-            return [Change("date", old, one) for old, one in zip(written, new, strict=True)]
+            return [Change("date", old, moved) for old, moved in zip(written, new, strict=True)]
     return []
 
 
 def move_dates(
     written: Sequence[str], years: int, *, same_weekday: bool = False
 ) -> list[str] | None:
-    """Return dates some years away, or None where anything but the year would change.
+    """Move dates by some years; return None if anything but the year would change.
 
     Examples
     --------
@@ -529,7 +540,7 @@ def move_dates(
     True
     """
     try:
-        before = [_parse(text) for text in written]
+        before = [_parse_date(text) for text in written]
         after = [day.replace(year=day.year + years) for day in before]
     except ValueError:
         return None
@@ -543,10 +554,10 @@ def move_dates(
     ]
 
 
-def _parse(text: str) -> date:
+def _parse_date(text: str) -> date:
     months = {name: i for i, name in enumerate(_MONTHS.split("|"), start=1)}
     for form in _FORMS:
-        if found := form.fullmatch(text):
-            month = months.get(found["month"]) or int(found["month"])
-            return date(int(found["year"]), month, int(found["day"]))
+        if match := form.fullmatch(text):
+            month = months.get(match["month"]) or int(match["month"])
+            return date(int(match["year"]), month, int(match["day"]))
     raise ValueError(f"'{text}' is no date.")

@@ -177,7 +177,7 @@ def test_check_fails_on_an_error_with_place_and_reason(run, skill):
     assert status == 1
     assert "skill tea: front matter: 'description' is missing or empty." in out
     assert "error: an agent decides by name and description" in out
-    assert "1 of 7 concept fields, 3 sections: 2 errors, 1 warning" in out.splitlines()[-1]
+    assert "1 of 7 concept fields, 3 sections: 2 errors" in out.splitlines()[-1]
 
 
 def test_check_lints_a_suite_beside_its_skill(run, tmp_path):

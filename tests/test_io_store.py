@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from skillcomp.errors import SkillError, StoreError, SuiteError
 from skillcomp.io import RunStore
-from skillcomp.io.json_lines import RECORDS, schema
-from skillcomp.io.store import StoreWarning, read_table
+from skillcomp.io.json_lines import RECORDS, read_table, schema
+from skillcomp.io.store import StoreWarning
 from skillcomp.records import Attempt, GoldLabel, Verdict
 
 SKILL = "---\nname: tide\ndescription: Tides.\n---\n# Tide\n"

@@ -1,6 +1,6 @@
 """The command line: ``skillcomp init``, ``check``, ``run``, ``grade``, ``report`` and the others.
 
-Exit status: 0 when all is well, 1 when a check found problems, 2 when the input cannot be used.
+Exit status: 0 on success, 1 if a check found problems, 2 if the input cannot be used.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-SLUG = "tidemark-reconciliation"  # of the pilot's skills: an invented discipline, whose skill shows
+SLUG = "tidemark-reconciliation"  # an invented discipline of the pilot, so the skill has an effect
 _GRADER = "g2"
 _STUDY = f"""\
 # A study that runs offline: answers and verdicts are replayed from the folder `recorded`.
-# For a study of your own put your skill and suite beside these, and name a model:
+# For a study of your own, add your skill and suite to these folders and name a model:
 #   agents: [{{kind: anthropic, model: claude-sonnet-5-5}}]
 #   graders: [{{agent: {{kind: anthropic, model: claude-opus-5-5}}, style: forced}}]
 #   budget_usd: 20
@@ -57,11 +57,11 @@ STEPS = (
     "skillcomp deltas study",
     "skillcomp report --data study --answer-only",
 )
-_Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is not there yet.")]
+_Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")]
 
 
-def _tell_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         import skillcomp
 
         say(f"skillcomp {skillcomp.__version__}")
@@ -69,22 +69,22 @@ def _tell_version(wanted: bool) -> None:
 
 
 @app.callback()
-def _root(
+def _root_options(
     version: Annotated[
         bool,
-        typer.Option("--version", help="Say which version this is.", callback=_tell_version),
+        typer.Option("--version", help="Print the version.", callback=_print_version),
     ] = False,
 ) -> None:
-    """Options that belong to no single command."""
+    """Options of all commands."""
 
 
 def init(folder: _Folder) -> None:
-    """Make a study to begin with: a skill, its suite, and recorded answers to replay offline."""
+    """Make an example study: a skill, its suite, and recorded answers to replay offline."""
     from skillcomp import datasets
     from skillcomp.io.store import RunStore
 
     pilot = datasets.load("pilot")
-    with _new(folder, "init"):
+    with _new_folder(folder, "init"):
         shutil.copytree(pilot.path / "skills" / SLUG, folder / "skills" / SLUG)
         (folder / "suites").mkdir()
         shutil.copyfile(pilot.path / "suites" / f"{SLUG}.json", folder / "suites" / f"{SLUG}.json")
@@ -114,7 +114,7 @@ def notebooks(folder: _Folder) -> None:
 
     paths = find_notebooks(every=True)
     sources = (datasets.path("pilot"), datasets.path("execution"), datasets.path("copies").parent)
-    with _new(folder, "notebooks"):
+    with _new_folder(folder, "notebooks"):
         for part in ("notebooks", "data"):
             (folder / part).mkdir()
         for path in paths:
@@ -129,8 +129,8 @@ def notebooks(folder: _Folder) -> None:
 
 
 @contextmanager
-def _new(folder: Path, command: str) -> Iterator[None]:
-    """Make a folder to be filled; one that could not be is taken away again."""
+def _new_folder(folder: Path, command: str) -> Iterator[None]:
+    """Make a folder for the block to fill; remove it if the block fails."""
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise StudyError(f"{command}: {folder} is there already; name a folder that is not.")
@@ -141,7 +141,7 @@ def _new(folder: Path, command: str) -> Iterator[None]:
         yield
     except (OSError, StoreError) as cause:
         shutil.rmtree(folder, ignore_errors=True)
-        # what copytree raises lists every file, with the reason last
+        # copytree raises a list with an entry per file, with the reason last
         why = cause.args[0][0][-1] if isinstance(cause, shutil.Error) else cause
         raise StudyError(f"{command}: {folder} could not be filled ({why}).") from cause
 
@@ -151,16 +151,17 @@ def check(
     path: Annotated[
         Path, typer.Argument(help="A SKILL.md, its folder, a suite, a study or its study.yaml.")
     ],
-    strict: Annotated[bool, typer.Option(help="Let warnings count as errors.")] = False,
+    strict: Annotated[bool, typer.Option(help="Treat warnings as errors.")] = False,
     advice: Annotated[bool, typer.Option("--advice", help="Show the warnings as well.")] = False,
     evals: Annotated[
-        bool, typer.Option("--evals", help="Lint all skills below a folder and their prompts.csv.")
+        bool, typer.Option("--evals", help="Lint all skills in a folder and their prompts.csv.")
     ] = False,
     form: Annotated[
-        str, typer.Option("--format", help="text, sarif (a file for code scanning) or github.")
+        str,
+        typer.Option("--format", help="text, sarif (for code scanning) or github (annotations)."),
     ] = "text",
 ) -> None:
-    """Validate and lint a skill, a suite or a whole study: what is wrong, where, and why."""
+    """Validate and lint a skill, a suite or a whole study; print each fault, its place and why."""
     import pandas as pd
 
     from skillcomp.lint.lint_path import is_study_file, lint_places
@@ -169,7 +170,7 @@ def check(
     if not evals and is_study_file(path):
         from skillcomp.live.study_file import read_study
 
-        read_study(path)  # the lint reads only what it names: all other keys are checked here
+        read_study(path)  # the lint reads only skills and suites; this checks all other keys
     frames = []
     for linted in lint_places(path, evals=evals):
         frames.append(linted.findings)
@@ -185,7 +186,7 @@ def check(
 
 
 def _print_findings(linted: LintedPlace, *, with_warnings: bool) -> None:
-    """Print the findings of one place by rule, then their numbers."""
+    """Print the findings of one place by rule, then their counts."""
     severities = ("error", "warning") if with_warnings else ("error",)
     for line in findings_by_rule(linted.findings, severities):
         say(line)
@@ -199,7 +200,7 @@ def _print_findings(linted: LintedPlace, *, with_warnings: bool) -> None:
 def report(
     data: Annotated[
         Path | None,
-        typer.Option(help="Folder of the study; the recorded pilot when not given."),
+        typer.Option(help="Folder of the study; the default is the recorded pilot."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("report"),
     quiet: Annotated[bool, typer.Option(help="Show no progress bars.")] = False,
@@ -207,59 +208,59 @@ def report(
         list[str] | None,
         typer.Option(metavar="NN", help="Only this chapter, such as 02; may be repeated."),
     ] = None,
-    order: Annotated[str, typer.Option(help="Skills by effect or by name.")] = "effect",
+    order: Annotated[str, typer.Option(help="Order of skills: effect or name.")] = "effect",
     answer_only: Annotated[bool, typer.Option(help="The answer, without the chapters.")] = False,
-    given: Annotated[
+    settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter, such as GRADER=g1."),
     ] = None,
     round: Annotated[
-        int | None, typer.Option(min=1, help="Which grading; 2 and up are regrades.")
+        int | None, typer.Option(min=1, help="Grading round; 2 and up are regrades.")
     ] = None,
 ) -> None:
-    """Write the answer of a study as a page, the notebooks executed below it."""
+    """Write the answer of a study as an HTML page, followed by the executed notebooks."""
     from skillcomp import datasets
     from skillcomp.report import build, find_notebooks
 
-    named = _chosen(find_notebooks(), notebook) if notebook else None
+    paths = _chosen_notebooks(find_notebooks(), notebook) if notebook else None
     rounds = [] if round is None else [f"ROUND={round}"]
     page = build(
         datasets.path("pilot") if data is None else data,
         out,
-        notebooks=[] if answer_only else named,
-        parameters=_parameters([*(given or []), *rounds]),
+        notebooks=[] if answer_only else paths,
+        parameters=_parse_parameters([*(settings or []), *rounds]),
         order=order,
         progress=not quiet,
     )
     say(f"report: {page}")
 
 
-def _chosen(paths: list[Path], wanted: list[str]) -> list[Path]:
-    """Return the notebooks that are named by their number or their stem."""
-    for name in wanted:
+def _chosen_notebooks(paths: list[Path], names: list[str]) -> list[Path]:
+    """Return the notebooks with the given numbers or stems."""
+    for name in names:
         if not any(name in (path.stem, path.stem[:2]) for path in paths):
             stems = [path.stem for path in paths]
             require_known("report: there is no notebook", name, stems, StudyError, label="there")
-    return [p for p in paths if p.stem in wanted or p.stem[:2] in wanted]
+    return [p for p in paths if p.stem in names or p.stem[:2] in names]
 
 
-def _parameters(given: list[str]) -> dict[str, object]:
-    """Return NAME=VALUE as a mapping; a value that is no plain YAML scalar or list is text."""
+def _parse_parameters(settings: list[str]) -> dict[str, object]:
+    """Parse NAME=VALUE settings; a value that is no YAML scalar or list is text."""
     import yaml
 
-    found: dict[str, object] = {}
-    for one in given:
-        name, sign, text = one.partition("=")
+    parameters: dict[str, object] = {}
+    for setting in settings:
+        name, sign, text = setting.partition("=")
         if not (sign and name.isidentifier()):
-            raise StudyError(f"report: --set '{one}'; expected NAME=VALUE, such as GRADER=g1.")
-        if name in found:
-            raise StudyError(f"report: --set '{one}': {name} is given twice.")
+            raise StudyError(f"report: --set '{setting}'; expected NAME=VALUE, such as GRADER=g1.")
+        if name in parameters:
+            raise StudyError(f"report: --set '{setting}': {name} is given twice.")
         try:
             value = yaml.safe_load(text)
         except yaml.YAMLError:
             value = text
-        found[name] = value if isinstance(value, str | bool | int | float | list) else text
-    return found
+        parameters[name] = value if isinstance(value, str | bool | int | float | list) else text
+    return parameters
 
 
 @app.command()
@@ -272,7 +273,7 @@ def export(
     from skillcomp import frames
     from skillcomp.io.store import RunStore
 
-    store = RunStore(_study(data, "export", "a recorded study"))
+    store = RunStore(_study_folder(data, "export", "a recorded study"))
     cases, verdicts = frames.cases(store), frames.verdicts(store)
     written = exporter.write(
         {
@@ -291,7 +292,7 @@ def export(
     say(f"export: {len(written)} files in {out}")
 
 
-def _study(data: Path, command: str, what: str) -> Path:
+def _study_folder(data: Path, command: str, what: str) -> Path:
     if not (data / "manifest.json").is_file():
         raise StudyError(f"{command}: {data} is not {what}: it has no manifest.json.")
     return data
@@ -301,61 +302,61 @@ def _study(data: Path, command: str, what: str) -> Path:
 def deltas(
     data: Annotated[Path, typer.Argument(help="Folder of the study.")],
     grader: Annotated[
-        str | None, typer.Option(help="Whose verdicts; needed when there are several.")
+        str | None, typer.Option(help="The grader; required if there are several.")
     ] = None,
-    reference: Annotated[str, typer.Option(help="What the others are compared with.")] = "baseline",
-    margin: Annotated[float, typer.Option(help="Largest change that counts as none.")] = 0.1,
-    round: Annotated[int, typer.Option(min=1, help="Which grading; 2 and up are regrades.")] = 1,
+    reference: Annotated[str, typer.Option(help="Condition to compare with.")] = "baseline",
+    margin: Annotated[float, typer.Option(help="Largest negligible change.")] = 0.1,
+    round: Annotated[int, typer.Option(min=1, help="Grading round; 2 and up are regrades.")] = 1,
     by: Annotated[str, typer.Option(help="skill, or dimension for the scorecard.")] = "skill",
     weigh: Annotated[
         str | None,
-        typer.Option(metavar="WORD=N,...", help="Weights of criticality: normal=1,critical=3."),
+        typer.Option(metavar="WORD=N,...", help="Weights by criticality: normal=1,critical=3."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, in full.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all columns as JSON.")] = False,
 ) -> None:
-    """Print what changes on the same cases when the skill is loaded, with intervals."""
+    """Print the paired change in pass rate when the skill is loaded, with intervals."""
     from skillcomp import deltas as of
     from skillcomp import frames, skillverdicts
     from skillcomp.io.store import RunStore
 
     require_known("deltas: --by", by, ("skill", "dimension"), StudyError)
-    store = RunStore(_study(data, "deltas", "a study"))
+    store = RunStore(_study_folder(data, "deltas", "a study"))
     cases = frames.cases(store)
     outcomes = frames.outcomes(frames.verdicts(store, round=round), cases)
-    found = sorted(outcomes["grader"].unique())
-    if not found:
+    graders = sorted(outcomes["grader"].unique())
+    if not graders:
         there = sorted({str(n) for n in frames.verdicts(store, round="all")["round"]})
         if there:
             raise StudyError(f"deltas: there is no round {round}; there: {', '.join(there)}.")
         raise StudyError(f"deltas: {data} holds no verdicts yet; run and grade the study first.")
-    if grader is None and len(found) > 1:
-        raise StudyError(f"deltas: name one by --grader: {', '.join(found)}.")
-    chosen = found[0] if grader is None else grader
-    require_known("deltas: there is no grader", chosen, found, StudyError, label="there")
-    kept = outcomes[outcomes["grader"].eq(chosen)]
+    if grader is None and len(graders) > 1:
+        raise StudyError(f"deltas: name one by --grader: {', '.join(graders)}.")
+    chosen = graders[0] if grader is None else grader
+    require_known("deltas: there is no grader", chosen, graders, StudyError, label="there")
+    graded = outcomes[outcomes["grader"].eq(chosen)]
     weight = None if weigh is None else "criticality_weight"
     if weigh is not None:
-        kept = kept.merge(_weights(cases, weigh), on=["skill", "case_id"], how="left")
+        graded = graded.merge(_case_weights(cases, weigh), on=["skill", "case_id"], how="left")
     marks = ["reference_rate", "rate", "estimate", "ci_low", "ci_high", "n"]
     if by == "skill":
-        table = skillverdicts.decide(kept, margin=margin, reference=reference, weight=weight)
-        _print({"deltas": (table, ["skill", "condition", *marks, "verdict"])}, as_json)
+        table = skillverdicts.decide(graded, margin=margin, reference=reference, weight=weight)
+        _print_tables({"deltas": (table, ["skill", "condition", *marks, "verdict"])}, as_json)
         return
-    table = of.by_dimension(kept, by=["skill"], reference=reference, weight=weight)
-    card = skillverdicts.dimensions(kept)
+    table = of.by_dimension(graded, by=["skill"], reference=reference, weight=weight)
+    card = skillverdicts.dimensions(graded)
     about = ["skill", "comprehension_dimension", "condition"]
     passed = ["n_cases", "n_cases_passed", "passed", "estimate", "ci_low", "ci_high"]
     overall = skillverdicts.aggregate(card)
-    shown = {
+    tables = {
         "deltas": (table, [*about, *marks, "p_adjusted"]),
         "scorecard": (card, [*about, *passed, "score", "score_low", "score_high"]),
         "verdicts": (overall, ["skill", "condition", "verdict", "n_passed", "failed", "n_missing"]),
     }
-    _print(shown, as_json)
+    _print_tables(tables, as_json)
 
 
-def _print(tables: dict[str, tuple[pd.DataFrame, list[str]]], as_json: bool) -> None:
-    """Print tables by their main columns and notes, or whole as one JSON object."""
+def _print_tables(tables: dict[str, tuple[pd.DataFrame, list[str]]], as_json: bool) -> None:
+    """Print the main columns and notes of tables, or all columns as one JSON object."""
     if as_json:
         parts = [
             f'"{name}": {table.to_json(orient="records", double_precision=15)}'
@@ -366,32 +367,32 @@ def _print(tables: dict[str, tuple[pd.DataFrame, list[str]]], as_json: bool) -> 
     for name, (table, columns) in tables.items():
         if len(tables) > 1:
             say(f"{name}:")
-        shown = table[columns].round(3).astype(object)
-        for name in [one for one in columns if one == "n" or one.startswith("n_")]:
-            shown[name] = table[name].astype("Int64")
-        say(shown.where(table[columns].notna(), "-").to_string(index=False))
+        printed = table[columns].round(3).astype(object)
+        for name in [column for column in columns if column == "n" or column.startswith("n_")]:
+            printed[name] = table[name].astype("Int64")
+        say(printed.where(table[columns].notna(), "-").to_string(index=False))
         if "score" in columns:
             say("note: scores are from 1 (no check passes) to 5 (every check does)")
         for note in filter(None, dict.fromkeys(table["note"])):
             say(f"note: {note}")
 
 
-def _weights(cases: pd.DataFrame, text: str) -> pd.DataFrame:
+def _case_weights(cases: pd.DataFrame, text: str) -> pd.DataFrame:
     """Return the weight of each case from words such as ``normal=1,critical=3``."""
-    known: dict[str, float] = {}
-    for one in text.split(","):
-        word, _, number = (part.strip() for part in one.partition("="))
+    weights: dict[str, float] = {}
+    for pair in text.split(","):
+        word, _, number = (part.strip() for part in pair.partition("="))
         try:
-            known[word] = float(number)
+            weights[word] = float(number)
         except ValueError:
             raise StudyError(
-                f"deltas: --weigh '{one}'; expected WORD=NUMBER, such as normal=1,critical=3."
+                f"deltas: --weigh '{pair}'; expected WORD=NUMBER, such as normal=1,critical=3."
             ) from None
     words = cases["criticality"].fillna("")
-    if lacking := sorted(set(words) - set(known)):
-        named = ", ".join(f"'{word}'" if word else "no criticality" for word in lacking)
-        raise StudyError(f"deltas: --weigh gives no weight to cases with {named}.")
-    return cases[["skill", "case_id"]].assign(criticality_weight=words.map(known))
+    if lacking := sorted(set(words) - set(weights)):
+        lacking_words = ", ".join(f"'{word}'" if word else "no criticality" for word in lacking)
+        raise StudyError(f"deltas: --weigh gives no weight to cases with {lacking_words}.")
+    return cases[["skill", "case_id"]].assign(criticality_weight=words.map(weights))
 
 
 for _command in (
@@ -401,7 +402,7 @@ for _command in (
 ):
     app.command()(_command)
 _trigger = typer.Typer(
-    no_args_is_help=True, help="Does a skill fire when it should, and is the work done well?"
+    no_args_is_help=True, help="Does a skill trigger when it should, and is the work done well?"
 )
 _trigger.command("run")(evaluating.trigger_run)
 _trigger.command("status")(evaluating.trigger_status)
@@ -409,8 +410,8 @@ app.add_typer(_trigger, name="trigger")
 
 
 def main() -> None:
-    """Run the command line; errors of ours end with their message and status 2, no traceback."""
-    atexit.register(gc.freeze)  # looking through all of pandas once more takes a tenth of a second
+    """Run the command line; a `SkillcompError` ends with its message and status 2, no traceback."""
+    atexit.register(gc.freeze)  # skips a last garbage collection, which takes a tenth of a second
     try:
         app()
     except (SkillcompError, OSError, UnicodeError) as error:

@@ -1,6 +1,6 @@
-"""Output of the commands: text for people, without control characters, and for machines.
+"""Print text for people, without control characters, and findings for machines.
 
-Findings for machines are SARIF for code scanning, or annotations of GitHub's workflows.
+The formats for machines are SARIF for code scanning and the annotations of GitHub workflows.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _LINE = re.compile(r"^(?:row \d+, )?line (\d+)\b|, line (\d+): ")
 
 
 def say(text: object, *, err: bool = False) -> None:
-    """Print a text with its control characters escaped: skills and programs may contain some."""
+    """Print a text with escaped control characters, which skills and programs may contain."""
     typer.echo(without_control(str(text)), err=err)
 
 
 def findings_by_rule(findings: pd.DataFrame, severities: Sequence[str]) -> Iterator[str]:
-    """Yield lines for people: each rule with its reason, then its messages with their places."""
+    """Yield lines of text: each rule with its reason, then its messages with their places."""
     for severity in severities:
         of_severity = findings[findings["severity"].eq(severity)]
         for rule, rows in of_severity.groupby("rule", sort=False):
@@ -42,7 +42,7 @@ def findings_by_rule(findings: pd.DataFrame, severities: Sequence[str]) -> Itera
 
 
 def sarif(findings: pd.DataFrame) -> str:
-    """Return findings as one SARIF 2.1.0 run; files are named relative to the working folder."""
+    """Return findings as one SARIF 2.1.0 run, with files relative to the working folder."""
     columns = ["rule", "severity", "reason"]
     rules = findings[columns].drop_duplicates("rule").to_dict("records")
     index_of = {row["rule"]: index for index, row in enumerate(rules)}
@@ -77,19 +77,19 @@ def _sarif_result(row: dict[Hashable, Any], index: int) -> dict[str, Any]:
 
 
 def github(findings: pd.DataFrame) -> Iterator[str]:
-    """Yield a workflow command per finding; its text is escaped, so it cannot add a command."""
+    """Yield a workflow command per finding; texts are escaped, so they cannot add commands."""
     for row in findings.to_dict("records"):
         properties = {
             "file": _relative_name(row["file"]),
             "line": _line_in_message(row["message"]),
             "title": row["rule"],
         }
-        listed = ",".join(f"{k}={_escaped(str(v), ':,')}" for k, v in properties.items() if v)
-        text = _escaped(f"{row['message']} ({row['reason']})")
+        listed = ",".join(f"{k}={_escape_signs(str(v), ':,')}" for k, v in properties.items() if v)
+        text = _escape_signs(f"{row['message']} ({row['reason']})")
         yield f"::{row['severity']} {listed}::{text}"
 
 
-def _escaped(text: str, more: str = "") -> str:
+def _escape_signs(text: str, more: str = "") -> str:
     for sign in f"%\r\n{more}":
         text = text.replace(sign, f"%{ord(sign):02X}")
     return text

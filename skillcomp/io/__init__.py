@@ -1,4 +1,4 @@
-"""Files in, records out: skills, suites and the store of a study; and what a lint says of them."""
+"""Read skills, suites and the store of a study; write suites and stores."""
 
 import lazy_loader as lazy
 

@@ -1,4 +1,4 @@
-"""Reading files that strangers wrote: bounded in size, never outside their folder; YAML by line."""
+"""Read untrusted files, bounded in size and inside their folder; write files atomically."""
 
 from __future__ import annotations
 
@@ -18,34 +18,33 @@ from skillcomp.errors import SkillcompError, StoreError, literal
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 MAX_YAML = 1 << 20  # bytes; a study or a suite is some pages of text
-# of one skill's folder, or of the input of one suite
-MAX_FILES, MAX_TREE = 1000, 50_000_000
+MAX_FILES, MAX_TREE = 1000, 50_000_000  # files and bytes in a skill's folder or a suite's input
 INPUTS = "inputs"  # folder of a store
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def shipped(name: str) -> Path:
-    """Return where ``data`` or ``notebooks`` stand: in the installed package or in a checkout.
+    """Return the folder ``data`` or ``notebooks`` of the installed package or of the checkout.
 
-    The wheel holds them below ``skillcomp/shipped`` (see pyproject.toml); in a checkout, also one
-    installed in place, they stand beside the package.
+    In a wheel they are below ``skillcomp/shipped`` (see pyproject.toml), in a checkout next to the
+    package.
     """
     inside = _PACKAGE / "shipped" / name
     return inside if inside.is_dir() else _PACKAGE.parent / name
 
 
-def as_path(given: Any, what: str, error: type[SkillcompError]) -> Path:
-    """Return what a caller gave as a place, or raise that it is none."""
+def as_path(value: Any, what: str, error: type[SkillcompError]) -> Path:
+    """Convert an argument to a path; raise if it is neither text nor a path."""
     try:
-        return Path(given)
+        return Path(value)
     except TypeError:
         raise error(
-            f"{what}: expected a path (str or Path), found {type(given).__name__} {literal(given)}."
+            f"{what}: expected a path (str or Path), found {type(value).__name__} {literal(value)}."
         ) from None
 
 
 def checked_slug(slug: str, error: type[SkillcompError]) -> str:
-    """Return ``slug`` when it can name a file inside the store and nothing else."""
+    """Return ``slug`` unchanged; raise if it cannot be the name of a file inside the store."""
     if not _SLUG.fullmatch(slug) or ".." in slug or slug.endswith("."):
         raise error(
             f"'{slug}' cannot be a slug; allowed: letters, digits, '.', '_' and '-', beginning "
@@ -57,15 +56,15 @@ def checked_slug(slug: str, error: type[SkillcompError]) -> str:
 def read_bytes(
     path: Path, *, root: Path, max_bytes: int, what: str, error: type[SkillcompError]
 ) -> bytes:
-    """Return the bytes of a regular file inside ``root`` that is not larger than ``max_bytes``.
+    """Read a regular file inside ``root`` of at most ``max_bytes``.
 
-    A link that leads out of ``root`` is refused, so that a downloaded folder cannot pull in
-    another file of the machine.
+    A link that leads out of ``root`` is refused, so that a downloaded folder cannot include other
+    files of this machine.
     """
     try:
         real = path.resolve(strict=True)
-    except (OSError, RuntimeError, ValueError) as cause:  # of a name that no file can have, too
-        raise error(f"{path}: there is no {what} here ({_reason(cause)}).") from cause
+    except (OSError, RuntimeError, ValueError) as cause:  # ValueError: a name the OS rejects
+        raise error(f"{path}: there is no {what} here ({_failure_reason(cause)}).") from cause
     if not real.is_relative_to(root.resolve()):
         raise error(f"{path}: the link leads out of its folder {root}; nothing was read.")
     if not real.is_file():
@@ -74,7 +73,7 @@ def read_bytes(
         with real.open("rb") as stream:
             data = stream.read(max_bytes + 1)
     except OSError as cause:
-        raise error(f"{path}: cannot be read ({_reason(cause)}).") from cause
+        raise error(f"{path}: cannot be read ({_failure_reason(cause)}).") from cause
     if len(data) > max_bytes:
         size = real.stat().st_size
         raise error(f"{path}: {size:,} bytes; a {what} may have at most {max_bytes:,}.")
@@ -82,7 +81,7 @@ def read_bytes(
 
 
 def json_or_none(path: Path) -> Any:
-    """Return what a file of JSON holds; None where it cannot be read."""
+    """Return the content of a JSON file; None if it cannot be read."""
     try:
         return orjson.loads(path.read_bytes())
     except (OSError, orjson.JSONDecodeError):
@@ -115,7 +114,10 @@ def write_json(path: Path, content: Any, *, sort_keys: bool = False) -> None:
 
 
 def bases_of(file: Path) -> list[Path]:
-    """Return the folder of a suite and that above ``evals``, from which names may count as well."""
+    """Return the folders to which names in a suite may be relative.
+
+    These are the suite's own folder and, for a suite below ``evals``, the folder that contains it.
+    """
     folder = file.resolve().parent
     for above in (folder, folder.parent.parent):
         if above.name == "evals" and (above == folder or folder.parent.name == "skills"):
@@ -124,30 +126,30 @@ def bases_of(file: Path) -> list[Path]:
 
 
 def inside(name: str, bases: list[Path]) -> Path | None:
-    """Return what a name stands for in the first base that has it; None where it leads elsewhere.
+    """Return the path of a name in the first base that has it; None if it leads outside.
 
-    The last base is the widest; a link may lead to any place in it.
+    The last base is the widest; links may lead anywhere inside it.
     """
     places = [] if leaves(name) else [base / name for base in bases]
     return next((place for place in places if is_below(place, bases[-1])), None)
 
 
 def is_below(place: Path, base: Path) -> bool:
-    """Return whether there is something at a place and no link leads it out of a folder."""
+    """Return whether a path exists and, with links resolved, is inside a folder."""
     try:
         return place.exists() and place.resolve().is_relative_to(base.resolve())
-    except (OSError, RuntimeError, ValueError):  # a name too long, a link that leads in a circle
+    except (OSError, RuntimeError, ValueError):  # a name that is too long, a circular link
         return False
 
 
 def leaves(name: str) -> bool:
-    """Return whether a name is none of a file below a folder, by its own words."""
+    """Return whether a name is no relative path below a folder, judged by its text alone."""
     pure = PurePosixPath(name)
     return pure.is_absolute() or ".." in pure.parts or "\\" in name or not pure.parts
 
 
 def decode(data: bytes, path: Path, error: type[SkillcompError]) -> str:
-    """Return the text of UTF-8 bytes without a byte-order mark, or name the line that is not."""
+    """Decode UTF-8 without a byte-order mark; raise with the line of the first invalid byte."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as cause:
@@ -164,21 +166,21 @@ def digest(data: bytes) -> str:
 
 
 def shown(path: Path) -> str:
-    """Return ``path`` relative to the working folder where it lies inside, with forward slashes."""
+    """Return ``path`` with forward slashes, relative to the working folder if it is inside."""
     try:
         return path.resolve().relative_to(Path.cwd()).as_posix()
     except ValueError:
         return path.as_posix()
 
 
-def _reason(cause: Exception) -> str:
+def _failure_reason(cause: Exception) -> str:
     return str(getattr(cause, "strerror", None) or cause)
 
 
 def read_yaml(
     path: Path, *, what: str, error: type[SkillcompError], data: bytes | None = None
 ) -> tuple[dict[Any, Any], yaml.Node | None]:
-    """Return a file of ``key: value`` lines and its nodes, which know their lines."""
+    """Return the content of a YAML mapping and its root node, from which `line_of` finds lines."""
     try:
         data = path.read_bytes() if data is None else data
     except OSError as cause:
@@ -203,20 +205,21 @@ def read_yaml(
 
 
 def _require_plain(node: yaml.Node | None, path: Path, error: type[SkillcompError]) -> None:
-    sizes: dict[int, float] = {}  # of each node with its aliases written out
+    """Raise if a key is repeated, or if the text is too long once its aliases are expanded."""
+    sizes: dict[int, float] = {}  # characters of each node with its aliases expanded
 
-    def size(one: yaml.Node) -> float:
-        if id(one) in sizes:
-            return sizes[id(one)]
-        sizes[id(one)] = math.inf  # while it is being looked at: it may hold itself
-        found = 1.0
-        if isinstance(one, yaml.MappingNode):
-            _require_once(one, path, error)
-            found += sum(size(key) + size(value) for key, value in one.value)
+    def size(part: yaml.Node) -> float:
+        if id(part) in sizes:
+            return sizes[id(part)]
+        sizes[id(part)] = math.inf  # until its size is known: a node may contain itself
+        total = 1.0
+        if isinstance(part, yaml.MappingNode):
+            _require_unique_keys(part, path, error)
+            total += sum(size(key) + size(value) for key, value in part.value)
         else:
-            found += sum(map(size, one.value)) if isinstance(one.value, list) else len(one.value)
-        sizes[id(one)] = found
-        return found
+            total += sum(map(size, part.value)) if isinstance(part.value, list) else len(part.value)
+        sizes[id(part)] = total
+        return total
 
     if node is not None and size(node) > MAX_YAML:
         raise error(
@@ -224,7 +227,7 @@ def _require_plain(node: yaml.Node | None, path: Path, error: type[SkillcompErro
         )
 
 
-def _require_once(node: yaml.MappingNode, path: Path, error: type[SkillcompError]) -> None:
+def _require_unique_keys(node: yaml.MappingNode, path: Path, error: type[SkillcompError]) -> None:
     lines: dict[tuple[str, str], int] = {}
     for key, _ in node.value:
         if not isinstance(key, yaml.ScalarNode):
@@ -241,11 +244,11 @@ def line_of(node: yaml.Node | None, place: Sequence[Any]) -> int:
     """Return the line, counted from 1, of a place given as keys and positions."""
     for part in place:
         if isinstance(node, yaml.MappingNode):
-            found = [(k, v) for k, v in node.value if k.value == str(part)]
-            if not found:
+            pairs = [(k, v) for k, v in node.value if k.value == str(part)]
+            if not pairs:
                 break
-            key, value = found[-1]
-            # the line of the key, unless the value is a list or mapping to go down into
+            key, value = pairs[-1]
+            # the line of the key, unless the next part is inside the value
             node = value if isinstance(value, yaml.CollectionNode) else key
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
             node = node.value[part]

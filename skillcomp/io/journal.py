@@ -1,4 +1,4 @@
-"""The files of a store: append-only JSON Lines, whole lines in and torn ones out; the manifest."""
+"""The files of a store: append-only JSON Lines, repair of torn lines, the lock, the manifest."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _REPAIR = {"table", "line", "n_bytes", "at"}
 _MAX_MANIFEST = 1 << 26  # bytes; a manifest has a line or so for each skill and suite
 LOCK = ".writer.lock"
 WHO = ".writer.json"
-PATIENCE = 0.5  # seconds; a reader holds the lock for moments when it repairs a torn line
+PATIENCE = 0.5  # seconds; a reader that repairs a torn line holds the lock for less
 _CHUNK = 1 << 16
 
 
 class StoreWarning(UserWarning):
-    """A store was found damaged in a way that could be repaired."""
+    """A store was damaged and could be repaired."""
 
 
 def append(path: Path, lines: list[bytes], *, sync: bool) -> None:
-    """Append whole lines; if the disk refuses, take back what was written of them."""
+    """Append whole lines; if writing fails, remove the part that was written."""
     payload = b"".join(line + b"\n" for line in lines)
     try:
         opened = path.open("ab", buffering=0)
@@ -56,11 +56,11 @@ def append(path: Path, lines: list[bytes], *, sync: bool) -> None:
 
 
 def whole_size(path: Path) -> tuple[int, bytes]:
-    """Return how many bytes of a file are whole lines, and the bytes after the last line feed.
+    """Return the number of bytes in whole lines, and the bytes of a torn last line.
 
-    A last line without its line feed that is a whole JSON object counts as whole. What cannot be
-    the beginning of a line of ours (a JSON array, lines that end in a carriage return) was not
-    torn off by a writer that died: the file is refused and left as it is.
+    A last line without a line feed counts as whole if it is a JSON object. A last line that cannot
+    be the beginning of a record (a JSON array, a line that ends in a carriage return) was not left
+    by an interrupted writer: the file is refused and left unchanged.
     """
     try:
         with path.open("rb") as stream:
@@ -77,9 +77,9 @@ def whole_size(path: Path) -> tuple[int, bytes]:
     if not rest or _is_object(rest):
         return end, b""
     if not rest.startswith((b"{", b"\0")) or b"\r" in rest:
-        shown = rest[:40].decode(errors="replace") + ("..." if len(rest) > 40 else "")
+        start_of_line = rest[:40].decode(errors="replace") + ("..." if len(rest) > 40 else "")
         raise StoreError(
-            f"{path}: the last line ({shown!r}) is no JSON object and no beginning of one; "
+            f"{path}: the last line ({start_of_line!r}) is no JSON object and no beginning of one; "
             "expected JSON Lines: one object a line, each with a line feed after it. The file was "
             "left as it is."
         )
@@ -93,7 +93,7 @@ def _is_object(line: bytes) -> bool:
         return False
 
 
-def _ends_open(path: Path) -> bool:
+def _lacks_line_feed(path: Path) -> bool:
     with path.open("rb") as stream:
         if not stream.seek(0, os.SEEK_END):
             return False
@@ -102,9 +102,9 @@ def _ends_open(path: Path) -> bool:
 
 
 def mend(root: Path, table: str) -> None:
-    """Move a torn last line out of a table, note it in the manifest, and warn.
+    """Move a torn last line out of a table, record it in the manifest, and warn.
 
-    The caller has locked the store.
+    The caller must hold the lock.
     """
     file = root / f"{table}.jsonl"
     size, torn = whole_size(file)
@@ -112,19 +112,19 @@ def mend(root: Path, table: str) -> None:
         with file.open("rb") as stream:
             line = sum(1 for _ in stream)  # the torn one is the last
         repair: Any = {"table": table, "line": line, "n_bytes": len(torn), "at": time_now()}
-        # in this order a second crash in between can tell it twice, but never lose it
+        # in this order a crash in between can record the repair twice, but cannot lose the line
         append(file.with_suffix(".torn"), [torn], sync=True)
         write_manifest(root, repairs=[*read_manifest(root).get("repairs", []), repair])
         with file.open("r+b") as stream:
             stream.truncate(size)
             os.fsync(stream.fileno())
         warnings.warn(repaired(**repair), StoreWarning, stacklevel=4)
-    if _ends_open(file):  # a whole record that only lacks its line feed
+    if _lacks_line_feed(file):
         append(file, [b""], sync=True)
 
 
 def repaired(table: str, line: int, n_bytes: int, at: str) -> str:
-    """Return what was done about a torn line."""
+    """Return the message about a repaired torn line."""
     return (
         f"{table}.jsonl, line {line}: the last line was torn off after {n_bytes} bytes; they were "
         f"moved to {table}.torn ({at})."
@@ -137,7 +137,7 @@ def has_manifest(root: Path) -> bool:
 
 
 def is_store(root: Path) -> bool:
-    """Tell whether a folder is a recorded study, and not merely one with a file of that name."""
+    """Return whether a folder is a recorded study: it has a manifest that can be read."""
     try:
         return has_manifest(root) and bool(read_manifest(root))
     except StoreError:
@@ -145,7 +145,7 @@ def is_store(root: Path) -> bool:
 
 
 def read_manifest(root: Path) -> dict[str, Any]:
-    """Return the manifest of a folder, a bare one where there is none yet."""
+    """Return the manifest of a folder; an empty one if the folder has none."""
     file = root / MANIFEST
     if not has_manifest(root):
         return {"format": _FORMAT, "version": _VERSION, "skills": {}, "suites": {}}
@@ -170,7 +170,7 @@ def read_manifest(root: Path) -> dict[str, Any]:
                 "a slug."
             )
     repairs = manifest.get("repairs", [])
-    if not _is_of_objects(repairs, list) or any(set(one) != _REPAIR for one in repairs):
+    if not _is_of_objects(repairs, list) or any(set(repair) != _REPAIR for repair in repairs):
         raise StoreError(
             f"{file}: 'repairs' is {literal(repairs)}; expected a list of objects with "
             f"{', '.join(sorted(_REPAIR))}."
@@ -180,31 +180,33 @@ def read_manifest(root: Path) -> dict[str, Any]:
 
 def _is_of_objects(value: Any, kind: type) -> bool:
     values = value.values() if isinstance(value, dict) else value
-    return isinstance(value, kind) and all(isinstance(one, dict) for one in values)
+    return isinstance(value, kind) and all(isinstance(entry, dict) for entry in values)
 
 
 def write_manifest(root: Path, **changes: Any) -> None:
-    """Change entries of the manifest; a reader sees the old or the new one whole."""
+    """Change entries of the manifest; a reader sees either the old or the new manifest."""
     manifest = {**read_manifest(root), **changes}
     write_json(root / MANIFEST, manifest, sort_keys=True)
 
 
 @contextmanager
 def locked(folder: Path, *, patience: float = PATIENCE) -> Iterator[None]:
-    """Lock the store for its one writer, or raise an error that names who holds it.
+    """Lock the store for writing, or raise an error that names the process holding the lock.
 
-    Assumes a file system whose locks work between the machines that share it.
+    On a shared file system, locks must work between machines.
     """
     lock = FileLock(folder / LOCK, thread_local=False)
     try:
         lock.acquire(timeout=patience)
     except Timeout as cause:
-        raise StoreError(f"{folder} is being written by {_holder(folder)}; {_ADVICE}") from cause
+        raise StoreError(
+            f"{folder} is being written by {_holder_text(folder)}; {_ADVICE}"
+        ) from cause
     except OSError as cause:
         raise StoreError(f"{folder}: cannot be written ({cause.strerror or cause}).") from cause
     who = folder / WHO
     try:
-        replace_file(who, orjson.dumps(_me()))
+        replace_file(who, orjson.dumps(_writer_record()))
         yield
     finally:
         who.unlink(missing_ok=True)
@@ -215,20 +217,20 @@ _ADVICE = "one writer at a time. Wait for it or stop it; reading works meanwhile
 
 
 def time_now() -> str:
-    """Return the time in UTC, to the second."""
+    """Return the current time in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _me() -> dict[str, Any]:
+def _writer_record() -> dict[str, Any]:
     return {
         "pid": os.getpid(),
         "host": socket.gethostname(),
         "since": time_now(),
-        "command": " ".join([*(Path(one).name for one in sys.argv[:1]), *sys.argv[1:]]),
+        "command": " ".join([*(Path(argument).name for argument in sys.argv[:1]), *sys.argv[1:]]),
     }
 
 
-def _holder(folder: Path) -> str:
+def _holder_text(folder: Path) -> str:
     who = json_or_none(folder / WHO)
     try:
         return (

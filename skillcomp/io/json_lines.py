@@ -1,7 +1,8 @@
-"""JSON Lines into Arrow tables whose columns and types follow the records, whatever the file holds.
+"""Convert JSON Lines to Arrow tables with the columns and types of the records, and back.
 
-Records are validated by pydantic on write; reading half a million of them goes through Arrow.
-Only when Arrow refuses a file is it gone through line by line, to say which line is at fault.
+Records are validated by pydantic when they are written. Reading uses Arrow, which is fast enough
+for half a million records; if Arrow rejects a file, its lines are checked one by one, so that the
+error names the line.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ RECORDS: Mapping[str, type[Record]] = {
     "pairwise": PairwiseJudgement,
     "passages": Passage,
 }
-_BLOCK = 1 << 22  # bytes; the fastest measured; a line must fit into one block
+_BLOCK = 1 << 22  # bytes; the fastest in a benchmark; a line must fit into one block
 _LONG_BLOCK = 1 << 29  # bytes; for files with longer lines
 _NEWLINE = 10
 _WRITE = orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC | orjson.OPT_SERIALIZE_NUMPY
@@ -46,7 +47,7 @@ _TYPES: Mapping[Any, pa.DataType] = {
     bool: pa.bool_(),
     datetime: pa.timestamp("us", tz="UTC"),
 }
-# what a value in JSON must be, and in words
+# Python type of a JSON value by column type, and its name in messages
 _JSON: Mapping[pa.DataType, tuple[Any, str]] = {
     _TEXTS: (list, "a list of texts"),
     pa.string(): (str, "text"),
@@ -61,7 +62,7 @@ _DAY, _FINER = re.compile(r"\d{4}-\d\d-\d\d"), re.compile(r"\.\d{7}")
 
 @cache
 def schema(name: str) -> pa.Schema:
-    """Return the Arrow schema of a table: a field for each field of its record, in order.
+    """Return the Arrow schema of a table: the fields of its record, in order.
 
     Text is ``string``, lists of texts ``list<string>``, whole numbers ``int64``, numbers
     ``double``, truth values ``bool``, times ``timestamp[us, UTC]``.
@@ -80,21 +81,21 @@ def _arrow_type(annotation: Any) -> pa.DataType:
 
 
 def read_table(path: Path, name: str) -> pa.Table:
-    """Return a JSON Lines file as a table of stable columns.
+    """Read a JSON Lines file into a table with the columns of its record.
 
     Parameters
     ----------
     path : path
         The file; an empty one gives an empty table.
     name : str
-        Which record a line holds: ``"attempts"``, ``"verdicts"``, ``"gold"``, ``"pairwise"`` or
-        ``"passages"``. Other names are read with inferred types.
+        The kind of record: ``"attempts"``, ``"verdicts"``, ``"gold"``, ``"pairwise"`` or
+        ``"passages"``. Tables of other names get inferred types.
 
     Returns
     -------
     pyarrow.Table
-        One row per line with the columns of ``schema(name)``. A key that a line lacks is null, or
-        the record's default where it has one. Keys that the record does not know are left out.
+        One row per line with the columns of ``schema(name)``. A missing key is null, or the
+        record's default if it has one. Unknown keys are left out.
 
     Raises
     ------
@@ -108,39 +109,39 @@ def read_table(path: Path, name: str) -> pa.Table:
 
 
 def read_lines(path: Path, name: str, size: int | None = None) -> tuple[pa.Table, Counter[str]]:
-    """Return the table in the first ``size`` bytes of a file and how often each unknown key stood.
+    """Read the first ``size`` bytes of a file; return the table and a count of each unknown key.
 
-    A last line without its line feed is read if it is a whole JSON object. The caller passes
-    ``size`` to leave out what another process has only half written.
+    A last line without a line feed is read if it is a JSON object. ``size`` excludes a line that
+    another process is still writing.
     """
-    known = name in RECORDS
+    has_record = name in RECORDS
     try:
         size = path.stat().st_size if size is None else size
     except FileNotFoundError:
         size = 0
     if size == 0:
-        return (schema(name).empty_table() if known else pa.table({})), Counter()
+        return (schema(name).empty_table() if has_record else pa.table({})), Counter()
     with pa.memory_map(os.fsencode(path)) as stream:
         buffer = stream.read_buffer(size)
         extras: Counter[str] = Counter()
         try:
             if _may_hold_a_null_row(buffer):
                 raise pa.ArrowInvalid("null is not a JSON object")
-            table = _parse(buffer, name, "error")
+            table = _parse_arrow(buffer, name, "error")
         except (pa.ArrowInvalid, UnicodeDecodeError) as cause:
-            extras = _diagnose(buffer, path, name)
-            table = _retry(buffer, path, name, cause)
-        table = _with_defaults(table, name) if known else table
-        if known and not _keeps(table, name):
-            _diagnose(buffer, path, name)
+            extras = _check_lines(buffer, path, name)
+            table = _read_sound_lines(buffer, path, name, cause)
+        table = _with_defaults(table, name) if has_record else table
+        if has_record and not _meets_contract(table, name):
+            _check_lines(buffer, path, name)
     return table, extras
 
 
-def _parse(buffer: pa.Buffer, name: str, unknown: str, block: int = _BLOCK) -> pa.Table:
-    known = name in RECORDS
+def _parse_arrow(buffer: pa.Buffer, name: str, unknown: str, block: int = _BLOCK) -> pa.Table:
+    has_record = name in RECORDS
     options = pj.ParseOptions(
-        explicit_schema=schema(name) if known else None,
-        unexpected_field_behavior=unknown if known else "infer",
+        explicit_schema=schema(name) if has_record else None,
+        unexpected_field_behavior=unknown if has_record else "infer",
     )
     try:
         table = pj.read_json(
@@ -151,17 +152,17 @@ def _parse(buffer: pa.Buffer, name: str, unknown: str, block: int = _BLOCK) -> p
     except pa.ArrowInvalid as cause:
         if "straddling" not in str(cause) or block == _LONG_BLOCK:
             raise
-        return _parse(buffer, name, unknown, _LONG_BLOCK)
-    table.validate(full=True)  # Arrow takes over bytes that are not UTF-8 unseen
+        return _parse_arrow(buffer, name, unknown, _LONG_BLOCK)
+    table.validate(full=True)  # Arrow's reader does not check that text is UTF-8
     if table.num_rows != _n_lines(buffer):
         raise pa.ArrowInvalid("rows and lines differ in number")
     return table
 
 
 def _may_hold_a_null_row(buffer: pa.Buffer) -> bool:
-    """Tell whether a null may stand where a row should, on which Arrow's reader ends the process.
+    """Return whether a line may be a bare null, which crashes Arrow's reader.
 
-    A text that holds such a null is named too; going through its lines then clears it.
+    A text that contains such a null is a false alarm, which the check of single lines clears.
     """
     data = memoryview(buffer)
     for match in _NULL.finditer(data):
@@ -180,13 +181,13 @@ def _n_lines(buffer: pa.Buffer) -> int:
     return full + int(data[-1] != _NEWLINE)
 
 
-def _retry(buffer: pa.Buffer, path: Path, name: str, cause: Exception) -> pa.Table:
-    """Read a file whose every line was found to be sound: unknown keys or blank lines."""
+def _read_sound_lines(buffer: pa.Buffer, path: Path, name: str, cause: Exception) -> pa.Table:
+    """Read a file that Arrow rejected although its lines are valid: unknown keys or blank lines."""
     lines = [line for line in buffer.to_pybytes().split(b"\n") if line.strip()]
     if not lines:
         return schema(name).empty_table() if name in RECORDS else pa.table({})
     try:
-        return _parse(pa.py_buffer(b"\n".join(lines) + b"\n"), name, "ignore")
+        return _parse_arrow(pa.py_buffer(b"\n".join(lines) + b"\n"), name, "ignore")
     except (pa.ArrowInvalid, UnicodeDecodeError) as again:
         raise StoreError(f"{path}: cannot be read as {name} ({again}).") from cause
 
@@ -201,15 +202,15 @@ def _with_defaults(table: pa.Table, name: str) -> pa.Table:
     return table
 
 
-def _keeps(table: pa.Table, name: str) -> bool:
-    """Tell whether every line holds what its record asks for, in the words it allows."""
+def _meets_contract(table: pa.Table, name: str) -> bool:
+    """Return whether required fields have values, numbers are finite, and words are allowed."""
     for key, field in RECORDS[name].model_fields.items():
         column = table.column(key)
         if field.is_required() and (column.null_count or _any_empty(column)):
             return False
         if pa.types.is_floating(column.type) and pc.any(pc.invert(pc.is_finite(column))).as_py():
-            return False  # a word such as NaN, which is no JSON; a column of nulls has none
-        words = _words(field.annotation)
+            return False  # Arrow reads a bare NaN, which is not JSON
+        words = _allowed_words(field.annotation)
         if words and not set(pc.unique(column).to_pylist()) <= {*words, None}:
             return False
     return True
@@ -219,15 +220,15 @@ def _any_empty(column: pa.ChunkedArray) -> bool:
     return pa.types.is_string(column.type) and bool(pc.any(pc.equal(column, "")).as_py())
 
 
-def _words(annotation: Any) -> tuple[str, ...]:
-    """Return the words that a field allows; none where it is open."""
+def _allowed_words(annotation: Any) -> tuple[str, ...]:
+    """Return the words that a field allows; empty if it allows any text."""
     if get_origin(annotation) is Literal:
         return get_args(annotation)
-    return next((found for one in get_args(annotation) if (found := _words(one))), ())
+    return next((words for option in get_args(annotation) if (words := _allowed_words(option))), ())
 
 
-def _diagnose(buffer: pa.Buffer, path: Path, name: str) -> Counter[str]:
-    """Go through the lines: raise at the first that is at fault, else count the unknown keys."""
+def _check_lines(buffer: pa.Buffer, path: Path, name: str) -> Counter[str]:
+    """Check each line: raise at the first invalid one, else count the unknown keys."""
     extras: Counter[str] = Counter()
     for number, line in enumerate(buffer.to_pybytes().split(b"\n"), start=1):
         if not line.strip():
@@ -240,25 +241,22 @@ def _diagnose(buffer: pa.Buffer, path: Path, name: str) -> Counter[str]:
 
 
 def record_of(row: Mapping[str, Any], name: str, place: str) -> Record:
-    """Return the record of a line that was read; keys that it does not know are left out.
-
-    A null is the same as no value, as it is for a column.
-    """
+    """Return the validated record of a line, without unknown keys; null means no value."""
     fields = RECORDS[name].model_fields
-    given = {key: value for key, value in row.items() if key in fields and value is not None}
-    for key, kind in ((key, _arrow_type(fields[key].annotation)) for key in given):
-        value = given[key]
-        if not _fits(value, kind):
+    values = {key: value for key, value in row.items() if key in fields and value is not None}
+    for key, kind in ((key, _arrow_type(fields[key].annotation)) for key in values):
+        value = values[key]
+        if not _fits_type(value, kind):
             raise StoreError(f"{place}: '{key}' is {literal(value)}; expected {_JSON[kind][1]}.")
         if isinstance(value, str) and pa.types.is_timestamp(kind):
             if _FINER.search(value):
                 raise StoreError(f"{place}: '{key}' is '{value}'; expected microseconds at most.")
-            given[key] = f"{value}T00:00:00Z" if _DAY.fullmatch(value) else value
-    return validated(orjson.dumps(given), name, place)
+            values[key] = f"{value}T00:00:00Z" if _DAY.fullmatch(value) else value
+    return validated(orjson.dumps(values), name, place)
 
 
 def parse_line(line: bytes, path: Path, number: int) -> dict[str, Any]:
-    """Return the JSON object of a line, or raise an error that names file and line."""
+    """Parse the JSON object of a line; an error names file and line."""
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as cause:
@@ -272,12 +270,12 @@ def parse_line(line: bytes, path: Path, number: int) -> dict[str, Any]:
 
 
 def validated(line: bytes, name: str, place: str) -> Record:
-    """Return the record of a JSON line, or one error that lists everything wrong with it."""
+    """Validate a JSON line as a record; one error lists all its faults."""
     model = RECORDS[name]
     try:
         record = model.model_validate_json(line, strict=True)
     except ValidationError as cause:
-        faults = [_fault(fault, model) for fault in cause.errors(include_url=False)]
+        faults = [_fault_text(fault, model) for fault in cause.errors(include_url=False)]
         raise StoreError(f"{place}: {'; '.join(faults)}.") from cause
     for key, field in model.model_fields.items():
         if field.is_required() and getattr(record, key) == "":
@@ -286,10 +284,10 @@ def validated(line: bytes, name: str, place: str) -> Record:
 
 
 def as_line(record: BaseModel | Mapping[str, Any], name: str, index: int) -> bytes:
-    """Return the JSON line of a record that is fit for a table, without its empty fields.
+    """Validate a record and return it as a JSON line without empty fields.
 
-    Validated once more, since a copy of a record with changed fields is not checked by pydantic.
-    Times are written in UTC; one without a zone counts as UTC.
+    Records are validated again, since pydantic does not check copies with changed fields. Times are
+    written in UTC; a time without a zone counts as UTC.
     """
     place = f"{name}, record {index + 1}"
     if name in RECORDS and isinstance(record, BaseModel) and not isinstance(record, RECORDS[name]):
@@ -298,17 +296,17 @@ def as_line(record: BaseModel | Mapping[str, Any], name: str, index: int) -> byt
         )
     row = record.model_dump(warnings=False) if isinstance(record, BaseModel) else record
     try:
-        line = orjson.dumps({k: _finite(v, k) for k, v in row.items()}, option=_WRITE)
+        line = orjson.dumps({k: _checked_number(v, k) for k, v in row.items()}, option=_WRITE)
         if name not in RECORDS:
             return line
         checked = validated(line, name, place).model_dump(exclude_none=True)
-        return orjson.dumps({k: _finite(v, k) for k, v in checked.items()}, option=_WRITE)
+        return orjson.dumps({k: _checked_number(v, k) for k, v in checked.items()}, option=_WRITE)
     except (TypeError, ValueError) as cause:
         raise StoreError(f"{place}: cannot be written as JSON ({cause}).") from cause
 
 
-def _finite(value: Any, key: str) -> Any:
-    """Return ``value``; refuse numbers that JSON or a 64-bit column would silently change."""
+def _checked_number(value: Any, key: str) -> Any:
+    """Return ``value``; raise if JSON or a 64-bit column would silently change the number."""
     if isinstance(value, float) and math.isinf(value):
         raise ValueError(f"'{key}' is infinite")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
@@ -316,7 +314,7 @@ def _finite(value: Any, key: str) -> Any:
     return value
 
 
-def _fault(fault: Any, model: type[Record]) -> str:
+def _fault_text(fault: Any, model: type[Record]) -> str:
     key = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
         hint = suggest(key, model.model_fields).strip()
@@ -327,11 +325,11 @@ def _fault(fault: Any, model: type[Record]) -> str:
     return f"'{key}' is {literal(fault['input'])}: {message}"
 
 
-def _fits(value: Any, kind: pa.DataType) -> bool:
+def _fits_type(value: Any, kind: pa.DataType) -> bool:
     if not isinstance(value, _JSON[kind][0]) or (isinstance(value, bool) and kind != pa.bool_()):
         return False
     if kind == _TEXTS:
-        return all(isinstance(one, str) for one in value)
+        return all(isinstance(text, str) for text in value)
     if pa.types.is_integer(kind):
         return bool(-(2**63) <= value < 2**63)
     if not pa.types.is_timestamp(kind):

@@ -1,4 +1,4 @@
-"""What a shell command does, as far as it can be told without running it."""
+"""Classify shell commands by their text: read-only, showing a skill, or repeated."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 import shlex
 from collections.abc import Sequence
 
-_LONGEST = 20_000  # characters of a command that is taken apart, which takes their square in time
-_TIMES, _LONGEST_LOOP = 3, 4  # a loop of at most so many commands, so often in a row
+_LONGEST = 20_000  # characters; longer commands are not parsed: the time grows quadratically
+_TIMES, _LONGEST_LOOP = 3, 4  # a loop: up to 4 commands, repeated 3 times
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
-# programs that write nothing, whatever their arguments, but for the options in _WRITING
+# programs that never write, except with the options in _WRITING
 _READERS = frozenset(
     (
         *("basename", "cat", "cd", "cut", "date", "df", "diff", "dirname", "du", "echo", "env"),
@@ -39,7 +39,7 @@ _GIT = frozenset(
 _GIT_WRITING = re.compile(r"-o$|--output|--ext-diff|--textconv")
 _BETWEEN = re.compile(r"^(\|\|?|&&?|;)+$")
 _SKILL_FILE = re.compile(r"skills/[^/\s'\"]+/SKILL\.md")
-# programs that name a file and show nothing of what it holds
+# programs that take a file name but do not print the contents
 _NAMING = frozenset(
     (
         *("[", "basename", "chmod", "cp", "dirname", "du", "echo", "file", "find", "ln", "ls"),
@@ -52,17 +52,17 @@ _SAFE_TARGETS = re.compile(r"\d?>{1,2}\s*/dev/null|\d?>&\d")
 
 
 def unwrapped(command: str) -> str:
-    """Return what a shell is told, without the shell and with single blanks.
+    """Return the command inside ``sh -c '...'``, or the command itself, with single blanks.
 
     Examples
     --------
     >>> unwrapped("/bin/zsh -lc 'ls  -la'")
     'ls -la'
     """
-    return " ".join(_told(command).split())
+    return " ".join(_inner_command(command).split())
 
 
-def _told(command: str) -> str:
+def _inner_command(command: str) -> str:
     try:
         words = shlex.split(command) if len(command) <= _LONGEST else []
     except ValueError:
@@ -72,25 +72,24 @@ def _told(command: str) -> str:
 
 
 def is_read_only(command: str) -> bool:
-    """Return whether a command only reads: every program of it is known to write nothing.
+    """Return whether a command only reads: none of its programs can write.
 
-    What is not known counts as writing, and so does everything that a shell works out (``$(...)``)
-    or sends into a file.
+    Unknown programs, substitutions (``$(...)``) and redirections into a file count as writing.
 
     Examples
     --------
     >>> is_read_only("cat a.md | head -5"), is_read_only("cat a.md > b.md"), is_read_only("make")
     (True, False, False)
     """
-    text = _SAFE_TARGETS.sub("", _told(command)).strip().replace("\n", " ; ")
+    text = _SAFE_TARGETS.sub("", _inner_command(command)).strip().replace("\n", " ; ")
     if any(sign in text for sign in ("`", "$(", "<(", ">")):
         return False
-    parts = _parts(text)
-    return bool(parts) and all(map(_reads, parts))
+    parts = _split_programs(text)
+    return bool(parts) and all(map(_program_reads, parts))
 
 
-def _parts(text: str) -> list[list[str]]:
-    """Return the words of each program in a line for a shell; nothing where it cannot be told."""
+def _split_programs(text: str) -> list[list[str]]:
+    """Return the words of each program in a shell line; empty if the line cannot be parsed."""
     if len(text) > _LONGEST:
         return []
     try:
@@ -108,7 +107,7 @@ def _parts(text: str) -> list[list[str]]:
     return [part for part in parts if part]
 
 
-def _reads(words: Sequence[str]) -> bool:
+def _program_reads(words: Sequence[str]) -> bool:
     program, rest = words[0].rpartition("/")[2], words[1:]
     if program == "git":
         return bool(rest) and rest[0] in _GIT and not any(map(_GIT_WRITING.search, rest))
@@ -119,7 +118,7 @@ def _reads(words: Sequence[str]) -> bool:
 
 
 def opens_skill(command: str) -> bool:
-    """Return whether a command only reads, and what it reads is the SKILL.md of a skill.
+    """Return whether a command only reads and names the SKILL.md of a skill.
 
     Examples
     --------
@@ -130,7 +129,7 @@ def opens_skill(command: str) -> bool:
 
 
 def shows_skill(text: str, slug: str) -> bool:
-    """Return whether a path or command shows what the SKILL.md of a skill says.
+    """Return whether reading a path or running a command shows the SKILL.md of a skill.
 
     Examples
     --------
@@ -144,9 +143,9 @@ def shows_skill(text: str, slug: str) -> bool:
     if not ("SKILL.md" in text and slug in text):
         return False
     file = re.compile(rf"(?<![\w.-]){re.escape(slug)}/SKILL\.md(?![\w-])")
-    line = _INTO_FILE.sub("", _told(text)).replace("\n", " ; ")
+    line = _INTO_FILE.sub("", _inner_command(text)).replace("\n", " ; ")
     folder = ""
-    for program, *rest in _parts(line) or [["", line]]:
+    for program, *rest in _split_programs(line) or [["", line]]:
         if program == "cd":
             folder = f"{rest[0]}/" if rest else ""
         elif program.rpartition("/")[2] not in _NAMING and any(
@@ -157,9 +156,9 @@ def shows_skill(text: str, slug: str) -> bool:
 
 
 def thrashing(commands: Sequence[str]) -> str | None:
-    """Return the commands that stand again and again in a row, or None.
+    """Return the first loop of commands, or None.
 
-    One command, or a loop of up to four of them, that stands three times running.
+    A loop is one to four commands, repeated three times in a row.
 
     Examples
     --------
@@ -168,10 +167,10 @@ def thrashing(commands: Sequence[str]) -> str | None:
     >>> thrashing(["make", "ls", "make"]) is None
     True
     """
-    said = [unwrapped(command) for command in commands]
+    bare = [unwrapped(command) for command in commands]
     for length in range(1, _LONGEST_LOOP + 1):
-        for start in range(len(said) - length * _TIMES + 1):
-            loop = said[start : start + length]
-            if loop * _TIMES == said[start : start + length * _TIMES]:
+        for start in range(len(bare) - length * _TIMES + 1):
+            loop = bare[start : start + length]
+            if loop * _TIMES == bare[start : start + length * _TIMES]:
                 return "; ".join(loop)
     return None

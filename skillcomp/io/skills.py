@@ -1,7 +1,7 @@
-"""SKILL.md in, Skill out: front matter, concept block, sections and the text as an agent loads it.
+"""Read a SKILL.md into a Skill: front matter, concept block, sections and the whole text.
 
-Files are read leniently: what deviates is listed in ``Skill.problems``; only a file that cannot be
-read at all raises. The front matter is plain YAML, as ``safe_load`` reads it.
+Files are read leniently: deviations are listed in ``Skill.problems``, and only an unreadable file
+raises. The front matter is plain YAML, as ``safe_load`` reads it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from skillcomp.io.files import MAX_FILES, MAX_TREE, as_path, decode, digest, rea
 from skillcomp.io.task_suites import FIXTURES, REFERENCES, is_task_suite
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 
-MAX_BYTES = 1 << 20  # a SKILL.md goes whole into a context window; 1 MiB is far beyond any
+MAX_BYTES = 1 << 20  # 1 MiB is far more than the context window that has to hold a SKILL.md
 MAX_FRONT = 1 << 17  # characters of front matter; the YAML reader takes seconds for a MiB
-MAX_NODES = 20_000  # values in the front matter once its aliases are followed
+MAX_NODES = 20_000  # values in the front matter once its aliases are expanded
 FILE_NAME = "SKILL.md"
 
-# the library's own boundary runs on over blank lines, which would shift the line numbers
+# the library's own pattern also matches blank lines, which would shift the line numbers
 _FRONT = YAMLHandler(fm_boundary=re.compile(r"^-{3,}[ \t]*\r?$", re.MULTILINE))
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)")
@@ -45,7 +45,7 @@ _MAX_NAME, _MAX_DESCRIPTION = 64, 1024  # limits of the Agent Skills specificati
 
 
 def read_skill(path: str | PathLike[str], *, strict: bool = False) -> Skill:
-    r"""Read one skill and list what its file leaves to be desired.
+    r"""Read one skill and list how its file deviates from the format.
 
     Parameters
     ----------
@@ -57,12 +57,12 @@ def read_skill(path: str | PathLike[str], *, strict: bool = False) -> Skill:
     Returns
     -------
     Skill
-        ``slug`` is the folder's name (the file's stem when the file is not called SKILL.md);
-        ``concept`` holds those of the seven concept fields that are there; ``metadata`` the rest of
-        the front matter, with unknown keys of the concept block under ``concept``; ``sections`` the
-        headed parts of the body with their anchors and line numbers; ``text`` the whole file
-        without a byte-order mark; ``sha256`` is of the file's bytes; ``problems`` one sentence per
-        deviation with its line where there is one.
+        ``slug`` is the folder's name (the file's stem if the file is not called SKILL.md);
+        ``concept`` holds the concept fields that are present, out of seven; ``metadata`` the rest
+        of the front matter, with unknown keys of the concept block under ``concept``; ``sections``
+        the parts of the body under each heading, with anchors and line numbers; ``text`` the whole
+        file without a byte-order mark; ``sha256`` the hash of the file's bytes; ``problems`` one
+        sentence per deviation, with its line if it has one.
 
     Raises
     ------
@@ -76,10 +76,10 @@ def read_skill(path: str | PathLike[str], *, strict: bool = False) -> Skill:
     Anchors follow the rule of public code hosts: lower case, punctuation dropped, blanks to
     hyphens, ``-1``, ``-2`` added to repeated ones. Headings inside fenced code are not headings.
     ``name`` and ``description`` are required and limited as in the Agent Skills specification;
-    the seven concept fields are required where ``comprehension_state`` is ``present`` or a concept
-    block has begun. Fields that stand by themselves are read as well, at the top or under
-    ``metadata``, where ``mental_model`` or ``concept_boundary`` (for ``boundary``) is among them.
-    An alias that expands into very many values is refused.
+    the seven concept fields are required if ``comprehension_state`` is ``present`` or there is a
+    concept block. Concept fields outside such a block, at the top level or under ``metadata``, are
+    read if ``mental_model`` or ``concept_boundary`` (for ``boundary``) is among them. An alias that
+    expands into very many values is refused.
 
     Examples
     --------
@@ -93,8 +93,8 @@ def read_skill(path: str | PathLike[str], *, strict: bool = False) -> Skill:
     >>> skill.slug, skill.description, skill.sections[0].anchor, skill.sections[0].line
     ('tea', 'Brewing.', 'tea', 5)
     """
-    given = as_path(path, "read_skill", SkillError)
-    file = given / FILE_NAME if isdir(given) else given
+    place = as_path(path, "read_skill", SkillError)
+    file = place / FILE_NAME if isdir(place) else place
     data = read_bytes(file, root=file.parent, max_bytes=MAX_BYTES, what=FILE_NAME, error=SkillError)
     slug = file.parent.resolve().name if file.name == FILE_NAME else file.stem
     skill = skill_of(decode(data, file, SkillError), slug, file).model_copy(
@@ -106,7 +106,7 @@ def read_skill(path: str | PathLike[str], *, strict: bool = False) -> Skill:
 
 
 def sections_of(text: str) -> tuple[Section, ...]:
-    r"""Return the headed parts of a Markdown text, with or without a front matter.
+    r"""Split a Markdown text, with or without a front matter, at its headings.
 
     Parameters
     ----------
@@ -116,30 +116,30 @@ def sections_of(text: str) -> tuple[Section, ...]:
     Returns
     -------
     tuple of Section
-        In order, with anchors and the lines of the headings counted in the whole file.
+        In order, with anchors, and the line of each heading in the whole file.
 
     Examples
     --------
     >>> [(s.anchor, s.line) for s in sections_of("# Tea\n\nHot.\n\n## Do NOT stir\n")]
     [('tea', 1), ('do-not-stir', 5)]
     """
-    _, body = _split(text, [])
+    _, body = _split_front_matter(text, [])
     first_line = text.count("\n", 0, len(text) - len(body)) + 1
     lines = [line.removesuffix("\r") for line in body.split("\n")]
-    headings = list(_headings(lines))
+    headings = list(_iter_headings(lines))
     used: Counter[str] = Counter()
-    found = []
+    sections = []
     for (at, level, title), (end, *_) in pairwise([*headings, (len(lines), 0, "")]):
         anchor = _NOT_IN_ANCHOR.sub("", title.lower()).replace(" ", "-")
-        once = f"{anchor}-{used[anchor]}" if used[anchor] else anchor
+        unique = f"{anchor}-{used[anchor]}" if used[anchor] else anchor
         used[anchor] += 1
         below, line = "\n".join(lines[at + 1 : end]).strip("\n"), first_line + at
-        found.append(Section(title=title, level=level, anchor=once, text=below, line=line))
-    return tuple(found)
+        sections.append(Section(title=title, level=level, anchor=unique, text=below, line=line))
+    return tuple(sections)
 
 
-def _headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
-    """Yield position, depth and text of each heading that does not stand in fenced code."""
+def _iter_headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+    """Yield position, depth and text of each heading outside fenced code."""
     fence = ""
     for at, line in enumerate(lines):
         opened = _FENCE.match(line)
@@ -148,18 +148,18 @@ def _headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
                 fence = ""
         elif opened:
             fence = opened[1]
-        elif found := _HEADING.fullmatch(line):
-            yield at, len(found[1]), (found[2] or "").strip()
+        elif heading := _HEADING.fullmatch(line):
+            yield at, len(heading[1]), (heading[2] or "").strip()
 
 
 def skill_of(text: str, slug: str, file: Path) -> Skill:
-    """Return the skill that a text makes, without a hash; ``file`` names it in messages."""
+    """Parse the text of a SKILL.md, without a hash; messages name ``file``."""
     problems: list[str] = []
-    front, body = _split(text, problems)
-    metadata = _load(front, file, problems)
-    name = _word(metadata.pop("name", None), "name", problems)
-    description = _word(metadata.pop("description", None), "description", problems)
-    concept = _concept(metadata, problems)
+    front, body = _split_front_matter(text, problems)
+    metadata = _load_front_matter(front, file, problems)
+    name = _text_field(metadata.pop("name", None), "name", problems)
+    description = _text_field(metadata.pop("description", None), "description", problems)
+    concept = _take_concept(metadata, problems)
     problems += _name_problems(name, description, slug)
     return Skill(
         slug=slug,
@@ -174,8 +174,8 @@ def skill_of(text: str, slug: str, file: Path) -> Skill:
     )
 
 
-def _split(text: str, problems: list[str]) -> tuple[str, str]:
-    """Return the YAML between the fences and what stands below the line of the second one."""
+def _split_front_matter(text: str, problems: list[str]) -> tuple[str, str]:
+    """Return the YAML between the fences and the body below them."""
     if not _FRONT.detect(text):
         problems.append("line 1: no front matter; expected a first line '---'.")
         return "", text
@@ -187,7 +187,7 @@ def _split(text: str, problems: list[str]) -> tuple[str, str]:
     return front, body.removeprefix("\n")
 
 
-def _load(front: str, file: Path, problems: list[str]) -> dict[str, Any]:
+def _load_front_matter(front: str, file: Path, problems: list[str]) -> dict[str, Any]:
     if len(front) > MAX_FRONT:
         raise SkillError(
             f"{file}: {len(front):,} characters of front matter; allowed: at most {MAX_FRONT:,}."
@@ -204,27 +204,29 @@ def _load(front: str, file: Path, problems: list[str]) -> dict[str, Any]:
             f"({cause.reason})."
         ) from cause
     except yaml.MarkedYAMLError as cause:
-        # the text between the fences begins with the line feed of line 1, so lines agree
+        # the text between the fences begins with the line feed of line 1, so line numbers agree
         mark = cause.problem_mark or cause.context_mark
         line = mark.line + 1 if mark else 1
-        said = " ".join(part for part in (cause.context, cause.problem) if part)
-        raise SkillError(f"{file}, line {line}: the front matter is not YAML ({said}).") from cause
+        reason = " ".join(part for part in (cause.context, cause.problem) if part)
+        raise SkillError(
+            f"{file}, line {line}: the front matter is not YAML ({reason})."
+        ) from cause
     except (ValueError, RecursionError) as cause:
         raise SkillError(f"{file}: the front matter cannot be taken ({cause}).") from cause
     if loaded is None:
         return {}
     if not isinstance(loaded, dict):
         problems.append(
-            f"line 2: the front matter holds {_kind(loaded)}; expected 'key: value' lines."
+            f"line 2: the front matter holds {_kind_in_words(loaded)}; expected 'key: value' lines."
         )
         return {}
     return {str(key): value for key, value in loaded.items()}
 
 
 def _guard_size(root: yaml.Node | None) -> None:
-    """Refuse, before any of it is made, what nested aliases and merge keys can blow up.
+    """Refuse nested aliases and merge keys that expand into too many values, before loading them.
 
-    The walk follows every alias anew.
+    Every use of an alias is counted.
     """
     count, waiting = 0, [root]
     while waiting:
@@ -261,7 +263,7 @@ def _repeated_keys(node: yaml.Node | None) -> Iterator[str]:
             yield from _repeated_keys(value)
 
 
-def _word(value: Any, key: str, problems: list[str]) -> str:
+def _text_field(value: Any, key: str, problems: list[str]) -> str:
     if value is None:
         problems.append(f"front matter: '{key}' is missing.")
         return ""
@@ -286,15 +288,15 @@ def _name_problems(name: str, description: str, slug: str) -> Iterator[str]:
         )
 
 
-def _concept(metadata: dict[str, Any], problems: list[str]) -> dict[str, str]:
-    """Take the concept fields out of the front matter; what else the block holds stays there."""
+def _take_concept(metadata: dict[str, Any], problems: list[str]) -> dict[str, str]:
+    """Move the concept fields out of the front matter; other keys of the block stay there."""
     block = metadata.pop("concept", None)
     if block is None:
         block = _flat_concept(metadata)
     expected = block is not None or metadata.get("comprehension_state") == "present"
     if block is not None and not isinstance(block, dict):
         problems.append(
-            f"concept: {_kind(block)}; expected a block of {', '.join(CONCEPT_FIELDS)}."
+            f"concept: {_kind_in_words(block)}; expected a block of {', '.join(CONCEPT_FIELDS)}."
         )
         metadata["concept"], block = block, {}
     concept, others = {}, {}
@@ -304,7 +306,7 @@ def _concept(metadata: dict[str, Any], problems: list[str]) -> dict[str, str]:
             continue
         others[str(key)] = value
         if key in CONCEPT_FIELDS:
-            problems.append(f"concept.{key}: {_kind(value)}; expected text.")
+            problems.append(f"concept.{key}: {_kind_in_words(value)}; expected text.")
         else:
             problems.append(
                 f"concept.{key}: not one of the seven concept fields ({', '.join(CONCEPT_FIELDS)})."
@@ -322,20 +324,20 @@ _FLAT = {**{name: name for name in CONCEPT_FIELDS}, "concept_boundary": "boundar
 
 
 def _flat_concept(metadata: dict[str, Any]) -> dict[str, Any] | None:
-    """Take concept fields that stand by themselves, at the top or under ``metadata``.
+    """Take concept fields outside a concept block, at the top level or under ``metadata``.
 
-    ``purpose`` or ``definition`` alone may be anybody's key: one that only a concept has must be
-    there. ``concept_boundary`` is the later name of ``boundary``.
+    ``purpose`` or ``definition`` alone can belong to another schema, so a field that only concepts
+    have must be present. ``concept_boundary`` is the later name of ``boundary``.
     """
     nested = metadata.get("metadata")
     for place in (metadata, nested if isinstance(nested, dict) else {}):
         if any(isinstance(place.get(key), str) for key in ("mental_model", "concept_boundary")):
-            found = {key: name for key, name in _FLAT.items() if isinstance(place.get(key), str)}
-            return {name: place.pop(key) for key, name in found.items()}
+            fields = {key: name for key, name in _FLAT.items() if isinstance(place.get(key), str)}
+            return {name: place.pop(key) for key, name in fields.items()}
     return None
 
 
-def _kind(value: Any) -> str:
+def _kind_in_words(value: Any) -> str:
     if value is None or value == "":
         return "nothing"
     names = {str: "text", dict: "a block", list: "a list", bool: "a truth value"}
@@ -346,15 +348,15 @@ def _kind(value: Any) -> str:
 
 
 def skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield name and place of every file of a skill's folder, SKILL.md included, in order.
+    """Yield name and path of every file in a skill's folder, SKILL.md included, in order.
 
-    Left out is what an agent must not see: hidden files, and what tests the skill (folders
-    ``evals``, files that hold a suite, fixtures and reference answers beside them).
+    Files that an agent must not see are left out: hidden files and tests of the skill (folders
+    ``evals``, suites, and the fixtures and reference answers next to them).
 
     Raises
     ------
     SkillError
-        When there are too many files or bytes, or a link leads out of the folder or to a folder.
+        If there are too many files or bytes, or a link leads out of the folder or to a folder.
     """
     n_bytes = n_files = 0
     for root, folders, names in os.walk(folder):
@@ -389,14 +391,14 @@ def _is_suite(file: Path) -> bool:
     if file.suffix != ".json" or file.stat().st_size > MAX_TREE:
         return False
     try:
-        found = orjson.loads(file.read_bytes())
+        content = orjson.loads(file.read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return False
-    return isinstance(found, dict) and any(key in found for key in _SUITE_KEYS)
+    return isinstance(content, dict) and any(key in content for key in _SUITE_KEYS)
 
 
 def tree_of(folder: Path) -> dict[str, Any] | None:
-    """Return hash and size of a skill's folder; None when there is nothing beside SKILL.md."""
+    """Return hash and size of a skill's folder; None if SKILL.md is its only file."""
     whole, n_files, n_bytes = sha256(), 0, 0
     for name, file in skill_files(folder):
         data = file.read_bytes()

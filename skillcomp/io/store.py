@@ -1,4 +1,4 @@
-"""The store of a study: append-only JSON Lines with the skills and suites beside them."""
+"""The store of a study: append-only JSON Lines, with copies of its skills and suites."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from skillcomp.errors import StoreError, SuiteError, literal
 from skillcomp.io import journal
 from skillcomp.io.files import as_path, checked_slug, digest, replace_file
 from skillcomp.io.journal import StoreWarning
-from skillcomp.io.json_lines import RECORDS, as_line, parse_line, read_lines, read_table, record_of
+from skillcomp.io.json_lines import RECORDS, as_line, parse_line, read_lines, record_of
 from skillcomp.io.skills import FILE_NAME, copy_skill, read_skill, tree_of
 from skillcomp.io.suites import file_place, read_suite, suite_files, suite_place
 from skillcomp.io.task_suites import FILE_NAME as TASKS
 from skillcomp.io.trigger_suites import FILE as PROMPTS
 from skillcomp.records import Skill, Suite
 
-__all__ = ["RunStore", "StoreWarning", "read_table"]
+__all__ = ["RunStore", "StoreWarning"]
 
 _OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
 _TABLE = re.compile("[a-z_][a-z0-9_]{0,99}")
@@ -44,14 +44,14 @@ class RunStore:
 
     The folder holds ``manifest.json`` (format version, date, sha256 of every skill and suite),
     ``skills/<slug>/SKILL.md``, ``suites/<slug>.json`` (or ``.csv``; tasks in
-    ``suites/<slug>/task_suite.yaml`` with their fixtures) and one JSON Lines file a table (what
-    each holds: ``data/README.md``), to which lines are only ever added. Any number of processes may
-    read while one writes.
+    ``suites/<slug>/task_suite.yaml`` with their fixtures) and one JSON Lines file per table
+    (described in ``data/README.md``), to which lines are only ever appended. Any number of
+    processes may read while one writes.
 
     Parameters
     ----------
     path : str or path
-        The folder. It is made by the first write; until then the store is empty.
+        The folder. The first write creates it; until then the store is empty.
 
     Attributes
     ----------
@@ -65,10 +65,10 @@ class RunStore:
 
     Notes
     -----
-    A process that dies while writing can leave a torn last line. Whoever opens the store next
-    moves its bytes to ``<table>.torn``, notes it in the manifest, warns, and lists it in
-    ``problems``; while a writer is at work the torn line is only left out. A broken line anywhere
-    else is an error, since nothing that this class does can cause it.
+    A process that dies while writing can leave a torn last line. The next process that opens the
+    store moves its bytes to ``<table>.torn``, records the repair in the manifest, warns, and lists
+    it in ``problems``; while another process writes, the torn line is only left out. A broken line
+    anywhere else is an error, since this class cannot cause one.
 
     Examples
     --------
@@ -91,17 +91,17 @@ class RunStore:
         if is_file:
             raise StoreError(f"{self.path} is a file; a store is a folder.")
         self._mutex = threading.RLock()
-        self._held = 0  # writer blocks open in this process, by any of its threads
-        self._hold = ExitStack()
+        self._n_writers = 0  # open writer blocks in this process, over all its threads
+        self._lock_stack = ExitStack()
         self._sync = True
         self._tables: dict[str, tuple[tuple[int, int], pa.Table]] = {}
         self._extras: dict[str, Counter[str]] = {}
         self._notices: dict[str, str] = {}
-        # size, time of change in ns and sha256 of each file
+        # size, modification time in ns and sha256 of each file
         self._hashes: dict[Path, tuple[int, int, str]] = {}
-        journal.read_manifest(self.path)  # a broken or newer one is told now
+        journal.read_manifest(self.path)  # fail now on a broken or newer manifest
         for table in self.tables:
-            self._settle(table)
+            self._settled_size(table)
 
     def __repr__(self) -> str:
         """Show the folder."""
@@ -109,7 +109,7 @@ class RunStore:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The manifest as it stands in the folder; a bare one where there is none yet."""
+        """The current manifest; an empty one if the folder has none."""
         return journal.read_manifest(self.path)
 
     @property
@@ -120,28 +120,28 @@ class RunStore:
     @property
     def skills(self) -> Mapping[str, Skill]:
         """The recorded skills by slug, read on first use; their paths are relative to the store."""
-        return dict(self._skills)
+        return dict(self._skills_by_slug)
 
     @property
     def suites(self) -> Mapping[str, Suite]:
         """The recorded suites by slug, read on first use; their paths are relative to the store."""
-        return dict(self._suites)
+        return dict(self._suites_by_slug)
 
     @cached_property
-    def _skills(self) -> dict[str, Skill]:
+    def _skills_by_slug(self) -> dict[str, Skill]:
         return {
             file.parent.name: read_skill(file).model_copy(update={"path": place})
-            for file, place in _inside(self.path, _SKILL_FILES)
+            for file, place in _files_inside(self.path, _SKILL_FILES)
         }
 
     @cached_property
-    def _suites(self) -> dict[str, Suite]:
-        listed, found = self.manifest["suites"], {}
-        for file, place in _inside(self.path, _SUITE_FILES):
+    def _suites_by_slug(self) -> dict[str, Suite]:
+        listed, suites = self.manifest["suites"], {}
+        for file, place in _files_inside(self.path, _SUITE_FILES):
             slug = file.parent.name if file.name == TASKS else file.stem
             suite = read_suite(file, slug=slug, skill=listed.get(slug, {}).get("skill"))
-            found[slug] = suite.model_copy(update={"path": place})
-        return dict(sorted(found.items()))
+            suites[slug] = suite.model_copy(update={"path": place})
+        return dict(sorted(suites.items()))
 
     def table(self, name: str) -> pa.Table:
         """Return a table as Arrow with stable columns.
@@ -149,26 +149,28 @@ class RunStore:
         Parameters
         ----------
         name : str
-            ``"attempts"``, ``"verdicts"``, ``"gold"``, ``"pairwise"``, or a table of one's own.
+            ``"attempts"``, ``"verdicts"``, ``"gold"``, ``"pairwise"``, or the name of a user's
+            own table.
 
         Returns
         -------
         pyarrow.Table
-            One row per recorded line in the order of writing, with the columns and types of the
-            record; no rows if nothing is recorded. Keys that the record does not know are left out
-            and counted in ``problems``. A user's own table has the types that its values suggest.
+            One row per line in the order of writing, with the columns and types of the record; no
+            rows if nothing is recorded. Unknown keys are left out and counted in ``problems``. The
+            types of a user's own table are inferred from its values.
 
         Raises
         ------
         StoreError
-            If a line in the middle is broken or a value does not fit; names the file and line.
+            If a line before the last is broken or a value does not fit its column; names the file
+            and line.
 
         Notes
         -----
-        The table is kept (Arrow tables cannot be changed) and read anew once the file has changed.
+        The table is cached (Arrow tables are immutable) and read again when the file has changed.
         """
-        size = self._settle(name)
-        file = self._file(name)
+        size = self._settled_size(name)
+        file = self._table_file(name)
         state = (size, file.stat().st_mtime_ns if size else 0)
         if self._tables.get(name, (None,))[0] != state:
             table, self._extras[name] = read_lines(file, name, size)
@@ -178,7 +180,7 @@ class RunStore:
     def records(self, name: str) -> Iterator[Any]:
         """Yield the lines of a table one by one: validated records, or dicts for other tables.
 
-        Slower than :meth:`table` by far; meant for small tables and for resuming a study.
+        Much slower than :meth:`table`; meant for small tables and for resuming a study.
 
         Parameters
         ----------
@@ -195,7 +197,7 @@ class RunStore:
         StoreError
             If a line is not a JSON object or not a valid record; names the file and line.
         """
-        file, left = self._file(name), self._settle(name)
+        file, left = self._table_file(name), self._settled_size(name)
         if not left:
             return
         with file.open("rb") as stream:
@@ -210,58 +212,58 @@ class RunStore:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with the store, one sentence each; empty when all is well.
+        """Faults of the store, one sentence each; empty if there are none.
 
-        Edited, missing or unlisted skills and suites; deviations inside them; torn lines, those
-        repaired earlier too; unknown keys in the tables read so far.
+        These are edited, missing or unlisted skills and suites, deviations inside them, torn lines
+        (also those repaired earlier), and unknown keys in the tables read so far.
         """
         if not self.path.exists():
             return (f"{self.path}: there is no store here yet; the first write makes it.",)
         manifest = self.manifest
-        found = [] if journal.has_manifest(self.path) else [f"{journal.MANIFEST} is missing."]
-        found += _mismatches("skills", manifest["skills"], self.skills)
-        found += _mismatches("suites", manifest["suites"], self.suites)
-        found += [journal.repaired(**repair) for repair in manifest.get("repairs", [])]
-        found += self._notices.values()
+        problems = [] if journal.has_manifest(self.path) else [f"{journal.MANIFEST} is missing."]
+        problems += _manifest_mismatches("skills", manifest["skills"], self.skills)
+        problems += _manifest_mismatches("suites", manifest["suites"], self.suites)
+        problems += [journal.repaired(**repair) for repair in manifest.get("repairs", [])]
+        problems += self._notices.values()
         for table, extras in self._extras.items():
-            found += [
+            problems += [
                 f"{table}: the key '{key}' is not one of the record's; left out of {n} lines."
                 for key, n in extras.items()
             ]
         read: list[Skill | Suite] = [*self.skills.values(), *self.suites.values()]
-        found += [f"{one.path}: {problem}" for one in read for problem in one.problems]
-        return tuple(found)
+        problems += [f"{record.path}: {problem}" for record in read for problem in record.problems]
+        return tuple(problems)
 
     @property
     def fingerprint(self) -> str:
-        """The sha256 over manifest, skills, suites and tables: two equal studies have the same."""
-        whole, known = sha256(), self._hashes
+        """The sha256 over manifest, skills, suites and tables, which is equal for equal studies."""
+        whole, hashes = sha256(), self._hashes
         patterns = (journal.MANIFEST, *_SKILL_FILES, *_SUITE_FILES, "*.jsonl")
         files = [file for pattern in patterns for file in self.path.glob(pattern)]
         for place, file in sorted((f.relative_to(self.path).as_posix(), f) for f in files):
             state = file.stat()
-            # a file is read again only once it has changed
-            if known.get(file, (None, None))[:2] != (state.st_size, state.st_mtime_ns):
+            # hash a file again only if it has changed
+            if hashes.get(file, (None, None))[:2] != (state.st_size, state.st_mtime_ns):
                 with file.open("rb") as stream:
                     hashed = file_digest(stream, "sha256").hexdigest()
-                known[file] = (state.st_size, state.st_mtime_ns, hashed)
-            whole.update(f"{place}\n{known[file][2]}\n".encode())
+                hashes[file] = (state.st_size, state.st_mtime_ns, hashed)
+            whole.update(f"{place}\n{hashes[file][2]}\n".encode())
         return whole.hexdigest()
 
     # Writing
 
     @contextmanager
     def writer(self, *, sync: bool = True) -> Iterator[RunStore]:
-        """Hold the place of the store's only writer for as long as the block runs.
+        """Lock the store for writing until the block ends.
 
-        Single calls of :meth:`append` take and leave it by themselves; a long study holds it.
+        Each :meth:`append` takes the lock by itself; a long study holds it throughout.
 
         Parameters
         ----------
         sync : bool, default True
-            Have each :meth:`append` reach the disk before it returns. False leaves that to the
-            operating system until the block ends: faster for many small appends, and a power cut
-            may then cost the last of them.
+            Whether each :meth:`append` is on the disk before it returns. With False, the operating
+            system decides when to write until the block ends: faster for many small appends, but a
+            power cut may lose the last of them.
 
         Yields
         ------
@@ -271,37 +273,37 @@ class RunStore:
         Raises
         ------
         StoreError
-            If another writer holds the place: names its process, host, start and command; or if
-            the folder holds other things and is no store.
+            If another writer holds the lock (the message names its process, host, start and
+            command), or the folder is not a store and not empty.
         """
-        self._take(journal.PATIENCE, sync=sync)
+        self._take_lock(journal.PATIENCE, sync=sync)
         try:
             yield self
         finally:
-            self._leave()
+            self._release_lock()
 
-    def _take(self, patience: float, *, sync: bool = True) -> None:
+    def _take_lock(self, patience: float, *, sync: bool = True) -> None:
         with self._mutex:
-            if not self._held:
-                _make(self.path)
+            if not self._n_writers:
+                _make_store_folder(self.path)
                 with ExitStack() as stack:
                     stack.enter_context(journal.locked(self.path, patience=patience))
                     if not journal.has_manifest(self.path):
                         journal.write_manifest(self.path, created=journal.time_now())
                     for table in self.tables:
                         journal.mend(self.path, table)
-                    self._hold = stack.pop_all()
+                    self._lock_stack = stack.pop_all()
                 self._sync = sync
-            self._held += 1
+            self._n_writers += 1
 
-    def _leave(self) -> None:
+    def _release_lock(self) -> None:
         with self._mutex:
-            self._held -= 1
-            if self._held:
+            self._n_writers -= 1
+            if self._n_writers:
                 return
-            with self._hold:
+            with self._lock_stack:
                 for table in self.tables if not self._sync else ():
-                    journal.append(self._file(table), [], sync=True)
+                    journal.append(self._table_file(table), [], sync=True)
 
     def append(self, table: str, records: Iterable[BaseModel | Mapping[str, Any]]) -> int:
         """Add records to a table; they are on the disk when this returns.
@@ -309,24 +311,24 @@ class RunStore:
         Parameters
         ----------
         table : str
-            ``"attempts"``, ``"verdicts"``, ``"gold"``, ``"pairwise"``, or a table of one's own in
-            lower case such as ``"batches"``.
+            ``"attempts"``, ``"verdicts"``, ``"gold"``, ``"pairwise"``, or a user's own table with
+            a lower-case name such as ``"batches"``.
         records : iterable of pydantic records or mappings
             Validated against the table's record before anything is written: all or none are
-            added. Tables of one's own take any pydantic record or JSON mapping.
+            added. A user's own table takes any pydantic record or JSON mapping.
 
         Returns
         -------
         int
-            How many were added.
+            The number of records added.
 
         Raises
         ------
         StoreError
             If a record is not valid (names its position and every fault), the table's name is not
-            allowed, another writer is at work, or the disk refuses.
+            allowed, another process is writing, or the disk refuses.
         """
-        file = self._file(table)
+        file = self._table_file(table)
         lines = [as_line(record, table, i) for i, record in enumerate(records)]
         if lines:
             with self.writer(), self._mutex:
@@ -336,8 +338,8 @@ class RunStore:
     def add_skill(self, path: str | PathLike[str], *, slug: str | None = None) -> Skill:
         """Record a skill: copy its folder into the store and its sha256 into the manifest.
 
-        Hidden files and what tests the skill (``evals``) are left out. A skill that answers were
-        given with keeps the files that it had then.
+        Hidden files and tests of the skill (``evals``) are left out. Once the store has answers,
+        no further files are added to a recorded skill.
 
         Parameters
         ----------
@@ -349,47 +351,46 @@ class RunStore:
         Returns
         -------
         Skill
-            As it now stands in the store.
+            The skill as recorded in the store.
 
         Raises
         ------
         StoreError
-            If the store has another text under this slug: what was recorded stays as it is.
+            If the store has another text under this slug; the recorded text stays unchanged.
         SkillError
             If the file cannot be read.
         """
         skill = read_skill(path)
         slug = checked_slug(slug or skill.slug, StoreError)
-        given = Path(path)
-        file = given / FILE_NAME if isdir(given) else given
+        place = Path(path)
+        file = place / FILE_NAME if isdir(place) else place
         grows = file.name == FILE_NAME and self._may_grow("skills", slug)
         tree = tree_of(file.parent) if grows else None
         more = {"tree": tree} if tree else {}
-        self._add("skills", slug, f"skills/{slug}/{FILE_NAME}", file.read_bytes(), more)
+        self._add_file("skills", slug, f"skills/{slug}/{FILE_NAME}", file.read_bytes(), more)
         if more:
             copy_skill(file.parent, self.path / "skills" / slug)
-        vars(self).pop("_skills", None)  # read anew
+        vars(self).pop("_skills_by_slug", None)  # read anew
         return self.skills[slug]
 
     def add_suite(self, path: str | PathLike[str], *, slug: str | None = None) -> Suite:
         """Record a suite: copy its file into the store and its sha256 into the manifest.
 
-        The files that its cases list under ``files`` as their input are copied too, and the
-        schemas of a trigger suite; of tasks, the folders ``fixtures`` and ``reference`` beside the
-        file.
+        The input files that its cases list under ``files`` are copied too, as are the schemas of a
+        trigger suite and, for tasks, the folders ``fixtures`` and ``reference`` next to the file.
 
         Parameters
         ----------
         path : str or path
             The JSON or YAML file, or the ``prompts.csv`` or its folder.
         slug : str, optional
-            Name inside the store and first half of every case_id; when not given, as
-            `read_suite` has it.
+            Name inside the store and first half of every case_id; the default is that of
+            `read_suite`.
 
         Returns
         -------
         Suite
-            As it now stands in the store.
+            The suite as recorded in the store.
 
         Raises
         ------
@@ -398,24 +399,24 @@ class RunStore:
         SuiteError
             If the file cannot be read.
         """
-        given = as_path(path, "add_suite", SuiteError)
-        if isdir(given):
-            given = given / (TASKS if (given / TASKS).is_file() else PROMPTS)
-        suite = read_suite(given)
+        source = as_path(path, "add_suite", SuiteError)
+        if isdir(source):
+            source = source / (TASKS if (source / TASKS).is_file() else PROMPTS)
+        suite = read_suite(source)
         slug = checked_slug(slug or suite.slug, StoreError)
-        files = suite_files(suite, given) if self._may_grow("suites", slug) else {}
+        files = suite_files(suite, source) if self._may_grow("suites", slug) else {}
         hashes = {name: digest(file.read_bytes()) for name, file in files.items()}
         more: dict[str, Any] = {"files": hashes} if files else {}
-        if given.suffix == ".csv":
-            more["skill"] = suite.skill  # which the file does not say
-        place = suite_place(suite, slug, given.suffix)
-        self._add("suites", slug, place, given.read_bytes(), more)
+        if source.suffix == ".csv":
+            more["skill"] = suite.skill  # a CSV file does not name its skill
+        place = suite_place(suite, slug, source.suffix)
+        self._add_file("suites", slug, place, source.read_bytes(), more)
         for name, file in files.items():
             target = self.path / file_place(place, slug, name)
             self._make_way(target)
             if target.resolve() != file.resolve():
                 shutil.copyfile(file, target)
-        vars(self).pop("_suites", None)  # read anew
+        vars(self).pop("_suites_by_slug", None)  # read anew
         return self.suites[slug]
 
     def _make_way(self, target: Path) -> None:
@@ -423,10 +424,15 @@ class RunStore:
         _require_inside(target, self.path, "nothing was written")
 
     def _may_grow(self, kind: str, slug: str) -> bool:
-        """Whether further files may be recorded: not with what answers were given without them."""
-        return slug not in self.manifest[kind] or not journal.whole_size(self._file("attempts"))[0]
+        """Whether further files may be recorded: not for a recorded text once there are answers."""
+        return (
+            slug not in self.manifest[kind]
+            or not journal.whole_size(self._table_file("attempts"))[0]
+        )
 
-    def _add(self, kind: str, slug: str, place: str, data: bytes, more: Mapping[str, Any]) -> None:
+    def _add_file(
+        self, kind: str, slug: str, place: str, data: bytes, more: Mapping[str, Any]
+    ) -> None:
         with self.writer():
             listed, hashed = self.manifest[kind], digest(data)
             if slug in listed and listed[slug]["sha256"] != hashed:
@@ -446,13 +452,13 @@ class RunStore:
         Parameters
         ----------
         **notes
-            Name and value; ``format``, ``version``, ``skills``, ``suites`` and ``repairs`` are the
-            store's own.
+            Name and value; ``format``, ``version``, ``skills``, ``suites`` and ``repairs`` are
+            reserved.
 
         Raises
         ------
         StoreError
-            If a name is the store's own.
+            If a name is reserved.
         """
         own = _OWN_NOTES & notes.keys()
         if own:
@@ -462,7 +468,7 @@ class RunStore:
 
     # Torn lines
 
-    def _file(self, table: str) -> Path:
+    def _table_file(self, table: str) -> Path:
         if not _TABLE.fullmatch(table):
             raise StoreError(
                 f"{literal(table)} cannot name a table; allowed: up to 100 lower-case letters, "
@@ -475,35 +481,35 @@ class RunStore:
             raise StoreError(f"{file}: not a regular file; expected JSON Lines.")
         return file
 
-    def _settle(self, table: str) -> int:
-        """Return how many bytes of a table are whole, repairing a torn end if no one writes."""
-        file = self._file(table)
+    def _settled_size(self, table: str) -> int:
+        """Return the size of the whole lines; repair a torn end unless a writer is active."""
+        file = self._table_file(table)
         size, torn = journal.whole_size(file)
         if not torn:
             self._notices.pop(table, None)
             return size
         try:
-            self._take(0)  # mends every table
-            self._leave()
+            self._take_lock(0)  # also repairs every table
+            self._release_lock()
             self._notices.pop(table, None)
             return journal.whole_size(file)[0]
         except (StoreError, OSError) as cause:
-            told = self._notices.get(table)
+            noticed = self._notices.get(table)
             self._notices[table] = (
                 f"{file.name}: the last line is not whole ({len(torn)} bytes) and is left out; it "
                 "was not repaired, because the store is being written or cannot be written."
             )
-            # a writer at work will end its line; nobody ends it in a store that is read-only
-            if not told and not isinstance(cause.__cause__, Timeout):
+            # an active writer will complete its line; in a read-only store it stays torn: warn
+            if not noticed and not isinstance(cause.__cause__, Timeout):
                 warnings.warn(self._notices[table], StoreWarning, stacklevel=3)
             return size
 
 
-# The folder: manifest, skills and suites beside the tables
+# The folder: manifest, skills and suites
 
 
-def _make(root: Path) -> None:
-    """Make the folder of a store; refuse one that holds other things."""
+def _make_store_folder(root: Path) -> None:
+    """Make the folder of a store; raise if it contains other files."""
     if root.exists() and not journal.has_manifest(root):
         names = {file.name for file in root.iterdir() if not file.name.startswith(".")}
         strange = sorted(names - {"skills", "suites"})
@@ -515,7 +521,7 @@ def _make(root: Path) -> None:
     _make_folder(root)
 
 
-def _inside(root: Path, patterns: Sequence[str]) -> Iterator[tuple[Path, str]]:
+def _files_inside(root: Path, patterns: Sequence[str]) -> Iterator[tuple[Path, str]]:
     for file in sorted(file for pattern in patterns for file in root.glob(pattern)):
         _require_inside(file, root, "nothing was read")
         yield file, file.relative_to(root).as_posix()
@@ -525,7 +531,7 @@ def _require_inside(file: Path, root: Path, then: str) -> None:
     try:
         inside = file.resolve().is_relative_to(root.resolve())
         if file.is_symlink():
-            file.stat()  # a link that leads round in a circle
+            file.stat()  # fails on a circular link
     except FileNotFoundError:
         return
     except (OSError, RuntimeError) as cause:
@@ -542,10 +548,10 @@ def _make_folder(folder: Path) -> None:
         raise StoreError(f"{str(folder)!r}: the folder cannot be made ({why}).") from cause
 
 
-def _mismatches(
+def _manifest_mismatches(
     kind: str, listed: Mapping[str, Any], present: Mapping[str, Skill] | Mapping[str, Suite]
 ) -> Iterator[str]:
-    """Yield one sentence for each skill or suite that the manifest does not describe."""
+    """Yield a sentence for each difference between the manifest and the files."""
     for slug, record in present.items():
         if slug not in listed:
             yield f"{record.path} is not in the manifest; add it with add_{kind[:-1]}."
@@ -559,18 +565,18 @@ def _mismatches(
             yield f"{kind}: '{slug}' is in the manifest and its file is missing."
 
 
-def require_store(given: object) -> RunStore:
-    """Return a store to read from, or raise that something else was given, or an empty place."""
-    if not isinstance(given, RunStore):
+def require_store(value: object) -> RunStore:
+    """Return the store unchanged; raise if it is no RunStore or its folder is no study."""
+    if not isinstance(value, RunStore):
         raise StoreError(
-            f"expected a RunStore (sc.RunStore(folder)), found {type(given).__name__} "
-            f"{literal(given)}."
+            f"expected a RunStore (sc.RunStore(folder)), found {type(value).__name__} "
+            f"{literal(value)}."
         )
-    path = given.path
-    nothing = not journal.has_manifest(path) and not given.tables
+    path = value.path
+    nothing = not journal.has_manifest(path) and not value.tables
     if nothing and not (path.is_dir() and not any(path.iterdir())):
         raise StoreError(
             f"{path.absolute()}: there is no study here (no {journal.MANIFEST}, no tables); "
             "the one that comes with skillcomp is read by sc.datasets.load('pilot')."
         )
-    return given
+    return value

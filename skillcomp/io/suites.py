@@ -1,7 +1,7 @@
-"""Suites in and out: comprehension JSON with every field of the source report; others are read.
+"""Read suites of every format, and write comprehension suites as JSON.
 
-The vocabulary is that of the source report (2.1 and 6.1). Public files use other words as well;
-these are kept, listed in ``Suite.problems`` and, where a published schema knows them, explained.
+The vocabulary is that of the source report (2.1 and 6.1). Other words in public files are kept and
+listed in ``Suite.problems``, with an explanation if a published schema defines them.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ VOCABULARY: Mapping[str, tuple[str, ...]] = {
     "skill_type": ("concept", "workflow"),
     "criticality": ("normal", "high", "critical"),
 }
-# words outside the report that public files or the later comprehension schema use on purpose
+# words of public files or of the later comprehension schema that the report does not have
 ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "dimension": ("taxonomy", "analogy", "misconception"),
     "substance": ("concept", "procedure", "boundary"),
@@ -79,26 +79,24 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "skill_type": ("procedure", "router", "overlay"),
     "criticality": ("low", "medium"),
 }
-_OWN = ("dimension", "comprehension_dimension")  # a suite may have words of its own throughout
+_OWN = ("dimension", "comprehension_dimension")  # a suite may define its own words for these
 # "required, de facto" in the report; the extensions are optional there
 _EXPECTED = (
     *("dimension", "substance", "calibration", "truth_mode", "skill_type", "criticality"),
     "truth_sources",
 )
-# in the order in which they are written
+# in the order of writing
 _CASE_KEYS = (
     *("id", "prompt", *VOCABULARY, "truth_sources", "expected_behaviors", "expected_reasoning"),
     *("contrast_of", "should_trigger", "prompt_kind", "right_skills"),
 )
 _SUITE_KEYS = ("skill_name", "subject", "adjacent_concepts", "grounding_note")
-# what skillcomp itself writes beside the report's keys; it stands in ``extra``
+# keys that skillcomp adds to those of the report; they are kept in ``extra`` without a problem
 _OURS = ("perturbation",)
-# answers with known verdicts: skillcomp.live.graders.gold_answers; input: `suite_files`
-_CASE_OURS = ("gold_answers", "files")
+_CASE_OURS = ("gold_answers", "files")  # see live.graders.gold_answers and `suite_files`
 _CHECK_KEYS = ("id", "kind", "description", "goal")
 _ROUTING = "routing_cases"
-# what reading finds out about the file itself
-_OF_THE_FILE = {"path", "sha256", "problems"}
+_OF_THE_FILE = {"path", "sha256", "problems"}  # fields that describe the file, not the suite
 _NUMBER = re.compile(r"0|[1-9]\d{0,17}")
 
 
@@ -109,33 +107,33 @@ def read_suite(
     slug: str | None = None,
     skill: str | None = None,
 ) -> Suite:
-    r"""Read one suite: its cases, their checks, and every deviation.
+    r"""Read one suite: its cases, their checks, and every deviation from the format.
 
     Parameters
     ----------
     path : str or path
         A comprehension suite, a JSON file with ``skill_name`` and ``evals`` (or
         ``routing_cases``); a trigger suite, a CSV file ``evals/skills/<slug>/prompts.csv`` or
-        its folder, with the columns ``id``, ``should_trigger``, ``prompt`` and those below; or a
-        task suite, a YAML file with ``skill_id``, ``version`` and ``tasks``.
+        its folder, with the columns ``id``, ``should_trigger``, ``prompt`` and those in the notes;
+        or a task suite, a YAML file with ``skill_id``, ``version`` and ``tasks``.
     strict : bool, default False
         Raise one error that lists every problem instead of keeping them in ``problems``.
     slug : str, optional
         The first half of every ``case_id``; when not given, the folder's name for ``prompts.csv``,
-        the ``skill_id`` for ``task_suite.yaml`` and the file's stem for all others. Give it for
-        files that are all called ``comprehension.json``.
+        the ``skill_id`` for ``task_suite.yaml`` and the file's stem for all others. Set it if
+        several files are called ``comprehension.json``.
     skill : str, optional
-        Of a trigger suite, which does not say it: the skill whose prompts these are; the slug when
-        not given.
+        The skill of a trigger suite, which its file does not name; the slug when not given.
 
     Returns
     -------
     Suite
         Cases in file order with ``case_id`` = ``slug/id``, the id as in the file; ``contrast_of``
         is a full case_id as well. Words outside the report's vocabulary are kept in their field,
-        unknown keys in ``extra``, and both are listed in ``problems``: the place, what was found,
-        what is allowed, the nearest match. A behaviour of unknown kind counts as positive; what its
-        check cannot hold stands in the case's ``extra`` under ``checks``, by check id.
+        unknown keys in ``extra``, and both are listed in ``problems`` with the place, the value,
+        the allowed values and the nearest match. A behaviour of unknown kind counts as positive;
+        its keys without a field in `Check` are in the case's ``extra`` under ``checks``, by
+        check id.
 
     Raises
     ------
@@ -145,28 +143,28 @@ def read_suite(
 
     Notes
     -----
-    Ids that stand twice and check ids that stand twice in a case are problems; the cases are kept
-    as they are, and the frames refuse them. A file of ``routing_cases`` asks a router and not an
-    agent: its cases are read with their description as prompt and no checks.
+    Repeated case ids, and repeated check ids within a case, are problems; the cases are kept
+    unchanged, and the frames refuse them. A file of ``routing_cases`` is for a router and not for
+    an agent: its cases are read with their description as prompt and no checks.
 
     A trigger suite's further columns are ``sandbox`` (read-only, workspace-write), ``timeout_s``,
     ``max_commands``, ``max_input_tokens``, ``max_output_tokens``, ``max_total_tokens``,
-    ``output_schema`` (a JSON Schema in the table's folder or, from there, the repository's),
-    ``judge``, ``require_files`` (``;`` between), ``must_include``, ``must_not_include`` and
-    ``required_steps`` (patterns with ``|`` between; the steps are commands in this order),
-    ``fixture`` (a folder beside the table whose files the agent finds), ``kind`` and
-    ``right_skills`` (``;`` between; every skill that should answer, none in an empty cell). They
-    stand in the ``extra`` of a case; problems name row and column. A ``\|`` is a ``|`` inside a
-    pattern, where the source's own program splits at every ``|``. Patterns are searched without
-    regard to case, line by line. The kind of a prompt is worked out where it is not given: negative
-    where the skill should not trigger, explicit where the prompt names ``$skill``, else implicit.
+    ``output_schema`` (a JSON Schema in the folder of the table or of the repository), ``judge``,
+    ``require_files`` (separated by ``;``), ``must_include``, ``must_not_include`` and
+    ``required_steps`` (patterns separated by ``|``; the steps are commands in this order),
+    ``fixture`` (a folder next to the table with files for the agent), ``kind`` and
+    ``right_skills`` (separated by ``;``; every skill that should trigger, none in an empty cell).
+    They are kept in the ``extra`` of a case; problems name row and column. A ``\|`` is a ``|``
+    inside a pattern; the source's own program splits at every ``|``. Patterns are searched line by
+    line and ignore case. A missing kind of a prompt is inferred: negative if the skill should not
+    trigger, explicit if the prompt names ``$skill``, else implicit.
 
-    A task has one check, named like the type of its judge, which stands in ``check.judge``. A task
-    suite that breaks a rule of its format cannot be judged by, so that is always an error, which
-    lists every fault with its line: ``skill_id``, ``version`` "1.0", ids that are not empty and
-    stand once, prompts, judges of a known type with what they need, and a test file that is there,
-    below ``fixtures/``. Unknown keys are problems as above. ``reference/<id>.*`` beside the file
-    may hold an ideal answer to each task.
+    A task has one check with the name of its judge's type; the judge is in ``check.judge``. A task
+    suite that breaks a rule of its format cannot be used for grading, so this is always an error,
+    which lists every fault with its line. The rules concern ``skill_id``, ``version`` "1.0", unique
+    ids that are not empty, prompts, judges of a known type with their required keys, and an
+    existing test file below ``fixtures/``. Unknown keys are problems as above. ``reference/<id>.*``
+    next to the file may contain an ideal answer to each task.
     """
     file = as_path(path, "read_suite", SuiteError)
     if isdir(file):
@@ -183,16 +181,16 @@ def read_suite(
         if form == "CSV":
             suite = read_prompts(text, file, slug, skill or slug)
         else:
-            suite = _Reader(slug, problems).suite(_load(text, file, problems), file)
+            suite = _Reader(slug, problems).suite(_load_json(text, file, problems), file)
     suite = suite.model_copy(update={"sha256": digest(data), "path": shown(file)})
     if strict and suite.problems:
         raise SuiteError(problem_list(shown(file), suite.problems))
     return suite
 
 
-def _load(text: str, file: Path, problems: list[str]) -> dict[str, Any]:
+def _load_json(text: str, file: Path, problems: list[str]) -> dict[str, Any]:
     try:
-        orjson.loads(text)  # also refuses NaN, lone surrogates and bottomless nesting
+        orjson.loads(text)  # also refuses NaN, lone surrogates and very deep nesting
     except orjson.JSONDecodeError as cause:
         raise SuiteError(
             f"{file}, line {cause.lineno}, column {cause.colno}: not JSON ({cause.msg})."
@@ -207,13 +205,13 @@ def _load(text: str, file: Path, problems: list[str]) -> dict[str, Any]:
     content = json.loads(text, object_pairs_hook=pairs)
     if not isinstance(content, dict):
         raise SuiteError(
-            f"{file}: the JSON holds {_kind(content)}; expected an object with 'evals'."
+            f"{file}: the JSON holds {_kind_in_words(content)}; expected an object with 'evals'."
         )
     return content
 
 
 class _Reader:
-    """Turns the parsed file into records and collects what deviates."""
+    """Turn the parsed file into records and collect deviations."""
 
     def __init__(self, slug: str, problems: list[str]) -> None:
         self.slug = slug
@@ -223,7 +221,7 @@ class _Reader:
     def note(self, place: str, sentence: str) -> None:
         self.problems.append(f"{place}: {sentence}" if place else sentence)
 
-    def once(self, place: str, names: Iterable[str]) -> None:
+    def note_repeats(self, place: str, names: Iterable[str]) -> None:
         for name, n in Counter(names).items():
             if n > 1:
                 self.note(place, f"the id '{name}' stands {n} times.")
@@ -232,17 +230,19 @@ class _Reader:
         key = _ROUTING if "evals" not in content and _ROUTING in content else "evals"
         rows = content.get(key)
         if not isinstance(rows, list):
-            found = f"'evals' is {_kind(rows)}" if "evals" in content else "'evals' is missing"
-            raise SuiteError(f"{file}: {found}; expected a list of cases.{suggest(key, content)}")
+            problem = (
+                f"'evals' is {_kind_in_words(rows)}" if "evals" in content else "'evals' is missing"
+            )
+            raise SuiteError(f"{file}: {problem}; expected a list of cases.{suggest(key, content)}")
         if key == _ROUTING:
             self.note(key, "these cases ask a router, not an agent; they are read without checks.")
         elif not rows:
             self.note(key, "the list is empty.")
         for name in _OWN:
-            given = [row.get(name) for row in rows if isinstance(row, dict)]
-            words = {one for one in given if isinstance(one, str)}
-            known = {*VOCABULARY[name], *ELSEWHERE.get(name, ())}
-            if dimension_family(words) is not DIMENSIONS and not words & known:
+            values = [row.get(name) for row in rows if isinstance(row, dict)]
+            words = {value for value in values if isinstance(value, str)}
+            expected = {*VOCABULARY[name], *ELSEWHERE.get(name, ())}
+            if dimension_family(words) is not DIMENSIONS and not words & expected:
                 self.own.add(name)
         routing = key == _ROUTING
         cases = [self.case(row, f"{key}[{i}]", i, routing) for i, row in enumerate(rows)]
@@ -282,8 +282,8 @@ class _Reader:
             trigger = None
         kind = row.get("prompt_kind")
         if kind not in (None, *KINDS):
-            told = f"found {literal(kind)}; allowed: {', '.join(KINDS)}."
-            self.note(place, f"prompt_kind: {told}")
+            sentence = f"found {literal(kind)}; allowed: {', '.join(KINDS)}."
+            self.note(place, f"prompt_kind: {sentence}")
             kind = None
         return Case(
             case_id=f"{self.slug}/{ident}",
@@ -302,7 +302,7 @@ class _Reader:
     def object(self, value: Any, place: str) -> dict[str, Any]:
         if isinstance(value, dict):
             return value
-        self.note(place, f"{_kind(value)}; expected an object.")
+        self.note(place, f"{_kind_in_words(value)}; expected an object.")
         return {}
 
     def ident(self, value: Any, place: str, index: int) -> str:
@@ -321,7 +321,7 @@ class _Reader:
         return f"{self.slug}/{str(value).removeprefix(f'{self.slug}/')}"
 
     def references(self, cases: list[Case], key: str) -> None:
-        self.once(key, (case.case_id.split("/", 1)[1] for case in cases))
+        self.note_repeats(key, (case.case_id.split("/", 1)[1] for case in cases))
         ids = {case.case_id for case in cases}
         for i, case in enumerate(cases):
             other, place = case.contrast_of, f"{key}[{i}] (id {case.case_id.split('/', 1)[1]})"
@@ -342,11 +342,13 @@ class _Reader:
         return value
 
     def pairing(self, words: Mapping[str, str | None], place: str) -> None:
-        """C1 to C7 each ask about one concept field; C8 and C9 about none."""
+        """Note a concept field other than that of its dimension; C8 and C9 have no field."""
         dimension, field = words["comprehension_dimension"], words["concept_field"]
-        asked = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False)).get(dimension or "", field)
-        if field in CONCEPT_FIELDS and field != asked:
-            self.note(place, f"concept_field: found '{field}'; {dimension} asks about '{asked}'.")
+        expected = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False)).get(dimension or "", field)
+        if field in CONCEPT_FIELDS and field != expected:
+            self.note(
+                place, f"concept_field: found '{field}'; {dimension} asks about '{expected}'."
+            )
 
     def checks(self, row: dict[str, Any], place: str) -> tuple[tuple[Check, ...], dict[str, Any]]:
         listed = row.get("expected_behaviors")
@@ -354,10 +356,10 @@ class _Reader:
             return (), {}
         place = f"{place}: expected_behaviors"
         if not isinstance(listed, list):
-            self.note(place, f"{_kind(listed)}; expected a list.")
+            self.note(place, f"{_kind_in_words(listed)}; expected a list.")
             return (), {}
         read = [self.check(item, f"{place}[{i}]", i) for i, item in enumerate(listed)]
-        self.once(place, (check.check_id for check, _ in read))
+        self.note_repeats(place, (check.check_id for check, _ in read))
         odd = {check.check_id: others for check, others in read if others}
         return tuple(check for check, _ in read), odd
 
@@ -372,19 +374,19 @@ class _Reader:
             self.note(place, f"id: found {ident!r}; expected text; '{taken}' is taken.")
             ident = taken
         place = f"{place} ({ident})"
-        found: dict[str, Any] = {"kind": item.get("kind"), "goal": item.get("goal", "outcome")}
+        words: dict[str, Any] = {"kind": item.get("kind"), "goal": item.get("goal", "outcome")}
         bad: dict[str, Any] = {}
         for key, allowed in (("kind", get_args(CheckKind)), ("goal", get_args(Goal))):
-            value = found[key]
+            value = words[key]
             if value not in allowed:
-                found[key] = allowed[0]
+                words[key] = allowed[0]
                 bad |= {key: value} if value is not None or key == "goal" else {}
-                told = f"found {value!r}; allowed: {', '.join(allowed)}; taken as {allowed[0]}."
-                self.note(place, f"{key}: {told}{suggest(str(value), allowed)}")
+                sentence = f"found {value!r}; allowed: {', '.join(allowed)}; taken as {allowed[0]}."
+                self.note(place, f"{key}: {sentence}{suggest(str(value), allowed)}")
         odd = self.extra(item, _CHECK_KEYS, place) | bad
-        told = self.text(item, "description", place) or ""
-        kind, goal = found["kind"], found["goal"]
-        return Check(check_id=ident, check_kind=kind, goal=goal, description=told), odd
+        sentence = self.text(item, "description", place) or ""
+        kind, goal = words["kind"], words["goal"]
+        return Check(check_id=ident, check_kind=kind, goal=goal, description=sentence), odd
 
     def text(self, row: dict[str, Any], key: str, place: str) -> str | None:
         value = row.get(key)
@@ -398,22 +400,26 @@ class _Reader:
         if value is None:
             return ()
         items = value if isinstance(value, list) else [value]
-        texts = tuple(one for one in items if isinstance(one, str))
+        texts = tuple(text for text in items if isinstance(text, str))
         if not isinstance(value, list) or len(texts) < len(items):
             self.note(place, f"{key}: found {literal(value)}; expected a list of texts.")
         return texts
 
     def extra(
-        self, row: dict[str, Any], known: Sequence[str], place: str, kept: Iterable[str] = ()
+        self,
+        row: dict[str, Any],
+        known_keys: Sequence[str],
+        place: str,
+        unnoted: Iterable[str] = (),
     ) -> dict[str, Any]:
-        """Return keys that the shape does not know; those not kept on purpose are noted."""
-        others = {key: value for key, value in row.items() if key not in known}
-        for key in (key for key in others if key not in kept):
-            self.note(place, f"'{key}' is not a known key.{suggest(key, known)}")
+        """Return the unknown keys; note them, except those in `unnoted`."""
+        others = {key: value for key, value in row.items() if key not in known_keys}
+        for key in (key for key in others if key not in unnoted):
+            self.note(place, f"'{key}' is not a known key.{suggest(key, known_keys)}")
         return others
 
 
-def _kind(value: Any) -> str:
+def _kind_in_words(value: Any) -> str:
     names = {dict: "an object", list: "a list", str: "text", bool: "a truth value"}
     return "null" if value is None else names.get(type(value), "a number")
 
@@ -424,30 +430,29 @@ def write_suite(suite: Suite, path: str | PathLike[str], *, overwrite: bool = Fa
     Parameters
     ----------
     suite : Suite
-        Its ``case_id`` all begin with its slug.
+        Every ``case_id`` must begin with its slug.
     path : str or path
-        The file, named ``<slug>.json``, or a folder that is there and in which a file of that name
-        is written.
+        The file, named ``<slug>.json``, or an existing folder for a file of that name.
     overwrite : bool, default False
-        Replace a file that is there already.
+        Whether to replace an existing file.
 
     Returns
     -------
     Suite
-        What `read_suite` makes of the file: equal to the suite given but for ``path``, ``sha256``
-        and ``problems``, which belong to the file.
+        The suite as `read_suite` reads it from the file: equal to `suite` except for ``path``,
+        ``sha256`` and ``problems``.
 
     Raises
     ------
     SuiteError
-        When the file is there already, is not called like the suite, its folder is not there, or
-        what would be written does not read back the same (a suite read from a file with problems
-        may hold what the shape cannot carry). Nothing is written then.
+        If the file exists already, has another name than the suite, its folder is missing, or the
+        suite would not read back the same (a suite with problems may contain values that the
+        format cannot express). Nothing is written then.
 
     Notes
     -----
-    Written in the order of the report's shape (6.1), indented, UTF-8; fields that are None are left
-    out. A reader sees the old file or the new one, never half of one.
+    The file is indented UTF-8 with keys in the order of the report (6.1); fields that are None are
+    left out. It is replaced atomically, so that a reader never sees half of it.
     """
     file = as_path(path, "write_suite", SuiteError)
     slug = checked_slug(suite.slug, SuiteError)
@@ -472,7 +477,7 @@ def write_suite(suite: Suite, path: str | PathLike[str], *, overwrite: bool = Fa
         back = read_suite(trial, slug=slug)
     finally:
         trial.unlink(missing_ok=True)
-    if wrong := _differing(suite, back):
+    if wrong := _differing_parts(suite, back):
         raise SuiteError(
             f"{file}: would not read back the same ({', '.join(wrong)} would change); mend what "
             "the suite's problems say first."
@@ -481,9 +486,9 @@ def write_suite(suite: Suite, path: str | PathLike[str], *, overwrite: bool = Fa
     return read_suite(file)
 
 
-def _differing(suite: Suite, back: Suite) -> list[str]:
-    given, found = (one.model_dump(exclude=_OF_THE_FILE | {"cases"}) for one in (suite, back))
-    wrong = [name for name in given if given[name] != found[name]]
+def _differing_parts(suite: Suite, back: Suite) -> list[str]:
+    before, after = (side.model_dump(exclude=_OF_THE_FILE | {"cases"}) for side in (suite, back))
+    wrong = [name for name in before if before[name] != after[name]]
     if len(suite.cases) != len(back.cases):
         return [*wrong, "the number of cases"]
     pairs = zip(suite.cases, back.cases, strict=True)
@@ -491,7 +496,7 @@ def _differing(suite: Suite, back: Suite) -> list[str]:
 
 
 def _suite_row(suite: Suite) -> dict[str, Any]:
-    return _given(
+    return _without_none(
         {
             "skill_name": suite.skill,
             "subject": suite.subject,
@@ -513,7 +518,7 @@ def _case_row(case: Case, slug: str) -> dict[str, Any]:
         "expected_behaviors": checks or None,
         "contrast_of": None if other is None else _ident_of(other, slug),
     }
-    return _given(row) | {key: value for key, value in case.extra.items() if key != "checks"}
+    return _without_none(row) | {key: value for key, value in case.extra.items() if key != "checks"}
 
 
 def _check_row(check: Check, odd: dict[str, Any]) -> dict[str, Any]:
@@ -521,61 +526,62 @@ def _check_row(check: Check, odd: dict[str, Any]) -> dict[str, Any]:
     return row | ({"goal": check.goal} if check.goal != "outcome" else {}) | odd
 
 
-def _given(row: dict[str, Any]) -> dict[str, Any]:
+def _without_none(row: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in row.items() if value is not None}
 
 
 def _ident_of(case_id: str, slug: str) -> str | int:
-    """Return the id inside the suite; a number where it is written as one."""
+    """Return the id inside the suite, as a number if it is written as one."""
     ident = case_id.removeprefix(f"{slug}/")
     return int(ident) if _NUMBER.fullmatch(ident) else ident
 
 
-# The files beside a suite
+# The files that belong to a suite
 
 
 def suite_place(suite: Suite, slug: str, suffix: str) -> str:
-    """Return where a store keeps the file of a suite."""
+    """Return the path of a suite's file inside a store."""
     return f"suites/{slug}/{FILE_NAME}" if suite.kind == "tasks" else f"suites/{slug}{suffix}"
 
 
 def file_place(place: str, slug: str, name: str) -> str:
-    """Return where a store keeps a file that belongs to the suite at `place`."""
+    """Return the path inside a store of a file that belongs to the suite at `place`."""
     if place.endswith(FILE_NAME):
         return f"{place.removesuffix(FILE_NAME)}{name}"
     return f"{INPUTS}/{slug}/{name}"
 
 
 def suite_files(suite: Suite, file: Path) -> dict[str, Path]:
-    """Return the files that belong to a suite, by the name that they have beside it.
+    """Return the files that belong to a suite, by their name relative to it.
 
-    Of comprehension cases, what they list as their input; of tasks, what their judges need.
+    For comprehension and trigger cases these are their input files, for tasks the files that their
+    judges need.
 
     Raises
     ------
     SuiteError
-        When a name leads elsewhere, there is no such file, or there are too many bytes.
+        If a name leads outside the folder, a file is missing, or the files are too large.
     """
     if suite.kind == "tasks":
-        found = {name: file.parent / name for name in task_files(file.parent)}
+        files = {name: file.parent / name for name in task_files(file.parent)}
     else:
-        found = _case_files(suite, file)
-    n_bytes = sum(one.stat().st_size for one in found.values())
-    if n_bytes > MAX_TREE or len(found) > MAX_FILES:
+        files = _case_files(suite, file)
+    n_bytes = sum(place.stat().st_size for place in files.values())
+    if n_bytes > MAX_TREE or len(files) > MAX_FILES:
         raise SuiteError(
-            f"{file}: {len(found):,} files with {n_bytes:,} bytes belong to it; allowed are "
+            f"{file}: {len(files):,} files with {n_bytes:,} bytes belong to it; allowed are "
             f"{MAX_FILES:,} with {MAX_TREE:,}."
         )
-    return found
+    return files
 
 
 def _case_files(suite: Suite, file: Path) -> dict[str, Path]:
-    """Return what the cases of a suite list as their input, by the name it has there."""
-    found: dict[str, Path] = {}
+    """Return the input files of a suite's cases, by name."""
+    files: dict[str, Path] = {}
     for case in suite.cases:
         schema = case.extra.get("output_schema") if "schema" in case.extra else None
         for name in (*names_of_files(case.extra), *([schema] if schema else [])):
-            if name in found:
+            if name in files:
                 continue
             if leaves(name):
                 raise SuiteError(
@@ -585,11 +591,11 @@ def _case_files(suite: Suite, file: Path) -> dict[str, Path]:
             place = inside(name, bases_of(file))
             if place is None or not place.is_file() or place.resolve() == file.resolve():
                 raise SuiteError(f"case '{case.case_id}': files: there is no file '{name}'.")
-            found[name] = place
-    return found
+            files[name] = place
+    return files
 
 
 def names_of_files(extra: Mapping[str, Any]) -> list[str]:
-    """Return the names under ``files`` of a case; what is no list of names counts as none."""
+    """Return the names under ``files`` of a case; anything but a list counts as empty."""
     listed = extra.get("files")
-    return [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
+    return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []

@@ -1,4 +1,4 @@
-"""``task_suite.yaml`` 1.0 in: tasks with the judge of each, every fault with its line."""
+"""Read ``task_suite.yaml`` 1.0: tasks with their judges, and every fault with its line."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from skillcomp.records import JUDGES, Case, Check, Suite, TaskJudge
 
 FILE_NAME = "task_suite.yaml"
 VERSION = "1.0"
-FIXTURES, REFERENCES = "fixtures", "reference"  # folders beside the file
-THRESHOLD = 0.7  # share of a rubric's score that passes, where the file gives none
+FIXTURES, REFERENCES = "fixtures", "reference"  # folders next to the file
+THRESHOLD = 0.7  # default share of a rubric's score that passes
 _SUITE_KEYS = ("skill_id", "version", "tasks")
 _TASK_KEYS = ("id", "description", "prompt", "judge", "timeout_seconds")
 _JUDGE_KEYS: Mapping[str, tuple[str, ...]] = {
@@ -30,7 +30,7 @@ _IS_ONE = re.compile(r"^[\"']?(?:skill_id|tasks)[\"']?\s*:", re.MULTILINE)
 
 
 def is_task_suite(path: Path) -> bool:
-    """Tell whether a YAML file, or the one in a folder, holds tasks (and no study)."""
+    """Return whether a YAML file, or the one in a folder, is a task suite and not a study."""
     path = path / FILE_NAME if isdir(path) else path
     if path.suffix not in (".yaml", ".yml") or not isfile(path):
         return False
@@ -40,12 +40,12 @@ def is_task_suite(path: Path) -> bool:
 
 
 def read_tasks(data: bytes, path: Path, slug: str | None) -> Suite:
-    """Return the suite of a task file; see `skillcomp.read_suite`.
+    """Read a task file into a suite; see `skillcomp.read_suite`.
 
     Raises
     ------
     SuiteError
-        With every rule of the source that is broken, one line each.
+        If the file breaks a rule of the format; lists every fault, one line each.
     """
     content, node = read_yaml(path, what="suite", error=SuiteError, data=data)
     reader = _Reader(path, node)
@@ -56,35 +56,35 @@ def read_tasks(data: bytes, path: Path, slug: str | None) -> Suite:
 
 
 class _Reader:
-    """Turns the parsed file into records; collects what breaks a rule and what only deviates."""
+    """Turn the parsed file into records; collect faults and mere deviations separately."""
 
     def __init__(self, path: Path, node: yaml.Node | None) -> None:
         self.path, self.node = path, node
         self.faults: list[str] = []
         self.notes: list[str] = []
 
-    def _told(self, place: Sequence[Any], sentence: str) -> str:
+    def _placed_sentence(self, place: Sequence[Any], sentence: str) -> str:
         name = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place).lstrip(".")
         return f"line {line_of(self.node, place)}: {name}: {sentence}"
 
     def fault(self, place: Sequence[Any], value: Any, allowed: str, hint: str = "") -> None:
-        """Note what breaks a rule of the source."""
-        found = "missing" if value is None else f"found {literal(value)}"
-        told = self._told(place, f"{found}; expected {allowed}.{hint}")
-        self.faults.append(f"{shown(self.path)}, {told}")
+        """Record a fault: a broken rule of the format."""
+        problem = "missing" if value is None else f"found {literal(value)}"
+        sentence = self._placed_sentence(place, f"{problem}; expected {allowed}.{hint}")
+        self.faults.append(f"{shown(self.path)}, {sentence}")
 
     def others(
-        self, row: Mapping[Any, Any], known: Sequence[str], place: Sequence[Any]
+        self, row: Mapping[Any, Any], known_keys: Sequence[str], place: Sequence[Any]
     ) -> dict[str, Any]:
-        """Return keys that the format does not know; each is noted."""
-        found = {str(key): value for key, value in row.items() if key not in known}
-        for key in found:
-            told = f"not a known key.{suggest(key, known)}"
-            self.notes.append(self._told([*place, key], told))
-        return found
+        """Return the unknown keys and record each as a problem."""
+        others = {str(key): value for key, value in row.items() if key not in known_keys}
+        for key in others:
+            sentence = f"not a known key.{suggest(key, known_keys)}"
+            self.notes.append(self._placed_sentence([*place, key], sentence))
+        return others
 
     def text(self, row: Mapping[Any, Any], key: str, place: Sequence[Any]) -> str:
-        """Return a text that must not be empty."""
+        """Return a required text; an empty one is a fault."""
         value = row.get(key)
         if isinstance(value, str) and value.strip():
             return value
@@ -94,7 +94,7 @@ class _Reader:
     def number(
         self, row: Mapping[Any, Any], key: str, place: Sequence[Any], top: float
     ) -> float | None:
-        """Return a number above 0 up to `top`, None where none is given."""
+        """Return a number above 0 up to `top`; None if it is missing or out of range."""
         value = row.get(key)
         if value is None:
             return None
@@ -148,7 +148,7 @@ class _Reader:
         )
         try:
             case.model_dump_json()
-        except ValueError:  # half of a character, as an escape can give
+        except ValueError:  # a lone surrogate, which an escape in YAML can produce
             self.fault(place, ident, "texts that UTF-8 can hold")
         return case
 
@@ -164,7 +164,7 @@ class _Reader:
         if kind == "contains":
             expected = row.get("expected")
             texts = expected if isinstance(expected, list) else []
-            if not texts or not all(isinstance(one, str) and one for one in texts):
+            if not texts or not all(isinstance(text, str) and text for text in texts):
                 self.fault([*place, "expected"], expected, "a list of texts, none of them empty")
                 texts = []
             return TaskJudge(type=kind, expected=tuple(texts))
@@ -192,7 +192,7 @@ class _Reader:
 
 
 def task_files(folder: Path) -> Iterator[str]:
-    """Yield the names of all that the judges of a suite may need: fixtures, reference answers."""
+    """Yield the names of all files that the judges of a suite may need, fixtures first."""
     for part in (FIXTURES, REFERENCES):
         for file in sorted((folder / part).rglob("*")):
             name = file.relative_to(folder)

@@ -1,9 +1,9 @@
-r"""prompts.csv in: the prompts that a skill should answer to, or leave alone, and what to check.
+r"""Read prompts.csv: prompts on which a skill should trigger or should not, with their checks.
 
-The format of the source's trigger document: one row a case, beside the skill in
-``evals/skills/<slug>/prompts.csv``. Patterns stand between ``|``, and ``\|`` is a ``|`` inside
-one; the source's own program splits at every ``|``, so a file that is to be read by both must do
-without. A ``|`` as a sign is ``[\|]``.
+The format is that of the source's trigger document: one row per case, in
+``evals/skills/<slug>/prompts.csv``. Patterns are separated by ``|``; ``\|`` is a ``|`` inside a
+pattern. The source's own program splits at every ``|``, so a file for both programs must not use
+``\|``. A literal ``|`` is ``[\|]``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NUMBERS = {
 SANDBOXES = ("read-only", "workspace-write")
 _PATTERNS = ("must_include", "must_not_include", "required_steps")
 _NEEDED = ("id", "should_trigger", "prompt")
-# ``kind``, ``right_skills`` and ``required_steps`` are this package's; the others are the source's
+# ``kind``, ``right_skills`` and ``required_steps`` are additions to the source's columns
 COLUMNS = (
     *_NEEDED,
     *("sandbox", *NUMBERS, "output_schema", "judge", "require_files"),
@@ -48,15 +48,15 @@ _WORDS = {"true": True, "false": False}
 
 
 def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
-    """Return the suite in the text of a prompts.csv; see `skillcomp.io.read_suite`.
+    """Read the text of a prompts.csv into a suite; see `skillcomp.io.read_suite`.
 
-    What the columns say stands in the ``extra`` of each case under their names, with numbers,
-    truth values and lists as such; ``schema`` is the content of ``output_schema`` and ``files``
-    lists the files of ``fixture``. Its checks follow from them.
+    The ``extra`` of each case has the values of its columns by name, converted to numbers, truth
+    values and lists; ``schema`` is the content of ``output_schema`` and ``files`` lists the files
+    of ``fixture``. The checks of a case follow from these values.
     """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
-        # a cell may hold several lines: each row with the last line of it
+        # with the number of each row's last line, since a cell can span several lines
         rows = [(cells, reader.line_num) for cells in reader]
     except csv.Error as cause:
         raise SuiteError(f"{file}, line {reader.line_num}: not CSV ({cause}).") from cause
@@ -76,7 +76,7 @@ def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
     problems += [
         f"row 1, column {n}: stands {k} times." for n, k in Counter(header).items() if k > 1
     ]
-    bases = _bases(file, slug)
+    bases = _base_folders(file, slug)
     cases = []
     for number, ((_, end), (cells, _)) in enumerate(pairwise(rows), start=2):
         if not any(cell.strip() for cell in cells):
@@ -84,10 +84,10 @@ def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
         place = f"row {number}" + f", line {end + 1}" * (end + 1 != number)
         if len(cells) != len(header):
             problems.append(f"{place}: {len(cells)} cells; the first row has {len(header)}.")
-        found = dict(zip(header, (cell.strip() for cell in cells), strict=False))
-        ident = found.get("id", "")
+        row = dict(zip(header, (cell.strip() for cell in cells), strict=False))
+        ident = row.get("id", "")
         place += f" (id {ident})" if ident else ""
-        cases.append(_Row(found, place, skill, bases, problems).case(slug, ident, number))
+        cases.append(_Row(row, place, skill, bases, problems).case(slug, ident, number))
     for name, n in Counter(case.case_id for case in cases).items():
         if n > 1:
             problems.append(f"column id: '{name.partition('/')[2]}' stands {n} times.")
@@ -96,8 +96,11 @@ def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
     return Suite(slug=slug, skill=skill, cases=tuple(cases), problems=tuple(problems))
 
 
-def _bases(file: Path, slug: str) -> list[Path]:
-    """Return where files are looked for: beside the table or as recorded, then the repository."""
+def _base_folders(file: Path, slug: str) -> list[Path]:
+    """Return the folders in which files are searched: that of the table, then the repository.
+
+    For a recorded suite it is the folder with the recorded files.
+    """
     if (recorded := file.parent.parent / INPUTS / slug).is_dir() and file.parent.name == "suites":
         return [recorded]
     return bases_of(file)
@@ -105,7 +108,7 @@ def _bases(file: Path, slug: str) -> list[Path]:
 
 @dataclass(frozen=True)
 class _Row:
-    """Turns one row into a case and notes what deviates."""
+    """Turn one row into a case and collect its deviations."""
 
     row: Mapping[str, str]
     place: str
@@ -147,10 +150,10 @@ class _Row:
 
     def truth(self, column: str, *, needed: bool = False) -> bool | None:
         text = self.row.get(column, "")
-        found = _WORDS.get(text.lower())
-        if found is None and (text or needed):
+        truth = _WORDS.get(text.lower())
+        if truth is None and (text or needed):
             self.note(column, f"found '{text}'; allowed: true, false (in any case).")
-        return found
+        return truth
 
     def number(self, column: str, least: int) -> int | None:
         text = self.row.get(column, "")
@@ -164,59 +167,59 @@ class _Row:
     def word(self, column: str, allowed: tuple[str, ...]) -> str | None:
         text = self.row.get(column, "")
         if text and text.lower() not in allowed:
-            told = f"found '{text}'; allowed: {', '.join(allowed)}.{suggest(text, allowed)}"
-            self.note(column, told)
+            sentence = f"found '{text}'; allowed: {', '.join(allowed)}.{suggest(text, allowed)}"
+            self.note(column, sentence)
             return None
         return text.lower() or None
 
     def kind(self, trigger: bool | None, prompt: str) -> Any:
-        given = self.word("kind", KINDS)
-        if given and trigger is not None and (given == "negative") == trigger:
-            self.note("kind", f"found '{given}', but should_trigger is {str(trigger).lower()}.")
-            given = None
-        return given or kind_of_prompt(prompt, self.skill, trigger)
+        kind = self.word("kind", KINDS)
+        if kind and trigger is not None and (kind == "negative") == trigger:
+            self.note("kind", f"found '{kind}', but should_trigger is {str(trigger).lower()}.")
+            kind = None
+        return kind or kind_of_prompt(prompt, self.skill, trigger)
 
     def right_skills(self, trigger: bool | None) -> tuple[str, ...] | None:
-        """Return the skills that should answer; an empty cell names none, no column is unknown."""
+        """Return the skills that should trigger; empty for an empty cell, None without a column."""
         if "right_skills" not in self.row:
             return None
-        found = tuple(dict.fromkeys(self.listed("right_skills")))
-        if trigger is not None and (self.skill in found) != trigger:
-            told = f"found '{'; '.join(found)}', but should_trigger is {str(trigger).lower()}."
-            self.note("right_skills", told)
+        slugs = tuple(dict.fromkeys(self.listed("right_skills")))
+        if trigger is not None and (self.skill in slugs) != trigger:
+            sentence = f"found '{'; '.join(slugs)}', but should_trigger is {str(trigger).lower()}."
+            self.note("right_skills", sentence)
             return None
-        return found
+        return slugs
 
     def listed(self, column: str) -> list[str]:
         parts = self.row.get(column, "").split(";")
         return [part.strip() for part in parts if part.strip()]
 
     def files(self) -> list[str]:
-        kept = []
+        names = []
         for name in self.listed("require_files"):
             if leaves(name):
                 self.note("require_files", f"'{name}' leaves the working folder.")
             else:
-                kept.append(name)
-        return kept
+                names.append(name)
+        return names
 
     def patterns(self, column: str) -> list[str]:
-        kept = []
-        for one in split_patterns(self.row.get(column, "")):
+        patterns = []
+        for pattern in split_patterns(self.row.get(column, "")):
             try:
-                regex.compile(one, PATTERN_FLAGS)
+                regex.compile(pattern, PATTERN_FLAGS)
             except (regex.error, RecursionError, OverflowError) as cause:
-                self.note(column, f"'{one}' is no regular expression ({cause}).")
+                self.note(column, f"'{pattern}' is no regular expression ({cause}).")
             else:
-                kept.append(one)
-        return kept
+                patterns.append(pattern)
+        return patterns
 
     def schema(self) -> dict[str, Any]:
         if not (name := self.row.get("output_schema", "")):
             return {}
         place = inside(name, self.bases)
         if place is None or not place.is_file():
-            self.note("output_schema", f"there is no file '{name}' in {_named(self.bases)}.")
+            self.note("output_schema", f"there is no file '{name}' in {_folder_names(self.bases)}.")
             return {}
         try:
             what: Any = {"max_bytes": MAX_SCHEMA, "what": "JSON Schema", "error": SuiteError}
@@ -235,7 +238,9 @@ class _Row:
             return {}
         place = inside(name, self.bases[:1])
         if place is None:
-            self.note("fixture", f"there is nothing at '{name}' in {_named(self.bases[:1])}.")
+            self.note(
+                "fixture", f"there is nothing at '{name}' in {_folder_names(self.bases[:1])}."
+            )
             return {}
         files = []
         for file in [place] if place.is_file() else sorted(place.rglob("*")):
@@ -251,7 +256,7 @@ class _Row:
         return {"fixture": name, "files": files}
 
 
-def _named(bases: list[Path]) -> str:
+def _folder_names(bases: list[Path]) -> str:
     return " or ".join(f"'{base.name}/'" for base in bases)
 
 
@@ -266,7 +271,7 @@ def _no_schema(content: dict[str, Any]) -> str | None:
 
 
 def split_patterns(cell: str) -> list[str]:
-    r"""Return the patterns of a cell: ``|`` stands between them, ``\|`` is a ``|`` inside one.
+    r"""Split a cell into patterns at ``|``; ``\|`` is a ``|`` inside a pattern.
 
     Examples
     --------
@@ -278,7 +283,7 @@ def split_patterns(cell: str) -> list[str]:
 
 
 def kind_of_prompt(prompt: str, skill: str, should_trigger: bool | None) -> PromptKind | None:
-    """Return the kind of a prompt: negative, explicit where it names ``$skill``, else implicit.
+    """Return the kind of a prompt: negative, explicit if it names ``$skill``, else implicit.
 
     Examples
     --------
@@ -289,46 +294,49 @@ def kind_of_prompt(prompt: str, skill: str, should_trigger: bool | None) -> Prom
         return None
     if not should_trigger:
         return "negative"
-    named = regex.search(rf"\${regex.escape(skill)}(?![\w-])", prompt, regex.IGNORECASE)
-    return "explicit" if named else "implicit"
+    match = regex.search(rf"\${regex.escape(skill)}(?![\w-])", prompt, regex.IGNORECASE)
+    return "explicit" if match else "implicit"
 
 
 def checks_of(trigger: bool | None, extra: Mapping[str, Any]) -> tuple[Check, ...]:
-    """Return what is verified of an answer and its trace, with the goal of each.
+    """Return the checks of a case, with the goal of each.
 
-    Always: the program ended well, it said something, it did not go round in circles, and the skill
-    was invoked where it should be. The others where their column says so.
+    Every case checks that the program ended with exit code 0, wrote a final message and did not
+    repeat commands in a loop. Whether the skill was invoked is checked if ``should_trigger`` is
+    known, and the other checks exist if their column has a value.
     """
     checks = [
-        _check("exit_code", "outcome", "the program ends with exit code 0, in time"),
-        _check("final_message", "outcome", "there is a final message"),
-        _check("thrashing", "efficiency", "no command three times running, and no loop of them"),
+        _new_check("exit_code", "outcome", "the program ends with exit code 0, in time"),
+        _new_check("final_message", "outcome", "there is a final message"),
+        _new_check(
+            "thrashing", "efficiency", "no command three times running, and no loop of them"
+        ),
     ]
     if trigger:
-        checks.append(_check("trigger", "process", "the skill is invoked"))
+        checks.append(_new_check("trigger", "process", "the skill is invoked"))
     elif trigger is not None:
-        checks.append(_check("trigger", "outcome", "the skill is not invoked", "negative"))
+        checks.append(_new_check("trigger", "outcome", "the skill is not invoked", "negative"))
     for name in NUMBERS:
         if name in extra and name != "timeout_s":
-            checks.append(_check(name, "efficiency", f"{name} {extra[name]}"))
+            checks.append(_new_check(name, "efficiency", f"{name} {extra[name]}"))
     if "schema" in extra:
-        checks.append(_check("output_schema", "style", str(extra["output_schema"])))
+        checks.append(_new_check("output_schema", "style", str(extra["output_schema"])))
         if trigger is not None and "invoked_skills" in extra["schema"].get("properties", {}):
-            told = "names the skill" if trigger else "does not name the skill"
-            checks.append(_check("invoked_skills", "process", f"invoked_skills {told}"))
+            expectation = "names the skill" if trigger else "does not name the skill"
+            checks.append(_new_check("invoked_skills", "process", f"invoked_skills {expectation}"))
     several: tuple[tuple[str, Goal, CheckKind], ...] = (
         ("require_files", "outcome", "positive"),
         ("must_include", "outcome", "positive"),
         ("must_not_include", "style", "negative"),
     )
     for name, goal, kind in several:
-        for number, one in enumerate(extra.get(name, ()), start=1):
-            checks.append(_check(f"{name}-{number}", goal, one, kind))
+        for number, text in enumerate(extra.get(name, ()), start=1):
+            checks.append(_new_check(f"{name}-{number}", goal, text, kind))
     if "required_steps" in extra:
         steps = " then ".join(extra["required_steps"])
-        checks.append(_check("required_steps", "process", steps))
+        checks.append(_new_check("required_steps", "process", steps))
     return tuple(checks)
 
 
-def _check(check_id: str, goal: Goal, told: str, kind: CheckKind = "positive") -> Check:
-    return Check(check_id=check_id, goal=goal, check_kind=kind, description=told)
+def _new_check(check_id: str, goal: Goal, description: str, kind: CheckKind = "positive") -> Check:
+    return Check(check_id=check_id, goal=goal, check_kind=kind, description=description)

@@ -177,7 +177,7 @@ def _feature_counts(skill: Skill) -> dict[str, float]:
         "links": float(spans.count("link_open") + spans.count("image")),
         "front_matter_fields": float(len(fields)),
         "bold": float(spans.count("strong_open")),
-        "readability": _readability(blocks),
+        "readability": _readability_index(blocks),
     }
 
 
@@ -211,7 +211,7 @@ def _n_filled_sections(tokens: Sequence[Token]) -> int:
     return count
 
 
-def _readability(blocks: Sequence[str]) -> float:
+def _readability_index(blocks: Sequence[str]) -> float:
     n_words = sum(len(text.split()) for text in blocks)
     if not n_words:
         return float("nan")
@@ -467,12 +467,12 @@ def _association_rows(
         "cross_validated_r_squared": fit.cross_validated,
         "spearman": fit.spearman,
         "detectable_r_squared": detectable,
-        "ceiling_r_squared": _ceiling(complete, bare, fit.r_squared.note),
+        "ceiling_r_squared": _ceiling_interval(complete, bare, fit.r_squared.note),
     }
     return [row(measure, interval, **about) for measure, interval in measures.items()]
 
 
-def _ceiling(complete: pd.DataFrame, bare: Interval, note: str) -> Interval:
+def _ceiling_interval(complete: pd.DataFrame, bare: Interval, note: str) -> Interval:
     """Estimate the R squared of a score that knew the true rates."""
     rates = complete["estimate"].to_numpy()
     error = complete["se"].fillna(0.0)  # 0 if all cases are alike or there is one: unknown then

@@ -11,8 +11,7 @@ from analyses import LONG
 
 from skillcomp.errors import StoreError
 from skillcomp.io import RunStore
-from skillcomp.io.json_lines import RECORDS
-from skillcomp.io.store import read_table
+from skillcomp.io.json_lines import RECORDS, read_table
 
 SOUND = {
     "attempts": {"attempt_id": "a/1", "skill": "a", "case_id": "a/1", "condition": "skill"},
