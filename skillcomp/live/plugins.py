@@ -73,7 +73,7 @@ def build_from_target(
     names = [key for key, value in vars(module).items() if _is_own_callable(value, module_name)]
     if not hasattr(module, name):
         names = [key for key in names if not key.startswith("_")]
-        require_known(f"{where}: {module_name} has no", name, names, StudyError, told="there")
+        require_known(f"{where}: {module_name} has no", name, names, StudyError, label="there")
     maker = getattr(module, name)
     if not callable(maker):
         raise StudyError(

@@ -129,7 +129,9 @@ def drawable(
     """Select the answered attempts of cases that have an answer in every condition."""
     conditions = list(dict.fromkeys(conditions))
     for name in conditions:
-        require_known("conditions: there is no", name, attempts["condition"].unique(), told="there")
+        require_known(
+            "conditions: there is no", name, attempts["condition"].unique(), label="there"
+        )
     rows = attempts[
         usable(attempts)
         & attempts["answer"].str.strip().fillna("").ne("")

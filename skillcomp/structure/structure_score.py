@@ -350,7 +350,7 @@ def _selected_scores(
     if not isinstance(names, Sequence):
         raise FrameError(f"features: found {names!r}; allowed: names such as {', '.join(choices)}.")
     for name in names:
-        require_known("features: there is no", name, choices, told="there")
+        require_known("features: there is no", name, choices, label="there")
     return table[table["feature"].isin(names)].reset_index(drop=True)
 
 
