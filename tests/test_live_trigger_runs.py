@@ -390,7 +390,7 @@ def test_the_flags_choose_cases_and_judgings(repo, monkeypatch, capsys):
     for number, (judge, n_judged) in enumerate(((None, 1), (True, 10), (False, 0))):
         plan = triggers.prepare_run(
             repo / "runs" / f"j{number}", repo / "skills", repo / "evals" / "skills",
-            which="all", judge=judge,
+            triggers.TriggerSettings(suite="all"), judge=judge,
         )  # fmt: skip
         assert len(plan.judged) == n_judged
         assert triggers.read_run(repo / "runs" / f"j{number}") == plan

@@ -1,4 +1,4 @@
-"""Comparing stored answers in pairs, each in both orders, blind, and nothing paid twice."""
+"""Compare stored answers in pairs, blind and in both orders; pay for nothing twice."""
 
 from __future__ import annotations
 
@@ -35,73 +35,73 @@ def compare(
     batch: bool | BatchLimits = False,
     progress: bool = True,
 ) -> pd.DataFrame:
-    """Have stored answers compared in pairs, blind and in both orders; no answer is touched.
+    """Compare stored answers in pairs, blind and in both orders; answers do not change.
 
     A pair is two answers with status ``ok`` of one agent to one case, under two conditions and
-    with one repeat number. A judgement that was paid for is kept, whatever happens; called again,
-    the comparing goes on where it was.
+    with the same repeat number. Every judgement that was paid for is kept, and the same call
+    resumes the comparisons.
 
     Parameters
     ----------
     store : RunStore
-        The study; nothing else may write to it meanwhile.
+        The study. No other process may write to it during the comparisons.
     graders : sequence of PairwiseGrader
-        One after the other.
+        The graders, which work one after the other.
     condition, reference : str, default "skill" and "baseline"
         The two conditions. Order 1 shows the answer of `condition` first, order 2 the other.
     budget_usd : float, optional
-        Dollars that all comparisons of this store may cost, earlier ones included.
+        Maximum cost of all comparisons of this store in dollars, including earlier ones.
     seed : int, default 0
-        Of the order in which pairs are asked for.
+        Seed of the order of the pairs.
     concurrency : int, default 8
-        Comparisons under way at once.
+        Maximum number of comparisons under way at once.
     batch : bool or BatchLimits, default False
-        Ask through the Message Batches API. Batches that an earlier call left under way are
-        collected first in any case.
+        Ask through the Message Batches API. In any case, batches that an earlier call left under
+        way are collected first.
     progress : bool, default True
         Show progress bars.
 
     Returns
     -------
     pandas.DataFrame
-        The state of the study, as `skillcomp.live.status.status` gives it. The judgements are
-        in the table ``pairwise``, read by `skillcomp.frames.pairwise`.
+        The state of the study, as `skillcomp.live.status` returns it. The judgements are in the
+        table ``pairwise``, which `skillcomp.frames.pairwise` reads.
 
     Raises
     ------
     StudyError
-        When there is no pair, an argument is not allowed, a suite or skill was edited inside the
-        store, or a grader has another model or other settings than before in this store.
+        If there is no pair, an argument is not allowed, a suite or skill was edited inside the
+        store, or the model or settings of a grader changed since its judgements in this store.
     StoreError
-        When another process writes to the store; it is named.
+        If another process writes to the store. The message names the process.
     AgentError
-        When no further comparison could succeed, or twenty failed in a row.
+        If no further comparison could succeed, or twenty failed in a row.
 
     Warns
     -----
     GraderWarning
-        When grader and agent share a family; when answers tell their condition; when comparisons
-        are left open.
+        If grader and agent share a model family, answers reveal their condition, or comparisons
+        stay open.
 
     Notes
     -----
-    Every reply is in the table ``comparisons`` before it is looked at. A tie is a judgement
-    without a winner. A comparison that failed has no judgement, so that it is never taken for a
-    tie: a refused one is final; one that cannot be read, or ended in an error, is asked for again
-    at the next start. A grader that cannot be read five times in a row is stopped.
+    Every reply is stored in the table ``comparisons`` before it is read. A tie is a judgement
+    without a winner. A failed comparison has no judgement, so that it never counts as a tie. A
+    refused comparison is final; after an unreadable reply or an error, the next call asks again. A
+    grader with five unreadable replies in a row is stopped.
 
     See Also
     --------
-    skillcomp.bias.position : Whether the answer shown first wins for being first.
+    skillcomp.bias.position : Estimate how much the answer shown first is preferred.
     """
-    pairs = _pairs(store, graders, condition, reference)
-    asked = (grader.agent for grader in graders)
-    options = Options.of(concurrency, batch, progress, asked)
-    families = {one.first.agent_family for one in pairs}
+    pairs = _ordered_pairs(store, graders, condition, reference)
+    agents = (grader.agent for grader in graders)
+    options = Options.of(concurrency, batch, progress, agents)
+    families = {pair.first.agent_family for pair in pairs}
     for grader in graders:
-        if told := family_warning(grader, families):
-            warnings.warn(told, GraderWarning, stacklevel=2)
-    pairs.sort(key=lambda one: whole_hash(seed, one.key))
+        if message := family_warning(grader, families):
+            warnings.warn(message, GraderWarning, stacklevel=2)
+    pairs.sort(key=lambda pair: whole_hash(seed, pair.key))
     study = {"condition": condition, "against": reference, "seed": seed}
     with store.writer():
         settle_graders(store, graders, [1] * len(graders))
@@ -112,7 +112,7 @@ def compare(
 
 @dataclass(frozen=True)
 class OrderedPair:
-    """Two answers of one case in one order of showing them."""
+    """Two answers to one case, in the order in which they are shown."""
 
     case: Case
     order: int
@@ -121,17 +121,17 @@ class OrderedPair:
 
     @property
     def key(self) -> str:
-        """Order and both attempts, from which they can be told again."""
+        """The order and both attempt_ids, as JSON."""
         return json.dumps([self.order, self.first.attempt_id, self.second.attempt_id])
 
     @property
     def item(self) -> str:
-        """What a comparator is told it is called: tells nothing, and is the same at every start."""
+        """The blind name of the pair in a prompt, the same in every call."""
         return whole_hash(self.key)[:ITEM_LENGTH]
 
 
 class Comparisons(Judging[OrderedPair]):
-    """One comparator: every order of every pair judged once."""
+    """The comparisons of one grader: each pair once in each order."""
 
     stop_note, unit = "What was compared is kept; start again later.", "comparison"
     stage, reply_table, units = "compare", "comparisons", "comparisons"
@@ -156,25 +156,25 @@ class Comparisons(Judging[OrderedPair]):
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """What batches of this stage are noted under, and who is asked in them."""
+        """The agent of each batch label of this stage."""
         return {f"compare:{self.grader.name}#{self.grader.version}": self.grader.agent}
 
     def row_of(self, key: str) -> dict[str, Any]:
-        """Return the columns that name a comparison in the table of replies."""
+        """Return the key columns of a comparison in the table of replies."""
         return dict(zip(("order", "first", "second"), json.loads(key), strict=True))
 
     def key_of(self, row: Mapping[str, Any]) -> str:
-        """Return the key of the pair and order that a line of a table is about."""
+        """Return the key of the ordered pair of a row."""
         return json.dumps([row["order"], row["first"], row["second"]])
 
     async def judge(self) -> None:
-        """Compare what is open."""
+        """Judge the open pairs."""
         self.take_replies({})
         done = {self.key_of(row) for row in self.own_rows("pairwise")}
-        done |= {key for key, kept in self.replies.items() if kept[-1].status == "refused"}
+        done |= {key for key, replies in self.replies.items() if replies[-1].status == "refused"}
         pending = [pair for pair in self.pairs if pair.key not in done]
         for pair in pending:
-            self.replies[pair.key] = _unused(self.replies[pair.key], pair.item)
+            self.replies[pair.key] = _replies_to_continue(self.replies[pair.key], pair.item)
         title, (purpose,) = f"comparisons of {self.grader.name}", self.purposes
         self.n_open = await self.do_pending(pending, len(self.pairs), title, purpose)
         self.n_open += len(self.malformed)
@@ -182,37 +182,41 @@ class Comparisons(Judging[OrderedPair]):
     async def work_on(self, job: OrderedPair, *, batched: bool) -> bool:
         """Compare one pair in one order and store the judgement."""
         grader = self.asking(job.key, batched=batched)
-        found = await grader.compare(
+        comparison = await grader.compare(
             job.first, job.second, job.case, item=job.item, order=job.order
         )
-        if found.judgement is not None:
-            await self.ledger.write("pairwise", [found.judgement])
-        last = found.replies[-1]
+        if comparison.judgement is not None:
+            await self.ledger.write("pairwise", [comparison.judgement])
+        last = comparison.replies[-1]
         ok = last.status in KEPT
-        if found.problems:
+        if comparison.problems:
             self.malformed.add(job.key)
-        self.n_given_away += ok and found.gives_away is not None
-        return self.is_over(job.key, last, found.problems, ok=ok)
+        self.n_given_away += ok and comparison.gives_away is not None
+        return self.is_over(job.key, last, comparison.problems, ok=ok)
 
 
-def _unused(kept: Sequence[Reply], item: str) -> list[Reply]:
-    """Return the replies that a comparison goes on with: those of no try that was given up."""
+def _replies_to_continue(replies: Sequence[Reply], item: str) -> list[Reply]:
+    """Return the replies of the unfinished try; a try that gave up starts anew."""
     each = ASKED_AGAIN + 1
-    last = list(kept[(len(kept) - 1) // each * each :]) if kept else []
+    last = list(replies[(len(replies) - 1) // each * each :]) if replies else []
     over = len(last) == each and last[-1].status in ("ok", "truncated")
     return [] if over and read_comparison(last[-1].answer or "", item)[1] else last
 
 
-def _pairs(
-    store: RunStore, graders: Sequence[PairwiseGrader], condition: str, reference: str
-) -> list[OrderedPair]:
-    """Return every pair of answers in both orders; refuse what cannot be compared."""
+def _require_graders(graders: Sequence[PairwiseGrader]) -> None:
     for grader in graders:
         if not isinstance(grader, PairwiseGrader):
             raise StudyError(f"graders: found {grader!r}; allowed: PairwiseGrader.")
     require_distinct("grader", graders, lambda grader: grader.name)
-    attempts = [one for one in store.records("attempts") if one.perturbation is None]
-    there = sorted({one.condition for one in attempts})
+
+
+def _ordered_pairs(
+    store: RunStore, graders: Sequence[PairwiseGrader], condition: str, reference: str
+) -> list[OrderedPair]:
+    """Return every pair of answers in both orders; raise if there is none."""
+    _require_graders(graders)
+    attempts = [attempt for attempt in store.records("attempts") if attempt.perturbation is None]
+    there = sorted({attempt.condition for attempt in attempts})
     for key, name in (("condition", condition), ("reference", reference)):
         what = f"{key}: {store.path} has no answers under"
         require_known(what, name, there, StudyError, label="there")
@@ -220,15 +224,15 @@ def _pairs(
         raise StudyError(f"condition and reference are both '{condition}'; give two conditions.")
     cases = {case.case_id: case for suite in store.suites.values() for case in suite.cases}
     sides: dict[str, dict[tuple[Any, ...], Attempt]] = {condition: {}, reference: {}}
-    for one in attempts:
-        if one.condition in sides and one.status == "ok" and one.answer is not None:
-            if one.case_id not in cases:
+    for attempt in attempts:
+        if attempt.condition in sides and attempt.status == "ok" and attempt.answer is not None:
+            if attempt.case_id not in cases:
                 raise StudyError(
-                    f"attempt '{one.attempt_id}': its case '{one.case_id}' is not in the store; "
-                    "add the suite first."
+                    f"attempt '{attempt.attempt_id}': its case '{attempt.case_id}' is not in the "
+                    "store; add the suite first."
                 )
-            place = (one.agent, one.skill, one.case_id, one.repeat)
-            sides[one.condition].setdefault(place, one)
+            place = (attempt.agent, attempt.skill, attempt.case_id, attempt.repeat)
+            sides[attempt.condition].setdefault(place, attempt)
     both = [
         (sides[condition][at], sides[reference][at])
         for at in sides[condition]
@@ -240,9 +244,9 @@ def _pairs(
             f"'{reference}' with one repeat number of one agent."
         )
     skills = {mine.skill for mine, _ in both}
-    require_unedited(store, [one for one in store.suites.values() if one.skill in skills])
+    require_unedited(store, [suite for suite in store.suites.values() if suite.skill in skills])
     return [
-        OrderedPair(cases[mine.case_id], order, *shown)
+        OrderedPair(cases[mine.case_id], order, *answers)
         for mine, other in both
-        for order, shown in ((1, (mine, other)), (2, (other, mine)))
+        for order, answers in ((1, (mine, other)), (2, (other, mine)))
     ]

@@ -1,7 +1,7 @@
-"""A skill against its task suite and against its original: a rate, a delta and a verdict.
+"""Evaluate a skill on its task suite and against its original: pass rate, delta and verdict.
 
-The rules are those of the source system (its execution evaluator); what they do not say, how sure
-one can be, stands beside them in fields of our own.
+The rules and the fields of the artefact are those of the source system's execution evaluator.
+Intervals and other fields of our own are added.
 """
 
 from __future__ import annotations
@@ -35,48 +35,48 @@ from skillcomp.stats.passk import any_of_k, pass_at_k, pass_hat_k
 from skillcomp.stats.results import Interval
 
 SCHEMA_VERSION = "1.0"
-FEWEST_PASSES = 0.2  # of the baseline; below it the suite counts as broken
-ENOUGH = 0.5  # pass rate of a skill that is compared with nothing
-AGE = timedelta(days=7)  # from which a kept baseline is stale
-_MAX_JSON = 1 << 26  # bytes of a ranking artefact or a kept baseline
-_DIGITS = 4  # of rates, as in the source
+FEWEST_PASSES = 0.2  # pass rate of the baseline, below which the suite counts as broken
+ENOUGH = 0.5  # pass rate at which a skill without an original passes
+AGE = timedelta(days=7)  # of a cached baseline, from which it is not used
+_MAX_JSON = 1 << 26  # bytes of a ranking artefact or a cached baseline
+_DIGITS = 4  # of rates, as in the source system
 _MAIN = ("skill", "previous")  # conditions of the candidate and of its baseline
-Results = Mapping[str, Mapping[str, Any]]  # what each task came to
-_CONTENT = ("content", "skill_content", "body")  # names of a candidate's text
+Results = Mapping[str, Mapping[str, Any]]  # result by task
+_CONTENT = ("content", "skill_content", "body")  # keys of a candidate's text
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """What is evaluated, against what.
+    """The skill to evaluate, and its original.
 
     Attributes
     ----------
     run_id : str
-        Names the artefact.
+        Name of the artefact.
     skill : Skill or Path
         The text, or the SKILL.md or its folder.
     original : Skill or None
-        The skill as it was before.
-    told : dict
-        What of it goes into the artefact: candidate_id, candidate_score, target and the like.
+        The skill before the change.
+    fields : dict
+        Fields of the artefact: candidate_id, candidate_score, target and the like.
     score : float or None
-        Of the discriminator; None in standalone mode, which never skips.
+        Score of the discriminator; None in standalone mode, which never skips.
     """
 
     run_id: str
     skill: Skill | Path
     original: Skill | None
-    told: dict[str, Any]
+    fields: dict[str, Any]
     score: float | None = None
 
 
 def now() -> datetime:
-    """Return the time."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
-def read_tasks_of(path: Path) -> Suite:
-    """Return the task suite of an evaluation, or raise in the words of the source."""
+def read_task_suite(path: Path) -> Suite:
+    """Read the task suite of an evaluation; errors have the source system's words."""
     if not path.exists():
         raise SuiteError(f"Task suite not found: {path}")
     suite = read_suite(path)
@@ -86,12 +86,12 @@ def read_tasks_of(path: Path) -> Suite:
 
 
 def read_ranking(path: Path, candidate_id: str, slug: str) -> Candidate:
-    """Return a candidate of a ranking artefact, its score and its original.
+    """Read a candidate of a ranking artefact, its score and its original.
 
     Raises
     ------
     StudyError
-        When the file, the candidate, its text, its score or the target's SKILL.md is not there.
+        If the file, the candidate, its text, its score or the target's SKILL.md is missing.
     """
     data = read_bytes(path, root=path.parent, max_bytes=_MAX_JSON, what="ranking", error=StudyError)
     try:
@@ -111,12 +111,12 @@ def read_ranking(path: Path, candidate_id: str, slug: str) -> Candidate:
     if not text.strip():
         raise StudyError(f"{place}: content: missing or empty; expected the text of a SKILL.md.")
     target = ranking.get("target")
-    named = target.get("path") if isinstance(target, dict) else target
-    if not isinstance(named, str) or not named:
+    path_text = target.get("path") if isinstance(target, dict) else target
+    if not isinstance(path_text, str) or not path_text:
         raise StudyError(f"{path}: target: found {target!r}; expected the path of the original.")
-    places = [Path(named), path.parent / named]
-    found = next(filter(exists, places), places[0])
-    told = {
+    places = [Path(path_text), path.parent / path_text]
+    original_file = next(filter(exists, places), places[0])
+    fields = {
         "lane": ranking.get("lane", "generic-skill"),
         "source_ranking_artifact": str(path),
         "candidate_id": candidate_id,
@@ -126,12 +126,12 @@ def read_ranking(path: Path, candidate_id: str, slug: str) -> Candidate:
         "next_owner": "gate",
     }
     run_id = checked_slug(str(ranking.get("run_id") or path.stem), StudyError)
-    original = read_skill(found).model_copy(update={"slug": slug})
-    return Candidate(run_id, Skill(slug=slug, text=text, body=text), original, told, float(score))
+    original = read_skill(original_file).model_copy(update={"slug": slug})
+    return Candidate(run_id, Skill(slug=slug, text=text, body=text), original, fields, float(score))
 
 
 def standalone(suite: Suite, skill: Path, original: Path | None) -> Candidate:
-    """Return what standalone mode evaluates: a skill, and its original where one is given."""
+    """Make the candidate of standalone mode from a skill and, optionally, its original."""
     before = None
     if original is not None:
         before = read_skill(original).model_copy(update={"slug": suite.skill})
@@ -140,44 +140,48 @@ def standalone(suite: Suite, skill: Path, original: Path | None) -> Candidate:
 
 
 class MockAgent:
-    """An agent that nobody answers for: to try the wiring out."""
+    """An agent with a fixed answer, to test a setup without asking a model."""
 
     name: str = "mock"
     model: str | None = "mock"
     family: str | None = "mock"
     settings: str = settings_json(mock=True)
-    is_recording = True  # it costs nothing
+    is_recording = True  # its answers cost nothing
 
     async def ask(self, prompt: str, **about: Any) -> Reply:
-        """Return an answer that says what it is."""
+        """Return the fixed answer."""
         return Reply(answer="mock: nothing was asked", model="mock", cost_usd=0.0, seconds=0.0)
 
     async def aclose(self) -> None:
-        """Do nothing; there is no connection."""
+        """Do nothing: there is no connection."""
 
 
 class Evaluation:
-    """One evaluation: its study in a store, its results, its artefact.
+    """One evaluation: its study in a store, its results and its artefact.
 
     Parameters
     ----------
     path : Path
         The task suite.
     candidate : Candidate
-        What is evaluated.
+        The skill to evaluate.
     agent, judge : Agent
-        Who carries out the tasks, and who scores by rubric.
+        The agent for the tasks, and the agent that scores by rubric.
     state_root : Path
-        Folder of the state; the study stands in ``evaluations/<run_id>-<hash>`` below it, so that
-        the same evaluation goes on where it was broken off.
+        Folder of the state. The study is in ``evaluations/<run_id>-<hash>`` below it, so that the
+        same evaluation resumes after an interruption.
     pass_k : int
-        Attempts of each task.
+        Number of attempts per task.
     cache : Path or None
-        Folder of kept baselines.
-    mock, trust, without_skill : bool
-        Judge nothing; run answers without a sandbox; ask without any skill, too.
+        Folder of cached baselines.
+    mock : bool
+        Ask and judge nothing.
+    trust : bool
+        Run answers without a sandbox.
+    without_skill : bool
+        Ask without any skill as well.
     options : dict
-        For `skillcomp.run` and `skillcomp.grade`: budget_usd, concurrency, progress.
+        Arguments of `skillcomp.run` and `skillcomp.grade`: budget_usd, concurrency, progress.
     """
 
     def __init__(
@@ -200,10 +204,10 @@ class Evaluation:
         self.mock, self.options = mock, options
         self.conditions = ["skill", *(["baseline"] if without_skill else [])]
         self.grader = SuiteGrader(path, judge, trust=trust, mock=mock)
-        self.suite = read_tasks_of(path)
+        self.suite = read_task_suite(path)
         self.tasks = [case.case_id.partition("/")[2] for case in self.suite.cases]
         self.notes: list[str] = []
-        # everything but the skills that decides what comes out
+        # all that decides the result, except the skills
         settings = getattr(self.grader.agent, "settings", None)
         made_by = {
             "suite": self.suite.sha256,
@@ -215,20 +219,20 @@ class Evaluation:
         who, before = json.dumps(made_by, sort_keys=True), candidate.original
         key = whole_hash(who, _text_of(candidate.skill), before.text if before else "")
         self.store = RunStore(state_root / "evaluations" / f"{candidate.run_id}-{key[:12]}")
-        self.key = whole_hash(who, before.text) if before else ""  # of the kept baseline
-        self._kept_name = f"baseline_{self.key[:32]}.json"
+        self.key = whole_hash(who, before.text) if before else ""  # of the cached baseline
+        self._baseline_name = f"baseline_{self.key[:32]}.json"
 
     def estimate(self) -> str:
-        """Return in one line what all this may cost, before anything is asked."""
+        """Return the number of calls and their estimated cost as one line."""
         conditions = list(self.conditions)
-        if self.candidate.original is not None and self._kept() is None:
+        if self.candidate.original is not None and self._read_baseline() is None:
             conditions.insert(0, "previous")
         n_rubrics = sum(c.checks[0].check_id == "llm-rubric" for c in self.suite.cases)
         n_asked = len(conditions) * self.pass_k
         answers = plural(n_asked * len(self.suite.cases), "answer")
-        told = f"estimate: {answers}, {plural(n_asked * n_rubrics, 'score')}"
+        counts = f"estimate: {answers}, {plural(n_asked * n_rubrics, 'score')}"
         if self.mock:
-            return f"{told} by rubric, all of them mocked: nothing is spent"
+            return f"{counts} by rubric, all of them mocked: nothing is spent"
         plan = cost_estimate(
             self.suite,
             {self.suite.skill: _text_of(self.candidate.skill)},
@@ -241,46 +245,46 @@ class Evaluation:
         total = cost_total(plan)
         usd, why = total.loc[total["planned"], ["cost_usd", "note"]].iloc[0]
         cost = f"about {usd:.2f} USD" if math.isfinite(usd) else f"at a cost not known ({why})"
-        return f"{told} by rubric, {cost}"
+        return f"{counts} by rubric, {cost}"
 
     def skipped(self, threshold: float) -> dict[str, Any] | None:
-        """Return the artefact of a candidate whose score is too low, None where it is not."""
+        """Return the artefact of a candidate with a score below the threshold; None for others."""
         score = self.candidate.score
         if score is None or score >= threshold:
             return None
-        return self._artefact("skipped", f"score {score} < threshold {threshold}", {})
+        return self._make_artefact("skipped", f"score {score} < threshold {threshold}", {})
 
     def evaluate(self) -> dict[str, Any]:
-        """Ask and judge, the baseline first, and return the artefact."""
-        self._prepare()
+        """Ask and judge, the baseline first; return the artefact."""
+        self._fill_store()
         under: dict[str, Results] = {}  # by condition
-        told: dict[str, Any] = {"store": str(self.store.path)}
+        extra: dict[str, Any] = {"store": str(self.store.path)}
         if self.candidate.original is not None:
-            kept = self._kept()
-            if kept is None:
-                self._ask(["previous"])
-                under["previous"] = self._results("previous")
-                self._keep(under["previous"])
+            stored = self._read_baseline()
+            if stored is None:
+                self._ask_and_grade(["previous"])
+                under["previous"] = self._results_by_task("previous")
+                self._keep_baseline(under["previous"])
             else:
-                under["previous"] = {row["task_id"]: row for row in kept["results"]}
+                under["previous"] = {row["task_id"]: row for row in stored["results"]}
             if self.cache is not None:
-                age = (now() - datetime.fromisoformat(kept["created_at"])) if kept else None
+                age = (now() - datetime.fromisoformat(stored["created_at"])) if stored else None
                 seconds = None if age is None else age.total_seconds()
-                told["baseline_cache"] = {"reused": kept is not None, "age_seconds": seconds}
-            rate = _rate(under["previous"], self.tasks)
+                extra["baseline_cache"] = {"reused": stored is not None, "age_seconds": seconds}
+            rate = _pass_rate(under["previous"], self.tasks)
             if rate is None or rate < FEWEST_PASSES:
                 reason = f"baseline pass rate {rate} < {FEWEST_PASSES}"
                 reason = "no task of the baseline has a verdict" if rate is None else reason
-                return self._artefact("error", reason, under, told)
-        self._ask(self.conditions)
-        under |= {condition: self._results(condition) for condition in self.conditions}
-        if not self._common(under, [name for name in _MAIN if name in under])[0]:
+                return self._make_artefact("error", reason, under, extra)
+        self._ask_and_grade(self.conditions)
+        under |= {condition: self._results_by_task(condition) for condition in self.conditions}
+        if not self._tasks_with_verdicts(under, [name for name in _MAIN if name in under])[0]:
             reason = "no task has a verdict under every condition"
-            return self._artefact("error", reason, under, told)
-        return self._artefact("", None, under, told)
+            return self._make_artefact("error", reason, under, extra)
+        return self._make_artefact("", None, under, extra)
 
-    def _prepare(self) -> None:
-        """Put suite and skill into the store, once."""
+    def _fill_store(self) -> None:
+        """Add suite and skill to the store."""
         skill, slug = self.candidate.skill, self.suite.skill
         with tempfile.TemporaryDirectory() as folder:
             if isinstance(skill, Skill):
@@ -292,7 +296,7 @@ class Evaluation:
         if self.mock:
             self.store.annotate(mock=True)
 
-    def _ask(self, conditions: Sequence[str]) -> None:
+    def _ask_and_grade(self, conditions: Sequence[str]) -> None:
         previous = self.candidate.original if "previous" in conditions else None
         run(
             self.store,
@@ -305,8 +309,8 @@ class Evaluation:
         )
         grade(self.store, graders=[self.grader], **self.options)
 
-    def _results(self, condition: str) -> dict[str, dict[str, Any]]:
-        """Return what each task came to under a condition, by the any-of-k rule."""
+    def _results_by_task(self, condition: str) -> dict[str, dict[str, Any]]:
+        """Return the result of each task under a condition: one passed attempt is enough."""
         verdicts = {
             row["attempt_id"]: row
             for row in self.store.table("verdicts").to_pylist()
@@ -318,39 +322,39 @@ class Evaluation:
             if row["condition"] == condition and (last is None or last["status"] != "ok"):
                 tries[row["case_id"]][row["repeat"]] = row
         ids = zip(self.tasks, (case.case_id for case in self.suite.cases), strict=True)
-        return {task: self._result(task, tries[case_id], verdicts) for task, case_id in ids}
+        return {task: self._task_result(task, tries[case_id], verdicts) for task, case_id in ids}
 
-    def _result(
+    def _task_result(
         self,
         task: str,
         tries: Mapping[int, Mapping[str, Any]],
         verdicts: Mapping[str, Mapping[str, Any]],
     ) -> dict[str, Any]:
         attempts: list[bool | None] = []
-        scores, said, wrong, seconds = [], [], [], 0.0
+        scores, rationales, wrong, seconds = [], [], [], 0.0
         for repeat in range(1, self.pass_k + 1):
             row: Mapping[str, Any] = tries.get(repeat, {"attempt_id": None, "status": None})
-            found = verdicts.get(row["attempt_id"], {"passed": None, "rationale": None})
-            attempts.append(found["passed"])
+            verdict = verdicts.get(row["attempt_id"], {"passed": None, "rationale": None})
+            attempts.append(verdict["passed"])
             seconds += row.get("seconds") or 0.0
-            if found["passed"] is not None:
-                scores.append(found["score"])
-                said.append(found["rationale"] or "")
+            if verdict["passed"] is not None:
+                scores.append(verdict["score"])
+                rationales.append(verdict["rationale"] or "")
             elif row["status"] is None:
                 wrong.append("not asked")
             elif row["status"] != "ok":
                 wrong.append(f"{row['status']}: {row['error'] or 'no answer'}")
             else:
-                told = found["rationale"]
-                wrong.append(told or self.grader.errors.get(row["attempt_id"], "not judged"))
-        values = [math.nan if one is None else float(one) for one in attempts]
+                rationale = verdict["rationale"]
+                wrong.append(rationale or self.grader.errors.get(row["attempt_id"], "not judged"))
+        values = [math.nan if passed is None else float(passed) for passed in attempts]
         passed = float(any_of_k([values], self.pass_k)[0])
-        known = not math.isnan(passed)
+        is_known = not math.isnan(passed)
         return {
             "task_id": task,
-            "passed": bool(passed) if known else None,
-            "score": max(scores, default=None) if known else None,
-            "details": next((one for one in said if one), ""),
+            "passed": bool(passed) if is_known else None,
+            "score": max(scores, default=None) if is_known else None,
+            "details": next(filter(None, rationales), ""),
             "duration_ms": round(1000 * seconds),
             "error": "; ".join(dict.fromkeys(wrong)) or None,
             "attempts": attempts,
@@ -358,40 +362,25 @@ class Evaluation:
 
     # -- the artefact -------------------------------------------------------------------------
 
-    def _artefact(
+    def _make_artefact(
         self,
         verdict: str,
         reason: str | None,
         under: Mapping[str, Results],
-        told: Mapping[str, Any] | None = None,
+        extra: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         compared = [name for name in _MAIN if name in under]
-        kept, missing = self._common(under, compared)
-        rates = {name: _rate(under[name], kept) for name in compared}
-        rate, before = rates.get("skill"), rates.get("previous")
-        delta = None
-        if rate is not None and before is not None:
-            # of the counts, so that rounding cannot make a delta
-            passes = [sum(under[name][task]["passed"] for task in kept) for name in compared]
-            delta = round((passes[0] - passes[1]) / len(kept), _DIGITS)
-        if not verdict:
-            good = delta >= 0 if delta is not None else (rate or 0.0) >= ENOUGH
-            verdict = "pass" if good else "fail"
-        main = {
-            "execution_pass_rate": rate,
-            "baseline_pass_rate": before,
-            "delta": delta,
-            "verdict": verdict,
-            **({"reason": reason} if reason else {}),
-        }
+        tasks, missing = self._tasks_with_verdicts(under, compared)
+        main = _main_fields(verdict, reason, under, tasks)
+        verdict = main["verdict"]
         rows = {name: [dict(under[name][task]) for task in self.tasks] for name in under}
-        found: dict[str, Any] = {
+        artefact: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
             "run_id": self.candidate.run_id,
             "stage": "evaluated",
             "status": "success" if verdict in ("pass", "fail") else verdict,
             "created_at": now().isoformat(),
-            **self.candidate.told,
+            **self.candidate.fields,
             "task_suite": str(self.path.resolve()),
             "task_suite_skill_id": self.suite.skill,
             "pass_k": self.pass_k,
@@ -399,45 +388,47 @@ class Evaluation:
             "evaluation": main,
             "candidate_results": rows.get("skill", []),
             "baseline_results": rows.get("previous"),
-            # from here on our own
+            # the fields below are not the source system's
             "mock": self.mock,
             "agent": {"name": self.agent.name, "model": self.agent.model},
             "judge": {"version": self.grader.version, "model": self.grader.model},
             "answers_trusted": self.grader.trusted,
-            "n_tasks": len(kept),
+            "n_tasks": len(tasks),
             "missing_tasks": missing,
-            "several_attempts": {name: _attempts(under[name], kept, self.pass_k) for name in under},
+            "several_attempts": {
+                name: _attempt_rates(under[name], tasks, self.pass_k) for name in under
+            },
             "notes": self.notes,
-            **(told or {}),
+            **(extra or {}),
         }
         if self.mock:
-            return found  # there is nothing to be sure of
-        if kept and "skill" in under:
-            found["interval"] = _interval(under, kept, compared[1:])
+            return artefact  # an interval of mocked results means nothing
+        if tasks and "skill" in under:
+            artefact["interval"] = _interval_fields(under, tasks, compared[1:])
         if "baseline" in under:
-            common, left_out = self._common(under, ["skill", "baseline"])
-            found["no_skill_results"] = rows["baseline"]
-            found["no_skill_pass_rate"] = _rate(under["baseline"], common)
-            found["no_skill_missing_tasks"] = left_out
+            common, missing = self._tasks_with_verdicts(under, ["skill", "baseline"])
+            artefact["no_skill_results"] = rows["baseline"]
+            artefact["no_skill_pass_rate"] = _pass_rate(under["baseline"], common)
+            artefact["no_skill_missing_tasks"] = missing
             if common:
-                found["no_skill_interval"] = _interval(under, common, ["baseline"])
-        return found
+                artefact["no_skill_interval"] = _interval_fields(under, common, ["baseline"])
+        return artefact
 
-    def _common(
+    def _tasks_with_verdicts(
         self, under: Mapping[str, Results], names: Sequence[str]
     ) -> tuple[list[str], list[str]]:
-        """Return the tasks with a verdict under all of some conditions, and the others."""
+        """Return the tasks with a verdict under all the conditions, and the other tasks."""
         if not names:
             return [], []
         unknown = {task for task in self.tasks for n in names if under[n][task]["passed"] is None}
-        kept = [task for task in self.tasks if task not in unknown]
-        return kept, [task for task in self.tasks if task in unknown]
+        complete = [task for task in self.tasks if task not in unknown]
+        return complete, [task for task in self.tasks if task in unknown]
 
-    # -- kept baselines -----------------------------------------------------------------------
+    # -- cached baselines ---------------------------------------------------------------------
 
-    def _kept(self) -> dict[str, Any] | None:
-        """Return a kept baseline of this very evaluation that is whole and younger than a week."""
-        if self.cache is None or not (file := self.cache / self._kept_name).exists():
+    def _read_baseline(self) -> dict[str, Any] | None:
+        """Return the cached baseline of this evaluation if it is intact and younger than a week."""
+        if self.cache is None or not (file := self.cache / self._baseline_name).exists():
             return None
         try:
             data = read_bytes(
@@ -446,20 +437,20 @@ class Evaluation:
             entry = orjson.loads(data)
             body = entry["body"]
             age = now() - datetime.fromisoformat(body["created_at"])
-            whole = entry["sha256"] == digest(_packed(body)) and body["key"] == self.key
+            whole = entry["sha256"] == digest(_sorted_json(body)) and body["key"] == self.key
             whole &= [row["task_id"] for row in body["results"]] == self.tasks
         except (StudyError, ValueError, KeyError, TypeError, AttributeError):
             whole, age, body = False, timedelta(0), {}
         if whole and timedelta(0) <= age < AGE:
             return dict(body)
         why = f"is {age / timedelta(days=1):.1f} days old" if whole else "is damaged"
-        told = f"baseline cache: {file.name} {why}; it is not used and made anew"
-        if told not in self.notes:
-            self.notes.append(told)
+        note = f"baseline cache: {file.name} {why}; it is not used and made anew"
+        if note not in self.notes:
+            self.notes.append(note)
         return None
 
-    def _keep(self, results: Results) -> None:
-        """Keep a baseline in which every task has its verdict."""
+    def _keep_baseline(self, results: Results) -> None:
+        """Cache a baseline if every task has a verdict."""
         if self.cache is None or any(row["passed"] is None for row in results.values()):
             return
         body = {
@@ -468,12 +459,12 @@ class Evaluation:
             "mock": self.mock,
             "results": list(results.values()),
         }
-        entry = {"sha256": digest(_packed(body)), "body": body}
-        write_json(self.cache / self._kept_name, entry)
+        entry = {"sha256": digest(_sorted_json(body)), "body": body}
+        write_json(self.cache / self._baseline_name, entry)
 
 
 def write_artefact(artefact: dict[str, Any], path: Path) -> None:
-    """Write an artefact whole; it names the place where it lies."""
+    """Write an artefact at once, with its own path as ``truth_anchor``."""
     place = path.expanduser().resolve()
     write_json(place, {**artefact, "truth_anchor": str(place)})
 
@@ -482,18 +473,41 @@ def _text_of(skill: Skill | Path) -> str:
     return skill.text if isinstance(skill, Skill) else read_skill(skill).text
 
 
-def _packed(body: Mapping[str, Any]) -> bytes:
+def _sorted_json(body: Mapping[str, Any]) -> bytes:
     return orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
 
 
-def _rate(results: Results, tasks: Sequence[str]) -> float | None:
-    """Return the share of tasks that passed, of those with a verdict."""
+def _main_fields(
+    verdict: str, reason: str | None, under: Mapping[str, Results], tasks: Sequence[str]
+) -> dict[str, Any]:
+    """Return rates, delta and verdict; an empty verdict follows from the delta or the rate."""
+    rates = {name: _pass_rate(under[name], tasks) for name in _MAIN if name in under}
+    rate, before = rates.get("skill"), rates.get("previous")
+    delta = None
+    if rate is not None and before is not None:
+        # from counts: the difference of two rounded rates can be off in the last digit
+        passes = [sum(under[name][task]["passed"] for task in tasks) for name in _MAIN]
+        delta = round((passes[0] - passes[1]) / len(tasks), _DIGITS)
+    if not verdict:
+        good = delta >= 0 if delta is not None else (rate or 0.0) >= ENOUGH
+        verdict = "pass" if good else "fail"
+    return {
+        "execution_pass_rate": rate,
+        "baseline_pass_rate": before,
+        "delta": delta,
+        "verdict": verdict,
+        **({"reason": reason} if reason else {}),
+    }
+
+
+def _pass_rate(results: Results, tasks: Sequence[str]) -> float | None:
+    """Return the share of passed tasks among those with a verdict; None without any."""
     passed = [results[task]["passed"] for task in tasks if results[task]["passed"] is not None]
     return round(sum(passed) / len(passed), _DIGITS) if passed else None
 
 
-def _attempts(results: Results, tasks: Sequence[str], k: int) -> dict[str, float | None]:
-    """Return the three ways to sum up k attempts, over tasks whose attempts all have verdicts."""
+def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> dict[str, float | None]:
+    """Return any-of-k, pass@k, pass^k and pass@1 over the tasks with k verdicts."""
     rows = [results[task]["attempts"] for task in tasks]
     whole = [row for row in rows if len(row) == k and None not in row]
     if not whole:
@@ -507,34 +521,39 @@ def _attempts(results: Results, tasks: Sequence[str], k: int) -> dict[str, float
     }
 
 
-def _interval(
+def _interval_fields(
     under: Mapping[str, Results], tasks: Sequence[str], other: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the interval of a delta over tasks, or of a rate where nothing is compared."""
+    """Return the interval of the delta over tasks, or of the rate if nothing is compared."""
     values = [float(under["skill"][task]["passed"]) for task in tasks]
     if not other:
-        found = bounded_mean(values, quantity=RATES)
-        supports = f"a pass rate from {found.low:.2f} to {found.high:.2f}"
-        return {"of": "execution_pass_rate", **_fields(found), "supports": supports}
+        interval = bounded_mean(values, quantity=RATES)
+        supports = f"a pass rate from {interval.low:.2f} to {interval.high:.2f}"
+        return {"of": "execution_pass_rate", **_estimate_fields(interval), "supports": supports}
     before = [float(under[other[0]][task]["passed"]) for task in tasks]
     changes = [new - old for new, old in zip(values, before, strict=True)]
-    found = bounded_mean(changes, quantity=DELTAS, null=0.0)
-    supports = f"neither better nor worse: a delta from {found.low:+.2f} to {found.high:+.2f}"
-    if found.low > 0:
-        supports = f"better, by {found.low:+.2f} to {found.high:+.2f}"
-    elif found.high < 0:
-        supports = f"worse, by {found.low:+.2f} to {found.high:+.2f}"
+    interval = bounded_mean(changes, quantity=DELTAS, null=0.0)
+    supports = f"neither better nor worse: a delta from {interval.low:+.2f} to {interval.high:+.2f}"
+    if interval.low > 0:
+        supports = f"better, by {interval.low:+.2f} to {interval.high:+.2f}"
+    elif interval.high < 0:
+        supports = f"worse, by {interval.low:+.2f} to {interval.high:+.2f}"
     name = "delta" if other[0] == "previous" else "execution_pass_rate minus no_skill_pass_rate"
-    return {"of": name, **_fields(found), "p_value": found.p_value, "supports": supports}
-
-
-def _fields(found: Interval) -> dict[str, Any]:
     return {
-        "estimate": round(found.estimate, _DIGITS),
-        "ci_low": round(found.low, _DIGITS),
-        "ci_high": round(found.high, _DIGITS),
-        "ci_level": found.ci_level,
-        "n": int(found.n),
-        "method": found.method,
-        "note": found.note or None,
+        "of": name,
+        **_estimate_fields(interval),
+        "p_value": interval.p_value,
+        "supports": supports,
+    }
+
+
+def _estimate_fields(interval: Interval) -> dict[str, Any]:
+    return {
+        "estimate": round(interval.estimate, _DIGITS),
+        "ci_low": round(interval.low, _DIGITS),
+        "ci_high": round(interval.high, _DIGITS),
+        "ci_level": interval.ci_level,
+        "n": int(interval.n),
+        "method": interval.method,
+        "note": interval.note or None,
     }

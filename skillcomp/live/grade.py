@@ -1,4 +1,4 @@
-"""Grading stored answers: gold answers first, then every answer once, and nothing paid twice."""
+"""Grade stored answers: gold answers first, then every answer once; pay for nothing twice."""
 
 from __future__ import annotations
 
@@ -53,115 +53,112 @@ def grade(
     batch: bool | BatchLimits = False,
     progress: bool = True,
 ) -> pd.DataFrame:
-    """Have every stored answer graded, once by each grader; no answer is touched.
+    """Grade every stored answer once with each grader; answers do not change.
 
-    Answers go to a grader in a shuffled order under blind names. A grading that was paid for is
-    kept, whatever happens; called again, the grading goes on where it was.
+    A grader gets the answers in a shuffled order under blind names. Every grading that was paid
+    for is kept, and the same call resumes the grading.
 
     Parameters
     ----------
     store : RunStore
-        The study; nothing else may write to it meanwhile.
+        The study. No other process may write to it during the grading.
     graders : sequence of LiveGrader
-        One after the other.
+        The graders, which work one after the other.
     round : int or "next", default 1
-        2 and up to grade again. ``"next"`` is one above the last round of each grader and version;
-        a later round that was left unfinished is finished first. A malformed verdict leaves no
-        round unfinished.
+        Number of the round; 2 and more grade again. ``"next"`` is the round after the last one of
+        each grader and version, or the last one if it is above 1 and unfinished. A malformed
+        verdict does not leave a round unfinished.
     gold : path or iterable, optional
-        Answers with known verdicts (`skillcomp.live.GoldAnswer`), beside those that
-        the suites carry as ``gold_answers``. Each grader gets them first. Its verdicts on them
-        stand in the table ``gold_verdicts``, apart from the study's.
+        Answers with known verdicts (`skillcomp.live.GoldAnswer`), in addition to the
+        ``gold_answers`` of the suites. Each grader grades them first. Those verdicts go to the
+        table ``gold_verdicts``, apart from the verdicts of the study.
     min_gold_agreement : float, optional
         Share of the gold labels that a grader must agree with before it grades the study.
     budget_usd : float, optional
-        Dollars that all gradings of this store may cost, earlier ones included.
+        Maximum cost of all gradings of this store in dollars, including earlier gradings.
     seed : int, default 0
-        Of the order and the blind names.
+        Seed of the order and the blind names.
     concurrency : int, default 8
-        Gradings under way at once.
+        Maximum number of gradings under way at once.
     batch : bool or BatchLimits, default False
-        Ask through the Message Batches API. Batches that an earlier call left under way are
-        collected first in any case, before anything is asked.
+        Ask through the Message Batches API. In any case, batches that an earlier call left under
+        way are collected before anything is asked.
     progress : bool, default True
-        Show progress bars, one for the gold answers with the agreement reached.
+        Show progress bars; the bar of the gold answers ends with the agreement.
 
     Returns
     -------
     pandas.DataFrame
-        The state of the study, as `skillcomp.live.status.status` gives it.
+        The state of the study, as `skillcomp.live.status` returns it.
 
     Raises
     ------
     GraderError
-        When the agreement with gold is too low; no answer of the study has been graded then.
+        If the agreement with gold is too low; no answer of the study is graded then.
     StudyError
-        When nothing can be graded, an argument is not allowed, a suite or skill was edited inside
-        the store, or a grader has another model or other settings than its verdicts in this store.
+        If nothing can be graded, an argument is not allowed, a suite or skill was edited inside
+        the store, or the model or settings of a grader changed since its verdicts in this store.
     StoreError
-        When another process writes to the store; it is named.
+        If another process writes to the store. The message names the process.
     AgentError
-        When no further grading could succeed, or twenty failed in a row.
+        If no further grading could succeed, or twenty failed in a row.
 
     Warns
     -----
     GraderWarning
-        When grader and agent share a family; when answers tell their condition; when gradings are
-        left open.
+        If grader and agent share a model family, answers reveal their condition, or gradings stay
+        open.
 
     Notes
     -----
-    Every reply of a grader is in the table ``replies`` before it is looked at, the malformed ones
-    too. A refused grading is final and gives verdicts that say so; a malformed one gives such
-    verdicts and is asked for again at the next start, and what comes then stands in its place; one
-    that ended in an error gives none and is tried again too. A grader that cannot be read five
-    times in a row is stopped.
+    Every reply of a grader is stored in the table ``replies`` before it is read, malformed ones
+    too. A refused grading is final: its verdicts have the status ``refused``. A malformed grading
+    gives verdicts with the status ``malformed``; the next call asks again, and the new verdicts
+    count instead. A grading that ended in an error gives no verdicts and is repeated too. A
+    grader with five unreadable replies in a row is stopped.
 
-    A grader is its name and version, in all rounds; the table ``graders`` keeps the model and the
-    settings behind it.
+    Name and version identify a grader in all rounds; the table ``graders`` keeps its model and
+    settings.
     """
-    _check(store, graders, round)
+    _check_arguments(store, graders, round)
     answers = gold_answers(store.suites.values(), gold)
     check_least(min_gold_agreement, answers)
     gold_cases = {answer.case_id for answer in answers}
     carrying = (s for s in store.suites.values() if any(c.case_id in gold_cases for c in s.cases))
     require_unedited(store, carrying)
-    asked = (getattr(grader, "agent", None) or cast(Any, grader) for grader in graders)
-    options = Options.of(concurrency, batch, progress, asked)
-    families = store.table("attempts").column("agent_family").unique().to_pylist()
-    for grader in graders:
-        judges = grader.kind not in ("mock", "rules") and (
-            grader.kind != "suite" or grader.model is not None
-        )
-        if judges and (told := family_warning(grader, families)):  # words and tests have no family
-            warnings.warn(told, GraderWarning, stacklevel=2)
+    agents = (getattr(grader, "agent", None) or cast(Any, grader) for grader in graders)
+    options = Options.of(concurrency, batch, progress, agents)
+    _warn_of_shared_family(store, graders)
     with store.writer():
-        items = _gradable(store)
-        taken = [_taken(items, grader) for grader in graders]
+        items = _items_to_grade(store)
+        items_by_grader = [_items_of_grader(items, grader) for grader in graders]
         rounds = [
             _next_round(store, *pair) if round == "next" else round
-            for pair in zip(graders, taken, strict=True)
+            for pair in zip(graders, items_by_grader, strict=True)
         ]
         settle_graders(store, graders, rounds)
-        works = [
-            Gradings(
-                store,
-                grader,
-                mine,
-                answers,
-                min_gold_agreement,
-                {"round": number, "seed": seed},
-                options,
-            )
-            for grader, mine, number in zip(graders, taken, rounds, strict=True)
-        ]
+        works = []
+        for grader, own, number in zip(graders, items_by_grader, rounds, strict=True):
+            study = {"round": number, "seed": seed}
+            works.append(Gradings(store, grader, own, answers, min_gold_agreement, study, options))
         judge_all(works, budget_usd, "graded")
     return status(store)
 
 
+def _warn_of_shared_family(store: RunStore, graders: Sequence[LiveGrader]) -> None:
+    families = store.table("attempts").column("agent_family").unique().to_pylist()
+    for grader in graders:
+        # a grader by fixed words or tests has no model family
+        asks_model = grader.kind not in ("mock", "rules") and (
+            grader.kind != "suite" or grader.model is not None
+        )
+        if asks_model and (message := family_warning(grader, families)):
+            warnings.warn(message, GraderWarning, stacklevel=3)
+
+
 def _next_round(store: RunStore, grader: LiveGrader, items: Mapping[str, Item]) -> int:
-    """Return the round after the last of a grader, or a later round that is unfinished."""
-    verdicts: defaultdict[int, Counter[str]] = defaultdict(Counter)  # by round, of each attempt
+    """Return the round after the last one of a grader, or its last one if unfinished."""
+    verdicts: defaultdict[int, Counter[str]] = defaultdict(Counter)  # round, attempt
     columns = ["attempt_id", "grader", "grader_version", "round"]
     for row in store.table("verdicts").select(columns).to_pylist():
         if (row["grader"], row["grader_version"]) == (grader.name, grader.version):
@@ -173,7 +170,7 @@ def _next_round(store: RunStore, grader: LiveGrader, items: Mapping[str, Item]) 
 
 @dataclass(frozen=True)
 class Item:
-    """An answer with what it is graded by, its blind name and the place of its first verdict."""
+    """An answer with its case and skill, its blind name and the number of its first verdict."""
 
     attempt: Attempt
     case: Case
@@ -183,12 +180,12 @@ class Item:
 
     @property
     def key(self) -> str:
-        """The attempt's name."""
+        """The attempt_id."""
         return self.attempt.attempt_id
 
 
 class Gradings(Judging[Item]):
-    """One grader in one round: gold answers first."""
+    """The gradings of one grader in one round, gold answers first."""
 
     stop_note, unit, units = "What was graded is kept; start again later.", "grading", "gradings"
     stage, reply_table = "grade", "replies"
@@ -216,38 +213,38 @@ class Gradings(Judging[Item]):
         self.round = self.grader_columns["round"] = study["round"]
         self.done: defaultdict[str, set[str]] = defaultdict(set)  # checks by attempt
         self.table = "verdicts"
-        self.found: Agreement | None = None
+        self.agreement: Agreement | None = None
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """What batches of this stage are noted under, and who is asked in them."""
+        """The agent of each batch label of this stage."""
         mine = f"grade:{self.grader.name}#{self.grader.version}/{self.round}"
         return {f"{mine}/{table}": self.agent or self.grader for table in _TABLES}
 
     def row_of(self, key: str) -> dict[str, Any]:
-        """Return the columns that name a grading in the table of replies."""
+        """Return the key columns of a grading in the table of replies."""
         return {"attempt_id": key}
 
     def key_of(self, row: Mapping[str, Any]) -> str:
-        """Return the attempt that a line of a table is about."""
+        """Return the attempt_id of a row."""
         return str(row["attempt_id"])
 
     async def judge(self) -> None:
-        """Grade gold, then the study."""
-        # replies that made a malformed grading are not used again: it is asked anew
+        """Grade the gold answers, then the answers of the study."""
+        # replies of a malformed grading are used up: the grader is asked again
         self.take_replies(self._malformed_at())
         if self.answers:
-            await self._hold_against_gold()
+            await self._grade_gold()
         if not self.stop.reason:
             title = f"verdicts of {self.grader.name}"
             self.n_open = await self._grade_all(self.items, "verdicts", title)
             self.n_open += len(self.malformed)
 
     def final_fields(self, receipt: RunRecord) -> dict[str, Any]:
-        """Return what the end of a receipt says."""
-        return {"n_open": self.n_open, "gold": self.found.fields() if self.found else {}}
+        """Return the fields that a receipt gets at the end of the grading."""
+        return {"n_open": self.n_open, "gold": self.agreement.fields() if self.agreement else {}}
 
-    async def _hold_against_gold(self) -> None:
+    async def _grade_gold(self) -> None:
         cases = {c.case_id: (c, s.skill) for s in self.store.suites.values() for c in s.cases}
         items = {}
         for answer in self.answers:
@@ -260,32 +257,32 @@ class Gradings(Judging[Item]):
         if self.stop.reason and n_open:
             return
         own = [Verdict.model_validate(row) for row in self.own_rows("gold_verdicts")]
-        self.found = gold_agreement(self.answers, own)
-        _log.info("grader %s: %s", self.grader.name, self.found)
-        told = f"{self.grader.name}: {self.found}"
-        tqdm(total=0, desc=told, bar_format="{desc}", disable=not self.options.progress).close()
-        require_agreement(self.found, self.grader.name, self.least)
+        self.agreement = gold_agreement(self.answers, own)
+        _log.info("grader %s: %s", self.grader.name, self.agreement)
+        message = f"{self.grader.name}: {self.agreement}"
+        tqdm(total=0, desc=message, bar_format="{desc}", disable=not self.options.progress).close()
+        require_agreement(self.agreement, self.grader.name, self.least)
 
     def _malformed_at(self) -> dict[str, datetime]:
-        """Return when each malformed grading was made that is to be asked for again."""
-        found: dict[str, datetime] = {}
+        """Return the time of each malformed grading that must be repeated, by attempt_id."""
+        times: dict[str, datetime] = {}
         for row in (row for table in _TABLES for row in self.own_rows(table)):
             at = row.get("graded_at")
             if self.agent and row["status"] == "malformed" and at is not None:
                 at = at if isinstance(at, datetime) else datetime.fromisoformat(at)
-                found[row["attempt_id"]] = max(found.get(row["attempt_id"], _LONG_AGO), at)
-        return found
+                times[row["attempt_id"]] = max(times.get(row["attempt_id"], _LONG_AGO), at)
+        return times
 
     async def _grade_all(self, items: Mapping[str, Item], table: str, title: str) -> int:
-        """Grade what is open of some items; return how many are still open then."""
+        """Grade the open items and return the number of items still open."""
         self.table, self.done, pending = table, defaultdict(set), []
         for row in self.own_rows(table):
             if row["status"] != "malformed" or not self.agent:
                 self.done[row["attempt_id"]].add(row["check_id"])
         n_checks = {name: len(item.case.checks) for name, item in items.items()}
         for name, item, order in blind(n_checks, seed=self.study["seed"]):
-            wanted = {check.check_id for check in items[name].case.checks}
-            if not wanted <= self.done[name]:
+            check_ids = {check.check_id for check in items[name].case.checks}
+            if not check_ids <= self.done[name]:
                 pending.append(replace(items[name], item=item, order=order))
         purpose = next(name for name in self.purposes if name.endswith(f"/{table}"))
         return await self.do_pending(pending, len(items), title, purpose)
@@ -313,18 +310,21 @@ class Gradings(Judging[Item]):
         if self.table == "verdicts":
             self.malformed |= {job.key} if problems else set()
             self.n_given_away += ok and grading.gives_away is not None
-        why = Reply(error=next((v.raw for v in grading.verdicts), None))  # of who asked nobody
-        return self.is_over(job.key, (why, *grading.replies)[-1], problems, ok=ok)
+        last = Reply(error=next((verdict.raw for verdict in grading.verdicts), None))
+        if grading.replies:  # none from a grader without an agent
+            last = grading.replies[-1]
+        return self.is_over(job.key, last, problems, ok=ok)
 
 
-def _gradable(store: RunStore) -> dict[str, Item]:
-    """Return every answer with checks by attempt_id, perturbed copies too.
+def _items_to_grade(store: RunStore) -> dict[str, Item]:
+    """Return every answer with checks, by attempt_id.
 
-    So is what took longer than its case allows, for graders to which that is an answer.
+    Perturbed copies are included, and so are answers over the time limit, which some graders
+    count as failed.
     """
     skills = store.skills
     cases = {case.case_id: case for suite in store.suites.values() for case in suite.cases}
-    found = {}
+    items = {}
     for attempt in store.records("attempts"):
         limited = attempt.stop_reason == TIME_LIMIT
         if not limited and (attempt.status != "ok" or attempt.answer is None):
@@ -336,23 +336,23 @@ def _gradable(store: RunStore) -> dict[str, Item]:
                 f"'{attempt.skill}' is not in the store; add the suite and the skill first."
             )
         if case.checks:
-            found[attempt.attempt_id] = Item(attempt, case, skills[attempt.skill])
-    return found
+            items[attempt.attempt_id] = Item(attempt, case, skills[attempt.skill])
+    return items
 
 
-def _taken(items: Mapping[str, Item], grader: LiveGrader) -> Mapping[str, Item]:
-    """Return what a grader grades, by its own checks where it says which (``checks_of``)."""
+def _items_of_grader(items: Mapping[str, Item], grader: LiveGrader) -> Mapping[str, Item]:
+    """Return the items of a grader, with its own checks if it defines ``checks_of``."""
     of = getattr(grader, "checks_of", None)
     if of is None:
         return {name: item for name, item in items.items() if item.attempt.status == "ok"}
-    found = {}
+    chosen = {}
     for name, item in items.items():
         if checks := of(item.attempt, item.case):
-            found[name] = replace(item, case=item.case.model_copy(update={"checks": checks}))
-    return found
+            chosen[name] = replace(item, case=item.case.model_copy(update={"checks": checks}))
+    return chosen
 
 
-def _check(store: RunStore, graders: Sequence[LiveGrader], round: object) -> None:
+def _check_arguments(store: RunStore, graders: Sequence[LiveGrader], round: object) -> None:
     for grader in graders:
         if not callable(getattr(grader, "grade", None)):
             why = "; sc.compare takes it" if hasattr(grader, "compare") else ""
@@ -366,23 +366,23 @@ def _check(store: RunStore, graders: Sequence[LiveGrader], round: object) -> Non
         if row.startswith(PREFIX):
             raise GraderError(f"attempt '{row}': names that begin with '{PREFIX}' are reserved.")
     skills = set(store.table("attempts").column("skill").unique().to_pylist())
-    require_unedited(store, [one for one in store.suites.values() if one.skill in skills])
+    require_unedited(store, [suite for suite in store.suites.values() if suite.skill in skills])
 
 
 class PlannedGrader(Record):
-    """A grader as it began to grade a study; a line of the store's ``graders``.
+    """A grader at the start of its grading; a line of the store's table ``graders``.
 
     Attributes
     ----------
     grader, version : str, str or None
-        Which grader: verdicts of another version stand apart in every frame.
+        Name and version. Frames keep the verdicts of several versions apart.
     round : int or None
-        Of a recording, which says another model in another round when the service moved on; None
-        for a grader that asks, which is one and the same in all rounds.
+        Round of a recorded grader, whose model can differ between rounds; None for a grader that
+        asks a model, which is the same in all rounds.
     kind, model, family : str or None
-        As the grader has them.
+        Those of the grader.
     settings : str or None
-        Of the agent behind it.
+        Settings of its agent, as JSON.
     """
 
     grader: str
@@ -394,22 +394,22 @@ class PlannedGrader(Record):
     settings: str | None = None
 
     def is_same(self, other: PlannedGrader) -> bool:
-        """Return whether verdicts of both would stand under one name, version and round."""
+        """Return whether both graders share name, version and round."""
         if (self.grader, self.version) != (other.grader, other.version):
             return False
         return None in (self.round, other.round) or self.round == other.round
 
 
 def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[int]) -> None:
-    """Write down who grades, before anything is asked; refuse one changed under its name.
+    """Record the graders before anything is asked; raise if one changed under its name.
 
-    The caller has the store open for writing (`RunStore.writer`).
+    The caller holds the writer's lock of the store (`RunStore.writer`).
     """
-    known = [PlannedGrader.model_validate(row) for row in store.records("graders")]
+    recorded = [PlannedGrader.model_validate(row) for row in store.records("graders")]
     new: list[PlannedGrader] = []
     for grader, round in zip(graders, rounds, strict=True):
         agent = getattr(grader, "agent", None)
-        given = PlannedGrader(
+        planned = PlannedGrader(
             grader=grader.name,
             version=grader.version,
             round=round if agent is None else None,
@@ -418,34 +418,34 @@ def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[i
             family=grader.family,
             settings=getattr(agent or grader, "settings", None),
         )
-        before = [one for one in (*known, *new) if one.is_same(given)]
-        for one in before:
+        before = [earlier for earlier in (*recorded, *new) if earlier.is_same(planned)]
+        for earlier in before:
             for name in ("model", "family", "settings"):
-                if (was := getattr(one, name)) != (now := getattr(given, name)):
-                    raise changed_error("grader", given.grader, name, was, now)
+                if (was := getattr(earlier, name)) != (now := getattr(planned, name)):
+                    raise changed_error("grader", planned.grader, name, was, now)
         if not before:
-            _compare_receipts(store, given, round)
-        if given not in before:
-            new.append(given)
+            _compare_receipts(store, planned, round)
+        if planned not in before:
+            new.append(planned)
     store.append("graders", new)
 
 
-def _compare_receipts(store: RunStore, given: PlannedGrader, round: int) -> None:
-    """Compare with the last grading of a store that has no line about this grader."""
-    mine = ("grade", given.grader, given.version)
+def _compare_receipts(store: RunStore, planned: PlannedGrader, round: int) -> None:
+    """Compare a grader without a line in ``graders`` with its last receipt."""
+    mine = ("grade", planned.grader, planned.version)
     last: dict[str, Any] = {}
     for row in store.records("receipts"):
-        same_round = given.round is None or row["study"].get("round") == round
+        same_round = planned.round is None or row["study"].get("round") == round
         if (row["stage"], row["name"], row.get("prompt_version")) == mine and same_round:
             last = row
-    if (was := last.get("model")) is not None and was != given.model:
-        raise changed_error("grader", given.grader, "model", was, given.model)
-    if (was := last.get("settings")) is not None and not _holds(given.settings, was):
-        raise changed_error("grader", given.grader, "settings", was, given.settings)
+    if (was := last.get("model")) is not None and was != planned.model:
+        raise changed_error("grader", planned.grader, "model", was, planned.model)
+    if (was := last.get("settings")) is not None and not _settings_hold(planned.settings, was):
+        raise changed_error("grader", planned.grader, "settings", was, planned.settings)
 
 
-def _holds(now: str | None, was: str) -> bool:
-    """Return whether all settings of an earlier release are still the same; there may be more."""
+def _settings_hold(now: str | None, was: str) -> bool:
+    """Return whether all settings of an earlier release are unchanged; new ones may be added."""
     try:
         old, new = json.loads(was), json.loads(now or "{}")
         return bool(old.items() <= {key: new.get(key) for key in old}.items())

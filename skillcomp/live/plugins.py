@@ -2,8 +2,7 @@
 
 ``kind: python`` names a class or function by ``target: "my_module:MyAgent"``; any other unknown
 ``kind`` is the name of an entry point in the group ``skillcomp.agents`` or ``skillcomp.graders`` of
-an installed package. Modules are imported when the agent or grader is built and not when the file
-is read.
+an installed package. Building an agent or grader imports its module; reading a file does not.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def installed_kinds(group: Group) -> dict[str, EntryPoint]:
 
 
 def target_problem(target: str) -> str | None:
-    """Return why a text does not name an object of a module, or None."""
+    """Return the error message of a malformed target; None for a correct one."""
     module, _, name = target.partition(":")
     if name.isidentifier() and all(part.isidentifier() for part in module.split(".")):
         return None
@@ -44,13 +43,13 @@ def build_from_target(
 ) -> Any:
     """Import the target of a ``kind: python`` entry and call it with the other keys.
 
-    Modules are looked for where Python finds any, then in the folder of the study file.
+    The module is searched in Python's path, then in the folder of the study file.
     """
     module_name, _, name = target.partition(":")
     where = f"{place}.target: found {literal(target)}"
     folder = folder.resolve()
     if str(folder) not in sys.path:
-        sys.path.append(str(folder))  # last, so that it hides no installed module
+        sys.path.append(str(folder))  # last, so that installed modules come first
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as cause:
@@ -61,7 +60,7 @@ def build_from_target(
             f"{where}: there is no module '{cause.name}'; allowed: an installed module, or a file "
             f"in {folder}.{near}"
         ) from None
-    except Exception as cause:  # the code of a module may raise anything
+    except Exception as cause:  # code of another package may raise anything
         raise _import_failure(where, module_name, cause) from cause
     own = folder / f"{module_name.replace('.', '/')}.py"
     file = getattr(module, "__file__", None)
@@ -80,7 +79,7 @@ def build_from_target(
             f"{where}, which is {literal(maker)}; allowed: a class, or a function that returns "
             f"one of the {group}."
         )
-    return _called(group, maker, arguments, place=place, keys=("kind", "target"))
+    return _checked_call(group, maker, arguments, place=place, keys=("kind", "target"))
 
 
 def build_installed(group: Group, kind: str, arguments: Mapping[str, Any], *, place: str) -> Any:
@@ -90,7 +89,7 @@ def build_installed(group: Group, kind: str, arguments: Mapping[str, Any], *, pl
         maker = entry.load()
     except Exception as cause:
         raise _import_failure(f"{place}.kind: found {literal(kind)}", entry.value, cause) from cause
-    return _called(group, maker, arguments, place=place, keys=("kind",))
+    return _checked_call(group, maker, arguments, place=place, keys=("kind",))
 
 
 def _import_failure(where: str, module: str, cause: BaseException) -> StudyError:
@@ -101,7 +100,7 @@ def _is_own_callable(value: Any, module: str) -> bool:
     return callable(value) and getattr(value, "__module__", None) == module
 
 
-def _called(
+def _checked_call(
     group: Group,
     maker: Callable[..., Any],
     arguments: Mapping[str, Any],
@@ -109,14 +108,14 @@ def _called(
     place: str,
     keys: tuple[str, ...],
 ) -> Any:
-    """Call a class or function with the keys of a study file, and check what it returns."""
+    """Call a class or function with the keys of a study file and check its result."""
     _require_arguments(maker, arguments, place, keys)
     name = getattr(maker, "__qualname__", repr(maker))
     try:
         made = maker(**arguments)
     except SkillcompError as cause:
         raise StudyError(f"{place}: {cause}") from cause
-    except Exception as cause:  # the code of another package may raise anything
+    except Exception as cause:  # code of another package may raise anything
         message = f"{place}: {name} raised {type(cause).__name__}: {cause}"
         raise StudyError(message) from cause
     missing = [member for member in _MEMBERS[group] if not hasattr(made, member)]
@@ -131,20 +130,23 @@ def _called(
 def _require_arguments(
     maker: Callable[..., Any], arguments: Mapping[str, Any], place: str, keys: tuple[str, ...]
 ) -> None:
-    """Raise if a key is no argument of a class or function, or an argument is missing."""
+    """Raise StudyError for a key that is not an argument, or for a missing argument."""
     try:
         parameters = inspect.signature(maker).parameters.values()
-    except (TypeError, ValueError):  # written in C: calling it shows what fits
+    except (
+        TypeError,
+        ValueError,
+    ):  # code in C has no signature: the call itself checks the arguments
         return
-    named = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    by_name = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
     for key in arguments:
-        if key not in named and not takes_any:
-            allowed = [*keys, *named]
+        if key not in by_name and not takes_any:
+            allowed = [*keys, *by_name]
             raise StudyError(
                 f"{place}.{key}: not a known key; allowed: {', '.join(allowed)}."
                 f"{suggest(key, allowed)}"
             )
-    for name, parameter in named.items():
+    for name, parameter in by_name.items():
         if parameter.default is parameter.empty and name not in arguments:
             raise StudyError(f"{place}.{name}: missing.")

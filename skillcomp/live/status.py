@@ -1,4 +1,4 @@
-"""How far a study has come, read from its store and from nothing else."""
+"""The state of a study, read from its store."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from skillcomp.live.agents.agent import PAID
 from skillcomp.live.batches import under_way
 from skillcomp.live.plan import Key, Tried, tries
 
-_REASON = 200  # characters of a reason that are shown
-_NUMBER = re.compile(r"\b[\w-]*\d[\w.:-]*")  # ids, counts and times: what differs between two tries
-_Grader = tuple[str, str | None, int]  # name, version, round
+_REASON = 200  # maximum characters of a printed reason
+_NUMBER = re.compile(r"\b[\w-]*\d[\w.:-]*")  # ids, counts and times, which differ between tries
+_GraderVersion = tuple[str, str | None, int]  # name, version, round
 _COLUMNS = {
     "stage": "str",
     "name": "str",
@@ -43,27 +43,31 @@ _COLUMNS = {
 
 
 def status(store: RunStore) -> pd.DataFrame:
-    """Return how far a study has come, also while another process is at work on it.
+    """Count what a study has answered, graded and compared, also while it runs.
 
     Parameters
     ----------
     store : RunStore
-        The study; it is only read (a line that a crash has torn is mended by opening the store).
+        The study. It is only read; opening a `RunStore` repairs a line that a crash has torn.
 
     Returns
     -------
     pandas.DataFrame
         One row per agent and condition (``stage`` run), then one per grader version and round
-        (``stage`` grade), then one per comparator version and two conditions (``stage`` compare;
-        a pair counts twice, once for each order): name, condition, round, n_wanted (cells of the
-        plan, or answers to grade; NA where the store holds no plan), n_ok (answers, or answers
-        graded in full), n_not_ok (paid for and no answer: refused, truncated, paused; or refused
-        gradings), n_failed (only tries that brought nothing, or a malformed grading; asked again at
-        the next start; NA where nobody is asked any more, and malformed gradings are then
-        n_not_ok),
-        n_open (wanted, and neither ok nor not_ok), cost_usd (of what is recorded; NaN when none is
-        known), models (as reported), gold_agreement (of the last grading run, NaN without gold
-        answers) and note (batches under way, empty answers).
+        (grade), then one per comparator version and pair of conditions (compare; a pair of answers
+        counts twice, once in each order). Columns:
+
+        - name, condition, round: agent or grader; NA if the stage has none.
+        - n_wanted: planned cells, answers to grade or comparisons; NA if the store has no plan.
+        - n_ok: answers, or answers with all verdicts, or judgements.
+        - n_not_ok: paid for without a result (refused, truncated, paused).
+        - n_failed: cells with failed tries only, or malformed gradings; the next call asks again.
+          NA for a recorded grader, whose malformed gradings are in n_not_ok.
+        - n_open: wanted, and neither ok nor not ok.
+        - cost_usd: dollars of all recorded replies; NaN if no cost is known.
+        - models: as the service reported them.
+        - gold_agreement: of the last grading run; NaN without gold answers.
+        - note: batches under way, empty answers.
 
     Examples
     --------
@@ -72,43 +76,45 @@ def status(store: RunStore) -> pd.DataFrame:
     ...     len(status(RunStore(folder)))
     0
     """
-    rows = [*_runs(store), *_grades(store), *_comparisons(store)]
+    rows = [*_run_rows(store), *_grade_rows(store), *_comparison_rows(store)]
     return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(_COLUMNS)
 
 
 @dataclass
-class _Seen:
-    """What the store holds of one row: models, dollars and, of a grader, the verdicts."""
+class _RowTotals:
+    """The totals of one row: models, dollars and, for a grader, the verdicts."""
 
     verdicts: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     models: set[str] = field(default_factory=set)
     cost_usd: float = math.nan
 
     def add(self, cost_usd: float | None, model: str | None) -> None:
-        """Count a reply; no dollars are known before the first that are."""
+        """Add a reply; the sum stays NaN until a cost is known."""
         if cost_usd is not None:
             self.cost_usd = cost_usd + (0.0 if math.isnan(self.cost_usd) else self.cost_usd)
         if model:
             self.models.add(model)
 
     def row(self, stage: str, name: str, **more: Any) -> dict[str, Any]:
-        """Return it as a row of `status`; what is not given is not known."""
-        known = {"cost_usd": self.cost_usd, "models": ", ".join(sorted(self.models)) or None}
-        return {**dict.fromkeys(_COLUMNS), "stage": stage, "name": name, **known, **more}
+        """Make a row of `status`; columns that are not passed are missing."""
+        totals = {"cost_usd": self.cost_usd, "models": ", ".join(sorted(self.models)) or None}
+        return {**dict.fromkeys(_COLUMNS), "stage": stage, "name": name, **totals, **more}
 
     @property
     def malformed(self) -> set[str]:
-        """Answers with a verdict that could not be read, not followed by one that could."""
-        return {name for name, said in self.verdicts.items() if "malformed" in said.values()}
+        """Answers with an unreadable verdict that no later verdict replaced."""
+        return {
+            name for name, statuses in self.verdicts.items() if "malformed" in statuses.values()
+        }
 
     @property
     def refused(self) -> set[str]:
         """Answers with a verdict that is neither ok nor malformed."""
         other = {"ok", "malformed"}
-        return {name for name, said in self.verdicts.items() if set(said.values()) - other}
+        return {name for name, statuses in self.verdicts.items() if set(statuses.values()) - other}
 
 
-def _runs(store: RunStore) -> Iterable[dict[str, Any]]:
+def _run_rows(store: RunStore) -> Iterable[dict[str, Any]]:
     done = tries(store)
     planned: Counter[tuple[str, str]] = Counter()
     for row in store.records("plan"):
@@ -118,7 +124,7 @@ def _runs(store: RunStore) -> Iterable[dict[str, Any]]:
     cells: defaultdict[tuple[str, str], list[Tried]] = defaultdict(list)
     for key, tried in done.items():
         cells[key.agent, key.condition].append(tried)
-    seen: defaultdict[tuple[str, str], _Seen] = defaultdict(_Seen)
+    seen: defaultdict[tuple[str, str], _RowTotals] = defaultdict(_RowTotals)
     empty: Counter[tuple[str, str]] = Counter()
     columns = ["agent", "condition", "status", "answer", "cost_usd", "agent_model", "perturbation"]
     for row in store.table("attempts").select(columns).to_pylist():
@@ -130,9 +136,10 @@ def _runs(store: RunStore) -> Iterable[dict[str, Any]]:
         seen[row["agent"], row["condition"]].add(row.get("cost_usd") or 0.0, None)
     batches = under_way(store, "run")
     place = ordered(sorted({condition for _, condition in cells}))
-    for pair, found in sorted(cells.items(), key=lambda one: (one[0][0], place.index(one[0][1]))):
-        n_ok = sum("ok" in tried.paid for tried in found)
-        n_paid = sum(bool(tried.paid) for tried in found)
+    for pair in sorted(cells, key=lambda pair: (pair[0], place.index(pair[1]))):
+        tries_of_pair = cells[pair]
+        n_ok = sum("ok" in tried.paid for tried in tries_of_pair)
+        n_paid = sum(bool(tried.paid) for tried in tries_of_pair)
         blank = f"{plural(empty[pair], 'empty answer')}, graded" if empty[pair] else None
         yield seen[pair].row(
             "run",
@@ -141,21 +148,21 @@ def _runs(store: RunStore) -> Iterable[dict[str, Any]]:
             n_wanted=planned[pair] or None,
             n_ok=n_ok,
             n_not_ok=n_paid - n_ok,
-            n_failed=sum(bool(tried.n_errors and not tried.paid) for tried in found),
+            n_failed=sum(bool(tried.n_errors and not tried.paid) for tried in tries_of_pair),
             n_open=planned[pair] - n_paid if planned[pair] else 0,
             note="; ".join(filter(None, (batches.get(pair[0]), blank))) or None,
         )
 
 
-def _grades(store: RunStore) -> Iterable[dict[str, Any]]:
+def _grade_rows(store: RunStore) -> Iterable[dict[str, Any]]:
     table = store.table("attempts").select(["attempt_id", "case_id", "status"]).to_pylist()
     n_checks = {case.case_id: len(case.checks) for s in store.suites.values() for case in s.cases}
     needs = {
         row["attempt_id"]: n_checks.get(row["case_id"], 0) for row in table if row["status"] == "ok"
     }
     to_grade = {name for name, n in needs.items() if n}
-    said = _said(store)
-    # the last: the end of a run carries what its beginning could not know
+    totals = _verdict_totals(store)
+    # the last receipt of a run, written at its end, has the agreement and n_open
     receipts = {
         (row["name"], row["prompt_version"], row["study"]["round"]): row
         for row in store.records("receipts")
@@ -167,25 +174,25 @@ def _grades(store: RunStore) -> Iterable[dict[str, Any]]:
         for row in store.records("graders")
         if row.get("round") is not None
     }
-    # a grader that was begun and has said nothing yet is shown as well
-    for key in [*said, *(key for key in receipts if key not in said)]:
-        found, live = said.get(key, _Seen()), receipts.get(key)
-        # of those who choose their own checks only the receipt knows what was wanted
+    # includes graders that have started and have no verdict yet
+    for key in [*totals, *(key for key in receipts if key not in totals)]:
+        own, live = totals.get(key, _RowTotals()), receipts.get(key)
+        # only the receipt knows n_wanted of a grader that chooses its own checks
         chooses = bool(live and live["study"].get("own_checks"))
         least = {} if chooses else needs
-        whole = {name for name, n in found.verdicts.items() if len(n) >= least.get(name, 1)}
-        unread = found.malformed & whole
+        whole = {name for name, n in own.verdicts.items() if len(n) >= least.get(name, 1)}
+        unread = own.malformed & whole
         asked_again = unread if live and key[:2] not in recordings else set()
         n_wanted, n_open = len(to_grade), len((to_grade - whole) | asked_again)
         if live and chooses:
             n_wanted, n_open = live["n_wanted"], max(live["n_wanted"] - len(whole - asked_again), 0)
-        yield found.row(
+        yield own.row(
             "grade",
             key[0],
             round=key[2],
             n_wanted=n_wanted if live else None,
-            n_ok=len(whole - found.refused - unread),
-            n_not_ok=len((whole & (found.refused | unread)) - asked_again),
+            n_ok=len(whole - own.refused - unread),
+            n_not_ok=len((whole & (own.refused | unread)) - asked_again),
             n_failed=len(asked_again) if live else None,
             n_open=n_open if live else 0,
             gold_agreement=((live or {}).get("gold") or {}).get("agreement"),
@@ -193,21 +200,21 @@ def _grades(store: RunStore) -> Iterable[dict[str, Any]]:
         )
 
 
-def _comparisons(store: RunStore) -> Iterable[dict[str, Any]]:
+def _comparison_rows(store: RunStore) -> Iterable[dict[str, Any]]:
     receipts = [row for row in store.records("receipts") if row["stage"] == "compare"]
     if not receipts:
         return
     columns = ["attempt_id", "condition"]
     table = store.table("attempts").select(columns).to_pylist()
     condition = {row["attempt_id"]: row["condition"] for row in table}
-    ok: defaultdict[Any, set[_Order]] = defaultdict(set)
-    tried: defaultdict[Any, dict[_Order, str]] = defaultdict(dict)
-    seen: defaultdict[Any, _Seen] = defaultdict(_Seen)
+    ok: defaultdict[Any, set[_PairOrder]] = defaultdict(set)
+    tried: defaultdict[Any, dict[_PairOrder, str]] = defaultdict(dict)
+    seen: defaultdict[Any, _RowTotals] = defaultdict(_RowTotals)
     for row in store.table("pairwise").to_pylist():
-        ok[_comparing(row, condition)].add(_order(row))
+        ok[_comparison_key(row, condition)].add(_pair_order(row))
     for row in store.records("comparisons"):
-        key = _comparing(row, condition)
-        tried[key][_order(row)] = row["status"]
+        key = _comparison_key(row, condition)
+        tried[key][_pair_order(row)] = row["status"]
         seen[key].add(row.get("cost_usd"), row.get("model"))
     batches = under_way(store, "compare")
     last = {}
@@ -215,7 +222,7 @@ def _comparisons(store: RunStore) -> Iterable[dict[str, Any]]:
         two = (row["study"]["condition"], row["study"]["against"])
         last[row["name"], row["prompt_version"], frozenset(two)] = (two, row)
     for key, (two, row) in last.items():
-        refused = {one for one, how in tried[key].items() if how == "refused"} - ok[key]
+        refused = {place for place, how in tried[key].items() if how == "refused"} - ok[key]
         n_ok, n_refused = len(ok[key]), len(refused)
         yield seen[key].row(
             "compare",
@@ -230,31 +237,31 @@ def _comparisons(store: RunStore) -> Iterable[dict[str, Any]]:
         )
 
 
-_Order = tuple[int, str, str]
+_PairOrder = tuple[int, str, str]
 
 
-def _order(row: Mapping[str, Any]) -> _Order:
+def _pair_order(row: Mapping[str, Any]) -> _PairOrder:
     return row["order"], row["first"], row["second"]
 
 
-def _comparing(row: Mapping[str, Any], condition: Mapping[str, str]) -> tuple[Any, ...]:
-    """Return who compares which two conditions in a judgement or a reply."""
+def _comparison_key(row: Mapping[str, Any], condition: Mapping[str, str]) -> tuple[Any, ...]:
+    """Return grader, version and the two conditions of a judgement or a reply."""
     two = frozenset(condition.get(row[side], "") for side in ("first", "second"))
     return row["grader"], row.get("grader_version"), two
 
 
-def _said(store: RunStore) -> dict[_Grader, _Seen]:
-    found: defaultdict[_Grader, _Seen] = defaultdict(_Seen)
+def _verdict_totals(store: RunStore) -> dict[_GraderVersion, _RowTotals]:
+    totals: defaultdict[_GraderVersion, _RowTotals] = defaultdict(_RowTotals)
     columns = ["attempt_id", "check_id", "grader", "grader_version", "round", "status", "cost_usd"]
     for row in store.table("verdicts").select([*columns, "grader_model"]).to_pylist():
-        one = found[row["grader"], row["grader_version"], row["round"]]
-        one.verdicts[row["attempt_id"]][row["check_id"]] = row["status"]  # the last one counts
-        one.add(row["cost_usd"], row["grader_model"])
-    return dict(found)
+        own = totals[row["grader"], row["grader_version"], row["round"]]
+        own.verdicts[row["attempt_id"]][row["check_id"]] = row["status"]  # the last verdict counts
+        own.add(row["cost_usd"], row["grader_model"])
+    return dict(totals)
 
 
 def errors(store: RunStore) -> pd.DataFrame:
-    """Return why something is still open: one row per reason, the most frequent first.
+    """Count the errors behind open cells, gradings and comparisons, most frequent first.
 
     Parameters
     ----------
@@ -264,18 +271,18 @@ def errors(store: RunStore) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``stage`` (run, grade or compare), ``name`` (agent or grader), ``round`` (of a grader),
-        ``reason`` (numbers that differ are one reason; shown as it came first), ``n`` (tries that
-        ended so), ``first`` (the attempt that it happened to first). Tries at what has been
-        answered or graded since are left out.
+        One row per reason: ``stage`` (run, grade or compare), ``name`` (agent or grader),
+        ``round`` (of a grader), ``reason`` (the first of the messages that differ in numbers only),
+        ``n`` (number of tries), ``first`` (attempt of the first try). Tries are left out if the
+        cell, grading or comparison succeeded later.
     """
-    found: dict[tuple[str, str, int | None, str], list[Any]] = {}
+    counts: dict[tuple[str, str, int | None, str], list[Any]] = {}
     failures = (*_failed_cells(store), *_failed_gradings(store), *_failed_comparisons(store))
     for stage, name, number, reason, place in failures:
-        shown = _one_line(reason or "no reason is known")[:_REASON]
-        key = (stage, name, number, _NUMBER.sub("#", shown))
-        found.setdefault(key, [0, shown, place])[0] += 1
-    rows = [(*key[:3], shown, n, place) for key, (n, shown, place) in found.items()]
+        line = _one_line(reason or "no reason is known")[:_REASON]
+        key = (stage, name, number, _NUMBER.sub("#", line))
+        counts.setdefault(key, [0, line, place])[0] += 1
+    rows = [(*key[:3], line, n, place) for key, (n, line, place) in counts.items()]
     rows.sort(key=lambda row: (row[0] != "run", -row[4]))
     table = pd.DataFrame(rows, columns=["stage", "name", "round", "reason", "n", "first"])
     text = dict.fromkeys(("stage", "name", "reason", "first"), "str")
@@ -297,13 +304,13 @@ def _failed_cells(store: RunStore) -> Iterable[_Failure]:
 
 
 def _failed_gradings(store: RunStore) -> Iterable[_Failure]:
-    said = _said(store)
+    totals = _verdict_totals(store)
     for row in store.records("replies"):
         key = (row["grader"], row.get("grader_version"), row["round"])
-        graded = key in said and row["attempt_id"] in said[key].verdicts
+        graded = key in totals and row["attempt_id"] in totals[key].verdicts
         if row["status"] not in PAID and not graded:
             yield "grade", key[0], key[2], row.get("error"), row["attempt_id"]
-    unread = {(key, name) for key, one in said.items() for name in one.malformed}
+    unread = {(key, name) for key, own in totals.items() for name in own.malformed}
     if not unread:
         return
     columns = ["attempt_id", "grader", "grader_version", "round", "status", "raw"]
@@ -311,22 +318,22 @@ def _failed_gradings(store: RunStore) -> Iterable[_Failure]:
         place = ((row["grader"], row["grader_version"], row["round"]), row["attempt_id"])
         if row["status"] == "malformed" and place in unread:
             unread.discard(place)
-            told = f"malformed: {row['raw'] or 'an empty reply'}"
-            yield "grade", row["grader"], row["round"], told, row["attempt_id"]
+            reason = f"malformed: {row['raw'] or 'an empty reply'}"
+            yield "grade", row["grader"], row["round"], reason, row["attempt_id"]
 
 
 def _failed_comparisons(store: RunStore) -> Iterable[_Failure]:
     columns = ["grader", "grader_version", "order", "first", "second"]
     table = store.table("pairwise").select(columns).to_pylist()
-    judged = {(row["grader"], row["grader_version"], *_order(row)) for row in table}
+    judged = {(row["grader"], row["grader_version"], *_pair_order(row)) for row in table}
     for row in store.records("comparisons"):
-        one = (row["grader"], row.get("grader_version"), *_order(row))
-        if row["status"] == "refused" or one in judged:
+        comparison = (row["grader"], row.get("grader_version"), *_pair_order(row))
+        if row["status"] == "refused" or comparison in judged:
             continue
-        told = row.get("error")
-        if row["status"] in PAID and not told:
-            told = f"malformed: {row.get('answer') or 'an empty reply'}"
-        yield "compare", row["grader"], None, told, f"{row['first']} and {row['second']}"
+        reason = row.get("error")
+        if row["status"] in PAID and not reason:
+            reason = f"malformed: {row.get('answer') or 'an empty reply'}"
+        yield "compare", row["grader"], None, reason, f"{row['first']} and {row['second']}"
 
 
 def _one_line(text: str) -> str:
@@ -334,7 +341,7 @@ def _one_line(text: str) -> str:
 
 
 def most_frequent(store: RunStore, stage: str, name: str | None = None) -> str:
-    """Return the most frequent reason for what is open, as the end of a sentence."""
+    """Return the most frequent error of a stage as the end of a sentence."""
     table = errors(store)
     mine = table[table["stage"].eq(stage) & (True if name is None else table["name"].eq(name))]
     if mine.empty:
@@ -344,14 +351,14 @@ def most_frequent(store: RunStore, stage: str, name: str | None = None) -> str:
 
 
 def writer(store: RunStore) -> str | None:
-    """Return who is writing to a store, as far as can be seen without touching it."""
+    """Return the process that writes to a store, as its lock file names it; None if it is gone."""
     who = json_or_none(store.path / journal.WHO)
     try:
-        told = f"process {who['pid']} on {who['host']} since {who['since']}"
+        message = f"process {who['pid']} on {who['host']} since {who['since']}"
         if who["host"] == socket.gethostname():
             os.kill(who["pid"], 0)
     except PermissionError:
-        pass  # it is alive and another user's
+        pass  # the process is alive and belongs to another user
     except (OSError, KeyError, TypeError):
         return None
-    return told
+    return message

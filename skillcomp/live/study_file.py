@@ -1,4 +1,4 @@
-"""STUDY.yaml: a whole study in one file, read strictly, every mistake told with its place."""
+"""STUDY.yaml: a whole study in one file. Every mistake is reported with its line."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ class _Agent(Record):
     timeout: PositiveFloat = 600.0
     prices: list[_Price] = Field(default_factory=list)
 
-    def _fields(self, *without: str) -> dict[str, Any]:
-        """Return the arguments of the agent: what stands in the file."""
+    def _constructor_arguments(self, *without: str) -> dict[str, Any]:
+        """Return the arguments of the agent's constructor."""
         fields = self.model_dump(exclude={"kind", "prices", *without})
-        own = [Price(**one.model_dump()) for one in self.prices]
+        own = [Price(**price.model_dump()) for price in self.prices]
         return {**fields, "prices": own}
 
 
@@ -88,7 +88,7 @@ class _Anthropic(_Agent):
     base_url: str | None = None
 
     def build(self, folder: Path, place: str) -> Agent:
-        return live.AnthropicAgent(**self._fields())
+        return live.AnthropicAgent(**self._constructor_arguments())
 
 
 class _OpenAI(_Agent):
@@ -104,7 +104,7 @@ class _OpenAI(_Agent):
     max_retries: NonNegativeInt = 5
 
     def build(self, folder: Path, place: str) -> Agent:
-        return live.OpenAIAgent(**self._fields())
+        return live.OpenAIAgent(**self._constructor_arguments())
 
 
 class _Cli(_Agent):
@@ -130,9 +130,9 @@ class _Cli(_Agent):
 
     def build(self, folder: Path, place: str) -> Agent:
         if self.program is None:
-            return live.CliAgent(**self._fields("program", "extra"))
+            return live.CliAgent(**self._constructor_arguments("program", "extra"))
         make = {"claude": live.CliAgent.claude, "codex": live.CliAgent.codex}
-        return make[self.program](**self._fields("program", "command"))
+        return make[self.program](**self._constructor_arguments("program", "command"))
 
 
 class _Replay(Record):
@@ -142,7 +142,7 @@ class _Replay(Record):
     name: str | None = None
 
     def build(self, folder: Path, place: str) -> Agent:
-        store = RunStore(_there(folder, self.store, "agents"))
+        store = RunStore(_existing_file(folder, self.store, "agents"))
         return live.ReplayAgent(store, agent=self.agent, name=self.name)
 
 
@@ -153,12 +153,12 @@ def _checked_target(target: str) -> str:
 
 
 class _Guest(Record):
-    """An object of another package; the keys without a field here are its arguments."""
+    """An agent or grader of another package; keys without a field here are its arguments."""
 
     model_config = ConfigDict(extra="allow")
     group: ClassVar[Group]
 
-    def _arguments(self, folder: Path, place: str) -> dict[str, Any]:
+    def _keyword_arguments(self, folder: Path, place: str) -> dict[str, Any]:
         arguments = dict(self.model_extra or {})
         spec = getattr(self, "agent", None) if "agent" in type(self).model_fields else None
         if spec is not None:
@@ -171,7 +171,7 @@ class _Python(_Guest):
     target: Annotated[str, AfterValidator(_checked_target)]
 
     def build(self, folder: Path, place: str) -> Any:
-        arguments = self._arguments(folder, place)
+        arguments = self._keyword_arguments(folder, place)
         return build_from_target(self.group, self.target, arguments, place=place, folder=folder)
 
 
@@ -179,7 +179,7 @@ class _Installed(_Guest):
     kind: str
 
     def build(self, folder: Path, place: str) -> Any:
-        arguments = self._arguments(folder, place)
+        arguments = self._keyword_arguments(folder, place)
         return build_installed(self.group, self.kind, arguments, place=place)
 
 
@@ -192,13 +192,13 @@ class _InstalledAgent(_Installed):
 
 
 def _spec_tag(group: Group, kind: object) -> str:
-    """Return the tag of the model that reads an entry of some kind."""
+    """Return the tag of the model for an entry of this kind."""
     is_guest = kind not in _KINDS[group] and str(kind) in installed_kinds(group)
     return "installed" if is_guest else str(kind)
 
 
 def _agent_tag(entry: Any) -> str | None:
-    # every model refuses what is no mapping, with the same message
+    # any model will do for an entry that is no mapping: all refuse it with the same message
     kind = entry.get("kind") if isinstance(entry, dict) else getattr(entry, "kind", "anthropic")
     return None if kind is None else _spec_tag("agents", kind)
 
@@ -232,7 +232,7 @@ class _Comprehension(Record):
 
     def build(self, folder: Path, place: str) -> live.LiveGrader:
         fields = self.model_dump(exclude={"kind", "agent", "template"})
-        own = None if self.template is None else _there(folder, self.template, "graders")
+        own = None if self.template is None else _existing_file(folder, self.template, "graders")
         agent = self.agent.build(folder, f"{place}.agent")
         return live.ComprehensionGrader(agent, template=own, **fields)
 
@@ -255,7 +255,7 @@ class _ReplayGrader(Record):
     name: str | None = None
 
     def build(self, folder: Path, place: str) -> live.LiveGrader:
-        store = RunStore(_there(folder, self.store, "graders"))
+        store = RunStore(_existing_file(folder, self.store, "graders"))
         return live.ReplayGrader(store, grader=self.grader, round=self.round, name=self.name)
 
 
@@ -317,25 +317,24 @@ class StudyFile(Record):
     store : Path
         Folder of the study.
     skills, suites : list of Path
-        Files to add; the store's own suites are asked when none are named.
+        Files to add to the store. Without any, the suites in the store are used.
     agents : list
-        Each with ``kind``: anthropic, openai, cli, replay or python, and its arguments;
-        ``prices`` are a list of ``{model: ..., input: ..., output: ...}`` in dollars for a million
-        tokens. ``kind: cli`` takes ``program: claude`` or ``program: codex`` (as
-        `CliAgent.claude` and `CliAgent.codex`, with ``extra`` arguments), or a ``command``.
+        Agents, each with its ``kind`` (anthropic, openai, cli, replay or python) and arguments.
+        ``prices`` is a list of ``{model: ..., input: ..., output: ...}`` in dollars per million
+        tokens. ``kind: cli`` takes ``program: claude`` or ``program: codex`` with ``extra``
+        arguments (see `CliAgent.claude` and `CliAgent.codex`), or a ``command``.
     graders : list
-        Each with an ``agent``, ``style``, ``without``, ``reply``, ``template`` and the like (as
-        for `ComprehensionGrader`), or ``kind: replay``, or ``kind: suite`` for tasks, with an
-        ``agent`` where a rubric needs one, ``trust`` and ``timeout`` (as for `SuiteGrader`), or
-        ``kind: python``.
+        Graders. Without a ``kind``: an ``agent``, ``style``, ``without``, ``reply``, ``template``
+        and the other arguments of `ComprehensionGrader`. ``kind: suite`` grades tasks with
+        ``trust``, ``timeout`` and, for rubrics, an ``agent`` (see `SuiteGrader`). Other kinds:
+        replay and python.
     comparators : list
-        Each with an ``agent`` (as for `PairwiseGrader`), for ``skillcomp compare``.
+        Graders for ``skillcomp compare``, each with an ``agent`` (see `PairwiseGrader`).
     conditions, repeats, placebo, previous, seed, concurrency, budget_usd, batch
-        As for `skillcomp.run`.
+        Arguments of `skillcomp.run`.
     grading : mapping
-        ``gold``, ``min_gold_agreement``, and what is to differ from the above for grading. The
-        ``budget_usd`` above holds for the answers, once more for the gradings, and once more for
-        the comparisons, which are made as the gradings are.
+        ``gold``, ``min_gold_agreement``, and values for gradings and comparisons that differ from
+        those above. ``budget_usd`` applies separately to answers, gradings and comparisons.
     """
 
     store: Path
@@ -360,10 +359,10 @@ class StudyFile(Record):
 
     @property
     def store_path(self) -> Path:
-        """Where the store is, below the study's folder unless that was allowed otherwise."""
-        return self._inside(self.folder / self.store, "store")
+        """The folder of the store; outside the study's folder only if `outside` allows it."""
+        return self._path_inside(self.folder / self.store, "store")
 
-    def _inside(self, path: Path, key: str) -> Path:
+    def _path_inside(self, path: Path, key: str) -> Path:
         if "\0" in str(path):
             raise StudyError(f"{key}: found {literal(path.name)}; a path holds no NUL character.")
         if not self.outside and not path.resolve().is_relative_to(self.folder.resolve()):
@@ -374,26 +373,28 @@ class StudyFile(Record):
         return path
 
     def open_store(self) -> RunStore:
-        """Return the store with the skills and suites of the file in it."""
+        """Open the store and add the skills of the file."""
         store = RunStore(self.store_path)
         for path in self.skills:
-            store.add_skill(_there(self.folder, path, "skills"))
+            store.add_skill(_existing_file(self.folder, path, "skills"))
         return store
 
     def open_suites(self, store: RunStore) -> list[Suite] | None:
-        """Return the suites to ask, None for all of the store's."""
-        found = [store.add_suite(_there(self.folder, path, "suites")) for path in self.suites]
-        return found or None
+        """Add the suites of the file to the store and return them; None stands for all suites."""
+        suites = [
+            store.add_suite(_existing_file(self.folder, path, "suites")) for path in self.suites
+        ]
+        return suites or None
 
     def build_agents(self) -> list[Agent]:
-        """Return the agents."""
+        """Build the agents."""
         return [
             agent.build(self.folder, f"agents[{position}]")
             for position, agent in enumerate(self.agents)
         ]
 
     def build_graders(self) -> list[live.LiveGrader]:
-        """Return the graders; those of task suites need the suites in the store already."""
+        """Build the graders; the suites of a ``kind: suite`` grader must be in the store."""
         graders: list[live.LiveGrader] = []
         for position, grader in enumerate(self.graders):
             place = f"graders[{position}]"
@@ -404,63 +405,63 @@ class StudyFile(Record):
         return graders
 
     def build_comparators(self) -> list[live.PairwiseGrader]:
-        """Return the comparators."""
+        """Build the comparators."""
         return [
             comparator.build(self.folder, f"comparators[{position}]")
             for position, comparator in enumerate(self.comparators)
         ]
 
     def texts(self, store: RunStore, name: Literal["placebo", "previous"]) -> Any:
-        """Return what is loaded in the skill's place: slugs stay, files are found."""
-        given = getattr(self, name)
-        if given is None:
+        """Return the placebo or previous texts: a slug or text unchanged, a file with its path."""
+        texts = getattr(self, name)
+        if texts is None:
             return None
-        if isinstance(given, dict):
-            return {slug: self._text(store, text, name) for slug, text in given.items()}
-        return self._text(store, given, name)
+        if isinstance(texts, dict):
+            return {slug: self._text_or_file(store, text, name) for slug, text in texts.items()}
+        return self._text_or_file(store, texts, name)
 
-    def _text(self, store: RunStore, text: str, key: str) -> str | Path:
+    def _text_or_file(self, store: RunStore, text: str, key: str) -> str | Path:
         if text in store.skills:
             return text
         path = self.folder / text
-        return self._inside(path, key) if exists(path) or len(text.split()) == 1 else text
+        return self._path_inside(path, key) if exists(path) or len(text.split()) == 1 else text
 
 
 def read_agent(text: str, *, key: str, timeout: float | None = None) -> Agent:
-    """Return the agent that a command names: a model's name, or a mapping as in a study file.
+    """Build an agent from a command-line option: a model's name, or a mapping in YAML.
 
     Raises
     ------
     StudyError
-        When it is neither; every fault as `read_study` tells it.
+        If the text is neither. The message lists every fault, as that of `read_study`.
     """
     try:
-        given = yaml.safe_load(text)
+        fields = yaml.safe_load(text)
     except yaml.YAMLError:
-        given = None
-    if isinstance(given, str):
-        given = {"kind": "anthropic", "model": given}
-    if not isinstance(given, dict):
+        fields = None
+    if isinstance(fields, str):
+        fields = {"kind": "anthropic", "model": fields}
+    if not isinstance(fields, dict):
         raise StudyError(
             f"{key}: found {literal(text)}; expected the name of a model, or a mapping such as "
             "'{kind: cli, program: claude}'."
         )
-    if timeout is not None and given.get("kind") == "cli":
-        given = {"timeout": timeout, **given}
+    if timeout is not None and fields.get("kind") == "cli":
+        fields = {"timeout": timeout, **fields}
     try:
-        (spec,) = StudyFile.model_validate({"store": ".", "agents": [given]}).agents
+        (spec,) = StudyFile.model_validate({"store": ".", "agents": [fields]}).agents
         return spec.build(Path(), key)
     except ValidationError as cause:
-        faults = (told.replace("line 1: agents[0]", key, 1) for told in _faults(cause, None))
+        faults = (fault.replace("line 1: agents[0]", key, 1) for fault in _fault_lines(cause, None))
         raise StudyError("\n".join(dict.fromkeys(faults))) from None
 
 
-def _there(folder: Path, path: Path, key: str) -> Path:
-    found = folder / path
-    if not exists(found):
-        near = suggest(path.name, [p.name for p in found.parent.glob("*")])
-        raise StudyError(f"{key}: there is nothing at {found}.{near}")
-    return found
+def _existing_file(folder: Path, path: Path, key: str) -> Path:
+    file = folder / path
+    if not exists(file):
+        near = suggest(path.name, [p.name for p in file.parent.glob("*")])
+        raise StudyError(f"{key}: there is nothing at {file}.{near}")
+    return file
 
 
 def read_study(path: Path, *, outside: bool = False) -> StudyFile:
@@ -471,19 +472,20 @@ def read_study(path: Path, *, outside: bool = False) -> StudyFile:
     path : pathlib.Path
         The file.
     outside : bool, default False
-        Whether its store and the texts of its conditions may lie outside its folder.
+        Whether the store and the texts of conditions may be outside the folder of the file.
 
     Returns
     -------
     StudyFile
-        Checked, with paths still as in the file.
+        The checked content, with the paths of the file.
 
     Raises
     ------
     StudyError
-        When it cannot be read, is not YAML, gives a key twice or a value that holds itself, or does
-        not fit: every fault with its line, what was found, what is allowed and the nearest match.
-        Values of keys that speak of secrets are not repeated.
+        If the file cannot be read, is not YAML, repeats a key, contains a value that refers to
+        itself, or has wrong keys or values. The message lists every fault with its line, the
+        value, the allowed values and the nearest match. It does not repeat values of keys that
+        sound like secrets.
     """
     content, node = read_yaml(path, what="study", error=StudyError)
     try:
@@ -492,63 +494,63 @@ def read_study(path: Path, *, outside: bool = False) -> StudyFile:
         more = {"folder": path.parent, "outside": outside}
         return StudyFile.model_validate({**content, **more})
     except ValidationError as cause:
-        faults = list(dict.fromkeys(_faults(cause, node)))
+        faults = list(dict.fromkeys(_fault_lines(cause, node)))
         many = f", {len(faults)} problems" if len(faults) > 1 else ""
         raise StudyError(f"{path}{many}:\n" + "\n".join(f"- {f}" for f in faults)) from None
 
 
-def _faults(error: ValidationError, node: yaml.Node | None) -> Iterator[str]:
+def _fault_lines(error: ValidationError, node: yaml.Node | None) -> Iterator[str]:
     for fault in error.errors(include_url=False):
         whole = fault["loc"]
         loc = [part for at, part in enumerate(whole) if not _is_tag(whole, at)]
         place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc).lstrip(".")
         line = line_of(node, loc)
-        yield f"line {line}: {place}: {_told(fault, str(loc[-1]) if loc else '')}"
+        yield f"line {line}: {place}: {_fault_message(fault, str(loc[-1]) if loc else '')}"
 
 
 _NOT_IN_FILE = {"folder", "outside"}
 
 
 def _is_tag(loc: tuple[Any, ...], at: int) -> bool:
-    """Whether a part of a place names a member of a union, which is no place in the file."""
+    """Return whether a part of a location is the tag of a union, which is not in the file."""
     in_list = at == 2 and loc[0] in ("agents", "graders")
     return in_list or (at > 0 and loc[at - 1] in ("agent", "placebo", "previous"))
 
 
-def _told(fault: Mapping[str, Any], key: str) -> str:
+def _fault_message(fault: Mapping[str, Any], key: str) -> str:
     kind = fault["type"]
     if kind == "own_words":
         return f"{fault['msg'].rstrip('.')}."
     if kind == "extra_forbidden":
         if _SECRET.search(key):
             return "not a known key. Keys to services are read from the environment only."
-        allowed = _keys(fault["loc"])
+        allowed = _allowed_keys(fault["loc"])
         return f"not a known key; allowed: {', '.join(allowed)}.{suggest(key, allowed)}"
     if kind == "missing":
         return "missing."
     if kind == "union_tag_not_found":
         return f"'kind' is missing; allowed: {', '.join(_allowed_kinds(fault['loc']))}."
-    found = "" if _SECRET.search(key) else f"found {literal(fault['input'])}; "
+    opening = "" if _SECRET.search(key) else f"found {literal(fault['input'])}; "
     if kind == "union_tag_invalid":
         tag, kinds = str(fault["ctx"]["tag"]), _allowed_kinds(fault["loc"])
         return f"kind: found {literal(tag)}; allowed: {', '.join(kinds)}.{suggest(tag, kinds)}"
     if kind == "literal_error":
         words = re.findall(r"'([^']*)'", fault["ctx"]["expected"])
-        return f"{found}allowed: {', '.join(words)}.{suggest(str(fault['input']), words)}"
-    if example := _example(kind, fault["loc"], fault["input"]):
-        return f"{found}write {example}."
+        return f"{opening}allowed: {', '.join(words)}.{suggest(str(fault['input']), words)}"
+    if example := _example_of(kind, fault["loc"], fault["input"]):
+        return f"{opening}write {example}."
     message = fault["msg"].removeprefix("Input should be ").removeprefix("Value should be ")
-    return f"{found}allowed: {message}."
+    return f"{opening}allowed: {message}."
 
 
 def _allowed_kinds(loc: tuple[Any, ...]) -> list[str]:
-    """Return the kinds of agents or graders that may be at a place of the file."""
+    """Return the allowed kinds at a location: of agents or of graders."""
     group: Group = "graders" if loc[0] == "graders" and "agent" not in loc else "agents"
     return [*_KINDS[group], *sorted(set(installed_kinds(group)) - set(_KINDS[group]))]
 
 
-def _example(kind: str, loc: tuple[Any, ...], value: Any) -> str | None:
-    """Return how what should stand at a place is written, where something of no use stands."""
+def _example_of(kind: str, loc: tuple[Any, ...], value: Any) -> str | None:
+    """Return an example of the right value for a value of the wrong type, or None."""
     in_list = kind == "list_type" and len(loc) == 1
     if not (in_list or kind in ("model_type", "model_attributes_type")):
         return None
@@ -556,15 +558,15 @@ def _example(kind: str, loc: tuple[Any, ...], value: Any) -> str | None:
         return "{min_gold_agreement: 0.9}"
     if loc[0] not in ("agents", "graders"):
         return None
-    named = isinstance(value, str) and re.fullmatch(r"[\w.:/@-]{1,60}", value)
-    text = f"{{kind: anthropic, model: {value if named else '...'}}}"
+    is_name = isinstance(value, str) and re.fullmatch(r"[\w.:/@-]{1,60}", value)
+    text = f"{{kind: anthropic, model: {value if is_name else '...'}}}"
     if loc[0] == "graders" and loc[-1] != "agent":
         text = f"{{agent: {text}}}"
     return f"[{text}]" if in_list else text
 
 
-def _keys(loc: tuple[Any, ...]) -> list[str]:
-    """Return which keys are allowed where a strange one was found."""
+def _allowed_keys(loc: tuple[Any, ...]) -> list[str]:
+    """Return the allowed keys at the location of an unknown key."""
     models: dict[str, type[Record]] = {
         "anthropic": _Anthropic,
         "openai": _OpenAI,
@@ -576,9 +578,9 @@ def _keys(loc: tuple[Any, ...]) -> list[str]:
         "comparators": _Comparator,
         "prices": _Price,
     }
-    named = [part for part in loc[:-1] if part in models]
-    model = models[named[-1]] if named else StudyFile
-    if loc[0] == "graders" and named == ["replay"]:
+    tags = [part for part in loc[:-1] if part in models]
+    model = models[tags[-1]] if tags else StudyFile
+    if loc[0] == "graders" and tags == ["replay"]:
         model = _ReplayGrader
     keys = [name for name in model.model_fields if name not in _NOT_IN_FILE]
     return sorted(keys, key=lambda name: name != "kind")

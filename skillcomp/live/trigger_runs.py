@@ -1,8 +1,8 @@
-"""Trigger runs: each prompt asked of a program with skills installed, graded, and kept as files.
+"""Trigger runs: ask a program with installed skills each prompt, grade it and keep the files.
 
-A run is a folder with ``run.json`` (what was asked for), ``store/`` (a `RunStore`, which says what
-is done) and the source's tree of artefacts: ``work/<skill>/<case>/`` for each case,
-``summary.json`` and ``summary.md`` for all of them.
+A run is a folder with ``run.json`` (its `TriggerPlan`), ``store/`` (a `RunStore` with the answers
+and verdicts) and the artefacts in the layout of the source system: ``work/<skill>/<case>/`` for
+each case, ``summary.json`` and ``summary.md`` for the run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -52,40 +52,32 @@ from skillcomp.records import Case, Skill, Suite
 
 Which = Literal["smoke", "explicit", "implicit", "negative", "all"]
 Program = Literal["claude", "codex"]
-SANDBOX = "workspace-write"  # of a case that names none, as in the source
+SANDBOX = "workspace-write"  # default of a case, as in the source system
 _UNKNOWN_COLUMN = "is not a known column"
 
 
-@dataclass(frozen=True)
-class TriggerPlan:
-    """What a trigger run asks for; a run's ``run.json``.
+@dataclass(frozen=True, kw_only=True)
+class TriggerSettings:
+    """Settings of a trigger run, as on the command line.
 
     Attributes
     ----------
-    run_id, suite : str
-        Name of the run; which of the prompts.
-    cases : dict of str to str
-        Skill of each selected case_id.
-    judged : tuple of str
-        The case_ids that the rubric judge looks at.
-    neighbours : tuple of str
-        Skills that are installed beside the one under test.
-    program, model, judge_program, judge_model : str or None
-        Who is asked, and who judges.
+    suite : str
+        The prompts to ask: smoke, explicit, implicit, negative or all.
+    program, model : str, str or None
+        The program to ask, and its model.
+    judge_program, judge_model : str or None
+        The program of the rubric judge and its model; those of the run by default.
     timeout_s, judge_timeout_s : float
-        Seconds of a case that names none, and of a judging.
+        Seconds for a case without a limit of its own, and for one judgement.
     concurrency : int
-        Programs at once.
+        Maximum number of programs at once.
     write_progress : bool
-        Whether ``progress.jsonl``, ``current.json`` and ``summary.partial.json`` are written.
+        Whether to write ``progress.jsonl``, ``current.json`` and ``summary.partial.json``.
     """
 
-    run_id: str
-    suite: Which
-    cases: dict[str, str]
-    judged: tuple[str, ...]
-    neighbours: tuple[str, ...]
-    program: Program
+    suite: Which = "smoke"
+    program: Program = "claude"
     model: str | None = None
     judge_program: Program | None = None
     judge_model: str | None = None
@@ -95,10 +87,32 @@ class TriggerPlan:
     write_progress: bool = False
 
 
-def chosen_cases(suite: Suite, which: Which, only: Sequence[str], most: int | None) -> list[Case]:
-    """Return the cases of a suite that a run asks, in their order.
+@dataclass(frozen=True, kw_only=True)
+class TriggerPlan(TriggerSettings):
+    """The settings of a trigger run with its selected cases; the content of ``run.json``.
 
-    ``smoke`` is the first explicit and the first negative one.
+    Attributes
+    ----------
+    run_id : str
+        Name of the run.
+    cases : dict of str to str
+        Skill of each selected case_id.
+    judged : tuple of str
+        The case_ids for the rubric judge.
+    neighbours : tuple of str
+        Skills that are installed next to the skill under test.
+    """
+
+    run_id: str
+    cases: dict[str, str]
+    judged: tuple[str, ...]
+    neighbours: tuple[str, ...]
+
+
+def chosen_cases(suite: Suite, which: Which, only: Sequence[str], most: int | None) -> list[Case]:
+    """Return the cases of a suite that a run asks, in the order of the suite.
+
+    ``smoke`` is the first explicit and the first negative case.
     """
     cases = list(suite.cases)
     if which == "smoke":
@@ -116,46 +130,41 @@ def prepare_run(
     folder: Path,
     skills: Path,
     evals: Path,
+    settings: TriggerSettings,
     *,
-    which: Which = "smoke",
     only_skills: Sequence[str] = (),
     only_cases: Sequence[str] = (),
     max_cases: int | None = None,
     judge: bool | None = None,
     neighbours: Sequence[str] | None = None,
-    program: Program = "claude",
-    **options: Any,
 ) -> TriggerPlan:
-    """Write down what a run asks for, with copies of its skills and prompts; nothing is asked.
+    """Write ``run.json`` and a store with the skills and prompts of a run; nothing is asked.
 
     Parameters
     ----------
     folder : path
-        Of the run; its name is the run-id. It may not be there yet.
+        The new folder of the run; its name is the run_id.
     skills, evals : path
-        Where folders with a SKILL.md and folders with a prompts.csv stand.
-    which : str
-        Which prompts: smoke, explicit, implicit, negative or all.
+        Folders with one folder per skill, which has a SKILL.md or a prompts.csv.
+    settings : TriggerSettings
+        Prompts, programs and limits.
     only_skills, only_cases : sequence of str
-        Slugs and case ids; all when empty.
+        Slugs and case ids. Default: all.
     max_cases : int, optional
-        Of each skill.
+        Maximum number of cases of each skill.
     judge : bool, optional
-        Whether the rubric judge looks at all cases or at none; as the column says when not given.
+        Whether the rubric judge judges all cases or none. Default: the cases whose column
+        ``judge`` says so.
     neighbours : sequence of str, optional
-        Slugs of skills installed beside; all others of `skills` when not given.
-    program : str
-        Who is asked.
-    **options
-        Further fields of `TriggerPlan`.
+        Slugs of skills to install next to the skill under test. Default: all others in `skills`.
 
     Raises
     ------
     StudyError
-        When the run is there already, or nothing is selected.
+        If the run exists already, or no case is selected.
     SuiteError
-        When a prompts.csv has problems other than unknown columns: a check that was not read would
-        pass in silence.
+        If a prompts.csv has problems other than unknown columns: a check that cannot be read would
+        seem to pass.
     """
     if (folder / "run.json").exists():
         raise StudyError(f"trigger: the run '{folder.name}' is there already; --resume goes on.")
@@ -164,48 +173,48 @@ def prepare_run(
             f"trigger: {folder} was broken off before anything was asked; remove it, or give "
             "another --run-id."
         )
-    found = {file.parent.name: file for file in sorted(skills.rglob(FILE_NAME))}
-    suites = {file.parent.name: file for file in sorted(evals.glob(f"*/{FILE}"))}
-    wanted = only_skills or suites
-    asked = {slug: read_suite(file) for slug, file in suites.items() if slug in wanted}
-    ids = [case.case_id.partition("/")[2] for suite in asked.values() for case in suite.cases]
-    for what, names, there in (
-        ("skill", only_skills, suites),
-        ("neighbour", neighbours or (), found),
-        ("case", only_cases, ids),
-    ):
-        for name in names:
-            require_known(f"trigger: there is no {what}", name, there, StudyError, label="there")
-    store, picked = RunStore(folder / "store"), dict[str, list[Case]]()
-    for slug, suite in asked.items():
-        if not (some := chosen_cases(suite, which, only_cases, max_cases)):
-            continue
-        _require_sound(suite, some, suites[slug])
-        what = f"trigger: {suites[slug]}: {skills} has no skill"
-        require_known(what, slug, found, StudyError, label="there")
-        picked[slug] = some
-    if not picked:
+    skill_files = {file.parent.name: file for file in sorted(skills.rglob(FILE_NAME))}
+    suite_files = {file.parent.name: file for file in sorted(evals.glob(f"*/{FILE}"))}
+    _require_names("skill", only_skills, suite_files)
+    _require_names("neighbour", neighbours or (), skill_files)
+    slugs = only_skills or suite_files
+    suites = {slug: read_suite(file) for slug, file in suite_files.items() if slug in slugs}
+    ids = [case.case_id.partition("/")[2] for suite in suites.values() for case in suite.cases]
+    _require_names("case", only_cases, ids)
+    cases: list[tuple[str, Case]] = []
+    for slug, suite in suites.items():
+        if chosen := chosen_cases(suite, settings.suite, only_cases, max_cases):
+            _require_sound(suite, chosen, suite_files[slug])
+            what = f"trigger: {suite_files[slug]}: {skills} has no skill"
+            require_known(what, slug, skill_files, StudyError, label="there")
+            cases += [(slug, case) for case in chosen]
+    if not cases:
         hint = " --case chooses among those of --suite; --suite all holds every case."
         raise StudyError(
-            f"trigger: no case is selected (suite {which}, {len(suites)} prompts.csv in {evals})."
-            + hint * bool(only_cases)
+            f"trigger: no case is selected (suite {settings.suite}, {len(suite_files)} prompts.csv "
+            f"in {evals})." + hint * bool(only_cases)
         )
-    beside = tuple(found) if neighbours is None else tuple(neighbours)
+    plan = TriggerPlan(
+        **asdict(settings),
+        run_id=folder.name,
+        cases={case.case_id: slug for slug, case in cases},
+        judged=tuple(
+            case.case_id
+            for _, case in cases
+            if (case.extra.get("judge", False) if judge is None else judge)
+        ),
+        neighbours=tuple(skill_files if neighbours is None else neighbours),
+    )
+    store, tested = RunStore(folder / "store"), dict.fromkeys(plan.cases.values())
     with store.writer():
         try:
-            for slug in dict.fromkeys((*picked, *beside)):
-                store.add_skill(found[slug])
-            for slug in picked:
-                store.add_suite(suites[slug])
+            for slug in dict.fromkeys((*tested, *plan.neighbours)):
+                store.add_skill(skill_files[slug])
+            for slug in tested:
+                store.add_suite(suite_files[slug])
         except SkillcompError:
-            shutil.rmtree(folder / "store")  # the name stays free
+            shutil.rmtree(folder / "store")  # so that the run_id can be used again
             raise
-    cases = [(slug, case) for slug, some in picked.items() for case in some]
-    judged = tuple(
-        c.case_id for _, c in cases if (c.extra.get("judge", False) if judge is None else judge)
-    )
-    skill_of = {case.case_id: slug for slug, case in cases}
-    plan = TriggerPlan(folder.name, which, skill_of, judged, beside, program, **options)
     ignore = folder.parent / ".gitignore"
     if not ignore.exists():
         ignore.write_text("*\n", encoding="utf-8")
@@ -213,42 +222,48 @@ def prepare_run(
     return plan
 
 
+def _require_names(what: str, names: Sequence[str], known: Iterable[str]) -> None:
+    known = list(known)
+    for name in names:
+        require_known(f"trigger: there is no {what}", name, known, StudyError, label="there")
+
+
 def _require_sound(suite: Suite, cases: Sequence[Case], file: Path) -> None:
-    wrong = [one for one in suite.problems if _UNKNOWN_COLUMN not in one]
+    wrong = [problem for problem in suite.problems if _UNKNOWN_COLUMN not in problem]
     if wrong:
-        listed = "\n".join(f"- {one}" for one in wrong)
+        listed = "\n".join(f"- {problem}" for problem in wrong)
         raise SuiteError(f"{file}: what cannot be read cannot be checked:\n{listed}")
     for case in cases:
         checked_slug(case.case_id.partition("/")[2], SuiteError)
 
 
 def read_run(folder: Path) -> TriggerPlan:
-    """Return what a run asked for."""
+    """Read the plan of a run."""
     file = folder / "run.json"
-    there = sorted(one.parent.name for one in folder.parent.glob("*/run.json"))
-    told = f"there in {folder.parent}"
-    require_known("trigger: there is no run", folder.name, there, StudyError, label=told)
+    there = sorted(path.parent.name for path in folder.parent.glob("*/run.json"))
+    allowed = f"there in {folder.parent}"
+    require_known("trigger: there is no run", folder.name, there, StudyError, label=allowed)
     try:
-        given = orjson.loads(file.read_bytes())
-        given.pop("skillcomp", None)
-        lists = {name: tuple(given[name]) for name in ("judged", "neighbours")}
-        return TriggerPlan(**{**given, **lists})
+        fields = orjson.loads(file.read_bytes())
+        fields.pop("skillcomp", None)
+        lists = {name: tuple(fields[name]) for name in ("judged", "neighbours")}
+        return TriggerPlan(**{**fields, **lists})
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError) as cause:
         raise StoreError(f"{file}: not the description of a run ({cause!r}).") from cause
 
 
 def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
-    """Ask what is open, grade it, have it judged, and write the summary; return the summary.
+    """Ask, grade and judge the open cases of a run; write and return the summary.
 
-    Called again after an error, Ctrl-C or a crash it goes on where it was: no case with an answer
-    is asked again, and no judging that was paid for is repeated.
+    After an error, Ctrl-C or a crash, the same call resumes the run: no case with an answer is
+    asked again, and no judgement is paid for twice.
 
     Raises
     ------
     AgentError
-        When no further question could succeed.
+        If no further question could succeed.
     StoreError
-        When another process is at work on the run.
+        If another process works on the run.
     """
     plan, store = read_run(folder), RunStore(folder / "store")
     agent = _CaseAgent(folder, plan, store)
@@ -270,40 +285,40 @@ def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
             if plan.judged:
                 who = plan.judge_program or plan.program
                 model = plan.judge_model or (plan.model if who == plan.program else None)
-                asked, seconds = _program(who, model), plan.judge_timeout_s
-                graders.append(TraceJudge(asked, place, plan.judged, timeout=seconds))
+                judge, seconds = _program_agent(who, model), plan.judge_timeout_s
+                graders.append(TraceJudge(judge, place, plan.judged, timeout=seconds))
             grade(store, graders=graders, concurrency=plan.concurrency, progress=progress)
     finally:
         summary = summarise(folder, plan)
         write_json(folder / "summary.json", summary)
-        (folder / "summary.md").write_text(_markdown(summary), encoding="utf-8")
+        (folder / "summary.md").write_text(_summary_markdown(summary), encoding="utf-8")
     return summary
 
 
-def _program(name: Program, model: str | None) -> CliAgent:
+def _program_agent(name: Program, model: str | None) -> CliAgent:
     if name == "claude":
         return CliAgent.claude(model)
-    # what codex 0.169 reads; it finds the same skills in the home as in the working folder
+    # codex 0.169 reads skills from this folder in the home, as it does in the working folder
     return CliAgent.codex(model, skill_in="home", skills_folder=".codex/skills")
 
 
 def case_folder(run: Path, skill: str, case_id: str) -> Path:
-    """Return where the artefacts of a case stand."""
+    """Return the folder with the artefacts of a case."""
     return run / "work" / skill / case_id.partition("/")[2]
 
 
 class _CaseAgent:
-    """A program that is asked each case within the case's bounds, and whose work is kept."""
+    """An agent that asks a program each case within the case's limits and keeps the files."""
 
     def __init__(self, run: Path, plan: TriggerPlan, store: RunStore) -> None:
         self._run, self._plan = run, plan
-        self._program = _program(plan.program, plan.model)
+        self._agent = _program_agent(plan.program, plan.model)
         self._cases = {c.case_id: c for suite in store.suites.values() for c in suite.cases}
-        self.name, self.model = self._program.name, self._program.model
-        self.family = self._program.family
-        known = json.loads(self._program.settings)
+        self.name, self.model = self._agent.name, self._agent.model
+        self.family = self._agent.family
+        settings = json.loads(self._agent.settings)
         self.settings = settings_json(
-            **known, neighbours=list(plan.neighbours), timeout_s=plan.timeout_s
+            **settings, neighbours=list(plan.neighbours), timeout_s=plan.timeout_s
         )
         self.takes_files, self.installs_folders = True, True
         self._beside: dict[str, Skill] = {}
@@ -312,12 +327,12 @@ class _CaseAgent:
             self._beside[slug] = store.skills[slug].model_copy(update={"path": str(path)})
 
     async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
-        """Ask one case, grade what came by its checks, and keep all of it; see `Agent.ask`."""
+        """Ask one case and write its artefacts; see `Agent.ask`."""
         cell, skill = about.get("cell"), about.get("skill")
         assert cell is not None and skill is not None
         case = self._cases[cell.case_id]
         folder = case_folder(self._run, skill.slug, case.case_id)
-        self._current(case, skill, folder, "running")
+        self._write_current(case, skill, folder, "running")
         bounds = Bounds(
             sandbox=case.extra.get("sandbox", SANDBOX),
             timeout=case.extra.get("timeout_s", self._plan.timeout_s),
@@ -325,13 +340,13 @@ class _CaseAgent:
             neighbours=tuple(s for slug, s in self._beside.items() if slug != skill.slug),
             keep=folder,
         )
-        reply = await self._program.ask(prompt, skill=skill, cell=cell._replace(bounds=bounds))
+        reply = await self._agent.ask(prompt, skill=skill, cell=cell._replace(bounds=bounds))
         folder.mkdir(parents=True, exist_ok=True)
         write_case(folder, case, skill, reply, self._plan, bounds)
-        self._current(case, skill, folder, "completed")
+        self._write_current(case, skill, folder, "completed")
         return reply
 
-    def _current(self, case: Case, skill: Skill, folder: Path, status: str) -> None:
+    def _write_current(self, case: Case, skill: Skill, folder: Path, status: str) -> None:
         if not self._plan.write_progress:
             return
         row = {
@@ -342,7 +357,7 @@ class _CaseAgent:
             "case_dir": str(folder),
         }
         if status == "completed":
-            row["pass"] = _load(folder / "grade.json")["deterministic"]["pass"]
+            row["pass"] = _read_object(folder / "grade.json")["deterministic"]["pass"]
             with (self._run / "progress.jsonl").open("ab") as stream:
                 stream.write(orjson.dumps(row) + b"\n")
             done = {k: v for k, v in summarise(self._run, self._plan).items() if k != "rows"}
@@ -351,16 +366,16 @@ class _CaseAgent:
 
     async def aclose(self) -> None:
         """Close the program's connections."""
-        await self._program.aclose()
+        await self._agent.aclose()
 
 
 def write_case(
     folder: Path, case: Case, skill: Skill, reply: Reply, plan: TriggerPlan, bounds: Bounds
 ) -> None:
-    """Write ``final.txt``, ``meta.json`` and ``grade.json`` of a case, in the source's shapes."""
+    """Write ``final.txt``, ``meta.json`` and ``grade.json`` of a case."""
     name = skill.name or skill.slug
     commands = commands_of(trace_of(reply))
-    found = grade_trace(reply, case, name, files_left(folder))
+    results = grade_trace(reply, case, name, files_left(folder))
     meta = {
         "skill": {"name": name, "slug": skill.slug},
         "case": {
@@ -388,37 +403,37 @@ def write_case(
         "command_count_effective": None if commands is None else len(effective(commands)),
         "usage": usage(reply),
         "has_final_message": bool((reply.answer or "").strip()),
-        "pass": all_of([one.passed for one in found]),
+        "pass": all_of([result.passed for result in results]),
     }
     checks = [
         {"id": c.check.check_id, "goal": c.check.goal, "pass": c.passed, "notes": c.note}
-        for c in found
+        for c in results
     ]
     graded = {"deterministic": deterministic, "case_checks": checks}
-    remove_entry(folder, JUDGEMENT)  # what the program left under this name is none
+    remove_entry(folder, JUDGEMENT)  # a judgement that the agent wrote itself does not count
     write_file(folder, "final.txt", (reply.answer or "").encode())
     for file, content in (("meta.json", meta), ("grade.json", graded)):
         write_file(folder, file, orjson.dumps(content, option=orjson.OPT_INDENT_2))
 
 
 def summarise(folder: Path, plan: TriggerPlan) -> dict[str, Any]:
-    """Return the summary of a run from its artefacts, in the source's shape.
+    """Return the summary of a run from its artefacts, with the source system's fields.
 
-    ``pass`` of a case is null where it has not been asked, the infrastructure failed, a check
-    cannot be told, or a judging is missing; such cases are counted in ``unknown_count``.
+    ``pass`` of a case is null if it was not asked, the infrastructure failed, a check cannot be
+    decided or the judgement is missing; ``unknown_count`` counts these cases.
     """
     rows = []
     for case_id, skill in plan.cases.items():
         place = case_folder(folder, skill, case_id)
-        meta, graded = _load(place / "meta.json"), _load(place / "grade.json")
-        judge = _load(place / JUDGEMENT) if case_id in plan.judged else None
+        meta, graded = _read_object(place / "meta.json"), _read_object(place / "grade.json")
+        judge = _read_object(place / JUDGEMENT) if case_id in plan.judged else None
         deterministic = graded.get("deterministic")
         parts = [deterministic["pass"] if deterministic else None]
         notes = (meta.get("run", {}).get("error") or "") if meta else "not asked yet"
         if judge is not None:
             parts.append(judge.get("overall_pass"))
-            told = f"judge score={judge['score']}" if judge else "not judged"
-            notes = "; ".join(filter(None, (notes, told)))
+            score = f"judge score={judge['score']}" if judge else "not judged"
+            notes = "; ".join(filter(None, (notes, score)))
         rows.append(
             {
                 "skill": meta.get("skill", {}).get("name", skill),
@@ -446,7 +461,7 @@ def summarise(folder: Path, plan: TriggerPlan) -> dict[str, Any]:
     }
 
 
-def _markdown(summary: Mapping[str, Any]) -> str:
+def _summary_markdown(summary: Mapping[str, Any]) -> str:
     words = {True: "PASS", False: "FAIL", None: "unknown"}
     lines = [
         f"# Trigger run {summary['run_id']} ({summary['suite']})",
@@ -458,32 +473,32 @@ def _markdown(summary: Mapping[str, Any]) -> str:
         "|---|---|---|---|---|",
     ]
     for row in summary["rows"]:
-        graded = _load(Path(row["case_dir"]) / "grade.json").get("case_checks", [])
+        graded = _read_object(Path(row["case_dir"]) / "grade.json").get("case_checks", [])
         failed = ", ".join(check["id"] for check in graded if check["pass"] is False)
         cells = (row["skill_slug"], row["case_id"], words[row["pass"]], failed, row["notes"])
-        lines.append("| " + " | ".join(_cell(one) for one in cells) + " |")
+        lines.append("| " + " | ".join(_table_cell(text) for text in cells) + " |")
     return "\n".join(lines) + "\n"
 
 
-def _cell(text: str) -> str:
+def _table_cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
 def run_state(folder: Path) -> dict[str, Any]:
-    """Return how far a run has come, also while it runs; nothing is written.
+    """Return the progress of a run, also while it runs; nothing is written.
 
     Returns
     -------
     dict
-        run_id, suite, cases, answered, pass_count, fail_count, unknown_count, judged (of the
-        judgings wanted, how many are there), state (running, done, stopped) and who is at work.
+        run_id, suite, cases, answered, pass_count, fail_count, unknown_count, judged ("2 of 3"),
+        state (running, done, stopped) and at_work (the process, or None).
     """
     plan, store = read_run(folder), RunStore(folder / "store")
     rows = store.table("attempts").select(["case_id", "status"]).to_pylist()
     answered = {row["case_id"] for row in rows if row["status"] in PAID}
     summary = summarise(folder, plan)
     judged = sum(row["judge"] is not None for row in summary["rows"])
-    who = writer(store) or _background(folder)
+    who = writer(store) or _background_process(folder)
     open_ = len(plan.cases) - len(answered) + len(plan.judged) - judged
     names = ("run_id", "suite", "cases", "pass_count", "fail_count", "unknown_count")
     return {
@@ -496,11 +511,11 @@ def run_state(folder: Path) -> dict[str, Any]:
 
 
 def start_in_background(folder: Path) -> int:
-    """Go on with a run in a process that outlives the terminal; return its number."""
+    """Resume a run in a process that outlives the terminal; return its process id."""
     read_run(folder)
-    if who := _background(folder):
+    if who := _background_process(folder):
         raise StudyError(f"trigger: the run '{folder.name}' is at work already: {who}.")
-    # -P: no module is taken from the working folder, which may be a stranger's
+    # -P: import nothing from the working folder, which may hold code of strangers
     command = [sys.executable, "-P", "-c", "from skillcomp.cli import main; main()"]
     command += ["trigger", "run", "--resume", "--run-id", folder.name, "--quiet"]
     command += ["--artifacts", str(folder.parent.resolve())]
@@ -513,24 +528,24 @@ def start_in_background(folder: Path) -> int:
             start_new_session=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
-    process.returncode = 0  # it outlives us: nobody here waits for it
+    process.returncode = 0  # no warning that nobody waits for the process, which outlives this one
     (folder / "runner.pid").write_text(f"{process.pid}\n", encoding="utf-8")
     return process.pid
 
 
-def _background(folder: Path) -> str | None:
-    """Return the process that goes on with a run in the background, if it is still there."""
+def _background_process(folder: Path) -> str | None:
+    """Return the background process of a run; None if it has ended."""
     try:
         pid = int((folder / "runner.pid").read_text())
         os.kill(pid, 0)
-        said = Path(f"/proc/{pid}/cmdline")
-        if said.exists() and folder.name.encode() not in said.read_bytes():
-            return None  # the number belongs to another process by now
+        command_line = Path(f"/proc/{pid}/cmdline")
+        if command_line.exists() and folder.name.encode() not in command_line.read_bytes():
+            return None  # another process has the number now
     except (OSError, ValueError):
         return None
     return f"process {pid}"
 
 
-def _load(file: Path) -> dict[str, Any]:
-    found = json_or_none(file)
-    return found if isinstance(found, dict) else {}
+def _read_object(file: Path) -> dict[str, Any]:
+    content = json_or_none(file)
+    return content if isinstance(content, dict) else {}
