@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from live_study import only_the_fake_key
 
 import skillcomp as sc
 
@@ -58,6 +59,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.stem in INTEGRATION:
             item.add_marker("integration")
     items.sort(key=lambda item: item.path.stem not in INTEGRATION)
+
+
+@pytest.fixture
+def fake_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Make the key of `FakeAnthropic` the only one in the environment."""
+    only_the_fake_key(monkeypatch, tmp_path)
 
 
 @pytest.fixture(scope="session")

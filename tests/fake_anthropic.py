@@ -8,7 +8,7 @@ number of the request and its body. They are: ``ok``, ``429[:seconds]``, ``spend
 ``408``, ``409``, ``500``, ``503``, ``529``, ``4xx`` codes, ``drop`` (closed without a word),
 ``half`` (half of the body, then closed), ``malformed`` (200 with broken JSON), ``html`` (200 from
 some proxy), ``hang:seconds``, ``refusal``, ``max_tokens``, ``pause_turn``, ``garbage`` (an answer
-that is not what was asked for). Also runs by itself: ``python tests/fake_anthropic.py --port 0``.
+that is not what was asked for). Also a program: ``python tests/fake_anthropic.py --latency 0.1``.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ import asyncio
 import json
 import random
 import re
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
 import fake_rules as rules
 
 KEY = "sk-fake-0123456789abcdef"
 Fault = Callable[[int, dict[str, Any]], str]
+# status, body, further headers, and how the connection breaks off
+Response = tuple[int, bytes, dict[str, str], str]
 _KINDS = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -78,7 +77,6 @@ class FakeAnthropic:
         latency: float = 0.0,
         answer: Callable[[dict[str, Any]], str] = rules.answer,
         clock: Callable[[], float] | None = None,
-        port: int = 0,
         keep: bool = True,
     ) -> None:
         listed = list(faults) if not callable(faults) else []
@@ -93,7 +91,7 @@ class FakeAnthropic:
         self.log: Counter[str] = Counter()  # "METHOD path status"
         self.in_flight = self.most_in_flight = 0
         self.batches: dict[str, dict[str, Any]] = {}
-        self._n, self.n_exchanges, self._port, self._keep = 0, 0, port, keep
+        self._n, self.n_exchanges, self._keep = 0, 0, keep
         self._tasks: set[asyncio.Task[Any]] = set()
 
     # -- life ---------------------------------------------------------------------------------
@@ -114,7 +112,7 @@ class FakeAnthropic:
 
     async def serve(self, ready: threading.Event | None = None) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        server = await asyncio.start_server(self._connection, "127.0.0.1", self._port, backlog=512)
+        server = await asyncio.start_server(self._connection, "127.0.0.1", 0, backlog=512)
         self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         if ready:
             ready.set()
@@ -159,7 +157,7 @@ class FakeAnthropic:
         try:
             self._authorise(headers)
             body = json.loads(raw) if raw else None
-            status, out, extra, cut = await self._route(method, path, target, headers, body)
+            status, out, extra, cut = await self._route(method, path, body)
         except rules.RefusedError as refused:
             status, out = refused.status, _error(refused)
         except json.JSONDecodeError:
@@ -180,26 +178,23 @@ class FakeAnthropic:
         given = headers.get("authorization", "").removeprefix("Bearer ") or headers.get("x-api-key")
         if given != KEY:
             raise rules.RefusedError(401, _KINDS[401], f"invalid x-api-key {given}")
-        if headers.get("anthropic-version") not in rules.VERSIONS:
+        if headers.get("anthropic-version") != rules.VERSION:
             raise rules.bad("anthropic-version: header is required")
 
-    async def _route(
-        self, method: str, path: str, target: str, headers: dict[str, str], body: Any
-    ) -> tuple[int, bytes, dict[str, str], str]:
-        version = headers["anthropic-version"]
+    async def _route(self, method: str, path: str, body: Any) -> Response:
         if (method, path) == ("POST", "/v1/messages"):
-            return await self._messages(body, version)
+            return await self._messages(body)
         if (method, path) == ("POST", "/v1/messages/count_tokens"):
-            rules.check_body({"max_tokens": 1, **body}, version=version)
+            rules.check_body({"max_tokens": 1, **body})
             parts = (body["messages"], body.get("system"), body.get("tools"))
             return _ok({"input_tokens": sum(rules.count(part) for part in parts)})
         if path.startswith("/v1/messages/batches"):
-            return self._batch_route(method, path, target, body)
+            return self._batch_route(method, path, body)
         raise rules.RefusedError(404, _KINDS[404], f"{method} {path}")
 
     # -- messages -----------------------------------------------------------------------------
 
-    async def _messages(self, body: Any, version: str) -> tuple[int, bytes, dict[str, str], str]:
+    async def _messages(self, body: Any) -> Response:
         number, self._n = self._n, self._n + 1
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
@@ -216,11 +211,8 @@ class FakeAnthropic:
                 raise rules.RefusedError(429, _KINDS[429], "Spend limit reached", **detail)
             if fault.isdigit():
                 wait = {"retry-after": seconds} if seconds else {}
-                refused = rules.RefusedError(
-                    int(fault), _KINDS[int(fault)], f"by schedule: {fault}"
-                )
-                return int(fault), _error(refused), wait, ""
-            rules.check_body(body, version=version)
+                return int(fault), _error(_scheduled(int(fault))), wait, ""
+            rules.check_body(body)
             if self._keep:
                 self.bodies.append(body)
             out = json.dumps(self.message(body, fault=fault)).encode()
@@ -271,9 +263,7 @@ class FakeAnthropic:
 
     # -- batches ------------------------------------------------------------------------------
 
-    def _batch_route(
-        self, method: str, path: str, target: str, body: Any
-    ) -> tuple[int, bytes, dict[str, str], str]:
+    def _batch_route(self, method: str, path: str, body: Any) -> Response:
         parts = path.split("/")[4:]
         if not parts and method == "POST":
             return _ok(self.create_batch(body))
@@ -287,14 +277,6 @@ class FakeAnthropic:
             if batch["left"] > 0:
                 raise rules.bad("Batch has not ended")
             return 200, self._results(batch), {"content-type": "application/x-jsonl"}, ""
-        if parts[1:] == ["cancel"]:
-            batch["canceled"], batch["left"] = True, min(batch["left"], 1)
-            return _ok(self.shown(batch))
-        if method == "DELETE":
-            if batch["left"] > 0:
-                raise rules.bad("only a batch that has ended can be deleted")
-            del self.batches[parts[0]]
-            return _ok({"id": parts[0], "type": "message_batch_deleted"})
         batch["left"] -= 1
         return _ok(self.shown(batch))
 
@@ -308,9 +290,8 @@ class FakeAnthropic:
         if len({request["custom_id"] for request in requests}) < len(requests):
             raise rules.bad("requests: custom_id must be unique")
         name = f"msgbatch_{len(self.batches) + 1:04d}"
-        batch = {"id": name, "requests": requests, "left": self._batch_polls, "canceled": False}
-        self.batches[name] = batch
-        return self.shown(batch)
+        self.batches[name] = {"id": name, "requests": requests, "left": self._batch_polls}
+        return self.shown(self.batches[name])
 
     def shown(self, batch: dict[str, Any]) -> dict[str, Any]:
         ended = batch["left"] <= 0
@@ -322,51 +303,55 @@ class FakeAnthropic:
         else:
             counts["processing"] = n
         now = "2026-11-21T00:00:00Z"
+        url = f"{self.url}/v1/messages/batches/{batch['id']}/results"
         return {
             "id": batch["id"],
             "type": "message_batch",
-            "processing_status": "ended" if ended else "canceling" if batch["canceled"] else
-            "in_progress",
+            "processing_status": "ended" if ended else "in_progress",
             "request_counts": counts,
             "created_at": now,
             "expires_at": "2026-11-22T00:00:00Z",
             "ended_at": now if ended else None,
             "archived_at": None,
-            "cancel_initiated_at": now if batch["canceled"] else None,
-            "results_url": f"{self.url}/v1/messages/batches/{batch['id']}/results"
-            if ended
-            else None,
-        }  # fmt: skip
+            "cancel_initiated_at": None,
+            "results_url": url if ended else None,
+        }
 
     def _results(self, batch: dict[str, Any]) -> bytes:
         if "rows" not in batch:
-            rows = [self._row(request, batch["canceled"]) for request in batch["requests"]]
+            rows = [self._row(request) for request in batch["requests"]]
             random.Random(batch["id"]).shuffle(rows)
             batch["rows"] = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
         return batch["rows"]
 
-    def _row(self, request: dict[str, Any], canceled: bool) -> dict[str, Any]:
+    def _row(self, request: dict[str, Any]) -> dict[str, Any]:
         name, body = request["custom_id"], request["params"]
-        fate = "canceled" if canceled else self._batch_fault(name)
+        fate = self._batch_fault(name)
         try:
             rules.check_body(body, batch=True)
         except rules.RefusedError as refused:
-            told = json.loads(_error(refused))
-            return {"custom_id": name, "result": {"type": "errored", "error": told}}
+            return _errored_row(name, refused)
         if fate in ("expired", "canceled"):
             return {"custom_id": name, "result": {"type": fate}}
         if fate in ("errored", "invalid"):
-            status = 500 if fate == "errored" else 400
-            told = json.loads(_error(rules.RefusedError(status, _KINDS[status], "by schedule")))
-            return {"custom_id": name, "result": {"type": "errored", "error": told}}
+            return _errored_row(name, _scheduled(500 if fate == "errored" else 400))
         if self._keep:
             self.bodies.append(body)
         message = self.message(body, fault=fate, tier="batch")
         return {"custom_id": name, "result": {"type": "succeeded", "message": message}}
 
 
-def _ok(body: Any) -> tuple[int, bytes, dict[str, str], str]:
+def _ok(body: Any) -> Response:
     return 200, json.dumps(body).encode(), {}, ""
+
+
+def _scheduled(status: int) -> rules.RefusedError:
+    return rules.RefusedError(status, _KINDS[status], f"by schedule: {status}")
+
+
+def _errored_row(name: str, refused: rules.RefusedError) -> dict[str, Any]:
+    error = json.loads(_error(refused))
+    return {"custom_id": name, "result": {"type": "errored", "error": error}}
 
 
 def _error(refused: rules.RefusedError) -> bytes:
@@ -378,17 +363,6 @@ def _error(refused: rules.RefusedError) -> bytes:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--latency", type=float, default=0.0)
-    parser.add_argument("--batch-polls", type=int, default=1)
-    parser.add_argument("--faults", default="", help="comma separated, used up in order")
-    given = parser.parse_args()
-    listed = [fault for fault in given.faults.split(",") if fault]
-    server = FakeAnthropic(
-        listed,
-        latency=given.latency,
-        batch_polls=given.batch_polls,
-        port=given.port,
-        keep=False,
-    )
+    server = FakeAnthropic(latency=parser.parse_args().latency, keep=False)
     asyncio.run(server.serve())

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-VERSIONS = ("2026-10-21", "2023-06-01")
+VERSION = "2026-10-21"
 CUSTOM_ID = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 PARAMETERS = (
@@ -36,7 +36,6 @@ CACHE_MINIMUM = {
     "claude-haiku-4-5": 4096,
 }
 ALWAYS_THINKING = ("fable-5", "mythos-5", "opus-5-5")
-NO_FORCED_TOOL = ("fable-5-1", "fable-5-2", "mythos-5-1", "mythos-5-2", "opus-5-5", "sonnet-5-5")
 BUDGETED = ("haiku-4-5", "opus-4-6", "opus-4-5", "sonnet-4-6", "sonnet-4-5")
 _SECONDS = {"5m": 300.0, "1h": 3600.0}
 _UNSUPPORTED = ("minimum", "maximum", "minLength", "maxLength", "pattern", "multipleOf", "oneOf")
@@ -59,14 +58,11 @@ def _is(model: str, families: tuple[str, ...]) -> bool:
     return any(name == family or name.startswith(family + "-2") for family in families)
 
 
-def check_body(body: Any, *, version: str = VERSIONS[0], batch: bool = False) -> None:
+def check_body(body: Any, *, batch: bool = False) -> None:
     """Raise what the real service would answer to a body that it refuses."""
     if not isinstance(body, dict):
         raise bad("body: Input should be a valid dictionary")
     for name in body:
-        old = version == VERSIONS[1] and _is(str(body.get("model")), BUDGETED)
-        if name in ("temperature", "top_p", "top_k") and old:
-            continue
         if name not in PARAMETERS:
             raise bad(f"{name}: Extra inputs are not permitted")
     for name in ("model", "messages", "max_tokens"):
@@ -80,17 +76,10 @@ def check_body(body: Any, *, version: str = VERSIONS[0], batch: bool = False) ->
     output = body.get("output_config") or {}
     _check_output(output)
     _check_thinking(model, body.get("thinking"), output.get("effort"), body["max_tokens"])
-    choice = (body.get("tool_choice") or {}).get("type")
-    if choice in ("any", "tool") and _is(model, NO_FORCED_TOOL):
-        raise bad("tool_choice: forced tool use is not supported by this model")
     low = 1 if batch or output.get("format") else 0
     limit = body["max_tokens"]
     if not isinstance(limit, int) or isinstance(limit, bool) or not low <= limit <= 128_000:
         raise bad(f"max_tokens: {limit} is not between {low} and 128000")
-    if batch and body.get("stream"):
-        raise bad("stream: not allowed in batches")
-    if batch and body.get("speed") == "fast":
-        raise bad("speed: not allowed in batches")
     breakpoints = json.dumps(body).count('"cache_control"')
     if breakpoints > 4:
         raise bad(f"A maximum of 4 blocks with cache_control may be provided. Found {breakpoints}.")
@@ -108,14 +97,6 @@ def _check_messages(messages: Any) -> None:
         content = message.get("content")
         if content in ("", []) or not isinstance(content, str | list):
             raise bad(f"messages.{index}.content: Input should be a non-empty string or list")
-        if isinstance(content, list):
-            for block in content:
-                if message["role"] == "assistant" and block.get("type") == "document":
-                    raise bad(f"messages.{index}.content: document blocks are not allowed here")
-                if block.get("type") == "text" and block.get("citations"):
-                    raise bad(
-                        f"messages.{index}.content: citations: Extra inputs are not permitted"
-                    )
     if messages[0]["role"] != "user":
         raise bad("messages: first message must use the user role")
     if messages[-1]["role"] == "assistant":

@@ -1,20 +1,24 @@
-"""A small study of two skills for the tests of the runner, and what its store must show."""
+"""A small study of two skills, programs as agents, and the content of a store, for tests."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
+import warnings
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
 import fake_rules as rules
 from fake_anthropic import KEY, FakeAnthropic
 
+import skillcomp as sc
 from skillcomp.io.store import RunStore
 from skillcomp.live import AnthropicAgent
+from skillcomp.live.batches import BatchLimits
 from skillcomp.live.graders.comprehension import ComprehensionGrader
+from skillcomp.live.graders.grader import GraderWarning
 
 SLUGS = ("tides", "lanterns")
 AGENT, GRADER = "claude-sonnet-5-5", "claude-haiku-5-5"
@@ -22,6 +26,7 @@ N_CASES = 4
 N_CELLS = 2 * N_CASES * 2 * 2  # skills, cases, conditions, repeats
 N_TRIES = 4  # of a call
 FAST = {"max_retries": N_TRIES - 1}
+QUICK = BatchLimits(first_wait=0.005, longest_wait=0.01)
 LINES = {
     "tides": "A tidemark is drawn once above the highest recorded water line. ",
     "lanterns": "A lantern is passed upwards until a hand holds it. ",
@@ -87,8 +92,47 @@ def agent(url, **more):
 
 
 def grader(url, style="forced", **more):
-    asked = AnthropicAgent(GRADER, base_url=url, max_tokens=2000, **FAST)
-    return ComprehensionGrader(asked, style=style, **more)
+    model = AnthropicAgent(GRADER, base_url=url, max_tokens=2000, **FAST)
+    return ComprehensionGrader(model, style=style, **more)
+
+
+def run_batches(store, server, limits=QUICK, **more):
+    """Run the study in batches."""
+    options = {"agents": [agent(server.url)], "repeats": 2, "progress": False, **more}
+    return sc.run(store, batch=limits, **options)
+
+
+def grade_batches(store, server, limits=QUICK, **more):
+    """Grade the study in batches, without the warning about a grader of the agent's family."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*of one family", category=GraderWarning)
+        graders = [grader(server.url)]
+        return sc.grade(store, graders=graders, batch=limits, progress=False, **more)
+
+
+def ask(agent, prompt="What?", **options):
+    """Return the reply of an agent to one prompt, in a new event loop."""
+
+    async def main():
+        try:
+            return await agent.ask(prompt, **options)
+        finally:
+            await agent.aclose()
+
+    return asyncio.run(main())
+
+
+def script(folder, body, name="agent"):
+    """Write a program and return its command."""
+    file = folder / name
+    file.write_text(f"#!{sys.executable}\nimport json, os, sys, time\n{body}\n")
+    file.chmod(0o755)
+    return [str(file)]
+
+
+def lines(*events):
+    """Return events as JSON Lines, the output of a program."""
+    return "\n".join(json.dumps(event) for event in events)
 
 
 def rows(store, table):
@@ -113,9 +157,10 @@ def graded(store):
 
 
 class Dated(FakeAnthropic):
-    """Says when a batch was made, as the real service does, and can lose what it says.
+    """Dates its batches, as the real service does.
 
-    lose : numbers of the POSTs of batches whose answer is lost although the batch exists.
+    `lose` has the numbers of the POSTs of batches whose answer is lost although the batch exists,
+    and `refuse` of those that are refused.
     """
 
     def __init__(self, *args, lose=(), refuse=(), **kw):
@@ -126,11 +171,11 @@ class Dated(FakeAnthropic):
         batch.setdefault("made", datetime.now(UTC).isoformat())
         return {**super().shown(batch), "created_at": batch["made"]}
 
-    def _batch_route(self, method, path, target, body):
+    def _batch_route(self, method, path, body):
         if (method, path) != ("POST", "/v1/messages/batches"):
-            return super()._batch_route(method, path, target, body)
+            return super()._batch_route(method, path, body)
         self.n_posts += 1
         if self.n_posts in self.refuse:
             raise rules.RefusedError(529, "overloaded_error", "Overloaded")
-        found = super()._batch_route(method, path, target, body)
-        return (*found[:3], "drop") if self.n_posts in self.lose else found
+        response = super()._batch_route(method, path, body)
+        return (*response[:3], "drop") if self.n_posts in self.lose else response

@@ -5,62 +5,52 @@ from __future__ import annotations
 import json
 import logging
 import re
-import sys
 import traceback
 import warnings
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from pathlib import Path
 
 import anthropic
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 import fake_rules as rules
 import live_study
+import pytest
 from fake_anthropic import KEY
-from live_study import AGENT, GRADER, N_CELLS, Dated, graded, make_store, ok_cells, rows
+from live_study import (
+    AGENT,
+    GRADER,
+    N_CELLS,
+    QUICK,
+    Dated,
+    grade_batches,
+    graded,
+    make_store,
+    ok_cells,
+    rows,
+    run_batches,
+)
 
 import skillcomp as sc
 from skillcomp.errors import AgentError
 from skillcomp.live import AnthropicAgent
 from skillcomp.live.agents import service
 from skillcomp.live.agents.agent import StudyWarning
-from skillcomp.live.batches import Batches, BatchLimits, open_batches
+from skillcomp.live.batches import Batches, open_batches
 from skillcomp.live.concurrency import StoppedError
 from skillcomp.live.graders.grader import GraderWarning
 from skillcomp.live.status import status
 
-QUICK = BatchLimits(first_wait=0.005, longest_wait=0.01)
+pytestmark = pytest.mark.usefixtures("fake_key")
 SINGLE = "POST /v1/messages 200"
 LISTED = "GET /v1/messages/batches"
 OTHER_KEY = "sk-fake-of-another-workspace-77"
-N_TRIES = 6  # of a call about batches
 FOREIGN = 10**9  # looks at a batch that never ends
-
-
-@pytest.fixture(autouse=True)
-def only_the_fake_key(monkeypatch, tmp_path):
-    live_study.only_the_fake_key(monkeypatch, tmp_path)
 
 
 @pytest.fixture
 def store(tmp_path):
     return make_store(tmp_path)
-
-
-def run(store, server, limits=QUICK, *, agent=None, **more):
-    agents = [agent or live_study.agent(server.url)]
-    options = {"repeats": 2, "progress": False, **more}
-    return sc.run(store, agents=agents, batch=limits, **options)
-
-
-def grade(store, server, limits=QUICK, **more):
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*of one family", category=GraderWarning)
-        graders = [live_study.grader(server.url)]
-        return sc.grade(store, graders=graders, batch=limits, progress=False, **more)
 
 
 def leave(work, *args, **more):
@@ -93,7 +83,7 @@ def die_after_the_post(store, server):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(service, "create", create)
         with pytest.raises(KilledError):
-            run(store, server)
+            run_batches(store, server)
 
 
 def let_end(server):
@@ -120,25 +110,27 @@ def test_a_run_without_batches_collects_what_is_under_way_first(store, caplog):
         return "errored" if seen["n"] in (3, 9) else "ok"
 
     with Dated(batch_faults=fate) as server:
-        leave(run, store, server)
+        leave(run_batches, store, server)
         assert status(store)["note"].dropna().tolist() == ["1 batch with 32 requests"] * 2
-        run(store, server, False)
+        run_batches(store, server, False)
         assert server.log[SINGLE] == 2  # what came back with an error
-        run(store, server)
+        run_batches(store, server)
         assert n_sent(server) == N_CELLS
     assert complete(store)
     assert "agent 'claude-sonnet-5-5' has a batch under way; it is collected before" in caplog.text
 
 
-def test_grading_without_batches_collects_what_is_under_way_first(store, caplog):
+@pytest.mark.parametrize(("gold", "n_asked"), [(False, 0), (True, N_CELLS)])
+def test_grading_without_batches_collects_what_is_under_way_first(tmp_path, gold, n_asked, caplog):
+    store = make_store(tmp_path, gold=gold)
     with Dated() as server:
-        run(store, server)
-        leave(grade, store, server)
+        run_batches(store, server)
+        leave(grade_batches, store, server)  # with gold, its gradings are the first batch
         assert not graded(store)
         n_before = n_sent(server)
-        grade(store, server, False)
-        assert server.log[SINGLE] == 0
-        grade(store, server)
+        grade_batches(store, server, False)
+        assert server.log[SINGLE] == n_asked
+        grade_batches(store, server)
         assert n_sent(server) == n_before
     assert len(graded(store)) == 2 * N_CELLS and set(graded(store).values()) == {1}
     assert "has a batch under way" in caplog.text
@@ -156,38 +148,26 @@ def test_a_malformed_grading_that_was_collected_is_asked_for_twice_more(store):
         "faults": lambda number, body: garbled("single", 1),
     }
     with Dated(**faults) as server:
-        run(store, server)
-        leave(grade, store, server)
-        grade(store, server, False)
+        run_batches(store, server)
+        leave(grade_batches, store, server)
+        grade_batches(store, server, False)
         assert server.log[SINGLE] == 2
     assert {row["status"] for row in rows(store, "verdicts")} == {"ok"}
-
-
-def test_gold_gradings_under_way_are_collected_too(tmp_path):
-    store = make_store(tmp_path, gold=True)
-    with Dated() as server:
-        run(store, server)
-        leave(grade, store, server)
-        n_before = n_sent(server)
-        grade(store, server, False)
-        assert n_sent(server) == n_before  # only the study's own answers were still to be asked
-        assert server.log[SINGLE] == N_CELLS
-    assert len(graded(store)) == 2 * N_CELLS
 
 
 @pytest.mark.parametrize("repeats", [2, 1])
 def test_a_second_answer_to_a_cell_is_laid_aside(store, repeats):
     with Dated() as server:
-        leave(run, store, server)
+        leave(run_batches, store, server)
         cell = next(row for row in store.records("plan") if row["repeat"] == 2)
         found = {k: cell[k] for k in ("attempt_id", "case_id", "condition", "repeat", "skill")}
         own = {**found, "agent": AGENT, "status": "ok", "answer": "Paid singly.", "cost_usd": 0.5}
         store.append("attempts", [own])
-        run(store, server, repeats=repeats)  # with 1, the cell is not of this run
+        run_batches(store, server, repeats=repeats)  # with 1, the cell is not of this run
         assert n_sent(server) == N_CELLS
         more = list(store.records("surplus"))
         assert [row["attempt_id"] for row in more] == [cell["attempt_id"]]
-        run(store, server)  # and it is not asked for, or kept, once more
+        run_batches(store, server)  # and it is not asked for, or kept, once more
         assert len(list(store.records("surplus"))) == 1
     assert complete(store)
     spent = status(store)["cost_usd"].sum()
@@ -197,13 +177,13 @@ def test_a_second_answer_to_a_cell_is_laid_aside(store, repeats):
 
 def test_a_budget_counts_what_other_batches_under_way_may_cost(store):
     with Dated() as server:
-        leave(run, store, server)
+        leave(run_batches, store, server)
         usd = next(row["usd"] for row in store.records("batches") if row["event"] == "intent")
         other = live_study.agent(server.url, name="other")
         with pytest.warns(StudyWarning, match="32 of 32 cells .*budget_usd"):
-            run(store, server, False, agent=other, budget_usd=usd)
+            run_batches(store, server, False, agents=[other], budget_usd=usd)
         assert server.log[SINGLE] == 0
-        run(store, server, False, agent=other, budget_usd=2.5 * usd)
+        run_batches(store, server, False, agents=[other], budget_usd=2.5 * usd)
         assert server.log[SINGLE] == N_CELLS
 
 
@@ -249,9 +229,9 @@ def by_grader(store):
 @pytest.mark.parametrize("limits", [QUICK, False])
 def test_the_batches_of_all_graders_are_collected_before_anyone_is_asked(store, limits):
     with Dated() as server:
-        run(store, server, False, repeats=1)
+        run_batches(store, server, False, repeats=1)
         leave_the_second(store, server)
-        run(store, server, False)  # the first grader has new answers
+        run_batches(store, server, False)  # the first grader has new answers
         grade_by_two(store, server, batch=limits, budget_usd=BUDGET)
         assert not list(open_batches(store))
         assert by_grader(store) == {"A": 2 * N_CELLS, "B": 2 * N_CELLS}
@@ -261,9 +241,9 @@ def test_the_batches_of_all_graders_are_collected_before_anyone_is_asked(store, 
 
 def test_a_budget_that_ends_at_one_grader_leaves_what_another_was_paid_for_graded(store):
     with Dated() as server:
-        run(store, server, False, repeats=1)
+        run_batches(store, server, False, repeats=1)
         leave_the_second(store, server)
-        run(store, server, False)
+        run_batches(store, server, False)
         n_before = n_sent(server)
         grade_by_two(store, server, budget_usd=0.002)
         assert n_sent(server) == n_before and not list(open_batches(store))
@@ -275,7 +255,7 @@ def test_a_budget_that_ends_at_one_grader_leaves_what_another_was_paid_for_grade
 def test_a_grader_that_fails_does_not_keep_anothers_batch_from_being_collected(store, tmp_path):
     gold = tmp_path / "gold.jsonl"
     with Dated() as server:
-        run(store, server, False, repeats=1)
+        run_batches(store, server, False, repeats=1)
         leave_the_second(store, server)
         gold.write_text(json.dumps({
             "case_id": next(iter(rows(store, "attempts")))["case_id"], "id": "bad", "answer": "x",
@@ -288,9 +268,9 @@ def test_a_grader_that_fails_does_not_keep_anothers_batch_from_being_collected(s
 
 def test_what_is_under_way_is_noted_for_its_own_grader_version_and_round(store):
     with Dated() as server:
-        run(store, server, False)
-        grade(store, server, False)
-        leave(grade, store, server, round=2)
+        run_batches(store, server, False)
+        grade_batches(store, server, False)
+        leave(grade_batches, store, server, round=2)
     table = status(store)
     notes = table[table["stage"].eq("grade")].set_index("round")["note"]
     assert notes.isna().tolist() == [True, False] and notes[2] == "1 batch with 32 requests"
@@ -301,22 +281,22 @@ def test_what_is_under_way_is_noted_for_its_own_grader_version_and_round(store):
 
 def test_a_batch_of_another_workspace_is_not_paid_for_again(store):
     with Dated() as server, Dated() as other:
-        leave(run, store, server)
+        leave(run_batches, store, server)
         for limits in (QUICK, False):
             with pytest.raises(AgentError) as told:
-                run(store, other, limits)
+                run_batches(store, other, limits)
             assert "batch msgbatch_0001 of 20" in str(told.value)
             assert "with 32 requests. The key is likely of another workspace" in str(told.value)
         assert n_sent(other) == other.log[SINGLE] == 0
-        run(store, server)
+        run_batches(store, server)
         assert n_sent(server) == N_CELLS
     assert complete(store)
 
 
 def test_a_batch_that_is_lost_is_sent_again_on_demand(store):
     with Dated() as server, Dated() as other:
-        leave(run, store, server)
-        run(store, other, BatchLimits(first_wait=0.005, longest_wait=0.01, resend=True))
+        leave(run_batches, store, server)
+        run_batches(store, other, replace(QUICK, resend=True))
         assert n_sent(other) == N_CELLS
     assert complete(store)
 
@@ -334,7 +314,7 @@ def begun(store, *, days=0, batch_id=None, n=1):
 def test_a_batch_that_the_service_no_longer_keeps_is_sent_again(store, caplog):
     begun(store, days=30, batch_id="msgbatch_9999")
     with Dated() as server:
-        run(store, server)
+        run_batches(store, server)
     assert complete(store)
     assert "batch msgbatch_9999" in caplog.text and "they are sent again" in caplog.text
 
@@ -354,9 +334,9 @@ class Archived(Dated):
 def test_results_that_are_archived_are_sent_for_again(store, caplog):
     with Archived() as server:
         server.gone = ()
-        leave(run, store, server)
+        leave(run_batches, store, server)
         server.gone = ("msgbatch_0001",)
-        run(store, server)
+        run_batches(store, server)
         assert n_sent(server) == 2 * N_CELLS
     assert complete(store)
     assert "the service has deleted its results; they are sent again" in caplog.text
@@ -366,53 +346,24 @@ def usd_sent(store):
     return sum(row["usd"] for row in store.records("batches") if row["event"] == "intent")
 
 
-@pytest.mark.parametrize("limits", [QUICK, BatchLimits(first_wait=0.005, resend=True)])
+@pytest.mark.parametrize("limits", [QUICK, replace(QUICK, resend=True)])
 def test_results_that_are_deleted_at_once_are_paid_for_once_a_start(store, limits):
     with Archived() as server:
         with pytest.raises(AgentError, match="deleted its results before they could be read"):
-            run(store, server, limits)
+            run_batches(store, server, limits)
         assert n_sent(server) == N_CELLS
         budget = 1.5 * usd_sent(store)
         with pytest.raises(AgentError, match="may have been paid for"):
-            run(store, server, limits, budget_usd=budget)
+            run_batches(store, server, limits, budget_usd=budget)
         assert N_CELLS < n_sent(server) < 2 * N_CELLS and usd_sent(store) <= budget
         n_before = n_sent(server)
         for _ in range(2):
             with pytest.warns(StudyWarning, match="32 of 32 cells .*budget_usd"):
-                run(store, server, limits, budget_usd=budget)
+                run_batches(store, server, limits, budget_usd=budget)
         assert n_sent(server) == n_before
         server.gone = ()
-        run(store, server, limits)
+        run_batches(store, server, limits)
     assert complete(store)
-
-
-def test_gradings_that_are_deleted_at_once_are_paid_for_once_a_start(store):
-    with Archived() as server:
-        run(store, server, False)
-        with pytest.raises(AgentError, match="may have been paid for"):
-            grade(store, server)
-        budget = 1.5 * usd_sent(store)
-        with pytest.raises(AgentError, match="may have been paid for"):
-            grade(store, server, budget_usd=budget)
-        assert N_CELLS < n_sent(server) < 2 * N_CELLS and usd_sent(store) <= budget
-
-
-def test_gradings_in_batches_that_cannot_be_read_count_at_every_later_start(store):
-    class Spoilt(Dated):
-        def message(self, body, **kw):
-            return {**super().message(body, **kw), "content": [{"type": "text"}]}
-
-    with Dated() as server:
-        run(store, server, False)
-    with Spoilt() as server:
-        found = []
-        for _ in range(3):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", GraderWarning)
-                grade(store, server, budget_usd=0.02)
-            found.append(n_sent(server))
-    assert found[0] > 0 and len(set(found)) == 1
-    assert all(row["cost_upper_usd"] > 0 for row in store.records("replies"))
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -422,8 +373,8 @@ def test_a_batch_without_a_name_is_looked_for_in_its_own_workspace(store, first)
             add_foreign(one, n=3, age=timedelta(days=5), left=0)
         die_after_the_post(store, server)
         with pytest.raises(AgentError, match="the service lists neither it nor the one before it"):
-            run(store, other)
-        run(store, server)
+            run_batches(store, other)
+        run_batches(store, server)
         assert n_sent(server) == N_CELLS + (0 if first else 3)
     assert complete(store)
 
@@ -438,8 +389,8 @@ def test_a_batch_that_never_arrived_is_sent_again(store):
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(anthropic.resources.messages.AsyncBatches, "create", create)
             with pytest.raises(KilledError):
-                run(store, server)
-        run(store, server)
+                run_batches(store, server)
+        run_batches(store, server)
         assert n_sent(server) == N_CELLS + 3
     events = [row["event"] for row in store.records("batches")]
     assert events == ["intent", "dropped", "intent", "created", "collected"]
@@ -478,10 +429,10 @@ class Clocked(Dated):
 
 
 @pytest.mark.parametrize("tells", [True, False])
-@pytest.mark.parametrize("late", [timedelta(minutes=12), timedelta(days=-3), timedelta(days=3)])
+@pytest.mark.parametrize("late", [timedelta(days=-3), timedelta(days=3)])
 def test_a_clock_that_is_off_pays_nothing_twice(store, late, tells):
     with Clocked(lose=(1,), late=late, tells=tells) as server:
-        run(store, server)
+        run_batches(store, server)
         assert len(server.batches) == 1
     assert complete(store)
 
@@ -492,7 +443,7 @@ def test_a_batch_of_others_is_not_waited_for(store):
         add_foreign(server, age=timedelta(hours=2))
         die_after_the_post(store, server)
         add_foreign(server, age=timedelta(hours=-7))
-        run(store, server)
+        run_batches(store, server)
         looks = [FOREIGN - batch["left"] for batch in server.batches.values()]
         assert looks[0] == looks[2] == 0 and len(looks) == 3
     assert complete(store)
@@ -503,7 +454,7 @@ def test_an_intent_of_an_earlier_release_waits_for_batches_of_its_day_only(store
     with Dated() as server:
         add_foreign(server, n=1, age=timedelta(days=days), left=1)
         begun(store)  # by this machine's clock, and with nothing of the list before it
-        run(store, server)
+        run_batches(store, server)
         assert (server.batches["msgbatch_0001"]["left"] < 1) == n_looks
     assert complete(store)
 
@@ -513,7 +464,7 @@ def test_what_has_ended_is_looked_at_before_anything_is_waited_for(store):
         die_after_the_post(store, server)
         let_end(server)
         add_foreign(server)
-        run(store, server)
+        run_batches(store, server)
         assert server.batches["msgbatch_0002"]["left"] == FOREIGN
         assert len(server.batches) == 2
     assert complete(store)
@@ -546,41 +497,32 @@ class Failing(Dated):
 @pytest.mark.parametrize("fault", [503, 529, "drop"])
 def test_a_service_that_is_gone_for_a_while_does_not_end_the_wait(store, fault, caplog):
     with Failing("look", fault, times=11, batch_polls=2) as server:
-        run(store, server)
+        run_batches(store, server)
     assert complete(store) and server.n == 11
     assert caplog.text.count("batch msgbatch_0001: no word") == 1
-
-
-@pytest.mark.parametrize("fault", [503, "drop"])
-def test_a_silence_that_lasts_is_told_and_the_batch_is_kept(store, fault):
-    mute = BatchLimits(first_wait=0.005, longest_wait=0.01, longest_silence=0.0)
-    with Failing("look", fault) as server:
-        with pytest.raises(
-            AgentError, match=r"batch msgbatch_0001 cannot be looked at \(.*goes on"
-        ):
-            run(store, server, mute)
-        server.times = 0
-        run(store, server)
-        assert n_sent(server) == N_CELLS
-    assert complete(store)
 
 
 @pytest.mark.parametrize("fault", ["half", "drop", "short", 500])
 def test_results_that_break_off_are_asked_for_again(store, fault):
     with Failing("results", fault, times=2) as server:
-        run(store, server)
+        run_batches(store, server)
         assert n_sent(server) == N_CELLS
     assert complete(store) and len(rows(store, "attempts")) == N_CELLS
 
 
-@pytest.mark.parametrize("fault", ["half", "short", 503, 403])
-def test_results_that_never_come_are_told_and_the_batch_is_kept(store, fault):
-    with Failing("results", fault) as server:
-        with pytest.raises(AgentError, match=r"results of batch msgbatch_0001 .* cannot be read"):
-            run(store, server)
-        assert server.n == (1 if fault == 403 else N_TRIES)
+@pytest.mark.parametrize(
+    ("place", "fault", "n_calls"),
+    [("look", 503, 1), ("look", "drop", 1), ("results", "half", 6), ("results", "short", 6),
+     ("results", 403, 1)],
+)  # fmt: skip
+def test_after_a_failure_that_lasts_the_batch_is_kept(store, place, fault, n_calls):
+    text = {"look": "cannot be looked at", "results": ".* cannot be read"}[place]
+    with Failing(place, fault) as server:
+        with pytest.raises(AgentError, match=rf"batch msgbatch_0001 {text} \(.*goes on"):
+            run_batches(store, server, replace(QUICK, longest_silence=0.0))
+        assert server.n == n_calls
         server.times = 0
-        run(store, server)
+        run_batches(store, server)
         assert n_sent(server) == N_CELLS
     assert complete(store)
 
@@ -590,16 +532,16 @@ def test_a_list_that_fails_is_told(store, fault):
     begun(store)
     with Failing("list", fault) as server:
         with pytest.raises(AgentError, match=r"batches cannot be listed \(.*29 days"):
-            run(store, server)
-        assert server.n == (1 if fault in (404, 403) else N_TRIES) and n_sent(server) == 0
+            run_batches(store, server)
+        assert server.n == (1 if fault in (404, 403) else 6) and n_sent(server) == 0
     with Dated() as server:
-        run(store, server)
+        run_batches(store, server)
     assert complete(store)
 
 
 def test_a_service_without_a_list_still_takes_batches(store):
     with Failing("list", 404) as server:
-        run(store, server)
+        run_batches(store, server)
     assert complete(store)
 
 
@@ -621,18 +563,18 @@ def test_a_wrong_key_at_the_resume_is_told_without_the_key(
     caplog.set_level(logging.DEBUG, "skillcomp")
     with Dated() as server:
         if named:
-            leave(run, store, server)
+            leave(run_batches, store, server)
         else:
             die_after_the_post(store, server)
         monkeypatch.setenv("ANTHROPIC_API_KEY", OTHER_KEY)
         with pytest.raises(AgentError) as told:
-            run(store, server, limits)
+            run_batches(store, server, limits)
         text = everything_told(told.value, store, capsys, caplog)
         assert OTHER_KEY not in text and KEY not in text
         assert "AuthenticationError 401" in str(told.value)
         assert "invalid x-api-key [ANTHROPIC_API_KEY]" in str(told.value)
         monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-        run(store, server)
+        run_batches(store, server)
         assert n_sent(server) == N_CELLS
     assert complete(store)
 
@@ -650,28 +592,16 @@ def test_the_key_of_a_given_client_is_not_told_either():
 
 def test_no_key_at_the_resume_is_told(store, monkeypatch):
     with Dated() as server:
-        leave(run, store, server)
+        leave(run_batches, store, server)
         monkeypatch.delenv("ANTHROPIC_API_KEY")
         with pytest.raises(AgentError, match=r"authentication|credentials"):
-            run(store, server)
-
-
-def test_a_grader_with_a_wrong_key_at_the_resume_is_told_without_the_key(
-    store, monkeypatch, capsys, caplog
-):
-    with Dated() as server:
-        run(store, server)
-        leave(grade, store, server)
-        monkeypatch.setenv("ANTHROPIC_API_KEY", OTHER_KEY)
-        with pytest.raises(AgentError, match="AuthenticationError 401") as told:
-            grade(store, server, False)
-    assert OTHER_KEY not in everything_told(told.value, store, capsys, caplog)
+            run_batches(store, server)
 
 
 def test_what_an_intent_notes_is_enough_to_find_it_without_a_clock(store):
     with Clocked() as server:
         add_foreign(server, n=3, left=0)
-        run(store, server)
+        run_batches(store, server)
     note = next(row for row in store.records("batches") if row["event"] == "intent")
     assert note["after"] == "msgbatch_0001" and note["usd"] > 0
     assert datetime.fromisoformat(note["server_at"]).tzinfo is not None

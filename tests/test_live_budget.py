@@ -5,32 +5,25 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import sys
 import warnings
-from pathlib import Path
+from dataclasses import replace
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 import fake_rules as rules
+import live_study
+import pytest
 from fake_anthropic import FakeAnthropic
-from live_study import AGENT, SLUGS, agent, grader, make_files, make_store, only_the_fake_key, rows
+from live_study import AGENT, QUICK, agent, grader, make_store, rows, script
 
 import skillcomp as sc
-from skillcomp.io.store import RunStore
 from skillcomp.live import AnthropicAgent, CliAgent, OpenAIAgent, Reply
 from skillcomp.live.agents.agent import UNREADABLE, StudyWarning
-from skillcomp.live.batches import BatchLimits, batch_cost
+from skillcomp.live.batches import batch_cost
 from skillcomp.live.graders.prompts import reply_schema
 from skillcomp.live.ledger import Budget, upper_cost, upper_tokens
 from skillcomp.pricing import Price
 
-FASTB = BatchLimits(first_wait=0.01, longest_wait=0.02, n_rounds=1)
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch, tmp_path):
-    only_the_fake_key(monkeypatch, tmp_path)
+ONE_ROUND = replace(QUICK, n_rounds=1)
+pytestmark = pytest.mark.usefixtures("fake_key")
 
 
 def spent(store):
@@ -67,14 +60,9 @@ def test_a_skill_in_chinese_does_not_pass_the_budget(tmp_path, monkeypatch):
         return len((text or "").encode()) // 2  # three tokens for two such signs
 
     monkeypatch.setattr(rules, "count", dense)
-    make_files(tmp_path / "files")
-    store = RunStore(tmp_path / "study")
-    for slug in SLUGS:
-        file = tmp_path / "files" / "skills" / slug / "SKILL.md"
-        head = f"---\nname: {slug}\ndescription: About.\n---\n# {slug}\n\n"
-        file.write_text(head + "潮汐標記只畫一次於最高水位之上" * 600, encoding="utf-8")
-        store.add_skill(file.parent)
-        store.add_suite(tmp_path / "files" / "suites" / f"{slug}.json")
+    text = "---\nname: {}\ndescription: About.\n---\n\n" + "潮汐標記只畫一次於最高水位之上" * 600
+    monkeypatch.setattr(live_study, "skill_text", text.format)
+    store = make_store(tmp_path)
     asked = {"conditions": ["skill"], "repeats": 2, "progress": False, "concurrency": 8}
     with FakeAnthropic() as server, pytest.warns(StudyWarning, match=r"budget_usd 0\.2"):
         one = agent(server.url, cache=False, max_tokens=300)
@@ -124,12 +112,9 @@ def test_calls_without_a_price_that_stay_cheap_are_all_asked(tmp_path):
 
 @pytest.mark.parametrize("said", ["NaN", "-5", "Infinity", '"0.1"', "true"])
 def test_a_cost_that_cannot_be_does_not_switch_the_budget_off(tmp_path, said):
-    file = tmp_path / "claude"
     result = '{"type": "result", "subtype": "success", "result": "a", "total_cost_usd": '
-    result += said + "}"
-    file.write_text(f"#!/bin/sh\necho '{result}'\n")
-    file.chmod(0o755)
-    command = [str(file), "-p", "--output-format", "stream-json"]
+    command = script(tmp_path, f"print('{result}{said}}}')", "claude")
+    command += ["-p", "--output-format", "stream-json"]
     store = make_store(tmp_path)
     with pytest.warns(StudyWarning, match="15 of 16 cells .*the cost of an answer is not known"):
         sc.run(store, agents=[CliAgent(command, timeout=60)], budget_usd=0.01, progress=False)
@@ -174,7 +159,7 @@ def at_each_start(server, call):
     return found
 
 
-@pytest.mark.parametrize("batch", [False, FASTB])
+@pytest.mark.parametrize("batch", [False, ONE_ROUND])
 @pytest.mark.parametrize("first", [0.08, None])
 def test_a_later_start_counts_what_unreadable_replies_can_have_cost(tmp_path, batch, first):
     store, given = make_store(tmp_path), {"concurrency": 1, "progress": False, "batch": batch}
@@ -192,11 +177,12 @@ def test_a_later_start_counts_what_unreadable_replies_can_have_cost(tmp_path, ba
     assert all(0 < row["cost_upper_usd"] < 0.03 for row in kept)
 
 
-def test_a_later_start_counts_what_unreadable_gradings_can_have_cost(tmp_path):
+@pytest.mark.parametrize("batch", [False, QUICK])
+def test_a_later_start_counts_what_unreadable_gradings_can_have_cost(tmp_path, batch):
     store = make_store(tmp_path)
     with FakeAnthropic() as server:
         sc.run(store, agents=[agent(server.url)], progress=False)
-    given = {"budget_usd": 0.02, "concurrency": 1, "progress": False}
+    given = {"budget_usd": 0.02, "concurrency": 1, "progress": False, "batch": batch}
     with Spoilt() as server:
         one = grader(server.url)
         n = at_each_start(server, lambda: sc.grade(store, graders=[one], **given))

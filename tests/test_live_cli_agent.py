@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import sys
-import time
-from pathlib import Path
 
 import pytest
+from live_study import ask, lines, script
 from pydantic import BaseModel
 
 from skillcomp.errors import AgentError
@@ -21,26 +18,9 @@ from skillcomp.records import Skill
 SKILL = Skill(slug="tides", name="tides", text="# Tides\nDraw the mark once.")
 
 
-def script(folder, body, *, name="agent"):
-    """Write a program and return its command."""
-    file = folder / name
-    file.write_text(f"#!{sys.executable}\nimport json, os, sys, time\n{body}\n")
-    file.chmod(0o755)
-    return [str(file)]
-
-
-def ask(agent, prompt="What?", **kw):
-    return asyncio.run(agent.ask(prompt, **kw))
-
-
-def lines(*events):
-    return "\n".join(json.dumps(event) for event in events)
-
-
 def prints(folder, *events, name="agent", then=""):
-    (folder / "stream").write_text(lines(*events) + "\n")
-    body = f"sys.stdout.write(open({str(folder / 'stream')!r}).read()); sys.stdout.flush()\n{then}"
-    return script(folder, body, name=name)
+    """Write a program that prints events."""
+    return script(folder, f"print({lines(*events)!r}, flush=True)\n{then}", name=name)
 
 
 # isolation
@@ -104,66 +84,6 @@ def test_a_skill_cannot_be_installed_outside_the_home(tmp_path):
 # endings
 
 
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    with open(f"/proc/{pid}/stat") as stat:
-        return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
-
-
-def gone(pid):
-    for _ in range(100):
-        if not alive(pid):
-            return True
-        time.sleep(0.02)
-    return False
-
-
-SPAWN = """
-import subprocess
-child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])
-open({file!r}, 'w').write(str(child.pid)); print('begun', flush=True)
-"""
-
-
-@pytest.mark.skipif(not os.path.isdir("/proc"), reason="reads the state of a process in /proc")
-def test_a_timeout_ends_the_whole_group_and_keeps_what_was_written(tmp_path):
-    file = str(tmp_path / "pid")
-    agent = CliAgent(script(tmp_path, SPAWN.format(file=file) + "time.sleep(60)"), timeout=1.5)
-    begun = time.monotonic()
-    reply = ask(agent)
-    assert time.monotonic() - begun < 20
-    assert reply.status == "timeout" and reply.error == "no end after 1.5 seconds"
-    assert reply.answer == "begun"
-    assert gone(int(Path(file).read_text()))
-
-
-@pytest.mark.skipif(not os.path.isdir("/proc"), reason="reads the state of a process in /proc")
-def test_a_child_left_behind_neither_delays_the_answer_nor_lives_on(tmp_path):
-    file = str(tmp_path / "pid")
-    reply = ask(CliAgent(script(tmp_path, SPAWN.format(file=file)), timeout=30))
-    assert reply.status == "ok" and reply.seconds < 20
-    assert gone(int(Path(file).read_text()))
-
-
-def test_cancelling_the_question_ends_the_program(tmp_path):
-    file = tmp_path / "pid"
-    body = f"open({str(file)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
-
-    async def main():
-        task = asyncio.create_task(CliAgent(script(tmp_path, body)).ask("q"))
-        while not (file.exists() and file.read_text()):
-            await asyncio.sleep(0.02)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(main())
-    assert gone(int(file.read_text()))
-
-
 def test_a_failing_program_is_an_error_with_its_complaint_and_not_an_answer(tmp_path):
     command = script(tmp_path, "print('half'); print('no credit', file=sys.stderr); sys.exit(2)")
     reply = ask(CliAgent(command))
@@ -188,31 +108,21 @@ def test_a_command_is_a_list():
 
 
 INIT = {
-    "type": "system",
-    "subtype": "init",
-    "session_id": "s-1",
-    "model": "claude-sonnet-5-5",
+    "type": "system", "subtype": "init", "session_id": "s-1", "model": "claude-sonnet-5-5",
     "skills": ["tides", "docs:pdf"],
-}
+}  # fmt: skip
 RESULT = {
-    "type": "result",
-    "subtype": "success",
-    "is_error": False,
-    "result": "The mark is drawn once.",
-    "stop_reason": "end_turn",
-    "total_cost_usd": 0.0123,
+    "type": "result", "subtype": "success", "is_error": False, "stop_reason": "end_turn",
+    "result": "The mark is drawn once.", "total_cost_usd": 0.0123,
     "usage": {"input_tokens": 1, "output_tokens": 1},
     "modelUsage": {
         "claude-haiku-5-5": {"inputTokens": 5, "outputTokens": 2, "costUSD": 0.0001},
         "claude-sonnet-5-5": {
-            "inputTokens": 100,
-            "outputTokens": 40,
-            "cacheReadInputTokens": 3000,
-            "cacheCreationInputTokens": 200,
-            "costUSD": 0.0122,
+            "inputTokens": 100, "outputTokens": 40, "costUSD": 0.0122,
+            "cacheReadInputTokens": 3000, "cacheCreationInputTokens": 200,
         },
     },
-}
+}  # fmt: skip
 
 
 def used(name, ident="t1", message="m1", **given):
@@ -262,15 +172,12 @@ def test_a_claude_trace_gives_answer_tokens_cost_and_whether_the_skill_loaded(tm
         ([used("Bash", command="cat > .claude/skills/tides/SKILL.md")], False),
         ([used("Bash", command="cd .claude/skills/tides && cat SKILL.md")], True),
         ([used("Bash", command="cd .claude/skills; head -50 tides/SKILL.md | cat")], True),
-        (
-            [{"type": "assistant", "message": {"content": [{"type": "text", "text": "tides"}]}}],
-            False,
-        ),
+        ([{"type": "assistant", "message": {"content": [{"type": "text", "text": "tides"}]}}], 0),
         ([], False),
     ],
 )
 def test_only_the_trace_says_that_a_skill_was_loaded(events, loaded):
-    assert read_trace(lines(INIT, *events, RESULT)).loaded("tides") is loaded
+    assert read_trace(lines(INIT, *events, RESULT)).loaded("tides") is bool(loaded)
 
 
 def test_a_skill_fires_by_the_name_in_its_front_matter_as_well(tmp_path):
@@ -380,13 +287,9 @@ def test_a_codex_trace_gives_the_last_message_and_what_was_read(tmp_path):
         {"type": "error", "message": "Reconnecting 1/5"},
         item("4", "agent_message", text="Once."),
     )
-    agent = CliAgent(
-        prints(tmp_path, *events, name="codex"),
-        model="gpt-6",
-        skill_in="home",
-        skills_folder=".codex/skills",
-        prices=[Price("gpt-6", 1, 10, cache_read=0.1)],
-    )
+    options = {"skill_in": "home", "skills_folder": ".codex/skills", "model": "gpt-6"}
+    prices = [Price("gpt-6", 1, 10, cache_read=0.1)]
+    agent = CliAgent(prints(tmp_path, *events, name="codex"), prices=prices, **options)
     reply = ask(agent, skill=SKILL)
     assert (reply.answer, reply.status, reply.error) == ("Once.", "ok", None)
     assert reply.triggered is True and reply.n_commands == 1
@@ -411,13 +314,7 @@ def test_the_usual_commands_are_built_in():
     assert claude.name == "claude:claude-opus-5-5" and claude.family == "claude"
     settings = json.loads(claude.settings)
     assert settings["skill_in"] == "home"
-    assert settings["command"][:5] == [
-        "claude",
-        "-p",
-        "--output-format",
-        "stream-json",
-        "--verbose",
-    ]
+    assert " ".join(settings["command"][:5]) == "claude -p --output-format stream-json --verbose"
     codex = CliAgent.codex("gpt-6", extra=["--config", "a=1"])
     assert json.loads(codex.settings)["command"][-3:] == ["--config", "a=1", "-"]
     assert CliAgent(["codex", "exec", "-"]).family == "gpt"
@@ -435,18 +332,23 @@ def test_keys_of_another_maker_are_not_passed(tmp_path, monkeypatch):
         assert ask(CliAgent(script(tmp_path, show, name=program))).answer == wanted
 
 
-def test_a_key_among_the_arguments_is_not_in_the_settings(monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-value")
-    agent = CliAgent(["mine", "--key=sk-very-secret-value"])
-    assert "sk-very" not in agent.settings and "--key=[OPENAI_API_KEY]" in agent.settings
-
-
-def test_every_key_of_a_command_is_hidden_also_the_second_under_one_flag():
-    for given, shown in (
+@pytest.mark.parametrize(
+    ("arguments", "settings"),
+    [
+        (["--key=sk-very-secret-value"], ["--key=[OPENAI_API_KEY]"]),
         (["sk-aaaaaaaaaaaa", "sk-bbbbbbbbbbbb"], ["[a key]", "[a key (2)]"]),
         (
             ["-c", "api_key=AAAAAAAA1", "-c", "api_key=BBBBBBBB2"],
             ["-c", "api_key=[api_key, a key]", "-c", "api_key=[api_key, a key (2)]"],
         ),
-    ):
-        assert json.loads(CliAgent(["tool", *given]).settings)["command"] == ["tool", *shown]
+        (["--api-key", "abcdef-123456"], ["--api-key", "[api-key, a key]"]),
+        (["-H", "Bearer abcdef-123456"], ["-H", "Bearer [a key]"]),
+    ],
+)
+def test_a_key_in_a_command_is_neither_shown_nor_kept(tmp_path, monkeypatch, arguments, settings):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-value")
+    body = "sys.stderr.write(str(sys.argv)); print(sys.argv); sys.exit(3)"
+    agent = CliAgent([*script(tmp_path, body), *arguments])
+    assert json.loads(agent.settings)["command"][1:] == settings
+    secret = arguments[-1].split("=")[-1].split()[-1]
+    assert secret not in agent.settings + str(ask(agent))

@@ -9,12 +9,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import anthropic
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 import fake_rules as rules
+import pytest
 from fake_anthropic import KEY, FakeAnthropic
-from live_study import AGENT, agent, make_store, only_the_fake_key, rows
+from live_study import AGENT, agent, ask, make_store, rows, script
 from test_live_cli import call, study
 
 import skillcomp as sc
@@ -22,12 +20,10 @@ from skillcomp.errors import AgentError
 from skillcomp.live.agents.agent import StudyWarning
 from skillcomp.live.status import errors
 
-pytestmark = pytest.mark.filterwarnings("ignore::skillcomp.live.GraderWarning")
-
-
-@pytest.fixture(autouse=True)
-def no_other_keys(monkeypatch, tmp_path):
-    only_the_fake_key(monkeypatch, tmp_path)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skillcomp.live.GraderWarning"),
+    pytest.mark.usefixtures("fake_key"),
+]
 
 
 def test_reasons_are_grouped_with_their_number_and_first_place(tmp_path):
@@ -99,12 +95,9 @@ def test_status_and_check_load_neither_an_sdk_nor_the_statistics(command):
     ],
 )
 def test_a_program_without_a_login_is_given_up_after_the_first_few_cells(tmp_path, told):
-    program = tmp_path / "agent.py"
-    program.write_text(f"#!{sys.executable}\nimport sys\nsys.exit({told!r})\n")
-    program.chmod(0o755)
-    store = make_store(tmp_path)
+    store, one = make_store(tmp_path), sc.CliAgent(script(tmp_path, f"sys.exit({told!r})"))
     with pytest.raises(AgentError, match="stopped, since every further question would fail too"):
-        sc.run(store, agents=[sc.CliAgent([str(program)])], concurrency=1, progress=False)
+        sc.run(store, agents=[one], concurrency=1, progress=False)
     assert len(rows(store, "attempts")) == 3
 
 
@@ -126,12 +119,8 @@ def test_a_proxy_that_refuses_the_login_with_400_is_given_up_after_the_first_few
 
 
 def test_a_login_that_one_of_two_agents_lacks_is_found_out_too(tmp_path):
-    agents = []
-    for name, body in (("good", "print('Yes.')"), ("bad", "sys.exit('401 Unauthorized')")):
-        file = tmp_path / name
-        file.write_text(f"#!{sys.executable}\nimport sys\n{body}\n")
-        file.chmod(0o755)
-        agents.append(sc.CliAgent([str(file)]))
+    bodies = {"good": "print('Yes.')", "bad": "sys.exit('401 Unauthorized')"}
+    agents = [sc.CliAgent(script(tmp_path, body, name)) for name, body in bodies.items()]
     store = make_store(tmp_path)
     with pytest.raises(AgentError, match=r"every further question would fail too: .*401"):
         sc.run(store, agents=agents, concurrency=1, progress=False)
@@ -139,26 +128,20 @@ def test_a_login_that_one_of_two_agents_lacks_is_found_out_too(tmp_path):
 
 
 def test_an_answer_that_speaks_of_keys_stops_nothing(tmp_path):
-    program = tmp_path / "agent.py"
-    program.write_text(f"#!{sys.executable}\nprint('An invalid API key gives 401.')\n")
-    program.chmod(0o755)
     store = make_store(tmp_path)
-    sc.run(store, agents=[sc.CliAgent([str(program)])], concurrency=2, progress=False)
+    one = sc.CliAgent(script(tmp_path, "print('An invalid API key gives 401.')"))
+    sc.run(store, agents=[one], concurrency=2, progress=False)
     assert {row["status"] for row in rows(store, "attempts")} == {"ok"}
 
 
 def test_control_characters_of_a_program_do_not_reach_the_terminal(tmp_path, monkeypatch, capfd):
-    program = tmp_path / "agent.py"
     told = "\x1b]0;owned\x07\x1b[2Jboom"
-    program.write_text(f"#!{sys.executable}\nimport sys\nsys.exit({told!r})\n")
-    program.chmod(0o755)
-    agents = [{"kind": "cli", "command": [str(program)], "name": "c"}]
+    command = script(tmp_path, f"sys.exit({told!r})")
+    agents = [{"kind": "cli", "command": command, "name": "c"}]
     file = study(tmp_path, "http://127.0.0.1:9", agents=agents, repeats=1)
     _, out, err = call(monkeypatch, capfd, "run", file, "--quiet")
     assert "boom" in out and "\x1b" not in out + err and "\x07" not in out + err
-    program.write_text(
-        f"#!{sys.executable}\nimport sys\nsys.exit({told + ' 401 Unauthorized'!r})\n"
-    )
+    script(tmp_path, f"sys.exit({told + ' 401 Unauthorized'!r})")
     code, out, err = call(monkeypatch, capfd, "run", file, "--quiet")
     assert code == 2 and "boom" in err and "\x1b" not in out + err
 
@@ -177,42 +160,20 @@ def test_failing_questions_do_not_wait_for_each_other(tmp_path):
     store = make_store(tmp_path, n_cases=5)
     with FakeAnthropic(lambda *_: "529", latency=0.02) as server:
         with pytest.warns(StudyWarning, match="10 of 10 cells have no answer yet"):
-            sc.run(
-                store,
-                agents=[agent(server.url)],
-                conditions=["skill"],
-                concurrency=10,
-                progress=False,
-            )
+            options = {"conditions": ["skill"], "concurrency": 10, "progress": False}
+            sc.run(store, agents=[agent(server.url)], **options)
         assert server.most_in_flight > 4
 
 
-def ask(one):
-    """Ask, and close what was opened."""
-
-    async def main():
-        try:
-            return await one.ask("Hello?")
-        finally:
-            await one.aclose()
-
-    return asyncio.run(main())
-
-
 def test_a_key_that_a_server_echoes_is_redacted_wherever_it_stands(monkeypatch):
-    def echo(body):
-        return "Your key is sk-ant-own-0123456789."
-
     monkeypatch.setenv("MY_API_KEY", "sk-ant-own-0123456789")
-    with FakeAnthropic(answer=echo) as server:
-        reply = ask(agent(server.url))
-        assert reply.answer == "Your key is [MY_API_KEY]."
+    with FakeAnthropic(answer=lambda _: "Your key is sk-ant-own-0123456789.") as server:
+        assert ask(agent(server.url)).answer == "Your key is [MY_API_KEY]."
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+
+    async def main(url):
+        async with anthropic.AsyncAnthropic(api_key=KEY, base_url=url) as client:
+            return await sc.AnthropicAgent(AGENT, client=client).ask("Hello?")
+
     with FakeAnthropic(answer=lambda _: f"Your key is {KEY}.") as server:
-        monkeypatch.delenv("ANTHROPIC_API_KEY")
-        asyncio.run(given_a_client(server.url))
-
-
-async def given_a_client(url):
-    async with anthropic.AsyncAnthropic(api_key=KEY, base_url=url) as client:
-        reply = await sc.AnthropicAgent(AGENT, client=client).ask("Hello?")
-    assert reply.answer == "Your key is [a key]."
+        assert asyncio.run(main(server.url)).answer == "Your key is [a key]."

@@ -9,19 +9,15 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
-import sys
 import threading
 import time
 import warnings
-from pathlib import Path
 
-import pytest
-from tqdm.auto import tqdm
-
-sys.path.insert(0, str(Path(__file__).parent))
 import live_study
+import pytest
 from fake_anthropic import KEY, FakeAnthropic
 from live_study import N_CELLS, Dated, graded, make_store, ok_cells, rows
+from tqdm.auto import tqdm
 
 import skillcomp as sc
 from skillcomp.errors import StoreError
@@ -101,13 +97,14 @@ def assert_whole(store):
     sc.frames.outcomes(sc.frames.verdicts(store), sc.frames.cases(store))  # the contracts hold
 
 
-def test_killed_twenty_times_every_cell_is_answered_and_graded_exactly_once(tmp_path):
+@pytest.mark.parametrize("n_kills", [6, pytest.param(20, marks=pytest.mark.slow)])
+def test_killed_again_and_again_every_cell_is_answered_and_graded_once(tmp_path, n_kills):
     draw, kills, studies = random.Random(20261121), 0, 0
-    while kills < 20:
+    while kills < n_kills:
         store = make_store(tmp_path / str(studies), gold=True)
         with FakeAnthropic(latency=0.02, keep=False) as server:
             lost = 0
-            while kills < 20 and kill_at_random(store, server, draw):
+            while kills < n_kills and kill_at_random(store, server, draw):
                 kills += 1
                 paid, stored = server.log["POST /v1/messages 200"], n_stored(store)
                 # what is lost was between the service and the disk when the process died:
@@ -124,12 +121,13 @@ def test_killed_twenty_times_every_cell_is_answered_and_graded_exactly_once(tmp_
         studies += 1
 
 
-def test_killed_while_batches_are_under_way_nothing_is_lost_or_paid_twice(tmp_path):
+@pytest.mark.parametrize("n_kills", [3, pytest.param(8, marks=pytest.mark.slow)])
+def test_killed_while_batches_are_under_way_nothing_is_lost_or_paid_twice(tmp_path, n_kills):
     draw, kills, studies = random.Random(5), 0, 0
-    while kills < 8:
+    while kills < n_kills:
         store = make_store(tmp_path / str(studies), gold=True)
         with Dated(batch_polls=2, keep=False) as server:
-            while kills < 8 and kill_at_random(store, server, draw, batch=True):
+            while kills < n_kills and kill_at_random(store, server, draw, batch=True):
                 kills += 1
                 assert max(ok_cells(store).values(), default=1) == 1
             finish(store, server, batch=True)

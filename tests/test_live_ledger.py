@@ -40,8 +40,7 @@ def test_a_record_that_cannot_be_stored_fails_alone(tmp_path):
     entries[3] = ("attempts", [attempt("a"), attempt("b", answer=HALF)])
     told = write_together(store, *entries)
     assert [i for i, error in enumerate(told) if error] == [3]
-    assert isinstance(told[3], StoreError)
-    assert str(told[3]).startswith("attempts, record 2: cannot be written as JSON")
+    assert isinstance(told[3], StoreError) and str(told[3]).startswith("attempts, record 2: ")
     found = [row["attempt_id"] for row in store.table("attempts").to_pylist()]
     assert found == ["s/0", "s/1", "s/2", "s/4", "s/5"]  # each once; of an entry all or nothing
 

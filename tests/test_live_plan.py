@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 import warnings
-from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 import live_study
+import pytest
 from fake_anthropic import FakeAnthropic
 from live_study import FAST, GRADER, graded, make_store, rows
 
@@ -24,12 +20,8 @@ from skillcomp.live.graders.grader import GraderWarning
 from skillcomp.live.graders.replay import ReplayGrader
 from skillcomp.live.plan import settled_agents
 
+pytestmark = pytest.mark.usefixtures("fake_key")
 SENTENCE = "Verdicts of two settings are two graders: give this one another name="
-
-
-@pytest.fixture(autouse=True)
-def only_the_fake_key(monkeypatch, tmp_path):
-    live_study.only_the_fake_key(monkeypatch, tmp_path)
 
 
 @pytest.fixture

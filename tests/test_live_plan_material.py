@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 from fake_anthropic import FakeAnthropic
-from live_study import agent, only_the_fake_key, rows, skill_text, suite_json
+from live_study import agent, rows, script, skill_text, suite_json
 
 import skillcomp as sc
 from skillcomp.errors import SkillError, StudyError, SuiteError
@@ -21,7 +17,6 @@ from skillcomp.live.agents.agent import StudyWarning
 from skillcomp.records import Case, Check, Suite
 
 LIST = (
-    "import json, os, sys\n"
     "roots = (os.path.join(os.environ['HOME'], '.claude', 'skills'), '.')\n"
     "print(json.dumps([sorted(os.path.relpath(os.path.join(at, n), root)"
     " for at, _, names in os.walk(root) for n in names) for root in roots]))\n"
@@ -29,10 +24,7 @@ LIST = (
 
 
 def program(folder):
-    file = folder / "lister"
-    file.write_text(f"#!{sys.executable}\n{LIST}")
-    file.chmod(0o755)
-    return CliAgent([str(file)], skill_in="home", output="text")
+    return CliAgent(script(folder, LIST, "lister"), skill_in="home", output="text")
 
 
 def files(folder, **cases):
@@ -71,9 +63,8 @@ def make(folder, **cases):
 def test_a_program_gets_the_whole_skill_and_the_input_of_its_case_and_nothing_else(tmp_path):
     store = make(tmp_path)
     sc.run(store, agents=[program(tmp_path)], concurrency=1, progress=False)
-    told = {
-        (r["case_id"], r["condition"]): json.loads(r["answer"]) for r in rows(store, "attempts")
-    }
+    attempts = rows(store, "attempts")
+    told = {(r["case_id"], r["condition"]): json.loads(r["answer"]) for r in attempts}
     whole = ["tides/SKILL.md", "tides/references/marks.md", "tides/scripts/level.py"]
     assert told["tides/1", "skill"] == [whole, ["data/levels.csv"]]
     assert told["tides/1", "baseline"] == [[], ["data/levels.csv"]]
@@ -94,8 +85,7 @@ def test_files_that_were_edited_in_the_store_end_the_study(tmp_path):
         sc.run(store, agents=[program(tmp_path)], progress=False)
 
 
-def test_an_agent_behind_a_service_warns_of_what_it_cannot_see(tmp_path, monkeypatch):
-    only_the_fake_key(monkeypatch, tmp_path)
+def test_an_agent_behind_a_service_warns_of_what_it_cannot_see(tmp_path, fake_key):
     store = make(tmp_path)
     told = "sees SKILL.md only of tides, none of its files and cannot read the files listed as"
     with FakeAnthropic() as server, pytest.warns(StudyWarning, match=told):
@@ -135,9 +125,8 @@ def test_links_that_lead_out_and_folders_without_end_are_refused(tmp_path, monke
 @pytest.mark.parametrize("name", ["../secret.txt", "/etc/hostname", "data/no.csv", "tides.json"])
 def test_input_that_leads_elsewhere_or_is_not_there_is_refused(tmp_path, name):
     files(tmp_path, files=[name])
-    with pytest.raises(
-        SuiteError, match=r"case 'tides/1': files: (there is no|'.*leads elsewhere)"
-    ):
+    text = r"case 'tides/1': files: (there is no|'.*leads elsewhere)"
+    with pytest.raises(SuiteError, match=text):
         RunStore(tmp_path / "study").add_suite(tmp_path / "tides.json")
 
 
