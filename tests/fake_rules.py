@@ -23,15 +23,8 @@ PARAMETERS = (
 )
 # Smallest prefix that is cached, in tokens; None stands for the models with no confirmed value.
 CACHE_MINIMUM = {
-    "claude-fable-5-2": 512,
-    "claude-fable-5-1": 512,
     "claude-opus-5-5": 1024,
-    "claude-opus-5": 512,
-    "claude-opus-4-7": 2048,
-    "claude-opus-4-6": 4096,
     "claude-sonnet-5-5": 1024,
-    "claude-sonnet-5": 1024,
-    "claude-sonnet-4-6": 1024,
     "claude-haiku-5-5": 512,
     "claude-haiku-4-5": 4096,
 }

