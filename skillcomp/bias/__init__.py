@@ -1,9 +1,9 @@
-"""What besides the content moves a grader: verbosity, hedging, family, condition, order, polish.
+"""Biases of a grader: length, hedging, model family, condition, order and polish of an answer.
 
-``audit`` puts every bias side by side; ``perturb`` makes copies of answers with one thing changed
-and ``perturbed`` compares their verdicts with those on the originals; ``position`` reads pairwise
-judgements in both orders and ``position_change`` compares two judges; ``features`` is what the
-audit measures in an answer.
+``audit`` lists every bias in one frame. ``perturb`` makes copies of answers with one change, and
+``perturbed`` compares their verdicts with those on the originals. ``position`` estimates position
+bias from pairwise judgements in both orders, and ``position_change`` compares two such graders.
+``features`` measures the form of an answer.
 """
 
 import lazy_loader as lazy

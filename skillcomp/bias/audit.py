@@ -1,4 +1,4 @@
-"""One row for each way in which a grader may be swayed."""
+"""Audit of a grader for known biases, one or several rows for each."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from skillcomp.frames.reference_labels import (
 from skillcomp.stats.results import join_notes
 from skillcomp.stats.significance import holm
 
-# bias: the feature it is read from, and one unit of that
+# bias -> (feature column, what one unit of it means)
 _FEATURES = {
     "verbosity": ("log2_words", "doubling of the words"),
     "hedging": ("hedges_per_100", "hedge more in 100 words"),
@@ -53,7 +53,7 @@ _FEATURES = {
     "polish: lists": ("has_list", "answer with a list against one without"),
     "polish: sentences": ("log2_words_per_sentence", "doubling of the words per sentence"),
 }
-_COPIES = {  # perturbation: the bias it tests, and what was done
+_COPIES = {  # perturbation -> (bias that it tests, what was changed)
     "pad": ("verbosity", "copy padded with filler"),
     "hedge": ("hedging", "copy with hedges added"),
     "confident": ("hedging", "copy with assurances added"),
@@ -75,64 +75,63 @@ def audit(
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Say what besides the content moves a grader's verdicts, one row for each bias.
+    """Estimate the effect of each known bias on a grader's verdicts.
 
     Parameters
     ----------
     verdicts : pandas.DataFrame
-        A verdicts frame. With verdicts on perturbed copies in it (``perturbation="all"``) the
-        paired tests are added.
+        A verdicts frame. If it has verdicts on perturbed copies (``perturbation="all"``), the
+        result has paired tests of them.
     attempts : pandas.DataFrame
-        The attempts, copies included where the verdicts hold them.
+        The attempts of the verdicts, including copies.
     gold : pandas.DataFrame
-        A gold frame. Adjudicated labels stand; where nobody adjudicated, what the labellers agree
-        on; the note of a row with a number counts both for its group. May be empty: then only
-        the perturbation and position rows can tell anything.
-    by : sequence of str
-        Columns of the verdicts that keep rows apart, such as ``["grader"]``; ``perturbation``
-        always does.
+        A gold frame. The adjudicated label counts, without one the label on which the labellers
+        agree; the note of an estimate has the number of each kind in its group. If it is empty,
+        only the perturbation and position rows have estimates.
+    by : str or sequence of str, default ()
+        Columns to group by, such as ``"grader"``; ``perturbation`` is always one of them.
     pairwise : pandas.DataFrame, optional
-        A pairwise frame or one of another layout as in :func:`position`, for the position bias.
-        Its graders get rows of their own.
+        A pairwise frame, or one of another layout as in :func:`position`, for the position bias.
+        Its graders have rows of their own.
     exclude_checks : str or sequence of str, default ()
         Leave out checks with one of these texts in their id, such as checks that the grader could
         not decide.
     reference : str, default "baseline"
         Condition that leniency is measured against.
     cases : pandas.DataFrame, optional
-        Makes the two members of a contrast pair one cluster; for position only where ``pairwise``
-        has case_id, else the note says that it does not.
+        A cases frame: the members of a contrast pair then form one cluster. For position bias
+        this needs case_id in ``pairwise``; without it, they count as independent, with a note.
     ci_level : float, default 0.95
         Level of the intervals.
 
     Returns
     -------
     pandas.DataFrame
-        Per ``by``, one row per bias or several:
+        Per ``by``, one or several rows per bias:
 
         - bias: ``verbosity``, ``hedging``, ``model family``, ``condition leniency``,
           ``order in the batch``, ``position``, ``polish: lists``, ``polish: sentences``, and
-          ``order in the answer`` where reordered copies were graded;
+          ``order in the answer`` if reordered copies were graded;
         - condition: for leniency, the condition compared with the reference;
-        - stratum: ``all``, or for leniency also ``gold pass`` (its sensitivity is higher) and
-          ``gold fail`` (it lets more failing behaviours pass);
+        - stratum: ``all``, or for leniency also ``gold pass`` (higher sensitivity under the
+          condition) and ``gold fail`` (more failing behaviours pass under it);
         - the estimates columns: measure ``effect_points`` (average marginal effect on the pass
           rate given gold), ``perturbation_points`` (copy minus original) or ``position_points``;
-          estimate in percentage points, positive where the grader is more lenient; n (verdicts;
-          for paired tests cases), p_adjusted by Holm over the ``effect_points`` of all gold
-          labels together, those that are not identified counted;
-        - per: what one unit of the feature is; n_empty_strata (leniency: skill and gold label
-          without answers under one of the two); n_to_pass, n_to_fail, p_mcnemar, n_dropped for
-          copies.
+          estimate in percentage points, positive if the grader is more lenient; n (verdicts; for
+          paired tests cases), p_adjusted by Holm over the ``effect_points`` of stratum ``all``,
+          including those that are not identified;
+        - per: the meaning of one unit of the feature; n_empty_strata (leniency: strata of skill
+          and gold label without answers under one of the two conditions); n_to_pass, n_to_fail,
+          p_mcnemar, n_dropped for copies.
 
-        Where the data cannot tell, NaN and a note that begins "not identified".
+        If the data do not identify an effect: NaN and a note that begins "not identified".
 
     Raises
     ------
     FrameError
         If a frame breaks its contract, graders, rounds or labellers would be pooled, a verdict's
-        attempt is missing, ``reference`` or an excluded check is not there, ``by`` names a column
-        of the result, or ``ci_level`` is no level.
+        attempt is missing, ``reference`` or an excluded check does not occur, ``by`` names a
+        column of the result, or ``ci_level`` is not between 0 and 1.
 
     See Also
     --------
@@ -142,11 +141,11 @@ def audit(
     Notes
     -----
     ``effect_points`` is the slope of a linear probability model of the verdict with an intercept
-    for each combination of skill, condition and gold label, the other features held constant,
-    CR2 by case; for leniency the intercepts are those of skill and gold label, and nothing is held
-    constant, since every difference between the conditions distorts a delta. Association in answers
-    that differ in more than one thing: where copies exist, trust the perturbation test. A grader
-    that is swayed by gold's own errors looks biased.
+    for each combination of skill, condition and gold label, adjusted for the other features, CR2
+    by case. For leniency the intercepts are those of skill and gold label, without adjustment,
+    because every difference between the conditions distorts a delta. These are associations in
+    answers that differ in several ways: if copies exist, prefer the perturbation test. Errors of
+    gold that depend on a feature look like a bias of the grader.
 
     References
     ----------
@@ -160,87 +159,85 @@ def audit(
             f"bias.audit: by= names '{taken[0]}', a column of the result. Drop it, or give the "
             "verdicts of one value only."
         )
-    given = checked_verdicts(
+    graded = checked_verdicts(
         verdicts, by=names, exclude_checks=exclude_checks, cases=cases, what=what
     )
-    every = known_attempts(given, attempts, what)
-    require_reference(given["condition"], reference)
+    every = known_attempts(graded, attempts, what)
+    require_reference(graded["condition"], reference)
     labels = reference_labels(gold, what)
-    given = given.reset_index(drop=True).assign(_group=group_codes(given, names)[0])
-    labelled, copies = labelled_verdicts(given, every, labels), paired_verdicts(given, every, what)
+    graded = graded.reset_index(drop=True).assign(_group=group_codes(graded, names)[0])
+    labelled = labelled_verdicts(graded, every, labels)
+    copies = paired_verdicts(graded, every, what)
     labelled_of, copies_of = (f.groupby("_group").indices for f in (labelled, copies))
-    items = join_gold(given[ITEM], labels)
-    strays = strays_of(given, labels)
+    items, strays = join_gold(graded[ITEM], labels), strays_of(graded, labels)
     shared = [name for name in names if name in ("grader", "skill")]
-    if pairwise is not None:
-        require_frame(pairwise, "pairwise")
-    shown = None if pairwise is None else _Shown.of(pairwise, shared, cases, ci_level)
+    judgements = _PairwiseJudgements.read(pairwise, shared, cases, ci_level)
     rows: list[dict[str, Any]] = []
-    for values, part in groups(given, names):
+    for values, part in groups(graded, names):
         number = part["_group"].iloc[0] if len(part) else -1
         frame = labelled.iloc[labelled_of.get(number, [])]
-        own = _adjusted(_effects(frame, ci_level) + _leniencies(frame, part, reference, ci_level))
-        note = _settled(items.iloc[part.index])
-        own = [one if math.isnan(one["estimate"]) else _noted(one, note) for one in own]
-        rows += [_noted(one, "" if len(frame) else strays) | values for one in own]
-        for kind, pairs in groups(copies.iloc[copies_of.get(number, [])], ["perturbation"]):
-            bias, per = _COPIES.get(kind["perturbation"], (kind["perturbation"], ""))
-            named = _named(bias, per or f"copy: {bias}")
-            rows.append(compared(pairs, ci_level) | named | values)
-        if shown is None:
-            nothing = not_identified("no pairwise judgements were given", ci_level)
-            rows.append(row("position_points", nothing) | _named(*_POSITION) | values)
-        else:
-            rows.append(shown.row({name: values[name] for name in shared}) | values)
-    if shown is not None and shared:
-        # groups that made pairwise judgements only
-        rows += [
-            dict.fromkeys(names) | shown.row(values) | values
-            for values, _ in groups(shown.pairs, shared)
-            if rows_of_group(given, values).empty
-        ]
+        effects = _feature_rows(frame, ci_level) + _leniency_rows(frame, part, reference, ci_level)
+        note = _settlement_note(items.iloc[part.index])
+        for effect in _with_adjusted_p_values(effects):
+            settlement = "" if math.isnan(effect["estimate"]) else note
+            rows.append(_with_notes(effect, settlement, "" if len(frame) else strays) | values)
+        pairs = copies.iloc[copies_of.get(number, [])]
+        rows += [change | values for change in _copy_rows(pairs, ci_level)]
+        rows.append(judgements.position_row(values) | values)
+    rows += [
+        dict.fromkeys(names) | judgements.position_row(values) | values
+        for values in judgements.groups_without_verdicts(graded)
+    ]
     extra = ["per", "n_empty_strata", *EXTRA]
     return estimates(rows, by=[*names, "bias", "condition", "stratum"], extra=extra)
 
 
-def _adjusted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add Holm's p-values over the biases of a group, all gold labels together."""
-    family = [one for one in rows if one["stratum"] == "all"]
-    adjusted = holm([one["p_value"] for one in family])
-    for one, p_value in zip(family, adjusted, strict=True):
-        one["p_adjusted"] = float(p_value)
+def _with_adjusted_p_values(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add Holm's p-values over the biases of a group in stratum ``all``."""
+    family = [effect for effect in rows if effect["stratum"] == "all"]
+    adjusted = holm([effect["p_value"] for effect in family])
+    for effect, p_value in zip(family, adjusted, strict=True):
+        effect["p_adjusted"] = float(p_value)
     return rows
 
 
-def _noted(one: dict[str, Any], what: str) -> dict[str, Any]:
-    return one | {"note": join_notes(one["note"], what)}
+def _with_notes(effect: dict[str, Any], *notes: str) -> dict[str, Any]:
+    return effect | {"note": join_notes(effect["note"], *notes)}
 
 
-def _settled(items: pd.DataFrame) -> str:
-    """Say how the labels of a group's verdicts were settled."""
+def _settlement_note(items: pd.DataFrame) -> str:
+    """Note how the labels of a group's verdicts were settled."""
     items = items[items["settled_by"].notna()]
     return labellers_said(items["settled_by"], items["gold"])
 
 
-def _named(
+def _bias_columns(
     bias: str, per: str, condition: str | None = None, stratum: str = "all"
 ) -> dict[str, Any]:
     return {"bias": bias, "per": per, "condition": condition, "stratum": stratum}
 
 
-def _effects(frame: pd.DataFrame, ci_level: float) -> list[dict[str, Any]]:
-    """Return the effects of the answer's features given gold."""
+def _feature_rows(frame: pd.DataFrame, ci_level: float) -> list[dict[str, Any]]:
+    """Estimate the effect of each feature of the answers, given gold."""
     rows = []
     for bias, (name, per) in _FEATURES.items():
         others = sorted({*ANSWER, "place"} - {name})
-        found = feature_effect(frame, name, others, ci_level)
-        if name == "own_family" and math.isnan(found.estimate) and len(frame):
-            found = replace(found, note=_one_family(frame))
-        rows.append(row("effect_points", found) | _named(bias, per))
+        interval = feature_effect(frame, name, others, ci_level)
+        if name == "own_family" and math.isnan(interval.estimate) and len(frame):
+            interval = replace(interval, note=_why_no_family_effect(frame))
+        rows.append(row("effect_points", interval) | _bias_columns(bias, per))
     return rows
 
 
-def _one_family(frame: pd.DataFrame) -> str:
+def _copy_rows(copies: pd.DataFrame, ci_level: float) -> list[dict[str, Any]]:
+    rows = []
+    for kind, pairs in groups(copies, ["perturbation"]):
+        bias, per = _COPIES.get(kind["perturbation"], (kind["perturbation"], ""))
+        rows.append(compared(pairs, ci_level) | _bias_columns(bias, per or f"copy: {bias}"))
+    return rows
+
+
+def _why_no_family_effect(frame: pd.DataFrame) -> str:
     families = sorted(map(str, frame["agent_family"].dropna().unique()))
     if not families or frame["grader_family"].isna().all():
         return "not identified: model family not recorded"
@@ -255,45 +252,65 @@ def _one_family(frame: pd.DataFrame) -> str:
     )
 
 
-def _leniencies(
+def _leniency_rows(
     frame: pd.DataFrame, verdicts: pd.DataFrame, reference: str, ci_level: float
 ) -> list[dict[str, Any]]:
     rows = []
     for condition in ordered(verdicts["condition"], reference):
         per = f"answer under {condition} against {reference}"
         for stratum, gold in _STRATA.items():
-            found, n_empty = leniency(frame, condition, reference, gold, ci_level)
-            about = _named("condition leniency", per, condition, stratum)
-            rows.append(row("effect_points", found, n_empty_strata=n_empty) | about)
+            interval, n_empty = leniency(frame, condition, reference, gold, ci_level)
+            about = _bias_columns("condition leniency", per, condition, stratum)
+            rows.append(row("effect_points", interval, n_empty_strata=n_empty) | about)
     return rows
 
 
 @dataclass(frozen=True)
-class _Shown:
-    """Pairwise judgements, read: who won in each order, and what holds for every row of theirs."""
+class _PairwiseJudgements:
+    """Winners of pairwise judgements in each order, and a note for their rows."""
 
-    pairs: pd.DataFrame
+    pairs: pd.DataFrame | None
+    by: list[str]
     note: str
     ci_level: float
 
     @classmethod
-    def of(
-        cls, pairwise: pd.DataFrame, by: list[str], cases: pd.DataFrame | None, ci_level: float
-    ) -> _Shown:
-        """Read judgements; the note says where no case_id tells contrast pairs apart."""
+    def read(
+        cls,
+        pairwise: pd.DataFrame | None,
+        by: list[str],
+        cases: pd.DataFrame | None,
+        ci_level: float,
+    ) -> _PairwiseJudgements:
+        """Reshape judgements; the note says if contrast pairs cannot be recognised."""
+        if pairwise is None:
+            return cls(None, by, "", ci_level)
+        require_frame(pairwise, "pairwise")
         if cases is None or "case_id" in pairwise.columns:
-            return cls(first_wins(pairwise, by=by, cases=cases), "", ci_level)
+            return cls(first_wins(pairwise, by=by, cases=cases), by, "", ci_level)
         contrasts = check(cases, "cases")["contrast_of"].notna().any()
         note = "contrast pairs taken as independent: no case_id" if contrasts else ""
-        return cls(first_wins(pairwise, by=by), note, ci_level)
+        return cls(first_wins(pairwise, by=by), by, note, ci_level)
 
-    def row(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the position row of one group."""
-        pairs = rows_of_group(self.pairs, values)
-        found, dropped = not_identified("no pairwise judgements of this group", self.ci_level), {}
-        if len(pairs):
-            intervals, counts = position_intervals(pairs, self.ci_level)
-            found = intervals["position_points"]
-            dropped = {"n_dropped": counts["n_dropped"]}
-        one = row("position_points", found, **dropped) | _named(*_POSITION)
-        return one if math.isnan(found.estimate) else _noted(one, self.note)
+    def position_row(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Estimate position bias in one group."""
+        reason = "no pairwise judgements were given"
+        if self.pairs is not None:
+            pairs = rows_of_group(self.pairs, {name: values[name] for name in self.by})
+            if len(pairs):
+                intervals, counts = position_intervals(pairs, self.ci_level)
+                interval, n_dropped = intervals["position_points"], counts["n_dropped"]
+                effect = row("position_points", interval, n_dropped=n_dropped)
+                known = not math.isnan(interval.estimate)
+                return _with_notes(effect, self.note if known else "") | _bias_columns(*_POSITION)
+            reason = "no pairwise judgements of this group"
+        return row("position_points", not_identified(reason, self.ci_level)) | _bias_columns(
+            *_POSITION
+        )
+
+    def groups_without_verdicts(self, graded: pd.DataFrame) -> list[dict[str, Any]]:
+        """List the groups that have judgements but no verdicts."""
+        if self.pairs is None or not self.by:
+            return []
+        every = groups(self.pairs, self.by)
+        return [values for values, _ in every if rows_of_group(graded, values).empty]

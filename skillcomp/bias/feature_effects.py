@@ -1,7 +1,7 @@
-"""What in an answer may sway a grader, and how far its verdicts depend on that, given gold.
+"""Features of the form of an answer, and their effects on verdicts given gold.
 
-First the form of an answer: length, hedging, lists, sentences. Then average marginal effects of it,
-of the answer's family and of its condition on the pass rate, in percentage points.
+Features are length, hedging, lists and sentences. Effects are average marginal effects of these
+features, of the model family and of the condition on the pass rate, in percentage points.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from skillcomp.stats.clusters import cr2
 from skillcomp.stats.gaps import independent_difference
 from skillcomp.stats.results import Interval, join_notes, undefined, within_range
 
-# Words by which a writer takes back certainty. "may" only in small letters: May is a month.
+# words that express uncertainty; "may" only in lower case: May is a month
 _WORDS = (
     "perhaps|possibly|probably|maybe|might|seems?|seemed|seemingly|appears?|apparently|arguably|"
     "presumably|likely|unlikely|conceivably|supposedly|could be|not sure|not certain|unsure|"
@@ -45,7 +45,7 @@ _FIXED = re.compile(r"\s*(\||>|#{1,6}\s|([-*_]\s*){3,}$)")
 
 
 def features(attempts: pd.DataFrame) -> pd.DataFrame:
-    r"""Return what in each answer may sway a grader, one row per attempt.
+    r"""Measure the features of each answer that may bias a grader.
 
     Parameters
     ----------
@@ -55,13 +55,14 @@ def features(attempts: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        attempt_id; n_words; log2_words (so that one more is a doubling); hedges_per_100 (hedge
-        words and phrases per 100 words, outside code, tables and quotations); has_list (1 with at
-        least two list items, else 0); words_per_sentence and its log2. NaN without an answer.
+        One row per attempt: attempt_id; n_words; log2_words (one unit is a doubling);
+        hedges_per_100 (hedge words and phrases per 100 words, outside code, tables and
+        quotations); has_list (1 with at least two list items, else 0); words_per_sentence and
+        log2_words_per_sentence. NaN without an answer.
 
     Notes
     -----
-    Hedges are counted from a fixed list of English words; it takes no account of what they qualify.
+    Hedges are counted from a fixed list of English words, whatever they qualify.
 
     Examples
     --------
@@ -71,25 +72,25 @@ def features(attempts: pd.DataFrame) -> pd.DataFrame:
     >>> features(frame)[["n_words", "hedges_per_100", "has_list"]].round(1).to_dict("records")
     [{'n_words': 8.0, 'hedges_per_100': 25.0, 'has_list': 1.0}]
     """
-    given = check(attempts, "attempts")
-    rows = [_one(answer) for answer in given["answer"].to_numpy(object)]
+    checked = check(attempts, "attempts")
+    rows = [_answer_features(answer) for answer in checked["answer"].to_numpy(object)]
     names = ["n_words", "hedges_per_100", "has_list", "words_per_sentence"]
-    found = pd.DataFrame(rows, columns=names, dtype="float64")
-    found["n_words"] = given["n_words"].astype("float64").fillna(found["n_words"])
+    measured = pd.DataFrame(rows, columns=names, dtype="float64")
+    measured["n_words"] = checked["n_words"].astype("float64").fillna(measured["n_words"])
     with np.errstate(divide="ignore"):
-        found["log2_words"] = np.log2(found["n_words"].where(found["n_words"].gt(0)))
-        found["log2_words_per_sentence"] = np.log2(found["words_per_sentence"])
-    found.insert(0, "attempt_id", given["attempt_id"])
-    return found
+        measured["log2_words"] = np.log2(measured["n_words"].where(measured["n_words"].gt(0)))
+        measured["log2_words_per_sentence"] = np.log2(measured["words_per_sentence"])
+    measured.insert(0, "attempt_id", checked["attempt_id"])
+    return measured
 
 
-def _one(answer: object) -> tuple[float, float, float, float]:
+def _answer_features(answer: object) -> tuple[float, float, float, float]:
     if not isinstance(answer, str):
         return (np.nan,) * 4
     n_words = len(answer.split())
     text = prose(answer)
     spoken = len(text.split())
-    items = sum(one.kind in ("bullet", "number") for one in parts(answer))
+    items = sum(part.kind in ("bullet", "number") for part in parts(answer))
     sentences = [s for s in (_MARK.sub("", p) for p in _SENTENCE.split(text)) if s.strip()]
     return (
         float(n_words),
@@ -101,7 +102,7 @@ def _one(answer: object) -> tuple[float, float, float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Lines of an answer that belong together.
+    """Consecutive lines of an answer that form a block.
 
     Attributes
     ----------
@@ -109,9 +110,9 @@ class Part:
         ``blank``; ``fixed`` (code, table, quotation, heading: never changed); ``paragraph``;
         ``bullet`` or ``number`` (one list item with the lines indented under it).
     lines : tuple of str
-        The lines as they stand, without line ends.
+        The lines unchanged, without line ends.
     indent : int
-        Blanks before the mark of a list item.
+        Number of blanks before the marker of a list item.
     """
 
     kind: Kind
@@ -125,32 +126,32 @@ class Part:
 
 
 def parts(answer: str) -> list[Part]:
-    """Split an answer into parts; joining their texts by line ends gives it back."""
-    found: list[Part] = []
+    """Split an answer into parts; their texts joined by line ends are the answer."""
+    split: list[Part] = []
     fence = ""
     for line in answer.split("\n"):
         mark = FENCE.match(line)
         if fence or mark:
             started = not fence
-            found.append(Part("fixed", (line,)))
+            split.append(Part("fixed", (line,)))
             if mark and started:
                 fence = mark.group(1)
             elif mark and line.strip() == fence:
                 fence = ""
             continue
-        kind = _kind(line)
-        last = found[-1] if found else None
+        kind = _line_kind(line)
+        last = split[-1] if split else None
         indent = len(line) - len(line.lstrip())
-        if last and kind == "fixed" and _goes_on(last, line, indent, kind):
+        if last and kind == "fixed" and _continues_part(last, line, indent, kind):
             kind = "paragraph"
-        if last and _goes_on(last, line, indent, kind):
-            found[-1] = replace(last, lines=(*last.lines, line))
+        if last and _continues_part(last, line, indent, kind):
+            split[-1] = replace(last, lines=(*last.lines, line))
         else:
-            found.append(Part(kind, (line,), indent))
-    return found
+            split.append(Part(kind, (line,), indent))
+    return split
 
 
-def _kind(line: str) -> Kind:
+def _line_kind(line: str) -> Kind:
     if not line.strip():
         return "blank"
     if _FIXED.match(line):
@@ -162,7 +163,7 @@ def _kind(line: str) -> Kind:
     return "fixed" if re.match(r"( {4}|\t)", line) else "paragraph"
 
 
-def _goes_on(last: Part, line: str, indent: int, kind: Kind) -> bool:
+def _continues_part(last: Part, line: str, indent: int, kind: Kind) -> bool:
     """Whether a line belongs to the part before it."""
     if last.kind in ("bullet", "number"):
         return kind != "blank" and (indent > last.indent or kind == "paragraph")
@@ -170,21 +171,21 @@ def _goes_on(last: Part, line: str, indent: int, kind: Kind) -> bool:
 
 
 def prose(answer: str) -> str:
-    """Return the paragraphs and list items of an answer, without code, tables and quotations."""
-    return "\n".join(one.text for one in parts(answer) if one.kind not in ("fixed", "blank"))
+    """Extract the paragraphs and list items of an answer, without code, tables and quotations."""
+    return "\n".join(part.text for part in parts(answer) if part.kind not in ("fixed", "blank"))
 
 
-# How far verdicts depend on it, given gold
+# Effects of features on verdicts, given gold
 
 Floats = NDArray[np.float64]
 
 POINTS = 100.0  # percentage points of a rate
 NOT_IDENTIFIED = "not identified"
 _METHOD = "linear probability, least squares"
-_FEWEST_CLUSTERS = 5  # below, CR2 rests on one or two degrees of freedom
+_FEWEST_CLUSTERS = 5  # with fewer, CR2 has one or two degrees of freedom
 _REACH = 0.9  # share of a unit that the feature must span; labels may miss the ends of a batch
-_LARGEST = 1_000_000  # numbers in a matrix of intercepts
-_FLAT = 1e-10  # share of a feature's variance left after the others, below which it is theirs
+_LARGEST = 1_000_000  # elements in a matrix of intercepts
+_FLAT = 1e-10  # share of a feature's variance below which it is collinear with the others
 ANSWER = ("log2_words", "hedges_per_100", "has_list", "log2_words_per_sentence")
 
 
@@ -196,27 +197,27 @@ def checked_verdicts(
     cases: pd.DataFrame | None,
     what: str,
 ) -> pd.DataFrame:
-    """Return the verdicts under their contract, without the excluded checks."""
-    given = prepared(verdicts, "verdicts", by, what, copies=False)
-    if len(given):
-        given = without_checks(given, exclude_checks, what).reset_index(drop=True)
-    return given.assign(
-        passed=given["passed"].where(usable(given)), cluster=clusters_of(given, cases)
+    """Check the verdicts, drop excluded checks and add clusters."""
+    checked = prepared(verdicts, "verdicts", by, what, copies=False)
+    if len(checked):
+        checked = without_checks(checked, exclude_checks, what).reset_index(drop=True)
+    return checked.assign(
+        passed=checked["passed"].where(usable(checked)), cluster=clusters_of(checked, cases)
     )
 
 
 def known_attempts(
     frame: pd.DataFrame, attempts: pd.DataFrame, what: str, rows: str = "verdicts"
 ) -> pd.DataFrame:
-    """Return the attempts under their contract, or raise where that of a row is not there."""
-    given = check(attempts, "attempts")
-    unknown = frame.loc[~frame["attempt_id"].isin(given["attempt_id"]), "attempt_id"]
+    """Check the attempts; FrameError if a row of the frame belongs to none of them."""
+    checked = check(attempts, "attempts")
+    unknown = frame.loc[~frame["attempt_id"].isin(checked["attempt_id"]), "attempt_id"]
     if len(unknown):
         raise FrameError(
             f"{what}: {len(unknown)} {rows} belong to attempts that are not in the attempts "
             f"frame; the first is '{unknown.iloc[0]}'. Read both with the same perturbation=."
         )
-    return given
+    return checked
 
 
 _TEXTS = ["attempt_id", "check_id", "skill", "condition", "grader_family"]
@@ -226,13 +227,13 @@ _READ = [*_TEXTS, "cluster"]
 def labelled_verdicts(
     verdicts: pd.DataFrame, attempts: pd.DataFrame, labels: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return verdicts on the plain answers with gold and features."""
-    place = _place(verdicts)
+    """Join verdicts on unperturbed answers with gold and features."""
+    place = _place_in_batch(verdicts)
     plain = attempts[attempts["perturbation"].isna() & attempts["source_attempt_id"].isna()]
     about = features(plain).set_index("attempt_id")[list(ANSWER)]
     about["agent_family"] = plain.set_index("attempt_id")["agent_family"]
     names = [*_READ, *verdicts.columns.intersection(["_group"])]
-    # many small parts are taken of it: plain objects are the fastest there
+    # object columns are the fastest for the many small selections that follow
     slim = verdicts[names].astype(dict.fromkeys(_TEXTS, object))
     joined = join_gold(slim.assign(place=place, verdict=known_verdict(verdicts)), labels)
     joined = joined[joined["gold"].notna() & joined["verdict"].notna()]
@@ -243,7 +244,7 @@ def labelled_verdicts(
     return joined.assign(own_family=own.where(families)).reset_index(drop=True)
 
 
-def _place(verdicts: pd.DataFrame) -> pd.Series:
+def _place_in_batch(verdicts: pd.DataFrame) -> pd.Series:
     keys = ["grader", "grader_version", "round", "batch"]
     order = verdicts["order"].astype("float64")
     grouped = order.groupby([verdicts[name] for name in keys], sort=False, dropna=False)
@@ -252,104 +253,104 @@ def _place(verdicts: pd.DataFrame) -> pd.Series:
     return (order - first) / span.where(span.gt(0))
 
 
-def in_points(found: Interval) -> Interval:
-    """Return an interval on rates in percentage points."""
+def in_points(interval: Interval) -> Interval:
+    """Convert an interval from rates to percentage points."""
     names = ("estimate", "low", "high", "se")
-    return replace(found, **{name: getattr(found, name) * POINTS for name in names})
+    return replace(interval, **{name: getattr(interval, name) * POINTS for name in names})
 
 
 def not_identified(reason: str, ci_level: float, n: float = 0.0) -> Interval:
-    """Return NaN with a note that begins with "not identified"."""
+    """Build an undefined interval with a note that begins "not identified"."""
     return undefined(_METHOD, f"{NOT_IDENTIFIED}: {reason}", ci_level=ci_level, n=n)
 
 
-def _dummies(codes: NDArray[np.intp]) -> Floats:
-    found, codes = np.unique(codes, return_inverse=True)
-    return np.eye(len(found))[codes]
+def _stratum_dummies(codes: NDArray[np.intp]) -> Floats:
+    strata, codes = np.unique(codes, return_inverse=True)
+    return np.eye(len(strata))[codes]
 
 
-def _centred(values: Floats, codes: NDArray[np.intp]) -> Floats:
-    """Return values less the mean of their stratum."""
+def _centred_by_stratum(values: Floats, codes: NDArray[np.intp]) -> Floats:
+    """Subtract from each value the mean of its stratum."""
     codes = np.unique(codes, return_inverse=True)[1]
     size = np.bincount(codes)
     return values - (np.bincount(codes, weights=values) / size)[codes]
 
 
 def feature_effect(frame: pd.DataFrame, name: str, others: list[str], ci_level: float) -> Interval:
-    """Effect of one feature of an answer, given gold, skill, condition and the other features.
+    """Estimate the effect of one feature, given gold, skill, condition and the other features.
 
     Linear probability model with one intercept for every combination of skill, condition and gold
-    label; CR2 by case. The slope is the average marginal effect where the effect is the same in
-    every cell, and its precision-weighted mean otherwise.
+    label; CR2 by case. The slope is the average marginal effect if the effect is equal in every
+    cell, and its precision-weighted mean otherwise.
     """
     if frame.empty:
         return not_identified("no verdict with a gold label", ci_level)
-    known = frame[frame[name].notna()]
-    if known.empty:
+    rows = frame[frame[name].notna()]
+    if rows.empty:
         return not_identified(f"{name} is not recorded", ci_level)
-    if few := _few_cases(known["cluster"].to_numpy()):
-        return not_identified(few, ci_level, float(len(known)))
-    held = [other for other in others if 2 * known[other].notna().sum() >= len(known)]
-    whole = known.dropna(subset=held)
-    note = _left_out(known, len(known) - len(whole), others, held)
-    known = whole
-    codes = group_codes(known, ["skill", "condition", "gold"])[0]
-    given = known[name].to_numpy(dtype=float)
-    value, span, reason = _centred(given, codes), float(np.ptp(given)), ""
+    if few := _too_few_cases(rows["cluster"].to_numpy()):
+        return not_identified(few, ci_level, float(len(rows)))
+    controls = [other for other in others if 2 * rows[other].notna().sum() >= len(rows)]
+    whole = rows.dropna(subset=controls)
+    note = _exclusion_note(rows, len(rows) - len(whole), others, controls)
+    rows = whole
+    codes = group_codes(rows, ["skill", "condition", "gold"])[0]
+    feature = rows[name].to_numpy(dtype=float)
+    value, span, reason = _centred_by_stratum(feature, codes), float(np.ptp(feature)), ""
     total = float(value @ value)
-    names, columns = _varying(known, held, codes)
-    if total <= _FLAT * len(known):
+    names, columns = _independent_features(rows, controls, codes)
+    if total <= _FLAT * len(rows):
         reason = f"{name} does not vary between answers of one skill, condition and gold label"
     elif span < _REACH:
         reason = f"{name} spans {span:.2g}, less than the unit of the effect"
-    elif columns and _rest(value, columns) <= _FLAT * total:
+    elif columns and _residual_square_sum(value, columns) <= _FLAT * total:
         reason = f"{name} cannot be told apart from {', '.join(others)}"
     if reason:
-        return not_identified(reason, ci_level, float(len(known)))
-    found = _fitted(known, np.column_stack([value, *columns]), codes, ci_level)
-    if math.isnan(found.low):
-        return found
-    if np.isin(given, (0.0, 1.0)).all():
-        found = _cut(found)
+        return not_identified(reason, ci_level, float(len(rows)))
+    slope = _first_slope(rows, np.column_stack([value, *columns]), codes, ci_level)
+    if math.isnan(slope.low):
+        return slope
+    if np.isin(feature, (0.0, 1.0)).all():
+        slope = _cut_to_range(slope)
     constant = f", holding {', '.join(names)}" if names else ""
-    said = join_notes(note, found.note)
-    return replace(found, method=f"{found.method}{constant}", note=said)
+    notes = join_notes(note, slope.note)
+    return replace(slope, method=f"{slope.method}{constant}", note=notes)
 
 
-def _few_cases(clusters: NDArray[Any]) -> str:
-    """Say that cases are too few for a slope, "" where they are not."""
+def _too_few_cases(clusters: NDArray[Any]) -> str:
+    """Explain that the cases are too few for a slope; empty if they suffice."""
     n_clusters = len(pd.unique(clusters))
     return f"{n_clusters} cases, fewer than {_FEWEST_CLUSTERS}" * (n_clusters < _FEWEST_CLUSTERS)
 
 
-def _left_out(known: pd.DataFrame, n_lost: int, others: list[str], held: list[str]) -> str:
-    """Say which rows, and which features known for few rows, play no part."""
-    said = []
+def _exclusion_note(rows: pd.DataFrame, n_lost: int, others: list[str], controls: list[str]) -> str:
+    """Note the rows and the features that the model leaves out for missing values."""
+    notes = []
     if n_lost:
-        said.append(f"{n_lost} of {len(known)} rows lack a feature held constant and are left out")
+        notes.append(f"{n_lost} of {len(rows)} rows lack a feature held constant and are left out")
     for other in others:
-        n_known = int(known[other].notna().sum())
-        if other not in held and n_known:
-            said.append(f"{other} is known for {n_known} of {len(known)} rows: not held constant")
-    return "; ".join(said)
+        n_known = int(rows[other].notna().sum())
+        if other not in controls and n_known:
+            notes.append(f"{other} is known for {n_known} of {len(rows)} rows: not held constant")
+    return "; ".join(notes)
 
 
-def _varying(
-    known: pd.DataFrame, held: list[str], codes: NDArray[np.intp]
+def _independent_features(
+    rows: pd.DataFrame, controls: list[str], codes: NDArray[np.intp]
 ) -> tuple[list[str], list[Floats]]:
-    """Return the features held constant, one after the other, so that no two say the same."""
+    """Select the controls that are not collinear with the preceding ones, and centre them."""
     names: list[str] = []
     columns: list[Floats] = []
-    for other in held:
-        column = _centred(known[other].to_numpy(dtype=float), codes)
-        if _rest(column, columns) > _FLAT * len(known):
+    for other in controls:
+        column = _centred_by_stratum(rows[other].to_numpy(dtype=float), codes)
+        if _residual_square_sum(column, columns) > _FLAT * len(rows):
             names.append(other)
             columns.append(column)
     return names, columns
 
 
-def _rest(column: Floats, others: list[Floats]) -> float:
-    """Return the sum of squares that the other columns leave of one."""
+def _residual_square_sum(column: Floats, others: list[Floats]) -> float:
+    """Compute the residual sum of squares of a column after regression on the others."""
     rest = column
     if others:
         basis = np.column_stack(others)
@@ -357,101 +358,105 @@ def _rest(column: Floats, others: list[Floats]) -> float:
     return float(rest @ rest)
 
 
-def _fitted(
+def _first_slope(
     frame: pd.DataFrame, columns: Floats, codes: NDArray[np.intp], ci_level: float
 ) -> Interval:
-    """Return the first slope within strata, clustered by case."""
-    if few := _few_cases(frame["cluster"].to_numpy()):
+    """Estimate the slope of the first column within strata, clustered by case."""
+    if few := _too_few_cases(frame["cluster"].to_numpy()):
         return not_identified(few, ci_level, float(len(frame)))
     clusters = pd.factorize(frame["cluster"])[0]
     n_clusters = len(np.unique(clusters))
     verdict = frame["verdict"].to_numpy(dtype=float)
     if len(frame) * (int(codes.max()) + 1) <= _LARGEST:
-        design, how = np.column_stack([columns, _dummies(codes)]), ""
+        design, how = np.column_stack([columns, _stratum_dummies(codes)]), ""
     else:
-        # the intercepts of large studies are swept out; their leverage is then next to nothing
-        verdict, design = _centred(verdict, codes), columns
+        # in large studies the leverage of the intercepts is negligible: centre instead
+        verdict, design = _centred_by_stratum(verdict, codes), columns
         how = ", intercepts swept out"
     fit = cr2(verdict, design, clusters, ci_level=ci_level)
-    found = fit.interval(0)
-    method = f"{_METHOD}{how}, {found.method} over {n_clusters} cases"
-    # of a slope with limits the fit's note is about intercepts of strata where all verdicts agree
-    note = found.note if math.isnan(found.low) else ""
-    return in_points(replace(found, method=method, note=note))
+    slope = fit.interval(0)
+    method = f"{_METHOD}{how}, {slope.method} over {n_clusters} cases"
+    # if the slope has limits, the note is only about intercepts of strata without variation
+    note = slope.note if math.isnan(slope.low) else ""
+    return in_points(replace(slope, method=method, note=note))
 
 
-def _cut(found: Interval) -> Interval:
-    """Cut limits in points to the range of a difference of rates."""
+def _cut_to_range(interval: Interval) -> Interval:
+    """Clip limits in points to the range of a difference of rates."""
     most = (-POINTS, POINTS)
-    if math.isnan(found.low) or (found.low >= most[0] and found.high <= most[1]):
-        return found
-    _, low, high, _ = within_range(found.estimate, found.low, found.high, most)
-    note = join_notes(found.note, "limits cut to -100 and 100")
-    return replace(found, low=low, high=high, note=note)
+    if math.isnan(interval.low) or (interval.low >= most[0] and interval.high <= most[1]):
+        return interval
+    _, low, high, _ = within_range(interval.estimate, interval.low, interval.high, most)
+    note = join_notes(interval.note, "limits cut to -100 and 100")
+    return replace(interval, low=low, high=high, note=note)
 
 
 def leniency(
     frame: pd.DataFrame, condition: str, reference: str, gold: float | None, ci_level: float
 ) -> tuple[Interval, int]:
-    """Return how much more often the condition's answers of the same gold label pass, in points.
+    """Estimate how much more often a condition's answers pass, given gold, in points.
 
-    With it comes the number of strata (skill and gold label) that lack answers under one of the
-    two conditions and so tell nothing.
+    The second result is the number of strata (skill and gold label) without answers under one of
+    the two conditions, which do not contribute.
     """
     compared = frame["condition"].eq(condition).to_numpy(dtype=bool)
     rows = compared | frame["condition"].eq(reference).to_numpy(dtype=bool)
     n_skills = frame["skill"][rows].nunique()
-    wanted = [0.0, 1.0] if gold is None else [gold]
+    gold_labels = [0.0, 1.0] if gold is None else [gold]
     labels = frame["gold"].to_numpy(dtype=float)
-    rows &= np.isin(labels, wanted)
-    # a stratum, a skill and a gold label, with answers under one condition only tells nothing
+    rows &= np.isin(labels, gold_labels)
+    # a stratum (skill and gold label) needs answers under both conditions
     strata = 2 * pd.factorize(frame["skill"])[0] + labels
     usable = np.intersect1d(strata[rows & compared], strata[rows & ~compared])
-    n_empty = n_skills * len(wanted) - len(usable)
-    lacking = [_LABEL[label] for label in wanted if not (usable % 2 == label).any()]
+    n_empty = n_skills * len(gold_labels) - len(usable)
+    lacking = [_LABEL[label] for label in gold_labels if not (usable % 2 == label).any()]
     if lacking:
         reason = f"no skill has {' and '.join(lacking)} in both '{condition}' and '{reference}'"
         return not_identified(reason, ci_level, float(rows.sum())), n_empty
     rows &= np.isin(strata, usable)
-    kept = frame[["verdict", "cluster"]].assign(compared=compared, stratum=strata)[rows]
-    return _difference(kept.reset_index(drop=True), len(usable), n_empty, ci_level), n_empty
+    labelled = frame[["verdict", "cluster"]].assign(compared=compared, stratum=strata)[rows]
+    return _leniency_difference(
+        labelled.reset_index(drop=True), len(usable), n_empty, ci_level
+    ), n_empty
 
 
 _LABEL = {1.0: "gold passes", 0.0: "gold fails"}
 
 
-def _difference(kept: pd.DataFrame, n_strata: int, n_empty: int, ci_level: float) -> Interval:
-    flat = len(kept[["stratum", "verdict"]].drop_duplicates()) == n_strata
+def _leniency_difference(
+    labelled: pd.DataFrame, n_strata: int, n_empty: int, ci_level: float
+) -> Interval:
+    flat = len(labelled[["stratum", "verdict"]].drop_duplicates()) == n_strata
     if n_strata == 1 or flat:
-        found = _by_condition(kept, flat, ci_level)
+        difference = _by_condition(labelled, flat, ci_level)
     else:
-        codes = pd.factorize(kept["stratum"])[0]
-        compared = _centred(kept["compared"].to_numpy(dtype=float), codes)
-        found = _cut(_fitted(kept, compared[:, None], codes, ci_level))
+        codes = pd.factorize(labelled["stratum"])[0]
+        compared = _centred_by_stratum(labelled["compared"].to_numpy(dtype=float), codes)
+        difference = _cut_to_range(_first_slope(labelled, compared[:, None], codes, ci_level))
     if n_empty:
         note = f"strata of skill and gold label that lack a condition and tell nothing: {n_empty}"
-        found = replace(found, note=join_notes(note, found.note))
-    return found
+        difference = replace(difference, note=join_notes(note, difference.note))
+    return difference
 
 
-def _by_condition(kept: pd.DataFrame, flat: bool, ci_level: float) -> Interval:
-    """Return the difference of the two conditions from the bounded interval of each.
+def _by_condition(labelled: pd.DataFrame, flat: bool, ci_level: float) -> Interval:
+    """Estimate the difference of two conditions from the bounded interval of each.
 
-    For one stratum, where least squares would rest on a few cases with a failing behaviour, and
-    for verdicts that do not vary within a stratum.
+    Used for a single stratum, in which least squares would depend on few cases with a failing
+    behaviour, and for verdicts that do not vary within a stratum.
     """
-    values = kept["verdict"].to_numpy(dtype=float)
+    values = labelled["verdict"].to_numpy(dtype=float)
     if flat:
-        # No verdict leaves the one its stratum always gets: none of n in either condition.
-        # Rates of the verdicts themselves would compare how often gold passes.
-        values = np.zeros(len(kept))
-    cluster, compared = kept["cluster"].to_numpy(), kept["compared"].to_numpy(dtype=bool)
+        # Every verdict equals that of its stratum, so each condition has 0 deviations in n.
+        # The rates of the verdicts would compare how often gold passes.
+        values = np.zeros(len(labelled))
+    cluster, compared = labelled["cluster"].to_numpy(), labelled["compared"].to_numpy(dtype=bool)
     parts = [(values[at], cluster[at], None) for at in (~compared, compared)]
-    if min(len(np.unique(one[1])) for one in parts) < 2:
+    if min(len(np.unique(part[1])) for part in parts) < 2:
         return not_identified(
-            "all labels of a condition are of one case", ci_level, float(len(kept))
+            "all labels of a condition are of one case", ci_level, float(len(labelled))
         )
-    found = in_points(independent_difference(*parts, quantity=RATES, ci_level=ci_level))
+    difference = in_points(independent_difference(*parts, quantity=RATES, ci_level=ci_level))
     note = "no verdict varies within a skill and gold label" if flat else ""
     n_clusters = float(len(np.unique(cluster)))
-    return replace(found, note=join_notes(found.note, note), n_clusters=n_clusters)
+    return replace(difference, note=join_notes(difference.note, note), n_clusters=n_clusters)

@@ -1,4 +1,4 @@
-"""Answers with one thing changed and the content kept, graded beside the originals."""
+"""Copies of answers with one change that keeps the content, and the effect on verdicts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from skillcomp.stats.significance import mcnemar_midp
 
 Kind = Literal["pad", "hedge", "reorder", "confident"]
 
-# Filler that says nothing of any subject and holds no hedge.
+# filler without content and without hedges
 _OPENINGS = (
     "This question touches on something that comes up in a great many projects, and it rewards a "
     "calm and thorough look. Before turning to the substance, it helps to keep the wider picture "
@@ -56,8 +56,8 @@ _LABELS = (
 _END = re.compile(r"(?<=[A-Za-z0-9)\]])\.(?=\s+[\"'“(*_]*[A-Z]|\s*$)")
 _SHORT = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|Dr|Mr|Mrs|Ms|St|No|Fig|Eq)|\b\w)$")
 _MARK = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+")
-# An item or paragraph that begins so leans on what stands before it, or names its place.
-_LEANS = re.compile(
+# openings of an item or paragraph that refer to preceding text or to its position
+_BACK_REFERENCE = re.compile(
     r"^\W*(?:first|second|third|fourth|last|lastly|finally|then|next|after|afterwards|before|"
     r"step|so|thus|therefore|hence|however|but|and|also|or|yet|still|instead|otherwise|this|that|"
     r"these|those|it|its|they|their|them|he|she|both|neither|such|here|in that|in this|in short|"
@@ -68,31 +68,31 @@ _LEANS = re.compile(
 
 
 def perturb(attempts: pd.DataFrame, *, kind: Kind) -> pd.DataFrame:
-    r"""Return copies of the answers with one thing changed, to be graded beside the originals.
+    r"""Copy answers with one change in form, to be graded like the originals.
 
-    The content stays; a grader without the bias gives a copy the verdicts of its original. Grade
-    them like any attempts and hand both to :func:`skillcomp.bias.perturbed`.
+    The content is unchanged, so a grader without the bias gives a copy the verdicts of its
+    original. Grade the copies like other attempts and pass both to
+    :func:`skillcomp.bias.perturbed`.
 
     Parameters
     ----------
     attempts : pandas.DataFrame
-        An attempts frame. Copies in it, and attempts without an answer, are left out.
+        An attempts frame. Copies in it and attempts without an answer are ignored.
     kind : {"pad", "hedge", "reorder", "confident"}
         - ``pad``: four sentences of filler around the answer.
         - ``hedge``, ``confident``: a hedge or a word of assurance at the end of every other
           sentence.
-        - ``reorder``: the items of bulleted lists in reverse; where none can be turned, runs of
-          labelled paragraphs (``**Cost.** ...`` or ``Cost: ...``). Numbered lists, running prose,
-          and lists with an item that leans on what stands before it (then, this, however ...)
-          keep their order.
+        - ``reorder``: bulleted lists in reverse order; if there is none to reverse, runs of
+          labelled paragraphs (``**Cost.** ...`` or ``Cost: ...``). Numbered lists, prose, and
+          lists with an item that refers to preceding text (then, this, however ...) keep their
+          order.
 
     Returns
     -------
     pandas.DataFrame
         An attempts frame, one row per copy: attempt_id ``<source>/<kind>``, source_attempt_id,
-        perturbation, the changed answer and its n_words; costs, tokens and times are NA.
-        Everything else as in the original. Answers that offer no place for the change have no
-        copy: there would be nothing to compare.
+        perturbation, the changed answer and its n_words; costs, tokens and times are NA, all
+        other columns as in the original. Answers that the change leaves identical have no copy.
 
     Raises
     ------
@@ -105,9 +105,9 @@ def perturb(attempts: pd.DataFrame, *, kind: Kind) -> pd.DataFrame:
 
     Notes
     -----
-    Deterministic: the words depend on the attempt_id only. Code (fenced, indented, within
-    backticks), tables, quotations and headings are never changed. That reordered items are
-    independent is judged from their first words; read some copies before grading many.
+    Deterministic: the words depend only on the attempt_id. Code (fenced, indented, within
+    backticks), tables, quotations and headings are never changed. Whether items may be reordered
+    is inferred from their first words; read some copies before you grade many.
 
     Examples
     --------
@@ -118,9 +118,9 @@ def perturb(attempts: pd.DataFrame, *, kind: Kind) -> pd.DataFrame:
     ['Look at:\n\n- risk\n- cost']
     """
     require_known("kind: found", kind, _CHANGES)
-    given = check(attempts, "attempts")
-    plain = given["perturbation"].isna() & given["source_attempt_id"].isna()
-    frame = given[plain & given["answer"].notna()].reset_index(drop=True)
+    checked = check(attempts, "attempts")
+    plain = checked["perturbation"].isna() & checked["source_attempt_id"].isna()
+    frame = checked[plain & checked["answer"].notna()].reset_index(drop=True)
     change = _CHANGES[kind]
     answers = [
         change(answer, zlib.crc32(name.encode()))
@@ -142,14 +142,14 @@ _CALL_COLUMNS = (
 )  # fmt: skip
 
 
-def _pad(answer: str, seed: int) -> str:
+def _pad_answer(answer: str, seed: int) -> str:
     opening = _OPENINGS[seed % len(_OPENINGS)]
     closing = _CLOSINGS[seed // len(_OPENINGS) % len(_CLOSINGS)]
     return f"{opening}\n\n{answer}\n\n{closing}"
 
 
-def _marking(words: Sequence[str]) -> Callable[[str, int], str]:
-    """Return a change that puts one of the words at the end of every other sentence."""
+def _word_inserter(words: Sequence[str]) -> Callable[[str, int], str]:
+    """Build a change that inserts one of the words at the end of every other sentence."""
 
     def change(answer: str, seed: int) -> str:
         seen = 0
@@ -159,7 +159,7 @@ def _marking(words: Sequence[str]) -> Callable[[str, int], str]:
                 changed.append(part.text)
                 continue
             text, shift = part.text, 0
-            for end in _ends(part.text):
+            for end in _sentence_ends(part.text):
                 if seen % 2 == 0:
                     added = f", {words[(seed + seen // 2) % len(words)]}"
                     text = text[: end + shift] + added + text[end + shift :]
@@ -171,66 +171,66 @@ def _marking(words: Sequence[str]) -> Callable[[str, int], str]:
     return change
 
 
-def _ends(text: str) -> list[int]:
-    """Return the positions of full stops that end a plain statement outside quotes and code."""
+def _sentence_ends(text: str) -> list[int]:
+    """List the positions of full stops that end a statement outside quotes and code."""
     mark = _MARK.match(text)
     start = mark.end() if mark else 0
-    found = []
+    ends = []
     for hit in _END.finditer(text, start):
         before = text[: hit.start()]
         quoted = before.count('"') % 2 or before.count("`") % 2
         quoted = quoted or before.count("“") > before.count("”")
         if not quoted and not _SHORT.search(before):
-            found.append(hit.start())
-    return found
+            ends.append(hit.start())
+    return ends
 
 
-def _reorder(answer: str, seed: int) -> str:
-    given = parts(answer)
-    turned = _turned_lists(given)
-    if turned == given:
-        turned = _turned_paragraphs(given)
+def _reorder_answer(answer: str, seed: int) -> str:
+    original = parts(answer)
+    turned = _turned_lists(original)
+    if turned == original:
+        turned = _turned_paragraphs(original)
     return "\n".join(part.text for part in turned)
 
 
-def _leans(part: Part) -> bool:
-    return bool(_LEANS.match(_MARK.sub("", part.text, count=1)))
+def _refers_back(part: Part) -> bool:
+    return bool(_BACK_REFERENCE.match(_MARK.sub("", part.text, count=1)))
 
 
-def _turned_lists(given: list[Part]) -> list[Part]:
-    """Reverse every list of bullets on one level that may stand in any order."""
+def _turned_lists(original: list[Part]) -> list[Part]:
+    """Reverse every bulleted list without an item that refers back."""
     turned: list[Part] = []
-    for is_list, run in groupby(given, key=lambda part: part.kind == "bullet"):
+    for is_list, run in groupby(original, key=lambda part: part.kind == "bullet"):
         items = list(run)
-        if is_list and not any(_leans(item) for item in items):
+        if is_list and not any(_refers_back(item) for item in items):
             items.reverse()
         turned += items
     return turned
 
 
-def _turned_paragraphs(given: list[Part]) -> list[Part]:
-    """Reverse every run of labelled paragraphs that may stand in any order."""
-    turned = list(given)
-    places = [i for i, part in enumerate(given) if part.kind != "blank"]
-    for label, run in groupby(places, key=lambda i: _label(given[i])):
+def _turned_paragraphs(original: list[Part]) -> list[Part]:
+    """Reverse every run of labelled paragraphs without one that refers back."""
+    turned = list(original)
+    places = [i for i, part in enumerate(original) if part.kind != "blank"]
+    for label, run in groupby(places, key=lambda i: _paragraph_label(original[i])):
         where = list(run)
-        if label and not any(_leans(given[i]) for i in where):
+        if label and not any(_refers_back(original[i]) for i in where):
             for to, source in zip(where, reversed(where), strict=True):
-                turned[to] = given[source]
+                turned[to] = original[source]
     return turned
 
 
-def _label(part: Part) -> str:
+def _paragraph_label(part: Part) -> str:
     if part.kind != "paragraph":
         return ""
     return next((name for name, form in _LABELS if form.match(part.text)), "")
 
 
 _CHANGES: dict[str, Callable[[str, int], str]] = {
-    "pad": _pad,
-    "hedge": _marking(_HEDGES),
-    "reorder": _reorder,
-    "confident": _marking(_BOOSTS),
+    "pad": _pad_answer,
+    "hedge": _word_inserter(_HEDGES),
+    "reorder": _reorder_answer,
+    "confident": _word_inserter(_BOOSTS),
 }
 
 
@@ -246,23 +246,23 @@ def perturbed(
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Say how the verdicts change when only the form of the answer does.
+    """Estimate the change in verdicts when only the form of the answer changes.
 
-    Pairs the verdict on a copy with that on its original: same check, same grader, version and
-    round. Needs no gold.
+    Pairs the verdict on a copy with the verdict on its original by the same grader, version and
+    round on the same check. Needs no gold.
 
     Parameters
     ----------
     verdicts : pandas.DataFrame
-        A verdicts frame that holds originals and copies (``perturbation="all"``).
+        A verdicts frame with originals and copies (``perturbation="all"``).
     attempts : pandas.DataFrame
-        Their attempts: source_attempt_id and perturbation tell the copies.
-    by : sequence of str
-        Columns of the verdicts that keep rows apart; ``perturbation`` always does.
+        Their attempts; source_attempt_id and perturbation identify the copies.
+    by : str or sequence of str, default ()
+        Columns to group by; ``perturbation`` is always one of them.
     exclude_checks : str or sequence of str, default ()
         Leave out checks with one of these texts in their id.
     cases : pandas.DataFrame, optional
-        Makes the two members of a contrast pair one cluster.
+        A cases frame: the members of a contrast pair then form one cluster.
     ci_level : float, default 0.95
         Level of the interval.
 
@@ -271,20 +271,20 @@ def perturbed(
     pandas.DataFrame
         One row per ``by`` and perturbation: estimates columns (measure ``perturbation_points``,
         estimate in percentage points: pass rate of the copies minus that of the originals, cases
-        weighing equally; n = cases; p_value by inverting the same interval), n_pairs (verdicts
+        weighing equally; n counts cases; p_value by inverting the interval), n_pairs (verdicts
         compared), n_to_pass and n_to_fail (verdicts that changed), p_mcnemar (mid-p McNemar over
-        verdicts, which takes the checks of an answer as independent), n_dropped (verdicts on
-        copies without a partner). No rows where there are no copies.
+        verdicts, which assumes that the checks of an answer are independent), n_dropped (verdicts
+        on copies without a verdict on the original). Without copies no rows.
 
     Raises
     ------
     FrameError
         If a frame breaks its contract, graders or rounds would be pooled, a verdict's attempt
-        is not among ``attempts``, or ``ci_level`` is no level.
+        is missing from ``attempts``, or ``ci_level`` is not between 0 and 1.
 
     See Also
     --------
-    perturb : Makes the copies.
+    perturb : Make the copies.
 
     Notes
     -----
@@ -293,10 +293,10 @@ def perturbed(
     names = [name for name in listed(by) if name != "perturbation"]
     what = "bias.perturbed"
     check_settings(what, ci_level)
-    given = checked_verdicts(
+    graded = checked_verdicts(
         verdicts, by=names, exclude_checks=exclude_checks, cases=cases, what=what
     )
-    pairs = paired_verdicts(given, known_attempts(given, attempts, what), what)
+    pairs = paired_verdicts(graded, known_attempts(graded, attempts, what), what)
     rows = []
     for values, part in groups(pairs, [*names, "perturbation"]):
         rows.append(compared(part, ci_level) | values)
@@ -304,7 +304,7 @@ def perturbed(
 
 
 def paired_verdicts(verdicts: pd.DataFrame, attempts: pd.DataFrame, what: str) -> pd.DataFrame:
-    """Return the verdicts on copies with ``before``, the verdict on the original."""
+    """Join each verdict on a copy (``after``) with that on its original (``before``)."""
     about = attempts.set_index("attempt_id")[["source_attempt_id", "perturbation"]]
     copies = attempts["perturbation"].notna()
     lost = attempts[copies & attempts["source_attempt_id"].isna()]
@@ -326,19 +326,19 @@ def paired_verdicts(verdicts: pd.DataFrame, attempts: pd.DataFrame, what: str) -
 
 
 def compared(pairs: pd.DataFrame, ci_level: float) -> dict[str, Any]:
-    """Return the row of one perturbation."""
-    known = pairs[pairs["before"].notna() & pairs["after"].notna()]
-    n_dropped = len(pairs) - len(known)
-    to_pass = int((known["after"] > known["before"]).sum())
-    to_fail = int((known["after"] < known["before"]).sum())
-    p_mcnemar = mcnemar_midp(to_pass, to_fail).p_value if len(known) else np.nan
-    found_counts = (len(known), to_pass, to_fail, p_mcnemar, n_dropped)
+    """Estimate the effect of one perturbation."""
+    decided = pairs[pairs["before"].notna() & pairs["after"].notna()]
+    n_dropped = len(pairs) - len(decided)
+    to_pass = int((decided["after"] > decided["before"]).sum())
+    to_fail = int((decided["after"] < decided["before"]).sum())
+    p_mcnemar = mcnemar_midp(to_pass, to_fail).p_value if len(decided) else np.nan
+    found_counts = (len(decided), to_pass, to_fail, p_mcnemar, n_dropped)
     counts, measure = dict(zip(EXTRA, found_counts, strict=True)), "perturbation_points"
-    if known.empty:
+    if decided.empty:
         why = "no copy has a verdict beside that of its original"
         return row(measure, undefined("", why, ci_level=ci_level, n=0.0), **counts)
-    grouped = known.groupby(CASE, sort=False)
+    grouped = decided.groupby(CASE, sort=False)
     by_case, clusters = grouped[["after", "before"]].mean(), grouped["cluster"].first()
     moved = by_case["after"] - by_case["before"]
-    found = bounded_mean(moved, clusters, quantity=DELTAS, null=0.0, ci_level=ci_level)
-    return row(measure, in_points(found), **counts)
+    change = bounded_mean(moved, clusters, quantity=DELTAS, null=0.0, ci_level=ci_level)
+    return row(measure, in_points(change), **counts)

@@ -1,4 +1,4 @@
-"""Corrected pass rates and deltas, and whether the grader errs differently between conditions."""
+"""Pass rates and deltas corrected for grader errors, and tests of differential errors."""
 
 from __future__ import annotations
 
@@ -54,14 +54,13 @@ Estimator = Literal[
 ]
 Drawn = Literal["random", "chosen"]
 
-# The prediction-powered interval was measured from this many cases on.
+# Smallest number of cases for which the coverage of the prediction-powered interval was measured.
 FEWEST_GOLD = 10
-# The words by which the prediction-powered note names the two errors it imagines.
+# Words in the prediction-powered note if errors were added to its interval.
 SAFEGUARD = "imagined errors"
 FEW_ERRORS = "few errors of the grader seen: the interval rests on two imagined ones"
 LEADING = ("estimator", "recommended", "reason", "n_gold")
-# Of gold that chance drew, one in a thousand is doubted: a table of many rows must not cry wolf.
-DOUBTED = 0.001
+DOUBTED = 0.001  # share of random draws that are doubted, low so that long tables raise no alarm
 
 
 def rate(
@@ -75,10 +74,10 @@ def rate(
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Say how often attempts truly pass under each condition, the grader's errors put right.
+    """Estimate the true pass rate of each condition, corrected for the grader's errors.
 
-    Cases weigh equally; repeats are averaged inside a case. For a difference between conditions
-    use :func:`delta`, which works on the cases both have.
+    Cases weigh equally; repeats are averaged within a case. For a difference between conditions
+    use :func:`delta`, which pairs the cases that both have.
 
     Parameters
     ----------
@@ -91,7 +90,7 @@ def rate(
         One row per ``by``, condition and estimator: estimates columns (measure
         ``rate_share_passed`` or ``rate_passed``, estimate from 0 to 1), estimator, recommended,
         reason, n_gold (cases with gold), sensitivity, specificity, youden of the grader under
-        this condition (NaN where gold has no unit of a class). Estimators as in :func:`delta`.
+        this condition (NaN if no label of that class exists). Estimators as in :func:`delta`.
 
     Raises
     ------
@@ -109,36 +108,36 @@ def rate(
     """
     names = [name for name in listed(by) if name != "condition"]
     check_settings("correction.rate", ci_level)
-    wanted = estimators_of(estimator, gold_drawn)
+    requested = estimators_of(estimator, gold_drawn)
     made = tables(verdicts, gold, by=names, value=value, cases=cases, what="correction.rate")
-    asked = [
+    sides = [
         (values, group, condition)
-        for values, group in _groups(made, ci_level)
+        for values, group in _labelled_groups(made, ci_level)
         for condition in group.sides
     ]
-    plain = plain_rates([group.sides[condition] for _, group, condition in asked], ci_level)
+    plain = plain_rates([group.sides[condition] for _, group, condition in sides], ci_level)
     rows = []
-    for (values, group, condition), both in zip(asked, plain, strict=True):
+    for (values, group, condition), both in zip(sides, plain, strict=True):
         key = {**values, "condition": condition}
         naive, error, side = both["verdict"], group.errors[condition], group.sides[condition]
-        found = {
+        intervals = {
             "naive": naive,
             "gold_only": both["gold"],
             "rogan_gladen_pooled": pooled_rate(naive, side, group.pooled, ci_level),
             "rogan_gladen_by_arm": corrected_rate(naive, side, error, ci_level),
             "ppi": ppi_rate(side, ci_level),
         }
-        one, n_gold, settled = {condition: side}, side.n_gold, made.settled(values, [condition])
-        chosen = choose(one, found, n_gold, gold_drawn, strays=made.strays, settled=settled)
+        n_gold, notes = side.n_gold, made.label_notes(values, [condition])
+        chosen = choose({condition: side}, intervals, n_gold, gold_drawn, **notes)
         about = error_columns(error) | {"youden": error.j, "n_gold": n_gold}
-        rows += rows_of(f"rate_{value}", found, wanted, chosen, key | about)
+        rows += rows_of(f"rate_{value}", intervals, requested, chosen, key | about)
     extra = [*LEADING, "sensitivity", "specificity", "youden"]
     return estimates(rows, by=[*names, "condition"], extra=extra)
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Cases, labels and error rates of each condition of a group."""
+    """Cases, labelled units and error rates of each condition of a group."""
 
     sides: dict[str, Condition]
     units: dict[str, pd.DataFrame]
@@ -146,15 +145,15 @@ class _Group:
     pooled: Errors
 
 
-def _groups(made: Tables, ci_level: float) -> Iterator[tuple[dict[str, Any], _Group]]:
+def _labelled_groups(made: Tables, ci_level: float) -> Iterator[tuple[dict[str, Any], _Group]]:
     labelled = made.labelled()
     for values, part in groups(made.cases, made.by):
         names = ordered(part["condition"])
         every = labelled.get(key_of(values, made.by), no_units())
         units = {c: every[every["condition"].eq(c)] for c in names}
-        found = errors_of([*units.values(), every], ci_level)
+        errors = errors_of([*units.values(), every], ci_level)
         sides = {c: Condition(part[part["condition"].eq(c)].reset_index(drop=True)) for c in names}
-        yield values, _Group(sides, units, dict(zip(names, found[:-1], strict=True)), found[-1])
+        yield values, _Group(sides, units, dict(zip(names, errors[:-1], strict=True)), errors[-1])
 
 
 def delta(
@@ -169,40 +168,40 @@ def delta(
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Say how much the skill truly changes, when the grader may be lenient under one condition.
+    """Estimate the true paired change in pass rate, corrected for the grader's errors.
 
-    Pairs on the case, averages repeats inside it and gives each case one vote, as
-    :func:`skillcomp.deltas.paired` does for the grader's own verdicts.
+    Pairs by case, averages repeats within a case and weighs cases equally, as
+    :func:`skillcomp.deltas.paired` does for uncorrected verdicts.
 
     Parameters
     ----------
     verdicts : pandas.DataFrame
         A verdicts frame: skill, case_id, condition, attempt_id, check_id, status, passed. A
-        failed grader is a gap, never a fail.
+        verdict that the grader failed to give is missing, not a FAIL.
     gold : pandas.DataFrame
-        A gold frame: attempt_id, check_id, passed, inclusion_probability where cases were drawn
-        with unequal chances (then for every label: known for some alone, ``ppi`` is NaN and none
-        is recommended). On some of the cases, or on one repeat of every case. An attempt with gold
-        on fewer than half of its checks has none; for whole attempts, one with gold on not all of
-        them (a part settles an attempt only where it fails). Of several labellers the adjudicated
-        label is taken, without one the label on which they agree, or that of the only one who
-        gave one; ``reason`` then counts them for the conditions of its row, and how many match no
-        attempt where gold does not suffice.
+        A gold frame: attempt_id, check_id, passed, and inclusion_probability if cases were drawn
+        with unequal chances (for every label: if only some have it, ``ppi`` is NaN and no
+        estimator is recommended). Gold may cover some of the cases, or one repeat of every case.
+        An attempt counts as labelled if at least half of its checks have gold, with
+        ``value="passed"`` only if all have (an incomplete set can show a failed attempt but not a
+        passed one, which would bias the choice). Of several labellers the adjudicated label
+        counts, otherwise the label on which they agree or the only one; ``reason`` then has the
+        number of each kind and, if gold does not suffice, of the labels that match no attempt.
     by : str or sequence of str, default ()
-        Columns of the verdicts that keep rows apart, such as ``["grader", "skill"]``.
+        Columns to group by, such as ``["grader", "skill"]``.
     value : {"share_passed", "passed"}, default "share_passed"
-        Share of behaviours met, or whole attempts passed (every behaviour met).
+        Share of checks passed, or share of attempts that pass every check.
     estimator : str, default "auto"
-        ``"auto"`` gives every estimator and recommends one; the name of an estimator gives its
-        rows only.
+        ``"auto"`` returns every estimator and recommends one; the name of an estimator returns
+        only its rows.
     reference : str, default "baseline"
         The condition that every other one is compared with.
     gold_drawn : {"random", "chosen"}, default "random"
-        ``"random"``: chance alone decided which cases, or which repeats, carry gold.
-        ``"chosen"``: not so (doubtful ones first, for instance); the prediction-powered and the
-        gold-only estimate are then wrong and ``rogan_gladen_by_arm`` is recommended.
+        ``"random"``: the cases or repeats with gold were drawn at random. ``"chosen"``: they were
+        selected, for instance the doubtful ones first; the prediction-powered and the gold-only
+        estimate are then biased and ``rogan_gladen_by_arm`` is recommended.
     cases : pandas.DataFrame, optional
-        Makes the two members of a contrast pair one cluster.
+        A cases frame: the members of a contrast pair then form one cluster.
     ci_level : float, default 0.95
         Level of the interval.
 
@@ -216,21 +215,22 @@ def delta(
           conditions), ``rogan_gladen_pooled`` (one sensitivity and specificity for all
           conditions), ``rogan_gladen_by_arm`` (those of each condition), ``ppi`` (PPI++ on paired
           differences);
-        - recommended: True in at most one row of a group; reason says why, or why none is;
-        - n_gold: cases with gold under both conditions (under the one with fewer where none has
-          both);
+        - recommended: True in at most one row of a group; reason: why this one, or why none;
+        - n_gold: cases with gold under both conditions (if there are none: cases with gold under
+          the condition with fewer);
         - sensitivity, specificity, reference_sensitivity, reference_specificity, delta_youden
-          (of the condition minus the reference), p_differential (equal error rates under both;
-          smaller of two p-values after Holm, clustered by case). All of them are crude over what
-          the rows hold: see the notes of :func:`differential`.
+          (condition minus reference), p_differential (test of equal error rates under both, the
+          smaller of two p-values after Holm, clustered by case). They pool skills and checks: see
+          the notes of :func:`differential`.
 
-        NaN with a note where gold does not allow an estimate.
+        NaN with a note if gold does not allow an estimate.
 
     Raises
     ------
     FrameError
         If a frame breaks its contract, graders, rounds, agents, altered copies or labellers would
-        be pooled, the reference is missing, ``by`` names ``condition``, or an argument is unknown.
+        be pooled, the reference is missing, ``by`` names ``condition``, or an argument has a value
+        that is not allowed.
 
     See Also
     --------
@@ -238,19 +238,24 @@ def delta(
 
     Notes
     -----
-    The recommendation: gold on every check of every attempt, ``gold_only``; gold on at least 10
-    cases drawn at random, ``ppi`` (it assumes nothing about the grader's errors, but where gold
-    shows few of them it adds imagined ones to its interval, and ``note`` and ``reason`` say so;
-    that gold alone is narrower is no reason to prefer it, near 0 and 1 it then covered 86 %);
-    gold that was chosen, ``rogan_gladen_by_arm``, which assumes that the error rates of a condition
-    carry over from its labels to its other attempts; otherwise none. It never pools error rates of
-    conditions (a pooled correction can be worse than none) and does not depend on
-    p_differential, which has little power. Whether gold was drawn at random is yours to say;
-    ``reason`` warns where the grader passes clearly more or less in cases with gold than in the
-    others (or on the repeats with gold), which a random draw does once in a thousand times.
+    The recommended estimator is
 
-    With no true effect and a grader more lenient with the skill (sensitivity .90 against .96,
-    specificity .85 against .70; six designs of 14 to 60 cases, gold on 14 to 40 of them) the
+    - ``gold_only`` if every check of every attempt has gold;
+    - ``ppi`` if at least 10 cases drawn at random have gold. It makes no assumption about the
+      grader's errors; if gold shows few of them it adds two errors to its interval, as ``note``
+      and ``reason`` then state. A narrower interval of gold alone is no reason to prefer it:
+      selected for its width, it covered 86 % near 0 and 1;
+    - ``rogan_gladen_by_arm`` if the cases with gold were selected. It assumes that the error rates
+      of a condition are the same for its attempts without labels;
+    - otherwise none.
+
+    Error rates of conditions are never pooled for it (a pooled correction can be worse than none),
+    and it does not depend on p_differential, a test of little power. ``reason`` warns if the
+    grader passes clearly more or fewer cases (or repeats) with gold than without, a difference
+    that one random draw in a thousand has.
+
+    With no true effect and a grader that is more lenient with the skill (sensitivity .90 against
+    .96, specificity .85 against .70; six designs of 14 to 60 cases, gold on 14 to 40 of them) the
     recommended interval covered 94 to 97 % of 1500 simulated studies, the naive one 27 to 64 %.
 
     References
@@ -272,26 +277,25 @@ def delta(
             "correction.delta: by= names 'condition', which is what is compared. Leave it out."
         )
     check_settings("correction.delta", ci_level)
-    wanted = estimators_of(estimator, gold_drawn)
+    requested = estimators_of(estimator, gold_drawn)
     made = tables(verdicts, gold, by=names, value=value, cases=cases, what="correction.delta")
     require_reference(made.cases["condition"], reference)
-    asked = [
+    comparisons = [
         (values, group, condition)
-        for values, group in _groups(made, ci_level)
+        for values, group in _labelled_groups(made, ci_level)
         for condition in group.sides
         if condition != reference and reference in group.sides
     ]
-    compared = [(group.sides[condition], group.sides[reference]) for _, group, condition in asked]
+    pairs = [(group.sides[name], group.sides[reference]) for _, group, name in comparisons]
+    uncorrected = plain_deltas(pairs, ci_level)
     rows = []
-    for (values, group, condition), plain in zip(
-        asked, plain_deltas(compared, ci_level), strict=True
-    ):
+    for (values, group, condition), plain in zip(comparisons, uncorrected, strict=True):
         sides, own = group.sides, group.errors
         key = {**values, "condition": condition}
         two = {c: sides[c] for c in (condition, reference)}
-        found, n_gold = _estimated(plain, two, group, ci_level)
-        settled = made.settled(values, list(two))
-        chosen = choose(two, found, n_gold, gold_drawn, strays=made.strays, settled=settled)
+        intervals, n_gold = _delta_estimates(plain, two, group, ci_level)
+        notes = made.label_notes(values, list(two))
+        chosen = choose(two, intervals, n_gold, gold_drawn, **notes)
         tests = differential_tests(group.units[condition], group.units[reference])
         about = {
             **error_columns(own[condition]),
@@ -301,46 +305,46 @@ def delta(
             "reference": reference,
             "n_gold": n_gold,
         }
-        rows += rows_of(f"delta_{value}", found, wanted, chosen, key | about)
-    shown = ["sensitivity", "specificity", "reference_sensitivity", "reference_specificity"]
-    extra = [*LEADING, "reference", *shown, "delta_youden", "p_differential"]
+        rows += rows_of(f"delta_{value}", intervals, requested, chosen, key | about)
+    error_names = ["sensitivity", "specificity", "reference_sensitivity", "reference_specificity"]
+    extra = [*LEADING, "reference", *error_names, "delta_youden", "p_differential"]
     return estimates(rows, by=[*names, "condition"], extra=extra)
 
 
-def _estimated(
+def _delta_estimates(
     plain: dict[str, Interval],
     two: dict[str, Condition],
     group: _Group,
     ci_level: float,
 ) -> tuple[dict[str, Interval], int]:
-    """Return every estimate of one delta, and how many cases with gold it rests on."""
+    """Compute every estimate of one delta, and the number of cases with gold."""
     side, base = two.values()
     pairs = paired_cases(side, base)
     n_gold = int(pairs["gold"].notna().sum()) or min(side.n_gold, base.n_gold)
     rates = plain_rates(list(two.values()), ci_level)
     sides = (
-        corrected_rate(own["verdict"], one, group.errors[name], ci_level)
-        for own, (name, one) in zip(rates, two.items(), strict=True)
+        corrected_rate(own["verdict"], condition, group.errors[name], ci_level)
+        for own, (name, condition) in zip(rates, two.items(), strict=True)
     )
-    found = {
+    intervals = {
         "naive": plain["verdict"],
         "gold_only": plain["gold"],
         "rogan_gladen_pooled": pooled_delta(plain["verdict"], group.pooled, n_gold, ci_level),
         "rogan_gladen_by_arm": by_condition_delta(*sides),
         "ppi": ppi_delta(side, base, pairs, ci_level),
     }
-    return found, n_gold
+    return intervals, n_gold
 
 
 def estimators_of(estimator: str, gold_drawn: str) -> tuple[str, ...]:
-    """Return the estimators to give, or raise FrameError for an unknown word."""
+    """Expand ``"auto"`` to every estimator; FrameError for an unknown word."""
     require_known("estimator: found", estimator, ("auto", *ESTIMATORS))
     require_known("gold_drawn: found", gold_drawn, get_args(Drawn))
     return ESTIMATORS if estimator == "auto" else (estimator,)
 
 
 def complete(sides: list[Condition]) -> bool:
-    """Whether gold is on every check of every attempt, so that nothing is left to estimate."""
+    """Whether every check of every attempt has gold."""
     return all(
         len(side.cases) and bool((side.cases["n_whole"] >= side.cases["size"]).all())
         for side in sides
@@ -349,39 +353,39 @@ def complete(sides: list[Condition]) -> bool:
 
 def choose(
     sides: Mapping[str, Condition],
-    found: Mapping[str, Interval],
+    intervals: Mapping[str, Interval],
     n_gold: int,
     gold_drawn: Drawn,
     *,
     strays: str = "",
     settled: str = "",
 ) -> tuple[str, str]:
-    """Return the recommended estimator, or an empty name, and the reason.
+    """Choose the recommended estimator (an empty name for none) and give the reason.
 
-    Widths decide nothing: taking the narrower of two intervals is a choice by chance, and where
-    gold alone was taken for its width it covered 86 to 89 % near 0 and 1. ``strays`` says how many
-    gold labels match no attempt, ``settled`` how the labels of several labellers were settled.
+    The choice does not depend on widths: an interval that is selected for being narrower covers
+    less (gold alone 86 to 89 % near 0 and 1). ``strays`` is the note on gold labels that match no
+    attempt, ``settled`` the one on labels of several labellers.
     """
-    name, why = _without_a_draw(sides, found, n_gold, gold_drawn) or _by_a_draw(
-        sides, found, n_gold
+    name, why = _without_a_draw(sides, intervals, n_gold, gold_drawn) or _by_a_draw(
+        sides, intervals, n_gold
     )
-    return name, join_notes(why, _partly(sides), settled, "" if name else strays)
+    return name, join_notes(why, _partial_gold_note(sides), settled, "" if name else strays)
 
 
 def _without_a_draw(
     sides: Mapping[str, Condition],
-    found: Mapping[str, Interval],
+    intervals: Mapping[str, Interval],
     n_gold: int,
     gold_drawn: Drawn,
 ) -> tuple[str, str] | None:
-    """Choose where it does not matter how gold was drawn, or where there is too little of it."""
+    """Choose if random draws do not matter or gold does not suffice; None otherwise."""
     without = [name for name, side in sides.items() if side.n_gold == 0]
     if without:
         return "", f"no gold in condition '{without[0]}': the grader's errors there are unknown"
-    if complete(list(sides.values())) and not math.isnan(found["gold_only"].low):
+    if complete(list(sides.values())) and not math.isnan(intervals["gold_only"].low):
         return "gold_only", "every attempt carries gold: the grader is not needed"
     if gold_drawn == "chosen":
-        if math.isnan(found["rogan_gladen_by_arm"].low):
+        if math.isnan(intervals["rogan_gladen_by_arm"].low):
             return "", "gold was chosen, and a condition lacks gold passes or gold fails"
         return "rogan_gladen_by_arm", (
             "gold was chosen, not drawn: right if the error rates of each condition carry over to "
@@ -394,27 +398,27 @@ def _without_a_draw(
 
 
 def _by_a_draw(
-    sides: Mapping[str, Condition], found: Mapping[str, Interval], n_gold: int
+    sides: Mapping[str, Condition], intervals: Mapping[str, Interval], n_gold: int
 ) -> tuple[str, str]:
-    """Choose between the two estimators that take gold as drawn at random."""
-    lacking = {name: math.isnan(found[name].low) for name in ("ppi", "gold_only")}
+    """Choose between the two estimators that assume gold drawn at random."""
+    lacking = {name: math.isnan(intervals[name].low) for name in ("ppi", "gold_only")}
     equal = all(side.equal_chances for side in sides.values())
     if lacking["ppi"] and (lacking["gold_only"] or not equal):
-        return "", found["ppi"].note
-    given = f"gold on {n_gold} cases, taken as drawn at random (gold_drawn='random')"
+        return "", intervals["ppi"].note
+    drawn = f"gold on {n_gold} cases, taken as drawn at random (gold_drawn='random')"
     name, why = "ppi", ""
     if not equal:
         why = "cases drawn with unequal chances, which gold alone does not weigh"
     elif lacking["ppi"]:
         name, why = "gold_only", "no prediction-powered interval"
-    imagined = name == "ppi" and SAFEGUARD in found["ppi"].note
+    imagined = name == "ppi" and SAFEGUARD in intervals["ppi"].note
     rests = FEW_ERRORS if imagined else "nothing assumed of the grader's errors"
-    unseen = f"by their chances {UNSEEN}" if UNSEEN in found["ppi"].note else ""
-    return name, join_notes(given, rests, why, unseen, doubts(sides))
+    unseen = f"by their chances {UNSEEN}" if UNSEEN in intervals["ppi"].note else ""
+    return name, join_notes(drawn, rests, why, unseen, doubts(sides))
 
 
-def _partly(sides: Mapping[str, Condition]) -> str:
-    """Say how many attempts carry gold on a part of their checks only, "" where none does."""
+def _partial_gold_note(sides: Mapping[str, Condition]) -> str:
+    """Note the number of attempts with gold on only some of their checks."""
     tables = [side.cases for side in sides.values()]
     sparse = int(sum(table["n_sparse"].sum() for table in tables))
     part = int(sum((table["n_gold"] - table["n_whole"]).sum() for table in tables))
@@ -424,21 +428,22 @@ def _partly(sides: Mapping[str, Condition]) -> str:
 
 def rows_of(
     measure: str,
-    found: Mapping[str, Interval],
-    wanted: tuple[str, ...],
+    intervals: Mapping[str, Interval],
+    estimators: tuple[str, ...],
     chosen: tuple[str, str],
     columns: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
-    """Return one row per wanted estimator with the recommendation."""
+    """Build one row per estimator with the recommendation."""
     name, reason = chosen
+    shared = {**columns, "reason": reason}
     return [
-        row(measure, found[one], **columns, estimator=one, recommended=one == name, reason=reason)
-        for one in wanted
+        row(measure, intervals[word], **shared, estimator=word, recommended=word == name)
+        for word in estimators
     ]
 
 
 def error_columns(own: Errors, prefix: str = "") -> dict[str, float]:
-    """Return sensitivity and specificity as columns."""
+    """Build the columns of sensitivity and specificity."""
     return {
         f"{prefix}sensitivity": own.sensitivity.estimate,
         f"{prefix}specificity": own.specificity.estimate,
@@ -446,19 +451,19 @@ def error_columns(own: Errors, prefix: str = "") -> dict[str, float]:
 
 
 def doubts(sides: Mapping[str, Condition]) -> str:
-    """Say where the grader passes clearly more or less where gold is, "" where it does not.
+    """Note conditions in which the grader's pass rate with gold differs from the rate without.
 
-    Cases with gold are held against the others by the spread that a draw of cases has; where every
-    case has gold on a part of its repeats, these repeats against all of the case. One draw in a
-    thousand is doubted, the conditions together. Gold that is chosen by what the grader cannot see
-    passes unnoticed, and so do cases drawn with unequal chances, which may differ.
+    Compares cases with gold and cases without, by the standard error of a random draw; if every
+    case has gold on some of its repeats, compares these repeats with all of the case. One random
+    draw in a thousand gives a note, over all conditions. Cases drawn with unequal chances may
+    differ and are not compared. A selection unrelated to the verdicts cannot be noticed.
     """
     reach = float(norm.isf(0.5 * DOUBTED / max(len(sides), 1)))
-    told = (_doubt(name, side, reach) for name, side in sides.items() if side.equal_chances)
-    return join_notes(*told)
+    drawn_alike = {name: side for name, side in sides.items() if side.equal_chances}
+    return join_notes(*(_doubt_of_draw(name, side, reach) for name, side in drawn_alike.items()))
 
 
-def _doubt(name: str, side: Condition, reach: float) -> str:
+def _doubt_of_draw(name: str, side: Condition, reach: float) -> str:
     table = side.cases[side.cases["verdict"].notna()]
     has = table["gold"].notna()
     if not has.any():
@@ -496,32 +501,31 @@ def differential(
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Say whether the grader errs differently with the skill than without it.
+    """Estimate and test whether the grader's error rates differ between conditions.
 
     Parameters
     ----------
     verdicts, gold : pandas.DataFrame
         As in :func:`skillcomp.correction.delta`.
     by : str or sequence of str, default ()
-        Columns of the verdicts that keep rows apart.
+        Columns to group by.
     value : {"share_passed", "passed"}, default "share_passed"
-        Errors about single behaviours, or about whole attempts.
+        Errors on single checks, or on whole attempts.
     reference : str, default "baseline"
         The condition that every other one is compared with.
     cases : pandas.DataFrame, optional
-        Makes the two members of a contrast pair one cluster.
+        A cases frame: the members of a contrast pair then form one cluster.
     ci_level : float, default 0.95
         Level of the intervals.
 
     Returns
     -------
     pandas.DataFrame
-        Per ``by`` and condition three rows of the estimates frame: measure ``sensitivity``,
-        ``specificity`` (0 to 1) and ``youden`` (their sum less 1; 0 is guessing). For every
+        Three rows per ``by`` and condition, in the estimates shape: measure ``sensitivity``,
+        ``specificity`` (0 to 1) and ``youden`` (their sum minus 1; 0 is guessing). For every
         condition other than the reference also ``delta_sensitivity``, ``delta_specificity``
         (with p_value, and p_adjusted by Holm over the two) and ``delta_youden``, condition minus
-        reference. ``n`` counts the labels behind it. NaN with a note where gold has no unit of
-        the class.
+        reference. ``n`` counts labels. NaN with a note if no label of the class exists.
 
     Raises
     ------
@@ -531,15 +535,15 @@ def differential(
     Notes
     -----
     Rates: the interval of a bounded mean, clustered by case. Differences: limits by the method of
-    variance estimates recovery, which takes the conditions as independent and is somewhat too wide
-    where the same cases carry gold under both; p-values by CR2 over cases. With 30 to 60 labels the
-    test has little power, so a large p-value is no licence to pool the conditions.
+    variance estimates recovery, which assumes independent conditions and is somewhat too wide if
+    the same cases have gold under both; p-values by CR2 over cases. With 30 to 60 labels the test
+    has little power, so a large p-value does not justify pooling the conditions.
 
-    The comparison is crude over skills, dimensions and checks: the behaviours that fail with the
-    skill need not be of the skills whose behaviours fail in the baseline, and a grader that
-    errs alike within every skill can then show a difference (or hide one). Put ``"skill"`` in
-    ``by``, or ask :func:`skillcomp.bias.audit`, which compares within a skill. For the
-    correction itself crude rates are the right ones: they belong to the conditions as they are.
+    The comparison pools skills, dimensions and checks. Checks that fail with the skill may belong
+    to other skills than those that fail in the baseline; a grader with equal error rates within
+    every skill can then show a difference, and unequal ones can cancel. Use ``by="skill"``, or
+    :func:`skillcomp.bias.audit`, which compares within a skill. For the correction itself pooled
+    rates are right: they are the error rates of the condition.
 
     References
     ----------
@@ -551,19 +555,21 @@ def differential(
     made = tables(verdicts, gold, by=names, value=value, cases=cases, what=what)
     require_reference(made.cases["condition"], reference)
     rows: list[dict[str, Any]] = []
-    for values, group in _groups(made, ci_level):
-        found, units = group.errors, group.units
-        for condition, own in found.items():
+    for values, group in _labelled_groups(made, ci_level):
+        errors, units = group.errors, group.units
+        for condition, own in errors.items():
             key = {**values, "condition": condition}
-            named = {"sensitivity": own.sensitivity, "specificity": own.specificity}
-            rows += [row(m, i, **key) for m, i in (named | {"youden": own.youden}).items()]
-            if condition != reference and reference in found:
+            rates = {"sensitivity": own.sensitivity, "specificity": own.specificity}
+            rows += [row(m, i, **key) for m, i in (rates | {"youden": own.youden}).items()]
+            if condition != reference and reference in errors:
                 tests = differential_tests(units[condition], units[reference])
-                rows += [one | key for one in _differences(own, found[reference], tests)]
+                rows += [change | key for change in _difference_rows(own, errors[reference], tests)]
     return estimates(rows, by=[*names, "condition"])
 
 
-def _differences(own: Errors, reference: Errors, tests: DifferentialTests) -> list[dict[str, Any]]:
+def _difference_rows(
+    own: Errors, reference: Errors, tests: DifferentialTests
+) -> list[dict[str, Any]]:
     rows = []
     pairs: list[tuple[str, Interval, Interval, HypothesisTest]] = [
         ("delta_sensitivity", own.sensitivity, reference.sensitivity, tests.sensitivity),
@@ -571,12 +577,12 @@ def _differences(own: Errors, reference: Errors, tests: DifferentialTests) -> li
     ]
     adjusted = holm([test.p_value for *_, test in pairs])
     for (measure, first, second, test), p_adjusted in zip(pairs, adjusted, strict=True):
-        found = first.minus(second)
-        found = replace(
-            found,
-            method=f"{found.method}; p by {test.method}; Holm over two",
-            note=join_notes(found.note, test.note, NO_POWER),
+        change = first.minus(second)
+        change = replace(
+            change,
+            method=f"{change.method}; p by {test.method}; Holm over two",
+            note=join_notes(change.note, test.note, NO_POWER),
             p_value=test.p_value,
         )
-        rows.append(row(measure, found) | {"p_adjusted": float(p_adjusted)})
+        rows.append(row(measure, change) | {"p_adjusted": float(p_adjusted)})
     return [*rows, row("delta_youden", youden_difference(own.youden, reference.youden))]

@@ -1,4 +1,4 @@
-"""What each case shows by grader and by gold, and the estimators of one rate and of one delta."""
+"""Means of each case by grader and by gold, and estimators of a rate and of a delta."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ _PLACE = [*CASE, "condition", "attempt_id"]
 
 @dataclass(frozen=True)
 class Tables:
-    """Verdicts joined with gold, and what follows from them for attempts and cases.
+    """Verdicts joined with gold, and their means by attempt and by case.
 
     ``items``, one row per verdict: ``by``, skill, case_id, cluster, condition, attempt_id,
-    check_id, verdict and gold as 0, 1 or NaN, chance, settled_by (NA without a row).
+    check_id, verdict and gold as 0, 1 or NaN, chance, settled_by (NA without a label).
 
     ``attempts``, one row per attempt: ``by``, the keys, cluster, passed and share_passed by the
-    grader; gold_passed and gold_share; verdict and gold as ``value`` asks; seen, the grader's value
-    on just what carries gold.
+    grader; gold_passed and gold_share; verdict and gold, the two that ``value`` selects; seen, the
+    grader's value on the checks with gold.
 
     ``cases``, one row per ``by``, case and condition: means over the attempts of the case
-    (verdict, gold, seen), size and n (attempts, those with a verdict), n_gold, n_whole
-    and n_sparse (attempts with gold; on all their checks; on fewer than half of them, or for whole
-    attempts on not all, which counts as none), chance (with which the case was drawn for gold; NaN
-    where not recorded), n_unknown (attempts with gold without it), case and cluster as numbers.
+    (verdict, gold, seen), size (attempts), n (attempts with a verdict), n_gold (attempts with
+    gold), n_whole (with gold on all their checks), n_sparse (with gold on too few checks, which
+    counts as none), chance (probability that the case was drawn for gold; NaN if not recorded),
+    n_unknown (attempts with gold but without a chance), case and cluster as numbers.
 
-    ``strays`` says how many gold labels match no verdict; empty where none is lost.
+    ``strays`` is a note on gold labels that match no verdict.
     """
 
     items: pd.DataFrame
@@ -68,30 +68,31 @@ class Tables:
     value: Value
     strays: str = ""
 
-    def settled(self, values: Mapping[str, Any], conditions: Sequence[str]) -> str:
-        """Say how the labels of a group's conditions were settled, "" where all in one way."""
-        kept = self._settled.get(key_of(values, self.by))
-        if kept is None:
-            return ""
-        kept = kept[kept["condition"].isin(conditions)]
-        return labellers_said(kept["settled_by"], kept["gold"])
+    def label_notes(self, values: Mapping[str, Any], conditions: Sequence[str]) -> dict[str, str]:
+        """Note how the labels of these conditions were settled, and labels that match nothing."""
+        labelled = self._settled_items.get(key_of(values, self.by))
+        settled = ""
+        if labelled is not None:
+            labelled = labelled[labelled["condition"].isin(conditions)]
+            settled = labellers_said(labelled["settled_by"], labelled["gold"])
+        return {"settled": settled, "strays": self.strays}
 
     @cached_property
-    def _settled(self) -> dict[tuple[Any, ...], pd.DataFrame]:
-        kept = self.items[self.items["settled_by"].notna()]
-        return {key_of(values, self.by): part for values, part in groups(kept, self.by)}
+    def _settled_items(self) -> dict[tuple[Any, ...], pd.DataFrame]:
+        labelled = self.items[self.items["settled_by"].notna()]
+        return {key_of(values, self.by): part for values, part in groups(labelled, self.by)}
 
     def labelled(self) -> dict[tuple[Any, ...], pd.DataFrame]:
-        """Return verdict, gold, cluster and condition of each unit with gold, by group."""
+        """Select verdict, gold, cluster and condition of each unit with gold, by group."""
         frame = self.items if self.value == "share_passed" else self.attempts
-        kept = frame[frame["gold"].notna()]
+        rows = frame[frame["gold"].notna()]
         columns = list(dict.fromkeys([*self.by, "condition", "verdict", "gold"]))
-        small = kept[columns].assign(cluster=pd.factorize(kept["cluster"])[0])
+        small = rows[columns].assign(cluster=pd.factorize(rows["cluster"])[0])
         return {key_of(values, self.by): part for values, part in groups(small, self.by)}
 
 
 def key_of(values: Mapping[str, Any], names: Sequence[str]) -> tuple[Any, ...]:
-    """Return the values that name a group, None where one is missing."""
+    """Build the key of a group: its values, None for a missing one."""
     return tuple(None if pd.isna(values[name]) else values[name] for name in names)
 
 
@@ -104,27 +105,26 @@ def tables(
     cases: pd.DataFrame | None,
     what: str,
 ) -> Tables:
-    """Join verdicts with gold and sum up attempts and cases.
+    """Join verdicts with gold and average by attempt and by case.
 
-    The frames are under their contracts or a researcher's own; ``by`` keeps rows apart, ``cases``
-    tells which cases are contrast pairs, ``what`` names the analysis in messages. Raises FrameError
-    where a frame breaks its contract, graders, agents or labellers would be pooled, or ``value``
-    is unknown.
+    ``by`` are the columns to group by, ``cases`` defines contrast pairs, ``what`` names the
+    analysis in messages. Raises FrameError if a frame breaks its contract, graders, agents or
+    labellers would be pooled, or ``value`` is unknown.
     """
     require_known("value: found", value, get_args(Value))
-    given = prepared(verdicts, "verdicts", by, what, agents=True)
+    checked = prepared(verdicts, "verdicts", by, what, agents=True)
     labels = reference_labels(gold, what)
-    joined = join_gold(given.assign(verdict=known_verdict(given)), labels)
+    joined = join_gold(checked.assign(verdict=known_verdict(checked)), labels)
     joined = joined.rename(columns={"inclusion_probability": "chance"})
     joined["cluster"] = clusters_of(joined, cases)
     keys = [*by, *_PLACE, "cluster", "check_id", "verdict", "gold", "chance", "settled_by"]
     items = joined[list(dict.fromkeys(keys))]
-    attempts = _attempts(items, list(by), value)
-    strays = strays_of(given, labels)
-    return Tables(items, attempts, _cases(attempts, list(by)), list(by), value, strays)
+    attempts = _attempt_table(items, list(by), value)
+    strays = strays_of(checked, labels)
+    return Tables(items, attempts, _condition_means(attempts, list(by)), list(by), value, strays)
 
 
-def _attempts(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataFrame:
+def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataFrame:
     has, seen = items["gold"].notna(), items["verdict"].notna()
     met, keys = items["verdict"].eq(1), list(dict.fromkeys([*by, *_PLACE]))
     counted = {"_seen": seen, "_met": met, "_gold": has, "_gold_met": items["gold"].eq(1)}
@@ -138,13 +138,13 @@ def _attempts(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataFrame:
     frame["share_passed"] = share_of_checks(frame["_met"], frame["_seen"], frame["n_checks"])
     frame["passed"] = attempt_passed(frame["_met"], frame["_seen"], frame["n_checks"])
     frame["gold_share"] = share_of_checks(frame["_gold_met"], frame["_gold"], frame["n_checks"])
-    # Gold on a part of the checks settles an attempt only where it fails: to count those alone
-    # would choose attempts by their outcome. So gold on all checks or none.
+    # Gold on some of the checks can show that an attempt fails but never that it passes: counting
+    # such attempts would select by outcome. So gold must cover all checks.
     whole = frame["_gold"].eq(frame["n_checks"])
     frame["gold_passed"] = frame["_gold_met"].eq(frame["_gold"]).astype("float64").where(whole)
     if value == "share_passed":
         own = (frame["share_passed"], frame["gold_share"])
-        on_gold = _share(frame["_both_met"], frame["_both"]).where(own[1].notna())
+        on_gold = frame["_both_met"] / frame["_both"].where(frame["_both"].gt(0) & own[1].notna())
     else:
         own = (frame["passed"], frame["gold_passed"])
         on_gold = frame["passed"].where(frame["gold_passed"].notna())
@@ -152,11 +152,7 @@ def _attempts(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataFrame:
     return frame.assign(verdict=own[0], gold=own[1], seen=on_gold, sparse=sparse, whole=whole)
 
 
-def _share(met: pd.Series, n: pd.Series) -> pd.Series:
-    return met / n.where(n.gt(0))
-
-
-def _cases(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     keys = list(dict.fromkeys([*by, *CASE, "cluster", "condition"]))
     labelled = attempts["gold"].notna()
     frame = attempts.assign(
@@ -178,7 +174,7 @@ def _cases(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         chance=("_chance", "mean"),
         size=("attempt_id", "size"),
     ).reset_index()
-    # One of several repeats is drawn: the case itself had as many chances as it has attempts.
+    # one of several repeats was drawn: each attempt was a chance for the case to be drawn
     drawn = table["chance"] * table["size"] / table["n_gold"].where(table["n_gold"].gt(0))
     case = table.groupby(CASE, sort=False, dropna=False, observed=True).ngroup()
     return table.assign(
@@ -198,25 +194,25 @@ POOLED_NOTE = "one sensitivity and specificity for all conditions; wrong where t
 
 @dataclass(frozen=True)
 class Condition:
-    """Cases of one condition: rows of :class:`Tables` (``cases``)."""
+    """Cases of one condition: rows of ``Tables.cases``."""
 
     cases: pd.DataFrame
 
     @property
     def n_gold(self) -> int:
-        """Cases with gold."""
+        """Number of cases with gold."""
         return int(self.cases["gold"].notna().sum())
 
     @property
     def equal_chances(self) -> bool:
-        """Whether every case with gold was drawn with the same chance, as far as recorded."""
-        known = self.cases["chance"][self.cases["gold"].notna()].dropna()
-        return known.empty or bool(np.isclose(known, known.iloc[0]).all())
+        """Whether all recorded chances of cases with gold are equal."""
+        chances = self.cases["chance"][self.cases["gold"].notna()].dropna()
+        return chances.empty or bool(np.isclose(chances, chances.iloc[0]).all())
 
 
 def unrecorded(conditions: Iterable[Condition]) -> str:
-    """Say how many chances are missing where others are known, "" where all or none are."""
-    tables = pd.concat([one.cases[["n_gold", "n_unknown"]] for one in conditions])
+    """Note the number of missing chances if some are recorded and some are not."""
+    tables = pd.concat([condition.cases[["n_gold", "n_unknown"]] for condition in conditions])
     n_gold, unknown = (int(tables[name].sum()) for name in ("n_gold", "n_unknown"))
     if unknown in (0, n_gold):
         return ""
@@ -226,11 +222,13 @@ def unrecorded(conditions: Iterable[Condition]) -> str:
     )
 
 
-def _ppi(estimate: Callable[..., Interval], table: pd.DataFrame, ci_level: float) -> Interval:
-    """Return a prediction-powered estimate of cases, or of differences of cases."""
+def _ppi_estimate(
+    estimate: Callable[..., Interval], table: pd.DataFrame, ci_level: float
+) -> Interval:
+    """Compute a prediction-powered estimate over cases, or over differences of cases."""
     codes, clusters = pd.factorize(table["cluster"])
-    known = table.loc[table["gold"].notna(), "chance"]
-    chances = len(known) and known.notna().all()
+    recorded = table.loc[table["gold"].notna(), "chance"]
+    chances = len(recorded) and recorded.notna().all()
     return estimate(
         table["gold"].to_numpy(),
         table["verdict"].to_numpy(),
@@ -243,43 +241,43 @@ def _ppi(estimate: Callable[..., Interval], table: pd.DataFrame, ci_level: float
 
 @dataclass(frozen=True)
 class Errors:
-    """Sensitivity and specificity under one condition or over several."""
+    """Sensitivity and specificity of the grader under one or several conditions."""
 
     sensitivity: Interval
     specificity: Interval
 
     @property
     def youden(self) -> Interval:
-        """How much better than chance the grader is."""
+        """Youden's J with its interval."""
         return youden(self.sensitivity, self.specificity)
 
     @property
     def j(self) -> float:
-        """Youden's J, NaN where one of the rates is not defined."""
+        """Youden's J, NaN if one of the rates is undefined."""
         return self.sensitivity.estimate + self.specificity.estimate - 1.0
 
 
 def errors_of(groups: Sequence[pd.DataFrame], ci_level: float) -> list[Errors]:
-    """Return sensitivity and specificity of each group of units with gold, intervals by case.
+    """Estimate sensitivity and specificity of each group of units with gold, clustered by case.
 
-    Units are rows with verdict, gold and cluster. NaN with a note without a unit of a class.
+    Units are rows with verdict, gold and cluster. NaN with a note if a class has no unit.
     """
-    asked = []
+    samples = []
     for units in groups:
         verdict, gold = (units[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
-        asked += [(verdict, gold, truth, units["cluster"].to_numpy()) for truth in (1.0, 0.0)]
-    found = rates_against_gold(asked, ci_level)
-    return [Errors(*found[i : i + 2]) for i in range(0, len(found), 2)]
+        samples += [(verdict, gold, truth, units["cluster"].to_numpy()) for truth in (1.0, 0.0)]
+    rates = rates_against_gold(samples, ci_level)
+    return [Errors(*rates[i : i + 2]) for i in range(0, len(rates), 2)]
 
 
 def no_units() -> pd.DataFrame:
-    """Return units of a group without gold."""
+    """Build an empty frame of units, for a group without gold."""
     columns = {"verdict": "float64", "gold": "float64", "cluster": "int64", "condition": "str"}
     return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in columns.items()})
 
 
 def differential_tests(units: pd.DataFrame, base: pd.DataFrame) -> DifferentialTests:
-    """Test whether the grader errs alike under two conditions, clustered by case."""
+    """Test whether the grader's error rates are equal under two conditions, clustered by case."""
     verdict, gold, cluster = (
         np.concatenate([units[name].to_numpy(), base[name].to_numpy()])
         for name in ("verdict", "gold", "cluster")
@@ -289,67 +287,64 @@ def differential_tests(units: pd.DataFrame, base: pd.DataFrame) -> DifferentialT
 
 
 def ppi_rate(side: Condition, ci_level: float) -> Interval:
-    """Prediction-powered pass rate of one condition."""
+    """Compute the prediction-powered pass rate of one condition."""
     if why := unrecorded([side]):
         return undefined("PPI++ mean", why, ci_level=ci_level, n=0.0)
-    return _ppi(ppi_mean, side.cases, ci_level)
+    return _ppi_estimate(ppi_mean, side.cases, ci_level)
 
 
 LABELS = {"verdict": "the grader as it is", "gold": "gold alone"}
 
 
 def plain_rates(conditions: Sequence[Condition], ci_level: float) -> list[dict[str, Interval]]:
-    """Return the rate of each condition by the grader's verdicts and by gold alone."""
-    asked = [(one.cases, source) for one in conditions for source in LABELS]
-    return _bounded(asked, RATES, None, [""] * len(asked), ci_level)
+    """Estimate the rate of each condition from verdicts and from gold alone."""
+    samples = [(condition.cases, source) for condition in conditions for source in LABELS]
+    return _bounded_by_source(samples, RATES, None, [""] * len(samples), ci_level)
 
 
 def plain_deltas(
     compared: Sequence[tuple[Condition, Condition]], ci_level: float
 ) -> list[dict[str, Interval]]:
-    """Return the paired delta of two conditions by the verdicts and by gold alone."""
-    asked, notes = [], []
+    """Estimate the paired delta of each two conditions from verdicts and from gold alone."""
+    samples, notes = [], []
     for side, base in compared:
         pairs = paired_cases(side, base)
         for source in LABELS:
-            known = pairs[source].notna()
-            seen = [one.cases.loc[one.cases[source].notna(), "case"] for one in (side, base)]
-            dropped = pd.concat(seen).nunique() - int(known.sum())
-            skills = pairs.loc[known, "skill"].nunique()
-            said = [f"cases of these {skills} skills"] if skills > 1 else []
-            if dropped:
-                said += [
-                    f"{plural(dropped, 'case')} dropped: no outcome in one of the two conditions"
-                ]
-            notes.append("; ".join(said))
-            asked.append((pairs, source))
-    return _bounded(asked, DELTAS, 0.0, notes, ci_level)
+            paired = pairs[source].notna()
+            seen = [table.loc[table[source].notna(), "case"] for table in (side.cases, base.cases)]
+            dropped = pd.concat(seen).nunique() - int(paired.sum())
+            skills = pairs.loc[paired, "skill"].nunique()
+            pooled = f"cases of these {skills} skills" if skills > 1 else ""
+            lost = f"{plural(dropped, 'case')} dropped: no outcome in one of the two conditions"
+            notes.append(join_notes(pooled, lost if dropped else ""))
+            samples.append((pairs, source))
+    return _bounded_by_source(samples, DELTAS, 0.0, notes, ci_level)
 
 
-def _bounded(
-    asked: Sequence[tuple[pd.DataFrame, str]],
+def _bounded_by_source(
+    sources: Sequence[tuple[pd.DataFrame, str]],
     quantity: Quantity,
     null: float | None,
     notes: Sequence[str],
     ci_level: float,
 ) -> list[dict[str, Interval]]:
-    """Return for each two of the asked, verdicts and gold, one dict of bounded means."""
-    known = [(table[table[source].notna()], source) for table, source in asked]
-    samples = [(table[source], table["cluster"], None) for table, source in known]
-    found = bounded_means(samples, quantity=quantity, null=null, ci_level=ci_level)
-    named = []
-    for one, (_, source), note in zip(found, asked, notes, strict=True):
-        if not one.n:
-            said = "no outcome by gold" if source == "gold" else "no outcome by grader"
-            named.append(undefined(LABELS[source], said, ci_level=ci_level, n=0.0))
+    """Estimate bounded means; every two sources (verdict and gold) become one dict."""
+    decided = [(table[table[source].notna()], source) for table, source in sources]
+    samples = [(table[source], table["cluster"], None) for table, source in decided]
+    intervals = bounded_means(samples, quantity=quantity, null=null, ci_level=ci_level)
+    labelled = []
+    for interval, (_, source), note in zip(intervals, sources, notes, strict=True):
+        if not interval.n:
+            words = "no outcome by gold" if source == "gold" else "no outcome by grader"
+            labelled.append(undefined(LABELS[source], words, ci_level=ci_level, n=0.0))
         else:
-            method, said = f"{LABELS[source]}, {one.method}", join_notes(one.note, note)
-            named.append(replace(one, method=method, note=said))
-    return [dict(zip(LABELS, named[i : i + 2], strict=True)) for i in range(0, len(named), 2)]
+            method, words = f"{LABELS[source]}, {interval.method}", join_notes(interval.note, note)
+            labelled.append(replace(interval, method=method, note=words))
+    return [dict(zip(LABELS, labelled[i : i + 2], strict=True)) for i in range(0, len(labelled), 2)]
 
 
 def paired_cases(side: Condition, base: Condition) -> pd.DataFrame:
-    """Return the cases of both conditions: differences, gold where both carry it."""
+    """Compute the differences of the cases that both conditions have."""
     _, at, other = np.intersect1d(side.cases["case"], base.cases["case"], return_indices=True)
     first, second = side.cases.take(at), base.cases.take(other)
     columns = {
@@ -362,21 +357,23 @@ def paired_cases(side: Condition, base: Condition) -> pd.DataFrame:
 
 
 def ppi_delta(side: Condition, base: Condition, pairs: pd.DataFrame, ci_level: float) -> Interval:
-    """Prediction-powered delta: paired where cases carry gold in both, else each by itself."""
+    """Compute the prediction-powered delta, unpaired if no case has gold in both conditions."""
     if why := unrecorded([side, base]):
         return undefined("PPI++ paired difference", why, ci_level=ci_level, n=0.0)
     pairs = pairs[pairs["verdict"].notna()]
     if pairs["gold"].notna().any():
-        return _ppi(ppi_paired, pairs, ci_level)
-    found = _minus(ppi_rate(side, ci_level), ppi_rate(base, ci_level), "PPI++ by condition")
-    if math.isnan(found.estimate):
-        return found
+        return _ppi_estimate(ppi_paired, pairs, ci_level)
+    difference = _difference_of_rates(
+        ppi_rate(side, ci_level), ppi_rate(base, ci_level), "PPI++ by condition"
+    )
+    if math.isnan(difference.estimate):
+        return difference
     note = "no case carries gold in both conditions: each corrected apart, interval too wide"
-    return replace(found, note=join_notes(note, found.note))
+    return replace(difference, note=join_notes(note, difference.note))
 
 
 def corrected_rate(naive: Interval, side: Condition, errors: Errors, ci_level: float) -> Interval:
-    """Rogan-Gladen pass rate: the limits of the naive one over J, and the uncertainty of J."""
+    """Compute the Rogan-Gladen pass rate; its interval includes the uncertainty of Youden's J."""
     label, gold = "Rogan-Gladen", float(side.n_gold)
     if math.isnan(naive.low) or math.isnan(errors.j):
         reasons = (errors.sensitivity.note, errors.specificity.note, "no verdict")
@@ -386,10 +383,10 @@ def corrected_rate(naive: Interval, side: Condition, errors: Errors, ci_level: f
         return undefined(label, NO_BETTER, ci_level=ci_level, n=gold)
     estimate = (naive.estimate + errors.specificity.estimate - 1.0) / errors.j
     true = min(max(estimate, 0.0), 1.0)
-    return _over_j(label, naive, estimate, errors, (true, 1.0 - true), (0.0, 1.0), gold)
+    return _divided_by_youden(label, naive, estimate, errors, (true, 1.0 - true), (0.0, 1.0), gold)
 
 
-def _over_j(
+def _divided_by_youden(
     label: str,
     naive: Interval,
     estimate: float,
@@ -398,16 +395,17 @@ def _over_j(
     bounds: tuple[float, float],
     n: float,
 ) -> Interval:
-    """Interval of an estimate that divides the naive one by Youden's J.
+    """Compute the interval of an estimate that divides the naive one by Youden's J.
 
-    Each limit adds the naive one over J and the uncertainty of J in squares. ``moved`` is by how
-    much J times the estimate moves with the sensitivity and with the specificity; both are shrunk
-    as Lang and Reiczigel do, so that neither counts as certain.
+    The distance to each limit is the root of the summed squares of the naive distance over J and
+    the uncertainty of J. ``moved`` holds the derivatives of J times the estimate with respect to
+    sensitivity and specificity, which are shrunk as by Lang and Reiczigel so that neither is
+    treated as certain.
     """
     j, variance = errors.j, 0.0
-    for one, by in zip((errors.sensitivity, errors.specificity), moved, strict=True):
-        labels = _labels(one)
-        rate = (labels * one.estimate + 1.0) / (labels + 2.0)
+    for error_rate, by in zip((errors.sensitivity, errors.specificity), moved, strict=True):
+        labels = _effective_labels(error_rate)
+        rate = (labels * error_rate.estimate + 1.0) / (labels + 2.0)
         variance += by**2 * rate * (1.0 - rate) / (labels + 2.0)
     reach = float(norm.isf((1.0 - naive.ci_level) / 2.0)) * math.sqrt(variance) / j
     low = estimate - math.hypot((naive.estimate - naive.low) / j, reach)
@@ -417,45 +415,45 @@ def _over_j(
 
 
 def pooled_rate(naive: Interval, side: Condition, pooled: Errors, ci_level: float) -> Interval:
-    """Rogan-Gladen pass rate with the error rates of all conditions, for comparison only."""
-    found = corrected_rate(naive, side, pooled, ci_level)
-    if math.isnan(found.estimate):
-        return found
-    return replace(found, note=join_notes(POOLED_NOTE, found.note))
+    """Compute the Rogan-Gladen pass rate with error rates pooled over conditions."""
+    corrected = corrected_rate(naive, side, pooled, ci_level)
+    if math.isnan(corrected.estimate):
+        return corrected
+    return replace(corrected, note=join_notes(POOLED_NOTE, corrected.note))
 
 
-def _labels(found: Interval) -> float:
-    """Effective labels behind an error rate: at most all, at least one per case."""
-    # With no error seen, labels of one case may all agree for one reason: count the cases.
-    least, spread = min(found.n_clusters, found.n), found.estimate * (1.0 - found.estimate)
-    effective = spread / found.se**2 if spread > 0 and found.se > 0 else least
-    return min(max(effective, least), found.n)
+def _effective_labels(rate: Interval) -> float:
+    """Compute the effective number of labels of an error rate, from one per case to all."""
+    # without an observed error the labels of a case may be fully dependent: count cases
+    least, spread = min(rate.n_clusters, rate.n), rate.estimate * (1.0 - rate.estimate)
+    effective = spread / rate.se**2 if spread > 0 and rate.se > 0 else least
+    return min(max(effective, least), rate.n)
 
 
 def by_condition_delta(first: Interval, second: Interval) -> Interval:
-    """Difference of two Rogan-Gladen rates, each with the error rates of its own condition."""
-    return _minus(first, second, "Rogan-Gladen by condition")
+    """Subtract two Rogan-Gladen rates, each corrected by its own error rates."""
+    return _difference_of_rates(first, second, "Rogan-Gladen by condition")
 
 
-def _minus(first: Interval, second: Interval, label: str) -> Interval:
-    found = first.minus(second)
-    if math.isnan(found.low):
-        # a condition that has its limits has nothing to do with why there is no difference
-        whys = (one.note for one in (first, second) if math.isnan(one.low))
+def _difference_of_rates(first: Interval, second: Interval, label: str) -> Interval:
+    difference = first.minus(second)
+    if math.isnan(difference.low):
+        # only a condition without limits explains why there is no difference
+        whys = (rate.note for rate in (first, second) if math.isnan(rate.low))
         reason = "; ".join(dict.fromkeys(filter(None, whys)))
         return undefined(label, reason, ci_level=first.ci_level, n=0.0)
     return replace(
-        found,
-        low=max(found.low, -1.0),
-        high=min(found.high, 1.0),
-        method=f"{label}, {found.method}",
+        difference,
+        low=max(difference.low, -1.0),
+        high=min(difference.high, 1.0),
+        method=f"{label}, {difference.method}",
         note="; ".join(dict.fromkeys(filter(None, (first.note, second.note)))),
         n=min(first.n, second.n),
     )
 
 
 def pooled_delta(naive: Interval, errors: Errors, n_gold: int, ci_level: float) -> Interval:
-    """Return the naive delta over a pooled Youden's J, for comparison only."""
+    """Divide the naive delta by a Youden's J pooled over conditions."""
     label = "Rogan-Gladen pooled"
     if math.isnan(errors.j) or math.isnan(naive.low):
         reason = errors.sensitivity.note or errors.specificity.note or naive.note
@@ -464,5 +462,7 @@ def pooled_delta(naive: Interval, errors: Errors, n_gold: int, ci_level: float) 
         return undefined(label, NO_BETTER, ci_level=ci_level, n=float(n_gold))
     estimate = naive.estimate / errors.j
     moved = (abs(estimate), abs(estimate))
-    found = _over_j(label, naive, estimate, errors, moved, (-1.0, 1.0), float(n_gold))
-    return replace(found, note=join_notes(POOLED_NOTE, found.note))
+    corrected = _divided_by_youden(
+        label, naive, estimate, errors, moved, (-1.0, 1.0), float(n_gold)
+    )
+    return replace(corrected, note=join_notes(POOLED_NOTE, corrected.note))

@@ -17,7 +17,13 @@ from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.overlap.calibrate import NEEDED, performance, settings_of
 from skillcomp.overlap.candidates import make_sample
-from skillcomp.overlap.score import as_names, need, once, roc, score
+from skillcomp.overlap.score import (
+    as_names,
+    checked_columns,
+    require_one_row_per_attempt,
+    roc,
+    score,
+)
 from skillcomp.records import Skill
 from skillcomp.table import Table, table
 
@@ -73,10 +79,10 @@ def threshold(
     A threshold chosen by looking at these texts is not calibrated: use
     :func:`skillcomp.overlap.calibrate` for a paper.
     """
-    shared = need(shared, NEEDED, what="explore.threshold: shared")
+    shared = checked_columns(shared, NEEDED, what="explore.threshold: shared")
     if shared.empty:
         raise FrameError("explore.threshold: shared has no rows; allowed: rows of overlap.score.")
-    once(shared, what="explore.threshold: shared")
+    require_one_row_per_attempt(shared, what="explore.threshold: shared")
     lengths = sorted(shared["n"].astype("int64").unique().tolist())
     every = pd.concat([shared, score(passages, skills=skills, ngram=lengths)], ignore_index=True)
     passages = check(passages, "passages")
@@ -93,7 +99,7 @@ def threshold(
             prompts |= dict(zip(rows["attempt_id"], rows["prompt"], strict=True))
     start: tuple[int, float | None] = (_FIRST if _FIRST in lengths else lengths[0], None)
     if cut is not None:
-        chosen = need(cut, ["chosen", "n", "rule", "cut"], what="explore.threshold: cut")
+        chosen = checked_columns(cut, ["chosen", "n", "rule", "cut"], what="explore.threshold: cut")
         chosen = chosen[chosen["chosen"].fillna(False) & chosen["n"].notna()]
         if len(chosen):
             row: Any = chosen.iloc[0]

@@ -1,4 +1,4 @@
-"""Copying: how much of a text stands word for word in the skill it should have learned from."""
+"""Copying: how much of a text repeats the words of its skill."""
 
 import lazy_loader as lazy
 

@@ -1,4 +1,4 @@
-"""The texts of a calibration by class, the candidate rules, and the choice among them."""
+"""Texts of a calibration by class, the candidate rules, and the choice among them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIE = 1e-12  # rates that differ by less are equal
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user asked for."""
+    """Arguments of a calibration, checked."""
 
     positive: tuple[str, ...]
     nulls: tuple[str, ...]
@@ -32,14 +32,14 @@ class Settings:
 
 @dataclass(frozen=True)
 class Group:
-    """The texts of one class: flags by candidate, and the units that they come from.
+    """Texts of one class: their flags by candidate and their units.
 
     Attributes
     ----------
     name : str
         ``positive``, or the name of a level or condition.
     passages : bool
-        Whether the texts are passages (units are documents) or attempts (units are cases).
+        True for passages (units are documents), False for attempts (units are cases).
     flags : ndarray of bool, shape (texts, candidates)
     share : ndarray of float, shape (texts, lengths)
     units : ndarray of int, shape (texts,)
@@ -57,7 +57,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Sample:
-    """Candidates in order of preference, and every class of texts with its flags.
+    """Candidates in order of preference, and the texts of every class with their flags.
 
     Attributes
     ----------
@@ -67,11 +67,11 @@ class Sample:
         The n-gram lengths, ascending.
     positive : Group
     nulls, others : tuple of Group
-        The nulls that the limit applies to; every other level or condition, shown beside.
+        The nulls, which the limit applies to, and every other level or condition.
     n_documents, n_cases : int
-        Units of passages and of attempts.
+        Number of units of passages and of attempts.
     answer_tokens : float
-        Median content tokens of the answers that are not a null; NaN without any.
+        Median content tokens of the answers outside the nulls; NaN if there are none.
     """
 
     candidates: pd.DataFrame
@@ -84,7 +84,7 @@ class Sample:
     answer_tokens: float
 
     def n_units(self, group: Group) -> int:
-        """Return how many units a group's kind of text has."""
+        """Return the number of units of the group's kind of text."""
         return self.n_documents if group.passages else self.n_cases
 
 
@@ -96,7 +96,7 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     shared : pandas.DataFrame
         Rows of :func:`skillcomp.overlap.score` for attempts and passages together.
     settings : Settings
-        Which levels copy, and which levels or conditions are nulls.
+        Names the levels that copy and the levels or conditions that are nulls.
 
     Returns
     -------
@@ -105,27 +105,27 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     Raises
     ------
     FrameError
-        If a level or condition is not there, or no passage copies.
+        If no text has a level or condition that the settings name.
     """
     names = shared["level"].where(shared["kind"].eq("passage"), shared["condition"])
-    known = shared[shared["any_shared"].notna() & names.notna()].assign(name=names)
-    _named(settings, known)
-    known = known.assign(
-        text=known["passage_id"].where(known["kind"].eq("passage"), known["attempt_id"]),
-        any=known["any_shared"].astype("float64"),
+    scored = shared[shared["any_shared"].notna() & names.notna()].assign(name=names)
+    _require_names(settings, scored)
+    scored = scored.assign(
+        text=scored["passage_id"].where(scored["kind"].eq("passage"), scored["attempt_id"]),
+        any=scored["any_shared"].astype("float64"),
         # a text without an n-gram shares nothing
-        share=known["share"].fillna(0.0),
+        share=scored["share"].fillna(0.0),
     )
     keys = ["kind", "name", "text"]
-    wide = known.pivot(index=keys, columns="n", values=["any", "share"])
-    about = known.drop_duplicates(keys).set_index(keys).loc[wide.index]
+    wide = scored.pivot(index=keys, columns="n", values=["any", "share"])
+    about = scored.drop_duplicates(keys).set_index(keys).loc[wide.index]
     lengths = tuple(int(n) for n in wide["any"].columns)
     positive = wide.index.get_level_values("name").isin(settings.positive)
     passages = wide.index.get_level_values("kind") == "passage"
     share, any_ = wide["share"].to_numpy(), wide["any"].to_numpy() > 0
     null = wide.index.get_level_values("name").isin(settings.nulls)
-    candidates = _candidates(lengths, share, positive | null)
-    flags = _flags(candidates, lengths, any_, share)
+    candidates = _list_candidates(lengths, share, positive | null)
+    flags = _flag_matrix(candidates, lengths, any_, share)
     document = about["document"].fillna(about["passage_id"])
     codes = pd.factorize(document)[0]
     codes[~passages] = clusters_of(about[~passages])
@@ -150,9 +150,9 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     )
 
 
-def _named(settings: Settings, known: pd.DataFrame) -> None:
-    levels = set(known.loc[known["kind"].eq("passage"), "name"])
-    there = [*sorted(levels), *sorted(set(known["name"]) - levels)]
+def _require_names(settings: Settings, scored: pd.DataFrame) -> None:
+    levels = set(scored.loc[scored["kind"].eq("passage"), "name"])
+    there = [*sorted(levels), *sorted(set(scored["name"]) - levels)]
     for what, names, allowed in (
         ("positive", settings.positive, sorted(levels)),
         ("nulls", settings.nulls, there),
@@ -168,8 +168,10 @@ def _named(settings: Settings, known: pd.DataFrame) -> None:
         raise FrameError(f"overlap.calibrate: '{both[0]}' is named as positive and as a null.")
 
 
-def _candidates(lengths: Sequence[int], share: Floats, judged: NDArray[np.bool_]) -> pd.DataFrame:
-    """List the rules tried, in the order that `Chooser` relies on for ties."""
+def _list_candidates(
+    lengths: Sequence[int], share: Floats, judged: NDArray[np.bool_]
+) -> pd.DataFrame:
+    """List the candidate rules in the order by which `Chooser` breaks ties."""
     rows = [("any", n, NAN) for n in reversed(lengths)]
     for column, n in reversed(list(enumerate(lengths))):
         values = np.unique(share[judged, column])
@@ -180,7 +182,7 @@ def _candidates(lengths: Sequence[int], share: Floats, judged: NDArray[np.bool_]
     return pd.DataFrame(rows, columns=["rule", "n", "cut"])
 
 
-def _flags(
+def _flag_matrix(
     candidates: pd.DataFrame, lengths: Sequence[int], any_: NDArray[np.bool_], share: Floats
 ) -> NDArray[np.bool_]:
     column = np.searchsorted(lengths, candidates["n"].to_numpy())
@@ -189,36 +191,36 @@ def _flags(
 
 
 class Chooser:
-    """Chooses a candidate under weights of the units, as often as asked.
+    """Choose a candidate for each set of unit weights.
 
-    Preferred is the most sensitivity among the candidates within the limit under every null. Of
-    equals: ``any`` before ``share``; for ``any`` the longer n; for ``share`` the lowest rate under
-    the worst null, then the longer n, then the middle one of the cuts that are left.
+    The preferred candidate has the highest sensitivity of those within the limit under every null.
+    Ties: ``any`` before ``share``; for ``any`` the longer n; for ``share`` the lowest rate under
+    the worst null, then the longer n, then the middle of the remaining cuts.
     """
 
     def __init__(self, sample: Sample, nulls: Sequence[Group], limit: float) -> None:
         self.limit = limit
         self.groups = [sample.positive, *nulls]
-        self.tables = [_counts(group, sample.n_units(group)) for group in self.groups]
+        self.tables = [_counts_by_unit(group, sample.n_units(group)) for group in self.groups]
         self.is_any = sample.candidates["rule"].eq("any").to_numpy()
         self.n: NDArray[np.int64] = sample.candidates["n"].to_numpy(dtype=np.int64)
 
     def rates(self, documents: Floats, cases: Floats) -> list[Floats]:
-        """Return the flagged share of each group by candidate; one row per row of weights."""
-        found = []
+        """Compute the flagged share of each group by candidate; one row per row of weights."""
+        rates = []
         for group, (flagged, texts) in zip(self.groups, self.tables, strict=True):
             weights = documents if group.passages else cases
             with np.errstate(invalid="ignore", divide="ignore"):
-                found.append((weights @ flagged) / (weights @ texts)[:, None])
-        return found
+                rates.append((weights @ flagged) / (weights @ texts)[:, None])
+        return rates
 
     def choose(
         self, documents: Floats, cases: Floats, *, among: NDArray[np.bool_] | None = None
     ) -> NDArray[np.intp]:
-        """Return the preferred candidate for each row of weights, -1 where none will do.
+        """Return the preferred candidate for each row of weights.
 
-        None will do where no candidate within the limit finds a copy. `among` marks the
-        candidates to choose from, by default all.
+        -1 means that no candidate within the limit finds a copy. `among` marks the candidates to
+        choose from, by default all.
         """
         sensitivity, *nulls = self.rates(documents, cases)
         worst = np.max(nulls, axis=0)
@@ -228,7 +230,7 @@ class Chooser:
         gain = np.where(allowed, sensitivity, -1.0)
         usable = gain.max(axis=1) > 0
         tied = gain >= gain.max(axis=1, keepdims=True) - TIE
-        # candidates stand with `any` and the longer n first
+        # argmax takes the first: candidates are sorted by `any`, then by longer n
         picked = np.argmax(tied & self.is_any, axis=1)
         by_share = np.flatnonzero(usable & ~(tied & self.is_any).any(axis=1))
         if by_share.size:
@@ -236,7 +238,7 @@ class Chooser:
         return np.where(usable, picked, -1)
 
     def at_the_end(self, chosen: int) -> str:
-        """Say that other lengths do as well as the longest one offered, where that was chosen."""
+        """Note that shorter lengths do equally well if the longest candidate was chosen."""
         if self.n[chosen] < self.n.max() or not self.is_any[chosen]:
             return ""
         sensitivity, *nulls = (flagged.sum(0) / texts.sum() for flagged, texts in self.tables)
@@ -252,14 +254,14 @@ class Chooser:
 
     def _middle_cut(self, tied: NDArray[np.bool_], worst: Floats) -> NDArray[np.intp]:
         worst = np.where(tied, worst, np.inf)
-        kept = tied & (worst <= worst.min(axis=1, keepdims=True) + TIE)
-        kept &= self.n == np.where(kept, self.n, 0).max(axis=1, keepdims=True)
-        place = kept.sum(axis=1, keepdims=True) // 2 + 1
-        middle = kept.cumsum(axis=1) == place
+        best = tied & (worst <= worst.min(axis=1, keepdims=True) + TIE)
+        best &= self.n == np.where(best, self.n, 0).max(axis=1, keepdims=True)
+        place = best.sum(axis=1, keepdims=True) // 2 + 1
+        middle = best.cumsum(axis=1) == place
         return np.asarray(np.argmax(middle, axis=1))
 
 
-def _counts(group: Group, n_units: int) -> tuple[Floats, Floats]:
+def _counts_by_unit(group: Group, n_units: int) -> tuple[Floats, Floats]:
     flagged = np.zeros((n_units, group.flags.shape[1]))
     np.add.at(flagged, group.units, group.flags.astype(np.float64))
     return flagged, np.bincount(group.units, minlength=n_units).astype(np.float64)

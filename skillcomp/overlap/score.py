@@ -1,4 +1,4 @@
-"""What each text shares word for word with the skill, and what a cut of that flags."""
+"""N-grams that texts share with their skill: counts, flags by a calibrated rule, ROC curves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KEYS = {
     **dict.fromkeys(("attempt_id", "passage_id", *CASE, "condition"), "str"),
     **{"repeat": "Int64", "document": "str", "level": "str"},
 }
-# what is counted for each text, what a cut says, and the verdict that it is applied to
+# columns of scored texts, of a calibration and of verdicts
 _KNOWN = {
     **_KEYS,
     **{"kind": "str", "n": "Int64", "any_shared": "boolean", "n_shared": "Int64"},
@@ -43,27 +43,27 @@ def score(
     exclude_prompt: bool = True,
     tokenizer: Tokenizer | None = None,
 ) -> pd.DataFrame:
-    """Return what each text shares with its skill, for every length of n-gram.
+    """Count the n-grams that each text shares with its skill, for every length of n-gram.
 
-    Each answer or passage is compared with the whole SKILL.md of the skill it is about, also where
-    that skill was not loaded (baseline, placebo): those rows show coincidence. Nothing is averaged.
+    Each answer or passage is compared with the whole SKILL.md of its skill, even if the skill was
+    not loaded (baseline, placebo): those rows show coincidence. Nothing is averaged.
 
     Parameters
     ----------
     texts : pandas.DataFrame
         Attempts (attempt_id, skill, case_id, condition, answer) or passages (passage_id, skill,
-        level, text, and the question that the passage answers where there was one); other columns
-        of the two contracts may be missing.
+        level, text, and optionally the question that the passage answers); other columns of the
+        two contracts may be missing.
     skills : mapping of str to Skill or str
-        The skill's slug, and its record or the text of its SKILL.md as loaded.
+        By slug, the skill's record or the text of its SKILL.md as loaded.
     cases : pandas.DataFrame, optional
         Cases (skill, case_id, prompt). Needed for attempts unless `exclude_prompt` is False.
     ngram : int or iterable of int, default 3 to 12
         Lengths of n-grams, in content tokens.
     exclude_prompt : bool, default True
-        Leave out n-grams that stand in the prompt too: an answer may repeat its question. The
-        prompt of an attempt is that of its case, the prompt of a passage its ``question``; a
-        passage without one (no such column, or missing) has nothing left out.
+        Do not count n-grams that also occur in the prompt: an answer may repeat its question. The
+        prompt of an attempt is that of its case, the prompt of a passage its ``question``; for a
+        passage without a question every shared n-gram counts.
     tokenizer : callable, optional
         From str to list of str. By default `skillcomp.ngrams.tokenize`, the source report's rule.
 
@@ -74,37 +74,37 @@ def score(
 
         kind : str, ``attempt`` or ``passage``
         attempt_id, passage_id, skill, case_id, condition, repeat, document, level : as in `texts`,
-            NA where the kind has no such column
+            NA if the kind has no such column
         n : int64, tokens in an n-gram
         any_shared : boolean, whether an n-gram is shared
         n_shared : Int64, distinct n-grams shared
-        n_distinct : Int64, distinct n-grams of the text, those of the prompt included
-        share : float64, n_shared / n_distinct, 0 to 1; NaN when the text has no n-gram
-        longest_run : Int64, tokens of the longest shared run, the same for every n and not
-            limited by it; 0 when no token is shared
-        longest_text : str, the first such run as it stands in the text, small words and
-            punctuation between its tokens included; empty when there is none
+        n_distinct : Int64, distinct n-grams of the text, including those of the prompt
+        share : float64, n_shared / n_distinct, 0 to 1; NaN if the text has no n-gram
+        longest_run : Int64, tokens of the longest shared run, the same for every n; 0 if no token
+            is shared
+        longest_text : str, the first such run as written in the text, with the small words and
+            punctuation between its tokens; empty if no token is shared
         n_tokens : Int64, content tokens of the text
 
-        A missing answer gives NA in all of these from any_shared on, never False.
+        If the answer is missing, any_shared and all columns after it are NA.
 
     Raises
     ------
     FrameError
-        When `texts` is neither kind of frame or breaks its contract, a skill is not in `skills` or
-        has no text, a prompt to exclude is not to be had, or `ngram` holds no lengths, or one that
-        is not a whole number of at least 1.
+        If `texts` is neither kind of frame or breaks its contract, a skill is missing from `skills`
+        or has no text, a prompt to exclude is missing, or `ngram` is empty or has a length that is
+        not a whole number of at least 1.
 
     Notes
     -----
-    Longer texts share more by chance, and the proper terms of a subject are shared by every
-    honest text about it: judge neither `any_shared` nor `share` without a null to compare with.
-    Leaving out the prompt breaks a rule that otherwise holds, that a text sharing an n-gram shares
-    shorter ones: all n-grams of a longer, new run may stand in the prompt.
+    Longer texts share more by chance, and every honest text about a subject shares its technical
+    terms: interpret `any_shared` and `share` only in comparison with a null.
+    A text that shares an n-gram also shares shorter ones, unless the prompt is excluded: then all
+    the shorter n-grams of a run may occur in the prompt.
     Matching is exact (see `skillcomp.ngrams.match`) and takes time linear in the texts.
 
-    With a tokenizer of your own, `longest_text` is found by searching the text for the tokens in
-    order; where they are not in it (stems), it is the tokens joined by blanks.
+    With your own tokenizer, `longest_text` is found by searching the text for the tokens in order;
+    if they do not occur in it (stems), it is the tokens joined by blanks.
 
     References
     ----------
@@ -124,15 +124,15 @@ def score(
     1  3        True         1    1.0  narrow the unknown values
     2  4       False         0    NaN  narrow the unknown values
     """
-    kind, column = _kind(texts)
+    kind, column = _kind_and_text_column(texts)
     frame = check(texts, f"{kind}s")
-    lengths = _lengths(ngram)
-    slugs, source_of = _sources(frame["skill"], skills)
-    prompts, prompt_of = _prompts(frame, cases, kind) if exclude_prompt else ([], None)
+    lengths = _checked_lengths(ngram)
+    slugs, source_of = _skill_of_texts(frame["skill"], skills)
+    prompts, prompt_of = _prompts_of_answers(frame, cases, kind) if exclude_prompt else ([], None)
     missing = frame[column].isna().to_numpy()
-    found = match(
+    matches = match(
         frame[column].fillna("").tolist(),
-        [_text(skills[slug], slug) for slug in slugs],
+        [_skill_text(skills[slug], slug) for slug in slugs],
         source_of,
         excludes=prompts,
         exclude_of=prompt_of,
@@ -140,21 +140,21 @@ def score(
         tokenizer=tokenizer,
     )
     keys = frame[_ATTEMPT if kind == "attempt" else _PASSAGE]
-    return _long(kind, keys, found, missing)
+    return _row_per_length(kind, keys, matches, missing)
 
 
-def _kind(texts: pd.DataFrame) -> tuple[str, str]:
-    """Return whether a frame holds attempts or passages, and the column of its texts."""
+def _kind_and_text_column(texts: pd.DataFrame) -> tuple[str, str]:
+    """Determine whether a frame holds attempts or passages, and the column of its texts."""
     require_frame(texts, "texts")
     kinds = {"attempt_id": ("attempt", "answer"), "passage_id": ("passage", "text")}
-    found = [name for name in kinds if name in texts.columns]
-    if len(found) != 1:
-        both = "both" if found else "none of the two"
+    ids = [name for name in kinds if name in texts.columns]
+    if len(ids) != 1:
+        both = "both" if ids else "none of the two"
         raise FrameError(
             "texts: a frame of attempts has a column 'attempt_id', one of passages 'passage_id'; "
             f"found {both} among: {', '.join(map(str, texts.columns))}."
         )
-    kind, column = kinds[found[0]]
+    kind, column = kinds[ids[0]]
     if column not in texts.columns:
         raise FrameError(
             f"texts: {kind}s need a column '{column}'; "
@@ -164,7 +164,7 @@ def _kind(texts: pd.DataFrame) -> tuple[str, str]:
     return kind, column
 
 
-def _lengths(ngram: Iterable[int] | int) -> Ints:
+def _checked_lengths(ngram: Iterable[int] | int) -> Ints:
     try:
         return check_n(ngram)
     except ValueError as error:
@@ -177,17 +177,19 @@ def _lengths(ngram: Iterable[int] | int) -> Ints:
         ) from None
 
 
-def _sources(named: pd.Series, skills: Mapping[str, Skill | str]) -> tuple[list[str], Ints]:
-    """Return the skills that the texts name, and for each text which of them is its own."""
+def _skill_of_texts(
+    skill_column: pd.Series, skills: Mapping[str, Skill | str]
+) -> tuple[list[str], Ints]:
+    """List the skills of the texts, and for each text the position of its skill in the list."""
     if not isinstance(skills, Mapping):
         raise FrameError(
             f"skills: found {type(skills).__name__}; allowed: a mapping of slug to Skill or text, "
             "as store.skills."
         )
-    codes, slugs = pd.factorize(named)
+    codes, slugs = pd.factorize(skill_column)
     for slug in slugs:
         if slug not in skills:
-            rows = int((named == slug).sum())
+            rows = int((skill_column == slug).sum())
             raise FrameError(
                 f"texts, column 'skill': found '{slug}' ({plural(rows, 'row')}), which is not in "
                 f"skills; there: {', '.join(skills)}.{suggest(slug, skills)}"
@@ -195,7 +197,7 @@ def _sources(named: pd.Series, skills: Mapping[str, Skill | str]) -> tuple[list[
     return list(slugs), codes.astype(np.int64)
 
 
-def _text(skill: Skill | str, slug: str) -> str:
+def _skill_text(skill: Skill | str, slug: str) -> str:
     text = skill.text or skill.body if isinstance(skill, Skill) else skill
     if not isinstance(text, str) or not text.strip():
         raise FrameError(
@@ -205,12 +207,12 @@ def _text(skill: Skill | str, slug: str) -> str:
     return text
 
 
-def _prompts(
+def _prompts_of_answers(
     frame: pd.DataFrame, cases: pd.DataFrame | None, kind: str
 ) -> tuple[list[str], Ints | None]:
-    """Return the prompts that the texts answered, and for each text which is its own."""
+    """List the prompts of the texts, and for each text the position of its prompt in the list."""
     if kind == "passage":
-        return _questions(frame)
+        return _questions_of_passages(frame)
     if cases is None:
         raise FrameError(
             "exclude_prompt=True leaves out what an answer repeats from its prompt and needs the "
@@ -231,7 +233,7 @@ def _prompts(
     return prompts.tolist(), codes.astype(np.int64)
 
 
-def _questions(frame: pd.DataFrame) -> tuple[list[str], Ints | None]:
+def _questions_of_passages(frame: pd.DataFrame) -> tuple[list[str], Ints | None]:
     if "question" not in frame.columns:
         return [], None
     codes, questions = pd.factorize(frame["question"])
@@ -243,48 +245,47 @@ def _questions(frame: pd.DataFrame) -> tuple[list[str], Ints | None]:
     return list(questions), codes.astype(np.int64)
 
 
-def _long(
-    kind: str, keys: pd.DataFrame, found: Matches, missing: NDArray[np.bool_]
+def _row_per_length(
+    kind: str, keys: pd.DataFrame, matches: Matches, missing: NDArray[np.bool_]
 ) -> pd.DataFrame:
-    """Return one row per text and n."""
-    row = np.repeat(np.arange(len(keys)), len(found.n))
+    row = np.repeat(np.arange(len(keys)), len(matches.n))
     absent = missing[row]
 
     def count(values: Ints) -> pd.arrays.IntegerArray:
         return pd.arrays.IntegerArray(values, absent.copy())
 
     dtypes: Any = {"kind": "str", **_KEYS}
-    named = keys.assign(kind=kind).reindex(columns=list(dtypes)).astype(dtypes)
-    shared, distinct = found.n_shared.ravel(), found.n_distinct.ravel()
+    columns = keys.assign(kind=kind).reindex(columns=list(dtypes)).astype(dtypes)
+    shared, distinct = matches.n_shared.ravel(), matches.n_distinct.ravel()
     share = np.full(len(row), np.nan)
     np.divide(shared, distinct, out=share, where=(distinct > 0) & ~absent)
-    longest = pd.Series(found.longest_text, dtype="str").mask(missing)
+    longest = pd.Series(matches.longest_text, dtype="str").mask(missing)
     return (
-        named.take(row)
+        columns.take(row)
         .reset_index(drop=True)
         .assign(
-            n=np.tile(found.n, len(keys)),
+            n=np.tile(matches.n, len(keys)),
             any_shared=pd.arrays.BooleanArray(shared > 0, absent.copy()),
             n_shared=count(shared),
             n_distinct=count(distinct),
             share=share,
-            longest_run=count(found.longest_run[row]),
+            longest_run=count(matches.longest_run[row]),
             longest_text=longest.array.take(row),
-            n_tokens=count(found.n_tokens[row]),
+            n_tokens=count(matches.n_tokens[row]),
         )
     )
 
 
-# What the functions of this package ask of their frames, and how they say so
+# Checks of arguments that the functions of this package share
 
 
 def as_names(names: str | Sequence[str]) -> tuple[str, ...]:
-    """Return one name or several as a tuple."""
+    """Convert one name or several to a tuple."""
     return tuple(listed(names))
 
 
-def need(frame: pd.DataFrame, columns: Sequence[str], *, what: str) -> pd.DataFrame:
-    """Return a frame with what this package knows of at its dtypes; FrameError without a column."""
+def checked_columns(frame: pd.DataFrame, columns: Sequence[str], *, what: str) -> pd.DataFrame:
+    """Convert the columns that this package knows to their dtypes; FrameError if one is missing."""
     require_frame(frame, what)
     there = [str(column) for column in frame.columns]
     for column in columns:
@@ -294,9 +295,9 @@ def need(frame: pd.DataFrame, columns: Sequence[str], *, what: str) -> pd.DataFr
                 + suggest(column, there)
             )
     if "n" in columns:
-        given = plain_values(frame["n"])
-        given = given[given.notna()].drop_duplicates()
-        wrong = [n for n in given if not isinstance(n, Real | Decimal) or n < 1 or n % 1]
+        lengths = plain_values(frame["n"])
+        lengths = lengths[lengths.notna()].drop_duplicates()
+        wrong = [n for n in lengths if not isinstance(n, Real | Decimal) or n < 1 or n % 1]
         if wrong:
             raise FrameError(
                 f"{what}, column 'n': found {wrong[0]!r}; allowed: whole numbers of at least 1."
@@ -304,7 +305,7 @@ def need(frame: pd.DataFrame, columns: Sequence[str], *, what: str) -> pd.DataFr
     return settle(frame, _KNOWN, what)
 
 
-def once(shared: pd.DataFrame, *, what: str) -> None:
+def require_one_row_per_attempt(shared: pd.DataFrame, *, what: str) -> None:
     """Raise FrameError if an attempt has two rows for one n."""
     again = shared[shared["attempt_id"].notna() & shared.duplicated(["attempt_id", "n"])]
     if len(again):
@@ -316,7 +317,7 @@ def once(shared: pd.DataFrame, *, what: str) -> None:
 
 
 def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.DataFrame:
-    """Mark which answers copy, by the calibrated cut; nothing is dropped.
+    """Mark the answers that copy, by the calibrated rule; no row is dropped.
 
     Parameters
     ----------
@@ -325,54 +326,57 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
     shared : pandas.DataFrame
         Scored attempts, as returned by :func:`score`, with the chosen n among its lengths.
     cut : pandas.DataFrame
-        As returned by :func:`calibrate`; its ``chosen`` row is applied (one for each skill when
+        As returned by :func:`calibrate`; its ``chosen`` row is applied (one per skill if
         calibrated by skill).
 
     Returns
     -------
     pandas.DataFrame
-        The frame given, with ``copied`` (boolean; NA for an attempt that was not scored or has no
-        answer) and ``passed_own_words``: passed and not copied; False where the verdict failed or
-        the answer copied, NA where that is not known.
+        The verdicts with two more boolean columns: ``copied`` (NA for an attempt that was not
+        scored or has no answer) and ``passed_own_words`` (passed and not copied: False if the
+        verdict is a FAIL or the answer copies, NA if that is unknown).
 
     Raises
     ------
     FrameError
-        If a column is missing, ``passed`` is not boolean, no row of ``cut`` is chosen, nothing
-        kept the limit, ``shared`` lacks the chosen n or has an attempt twice for it, or not one
-        of the verdicts is about an attempt in ``shared``.
+        If a column is missing, ``passed`` is not boolean, no row of ``cut`` is chosen or the
+        chosen row has no n, ``shared`` lacks the chosen n or has an attempt twice for it, or no
+        verdict is about an attempt in ``shared``.
     """
-    told = need(verdicts, ["attempt_id", "passed"], what="overlap.flag: verdicts")
-    passed = told["passed"]
-    rules = _rules(cut)
+    checked = checked_columns(verdicts, ["attempt_id", "passed"], what="overlap.flag: verdicts")
+    passed = checked["passed"]
+    rules = _chosen_rules(cut)
     on = [name for name in ("n", "skill") if name in rules.columns]
-    shared = need(shared, ["attempt_id", *on, "any_shared", "share"], what="overlap.flag: shared")
+    shared = checked_columns(
+        shared, ["attempt_id", *on, "any_shared", "share"], what="overlap.flag: shared"
+    )
     lacking = sorted(set(rules["n"]) - set(shared["n"]))
     if lacking:
         raise FrameError(f"overlap.flag: shared was not scored for n = {lacking[0]}.")
     attempts = shared[shared["attempt_id"].notna()]
-    once(attempts, what="overlap.flag: shared")
-    asked = told["attempt_id"].dropna()
-    if len(asked) and not asked.isin(attempts["attempt_id"]).any():
-        found = f"'{attempts['attempt_id'].iloc[0]}'" if len(attempts) else "no attempts"
+    require_one_row_per_attempt(attempts, what="overlap.flag: shared")
+    attempt_ids = checked["attempt_id"].dropna()
+    if len(attempt_ids) and not attempt_ids.isin(attempts["attempt_id"]).any():
+        example = f"'{attempts['attempt_id'].iloc[0]}'" if len(attempts) else "no attempts"
         raise FrameError(
             "overlap.flag: no verdict is about an attempt in shared: verdicts have "
-            f"'{asked.iloc[0]}', shared has {found}; allowed: the attempt_id of both frames alike."
+            f"'{attempt_ids.iloc[0]}', shared has {example}; allowed: the attempt_id of both "
+            "frames alike."
         )
     scored = attempts.merge(rules, on=on)
     by_share = scored["share"].fillna(0.0).ge(scored["cut"]).astype("boolean")
     copied = scored["any_shared"].where(scored["rule"].eq("any"), by_share)
     copied = copied.mask(scored["any_shared"].isna())
-    known = pd.Series(copied.array, index=scored["attempt_id"])
-    marked = known.reindex(told["attempt_id"]).astype("boolean").array
+    by_attempt = pd.Series(copied.array, index=scored["attempt_id"])
+    marked = by_attempt.reindex(checked["attempt_id"]).astype("boolean").array
     return verdicts.assign(
         copied=marked, passed_own_words=passed & ~pd.Series(marked, index=passed.index)
     )
 
 
-def _rules(cut: pd.DataFrame) -> pd.DataFrame:
-    """Return the chosen rule, or that of each skill: n, rule, cut, and skill where there is one."""
-    cut = need(cut, ["chosen", "n", "rule", "cut"], what="overlap.flag: cut")
+def _chosen_rules(cut: pd.DataFrame) -> pd.DataFrame:
+    """Select the chosen rows: n, rule, cut, and skill if calibrated by skill."""
+    cut = checked_columns(cut, ["chosen", "n", "rule", "cut"], what="overlap.flag: cut")
     chosen = cut[cut["chosen"].fillna(False)]
     if chosen.empty or chosen["n"].isna().any():
         without = chosen[chosen["n"].isna()].get("note", pd.Series("no n was chosen."))
@@ -395,36 +399,38 @@ def roc(
     negative: str | Sequence[str] = ("fresh", "heavy_revision"),
     ngram: Sequence[int] | int | None = None,
 ) -> pd.DataFrame:
-    """Trace what each cut of the share finds and flags: the points of ROC and PR curves.
+    """Compute the points of ROC and precision-recall curves over all cuts of the share.
 
     Parameters
     ----------
     shared : pandas.DataFrame
         Scored passages, as returned by :func:`skillcomp.overlap.score`.
     positive, negative : str or sequence of str
-        Levels that copy, and levels that do not. Passages of other levels are left out.
+        Levels that copy, and levels that do not. Passages of other levels are ignored.
     ngram : int or sequence of int, optional
         Lengths of n-grams; by default all that were scored.
 
     Returns
     -------
     pandas.DataFrame
-        One row per n and cut at which a curve turns, from the strictest on: n, cut (flagged is a
-        share of at least the cut; infinite at first), true_positive_rate, false_positive_rate,
-        recall (the same as the true positive rate), precision (NaN where nothing is flagged),
-        prevalence of the sample.
+        One row per n and cut at which a curve bends, strictest first: n, cut (a text is flagged if
+        its share is at least the cut; the first is infinite), true_positive_rate,
+        false_positive_rate, recall (equal to the true positive rate), precision (NaN if nothing is
+        flagged), prevalence (share of copies in the sample).
 
     Raises
     ------
     FrameError
-        If a column or a level is not there, or nothing was scored for an n.
+        If a column or a level is missing, or nothing was scored for an n.
 
     Notes
     -----
     Points have no intervals: use :func:`skillcomp.overlap.calibrate` for rates to rely on. A
     passage too short for an n-gram shares nothing.
     """
-    shared = need(shared, ["kind", "level", "n", "any_shared", "share"], what="overlap.roc: shared")
+    shared = checked_columns(
+        shared, ["kind", "level", "n", "any_shared", "share"], what="overlap.roc: shared"
+    )
     copying, clean = as_names(positive), as_names(negative)
     passages = shared[shared["kind"].eq("passage") & shared["any_shared"].notna()]
     there = sorted(passages["level"].dropna().unique())
@@ -434,31 +440,35 @@ def roc(
                 f"overlap.roc: no passage has the level '{name}'; there: {', '.join(there)}."
                 + suggest(name, there)
             )
-    kept = passages[passages["level"].isin([*copying, *clean])]
-    scored = sorted(kept["n"].unique())
-    given: Any = scored if ngram is None else ngram
-    wanted = list(given) if isinstance(given, Iterable) and given != str(given) else [given]
-    if not wanted:
+    rows = passages[passages["level"].isin([*copying, *clean])]
+    scored = sorted(rows["n"].unique())
+    requested: Any = scored if ngram is None else ngram
+    lengths = (
+        list(requested)
+        if isinstance(requested, Iterable) and requested != str(requested)
+        else [requested]
+    )
+    if not lengths:
         raise FrameError("overlap.roc: ngram: found none; allowed: at least one length.")
-    for length in wanted:
+    for length in lengths:
         if length not in scored:
             raise FrameError(
                 f"overlap.roc: ngram: nothing was scored for n = {length!r}; "
                 f"there: {', '.join(map(str, scored))}."
             )
-    parts = [_points(kept[kept["n"].eq(length)], copying) for length in wanted]
+    parts = [_curve_points(rows[rows["n"].eq(length)], copying) for length in lengths]
     return pd.concat(parts, ignore_index=True)
 
 
-def _points(passages: pd.DataFrame, copying: Sequence[str]) -> pd.DataFrame:
-    """Return the points of one n."""
-    from sklearn.metrics import roc_curve  # a grader that looks for shared words needs none of it
+def _curve_points(passages: pd.DataFrame, copying: Sequence[str]) -> pd.DataFrame:
+    """Compute the points of one n."""
+    from sklearn.metrics import roc_curve  # slow to import
 
     copies = passages["level"].isin(copying).to_numpy()
     false_rate, true_rate, cut = roc_curve(copies, passages["share"].fillna(0.0))
-    found, wrong = true_rate * copies.sum(), false_rate * (~copies).sum()
+    hits, wrong = true_rate * copies.sum(), false_rate * (~copies).sum()
     with np.errstate(invalid="ignore"):
-        precision = found / (found + wrong)
+        precision = hits / (hits + wrong)
     return pd.DataFrame(
         {
             "n": int(passages["n"].iloc[0]),

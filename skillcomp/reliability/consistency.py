@@ -41,20 +41,20 @@ def consistency(
     n_resamples: int = 1999,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Say how steady a grader is: the same version on the same answers, graded again.
+    """Estimate how consistently one grader version grades the same answers in several rounds.
 
     Parameters
     ----------
     verdicts : pandas.DataFrame
         A verdicts frame with its rounds (``frames.verdicts(store, round="all")``).
     by : str or sequence of str, default ("grader",)
-        Columns that keep rows apart; not ``round``, which is what is compared.
+        Columns to group by; not ``round``, because rounds are compared.
     cases : pandas.DataFrame, optional
         A cases frame: the members of a contrast pair then form one cluster.
     ci_level : float, default 0.95
         Level of the intervals.
     n_resamples, seed : int
-        Bootstrap of cases behind the coefficients beyond chance.
+        Bootstrap of cases for the chance-corrected coefficients.
 
     Returns
     -------
@@ -63,14 +63,14 @@ def consistency(
         two rounds or more:
 
         - ``raw_agreement``, ``gwet_ac1``, ``cohen_kappa`` (two rounds only),
-          ``krippendorff_alpha`` of the rounds;
-        - ``flip_rate``: share of items whose verdict is not the same in all rounds;
-        - ``case_flip_rate``: the same share inside each case, averaged over cases, each one vote;
-        - ``attempt_flip_rate``: share of attempts whose outcome (every check passed) changed,
+          ``krippendorff_alpha`` between rounds;
+        - ``flip_rate``: share of items with different verdicts in different rounds;
+        - ``case_flip_rate``: the same share within each case, averaged over cases;
+        - ``attempt_flip_rate``: share of attempts with a different outcome (every check passed),
           among attempts with the same checks decided in all rounds;
-        - ``pass_rate_change``: pass rate of the last round less that of the first.
+        - ``pass_rate_change``: pass rate of the last round minus that of the first.
 
-        Extra: n_rounds. NaN with a note where nothing was graded twice.
+        Extra column: n_rounds. NaN with a note if nothing was graded twice.
 
     Raises
     ------
@@ -84,22 +84,23 @@ def consistency(
 
     Notes
     -----
-    Rates, raw agreement among them, and the change: :func:`skillcomp.stats.bounded.bounded_mean`
-    with cases as clusters. A steady grader need not be right: see :func:`agreement`.
+    Rates, raw agreement and the change have the interval of
+    :func:`skillcomp.stats.bounded.bounded_mean` with cases as clusters. A consistent grader may be
+    wrong: see :func:`agreement`.
     """
     check_settings("reliability.consistency", ci_level, n_resamples, seed)
-    names, known = _checked_rounds(verdicts, by, cases, "reliability.consistency")
+    names, decided = _checked_rounds(verdicts, by, cases, "reliability.consistency")
     settings: dict[str, Any] = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     rows: list[dict[str, Any]] = []
-    for values, part in groups(known, names):
-        wide = _rounds(part)
+    for values, part in groups(decided, names):
+        wide = _verdicts_by_round(part)
         cluster = wide.index.get_level_values("cluster").to_numpy()
-        found = coefficients(wide.to_numpy(dtype=float), cluster, **settings)
-        found |= _flip_measures(wide, ci_level)
+        measures = coefficients(wide.to_numpy(dtype=float), cluster, **settings)
+        measures |= _flip_measures(wide, ci_level)
         about = {**values, "n_rounds": wide.shape[1]}
-        for name, interval in found.items():
-            one = row(name, interval, **about)
-            rows.append(one if len(wide) else one | {"note": _NO_RETEST})
+        for name, interval in measures.items():
+            measure_row = row(name, interval, **about)
+            rows.append(measure_row if len(wide) else measure_row | {"note": _NO_RETEST})
     return estimates(rows, by=names, extra=["n_rounds"])
 
 
@@ -107,15 +108,17 @@ def _checked_rounds(
     verdicts: pd.DataFrame, by: Sequence[str], cases: pd.DataFrame | None, what: str
 ) -> tuple[list[str], pd.DataFrame]:
     names = listed(by)
-    given = prepared(verdicts, "verdicts", names, what, compared=["round"], graders=False)
-    refuse_pooling(given, [*names, "round"], what)
-    return names, given.assign(verdict=known_verdict(given), cluster=clusters_of(given, cases))
+    checked = prepared(verdicts, "verdicts", names, what, compared=["round"], graders=False)
+    refuse_pooling(checked, [*names, "round"], what)
+    return names, checked.assign(
+        verdict=known_verdict(checked), cluster=clusters_of(checked, cases)
+    )
 
 
-def _rounds(part: pd.DataFrame) -> pd.DataFrame:
-    """Return the items with two verdicts or more, one column per round."""
-    told = part.assign(round=part["round"].fillna(1))
-    wide = told.pivot(index=["cluster", *CASE, *ITEM], columns="round", values="verdict")
+def _verdicts_by_round(part: pd.DataFrame) -> pd.DataFrame:
+    """Select the items with at least two verdicts, one column per round."""
+    numbered = part.assign(round=part["round"].fillna(1))
+    wide = numbered.pivot(index=["cluster", *CASE, *ITEM], columns="round", values="verdict")
     return wide[wide.notna().sum(axis=1) >= 2].dropna(axis=1, how="all")
 
 
@@ -126,27 +129,27 @@ def _flip_measures(wide: pd.DataFrame, level: float) -> dict[str, Interval]:
     flips = wide.min(axis=1).ne(wide.max(axis=1)).to_numpy(dtype=float)
     by_case = keys.assign(flips=flips).groupby(["cluster", *CASE], sort=False)["flips"]
     shares = by_case.mean()
-    found = (
-        _rate(flips, keys["cluster"], level),
-        _rate(shares, shares.index.get_level_values("cluster"), level),
+    intervals = (
+        _flip_rate(flips, keys["cluster"], level),
+        _flip_rate(shares, shares.index.get_level_values("cluster"), level),
         _attempt_flips(wide, level),
         _last_less_first(wide, keys["cluster"], level),
     )
-    return dict(zip(_MEASURES, found, strict=True))
+    return dict(zip(_MEASURES, intervals, strict=True))
 
 
 def _attempt_flips(wide: pd.DataFrame, level: float) -> Interval:
-    # an attempt with a gap in one round has no outcome there that could have changed
+    # without a verdict on every check an attempt has no outcome in that round
     full = wide.notna().all(axis=1).groupby(level=["cluster", "attempt_id"], sort=False).all()
     passed = wide.groupby(level=["cluster", "attempt_id"], sort=False).min()[full]
     if passed.empty:
         why = "no attempt has the same checks decided in all rounds"
         return undefined("bounded mean", why, ci_level=level, n=0.0)
     flips = passed.min(axis=1).ne(passed.max(axis=1))
-    return _rate(flips, passed.index.get_level_values("cluster"), level)
+    return _flip_rate(flips, passed.index.get_level_values("cluster"), level)
 
 
-def _rate(flips: Any, cluster: Any, level: float) -> Interval:
+def _flip_rate(flips: Any, cluster: Any, level: float) -> Interval:
     values = np.asarray(flips, dtype=float)
     return bounded_mean(values, np.asarray(cluster), quantity=RATES, ci_level=level)
 
@@ -160,7 +163,7 @@ def _last_less_first(wide: pd.DataFrame, cluster: pd.Series, level: float) -> In
 def flip_rates(
     verdicts: pd.DataFrame, *, by: By = ("grader",), ci_level: float = 0.95
 ) -> pd.DataFrame:
-    """Return how often the verdicts of each case flipped on a second grading.
+    """Estimate the flip rate of each case between rounds of grading.
 
     Parameters
     ----------
@@ -175,8 +178,8 @@ def flip_rates(
     -------
     pandas.DataFrame
         One row per ``by``, skill and case that was graded twice: the estimates columns (measure
-        ``flip_rate``, n counts repeated verdicts) and n_flipped. The bounded interval; inside
-        one case it can only take the checks as independent, and the note says so.
+        ``flip_rate``, n counts items graded twice) and n_flipped. The interval is the bounded one
+        and treats the checks of the case as independent, as the note says.
 
     Raises
     ------
@@ -184,19 +187,21 @@ def flip_rates(
         As in :func:`consistency`.
     """
     check_settings("reliability.flip_rates", ci_level)
-    names, known = _checked_rounds(verdicts, by, None, "reliability.flip_rates")
+    names, decided = _checked_rounds(verdicts, by, None, "reliability.flip_rates")
     keys = [name for name in CASE if name not in names]
     where = list(dict.fromkeys([*names, *keys, *ITEM]))
-    told = known[known["verdict"].notna()].groupby(where, sort=False, dropna=False, observed=True)
-    items = told["verdict"].agg(["min", "max", "count"]).reset_index()
+    by_item = decided[decided["verdict"].notna()].groupby(
+        where, sort=False, dropna=False, observed=True
+    )
+    items = by_item["verdict"].agg(["min", "max", "count"]).reset_index()
     items = items[items["count"] >= 2]
     items["flipped"] = items["min"].ne(items["max"])
     cases = list(groups(items, [*names, *keys]))
     samples = [(part["flipped"].to_numpy(), None, None) for _, part in cases]
     rows = []
     shares = bounded_means(samples, quantity=RATES, ci_level=ci_level)
-    for (values, part), found in zip(cases, shares, strict=True):
-        one = row("flip_rate", found, n_flipped=int(part["flipped"].sum()), **values)
+    for (values, part), share in zip(cases, shares, strict=True):
+        rate_row = row("flip_rate", share, n_flipped=int(part["flipped"].sum()), **values)
         note = f"{plural(len(part), 'check')} of one case taken as independent"
-        rows.append(one | {"n_clusters": 1.0, "note": note})
+        rows.append(rate_row | {"n_clusters": 1.0, "note": note})
     return estimates(rows, by=[*names, *keys], extra=["n_flipped"])

@@ -1,4 +1,4 @@
-"""When did a grader start to err more often: a control chart over a stream of gold checks."""
+"""Control chart of a grader's errors over a stream of gold checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skillcomp.frames.estimates import By, groups, listed, refuse_pooling, requi
 from skillcomp.stats.cusum import BernoulliCusum, bernoulli_cusum, cusum_limit, cusum_steps
 
 _TIMES = ("time", "graded_at")
-# what pandas infers of values that have an order in time; text has not
+# dtypes inferred by pandas that have an order in time; text has none
 _MOMENTS = ("datetime64", "datetime", "date", "timedelta64", "timedelta")
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 _COLUMNS = ["check", "time", "error", "cusum", "limit", "alarm", "alarm_at", "alarm_time"]
@@ -29,43 +29,42 @@ def chart(
     by: By = (),
     time: str | None = None,
 ) -> pd.DataFrame:
-    """Say when a grader's error rate rose from ``p0`` towards ``p1``, check by check.
+    """Detect a rise of a grader's error rate from ``p0`` towards ``p1`` with a CUSUM chart.
 
     Parameters
     ----------
     gold_checks : pandas.DataFrame
-        One row per check whose truth is known: ``error`` (true where grader and gold differ), or
-        ``passed`` and ``gold`` to compare. A missing value (a failed grader) leaves the chart
-        where it is.
+        One row per check with a gold label: ``error`` (true if grader and gold differ), or
+        ``passed`` and ``gold`` to compare. A missing value (the grader failed) does not change
+        the chart.
     p0, p1 : float
-        Tolerated error rate and the higher one to be found quickly.
+        Tolerated error rate, and the higher one that should be detected quickly.
     arl : float
-        Wanted mean number of checks to a false alarm at ``p0``; the limit is chosen from it.
+        Desired mean number of checks to a false alarm at ``p0``; it determines the limit.
     by : str or sequence of str, default ()
-        Columns that keep streams apart, such as ``["grader"]``: one chart each.
+        Columns to group by, such as ``"grader"``: one chart per group.
     time : str, optional
         Column of times, dates or numbers that gives the order; by default ``time``, else
-        ``graded_at``. Rows with equal times stay as they stand, those without one come last, and
-        without any the rows are taken as they stand; the note says so.
+        ``graded_at``. Rows with equal times keep their order and rows without a time come last.
+        Without any times the rows are used in their order, with a note.
 
     Returns
     -------
     pandas.DataFrame
-        One row per check, in order: ``by``, check (number from 1), time (NaT without), error,
-        cusum (value after the check), limit, alarm (true at the check that raised the first alarm
-        only); and the same in every row of a stream: alarm_at and change_at (check of the alarm,
-        and the first one after the chart last stood at 0, the usual estimate of when the rate
-        rose; NA without alarm), alarm_time, arl_p0 and arl_p1 (exact mean number of checks to an
-        alarm from the start at either rate), p_false_alarm (exact chance of an alarm in a stream
-        this long at ``p0``), method, note.
+        One row per check, in order: ``by``, check (number from 1), time (NaT if unknown), error,
+        cusum (value after the check), limit, alarm (true only at the check of the first alarm).
+        Constant within a stream: alarm_at (check of the alarm) and change_at (first check after
+        the chart was last at 0, the usual estimate of the time of the rise), both NA without an
+        alarm; alarm_time, arl_p0 and arl_p1 (exact mean number of checks from the start to an
+        alarm at either rate), p_false_alarm (exact probability of an alarm in a stream of this
+        length at ``p0``), method, note.
 
     Raises
     ------
     FrameError
-        If the columns are not there, hold something that is no truth value or no time (text is
-        sorted as text: make times of it with ``pandas.to_datetime``) or times with and without a
-        time zone, or several graders or streams would be pooled; if ``p0`` and ``p1`` are not in
-        order between 0 and 1, or ``arl`` is not above 1.
+        If columns are missing or have values that are not booleans or times (convert text with
+        ``pandas.to_datetime``), some times have a time zone and some have none, several graders or
+        streams would be pooled, ``0 < p0 < p1 < 1`` does not hold, or ``arl`` is not above 1.
 
     See Also
     --------
@@ -74,8 +73,9 @@ def chart(
 
     Notes
     -----
-    Bernoulli CUSUM on whole-number steps, so that its run length is a finite Markov chain solved
-    exactly. Holds for independent checks: check one behaviour an attempt, or alarms come early.
+    Bernoulli CUSUM with whole-number steps, so that its run length follows exactly from a finite
+    Markov chain. It assumes independent checks: use one check per attempt, otherwise alarms come
+    too early.
 
     References
     ----------
@@ -96,24 +96,24 @@ def chart(
     streams = gold_checks["stream"].astype("str") if "stream" in gold_checks else pd.Series("")
     if "stream" not in names and streams.nunique() > 1:
         raise FrameError("reliability.chart: the frame holds several streams. Add 'stream' to by=.")
-    limit = _limit(p0, p1, arl)
-    times = _times(gold_checks, time)
-    given = gold_checks.assign(_error=_errors(gold_checks), _time=times)
+    limit = _chart_limit(p0, p1, arl)
+    times = _ordering_times(gold_checks, time)
+    stream = gold_checks.assign(_error=_error_flags(gold_checks), _time=times)
     if times is not None:
-        given = given.sort_values("_time", kind="stable")
+        stream = stream.sort_values("_time", kind="stable")
     parts = []
-    for values, rows in groups(given, names):
-        found = bernoulli_cusum(rows["_error"].to_numpy(dtype=float), p0=p0, p1=p1, limit=limit)
+    for values, rows in groups(stream, names):
+        cusum = bernoulli_cusum(rows["_error"].to_numpy(dtype=float), p0=p0, p1=p1, limit=limit)
         when = None if times is None else rows["_time"].reset_index(drop=True)
-        parts.append(_chart_rows(found, rows["_error"], when).assign(**values))
+        parts.append(_chart_rows(cusum, rows["_error"], when).assign(**values))
     shape = [*names, *_COLUMNS]
     if not parts:
         return pd.DataFrame(columns=pd.Index(shape))
     return pd.concat(parts, ignore_index=True)[shape]
 
 
-def _limit(p0: float, p1: float, arl: float) -> int:
-    """Return the limit of the chart, or say which setting has no chart."""
+def _chart_limit(p0: float, p1: float, arl: float) -> int:
+    """Compute the limit of the chart; FrameError if the settings allow none."""
     try:
         up, down = cusum_steps(p0, p1)
         return cusum_limit(p0, up=up, down=down, arl=arl)
@@ -124,44 +124,44 @@ def _limit(p0: float, p1: float, arl: float) -> int:
         ) from None
 
 
-def _errors(frame: pd.DataFrame) -> pd.Series:
+def _error_flags(frame: pd.DataFrame) -> pd.Series:
     if "error" in frame.columns:
-        return _truth(frame["error"], "error").astype("float64")
+        return _as_boolean(frame["error"], "error").astype("float64")
     if not {"passed", "gold"} <= set(frame.columns):
         require_columns(frame, ["error"], "reliability.chart needs 'error', or 'passed' and 'gold'")
-    passed, gold = (_truth(frame[name], name) for name in ("passed", "gold"))
+    passed, gold = (_as_boolean(frame[name], name) for name in ("passed", "gold"))
     return passed.ne(gold).astype("float64")
 
 
-def _times(frame: pd.DataFrame, name: str | None) -> pd.Series | None:
-    """Return the times that give the order, or None where there are none."""
+def _ordering_times(frame: pd.DataFrame, name: str | None) -> pd.Series | None:
+    """Select the times that give the order; None if there are none."""
     if name is not None:
         require_columns(frame, [name], "reliability.chart: time")
-    # a verdicts frame has the column also where no time was recorded
-    there = [one for one in (_TIMES if name is None else [name]) if one in frame.columns]
-    known = [one for one in there if frame[one].notna().any()]
-    if not known:
+    # a verdicts frame has the column even if no time was recorded
+    there = [column for column in (_TIMES if name is None else [name]) if column in frame.columns]
+    dated = [column for column in there if frame[column].notna().any()]
+    if not dated:
         return None
-    times = frame[known[0]]
+    times = frame[dated[0]]
     if isinstance(times.dtype, pd.CategoricalDtype):
-        named = pd.Series(times.cat.categories)
-        times = named.reindex(times.cat.codes).set_axis(times.index)
+        categories = pd.Series(times.cat.categories)
+        times = categories.reindex(times.cat.codes).set_axis(times.index)
     if pd.api.types.infer_dtype(times, skipna=True) not in (*_MOMENTS, *_NUMBERS):
         raise FrameError(
-            f"gold_checks: column '{known[0]}': found {times.dropna().iloc[0]!r}; allowed: times, "
+            f"gold_checks: column '{dated[0]}': found {times.dropna().iloc[0]!r}; allowed: times, "
             "dates or numbers. pandas.to_datetime makes times of text."
         )
     try:
         times.sort_values()
     except TypeError as error:
         raise FrameError(
-            f"gold_checks: column '{known[0]}': its times have no common order: {error}; allowed: "
+            f"gold_checks: column '{dated[0]}': its times have no common order: {error}; allowed: "
             "all with a time zone or all without. pandas.to_datetime(..., utc=True) gives all one."
         ) from None
     return times
 
 
-def _truth(values: pd.Series, name: str) -> pd.Series:
+def _as_boolean(values: pd.Series, name: str) -> pd.Series:
     odd = [v for v in values.dropna() if not (np.isscalar(v) and v in (0, 1))]  # a list too
     if odd:
         raise FrameError(
@@ -170,10 +170,10 @@ def _truth(values: pd.Series, name: str) -> pd.Series:
     return values.astype("boolean")
 
 
-def _chart_rows(found: BernoulliCusum, errors: pd.Series, times: pd.Series | None) -> pd.DataFrame:
+def _chart_rows(cusum: BernoulliCusum, errors: pd.Series, times: pd.Series | None) -> pd.DataFrame:
     number = np.arange(1, len(errors) + 1)
-    at = None if found.alarm is None else found.alarm + 1
-    change = None if found.change is None else found.change + 1
+    at = None if cusum.alarm is None else cusum.alarm + 1
+    change = None if cusum.change is None else cusum.change + 1
     never: Any = pd.NaT
     if times is None:
         times = pd.Series(pd.NaT, index=range(len(errors)))
@@ -182,22 +182,22 @@ def _chart_rows(found: BernoulliCusum, errors: pd.Series, times: pd.Series | Non
         never = np.nan if pd.api.types.is_numeric_dtype(times.dtype) else pd.NaT
         late = int(times.isna().sum())
         order = f"{plural(late, 'check')} without a time taken last" if late else ""
-    told = [found.note, "" if at else "no alarm in this stream", order]
+    notes = [cusum.note, "" if at else "no alarm in this stream", order]
     return pd.DataFrame(
         {
             "check": number,
             "time": times,
             "error": errors.astype("boolean").array,
-            "cusum": found.path,
-            "limit": found.limit,
+            "cusum": cusum.path,
+            "limit": cusum.limit,
             "alarm": number == (at or 0),
             "alarm_at": pd.array([at] * len(number), dtype="Int64"),
             "alarm_time": never if at is None else times.iloc[at - 1],
             "change_at": pd.array([change] * len(number), dtype="Int64"),
-            "arl_p0": found.arl_p0,
-            "arl_p1": found.arl_p1,
-            "p_false_alarm": found.p_false_alarm,
-            "method": f"{found.method}, arl {found.arl_p0:.1f} at p0, {found.arl_p1:.1f} at p1",
-            "note": "; ".join(filter(None, told)),
+            "arl_p0": cusum.arl_p0,
+            "arl_p1": cusum.arl_p1,
+            "p_false_alarm": cusum.p_false_alarm,
+            "method": f"{cusum.method}, arl {cusum.arl_p0:.1f} at p0, {cusum.arl_p1:.1f} at p1",
+            "note": "; ".join(filter(None, notes)),
         }
     )

@@ -213,7 +213,7 @@ def draw_cases(
             f"n_cases: {n_cases} cases are fewer than the {len(unlabelled)} {skills}: a skill "
             "without labels could not be corrected."
         )
-    shares = _allocation(n_cases, sizes, unlabelled, rng)
+    shares = _proportional_shares(n_cases, sizes, unlabelled, rng)
     chosen: list[tuple[str, str]] = []
     for skill, ids in free.items():
         chosen += [(skill, one) for one in rng.permutation(ids)[: shares[skill]].tolist()]
@@ -234,7 +234,7 @@ def _inclusion_probability(
     return (pool["skill"].map(share) / repeats).astype("float64")
 
 
-def _allocation(
+def _proportional_shares(
     total: int, sizes: Mapping[Any, int], unlabelled: Collection[Any], rng: np.random.Generator
 ) -> dict[Any, int]:
     """Divide a number in proportion to sizes by largest remainders, at least 1 if unlabelled."""
@@ -412,9 +412,9 @@ def _read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     frame.columns = lines.iloc[0]
     frame.columns = frame.columns.str.strip()
     require_columns(frame.loc[:, ~frame.columns.duplicated()], columns, path.name)
-    known = frame.columns[frame.columns.isin([*COLUMNS, *KEY_COLUMNS])]
-    if known.has_duplicates:
-        twice = known[known.duplicated()][0]
+    recognised = frame.columns[frame.columns.isin([*COLUMNS, *KEY_COLUMNS])]
+    if recognised.has_duplicates:
+        twice = recognised[recognised.duplicated()][0]
         raise FrameError(f"{path.name}: the column '{twice}' stands more than once.")
     for name in frame.columns.intersection(["row", "label", "borderline", "note"]):
         frame[name] = frame[name].str.strip()
