@@ -480,7 +480,7 @@ def test_a_method_by_name_gives_its_rows_only() -> None:
 
 def test_unknown_words_are_named_with_what_is_allowed() -> None:
     verdicts, gold = study({"baseline": BASELINE, "skill": SKILL})
-    with pytest.raises(FrameError, match=r"method: found 'pii'; allowed: auto, naive.*ppi"):
+    with pytest.raises(FrameError, match=r"estimator: found 'pii'; allowed: auto, naive.*ppi"):
         sc.correction.delta(verdicts, gold, estimator="pii")
     with pytest.raises(FrameError, match="gold_drawn: found 'randomly'"):
         sc.correction.rate(verdicts, gold, gold_drawn="randomly")
@@ -771,7 +771,7 @@ def test_hopeless_cases_are_covered_by_rogan_gladen_by_arm(hopeless: float) -> N
             verdicts.append(frame)
             gold.append(frame[["attempt_id", "check_id"]].assign(passed=met))
         found = sc.correction.rate(
-            pd.concat(verdicts), pd.concat(gold), by=["skill"], method="rogan_gladen_by_arm"
+            pd.concat(verdicts), pd.concat(gold), by=["skill"], estimator="rogan_gladen_by_arm"
         )
         found = found[found["ci_low"].notna()]
         inside.append(found["ci_low"].le(1 - hopeless) & found["ci_high"].ge(1 - hopeless))
