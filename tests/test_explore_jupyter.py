@@ -1,10 +1,10 @@
-"""The explorers in JupyterLab itself, with a real browser: keys, sliders, clicks and a reload."""
+"""The explorers in JupyterLab, Notebook 7 and Voila, with a real browser."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from browser import Browser, Page, chromium
@@ -47,11 +47,27 @@ READY = (
 OF = "document.querySelectorAll('.jp-Cell')"
 
 
-class Lab:
+class Jupyter(NamedTuple):
+    """A browser, a Jupyter server and the folder of its notebooks."""
+
+    browser: Browser
+    url: str
+    folder: Path
+
+    def open(self, path: str, *, run: bool = True) -> Page:
+        """Open a notebook; run its cells if the application does not."""
+        page = self.browser.page(f"{self.url}/{path}?token={TOKEN}", width=1280, height=1000)
+        if run:
+            page.wait(READY, seconds=180)
+            page.evaluate("void jupyterapp.commands.execute('notebook:run-all-cells')")
+        return page
+
+
+class Lab(NamedTuple):
     """The notebook, opened in JupyterLab and run."""
 
-    def __init__(self, page: Page, folder: Path, shots: Path) -> None:
-        self.page, self.folder, self.shots = page, folder, shots
+    page: Page
+    folder: Path
 
     def cell(self, number: int) -> None:
         """Bring an explorer into view and mark it as the one that selectors mean."""
@@ -68,26 +84,21 @@ class Lab:
             f"document.querySelector('[data-mine] .scx-said').textContent.includes({text!r})"
         )
 
-    def shoot(self, name: str) -> None:
-        self.page.picture(self.shots / f"{name}.png")
+
+@pytest.fixture(scope="module")
+def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jupyter]:
+    home = tmp_path_factory.mktemp("home")
+    folder, profile = home / "work", home / "profile"
+    folder.mkdir()
+    profile.mkdir()
+    with chromium(profile) as browser, server(folder, home) as url:
+        yield Jupyter(browser, url, folder)
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    home = tmp_path_factory.mktemp("home")
-    folder, profile, shots = home / "work", home / "profile", home / "shots"
-    for one in (folder, profile, shots):
-        one.mkdir()
-    write_notebook(folder / "test.ipynb", CELLS)
-    with chromium(profile) as browser, server(folder, home) as url:
-        yield Lab(_opened(browser, f"{url}/lab/tree/test.ipynb?token={TOKEN}"), folder, shots)
-
-
-def _opened(browser: Browser, url: str) -> Page:
-    page = browser.page(url, width=1280, height=1000)
-    page.wait(READY, seconds=180)
-    page.evaluate("void jupyterapp.commands.execute('notebook:run-all-cells')")
-    return page
+def lab(jupyter: Jupyter) -> Lab:
+    write_notebook(jupyter.folder / "test.ipynb", CELLS)
+    return Lab(jupyter.open("lab/tree/test.ipynb"), jupyter.folder)
 
 
 def test_three_checks_labelled_with_keys_are_in_the_store_and_a_reload_goes_on(lab: Lab) -> None:
@@ -116,7 +127,6 @@ def test_three_checks_labelled_with_keys_are_in_the_store_and_a_reload_goes_on(l
     lab.page.wait(
         "!document.querySelector('[data-mine] .scx-said').textContent.includes('this one')"
     )
-    lab.shoot("label")
     gold = sc.frames.gold(sc.RunStore(lab.folder / "labels"))
     assert gold["passed"].tolist() == [True, False, True]
     assert gold["labeller"].eq("ann").all()
@@ -153,7 +163,6 @@ def test_filters_open_on_all_and_keys_walk_without_leaving_the_answer(lab: Lab) 
     page.press("Escape")
     page.press("j")
     lab.said("Check 2 of")
-    lab.shoot("read")
 
 
 def test_what_a_model_wrote_is_text_in_the_page(lab: Lab) -> None:
@@ -185,7 +194,6 @@ def test_the_sliders_move_the_point_and_the_lists(lab: Lab) -> None:
     )
     page.click("[data-mine] tr[data-do=move]")
     page.wait("document.querySelector('[data-mine] h3 bdi')")
-    lab.shoot("threshold")
 
 
 def test_a_click_on_a_row_opens_its_cases_and_on_a_case_its_answers(lab: Lab) -> None:
@@ -199,7 +207,6 @@ def test_a_click_on_a_row_opens_its_cases_and_on_a_case_its_answers(lab: Lab) ->
     page.wait("document.querySelectorAll('[data-mine] .scx-answer').length === 3")
     page.press("ArrowRight")
     page.wait("document.querySelectorAll('[data-mine] tr[data-do=case]')[1].ariaCurrent === 'true'")
-    lab.shoot("deltas")
 
 
 def test_a_cell_of_the_flips_leaves_its_cases(lab: Lab) -> None:
@@ -211,45 +218,25 @@ def test_a_cell_of_the_flips_leaves_its_cases(lab: Lab) -> None:
     page.wait(f"['PASS', 'FAIL'].includes({chosen})")
     page.click("[data-mine] tr[data-do=flip]")
     page.wait("document.querySelectorAll('[data-mine] .scx-lit').length >= 2")
-    lab.shoot("drift")
     assert not [one for one in page.complaints if "scx" in one or "widget" in one.lower()]
 
 
-VOILA = """--ServerApp.jpserver_extensions={"voila.server_extension": True}"""
-# what runs on its own when it is opened and what is run by hand
-OTHERS = {
-    "notebook-7": (("notebook", "--JupyterNotebookApp.expose_app_in_browser=True"), "notebooks"),
-    "voila": (("jupyter_server", VOILA), "voila/render"),
-}
-
-
-@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("path", ["notebooks/notebook-7", "voila/render/voila"])
 def test_checks_are_labelled_with_keys_in_notebook_7_and_in_voila_too(
-    tmp_path: Path, other: str
+    jupyter: Jupyter, path: str
 ) -> None:
-    (module, option), path = OTHERS[other]
-    folder, profile = tmp_path / "work", tmp_path / "profile"
-    for one in (folder, profile):
-        one.mkdir()
-    write_notebook(folder / "test.ipynb", CELLS[: LABEL + 1])
-    command = (sys.executable, "-m", module, option)
-    with chromium(profile) as browser, server(folder, tmp_path, *command) as url:
-        page = browser.page(f"{url}/{path}/test.ipynb?token={TOKEN}", width=1280, height=1000)
-        if other == "notebook-7":
-            page.wait(READY, seconds=180)
-            page.evaluate("void jupyterapp.commands.execute('notebook:run-all-cells')")
-        page.wait(
-            "document.querySelector('.scx-view') && "
-            "document.querySelector('.scx-view').childElementCount > 0",
-            seconds=180,
-        )
-        page.evaluate("document.querySelector('.scx').scrollIntoView()")
-        page.click(".scx-head")
-        for done, key in enumerate("pfu", start=1):
-            page.press(key)
-            page.wait(f"document.querySelector('.scx-said').textContent.includes('{done} of')")
-        page.picture(tmp_path / f"{other}.png")
-        assert page.evaluate("window.hacked") is None
-    gold = sc.frames.gold(sc.RunStore(folder / "labels"))
+    name = path.rpartition("/")[2]
+    cells = [CELLS[0], CELLS[LABEL].replace("'labels'", repr(name))]
+    write_notebook(jupyter.folder / f"{name}.ipynb", cells)
+    page = jupyter.open(f"{path}.ipynb", run=name != "voila")
+    view = "document.querySelector('.scx-view')"
+    page.wait(f"{view} && {view}.childElementCount > 0", seconds=180)
+    page.evaluate("document.querySelector('.scx').scrollIntoView()")
+    page.click(".scx-head")
+    for done, key in enumerate("pfu", start=1):
+        page.press(key)
+        page.wait(f"document.querySelector('.scx-said').textContent.includes('{done} of')")
+    assert page.evaluate("window.hacked") is None
+    gold = sc.frames.gold(sc.RunStore(jupyter.folder / name))
     assert gold["passed"].isna().tolist() == [False, False, True]
     assert gold["passed"].tolist()[:2] == [True, False]

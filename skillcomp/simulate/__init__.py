@@ -1,19 +1,24 @@
 """Studies with known truth, for checking every estimator.
 
-Study
-    ``study``, ``Study``: frames of a study together with its true values.
-    ``grade``: verdicts of one more simulated grader.
+Functions load on first use. Headings are the files.
 
-Design
+design: random effects with an exact delta
     ``counts``, ``Counts``: thousands of studies as arrays, without frames.
-    ``scored_documents``, ``ScoredDocuments``: skills whose score explains a known share of their
-    pass rates.
+    ``scored_documents``, ``ScoredDocuments``: skills with a score that explains a known share of
+    the variance of their pass rates.
 
-Graders
+graders: simulated graders
     ``Grader``: a grader with known error rates, drift and biases.
     ``gold_stream``: gold checks for a control chart.
 
-Text
+study: a study with known truth
+    ``study``, ``Study``: frames of a study together with its true values.
+    ``grade``: verdicts of one more simulated grader.
+
+study_frames: the frames of a study
+    No public names.
+
+text: written texts
     ``passages``: labelled copies of the text of simulated skills.
 """
 

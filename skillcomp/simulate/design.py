@@ -401,7 +401,7 @@ def scored_documents(
     n_repeats: int = 2,
     seed: int = 0,
 ) -> ScoredDocuments:
-    """Simulate skills whose score explains a known share of the variance of their true pass rates.
+    """Simulate skills with a score that explains a known share of the variance of their pass rates.
 
     Parameters
     ----------
