@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 import skillcomp as sc
 from skillcomp.errors import FrameError, StudyError
@@ -32,17 +31,14 @@ def study() -> dict[str, pd.DataFrame]:
          for c in ("baseline", "placebo", "skill")],
         columns=["attempt_id", "skill", "case_id", "condition", "answer"],
     )  # fmt: skip
-    keys = attempts.drop(columns="answer")
     checks = pd.DataFrame(
-        {
-            "skill": ["a", "a", "b", "b"],
-            "case_id": ["a/1", "a/1", "b/1", "b/1"],
-            "check_id": ["x", "y", "x", "z"],
-            "check_kind": ["positive", "negative", "positive", "positive"],
-            "description": ["Says x.", "Avoids y.", "Says x.", "Says z."],
-        }
+        [("a", "a/1", "x", "positive", "Says x."), ("a", "a/1", "y", "negative", "Avoids y."),
+         ("b", "b/1", "x", "positive", "Says x."), ("b", "b/1", "z", "positive", "Says z.")],
+        columns=["skill", "case_id", "check_id", "check_kind", "description"],
+    )  # fmt: skip
+    asked = attempts.drop(columns="answer").merge(
+        checks[["case_id", "check_id", "check_kind"]], on="case_id"
     )
-    asked = keys.merge(checks[["case_id", "check_id", "check_kind"]], on="case_id")
     verdicts = pd.concat(
         [asked.assign(grader=g, passed=p, status="ok") for g, p in (("g0", True), ("g2", False))],
         ignore_index=True,
@@ -72,14 +68,7 @@ class Tags(HTMLParser):
 def reader_of(
     frames: dict[str, pd.DataFrame], gold: pd.DataFrame | None = None, **more: Any
 ) -> Any:
-    return sc.explore.verdicts(
-        frames["verdicts"],
-        frames["attempts"],
-        gold,
-        cases=frames["cases"],
-        checks=frames["checks"],
-        **more,
-    )
+    return sc.explore.verdicts(gold=gold, **frames, **more)
 
 
 def cells(page: str) -> list[list[str]]:
@@ -145,13 +134,9 @@ def test_the_quote_and_what_stands_in_the_skill_are_marked_in_the_answer() -> No
         (["s"], " wisdom count"),  # "count double" stands in the prompt
     ]
     assert "2 content words in a row" in page
-
-
-def test_a_quote_that_is_not_in_the_answer_is_said_to_be_missing() -> None:
-    frames = study()
     frames["verdicts"]["evidence_quote"] = "never said"
     page = reader_of(frames).view
-    assert "does not stand in the answer" in page and "<mark" not in page
+    assert "its quote is not in the answer" in page and "<mark" not in page
 
 
 def test_filters_leave_the_rows_they_name_and_offer_only_what_is_left() -> None:
@@ -213,21 +198,16 @@ def test_what_the_browser_sends_is_not_trusted() -> None:
     assert reader.view == before and not reader.alarm
 
 
-def test_disagreement_with_gold_is_a_filter() -> None:
+def test_disagreement_with_any_gold_label_is_a_filter() -> None:
     gold = labels_of("ann", {"x": True, "y": False})
     reader = reader_of(study(), gold).choose(gold="disagrees")
     # g0 passes everything and misses the FAIL; g2 fails everything and misses the PASS
     assert sorted(reader.rows[["grader", "check_id"]].values.tolist()) == [["g0", "y"], ["g2", "x"]]
     assert len(reader.choose(gold="agrees").rows) == 2
     assert len(reader.choose(gold="not comparable").rows) == 20
-
-
-def test_one_of_two_labellers_differing_is_a_disagreement() -> None:
-    gold = pd.concat([labels_of("ann", {"x": True}), labels_of("bob", {"x": False})])
-    reader = reader_of(study(), gold).choose(gold="disagrees")
-    assert reader.rows["grader"].tolist() == ["g0", "g2"]
+    reader = reader_of(study(), pd.concat([gold, labels_of("bob", {"x": False, "y": True})]))
+    assert len(reader.choose(gold="disagrees").rows) == 4
     assert "ann" in reader.view and "bob" in reader.view
-    assert reader.choose(gold="agrees").rows.empty
 
 
 def test_a_failed_grader_is_no_verdict_and_never_a_fail() -> None:
@@ -267,12 +247,6 @@ def test_a_verdict_without_its_attempt_is_shown_without_an_answer() -> None:
     assert "no answer recorded" in page and len(re.findall("<h3>", page)) == 3
 
 
-def test_an_empty_frame_of_verdicts_is_not_an_error() -> None:
-    frames = study()
-    reader = sc.explore.verdicts(frames["verdicts"].iloc[:0], frames["attempts"])
-    assert "No verdict is left" in reader.status
-
-
 def test_broken_frames_are_refused_by_their_contract() -> None:
     frames = study()
     with pytest.raises(FrameError, match="column 'grader' is missing"):
@@ -293,14 +267,8 @@ def test_what_a_model_wrote_is_shown_and_never_interpreted() -> None:
         frames["attempts"][name] = HOSTILE
     frames["verdicts"] = frames["verdicts"].drop_duplicates("attempt_id")
     frames["attempts"]["answer"] = f"before {HOSTILE} after"
-    gold = pd.DataFrame(
-        {
-            "attempt_id": frames["attempts"]["attempt_id"],
-            "check_id": HOSTILE,
-            "labeller": HOSTILE,
-            "passed": True,
-            "note": HOSTILE,
-        }
+    gold = frames["attempts"][["attempt_id"]].assign(
+        check_id=HOSTILE, labeller=HOSTILE, passed=True, note=HOSTILE
     )
     reader = reader_of(frames, gold)
     for page in (reader.view, reader.still()):
@@ -408,12 +376,9 @@ def test_labelling_resumes_where_it_stopped_whatever_the_order_of_the_frame(
     for _ in range(10):
         again.do("label", True)
     assert again.status.startswith("12 of 12 labelled, all done")
-    done = stored(tmp_path)
-    wanted = frames["attempts"].merge(frames["checks"], on="case_id")
-    assert set(zip(done["attempt_id"], done["check_id"], strict=True)) == set(
-        zip(wanted["attempt_id"], wanted["check_id"], strict=True)
-    )
-    assert len(done) == 12
+    keys = ["attempt_id", "check_id"]
+    items = frames["attempts"].merge(frames["checks"], on="case_id")[keys]
+    assert sorted(stored(tmp_path)[keys].values.tolist()) == sorted(items.values.tolist())
 
 
 def test_going_back_shows_the_label_and_a_new_one_replaces_it(tmp_path: Path) -> None:
@@ -457,15 +422,6 @@ def test_a_label_for_a_check_that_is_no_longer_in_view_is_not_taken(tmp_path: Pa
     assert one.n_labelled == 1
 
 
-def test_what_passes_is_said_for_positive_and_for_negative_checks(tmp_path: Path) -> None:
-    one = editor(tmp_path)
-    hints = {"Says": "passes only if the answer states", "Avoids": "passes only if the unwanted"}
-    for _ in range(8):
-        (word,) = [word for word in hints if word in one.view]
-        assert hints[word] in one.view
-        one.do("label", True)
-
-
 def test_agreement_is_told_every_ten_labels_and_at_the_end(tmp_path: Path) -> None:
     one = editor(tmp_path)
     for _ in range(9):
@@ -500,12 +456,12 @@ def test_checks_of_an_attempt_stay_together_and_labellers_have_orders_of_their_o
     frames = study()
     frames["attempts"] = pd.concat(
         [frames["attempts"].assign(attempt_id=lambda f, k=k: f["attempt_id"] + str(k))
-         for k in range(5)]
+         for k in range(3)]
     )  # fmt: skip
     orders = {}
     for name in ("ann", "bob"):
         one = editor(tmp_path / name, frames, labeller=name)
-        for _ in range(60):
+        for _ in range(36):
             one.do("label", True)
         orders[name] = stored(tmp_path / name)["attempt_id"].tolist()
         assert orders[name][::2] == orders[name][1::2]
@@ -522,13 +478,6 @@ def test_two_labellers_share_a_store_and_do_not_see_each_other(tmp_path: Path) -
     ann.do("label", True)
     assert stored(tmp_path)["labeller"].tolist() == ["ann", "bob", "ann"]
     assert stored(tmp_path, "bob")["passed"].tolist() == [False]
-
-
-def test_inclusion_probability_of_the_attempts_is_written_with_the_label(tmp_path: Path) -> None:
-    frames = study()
-    frames["attempts"]["inclusion_probability"] = 0.25
-    editor(tmp_path, frames).do("label", True)
-    assert stored(tmp_path)["inclusion_probability"].tolist() == [0.25]
 
 
 def test_a_drawn_sheet_says_which_attempts_to_label_and_their_chances(tmp_path: Path) -> None:
@@ -550,18 +499,12 @@ def test_attempts_without_an_answer_are_not_asked(tmp_path: Path) -> None:
     frames = study()
     frames["attempts"]["answer"] = [None, " ", "x", "y", None, None]
     assert editor(tmp_path, frames).status == "0 of 4 labelled"
+    without_checks = {name: frames[name] for name in ("verdicts", "attempts")}
+    assert editor(tmp_path, without_checks).status == "0 of 4 labelled"
     frames["attempts"]["answer"] = None
     none = editor(tmp_path, frames)
     assert "nothing to label" in none.view
     assert [c["off"] for c in none.controls if c["name"] == "pass"] == [True]
-
-
-def test_without_checks_those_of_the_verdicts_are_asked(tmp_path: Path) -> None:
-    frames = study()
-    one = sc.explore.verdicts(
-        frames["verdicts"], frames["attempts"], label=True, store=tmp_path, labeller="ann"
-    )
-    assert one.status == "0 of 12 labelled"
 
 
 def test_hostile_answers_are_escaped_in_the_editor(tmp_path: Path) -> None:
@@ -613,16 +556,6 @@ def frames(pilot: sc.RunStore, pilot_cases: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def test_the_pilots_disagreements_with_gold_can_be_read(frames: dict[str, Any]) -> None:
-    verdicts, gold = frames["verdicts"], frames["gold"]
-    reader = sc.explore.verdicts(**frames).choose(gold="disagrees")
-    joined = verdicts.merge(gold, on=["attempt_id", "check_id"], suffixes=("", "_gold"))
-    apart = joined[joined["passed"].ne(joined["passed_gold"])]
-    assert len(reader.rows) == len(apart) > 0
-    reader.choose(grader="g2")
-    assert len(reader.rows) == int(apart["grader"].eq("g2").sum())
-
-
 def test_deltas_show_what_the_library_estimates_and_open_the_cases_of_a_row(
     forced: pd.DataFrame, frames: dict[str, Any]
 ) -> None:
@@ -669,12 +602,6 @@ def test_drift_shows_the_flips_between_two_graders(frames: dict[str, Any]) -> No
     assert one.choices["grader"].value != "g2"
     one.do("cell", "<script>")
     assert not one.alarm
-
-
-def test_drift_of_one_grader_has_nothing_to_compare(frames: dict[str, Any]) -> None:
-    alone = frames["verdicts"][frames["verdicts"]["grader"].eq("g2")]
-    with pytest.raises(FrameError, match="nothing to compare"):
-        sc.explore.drift(alone, frames["gold"])
 
 
 @pytest.fixture(scope="module")
@@ -756,17 +683,3 @@ def test_the_front_end_asks_nothing_of_the_network() -> None:
     for text in (sent["_esm"], sent["_css"]):
         assert len(str(text)) > 500
         assert not re.search(r"https?://|//cdn|\bimport\b|fetch\(|XMLHttp|url\(|eval\(", str(text))
-
-
-def test_nothing_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    reader_of(study()).do("step", 1)
-    editor(tmp_path).do("label", True)
-    assert capsys.readouterr() == ("", "")
-
-
-def test_a_view_shows_more_notes_than_there_are_letters() -> None:
-    parts = Environment(loader=PackageLoader("skillcomp"), undefined=StrictUndefined)
-    names = [f"n{i}" for i in range(60)]
-    notes: Any = parts.get_template("explore-parts.html").module
-    shown = notes.notes(sc.table(pd.DataFrame({"skill": names, "note": names, "method": "m"})))
-    assert "<sup>aaa</sup> n52" in shown and '<p class="scx-key">all rows: m</p>' in shown

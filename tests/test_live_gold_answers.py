@@ -1,4 +1,4 @@
-"""Gold answers: a changed text is another answer, and what keeps them from being asked is said."""
+"""Gold answers: a changed text is another answer, and a study waits for their verdicts."""
 
 from __future__ import annotations
 
@@ -72,16 +72,15 @@ def test_a_gold_answer_whose_text_was_changed_is_asked_again_and_judged_by_it(st
 
 
 def test_the_gate_does_not_let_a_new_text_pass_on_the_verdict_of_the_old(store):
-    labels = {"names_practice": True, "no_verbatim_span": True}
+    right, wrong = (dict.fromkeys(["names_practice", "no_verbatim_span"], x) for x in (True, False))
     with FakeAnthropic() as server:
         run(store, server)
+        answers = [gold("It is a practice.", labels=wrong)]
         with pytest.raises(GraderError, match="No answer of the study was graded"):
-            other = {"names_practice": False, "no_verbatim_span": False}
-            grade(store, server, gold=[gold("It is a practice.", labels=other)],
-                  min_gold_agreement=1.0)  # fmt: skip
+            grade(store, server, gold=answers, min_gold_agreement=1.0)
         n = len(server.bodies)
-        grade(store, server, gold=[gold("It is one practice.", labels=labels)],
-              min_gold_agreement=1.0)  # fmt: skip
+        answers = [gold("It is one practice.", labels=right)]
+        grade(store, server, gold=answers, min_gold_agreement=1.0)
         assert "It is one practice." in server.bodies[n]["messages"][0]["content"]
     assert len(graded(store)) == 8
 
@@ -119,5 +118,4 @@ def test_a_grader_that_paused_is_asked_again(store, batch):
 def test_a_gold_file_may_begin_with_a_byte_order_mark(store, tmp_path):
     file = tmp_path / "gold.jsonl"
     file.write_text(json.dumps(gold("One.")) + "\n", encoding="utf-8-sig")
-    (found,) = gold_answers(store.suites.values(), file)
-    assert found == GoldAnswer(**gold("One."))
+    assert gold_answers(store.suites.values(), file) == [GoldAnswer(**gold("One."))]

@@ -11,14 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
-from fake_anthropic import KEY, FakeAnthropic
-from test_live_graders import ANSWER, CASE, SKILL, attempt, grade, scripted
+from fake_anthropic import FakeAnthropic
+from test_live_graders import (  # noqa: F401 - `environment` is a fixture
+    ANSWER,
+    CASE,
+    SKILL,
+    attempt,
+    environment,
+    grade,
+    judged,
+    scripted,
+)
 
 from skillcomp.errors import GraderError, StudyError
 from skillcomp.io.store import RunStore
 from skillcomp.live import AnthropicAgent, ComprehensionGrader, read_reply
 from skillcomp.live.graders.prompts import PLACEHOLDERS, SWITCHES, grader_prompt, grader_version
-from skillcomp.live.graders.reply import judge
 from skillcomp.live.study_file import read_study
 
 TEMPLATE = """Grade this.
@@ -33,11 +41,13 @@ TEMPLATE = """Grade this.
 """
 
 
-@pytest.fixture(autouse=True)
-def only_the_fake_key(monkeypatch):
-    for name in ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+AGENT = AnthropicAgent("claude-haiku-5-5")
+
+
+@pytest.fixture
+def template(tmp_path):
+    (tmp_path / "mine.txt").write_text(TEMPLATE)
+    return tmp_path / "mine.txt"
 
 
 def a1(*, case_id="i1", dimension="C1", marks=None, overall="PASS", shared=(), **more):
@@ -53,7 +63,7 @@ def a1(*, case_id="i1", dimension="C1", marks=None, overall="PASS", shared=(), *
         }
         for check in CASE.checks
     ]
-    found = {
+    report = {
         "case_id": case_id,
         "dimension": dimension,
         "behavior_verdicts": rows,
@@ -61,7 +71,7 @@ def a1(*, case_id="i1", dimension="C1", marks=None, overall="PASS", shared=(), *
         "verbatim_overlap_check": {"passed": not shared, "overlap_ngrams": list(shared)},
         **more,
     }
-    return json.dumps(found)
+    return json.dumps(report)
 
 
 def told(server, n=0):
@@ -103,15 +113,7 @@ def test_a_live_grader_answers_in_the_reports_json_and_is_held_to_it():
     ],
 )
 def test_a_report_reply_that_breaks_a_rule_is_told(text, problem):
-    found, problems = judge(
-        text,
-        style="forced",
-        item="i1",
-        checks=CASE.checks,
-        answer=ANSWER,
-        reply="report",
-        dimension="C1",
-    )
+    found, problems = judged(text, reply="report", dimension="C1")
     assert not found
     assert any(problem in one for one in problems), problems
 
@@ -144,13 +146,6 @@ def test_a_recorded_reply_that_breaks_a_rule_is_malformed_and_kept(tmp_path):
         read_reply(text, attempt(None, status="error"), CASE, SKILL, grader="report")
 
 
-def test_the_reports_json_needs_quotes():
-    with pytest.raises(GraderError, match="styles forced and evidence"):
-        grader_version("impression", (), "report")
-    with pytest.raises(GraderError, match="Did you mean 'report'"):
-        grader_version("forced", (), "reports")
-
-
 # -- what is switched off --------------------------------------------------------------------
 
 
@@ -172,23 +167,13 @@ def test_each_forcing_function_and_field_can_be_left_out_alone(off):
     assert steps == [str(n + 1) for n in range(len(steps))]
 
 
-def test_without_any_forcing_function_there_is_no_section_of_them():
-    found = grader_prompt("forced", case=CASE, skill=SKILL, answer="a", item="i", without=SWITCHES)
-    assert "FORCING" not in found.system
-    assert "RULE-" not in found.system
-
-
 def test_versions_differ_by_switch_and_the_order_does_not_matter():
-    agent = AnthropicAgent("claude-haiku-5-5")
-    plain = ComprehensionGrader(agent).version
-    seen = {plain}
-    for off in SWITCHES:
-        version = ComprehensionGrader(agent, without=[off]).version
-        assert version.startswith(plain)
-        assert version.endswith(f"-no-{off}")
-        seen.add(version)
-    assert len(seen) == len(SWITCHES) + 1
-    one, two = (ComprehensionGrader(agent, without=w) for w in (SWITCHES, SWITCHES[::-1]))
+    prompt = grader_prompt("forced", case=CASE, skill=SKILL, answer="a", item="i", without=SWITCHES)
+    assert "FORCING" not in prompt.system and "RULE-" not in prompt.system
+    plain = ComprehensionGrader(AGENT).version
+    versions = [ComprehensionGrader(AGENT, without=[off]).version for off in SWITCHES]
+    assert versions == [f"{plain}-no-{off}" for off in SWITCHES]
+    one, two = (ComprehensionGrader(AGENT, without=w) for w in (SWITCHES, SWITCHES[::-1]))
     assert one.version == two.version
 
 
@@ -196,30 +181,36 @@ def test_without_rule_6_a_hedged_failure_is_taken():
     text = a1(marks={"says_who": "FAIL"}, overall="FAIL").replace(
         "The span shows it.", "It could be improved."
     )
-    options = {"style": "forced", "item": "i1", "checks": CASE.checks, "answer": ANSWER}
-    options |= {"reply": "report", "dimension": "C1"}
-    assert "RULE-6" in judge(text, **options)[1][0]
-    assert judge(text, **options, without=["RULE-6"])[1] == []
+    options = {"reply": "report", "dimension": "C1"}
+    assert "RULE-6" in judged(text, **options)[1][0]
+    assert judged(text, **options, without=["RULE-6"])[1] == []
 
 
-def test_a_switch_that_a_style_does_not_have_is_refused():
-    agent = AnthropicAgent("claude-haiku-5-5")
-    with pytest.raises(GraderError, match=r"found 'RULE-4'.*Did you mean 'RULE-"):
-        ComprehensionGrader(agent, without=["RULE-4"])
-    with pytest.raises(GraderError, match="with style 'evidence': concept_field, expected"):
-        ComprehensionGrader(agent, style="evidence", without=["RULE-3"])
-    with pytest.raises(GraderError, match="it is told none of these"):
-        ComprehensionGrader(agent, style="impression", without=["concept_field"])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"style": "force"}, r"style 'force'; allowed: forced.*mean 'forced'\?"),
+        ({"without": ["RULE-4"]}, r"found 'RULE-4'.*Did you mean 'RULE-"),
+        (
+            {"style": "evidence", "without": ["RULE-3"]},
+            "with style 'evidence': concept_field, expected",
+        ),
+        ({"style": "impression", "without": ["concept_field"]}, "it is told none of these"),
+        ({"style": "impression", "reply": "report"}, "styles forced and evidence"),
+        ({"reply": "reports"}, "Did you mean 'report'"),
+    ],
+)
+def test_what_a_grader_does_not_have_is_refused(options, message):
+    with pytest.raises(GraderError, match=message):
+        ComprehensionGrader(AGENT, **options)
 
 
 # -- a prompt of one's own -------------------------------------------------------------------
 
 
-def test_ones_own_template_is_what_the_grader_is_told_and_its_hash_the_version(tmp_path):
-    file = tmp_path / "mine.txt"
-    file.write_text(TEMPLATE)
+def test_ones_own_template_is_what_the_grader_is_told_and_its_hash_the_version(template):
     with FakeAnthropic(answer=scripted(a1())) as server:
-        found = grade(server, style="evidence", reply="report", template=file)
+        found = grade(server, style="evidence", reply="report", template=template)
     system, user = told(server)
     assert (system, user[:11]) == ("", "Grade this.")
     assert "</agent-answer>" in user
@@ -227,9 +218,8 @@ def test_ones_own_template_is_what_the_grader_is_told_and_its_hash_the_version(t
     assert found.verdicts[0].status == "ok"
     version = found.verdicts[0].grader_version
     assert version == grader_version("evidence", (), "report", TEMPLATE)
-    file.write_text(TEMPLATE.replace("Grade", "Judge"))
-    agent = AnthropicAgent("claude-haiku-5-5")
-    assert ComprehensionGrader(agent, style="evidence", template=file).version != version
+    template.write_text(TEMPLATE.replace("Grade", "Judge"))
+    assert ComprehensionGrader(AGENT, style="evidence", template=template).version != version
 
 
 @pytest.mark.parametrize(
@@ -242,19 +232,15 @@ def test_ones_own_template_is_what_the_grader_is_told_and_its_hash_the_version(t
         (b"\xff", "cannot be read as UTF-8"),
     ],
 )
-def test_a_template_that_cannot_work_is_refused(tmp_path, text, message):
-    file = tmp_path / "mine.txt"
-    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+def test_a_template_that_cannot_work_is_refused(template, text, message):
+    template.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(GraderError, match=message):
-        ComprehensionGrader(AnthropicAgent("claude-haiku-5-5"), template=file)
+        ComprehensionGrader(AGENT, template=template)
 
 
-def test_a_template_says_by_itself_which_rules_it_tells(tmp_path):
-    file = tmp_path / "mine.txt"
-    file.write_text(TEMPLATE)
-    agent = AnthropicAgent("claude-haiku-5-5")
+def test_a_template_says_by_itself_which_rules_it_tells(template):
     with pytest.raises(GraderError, match="says by itself which rules"):
-        ComprehensionGrader(agent, template=file, without=["RULE-3"])
+        ComprehensionGrader(AGENT, template=template, without=["RULE-3"])
     prompt = {"case": CASE, "skill": SKILL, "answer": "a", "item": "i", "template": TEMPLATE}
     whole = grader_prompt("forced", **prompt).user
     less = grader_prompt("forced", **prompt, without=["concept_field"]).user
@@ -284,8 +270,8 @@ def test_the_placeholders_are_all_in_use():
 # -- in a study file -------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("template")
 def test_a_study_file_switches_and_replaces(tmp_path):
-    (tmp_path / "mine.txt").write_text(TEMPLATE)
     file = tmp_path / "STUDY.yaml"
     agent = "agent: {kind: anthropic, model: claude-haiku-5-5}"
     file.write_text(

@@ -18,7 +18,6 @@ from fake_anthropic import FakeAnthropic
 from fake_rules import answer as fake_answer
 from live_study import only_the_fake_key
 
-import skillcomp as sc
 from skillcomp.errors import GraderError
 from skillcomp.live import AnthropicAgent, CliAgent
 from skillcomp.live.agents.agent import escape
@@ -80,6 +79,11 @@ def grade(server, given=None, *, case=CASE, skill=SKILL, style="forced", **kw):
             await grader.aclose()
 
     return asyncio.run(main())
+
+
+def judged(text, answer=ANSWER, **more):
+    options = {"style": "forced", "item": "i1", "checks": CASE.checks, "answer": answer}
+    return judge(text, **options | more)
 
 
 def verdict(name, mark="PASS", quote="a practice", why="The span shows it."):
@@ -185,18 +189,6 @@ def test_copying_is_what_an_answer_shares_with_the_whole_skill_less_the_prompt()
     assert grader.overlap(head, asked, other) == []
 
 
-def test_the_grader_and_the_analysis_of_copying_find_the_same(pilot):
-    cases = {c.case_id: c for suite in pilot.suites.values() for c in suite.cases}
-    attempts = sc.frames.attempts(pilot).query("status == 'ok'").iloc[::40]
-    shared = sc.overlap.score(attempts, skills=pilot.skills, cases=sc.frames.cases(pilot), ngram=3)
-    grader = ComprehensionGrader(AnthropicAgent("claude-haiku-5-5"), ngram=3)
-    own = [
-        len(grader.overlap(row.answer, cases[row.case_id], pilot.skills[row.skill]))
-        for row in attempts.itertuples()
-    ]
-    assert own == shared["n_shared"].tolist() and 0 < sum(map(bool, own)) < len(own)
-
-
 # rules
 
 
@@ -226,7 +218,7 @@ def test_the_grader_and_the_analysis_of_copying_find_the_same(pilot):
     ],
 )
 def test_a_reply_that_breaks_a_rule_is_asked_for_again_with_the_reason(text, problem):
-    found, problems = judge(text, style="forced", item="i1", checks=CASE.checks, answer=ANSWER)
+    found, problems = judged(text)
     assert not found and problem in problems[0]
     with FakeAnthropic(answer=scripted(text)) as server:
         done = grade(server)
@@ -252,7 +244,7 @@ def test_a_reply_that_stays_malformed_is_kept_as_such_after_three_tries():
     [
         (["refusal"], "refused", "refused (cyber: by schedule)"),
         (["500"] * 9, "error", "InternalServerError 500: by schedule: 500"),
-        (["400"], "error", "BadRequestError 400: by schedule: 400"),
+        (["403"], "error", None),
         (["max_tokens"] * 9, "malformed", None),
     ],
 )
@@ -263,47 +255,28 @@ def test_a_failed_grader_is_never_a_failed_agent(faults, status, raw):
     assert [v.passed for v in done.verdicts] == [None] * 3
     if raw:
         assert done.verdicts[0].raw == raw
-    assert not done.fatal
-
-
-def test_no_permission_is_fatal():
-    with FakeAnthropic(["403"]) as server:
-        assert grade(server).fatal
+    assert done.fatal == (faults == ["403"])
 
 
 @pytest.mark.parametrize(
-    "quote",
-    ['"the team" draws a mark', "“the team” draws\na mark", "x &lt; y &amp; z", "x < y"],
+    ("first", "answer"),
+    [
+        ({"quote": '"the team" draws a mark'}, ANSWER),
+        ({"quote": "“the team” draws\na mark"}, ANSWER),
+        ({"quote": "x &lt; y &amp; z"}, ANSWER),
+        ({"quote": "x < y"}, ANSWER),
+        ({"mark": "FAIL", "why": 'It only says "perhaps" and names no practice.'}, ANSWER),
+        ({"why": "It could be more explicit."}, ANSWER),
+        ({"quote": ""}, " "),
+    ],
 )
-def test_quotes_may_differ_in_blanks_and_quotation_marks_or_be_escaped(quote):
-    rows = (*GOOD[1:], verdict("names_practice", quote=quote))
-    found, problems = judge(
-        reply(*rows), style="forced", item="i1", checks=CASE.checks, answer=ANSWER
-    )
+def test_a_reply_that_keeps_the_rules_is_taken(first, answer):
+    others = [verdict(row["id"], quote=row["evidence_quote"] * (answer != " ")) for row in GOOD[1:]]
+    text = f"Here it is:\n```json\n{reply(verdict('names_practice', **first), *others)}\n```"
+    found, problems = judged(text, answer)
     assert problems == [] and "&lt;" not in found["names_practice"].evidence_quote
-
-
-def test_a_quoted_hedge_is_not_the_graders_own():
-    why = 'The answer only says "perhaps" and names no practice.'
-    rows = (*GOOD[1:], verdict("names_practice", "FAIL", why=why))
-    assert not judge(reply(*rows), style="forced", item="i1", checks=CASE.checks, answer=ANSWER)[1]
-
-
-def test_a_pass_that_hedges_is_marked_borderline():
-    rows = (*GOOD[1:], verdict("names_practice", why="It could be more explicit."))
-    found, _ = judge(reply(*rows), style="forced", item="i1", checks=CASE.checks, answer=ANSWER)
-    assert found["names_practice"].borderline and not found["says_who"].borderline
-
-
-def test_a_fence_around_the_json_does_not_matter():
-    text = f"Here it is:\n```json\n{reply(*GOOD)}\n```"
-    assert judge(text, style="forced", item="i1", checks=CASE.checks, answer=ANSWER)[1] == []
-
-
-def test_an_empty_answer_has_nothing_to_quote():
-    rows = [verdict(c.check_id, quote="") for c in CASE.checks]
-    found, problems = judge(reply(*rows), style="forced", item="i1", checks=CASE.checks, answer=" ")
-    assert problems == [] and len(found) == 3
+    assert found["names_practice"].borderline == ("could be" in first.get("why", ""))
+    assert not found["says_who"].borderline
 
 
 # hostile answers
@@ -339,12 +312,6 @@ def test_the_skill_and_the_suite_cannot_close_their_tags_either():
     assert prompt.system.count("</skill-body>") == 1
     assert prompt.user.count("</question>") == prompt.user.count("</behavior>") == 1
     assert 'id="a&quot; kind=&quot;positive" kind="negative"' in prompt.user
-
-
-def test_a_hostile_answer_is_graded_like_any_other():
-    with FakeAnthropic() as server:
-        done = grade(server, attempt(HOSTILE.replace("\ud800", "")))
-    assert {v.status for v in done.verdicts} == {"ok"} and len(done.replies) == 1
 
 
 @given(st.text(max_size=60))
@@ -392,11 +359,6 @@ def test_a_store_of_the_first_release_finds_the_grader_that_it_knows(style, vers
     text = "\0".join(f"{one.system}\0{one.user}" for one in told)
     assert hashlib.sha256(text.encode()).hexdigest() == TOLD_FIRST[version]
     assert grader_version(style) == version
-
-
-def test_an_unknown_style_says_which_there_are():
-    with pytest.raises(GraderError, match=r"style 'force'; allowed: forced.*mean 'forced'\?"):
-        ComprehensionGrader(AnthropicAgent("claude-haiku-5-5"), style="force")
 
 
 def test_items_are_blind_shuffled_and_keep_their_place_when_a_study_grows():
@@ -478,23 +440,14 @@ def test_the_pilots_recorded_replies_keep_every_rule_and_its_overlap_check_is_ou
         made = attempts[name]
         case = cases[made["case_id"]]
         told = [
-            verdict(r["check_id"], _mark(r["passed"]), r["evidence_quote"], r["rationale"])
+            verdict(
+                r["check_id"], ("FAIL", "PASS")[r["passed"]], r["evidence_quote"], r["rationale"]
+            )
             for r in rows
         ]
         overlap = overlap_of_the_pilot(made["answer"], case, pilot.skills[made["skill"]])
-        _, problems = judge(
-            reply(*told),
-            style="forced",
-            item="i1",
-            checks=case.checks,
-            answer=made["answer"],
-            overlap=overlap,
-        )
+        _, problems = judged(reply(*told), made["answer"], checks=case.checks, overlap=overlap)
         assert problems == [], name
-
-
-def _mark(passed):
-    return "PASS" if passed else "FAIL"
 
 
 def test_a_lone_surrogate_and_control_characters_are_shown_as_unreadable():
@@ -504,6 +457,6 @@ def test_a_lone_surrogate_and_control_characters_are_shown_as_unreadable():
 @pytest.mark.parametrize("word", ["would benefit from", "worth reviewing"])
 def test_only_the_words_that_the_grader_was_told_to_avoid_break_a_rule(word):
     rows = (*GOOD[1:], verdict("names_practice", "FAIL", why=f"It {word} a name."))
-    _, told = judge(reply(*rows), style="forced", item="i1", checks=CASE.checks, answer=ANSWER)
+    _, problems = judged(reply(*rows))
     prompt = grader_prompt("forced", case=CASE, skill=SKILL, answer=ANSWER, item="i1").system
-    assert any("RULE-6" in one for one in told) == (f'"{word}"' in prompt)
+    assert any("RULE-6" in problem for problem in problems) == (f'"{word}"' in prompt)

@@ -70,24 +70,33 @@ def mode(request, monkeypatch):
     return request.param if why is None else "trusted"
 
 
+def case_of(path, task):
+    return next(c for c in sc.read_suite(path).cases if c.case_id == f"tide/{task}")
+
+
+def attempt(task, answer):
+    place = {"skill": "tide", "case_id": f"tide/{task}", "condition": "skill"}
+    return Attempt(attempt_id=f"tide/{task}/skill/1", answer=answer, **place)
+
+
 def verdict(grader, path, task, answer):
     """Return the verdict on an answer to a task."""
-    case = next(c for c in sc.read_suite(path).cases if c.case_id == f"tide/{task}")
-    attempt = Attempt(
-        attempt_id=f"{case.case_id}/skill/1",
-        skill="tide",
-        case_id=case.case_id,
-        condition="skill",
-        answer=answer,
-    )
+    return verdicts([grader], path, task, [answer])[0]
+
+
+def verdicts(graders, path, task, answers):
+    """Return the verdicts on answers to a task, judged at the same time."""
+    case = case_of(path, task)
 
     async def judged():
-        try:
-            return await grader.grade(attempt, case, SKILL)
-        finally:
-            await grader.aclose()
+        rows = zip(graders, answers, strict=True)
+        done = await asyncio.gather(
+            *(grader.grade(attempt(task, answer), case, SKILL) for grader, answer in rows)
+        )
+        await graders[0].aclose()
+        return [grading.verdicts[0] for grading in done]
 
-    return asyncio.run(judged()).verdicts[0]
+    return asyncio.run(judged())
 
 
 # -- words ----------------------------------------------------------------------------------------
@@ -141,7 +150,7 @@ def test_the_loop_of_a_call_that_is_over_is_let_go(suite, monkeypatch):
     monkeypatch.setattr(tasks, "run_tests", wait)
     monkeypatch.setattr(tasks.os, "cpu_count", lambda: 1)
     grader = sc.live.Pytest(suite, trust=True)
-    case = next(c for c in sc.read_suite(suite).cases if c.case_id == "tide/run")
+    case = case_of(suite, "run")
 
     async def both():
         loops.append(weakref.ref(asyncio.get_running_loop()))
@@ -188,9 +197,9 @@ HOSTILE = {
 def test_answers_that_mean_harm_do_none_and_are_recorded(suite, mode, monkeypatch, tmp_path):
     monkeypatch.setenv("MY_SECRET", "SECRET-value")
     grader, hasty = (sc.live.Pytest(suite, trust=True, timeout=seconds) for seconds in (60, 4))
-    for code, said in HOSTILE.items():
-        endless = "fork" in code or "sleep" in code
-        found = verdict(hasty if endless else grader, suite, "run", code)
+    graders = [hasty if "fork" in code or "sleep" in code else grader for code in HOSTILE]
+    judged = verdicts(graders, suite, "run", list(HOSTILE))
+    for (code, said), found in zip(HOSTILE.items(), judged, strict=True):
         assert found.status == "ok", (code, found)
         assert found.passed is (said is None), (code, found)
         assert (said or "") in (found.rationale or ""), (code, found)
@@ -253,36 +262,31 @@ else:
     assert found.passed is True, found.rationale
 
 
-def test_a_crash_says_nothing_of_the_answer_without_a_reference(suite):
-    (suite.parent / "reference" / "run.txt").unlink()
-    found = verdict(sc.live.Pytest(suite, trust=True), suite, "run", "import os\nos._exit(0)")
-    assert (found.status, found.passed, found.score) == ("error", None, None)
-    assert "there is no reference answer" in (found.rationale or "")
-
-
-def test_a_crash_says_nothing_of_the_answer_where_the_reference_crashes_too(suite):
-    (suite.parent / "reference" / "run.txt").write_text("import os\nos._exit(0)")
-    found = verdict(sc.live.Pytest(suite, trust=True), suite, "run", "import os\nos._exit(0)")
-    assert found.status == "error" and "reference answer fails too" in (found.rationale or "")
+ENDS = "import os\nos._exit(0)"
 
 
 @pytest.mark.parametrize(
-    ("test", "said"),
+    ("file", "text", "said"),
     [
-        ("import nothing_of_the_kind", "cannot be loaded: ModuleNotFoundError"),
-        ("x = 1", "no test was collected"),
-        ("import os\nos._exit(0)", "ended by itself with exit code 0"),
+        ("reference/run.txt", None, "there is no reference answer"),
+        ("reference/run.txt", ENDS, "reference answer fails too"),
+        ("fixtures/test_run.py", "import not_there", "cannot be loaded: ModuleNotFoundError"),
+        ("fixtures/test_run.py", "x = 1", "no test was collected"),
+        ("fixtures/test_run.py", ENDS, "ended by itself with exit code 0"),
         (
+            "fixtures/test_run.py",
             "import pytest\n\n@pytest.fixture\ndef broken():\n    raise OSError('no data')\n\n"
             "def test_it(broken):\n    pass\n",
             "setup failed OSError: no data; the reference answer fails too",
         ),
     ],
 )
-def test_a_test_file_that_does_not_work_is_an_error_and_no_failed_answer(suite, test, said):
-    (suite.parent / "fixtures" / "test_run.py").write_text(test)
-    found = verdict(sc.live.Pytest(suite, trust=True), suite, "run", "x = 1")
-    assert (found.status, found.passed) == ("error", None)
+def test_a_crash_without_a_working_reference_or_test_is_an_error(suite, file, text, said):
+    (suite.parent / file).unlink()
+    if text is not None:
+        (suite.parent / file).write_text(text)
+    found = verdict(sc.live.Pytest(suite, trust=True), suite, "run", ENDS)
+    assert (found.status, found.passed, found.score) == ("error", None, None)
     assert said in (found.rationale or "")
 
 
@@ -393,48 +397,13 @@ def test_a_rubric_needs_an_agent_and_a_mock_needs_nobody(suite):
     assert (found.grader_model, found.grader_version) == ("mock", "mock")
 
 
-def test_a_store_is_graded_by_its_suite_and_no_family_is_warned_of(suite, tmp_path):
-    text = SUITE[: SUITE.index("  - {id: why")]
-    suite.write_text(text)
-    store = sc.RunStore(tmp_path / "store")
-    store.add_suite(suite)
-    (tmp_path / "tide").mkdir()
-    (tmp_path / "tide" / "SKILL.md").write_text("# Tide\n")
-    store.add_skill(tmp_path / "tide")
-    answers = {"run": "raise ValueError", "words": "water and line"}
-    store.append(
-        "attempts",
-        [
-            Attempt(
-                attempt_id=f"tide/{task}/skill/1",
-                skill="tide",
-                case_id=f"tide/{task}",
-                condition="skill",
-                answer=answer,
-            )
-            for task, answer in answers.items()
-        ],
-    )
-    table = sc.grade(store, graders=[sc.SuiteGrader(store, trust=True)], progress=False)
-    assert table["n_open"].sum() == 0
-    outcomes = sc.frames.outcomes(sc.frames.verdicts(store), sc.frames.cases(store))
-    passed = dict(zip(outcomes["case_id"], outcomes["passed"], strict=True))
-    assert passed == {"tide/run": False, "tide/words": True}
-    assert set(outcomes["grader"]) == {"suite"}
-
-
 def test_a_study_file_names_the_grader_of_its_task_suites(suite, tmp_path, monkeypatch, capfd):
     (tmp_path / "tide").mkdir()
     (tmp_path / "tide" / "SKILL.md").write_text("# Tide\n")
     suite.write_text(SUITE[: SUITE.index("  - {id: why")])
-    recorded = sc.RunStore(tmp_path / "recorded")
-    places = {"agent": "a", "skill": "tide", "condition": "skill"}
-    recorded.append(
-        "attempts",
-        [
-            Attempt(attempt_id=task, case_id=f"tide/{task}", answer=answer, **places)
-            for task, answer in (("run", "x = 1"), ("words", "dry land"))
-        ],
+    recorded = [attempt("run", "x = 1"), attempt("words", "dry land")]
+    sc.RunStore(tmp_path / "recorded").append(
+        "attempts", [one.model_copy(update={"agent": "a"}) for one in recorded]
     )
     (tmp_path / "study.yaml").write_text(
         "store: study\nskills: [tide]\nsuites: [suite/task_suite.yaml]\nconditions: [skill]\n"

@@ -170,29 +170,22 @@ class LabelEditor(ui.Explorer):
         if old is not None:
             status += f"; this one: {_WORDS[old.passed]}"
         place = str(self._selected[self._at]) if self._selected else ""
-        verdict = [
+        buttons = [
             ui.button("pass", "Pass", "label", True, key="p", look="scx-good", off=empty),
             ui.button("fail", "Fail", "label", False, key="f", look="scx-bad", off=empty),
             ui.button("undecided", "Undecided", "label", None, key="u", off=empty),
+            ui.button("borderline", "Borderline", "borderline", key="b", on=self.borderline),
         ]
+        keys = {button["key"]: (button["do"], button["value"]) for button in buttons}
         note = {"name": "note", "kind": "text", "label": "Note", "value": self.note, "key": "c"}
         return {
             "controls": [
                 *self._choice_states(),
                 *ui.step_buttons(self._at, len(self._selected)),
-                *verdict,
-                ui.button("borderline", "Borderline", "borderline", key="b", on=self.borderline),
+                *buttons,
                 note,
             ],
-            "shortcuts": ui.STEPS
-            | {
-                "p": ("label", True),
-                "f": ("label", False),
-                "u": ("label", None),
-                "b": ("borderline", None),
-                "c": ("focus", "note"),
-                "/": ("focus", "skill"),
-            },
+            "shortcuts": ui.STEPS | keys | {"c": ("focus", "note"), "/": ("focus", "skill")},
             "status": status,
             "place": place,
             "token": place,  # reveals neither condition nor attempt

@@ -350,10 +350,14 @@ class SuiteGrader(_TaskGrader):
         if mock:
             self.model = self.family = self.version = "mock"
             return
-        self.model = self.agent.model if self.agent else None
-        self.family = self.agent.family if self.agent else None
-        self._pytest = Pytest(source, trust=trust, timeout=timeout) if "pytest" in kinds else None
-        trusted = self._pytest is not None and self._pytest.trusted
+        self._judges: dict[str, _TaskGrader] = {"contains": Contains()}
+        if self.agent is not None:
+            self.model, self.family = self.agent.model, self.agent.family
+            self._judges["llm-rubric"] = LlmRubric(self.agent)
+        trusted = False
+        if "pytest" in kinds:
+            judge = Pytest(source, trust=trust, timeout=timeout)
+            self._judges["pytest"], trusted = judge, judge.trusted
         self.version = self.judges + "-trusted" * trusted
 
     @property
@@ -373,16 +377,10 @@ class SuiteGrader(_TaskGrader):
 
     async def judge(self, case: Case, check: Check, answer: str, item: str) -> Judgement:
         """Judge an answer with the judge of its task."""
-        assert check.judge is not None
         if self.kind == "mock":
             return Judgement(True, 1.0, "mock: nothing was judged")
-        if check.judge.type == "contains":
-            return await Contains().judge(case, check, answer)
-        if check.judge.type == "pytest":
-            assert self._pytest is not None
-            return await self._pytest.judge(case, check, answer)
-        assert self.agent is not None
-        return await LlmRubric(self.agent).judge(case, check, answer, item)
+        assert check.judge is not None
+        return await self._judges[check.judge.type].judge(case, check, answer, item)
 
 
 def _suites_of(source: Source) -> dict[str, tuple[Suite, Path]]:
