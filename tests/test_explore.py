@@ -596,7 +596,7 @@ def test_drift_shows_the_flips_between_two_graders(frames: dict[str, Any]) -> No
     one.do("cell", "to FAIL/PASS")
     wanted = flips["direction"].eq("to FAIL") & flips["gold"].eq(True).fillna(False)
     assert len(one.frame) == wanted.sum() > 0
-    one.do("flip", 0)
+    one.do("step", 1)
     assert one.view.count("scx-lit") >= 2 and ">g1<" not in one.view
     one.choose(reference="g2")  # both the same: the other moves on
     assert one.choices["grader"].value != "g2"
