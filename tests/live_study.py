@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 import warnings
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
 import fake_rules as rules
+import pytest
 from fake_anthropic import KEY, FakeAnthropic
 
 import skillcomp as sc
+from skillcomp import cli
 from skillcomp.io.store import RunStore
 from skillcomp.live import AnthropicAgent
 from skillcomp.live.batches import BatchLimits
@@ -42,6 +45,23 @@ def only_the_fake_key(monkeypatch, folder):
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     # reading the list of authorities takes 50 ms a client; the loopback service needs none
     monkeypatch.setenv("SSL_CERT_DIR", str(folder))
+
+
+def call(monkeypatch, capture, *arguments):
+    """Run a command in this process; return exit status, stdout and stderr."""
+    monkeypatch.setattr(sys, "argv", ["skillcomp", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    out, err = capture.readouterr()
+    return ended.value.code or 0, out, err
+
+
+def until(condition, seconds=120):
+    """Wait until something holds."""
+    begun = time.monotonic()
+    while not condition():
+        assert time.monotonic() - begun < seconds
+        time.sleep(0.02)
 
 
 def skill_text(slug, n=120):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,9 +18,8 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parent))
 import live_study
 from fake_anthropic import KEY, FakeAnthropic
-from live_study import AGENT, GRADER, SLUGS, Dated, make_files, ok_cells, rows
+from live_study import AGENT, GRADER, SLUGS, Dated, call, make_files, ok_cells, rows, until
 
-from skillcomp import cli
 from skillcomp.errors import StudyError
 from skillcomp.io.store import RunStore
 from skillcomp.live.study_file import read_study
@@ -42,11 +42,7 @@ def study(folder, url="http://127.0.0.1:1", **more):
         "suites": [f"suites/{slug}.json" for slug in SLUGS],
         "agents": [{"kind": "anthropic", "model": AGENT, "base_url": url, "max_tokens": 500}],
         "graders": [
-            {
-                "agent": {"kind": "anthropic", "model": GRADER, "base_url": url},
-                "style": "forced",
-                "name": "g",
-            }
+            {"agent": {"kind": "anthropic", "model": GRADER, "base_url": url}, "name": "g"}
         ],
         "repeats": 2,
         **more,
@@ -56,35 +52,28 @@ def study(folder, url="http://127.0.0.1:1", **more):
     return file
 
 
-def call(monkeypatch, capfd, *arguments):
-    """Return exit status, stdout and stderr of a command in this process."""
-    monkeypatch.setattr(sys, "argv", ["skillcomp", *map(str, arguments)])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    out, err = capfd.readouterr()
-    return ended.value.code or 0, out, err
-
-
 def test_from_a_file_to_verdicts_in_two_commands(tmp_path, monkeypatch, capfd):
     with FakeAnthropic() as server:
         file = study(tmp_path, server.url)
         code, out, err = call(monkeypatch, capfd, "run", file)
         assert code == 0 and out.count(AGENT) == 2 and "answers: 100%" in err
-        code, out, err = call(
-            monkeypatch, capfd, "grade", file, "--min-gold-agreement", "0.9", "--quiet"
-        )
-        assert code == 0 and "note: Grader 'g' and an agent under test are of one family" in err
+        code, out, err = call(monkeypatch, capfd, "grade", file, "--min-gold-agreement", "0.9")
+        # warnings come before the first grading
+        assert code == 0 and err.index("are of one family") < err.index("verdicts of g")
         assert "1.0000" in out  # agreement with gold
     store = RunStore(tmp_path / "runs" / "one")
     assert len(ok_cells(store)) == 16 and store.table("verdicts").num_rows == 32
+    (version,) = {row["grader_version"] for row in rows(store, "verdicts")}
+    note = {"event": "intent", "at": datetime.now(UTC).isoformat(), "keys": ["k"]}
+    purposes = (f"run:{AGENT}", f"grade:g#{version}/1/verdicts")
+    store.append("batches", [note | {"nonce": name, "purpose": name} for name in purposes])
     for place in (file, store.path):
         code, out, _ = call(monkeypatch, capfd, "status", place)
         assert code == 0 and "at work: nobody" in out
-        assert [line.split()[:3] for line in out.splitlines()[1:4]] == [
-            ["run", AGENT, "baseline"],
-            ["run", AGENT, "skill"],
-            ["grade", "g", "-"],
-        ]
+        stages = [["run", AGENT, "baseline"], ["run", AGENT, "skill"], ["grade", "g", "-"]]
+        assert [line.split()[:3] for line in out.splitlines()[1:4]] == stages
+        assert f"under way: {AGENT}: 1 batch with 1 request" in out
+        assert "under way: g, round 1: 1 batch with 1 request" in out
 
 
 def test_batches_can_be_asked_for(tmp_path, monkeypatch, capfd):
@@ -93,23 +82,6 @@ def test_batches_can_be_asked_for(tmp_path, monkeypatch, capfd):
         assert call(monkeypatch, capfd, "run", file, "--quiet")[0] == 0
         assert call(monkeypatch, capfd, "grade", file, "--quiet")[0] == 0
         assert server.log["POST /v1/messages 200"] == 0 and len(server.batches) == 3
-
-
-def test_whose_batches_are_under_way_is_told(tmp_path, monkeypatch, capfd):
-    with FakeAnthropic() as server:
-        file = study(tmp_path, server.url)
-        assert call(monkeypatch, capfd, "run", file, "--quiet")[0] == 0
-        assert call(monkeypatch, capfd, "grade", file, "--quiet")[0] == 0
-    store = RunStore(tmp_path / "runs" / "one")
-    (version,) = {row["grader_version"] for row in rows(store, "verdicts")}
-    note = {"event": "intent", "at": datetime.now(UTC).isoformat(), "keys": ["k"]}
-    purposes = (f"run:{AGENT}", f"grade:g#{version}/1/verdicts")
-    store.append("batches", [note | {"nonce": name, "purpose": name} for name in purposes])
-    _, out, _ = call(monkeypatch, capfd, "status", store.path)
-    assert [line for line in out.splitlines() if line.startswith("under way")] == [
-        f"under way: {AGENT}: 1 batch with 1 request",
-        "under way: g, round 1: 1 batch with 1 request",
-    ]
 
 
 def test_a_batch_that_the_service_does_not_know_is_sent_again_on_demand(
@@ -140,6 +112,9 @@ def test_what_is_left_open_gives_status_1(tmp_path, monkeypatch, capfd):
         assert call(monkeypatch, capfd, "run", file, "--quiet")[0] == 0
         code, _, err = call(monkeypatch, capfd, "grade", file, "--quiet", "--budget-usd", "0.001")
         assert code == 1 and "budget_usd 0.001" in err
+        study(tmp_path, server.url, budget_usd=0.0011)
+        code, _, err = call(monkeypatch, capfd, "grade", file, "--quiet")
+        assert code == 1 and "budget_usd 0.0011" in err
 
 
 def test_a_grader_below_the_gold_agreement_gives_status_2(tmp_path, monkeypatch, capfd):
@@ -162,10 +137,7 @@ def test_a_grader_below_the_gold_agreement_gives_status_2(tmp_path, monkeypatch,
     [
         ({"repeat": 2}, r"line \d+: repeat: not a known key; .*Did you mean 'repeats'\?"),
         ({"suite": []}, r"line \d\d: suite: not a known key; .*Did you mean 'suites'\?"),
-        (
-            {"placebo": {"cli": 1}},
-            r"placebo.cli: found 1;",
-        ),
+        ({"placebo": {"cli": 1}}, r"placebo.cli: found 1;"),
         (
             {"agents": [{"kind": "anthropic", "model": "m", "prices": [{"outptu": 2}]}]},
             r"agents\[0\].prices\[0\].outptu: not a known key; allowed: model, input, output, "
@@ -187,10 +159,6 @@ def test_a_grader_below_the_gold_agreement_gives_status_2(tmp_path, monkeypatch,
             r"kind: found 'antropic'; allowed: anthropic, .*Did you mean 'anthropic'\?",
         ),
         (
-            {"agents": [{"kind": "anthropic", "modell": "m"}]},
-            r"agents\[0\].modell: not a known key; .*Did you mean 'model'\?",
-        ),
-        (
             {"agents": [{"kind": "anthropic", "model": "m", "effort": "hi"}]},
             r"agents\[0\].effort: found 'hi'; allowed: low, medium, high, xhigh, max",
         ),
@@ -199,13 +167,8 @@ def test_a_grader_below_the_gold_agreement_gives_status_2(tmp_path, monkeypatch,
             r"graders\[0\].style: found 'forsed'; .*Did you mean 'forced'\?",
         ),
         (
-            {"graders": ["claude-opus-5-5"]},
-            r"graders\[0\]: found 'claude-opus-5-5'; write "
-            r"\{agent: \{kind: anthropic, model: claude-opus-5-5\}\}\.",
-        ),
-        (
-            {"graders": [None]},
-            r"graders\[0\]: found None; write \{agent: \{kind: anthropic, model: ...\}\}\.",
+            {"graders": ["m"]},
+            r"graders\[0\]: found 'm'; write \{agent: \{kind: anthropic, model: m\}\}\.",
         ),
         (
             {"graders": [{"agent": "m"}]},
@@ -230,10 +193,8 @@ def test_a_mistake_in_the_file_is_told_with_its_place(
 ):
     file = study(tmp_path, **change)
     code, out, err = call(monkeypatch, capfd, "run", file)
-    plain = " ".join(err.split())
     assert code == 2 and not out and "Traceback" not in err
-    with pytest.raises(AssertionError, match=message):
-        raise AssertionError(plain)
+    assert re.search(message, " ".join(err.split()))
 
 
 def test_every_mistake_is_told_at_once_and_no_secret_is_repeated(tmp_path):
@@ -275,9 +236,7 @@ def test_a_file_that_is_no_study_is_refused(tmp_path, monkeypatch, capfd, text, 
     file = tmp_path / "STUDY.yaml"
     file.write_bytes(text.encode("utf-8", "surrogatepass"))
     code, _, err = call(monkeypatch, capfd, "run", file)
-    with pytest.raises(AssertionError, match=message):
-        raise AssertionError(" ".join(err.split()))
-    assert code == 2
+    assert code == 2 and re.search(message, " ".join(err.split()))
 
 
 @pytest.mark.parametrize("key", ["conditions", "agents", "graders", "placebo", "strange"])
@@ -306,14 +265,9 @@ def test_merge_keys_that_double_at_each_level_are_refused_at_once(tmp_path, merg
 
 def test_settings_may_be_shared_by_an_alias(tmp_path):
     file = tmp_path / "STUDY.yaml"
-    file.write_text(
-        "store: s\nagents:\n- &one {kind: anthropic, model: m, effort: low}\n"
-        "- {<<: *one, name: again}\n"
-    )
-    assert [(a.name, a.effort) for a in read_study(file).agents] == [
-        (None, "low"),
-        ("again", "low"),
-    ]
+    first = "&one {kind: anthropic, model: m, effort: low}"
+    file.write_text(f"store: s\nagents: [{first}, {{<<: *one, name: b}}]\n")
+    assert [(a.name, a.effort) for a in read_study(file).agents] == [(None, "low"), ("b", "low")]
 
 
 def test_files_that_are_not_there_are_told(tmp_path, monkeypatch, capfd):
@@ -330,49 +284,6 @@ def test_without_a_key_nothing_is_asked_and_no_traceback_is_shown(tmp_path, monk
     assert code == 2 and "has no credentials" in err and "ANTHROPIC_API_KEY" in err
 
 
-def test_recordings_can_be_named_in_the_file(tmp_path, monkeypatch, capfd):
-    monkeypatch.delenv("ANTHROPIC_API_KEY")
-    pilot = ROOT / "data" / "pilot"
-    file = study(
-        tmp_path,
-        skills=[str(pilot / "skills" / "type-safety")],
-        suites=[str(pilot / "suites" / "type-safety.json")],
-        agents=[{"kind": "replay", "store": str(pilot)}],
-        graders=[{"kind": "replay", "store": str(pilot), "grader": "g2"}],
-    )
-    assert call(monkeypatch, capfd, "run", file, "--quiet")[0] == 0
-    assert call(monkeypatch, capfd, "grade", file, "--quiet")[0] == 0
-    assert len(ok_cells(RunStore(tmp_path / "runs" / "one"))) == 56
-
-
-def test_a_real_process_shows_its_state_while_it_runs_and_after_ctrl_c(
-    tmp_path, monkeypatch, capfd
-):
-    command = [sys.executable, "-c", "from skillcomp.cli import main; main()", "run"]
-    with FakeAnthropic(latency=0.3) as server:
-        file = study(tmp_path, server.url, repeats=20, concurrency=2)
-        process = subprocess.Popen(
-            [*command, str(file)], stderr=subprocess.PIPE, text=True, env=dict(os.environ)
-        )
-        try:
-            store = tmp_path / "runs" / "one" / "attempts.jsonl"
-            begun = time.monotonic()
-            while not (store.exists() and store.stat().st_size) and time.monotonic() - begun < 60:
-                time.sleep(0.02)
-            code, out, _ = call(monkeypatch, capfd, "status", file)
-            assert code == 0 and f"at work: process {process.pid} on" in out
-            code, _, err = call(monkeypatch, capfd, "run", file, "--quiet")
-            assert code == 2 and f"is being written by process {process.pid} on" in err
-            process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=30)
-            assert process.returncode == 130
-            assert "interrupted" in err and "Traceback" not in err and KEY not in err
-        finally:
-            process.kill()
-        n_paid = server.log["POST /v1/messages 200"]
-    assert len(ok_cells(RunStore(tmp_path / "runs" / "one"))) == n_paid > 0
-
-
 @contextmanager
 def running(file, *, err):
     """Start ``skillcomp run`` as a process of its own with stderr in a file."""
@@ -386,12 +297,24 @@ def running(file, *, err):
         process.wait(60)
 
 
-def until(condition):
-    """Wait until something holds, for at most two minutes."""
-    begun = time.monotonic()
-    while not condition():
-        assert time.monotonic() - begun < 120
-        time.sleep(0.02)
+def test_a_real_process_shows_its_state_while_it_runs_and_after_ctrl_c(
+    tmp_path, monkeypatch, capfd
+):
+    log, store = tmp_path / "err", tmp_path / "runs" / "one"
+    with FakeAnthropic(latency=0.3) as server:
+        file = study(tmp_path, server.url, repeats=20, concurrency=2)
+        with running(file, err=log) as process:
+            until(lambda: server.log["POST /v1/messages 200"])
+            code, out, _ = call(monkeypatch, capfd, "status", file)
+            assert code == 0 and f"at work: process {process.pid} on" in out
+            code, _, err = call(monkeypatch, capfd, "run", file, "--quiet")
+            assert code == 2 and f"is being written by process {process.pid} on" in err
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 130
+        n_paid = server.log["POST /v1/messages 200"]
+    err = log.read_text()
+    assert "interrupted" in err and "Traceback" not in err and KEY not in err
+    assert len(ok_cells(RunStore(store))) == n_paid > 0
 
 
 def test_after_ctrl_c_a_busy_service_is_not_asked_again(tmp_path):
@@ -452,39 +375,21 @@ def test_a_study_file_is_checked_before_money_is_spent(tmp_path, monkeypatch, ca
     assert out.count("concept fields") == 2 and not (tmp_path / "runs").exists()
 
 
-def test_a_recording_spends_nothing_of_the_budget(tmp_path, monkeypatch, capfd):
-    (skill, suite) = ("data/pilot/skills/braid-provenance", "data/pilot/suites/braid-provenance")
-    content = {
-        "store": "mine",
-        "skills": [str(ROOT / skill)],
-        "suites": [str(ROOT / f"{suite}.json")],
-        "agents": [{"kind": "replay", "store": str(ROOT / "data" / "pilot")}],
-        "graders": [{"kind": "replay", "store": str(ROOT / "data" / "pilot"), "grader": "g2"}],
-        "budget_usd": 20,
-    }
-    file = tmp_path / "study.yaml"
-    file.write_text(yaml.safe_dump(content))
+def test_recordings_in_a_study_file_spend_nothing_of_the_budget(tmp_path, monkeypatch, capfd):
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    pilot, store = ROOT / "data" / "pilot", tmp_path / "runs" / "one"
+    file = study(
+        tmp_path,
+        skills=[str(pilot / "skills" / "braid-provenance")],
+        suites=[str(pilot / "suites" / "braid-provenance.json")],
+        agents=[{"kind": "replay", "store": str(pilot)}],
+        graders=[{"kind": "replay", "store": str(pilot), "grader": "g2"}],
+        budget_usd=20,
+    )
     code, out, err = call(monkeypatch, capfd, "run", file, "--quiet")
-    assert code == 0 and "cells have no answer" not in err
-    code, _, err = call(monkeypatch, capfd, "deltas", tmp_path / "mine")
+    assert code == 0 and "cells have no answer" not in err and len(ok_cells(RunStore(store))) == 56
+    code, _, err = call(monkeypatch, capfd, "deltas", store)
     assert code == 2 and "holds no verdicts yet; run and grade the study first" in err
     assert call(monkeypatch, capfd, "grade", file, "--quiet")[0] == 0
-    code, out, _ = call(monkeypatch, capfd, "deltas", tmp_path / "mine")
+    code, out, _ = call(monkeypatch, capfd, "deltas", store)
     assert code == 0 and "ci_low" in out and "braid-provenance" in out
-
-
-def test_the_budget_of_a_study_holds_for_its_gradings_too(tmp_path, monkeypatch, capfd):
-    with FakeAnthropic() as server:
-        file = study(tmp_path, server.url)
-        assert call(monkeypatch, capfd, "run", file, "--quiet")[0] == 0
-        study(tmp_path, server.url, budget_usd=0.001)
-        code, _, err = call(monkeypatch, capfd, "grade", file, "--quiet")
-    assert code == 1 and "budget_usd 0.001" in err
-
-
-def test_warnings_are_shown_before_the_first_grading(tmp_path, monkeypatch, capfd):
-    with FakeAnthropic() as server:
-        file = study(tmp_path, server.url)
-        assert call(monkeypatch, capfd, "run", file, "--quiet")[0] == 0
-        _, _, err = call(monkeypatch, capfd, "grade", file)
-    assert err.index("are of one family") < err.index("verdicts of g")

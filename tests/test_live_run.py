@@ -9,7 +9,6 @@ import os
 import re
 import signal
 import sys
-import threading
 import traceback
 import warnings
 from collections import Counter
@@ -67,14 +66,19 @@ def test_a_study_of_two_skills_two_conditions_and_two_repeats_is_asked_and_grade
         table = run(store, server)
         assert table["n_ok"].tolist() == [16, 16] and table["n_open"].sum() == 0
         table = grade(store, server)
-    found = rows(store, "attempts")
-    assert len(found) == N_CELLS and set(ok_cells(store).values()) == {1}
-    first = next(row for row in found if row["condition"] == "skill")
+        before = dict(server.log)
+        run(store, server)
+        grade(store, server)
+        assert server.log == before  # a finished study asks nothing more
+    attempts = rows(store, "attempts")
+    assert len(attempts) == N_CELLS == len(rows(store, "plan"))
+    assert set(ok_cells(store).values()) == {1}
+    first = next(row for row in attempts if row["condition"] == "skill")
     assert first["attempt_id"] == f"{first['case_id']}/skill/{first['repeat']}"
     assert first["loaded_skill"] == first["skill"]
     assert first["agent_model"] == AGENT and first["cost_usd"] > 0
     assert first["request_id"].startswith("req_")
-    assert {row["loaded_skill"] for row in found if row["condition"] == "baseline"} == {None}
+    assert {row["loaded_skill"] for row in attempts if row["condition"] == "baseline"} == {None}
     assert len(graded(store)) == 2 * N_CELLS and set(graded(store).values()) == {1}
     row = table[table["stage"].eq("grade")].iloc[0]
     assert (row["n_ok"], row["n_open"]) == (N_CELLS, 0)
@@ -84,19 +88,8 @@ def test_a_study_of_two_skills_two_conditions_and_two_repeats_is_asked_and_grade
     attempts, checks = sc.frames.attempts(store), sc.frames.checks(store)
     marks = sc.reliability.integrity(verdicts, attempts, checks)
     rates = sc.reliability.integrity_rates(marks).set_index("measure")
-    told = rates.loc["dimension_inconsistent"]
-    assert (told["estimate"], told["n"]) == (0, N_CELLS) and 0 < told["ci_high"] < 0.5
-
-
-def test_a_finished_study_asks_nothing_more(store):
-    with FakeAnthropic() as server:
-        run(store, server)
-        grade(store, server)
-        before = dict(server.log)
-        run(store, server)
-        grade(store, server)
-        assert server.log == before
-    assert len(rows(store, "plan")) == N_CELLS
+    rate = rates.loc["dimension_inconsistent"]
+    assert (rate["estimate"], rate["n"]) == (0, N_CELLS) and 0 < rate["ci_high"] < 0.5
 
 
 def test_more_repeats_and_conditions_are_added_to_what_there_is(store):
@@ -108,18 +101,30 @@ def test_more_repeats_and_conditions_are_added_to_what_there_is(store):
     assert set(ok_cells(store).values()) == {1} and len(ok_cells(store)) == N_CELLS
 
 
-def test_the_plan_stands_before_the_first_question(store):
-    seen = []
+def test_a_running_study_has_its_plan_shows_its_state_and_refuses_a_second_writer(store):
+    plan, states, errors = [], [], []
 
     def look(number, body):
+        other = RunStore(store.path)
         if number == 0:
-            seen.extend(rows(store, "plan"))
-            seen.append(len(rows(store, "arms")))
+            plan.extend(rows(store, "plan"))
+            assert len(rows(store, "arms")) == 4
+            # two processes are tried in test_live_kill; here the message alone
+            with pytest.raises(StoreError) as refused:
+                other.append("gold", [{"attempt_id": "a", "check_id": "c", "labeller": "x"}])
+            errors.append(str(refused.value))
+        if number == 20:
+            states.append((status(other), writer(other), (store.path / ".writer.json").exists()))
         return "ok"
 
     with FakeAnthropic(look) as server:
-        run(store, server)
-    assert len(seen) == N_CELLS + 1 and seen[-1] == 4
+        run(store, server, concurrency=2)
+    assert len(plan) == N_CELLS
+    assert f"process {os.getpid()} on" in errors[0] and "one writer at a time" in errors[0]
+    table, who, is_locked = states[0]
+    assert is_locked and who.startswith(f"process {os.getpid()} on ") and writer(store) is None
+    assert 10 <= table["n_ok"].sum() <= 20 and table["n_wanted"].sum() == N_CELLS
+    assert table["n_open"].sum() == N_CELLS - table["n_ok"].sum()
 
 
 @settings(max_examples=40, deadline=None)
@@ -143,16 +148,6 @@ def test_conditions_are_asked_about_equally_often_at_every_moment(
     for _, agent, _, condition, _ in cells:
         count[agent, condition] += 1
         assert max(count.values()) - min(count.values()) <= 1
-
-
-def test_another_seed_gives_another_order(tmp_path):
-    orders = []
-    for seed in (0, 1):
-        store = make_store(tmp_path / str(seed))
-        with FakeAnthropic() as server:
-            run(store, server, seed=seed)
-        orders.append([row["attempt_id"] for row in rows(store, "plan")])
-    assert orders[0] != orders[1] and sorted(orders[0]) == sorted(orders[1])
 
 
 def test_errors_are_recorded_and_asked_again_at_the_next_start(store):
@@ -187,9 +182,14 @@ def test_what_was_paid_for_and_is_no_answer_is_kept_and_asked_again_only_on_dema
     assert len(graded(store)) == 2 * (N_CELLS - 2)
 
 
-def test_no_money_stops_the_run_and_keeps_what_was_answered(store):
-    faults = ["ok"] * 10 + ["spend"] * 50
-    with FakeAnthropic(faults) as server:
+def test_twenty_failures_or_no_money_stop_the_run_and_keep_what_was_answered(store):
+    with FakeAnthropic(lambda *_: "400") as server:
+        with pytest.raises(AgentError, match=r"20 failures in a row; the last: BadRequestError"):
+            run(store, server, concurrency=2)
+        assert sum(server.log.values()) <= 22
+    last = list(store.records("receipts"))[-1]
+    assert last["event"] == "ended" and "20 failures" in last["stopped"]
+    with FakeAnthropic(["ok"] * 10 + ["spend"] * 50) as server:
         with pytest.raises(AgentError, match=r"every further question would fail.*Spend limit"):
             run(store, server, concurrency=4)
         assert sum(server.log.values()) <= 10 + 4 * live_study.N_TRIES
@@ -199,24 +199,10 @@ def test_no_money_stops_the_run_and_keeps_what_was_answered(store):
     assert len(ok_cells(store)) == N_CELLS
 
 
-def test_twenty_failures_in_a_row_stop_the_run(store):
-    with FakeAnthropic(lambda *_: "400") as server:
-        with pytest.raises(AgentError, match=r"20 failures in a row; the last: BadRequestError"):
-            run(store, server, concurrency=2)
-        assert sum(server.log.values()) <= 22
-    last = list(store.records("receipts"))[-1]
-    assert last["event"] == "ended" and "20 failures" in last["stopped"]
-
-
-def test_no_more_than_the_given_number_is_under_way(store):
+def test_the_cache_is_warmed_by_one_call_for_each_text_and_few_are_under_way(store):
     with FakeAnthropic(latency=0.01) as server:
         run(store, server, concurrency=5)
         assert 2 <= server.most_in_flight <= 5
-
-
-def test_the_cache_is_warmed_by_one_call_for_each_text(store):
-    with FakeAnthropic() as server:
-        run(store, server, concurrency=16)
     attempts = sc.frames.attempts(store)
     loaded = attempts[attempts["condition"].eq("skill")]
     wrote = [r for r in rows(store, "attempts") if r["cache_write_tokens"]]
@@ -240,11 +226,9 @@ def test_a_placebo_is_the_other_skill_of_nearest_length_or_what_is_given(store, 
     with FakeAnthropic() as server:
         run(other, server, conditions=["baseline", "placebo"], placebo=text, repeats=1)
         assert sum("Bread is baked" in json.dumps(body) for body in server.bodies) == 8
-    sides = [row for row in other.records("arms") if row["condition"] == "placebo"]
-    assert {row["text"] for row in sides} == {text} and {row["choice"] for row in sides} == {
-        "given"
-    }
-    assert sides[0]["n_tokens"] == n_tokens(text)
+    texts = [row for row in other.records("arms") if row["condition"] == "placebo"]
+    choice = {(row["text"], row["choice"], row["n_tokens"]) for row in texts}
+    assert choice == {(text, "given", n_tokens(text))}
     assert {r["loaded_skill"] for r in rows(other, "attempts")} == {None, "placebo"}
 
 
@@ -256,14 +240,6 @@ def test_a_text_that_is_too_long_for_the_name_of_a_file_is_a_text(store, tmp_pat
     with FakeAnthropic() as server, pytest.warns(StudyWarning, match="the placebo has about"):
         run(store, server, conditions=["placebo"], placebo=placebo, repeats=1)
     assert {row["text"] for row in store.records("arms")} == {text.strip()}
-
-
-def test_a_word_that_is_too_long_for_the_name_of_a_file_is_told(store):
-    with FakeAnthropic() as server:
-        with pytest.raises(StudyError, match="no file and no skill"):
-            run(store, server, conditions=["placebo"], placebo="w" * 300)
-        with pytest.raises(StudyError, match="no file and no suite"):
-            run(store, server, suites=["w" * 300])
 
 
 def test_an_older_skill_is_kept_with_the_study_and_cannot_be_exchanged(store, tmp_path):
@@ -295,6 +271,9 @@ def test_an_older_skill_is_kept_with_the_study_and_cannot_be_exchanged(store, tm
             {"conditions": ["placebo"], "placebo": "lanternes"},
             r"no file and no skill of the store .*Did you mean 'lanterns'\?",
         ),
+        # too long for the name of a file
+        ({"conditions": ["placebo"], "placebo": "w" * 300}, "no file and no skill"),
+        ({"suites": ["w" * 300]}, "no file and no suite"),
         ({"repeats": 0}, "repeats is 0; allowed: a whole number from 1"),
         ({"concurrency": 0}, "concurrency is 0; allowed"),
         ({"budget_usd": -1.0}, "budget_usd is -1.0; allowed"),
@@ -456,25 +435,6 @@ async def _plain_sigint(cell):
         signal.signal(signal.SIGINT, before)
 
 
-def test_status_can_be_read_while_a_study_runs(store):
-    seen = []
-
-    def look(number, _):
-        if number == 20:
-            other = RunStore(store.path)
-            seen.append((status(other), writer(other), (store.path / ".writer.json").exists()))
-        return "ok"
-
-    with FakeAnthropic(look) as server:
-        run(store, server, concurrency=2)
-    table, who, held = seen[0]
-    assert held and who.startswith(f"process {os.getpid()} on ")
-    assert 10 <= table["n_ok"].sum() <= 20
-    assert table["n_wanted"].sum() == N_CELLS
-    assert table["n_open"].sum() == N_CELLS - table["n_ok"].sum()
-    assert writer(store) is None
-
-
 def test_a_note_of_the_writer_that_cannot_be_read_tells_nothing(store, monkeypatch):
     def refuse(_):
         raise PermissionError
@@ -579,16 +539,7 @@ def test_grading_is_blind_and_shuffled(store):
     assert conditions != sorted(conditions)
 
 
-def test_grader_and_agent_of_one_family_are_warned_about_before_money_is_spent(store):
-    with FakeAnthropic() as server:
-        run(store, server, repeats=1)
-        n = sum(server.log.values())
-        with pytest.raises(GraderWarning, match="of one family"):
-            sc.grade(store, graders=[live_study.grader(server.url)], progress=False)
-        assert sum(server.log.values()) == n
-
-
-def test_answers_that_tell_their_condition_are_counted(store):
+def test_a_shared_family_and_answers_that_tell_their_condition_are_warned_about(store):
     def know_nothing(body):
         if "output_config" in body:
             return fake_answer(body)
@@ -596,6 +547,10 @@ def test_answers_that_tell_their_condition_are_counted(store):
 
     with FakeAnthropic(answer=know_nothing) as server:
         run(store, server, repeats=1)
+        n = sum(server.log.values())
+        with pytest.raises(GraderWarning, match="of one family"):
+            sc.grade(store, graders=[live_study.grader(server.url)], progress=False)
+        assert sum(server.log.values()) == n
         with pytest.warns(GraderWarning, match="8 of 16 answers tell their condition"):
             grade(store, server)
 
@@ -605,8 +560,6 @@ def test_answers_that_tell_their_condition_are_counted(store):
 
 def test_gold_answers_come_first_and_stand_apart(tmp_path):
     store = make_store(tmp_path, gold=True)
-    told = [problem for suite in store.suites.values() for problem in suite.problems]
-    assert not any("gold" in problem for problem in told)
     with FakeAnthropic() as server:
         run(store, server, repeats=1)
         n = len(server.bodies)
@@ -646,28 +599,26 @@ def test_a_grader_that_disagrees_with_gold_grades_nothing(tmp_path):
     assert len(graded(store)) == 32
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ("{", "gold.jsonl, line 1: not JSON"),
-        ('{"case_id": "tides/1", "id": "a", "answer": "x"}', "labels: Field required"),
-        (
-            '{"case_id": "tide/1", "id": "a", "answer": "x", "labels": {"names_practice": true}}',
-            r"no case 'tide/1' in the store. Did you mean 'tides/1'\?",
-        ),
-        (
-            '{"case_id": "tides/1", "id": "a", "answer": "x", "labels": {"names_practise": true}}',
-            r"no check 'names_practise'.*Did you mean 'names_practice'\?",
-        ),
-    ],
-)
-def test_gold_that_does_not_fit_is_said_with_its_place(store, tmp_path, row, message):
+def test_gold_that_does_not_fit_is_refused_with_its_place(store, tmp_path):
     file = tmp_path / "gold.jsonl"
-    file.write_text(row)
+    row = {"case_id": "tides/1", "id": "a", "answer": "x"}
     with FakeAnthropic() as server:
         run(store, server, repeats=1, conditions=["baseline"])
-        with pytest.raises(StudyError, match=message):
-            grade(store, server, gold=file)
+        for text, message in (
+            ("{", "gold.jsonl, line 1: not JSON"),
+            (json.dumps(row), "labels: Field required"),
+            (
+                json.dumps({**row, "case_id": "tide/1", "labels": {"names_practice": True}}),
+                r"no case 'tide/1' in the store. Did you mean 'tides/1'\?",
+            ),
+            (
+                json.dumps({**row, "labels": {"names_practise": True}}),
+                r"no check 'names_practise'.*Did you mean 'names_practice'\?",
+            ),
+        ):
+            file.write_text(text)
+            with pytest.raises(StudyError, match=message):
+                grade(store, server, gold=file)
         with pytest.raises(StudyError, match="there are no gold answers"):
             grade(store, server, min_gold_agreement=0.9)
 
@@ -739,67 +690,67 @@ def test_a_recording_says_nothing_about_another_answer(pilot):
 
 def test_a_recording_of_several_agents_gives_each_answer_its_own_verdicts(tmp_path):
     store = make_store(tmp_path, n_cases=1)
-    case = next(iter(store.suites.values())).cases[0]
-    check = case.checks[0].check_id
-    about = {"skill": "tides", "case_id": case.case_id, "condition": "skill", "repeat": 1}
+    case, skill = store.suites["tides"].cases[0], store.skills["tides"]
+    about = {"skill": "tides", "case_id": case.case_id, "condition": "skill"}
     attempts = [
-        Attempt(attempt_id=f"{agent}{n}", agent=agent, answer=answer, **{**about, "repeat": n})
-        for n in (1, 2)
-        for agent, answer in (("a", "One." if n == 1 else "Same."), ("b", "Same."))
+        Attempt(attempt_id=f"{agent}{n}", agent=agent, answer=answer, repeat=n, **about)
+        for n, agent, answer in (
+            (1, "a", "One."),
+            (1, "b", "Same."),
+            (2, "a", "Same."),
+            (2, "b", "Same."),
+        )
     ]
     store.append("attempts", attempts)
-    passed = {one.attempt_id: one.agent == "a" for one in attempts}
-    same = {"check_id": check, "grader": "g"}
-    verdicts = [Verdict(attempt_id=name, passed=ok, **same) for name, ok in passed.items()]
-    store.append("verdicts", verdicts)
-    grader = ReplayGrader(store)
-    for one in attempts:
-        skill = store.skills["tides"]
-        found = asyncio.run(grader.grade(one, case, skill)).verdicts[0]
-        assert (found.status, found.passed) == ("ok", one.agent == "a")
-    other = Attempt(**{**attempts[0].model_dump(), "answer": "Else."})
-    found = asyncio.run(grader.grade(other, case, store.skills["tides"])).verdicts[0]
-    assert "the answer is another one" in found.raw
+    check = {"check_id": case.checks[0].check_id, "grader": "g"}
+    store.append(
+        "verdicts",
+        [Verdict(attempt_id=a.attempt_id, passed=a.agent == "a", **check) for a in attempts],
+    )
+    for attempt in attempts:
+        verdict = asyncio.run(ReplayGrader(store).grade(attempt, case, skill)).verdicts[0]
+        assert (verdict.status, verdict.passed) == ("ok", attempt.agent == "a")
 
 
 # -- the key --------------------------------------------------------------------------------------
 
 
-SHOWS_ALL = (
-    "import pandas as pd\nimport skillcomp as sc\nstore = sc.RunStore(DATA)\n"
-    "pd.set_option('display.max_colwidth', None, 'display.max_columns', None)\n"
-    "pd.set_option('display.max_rows', None)",
-    *(
-        f"store.table({name!r}).to_pandas()"
-        for name in ("attempts", "verdicts", "plan", "receipts")
-    ),
-    "outcomes = sc.frames.outcomes(sc.frames.verdicts(store), sc.frames.cases(store))\n"
-    "delta = sc.deltas.paired(outcomes)\n"
-    "fig, ax = sc.style.figure('text', height=2)\n"
-    "sc.plots.estimates(delta, y='condition', null=0, ax=ax)\n"
-    "sc.style.save(fig, f'{OUT}/01-delta', data={'delta': delta}, fingerprint=store.fingerprint)",
-    "from skillcomp.live.status import status\nstatus(store)",
-)
-ASKS = (
-    "import os\nassert os.environ['ANTHROPIC_API_KEY'].startswith('sk-wrong')\n"
-    "agent = sc.AnthropicAgent('claude-sonnet-5-5', base_url='{url}', max_tokens=500)\n"
-    "sc.run(store, agents=[agent], repeats=4, progress=True)"
-)
+# a chapter that shows all there is, then asks with a key that the service refuses
+SHOWS_ALL = """
+import pandas as pd
+import skillcomp as sc
+store = sc.RunStore(DATA)
+pd.set_option("display.max_colwidth", None, "display.max_columns", None, "display.max_rows", None)
+---
+store.table("attempts").to_pandas()
+---
+store.table("verdicts").to_pandas()
+---
+store.table("receipts").to_pandas()
+---
+delta = sc.deltas.paired(sc.frames.outcomes(sc.frames.verdicts(store), sc.frames.cases(store)))
+fig, ax = sc.style.figure("text", height=2)
+sc.plots.estimates(delta, y="condition", null=0, ax=ax)
+sc.style.save(fig, f"{{OUT}}/01-delta", data={{"delta": delta}}, fingerprint=store.fingerprint)
+---
+sc.live.status(store)
+---
+agent = sc.AnthropicAgent("claude-sonnet-5-5", base_url="{url}", max_tokens=500)
+sc.run(store, agents=[agent], repeats=4, progress=True)
+"""
 
 
-def notebook(path, *sources):
-    cells = [
-        nbformat.v4.new_markdown_cell("# All there is"),
-        nbformat.v4.new_code_cell("DATA = ''\nOUT = ''", metadata={"tags": ["parameters"]}),
-        *(nbformat.v4.new_code_cell(source) for source in sources),
-    ]
+def notebook(path, text):
+    new, tags = nbformat.v4.new_code_cell, {"tags": ["parameters"]}
+    cells = [nbformat.v4.new_markdown_cell("# All there is"), new("DATA = OUT = ''", metadata=tags)]
+    cells += [new(source.strip()) for source in text.split("---")]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
     return path
 
 
 def test_the_key_is_in_no_file_log_traceback_or_report(store, tmp_path, caplog, monkeypatch, capfd):
     caplog.set_level(logging.DEBUG)
-    told = []
+    texts = []
     with FakeAnthropic(["429:0.01", "500", "drop", "half"]) as server:
         run(store, server)
         grade(store, server)
@@ -808,13 +759,12 @@ def test_the_key_is_in_no_file_log_traceback_or_report(store, tmp_path, caplog, 
         monkeypatch.setenv("ANTHROPIC_API_KEY", wrong := "sk-wrong-9876543210abcdef")
         with pytest.raises(AgentError) as raised:
             run(store, server, repeats=3)
-        told.append("".join(traceback.format_exception(raised.value)))
-        told.append(str(raised.value))
-        # a chapter that shows all there is and then asks with a key that the service refuses
-        asks = notebook(tmp_path / "01-asks.ipynb", *SHOWS_ALL, ASKS.format(url=server.url))
+        texts.append("".join(traceback.format_exception(raised.value)))
+        texts.append(str(raised.value))
+        asks = notebook(tmp_path / "01-asks.ipynb", SHOWS_ALL.format(url=server.url))
         with pytest.raises(StudyError, match=r"01-asks.ipynb, cell \d+: AgentError: ") as stopped:
             sc.report.build(store.path, tmp_path / "report", notebooks=[asks], progress=False)
-        told.append("".join(traceback.format_exception(stopped.value)))
+        texts.append("".join(traceback.format_exception(stopped.value)))
     report = [file for file in (tmp_path / "report").rglob("*") if file.is_file()]
     assert {file.suffix for file in report} >= {".html", ".pdf", ".png", ".csv", ".json"}
     page = (tmp_path / "report" / "index.html").read_text("utf-8")
@@ -822,29 +772,12 @@ def test_the_key_is_in_no_file_log_traceback_or_report(store, tmp_path, caplog, 
     shown = ("names.practice", "prompt.version", "<(img|svg|object) ")
     assert [text for text in shown if not re.search(text, page, re.IGNORECASE)] == []
     assert "invalid x-api-key [ANTHROPIC_API_KEY]" in page
-    told += [file.read_bytes().decode("utf-8", "replace") for file in report]
-    told += [caplog.text, *capfd.readouterr()]
-    told += [status(store).to_html(), sc.frames.attempts(store).to_html()]
-    told += [file.read_text("utf-8", "replace") for file in store.path.rglob("*") if file.is_file()]
-    assert len(told) > 15
-    for text in told:
+    texts += [file.read_bytes().decode("utf-8", "replace") for file in report]
+    texts += [caplog.text, *capfd.readouterr()]
+    texts += [status(store).to_html(), sc.frames.attempts(store).to_html()]
+    texts += [
+        file.read_text("utf-8", "replace") for file in store.path.rglob("*") if file.is_file()
+    ]
+    assert len(texts) > 15
+    for text in texts:
         assert KEY not in text and wrong not in text
-
-
-def test_a_second_writer_in_another_thread_of_work_is_refused_by_name(store):
-    """Two processes are tried in test_live_kill; here the message alone."""
-    other = RunStore(store.path)
-    seen = []
-
-    def look(number, _):
-        if number == 0:
-            try:
-                other.append("gold", [{"attempt_id": "a", "check_id": "c", "labeller": "x"}])
-            except StoreError as error:
-                seen.append(str(error))
-        return "ok"
-
-    with FakeAnthropic(look) as server:
-        run(store, server, repeats=1)
-    assert f"process {os.getpid()} on" in seen[0] and "one writer at a time" in seen[0]
-    assert threading.active_count() < 20

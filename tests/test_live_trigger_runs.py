@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-import time
+from functools import partial
 from pathlib import Path
 
 import pytest
+from live_study import call, until
 
 import skillcomp as sc
-from skillcomp.cli import main
-from skillcomp.io import RunStore
+from skillcomp.io import RunStore, read_suite
+from skillcomp.live import trigger_runs
 
 SKILL = (
     "---\nname: {0}\ndescription: How to read {0}. Use it for {0}.\n---\n# {0}\nRead the mark.\n"
@@ -128,15 +130,10 @@ def repo(tmp_path, monkeypatch):
     return tmp_path
 
 
-def call(monkeypatch, capsys, *args):
-    monkeypatch.setattr("sys.argv", ["skillcomp", "trigger", *map(str, args)])
-    try:
-        main()
-        code = 0
-    except SystemExit as ended:
-        code = ended.code or 0
-    out, err = capsys.readouterr()
-    return code, out, err
+@pytest.fixture
+def trigger(monkeypatch, capsys):
+    """Return the command ``skillcomp trigger``: exit status, stdout and stderr."""
+    return partial(call, monkeypatch, capsys, "trigger")
 
 
 def asked(repo):
@@ -149,11 +146,9 @@ def load(path):
 
 
 @pytest.mark.filterwarnings("ignore:.*of one family")
-def test_a_run_leaves_every_artefact_and_resumes_without_asking_anything_twice(
-    repo, monkeypatch, capsys
-):
+def test_a_run_leaves_every_artefact_and_resumes_without_asking_anything_twice(repo, trigger):
     args = ("run", "--suite", "all", "--run-id", "r1", "--quiet", "--write-progress")
-    code, out, err = call(monkeypatch, capsys, *args)
+    code, out, err = trigger(*args)
     assert code == 1, err
     assert "run r1: 4 passed, 2 failed, 4 unknown, of 10 cases" in out
     run = repo / "artifacts" / "skill-evals" / "r1"
@@ -163,48 +158,30 @@ def test_a_run_leaves_every_artefact_and_resumes_without_asking_anything_twice(
     assert names <= {path.name for path in case.iterdir()}
     # what the program left is kept, without its link, its key, and with our files over its own
     assert (case / "out" / "note.md").read_text() == "noted [ANTHROPIC_API_KEY]"
-    assert not (case / "leak").exists() and load(case / "left.json") == [
-        *("given.txt", "grade.json"),
-        "out/note.md",
-    ]
+    assert not (case / "leak").exists()
+    assert load(case / "left.json") == ["given.txt", "grade.json", "out/note.md"]
     assert (case / "final.txt").read_text() == "The mark is read."
     meta = load(case / "meta.json")
     assert meta["skill"] == {"name": "tides", "slug": "tides"} and meta["suite"] == "all"
     assert meta["case"]["id"] == "explicit-1" and meta["case"]["should_trigger"] is True
     assert meta["run"]["offered"] == ["tides", "ebbs"] and meta["run"]["invoked"] == ["tides"]
     graded = load(case / "grade.json")
-    found = {one["id"]: (one["goal"], one["pass"]) for one in graded["case_checks"]}
-    assert found == {
-        "exit_code": ("outcome", True),
-        "final_message": ("outcome", True),
-        "thrashing": ("efficiency", True),
-        "trigger": ("process", True),
-        "max_commands": ("efficiency", True),
-        "max_total_tokens": ("efficiency", True),
-        "require_files-1": ("outcome", True),
-        "must_include-1": ("outcome", True),
-        "must_not_include-1": ("style", True),
-        "required_steps": ("process", True),
-    }
-    told = graded["deterministic"]
-    assert (told["exit_code"], told["command_count_total"], told["pass"]) == (0, 2, True)
-    assert told["usage"] == {"input_tokens": 40, "output_tokens": 9, "total_tokens": 49}
+    ids = "exit_code final_message thrashing trigger max_commands max_total_tokens require_files-1"
+    ids += " must_include-1 must_not_include-1 required_steps"
+    assert [check["id"] for check in graded["case_checks"]] == ids.split()
+    assert all(check["pass"] for check in graded["case_checks"])
+    measured = graded["deterministic"]
+    assert (measured["exit_code"], measured["command_count_total"]) == (0, 2)
+    assert measured["usage"] == {"input_tokens": 40, "output_tokens": 9, "total_tokens": 49}
     judge = load(case / "judge.json")
     assert judge["overall_pass"] is True and judge["score"] == 90 and len(judge["checks"]) == 5
     summary = load(run / "summary.json")
     rows = {row["case_id"]: row for row in summary["rows"]}
-    assert {name: row["pass"] for name, row in rows.items()} == {
-        "explicit-1": True,
-        "implicit-1": True,
-        "negative-1": True,
-        "hang-1": False,
-        "wait-1": None,  # it waited for its service, not for itself
-        "quota-1": None,
-        "garbage-1": None,
-        "kill-1": None,
-        "exit-1": False,
-        "schema-1": True,
-    }
+    # wait-1 waited for its service, hang-1 for itself; the others were lost by the infrastructure
+    unknown = dict.fromkeys(("wait-1", "quota-1", "garbage-1", "kill-1"))
+    passed = dict.fromkeys(("explicit-1", "implicit-1", "negative-1", "schema-1"), True)
+    failed = dict.fromkeys(("hang-1", "exit-1"), False)
+    assert {name: row["pass"] for name, row in rows.items()} == passed | failed | unknown
     assert "usage limit" in rows["quota-1"]["notes"]
     assert "| tides | hang-1 | FAIL | exit_code |" in (run / "summary.md").read_text()
     assert len((run / "progress.jsonl").read_text().splitlines()) == 10
@@ -221,12 +198,10 @@ def test_a_run_leaves_every_artefact_and_resumes_without_asking_anything_twice(
     assert "default" in judging["args"] and "run/out/note.md" in judging["work"]
 
     # what the infrastructure lost is asked again, nothing else; the judging is not repeated
-    call(monkeypatch, capsys, "run", "--resume", "--run-id", "r1", "--quiet")
+    trigger("run", "--resume", "--run-id", "r1", "--quiet")
     again = [one["prompt"] for one in asked(repo)[len(first) :]]
-    assert sorted(again) == [
-        *("Be killed", "Run into the quota"),
-        *("Say garbage", "Wait for the service"),
-    ]
+    lost = ["Be killed", "Run into the quota", "Say garbage", "Wait for the service"]
+    assert sorted(again) == lost
 
     store = RunStore(run / "store")
     verdicts = sc.frames.verdicts(store)
@@ -241,33 +216,26 @@ def test_a_run_leaves_every_artefact_and_resumes_without_asking_anything_twice(
     assert fired.set_index("case_id")["invoked"].to_dict()["tides/explicit-1"]
     assert sc.frames.commands(store)["text"].isin(["ls", "cat given.txt"]).all()
 
-    code, out, _ = call(monkeypatch, capsys, "status", "--run-id", "r1", "--json")
+    code, out, _ = trigger("status", "--run-id", "r1", "--json")
     state = json.loads(out)
     assert code == 0 and (state["answered"], state["judged"]) == (6, "1 of 1")
     assert (state["state"], state["at_work"]) == ("stopped", None)
 
 
-def until(condition):
-    begun = time.monotonic()
-    while not condition():
-        assert time.monotonic() - begun < 90
-        time.sleep(0.05)
-
-
-def test_a_killed_background_run_resumes_and_repeats_nothing(repo, monkeypatch, capsys):
+def test_a_killed_background_run_resumes_and_repeats_nothing(repo, trigger):
     (repo / "hold").touch()
     args = ["run", "--background", "--suite", "all", "--run-id", "b1", "--max-cases", "3"]
-    code, out, err = call(monkeypatch, capsys, *args)
+    code, out, err = trigger(*args)
     assert code == 0 and "skillcomp trigger status --run-id b1" in out, err
     run = repo / "artifacts" / "skill-evals" / "b1"
     pid = int((run / "runner.pid").read_text())
     assert os.getsid(pid) != os.getsid(0)  # it has no terminal to lose
     store = RunStore(run / "store")
     until(lambda: len(asked(repo)) == 3 and store.table("attempts").num_rows == 2)
-    state = json.loads(call(monkeypatch, capsys, "status", "--run-id", "b1", "--json")[1])
+    state = json.loads(trigger("status", "--run-id", "b1", "--json")[1])
     assert (state["state"], state["answered"], state["cases"]) == ("running", 2, 3)
     again = ["run", "--resume", "--background", "--run-id", "b1"]
-    code, _, err = call(monkeypatch, capsys, *again)
+    code, _, err = trigger(*again)
     assert code == 2 and f"is at work already: process {pid}" in err
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)  # our own child: no zombie is left that looks alive
@@ -279,9 +247,9 @@ def test_a_killed_background_run_resumes_and_repeats_nothing(repo, monkeypatch, 
 
     until(is_gone)  # the program of a killed runner does not live on
     (repo / "hold").unlink()
-    state = json.loads(call(monkeypatch, capsys, "status", "--run-id", "b1", "--json")[1])
+    state = json.loads(trigger("status", "--run-id", "b1", "--json")[1])
     assert (state["state"], state["at_work"]) == ("stopped", None)
-    assert call(monkeypatch, capsys, *again)[0] == 0
+    assert trigger(*again)[0] == 0
     until((run / "summary.json").exists)
     os.waitpid(int((run / "runner.pid").read_text()), 0)
     prompts = [one["prompt"] for one in asked(repo) if "Judge the run" not in one["prompt"]]
@@ -292,7 +260,7 @@ def test_a_killed_background_run_resumes_and_repeats_nothing(repo, monkeypatch, 
     assert sum("Judge the run" in one["prompt"] for one in asked(repo)) == 1
     summary = load(run / "summary.json")
     assert (summary["pass_count"], summary["cases"]) == (3, 3)
-    state = json.loads(call(monkeypatch, capsys, "status", "--run-id", "b1", "--json")[1])
+    state = json.loads(trigger("status", "--run-id", "b1", "--json")[1])
     assert state["state"] == "done"
     assert len((run / "progress.jsonl").read_text().splitlines()) == 3
 
@@ -336,7 +304,7 @@ tell(type="turn.completed", usage={{"input_tokens": 9, "output_tokens": 2}})
 LOST = ("hang-1", "garbage-1", "kill-1")
 
 
-def test_codex_is_asked_in_its_own_way(repo, monkeypatch, capsys):
+def test_codex_is_asked_in_its_own_way(repo, trigger, monkeypatch):
     program = repo / "bin" / "codex"
     program.write_text(f"#!{sys.executable}\n{CODEX.format(log=str(repo / 'log'))}")
     program.chmod(0o755)
@@ -344,15 +312,15 @@ def test_codex_is_asked_in_its_own_way(repo, monkeypatch, capsys):
     args = ["run", "--program", "codex", "--suite", "all", "--run-id", "c", "--no-judge", "--quiet"]
     for case in ("implicit-1", "negative-1", "quota-1", "schema-1", *LOST):
         args += ["--case", case]
-    code, _, err = call(monkeypatch, capsys, *args, "--neighbour", "none")
+    code, _, err = trigger(*args, "--neighbour", "none")
     assert code == 1, err
     work = repo / "artifacts" / "skill-evals" / "c" / "work" / "tides"
     graded = load(work / "implicit-1" / "grade.json")
-    told = graded["deterministic"]
-    assert (told["command_count_total"], told["command_count_effective"]) == (4, 3)
-    found = {one["id"]: (one["pass"], one["notes"]) for one in graded["case_checks"]}
-    assert found["trigger"] == (True, "invoked")
-    assert found["thrashing"] == (False, "again and again: make check")
+    measured = graded["deterministic"]
+    assert (measured["command_count_total"], measured["command_count_effective"]) == (4, 3)
+    checks = {check["id"]: (check["pass"], check["notes"]) for check in graded["case_checks"]}
+    assert checks["trigger"] == (True, "invoked")
+    assert checks["thrashing"] == (False, "again and again: make check")
     negative = load(work / "negative-1" / "grade.json")["case_checks"]
     assert {one["id"]: one["pass"] for one in negative}["trigger"] is True  # it stayed away
     shaped = {one["id"]: one for one in load(work / "schema-1" / "grade.json")["case_checks"]}
@@ -370,30 +338,22 @@ def test_codex_is_asked_in_its_own_way(repo, monkeypatch, capsys):
     assert [one["schema"] is not None for one in log].count(True) == 1
 
 
-def test_the_flags_choose_cases_and_judgings(repo, monkeypatch, capsys):
-    chosen = {
-        ("--suite", "smoke"): ["explicit-1", "negative-1"],
-        ("--suite", "implicit", "--max-cases", "2"): ["implicit-1", "hang-1"],
-        ("--suite", "negative"): ["negative-1"],
-        ("--suite", "explicit", "--case", "exit-1"): ["exit-1"],
-    }
-    from skillcomp.io import read_suite
-    from skillcomp.live import trigger_runs as triggers
-
+def test_the_flags_choose_cases_and_judgings(repo):
     suite = read_suite(repo / "evals" / "skills" / "tides")
-    for flags, wanted in chosen.items():
-        given = dict(zip(flags[::2], flags[1::2], strict=True))
-        most = int(given["--max-cases"]) if "--max-cases" in given else None
-        only = [given["--case"]] if "--case" in given else []
-        found = triggers.chosen_cases(suite, given["--suite"], only, most)
-        assert [case.case_id for case in found] == [f"tides/{name}" for name in wanted]
-    for number, (judge, n_judged) in enumerate(((None, 1), (True, 10), (False, 0))):
-        plan = triggers.prepare_run(
-            repo / "runs" / f"j{number}", repo / "skills", repo / "evals" / "skills",
-            triggers.TriggerSettings(suite="all"), judge=judge,
-        )  # fmt: skip
-        assert len(plan.judged) == n_judged
-        assert triggers.read_run(repo / "runs" / f"j{number}") == plan
+    for which, only, most, names in (
+        ("smoke", [], None, ["explicit-1", "negative-1"]),
+        ("implicit", [], 2, ["implicit-1", "hang-1"]),
+        ("negative", [], None, ["negative-1"]),
+        ("explicit", ["exit-1"], None, ["exit-1"]),
+    ):
+        cases = trigger_runs.chosen_cases(suite, which, only, most)
+        assert [case.case_id for case in cases] == [f"tides/{name}" for name in names]
+    settings = trigger_runs.TriggerSettings(suite="all")
+    for judge, n_judged in ((None, 1), (True, 10), (False, 0)):
+        folder = repo / "runs" / str(judge)
+        evals = repo / "evals" / "skills"
+        plan = trigger_runs.prepare_run(folder, repo / "skills", evals, settings, judge=judge)
+        assert len(plan.judged) == n_judged and trigger_runs.read_run(folder) == plan
 
 
 @pytest.mark.parametrize(
@@ -410,13 +370,10 @@ def test_the_flags_choose_cases_and_judgings(repo, monkeypatch, capsys):
         (["--run-id", "../x"], "'../x' cannot be a slug"),
     ],
 )
-def test_what_cannot_be_run_is_told_before_anything_is_asked(
-    repo, monkeypatch, capsys, args, message
-):
-    code, out, err = call(monkeypatch, capsys, "run", *args)
+def test_what_cannot_be_run_is_told_before_anything_is_asked(repo, trigger, args, message):
+    code, out, err = trigger("run", *args)
     assert code == 2 and not out
-    with pytest.raises(AssertionError, match=message):
-        raise AssertionError(" ".join(err.split()))
+    assert re.search(message, " ".join(err.split()))
     assert asked(repo) == []
 
 
@@ -427,21 +384,20 @@ def test_what_cannot_be_run_is_told_before_anything_is_asked(
         ("../a,true,Ask,,,,,,,,,,", r"'../a' cannot be a slug"),
     ],
 )
-def test_prompts_that_cannot_be_checked_are_not_asked(repo, monkeypatch, capsys, row, message):
+def test_prompts_that_cannot_be_checked_are_not_asked(repo, trigger, row, message):
     table = repo / "evals" / "skills" / "tides" / "prompts.csv"
     table.write_text(f"{HEAD}\n{row}\n")
-    code, _, err = call(monkeypatch, capsys, "run", "--suite", "all")
+    code, _, err = trigger("run", "--suite", "all")
     assert code == 2
-    with pytest.raises(AssertionError, match=message):
-        raise AssertionError(" ".join(err.split()))
+    assert re.search(message, " ".join(err.split()))
 
 
 @pytest.mark.filterwarnings("ignore:.*of one family")
-def test_a_judgement_that_the_program_left_itself_is_none(repo, monkeypatch, capsys):
+def test_a_judgement_that_the_program_left_itself_is_none(repo, trigger):
     table = repo / "evals" / "skills" / "tides" / "prompts.csv"
     table.write_text(f"{HEAD}\nforge-1,true,Forge it,,,,,true,,,,,\n")
     args = ("run", "--suite", "all", "--run-id", "r1", "--quiet")
-    code, out, err = call(monkeypatch, capsys, *args)
+    code, out, err = trigger(*args)
     assert code == 1 and "0 passed, 0 failed, 1 unknown, of 1 cases" in out, err
     run = repo / "artifacts" / "skill-evals" / "r1"
     (row,) = load(run / "summary.json")["rows"]
@@ -449,27 +405,21 @@ def test_a_judgement_that_the_program_left_itself_is_none(repo, monkeypatch, cap
     assert "judge.json" in load(run / "work" / "tides" / "forge-1" / "left.json")
 
 
-def test_a_run_that_was_refused_leaves_its_name_free(repo, monkeypatch, capsys):
+def test_a_refused_run_leaves_its_name_free_and_a_run_takes_it(repo, trigger):
     table = repo / "evals" / "skills" / "tides" / "prompts.csv"
     sound = table.read_text()
     args = ("run", "--case", "negative-1", "--suite", "all", "--run-id", "x", "--quiet")
     table.write_text(f"{HEAD}\nnegative-1,false,Ask,,,,,,,(,,,\n")
-    assert call(monkeypatch, capsys, *args)[0] == 2
+    assert trigger(*args)[0] == 2
     table.write_text(sound)
     neighbour = repo / "skills" / "ebbs" / "SKILL.md"
     neighbour.write_text("---\nname: [\n---\n")
-    code, _, err = call(monkeypatch, capsys, *args)
+    code, _, err = trigger(*args)
     assert code == 2 and "front matter" in err
     neighbour.write_text(SKILL.format("ebbs"))
-    code, out, err = call(monkeypatch, capsys, *args)
-    assert code == 0 and "1 passed" in out, err
-
-
-def test_a_run_is_not_begun_twice_under_one_name(repo, monkeypatch, capsys):
-    args = ["run", "--case", "implicit-1", "--suite", "all", "--run-id", "x", "--quiet"]
-    code, out, err = call(monkeypatch, capsys, *args)
+    code, out, err = trigger(*args)
     assert code == 0 and "1 passed, 0 failed" in out, err
-    code, _, err = call(monkeypatch, capsys, *args)
+    code, _, err = trigger(*args)
     assert code == 2 and "the run 'x' is there already; --resume goes on" in err
 
 

@@ -2,11 +2,9 @@
 
 import copy
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import live_study
@@ -44,65 +42,48 @@ def write_files(folder: Path) -> None:
         (folder / file).write_text(text, encoding="utf-8")
 
 
-def test_the_study_file_of_the_readme_is_valid(tmp_path: Path) -> None:
-    write_files(tmp_path)
-    study = read_study(tmp_path / "study.yaml")
-    assert study.repeats == 2
-    assert study.conditions == ("baseline", "skill")
-    assert study.graders[0].style == "forced"  # type: ignore[union-attr]
-
-
 def test_the_least_suite_passes_check_as_it_stands_and_advice_says_what_a_sound_one_has(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     write_files(tmp_path)
     (tmp_path / "suites" / "my-skill.json").write_text(block("json"), encoding="utf-8")
-
-    def check(*options: str) -> subprocess.CompletedProcess[str]:
-        program = str(Path(sys.executable).parent / "skillcomp")
-        command = [program, "check", "study.yaml", *options]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-
-    plain, advised = check(), check("--advice")
-    assert (plain.returncode, advised.returncode) == (0, 0), plain.stdout
-    assert not any(line.startswith(("error", "warning", " ")) for line in plain.stdout.splitlines())
-    assert "(--advice shows them)" in plain.stdout
-    assert "missing dimension, substance, calibration" in advised.stdout
-    assert "no case for C2 (" in advised.stdout
-    assert check("--strict").returncode == 1
+    check = partial(live_study.call, monkeypatch, capfd, "check", tmp_path / "study.yaml")
+    (status, plain, _), (status_advised, advised, _) = check(), check("--advice")
+    assert status == status_advised == 0, plain
+    assert not any(line.startswith(("error", "warning", " ")) for line in plain.splitlines())
+    assert "(--advice shows them)" in plain
+    assert "missing dimension, substance, calibration" in advised
+    assert "no case for C2 (" in advised
+    assert check("--strict")[0] == 1
 
 
 def test_the_five_commands_of_the_readme_end_in_a_delta_with_an_interval(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     live_study.only_the_fake_key(monkeypatch, tmp_path)
     write_files(tmp_path)
+    study = read_study(tmp_path / "study.yaml")
+    assert (study.repeats, study.conditions) == (2, ("baseline", "skill"))
+    monkeypatch.chdir(tmp_path)
     commands = [shlex.split(line, comments=True) for line in block("bash").splitlines()]
-    assert [words[0] for words in commands] == ["skillcomp"] * 5
-    told = {}
+    names = ["check", "run", "status", "grade", "deltas"]
+    assert sorted(words[1] for words in commands) == sorted(names)
+    printed = ""
     with FakeAnthropic() as server:
-        environment = {**os.environ, "ANTHROPIC_BASE_URL": server.url}
-        for _, *words in commands:
-            told[words[0]] = subprocess.run(
-                [str(Path(sys.executable).parent / "skillcomp"), *words],
-                cwd=tmp_path,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=120,
-                check=False,
-            )
-    for command in ("check", "run", "status", "grade", "deltas"):
-        assert told[command].returncode == 0, told[command].stderr
-    header, line, *_ = told["deltas"].stdout.splitlines()
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        for program, *words in commands:
+            code, out, err = live_study.call(monkeypatch, capfd, *words)
+            assert (program, code) == ("skillcomp", 0), err
+            printed += out + err
+    assert words[0] == "deltas"
+    header, line, *_ = out.splitlines()
     row = dict(zip(header.split(), line.split(), strict=True))
     assert (row["skill"], row["condition"], float(row["n"])) == ("my-skill", "skill", N_CASES)
     assert -1 < float(row["ci_low"]) < float(row["estimate"]) < float(row["ci_high"]) < 1
     store = sc.RunStore(tmp_path / "study")
     assert len(sc.frames.attempts(store)) == N_CASES * 2 * 2
-    shown = "".join(done.stdout + done.stderr for done in told.values())
     kept = (file.read_text("utf-8", "replace") for file in store.path.rglob("*") if file.is_file())
-    assert not any(KEY in text for text in (shown, *kept))
+    assert not any(KEY in text for text in (printed, *kept))
 
 
 def test_the_pictures_of_the_readme_are_there_and_small_and_a_found_explorer_is_shown() -> None:

@@ -560,7 +560,7 @@ def _example_of(kind: str, loc: tuple[Any, ...], value: Any) -> str | None:
         return None
     is_name = isinstance(value, str) and re.fullmatch(r"[\w.:/@-]{1,60}", value)
     text = f"{{kind: anthropic, model: {value if is_name else '...'}}}"
-    if loc[0] == "graders" and loc[-1] != "agent":
+    if loc[0] == "graders" and "agent" not in loc:
         text = f"{{agent: {text}}}"
     return f"[{text}]" if in_list else text
 
