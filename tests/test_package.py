@@ -104,7 +104,7 @@ packages = "bias frames io lint live overlap reliability report simulate stats"
 for name in packages.split():
     names = getattr(sc, name).__all__
     for order in (names, names[::-1]):
-        for module in [one for one in sys.modules if one.startswith("skillcomp")]:
+        for module in [m for m in sys.modules if f"{m}.".startswith(f"skillcomp.{name}.")]:
             del sys.modules[module]
         package = importlib.import_module(f"skillcomp.{name}")
         print(*(n for n in order if inspect.ismodule(getattr(package, n))))

@@ -167,10 +167,32 @@ async def ask_until_read(
     usable: Collection[str] = ("ok", "truncated"),
     cell: Cell | None = None,
 ) -> tuple[_T | None, list[Reply], list[str]]:
-    """Ask a model until its reply is usable; return what `read` makes of it, replies and problems.
+    """Ask a model until its reply is usable: at most twice again, with the problems shown.
 
-    After a reply that cannot be used, the model is asked again, at most twice, and shown the
-    problems.
+    Parameters
+    ----------
+    agent : Agent
+        The agent to ask.
+    prompt : callable
+        Called with ``problems=`` (a list of str, empty at first); returns a `GraderPrompt`.
+    schema : type of pydantic.BaseModel
+        Shape of the reply.
+    read : callable
+        Called with the text of a reply; returns the result and its problems. A reply without
+        problems is usable.
+    usable : collection of str, default ("ok", "truncated")
+        Statuses of a reply that is read; after another status nothing more is asked.
+    cell : Cell, optional
+        Passed on to the agent.
+
+    Returns
+    -------
+    result
+        The result of `read` for the last reply; None after a status that is not usable.
+    list of Reply
+        All replies, first to last.
+    list of str
+        Problems of the last reply; empty if it is usable.
     """
     replies: list[Reply] = []
     result, problems = None, list[str]()
@@ -185,7 +207,24 @@ async def ask_until_read(
 
 
 def on_check(check: Check, position: int, about: Mapping[str, Any], **outcome: Any) -> Verdict:
-    """Build the verdict on one check; `about` holds the fields that all verdicts share."""
+    """Build the verdict on one check of an answer.
+
+    Parameters
+    ----------
+    check : Check
+        The check.
+    position : int
+        Position of the check in its case, from 0; it is added to ``about["order"]``.
+    about : mapping
+        The fields that all verdicts on the answer share, from `BaseGrader.about`.
+    **outcome
+        Further fields of the `Verdict`, such as ``passed``, ``status`` and ``rationale``.
+
+    Returns
+    -------
+    Verdict
+        The verdict.
+    """
     identity = {"check_id": check.check_id, "check_kind": check.check_kind, "goal": check.goal}
     return Verdict(**{**about, **identity, "order": about["order"] + position, **outcome})
 
@@ -193,7 +232,25 @@ def on_check(check: Check, position: int, about: Mapping[str, Any], **outcome: A
 def verdicts_of(
     case: Case, replies: Sequence[Reply], judged: Mapping[str, Judged], about: Mapping[str, Any]
 ) -> tuple[Verdict, ...]:
-    """Build one verdict for each check; `about` holds the fields that all verdicts share."""
+    """Build one verdict for each check of a case from the replies of a model.
+
+    Parameters
+    ----------
+    case : Case
+        The case with its checks.
+    replies : sequence of Reply
+        All replies to the grading; their cost is divided equally among the checks.
+    judged : mapping of str to Judged
+        The judgements of the last reply, by check_id; empty if it cannot be used.
+    about : mapping
+        The fields that all verdicts on the answer share, from `BaseGrader.about`.
+
+    Returns
+    -------
+    tuple of Verdict
+        One verdict for each check, in the order of the case. Without `judged` their status is
+        ``malformed``, ``refused`` or ``error``, and ``passed`` is None.
+    """
     last = replies[-1]
     status: VerdictStatus = "ok" if judged else failure(last)
     cost = cost_of(replies)
@@ -223,7 +280,29 @@ def failure(reply: Reply) -> VerdictStatus:
 def answer_of(
     attempt: Attempt, case: Case, skill: Skill | None = None, *, done: str = "graded"
 ) -> str:
-    """Return the answer to judge; raise if it is missing or belongs to another case."""
+    """Return the answer to judge; raise if it is missing or belongs to another case.
+
+    Parameters
+    ----------
+    attempt : Attempt
+        The attempt to judge.
+    case : Case
+        The case that the caller judges it by.
+    skill : Skill, optional
+        The skill of the case, if the caller has it.
+    done : str, default "graded"
+        The verb of the error message.
+
+    Returns
+    -------
+    str
+        The answer; it can be empty.
+
+    Raises
+    ------
+    GraderError
+        If the status is not ``ok``, or case or skill are not those of the attempt.
+    """
     if attempt.status != "ok" or attempt.answer is None:
         raise GraderError(
             f"Attempt '{attempt.attempt_id}' has status '{attempt.status}' and nothing to "
