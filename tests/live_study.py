@@ -116,18 +116,24 @@ def grader(url, style="forced", **more):
     return ComprehensionGrader(model, style=style, **more)
 
 
+def run(store, server, **more):
+    """Run the study twice over."""
+    return sc.run(store, **{"agents": [agent(server.url)], "repeats": 2, "progress": False, **more})
+
+
+def grade(store, server, **more):
+    """Grade the study without the warning about a grader of the agent's family."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*of one family", category=GraderWarning)
+        return sc.grade(store, **{"graders": [grader(server.url)], "progress": False, **more})
+
+
 def run_batches(store, server, limits=QUICK, **more):
-    """Run the study in batches."""
-    options = {"agents": [agent(server.url)], "repeats": 2, "progress": False, **more}
-    return sc.run(store, batch=limits, **options)
+    return run(store, server, batch=limits, **more)
 
 
 def grade_batches(store, server, limits=QUICK, **more):
-    """Grade the study in batches, without the warning about a grader of the agent's family."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*of one family", category=GraderWarning)
-        graders = [grader(server.url)]
-        return sc.grade(store, graders=graders, batch=limits, progress=False, **more)
+    return grade(store, server, batch=limits, **more)
 
 
 def ask(agent, prompt="What?", **options):

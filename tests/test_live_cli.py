@@ -14,9 +14,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-
-sys.path.insert(0, str(Path(__file__).parent))
-import live_study
 from fake_anthropic import KEY, FakeAnthropic
 from live_study import AGENT, GRADER, SLUGS, Dated, call, make_files, ok_cells, rows, until
 
@@ -27,9 +24,7 @@ from skillcomp.live.study_file import read_study
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.fixture(autouse=True)
-def only_the_fake_key(monkeypatch, tmp_path):
-    live_study.only_the_fake_key(monkeypatch, tmp_path)
+pytestmark = pytest.mark.usefixtures("fake_key")
 
 
 def study(folder, url="http://127.0.0.1:1", **more):

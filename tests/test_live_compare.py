@@ -7,21 +7,17 @@ import multiprocessing
 import os
 import re
 import signal
-import sys
 import threading
 import time
 import warnings
 from collections import Counter
-from pathlib import Path
 
+import live_study
 import pytest
 import yaml
-from tqdm.auto import tqdm
-
-sys.path.insert(0, str(Path(__file__).parent))
-import live_study
 from fake_anthropic import KEY, FakeAnthropic
 from live_study import FAST, GRADER, make_store, rows
+from tqdm.auto import tqdm
 
 import skillcomp as sc
 from skillcomp.errors import GraderError, StudyError
@@ -36,9 +32,7 @@ _FORK = multiprocessing.get_context("forkserver")
 _FORK.set_forkserver_preload(["anthropic", "skillcomp.live.compare"])
 
 
-@pytest.fixture(autouse=True)
-def only_the_fake_key(monkeypatch, tmp_path):
-    live_study.only_the_fake_key(monkeypatch, tmp_path)
+pytestmark = pytest.mark.usefixtures("fake_key")
 
 
 @pytest.fixture

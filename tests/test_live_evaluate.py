@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from datetime import timedelta
-from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 import live_study
+import pytest
 from fake_anthropic import FakeAnthropic
 
 import skillcomp as sc

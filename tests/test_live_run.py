@@ -8,22 +8,18 @@ import logging
 import os
 import re
 import signal
-import sys
 import traceback
-import warnings
 from collections import Counter
 from pathlib import Path
 
+import live_study
 import nbformat
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parent))
-import live_study
 from fake_anthropic import KEY, FakeAnthropic
 from fake_rules import answer as fake_answer
-from live_study import AGENT, N_CELLS, graded, make_store, ok_cells, rows
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from live_study import AGENT, N_CELLS, grade, graded, make_store, ok_cells, rows, run
 
 import skillcomp as sc
 from skillcomp.errors import AgentError, GraderError, StoreError, StudyError
@@ -38,27 +34,12 @@ from skillcomp.live.status import status, writer
 from skillcomp.live.study_file import read_study
 from skillcomp.records import Attempt, Verdict
 
-
-@pytest.fixture(autouse=True)
-def only_the_fake_key(monkeypatch, tmp_path):
-    live_study.only_the_fake_key(monkeypatch, tmp_path)
+pytestmark = pytest.mark.usefixtures("fake_key")
 
 
 @pytest.fixture
 def store(tmp_path):
     return make_store(tmp_path)
-
-
-def run(store, server, **more):
-    agents = more.pop("agents", None) or [live_study.agent(server.url)]
-    return sc.run(store, **{"agents": agents, "repeats": 2, "progress": False, **more})
-
-
-def grade(store, server, *, style="forced", **more):
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*of one family", category=GraderWarning)
-        graders = more.pop("graders", None) or [live_study.grader(server.url, style)]
-        return sc.grade(store, **{"graders": graders, "progress": False, **more})
 
 
 def test_a_study_of_two_skills_two_conditions_and_two_repeats_is_asked_and_graded(store):
