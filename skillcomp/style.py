@@ -83,7 +83,7 @@ _CALLED = {
     "cohen_kappa": "Cohen's kappa",
     "krippendorff_alpha": "Krippendorff's alpha",
 }
-_TOLD: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
+_AXES_TEXTS: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
 _METHOD = 90  # longest method in a caption, characters; the frame has the full text
 _PACKAGES = ("skillcomp", "matplotlib", "numpy", "pandas")
 # Any: matplotlib's stubs type rcParams key by key
@@ -317,12 +317,12 @@ def interval(row: Mapping[str, Any] | pd.Series, *, digits: int = 1) -> str:
     return estimate if "n/a" in (estimate, limits[0]) else f"{estimate} [{inside}]"
 
 
-def tell(ax: Any, what: str, numbers: str = "") -> None:
+def describe_axes(ax: Any, what: str, numbers: str = "") -> None:
     """Register what axes show, without a full stop, for caption and alternative text.
 
     ``numbers`` describes the drawn values if the frames have no estimates.
     """
-    _TOLD[ax] = (what, numbers)
+    _AXES_TEXTS[ax] = (what, numbers)
 
 
 def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
@@ -369,7 +369,7 @@ def alt_text(fig: Figure, data: Mapping[str, pd.DataFrame]) -> str:
     text = f"{start}: {_axes_text(fig)}."
     if entries:
         text += f" Key: {', '.join(entries)}."
-    numbers = [_TOLD[ax][1] for ax in panels if ax in _TOLD and _TOLD[ax][1]]
+    numbers = [_AXES_TEXTS[ax][1] for ax in panels if ax in _AXES_TEXTS and _AXES_TEXTS[ax][1]]
     text += "".join(f" {description}." for description in numbers)
     if not numbers:
         text += next((_estimates_text(frame) for frame in data.values() if _has_rows(frame)), "")
@@ -400,7 +400,7 @@ def _panels_of(fig: Figure) -> list[Any]:
 def _subject_of(fig: Figure) -> str:
     """Describe what the panels of a figure show: as registered, or by their labels."""
     panels = _panels_of(fig)
-    descriptions = [_TOLD[ax][0] for ax in panels if ax in _TOLD]
+    descriptions = [_AXES_TEXTS[ax][0] for ax in panels if ax in _AXES_TEXTS]
     if len(descriptions) < len(panels) or not descriptions:
         return _axes_text(fig)
     titles = list(dict.fromkeys(called(ax.get_title()) for ax in panels if ax.get_title()))

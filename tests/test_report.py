@@ -125,34 +125,30 @@ def test_the_page_lists_every_notebook_in_order_with_its_question(page: Path) ->
     assert [place for _, place, _ in entries] == places
     assert [stem for stem, _ in sections] == [path.stem for path in HERE]
     assert [title.replace("&#39;", "'") for _, _, title in entries] == titles
-    assert "Study <strong>pilot</strong>" in text
+    assert "Study <strong>pilot</strong>" in text and 'class="notice"' not in text
+    anchors = re.findall(r'\bid="([^"]+)"', text)
+    assert len(anchors) == len(set(anchors))
+    assert any(anchor.startswith(f"{NOTEBOOKS[1].stem}--") for anchor in anchors)
+    for path in NOTEBOOKS:
+        place = page if path in HERE else page.parent / f"{path.stem}.html"
+        for ending in ("pdf", "png", "csv", "json"):
+            name = f"{path.stem[:3]}figure.{ending}"
+            assert f'<a href="{name}"' in place.read_text("utf-8")
+            assert (page.parent / name).is_file()
 
 
-def test_a_chapter_that_the_study_has_no_data_for_stands_on_a_page_of_its_own(
+def test_a_chapter_that_the_study_has_no_data_for_is_a_separate_page(
     page: Path, browser: Browser
 ) -> None:
     for path, study in zip(APART, ("execution", "triggers"), strict=True):
         opened = browser.page(page.parent / f"{path.stem}.html", width=1280)
         assert measured(opened, "all('section.chapter').map(s => s.id)") == [path.stem]
         assert measured(opened, "all('a[href=\"index.html\"]').length") == 1
-        before = "getComputedStyle(document.querySelector('.head > h1'), '::before').content"
-        assert measured(opened, before) == 'counter(chapter) ". "'
         counted = "getComputedStyle(document.querySelector('section.chapter')).counterReset"
         assert measured(opened, counted) == f"chapter {int(path.stem[:2])}"
         text = opened.evaluate("document.body.innerText")
         assert f"no data for this chapter: it shows the recorded study {study}." in text
-        assert "Figure 1." in text
-        assert opened.complaints == []
-
-
-def test_every_chapter_links_its_figure_files_which_stand_beside_the_page(page: Path) -> None:
-    for path in NOTEBOOKS:
-        place = page if path in HERE else page.parent / f"{path.stem}.html"
-        text = place.read_text(encoding="utf-8")
-        for ending in ("pdf", "png", "csv", "json"):
-            name = f"{path.stem[:3]}figure.{ending}"
-            assert f'<a href="{name}"' in text
-            assert (page.parent / name).is_file()
+        assert "Figure 1." in text and opened.complaints == []
 
 
 def test_the_page_asks_for_nothing_from_elsewhere_and_forbids_scripts(page: Path) -> None:
@@ -164,12 +160,6 @@ def test_the_page_asks_for_nothing_from_elsewhere_and_forbids_scripts(page: Path
     assert not re.search(r"<(script|link|iframe|object|embed|base|form)\b", text)
     assert not re.findall(r'(?:src|srcset|data|action)="(?!data:image/png;base64,)', text)
     assert "injected-parameters" not in text and str(page.parent) not in text
-
-
-def test_anchors_are_unique_over_the_chapters(page: Path) -> None:
-    anchors = re.findall(r'\bid="([^"]+)"', page.read_text(encoding="utf-8"))
-    assert len(anchors) == len(set(anchors))
-    assert any(anchor.startswith(f"{NOTEBOOKS[1].stem}--") for anchor in anchors)
 
 
 def test_headings_of_the_same_words_have_anchors_of_their_own(tmp_path: Path) -> None:
@@ -211,15 +201,9 @@ def test_the_page_fits_its_window_and_shows_every_figure(
     others = measured(opened, "all('nav a').filter(a => !a.hash).map(a => a.getAttribute('href'))")
     assert others == [f"{path.stem}.html" for path in APART]
     assert all((page.parent / name).is_file() for name in others)
+    assert max(measured(opened, "all('tbody tr').map(r => r.clientHeight)")) < 100
     assert opened.complaints == []
     assert [url for url in opened.requests if not url.startswith(("file:", "data:image/"))] == []
-
-
-@pytest.mark.parametrize("width", [1280, 390])
-def test_a_table_row_stays_a_few_lines_high(page: Path, browser: Browser, width: int) -> None:
-    opened = browser.page(page, width=width)
-    heights = "all('tbody tr').map(r => r.clientHeight)"
-    assert max(measured(opened, heights)) < 100
 
 
 def test_what_a_model_wrote_is_shown_as_text_and_never_runs(
@@ -236,15 +220,12 @@ def test_what_a_model_wrote_is_shown_as_text_and_never_runs(
     styled = "all('main style, main [style]').map(e => e.outerHTML)"
     assert measured(opened, styled) == []
     assert measured(opened, "getComputedStyle(document.body).display") != "none"
-    # nothing was asked for, and nothing was left for the page's policy to stop
+    # nothing was requested, and the policy of the page had nothing to stop
     assert [url for url in opened.requests if not url.startswith(("file:", "data:"))] == []
     assert opened.complaints == []
-
-
-def test_what_a_model_wrote_can_still_be_read(hostile_page: Path) -> None:
+    # all of it can still be read
     text = hostile_page.read_text(encoding="utf-8")
     assert text.count("&lt;script&gt;window.pwned = 1&lt;/script&gt;") >= 4
-    assert "&lt;img src=x onerror=" in text
     assert "Study <strong>&lt;img src=x onerror=&#39;window.pwned=1&#39;&gt;</strong>" in text
     assert '<a href="01-%22%3E%3Cimg%20src%3Dx%20onerror%3Dalert%281%29%3E.csv">' in text
     assert text.count("</section>") == text.count("<section") == 3  # answer, chapter, provenance
@@ -255,8 +236,6 @@ def test_what_a_model_wrote_can_still_be_read(hostile_page: Path) -> None:
 PLANS = {
     "harms": {"n_skills": 2, "n_cases": 30, "delta": -0.35, "baseline_rate": 0.95, "seed": 1,
               "conditions": ("baseline", "skill", "placebo"), "between_skill_sd": 0.0},
-    "helps": {"n_skills": 2, "n_cases": 30, "delta": 0.45, "between_skill_sd": 0.0, "seed": 2,
-              "conditions": ("baseline", "skill", "placebo")},
     "nothing": {"n_skills": 1, "n_cases": 150, "n_repeats": 4, "delta": 0.0, "seed": 3,
                 "baseline_rate": 0.9, "between_skill_sd": 0.0, "case_effect_sd": 0.0,
                 "unit": "attempt", "gold_fraction": 0.0},
@@ -288,13 +267,7 @@ def test_a_harmful_study_never_says_what_the_pilot_found(
     assert "Both skills harm." in text and "points fewer" in text
     assert "worse than its placebo" in text or "Against its placebo" in text
     # the text of chapter 2 was typed about the pilot: 52 points more, invented disciplines
-    for typed in (
-        "teach",
-        "On the recorded pilot",
-        "52 points more often",
-        "invented",
-        "six skills",
-    ):
+    for typed in ("teach", "On the recorded pilot", "52 points more often", "invented"):
         assert typed not in re.sub("teach the agent|teaches carry over", "", text)
     assert "Does loading the skill change what the agent gets right?" in text
     assert "This chapter's text was written about the recorded pilot study and is left out." in text
@@ -306,7 +279,6 @@ def test_a_harmful_study_never_says_what_the_pilot_found(
 def test_pages_of_other_shapes_say_what_was_found_and_what_is_lacking(
     studies: dict[str, Path], browser: Browser
 ) -> None:
-    assert "Both skills teach." in seen(browser, studies["helps"])
     nothing = seen(browser, studies["nothing"])
     assert "skill-01 changes nothing." in nothing
     assert "There are no gold labels" in nothing and "Without a placebo" in nothing
@@ -331,19 +303,22 @@ def test_figures_and_marks_speak_to_readers_who_do_not_see_them(
 ) -> None:
     opened = browser.page(studies["harms"], width=1280)
     first = "document.querySelector('#answer img').alt"
-    said = r"Difference in attempts passed \(percentage points\).*skill-0\d, skill"
-    assert re.search(said, opened.evaluate(first))
-    assert measured(opened, "all('img:not([aria-hidden])').filter(i => !i.alt).length") == 0
-    assert measured(opened, "all('img').every(i => i.alt || i.previousElementSibling)") is True
-    assert measured(opened, "all('.mark').every(m => m.ariaHidden === 'true')") is True
-    assert measured(opened, "all('th').filter(t => !t.scope && t.closest('.set')).length") == 0
+    words = r"Difference in attempts passed \(percentage points\).*skill-0\d, skill"
+    assert re.search(words, opened.evaluate(first))
+    for faults in (
+        "all('img:not([aria-hidden])').filter(i => !i.alt)",
+        "all('img').filter(i => !i.alt && !i.previousElementSibling)",
+        "all('.mark').filter(m => m.ariaHidden !== 'true')",
+        "all('th').filter(t => !t.scope && t.closest('.set'))",
+    ):
+        assert measured(opened, f"{faults}.length") == 0
     assert opened.evaluate("document.documentElement.lang") == "en"
     assert measured(opened, "all('h1, h2, h3')[0].tagName") == "H1"
 
 
 def test_every_figure_can_be_taken_away_with_its_data(studies: dict[str, Path]) -> None:
-    folder = studies["helps"].parent
-    text = studies["helps"].read_text(encoding="utf-8")
+    folder = studies["open"].parent
+    text = studies["open"].read_text(encoding="utf-8")
     names = ["00-answer.pdf", "00-answer.png", "00-answer.svg", "00-answer-delta.csv"]
     for name in [*names, "00-answer.json"]:
         assert f'href="{name}" download' in text and (folder / name).is_file()
@@ -355,25 +330,28 @@ def test_every_figure_can_be_taken_away_with_its_data(studies: dict[str, Path]) 
 
 
 def test_readme_shows_the_figure_and_a_page_without_figures_links_no_archive_of_them(
-    tmp_path: Path,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     left = tmp_path / "07-earlier.png"
     left.touch()  # of an earlier report in the same folder
     (tmp_path / "00-answer-2.png").write_bytes(b"old study")
     (tmp_path / "00-answers.csv").write_bytes(b"not of a report")
-    how = {"notebooks": [], "progress": False}
-    study = report.build(PILOT, tmp_path, **how).read_text("utf-8")
+    study = report.build(PILOT, tmp_path, notebooks=[]).read_text("utf-8")
+    assert capsys.readouterr().err == ""  # no bar over no notebooks
     assert 'href="figures.zip"' in study
     with zipfile.ZipFile(tmp_path / "figures.zip") as archive:
         assert {name[:9] for name in archive.namelist()} == {"00-answer"}
         assert not {"00-answer-2.png", "00-answers.csv"} & set(archive.namelist())
     assert (tmp_path / "00-answers.csv").exists()
+    assert "<h3>Content and form</h3>" not in study  # the pilot has no design
     drawn = Image.open(tmp_path / "00-answer.png").convert("L").resize((500, 368))
     shown = Image.open(ROOT / "docs/pictures/headline.png").convert("L").resize((500, 368))
     apart = ImageChops.difference(drawn, shown)
     assert ImageStat.Stat(apart).rms[0] < 4, "run tools/pictures.py: README shows another figure"
-    fires = report.build(ROOT / "data" / "triggers", tmp_path, **how).read_text("utf-8")
+    fires = report.build(ROOT / "data" / "triggers", tmp_path, notebooks=[]).read_text("utf-8")
     assert "figures.zip" not in fires and not (tmp_path / "figures.zip").exists()
+    assert "Triggering (opaque): just the right skills" in fires
+    assert "gives no answer yet" not in fires and "Skill by skill" not in fires
 
 
 def test_an_explorer_stands_behind_a_fold() -> None:
@@ -388,19 +366,9 @@ def test_an_explorer_stands_behind_a_fold() -> None:
 # What can go wrong
 
 
-def test_without_the_notebooks_the_message_says_where_they_are(tmp_path: Path) -> None:
+def test_what_is_no_study_and_a_folder_without_notebooks_are_named(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="They come with skillcomp's wheel"):
         report.find_notebooks(tmp_path)
-
-
-def test_a_report_without_chapters_shows_no_progress_of_none(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    report.build(PILOT, tmp_path / "out", notebooks=[])
-    assert capsys.readouterr().err == ""
-
-
-def test_a_folder_that_is_no_study_is_named(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=r"empty is not a recorded study: it has no manifest"):
         report.build(tmp_path / "empty", tmp_path / "out", progress=False)
     (tmp_path / "table.csv").write_text("case,passed\n1,1\n")
@@ -438,22 +406,19 @@ def test_a_kernel_that_dies_and_a_cell_that_hangs_are_named(
         report.execute(hangs, progress=False)
 
 
-def test_parameters_need_a_cell_that_is_tagged_so(tmp_path: Path) -> None:
-    path = write(tmp_path / "06-untagged.ipynb", new_code_cell("OUT = '.'"))
+def test_given_parameters_replace_those_of_the_tagged_cell(tmp_path: Path) -> None:
+    untagged = write(tmp_path / "06-untagged.ipynb", new_code_cell("OUT = '.'"))
     with pytest.raises(StudyError, match="no cell tagged 'parameters'"):
-        report.execute(path, parameters={"OUT": "x"}, progress=False)
-
-
-def test_given_parameters_replace_those_of_the_cell(tmp_path: Path) -> None:
+        report.execute(untagged, parameters={"OUT": "x"}, progress=False)
     path = write(
         tmp_path / "05-given.ipynb", PARAMETERS, new_code_cell("print(DATA, OUT, sep='|')")
     )
     ran = report.execute(path, parameters={"OUT": 'it\'s "there"\n'}, progress=False)
     assert ran.cells[-1].outputs[0].text == '../data/pilot|it\'s "there"\n\n'
     report.write_notebooks([path], progress=False)
-    written = nbformat.read(path, as_version=4)
-    assert [cell.execution_count for cell in written.cells] == [1, 2]
-    assert written.cells[-1].outputs[0].text == "../data/pilot|../report\n"
+    book = nbformat.read(path, as_version=4)
+    assert [cell.execution_count for cell in book.cells] == [1, 2]
+    assert book.cells[-1].outputs[0].text == "../data/pilot|../report\n"
     first = path.read_bytes()
     report.write_notebooks([path], progress=False)
     assert path.read_bytes() == first
@@ -474,12 +439,16 @@ def test_a_chapter_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
         new_code_cell("GRADER = 'g2'\nPILOT = 'another'", metadata={"tags": ["parameters"]}),
         new_code_cell("print('grader', GRADER)"),
     )
-    out = tmp_path / "out"
+    bare = write(
+        tmp_path / "03-bare.ipynb",
+        new_markdown_cell("# Is it another?"),
+        new_code_cell("PILOT = 'another'", metadata={"tags": ["parameters"]}),
+        new_code_cell("raise ValueError('<b>no transfer</b>')"),
+    )
+    out, books = tmp_path / "out", [fails, works, bare]
     with pytest.raises(StudyError) as raised:
-        report.build(
-            PILOT, out, notebooks=[fails, works], parameters={"GRADER": "g1"}, progress=False
-        )
-    assert str(raised.value).startswith(f"{out / 'index.html'} was built, but 1 of 2 chapters")
+        report.build(PILOT, out, notebooks=books, parameters={"GRADER": "g1"}, progress=False)
+    assert str(raised.value).startswith(f"{out / 'index.html'} was built, but 1 of 3 chapters")
     assert "01-fails.ipynb, cell 4: ValueError: <b>no such grader</b>" in str(raised.value)
     text = (out / "index.html").read_text(encoding="utf-8")
     assert "<pre>before" in text and "<pre>after" not in text and "grader g1" in text
@@ -489,6 +458,10 @@ def test_a_chapter_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
     assert text.count("was written about the recorded pilot study") == 1
     assert "Its tables and figures are of <strong>pilot</strong>" in text
     assert text.index("was written about") > text.index("ends here")
+    # a chapter without a figure of this study is a line with its reason
+    reason = "03-bare.ipynb, cell 3: ValueError: &lt;b&gt;no transfer&lt;/b&gt;"
+    assert f'<li value="3">Is it another? <small>Not of this study: {reason}</small></li>' in text
+    assert 'class="chapter" id="03-bare"' not in text
 
 
 def test_a_live_chapter_may_take_its_time_and_names_the_store_that_its_numbers_are_of(
@@ -508,10 +481,6 @@ def test_a_live_chapter_may_take_its_time_and_names_the_store_that_its_numbers_a
     text = out.read_text(encoding="utf-8")
     assert f"store {tmp_path}/studies/&lt;mine&gt;" in text
     assert "Its tables and figures are of <strong>&lt;mine&gt;</strong>" in text
-
-
-def test_the_report_of_the_recorded_study_needs_no_notice(page: Path) -> None:
-    assert 'class="notice"' not in page.read_text(encoding="utf-8")
 
 
 # A chapter that needs what not every study has
@@ -539,20 +508,6 @@ def test_a_chapter_about_a_design_keeps_its_own_study_where_there_is_none(
     # what was asked of this study is not asked of another
     assert ("reads ../data/elsewhere by theirs" in text) is own
     assert ("said of the study of its own" in text) is own
-    assert ("its content by +" in index) is not own  # the first page says what the design shows
-
-
-def test_a_chapter_without_a_figure_of_this_study_is_a_line_with_its_reason(
-    tmp_path: Path,
-) -> None:
-    path = write(
-        tmp_path / "02-other.ipynb",
-        new_markdown_cell("# Is it another?"),
-        new_code_cell("PILOT = 'another'", metadata={"tags": ["parameters"]}),
-        new_code_cell("raise ValueError('<b>no transfer</b>')"),
-    )
-    page = report.build(PILOT, tmp_path / "out", notebooks=[path], progress=False)
-    text = page.read_text("utf-8")
-    reason = "02-other.ipynb, cell 3: ValueError: &lt;b&gt;no transfer&lt;/b&gt;"
-    assert f'<li value="2">Is it another? <small>Not of this study: {reason}</small></li>' in text
-    assert 'class="chapter" id="02-other"' not in text
+    # the first page says what the design shows
+    for words in ("its content by +", "<h3>Content and form</h3>", "24 documents of 6 skills"):
+        assert (words in index) is not own

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from written_study import written
 
 import skillcomp as sc
 from skillcomp.errors import FrameError, StoreError, StudyError
@@ -22,12 +21,12 @@ def decided(**columns: object) -> pd.DataFrame:
     return pd.DataFrame([row | columns])
 
 
-def said(found: pd.DataFrame, topic: str) -> str:
-    return " ".join(found.loc[found["topic"].eq(topic), "sentence"])
+def sentences_on(rows: pd.DataFrame, topic: str) -> str:
+    return " ".join(rows.loc[rows["topic"].eq(topic), "sentence"])
 
 
 def skill(placebo: pd.DataFrame | None = None, **columns: object) -> str:
-    return said(findings(decided(**columns), placebo=placebo), "skill")
+    return sentences_on(findings(decided(**columns), placebo=placebo), "skill")
 
 
 def against(estimate: float, low: float, high: float) -> pd.DataFrame:
@@ -66,19 +65,19 @@ def test_each_verdict_has_its_sentence_with_its_numbers() -> None:
     ],
 )
 def test_what_cannot_be_told_says_what_is_ruled_out(low: float, high: float, words: str) -> None:
-    told = skill(verdict="undetermined", estimate=0.04, ci_low=low, ci_high=high)
-    assert told.startswith("tea is undetermined: ") and told.endswith(words)
+    text = skill(verdict="undetermined", estimate=0.04, ci_low=low, ci_high=high)
+    assert text.startswith("tea is undetermined: ") and text.endswith(words)
 
 
 def test_an_unknown_delta_gives_its_reason_and_no_number() -> None:
-    told = skill(estimate=NAN, ci_low=NAN, ci_high=NAN, verdict="undetermined", note="one case")
-    assert told == "tea cannot be judged: one case."
+    text = skill(estimate=NAN, ci_low=NAN, ci_high=NAN, verdict="undetermined", note="one case")
+    assert text == "tea cannot be judged: one case."
 
 
 def test_a_gain_inside_the_margin_and_a_placebo_that_is_not_beaten_are_said() -> None:
-    told = skill(against(0.14, -0.13, 0.41), estimate=0.29, ci_low=0.02, ci_high=0.49)
-    assert "A gain within the margin of 10 points is not excluded." in told
-    assert told.endswith(
+    text = skill(against(0.14, -0.13, 0.41), estimate=0.29, ci_low=0.02, ci_high=0.49)
+    assert "A gain within the margin of 10 points is not excluded." in text
+    assert text.endswith(
         "But it is not shown to beat its placebo: 14 points more [13 fewer to 41 more]."
     )
     beaten = skill(against(0.4, 0.2, 0.6))
@@ -102,24 +101,24 @@ def agreement(**columns: object) -> pd.DataFrame:
 
 
 def test_the_box_of_graders_tells_false_passes_of_each() -> None:
-    told = said(findings(decided(), agreement=agreement()), "grader")
-    assert told.startswith("g0 agrees with gold on 90 % of 820 checks (kappa 0.8).")
-    assert "It passes 28 % [24 % to 33 %] of what gold fails (false passes)" in told
-    assert "it fails 5 % [1 % to 10 %] of what gold passes (false fails)." in told
-    assert "g1 agrees with gold" in told
+    text = sentences_on(findings(decided(), agreement=agreement()), "grader")
+    assert text.startswith("g0 agrees with gold on 90 % of 820 checks (kappa 0.8).")
+    assert "It passes 28 % [24 % to 33 %] of what gold fails (false passes)" in text
+    assert "it fails 5 % [1 % to 10 %] of what gold passes (false fails)." in text
+    assert "g1 agrees with gold" in text
 
 
 def test_without_gold_placebo_transfer_or_second_grader_that_is_said() -> None:
-    found = findings(decided())
-    assert said(found, "grader") == (
+    rows = findings(decided())
+    assert sentences_on(rows, "grader") == (
         "There are no gold labels: how often the grader errs is not known."
     )
-    assert said(found, "transfer") == (
+    assert sentences_on(rows, "transfer") == (
         "The cases are not marked as near or far: transfer is not known."
     )
-    assert said(found, "drift").startswith("One grader in one version")
-    assert said(found, "correction") == ""
-    limits = said(found, "limits")
+    assert sentences_on(rows, "drift").startswith("One grader in one version")
+    assert sentences_on(rows, "correction") == ""
+    limits = sentences_on(rows, "limits")
     assert "Without a placebo" in limits and "Without gold labels" in limits
     assert "1 skill says nothing of skills in general." in limits
 
@@ -134,15 +133,15 @@ def gap(low: float, high: float) -> pd.DataFrame:
 
 
 def test_near_and_far_are_told_with_the_sign_of_their_difference() -> None:
-    less = said(findings(decided(), gap=gap(-0.3, -0.1)), "transfer")
+    less = sentences_on(findings(decided(), gap=gap(-0.3, -0.1)), "transfer")
     assert "on near cases" not in less and less.startswith("On near cases the skill changes")
     assert "by +50 points [+40, +60], on far cases by +30 [+20, +40]" in less
     assert "far cases change less, by 20 points [−30, −10]" in less
     assert less.endswith("Compared within C2, C7 on 15 near and 26 far cases.")
-    open_ = said(findings(decided(), gap=gap(-0.5, 0.1)), "transfer")
+    open_ = sentences_on(findings(decided(), gap=gap(-0.5, 0.1)), "transfer")
     assert "no difference is shown: far minus near −20 [−50, +10]" in open_
     lost = gap(NAN, NAN).assign(estimate=NAN, note="too few far cases")
-    assert said(findings(decided(), gap=lost), "transfer") == (
+    assert sentences_on(findings(decided(), gap=lost), "transfer") == (
         "Near and far cases cannot be compared: too few far cases."
     )
 
@@ -167,9 +166,9 @@ def test_without_gold_graders_are_held_against_each_other_by_what_they_pass(
         {"grader": ["g1"], "reference": ["g0"], "measure": ["pass_rate_change"],
          "estimate": [change], "ci_low": [change - 0.07], "ci_high": [change + 0.07]}
     )  # fmt: skip
-    assert said(findings(decided(), drift=drift), "drift") == words
+    assert sentences_on(findings(decided(), drift=drift), "drift") == words
     unknown = drift.assign(ci_low=NAN, ci_high=NAN)
-    assert "not shown to differ" in said(findings(decided(), drift=unknown), "drift")
+    assert "not shown to differ" in sentences_on(findings(decided(), drift=unknown), "drift")
 
 
 def test_drift_and_correction_name_graders_and_numbers() -> None:
@@ -181,34 +180,27 @@ def test_drift_and_correction_name_graders_and_numbers() -> None:
         {"grader": "g0", "estimator": ["naive", "ppi"], "estimate": [0.26, 0.33],
          "ci_low": [0.19, 0.25], "ci_high": [0.34, 0.41], "recommended": [False, True]}
     )  # fmt: skip
-    found = findings(decided(), drift=drift, corrected=corrected)
-    assert said(found, "drift") == (
+    rows = findings(decided(), drift=drift, corrected=corrected)
+    assert sentences_on(rows, "drift") == (
         "g0 lets through 25 points more false passes than g2 [+18, +34]. "
         "g1 and g2 are not shown to differ in false passes: −1 points [−7, +5]."
     )
-    assert said(found, "correction") == (
+    assert sentences_on(rows, "correction") == (
         "By g0 the skill changes the share of checks met by +26 points [+19, +34]; corrected for "
         "its errors by prediction-powered inference, by +33 [+25, +41]."
     )
 
 
-def test_several_conditions_of_a_skill_are_not_counted_as_skills() -> None:
-    rows = [decided(skill=s, condition=c, verdict="undetermined") for s in "ab" for c in "xy"]
-    found = findings(pd.concat(rows, ignore_index=True))
-    assert said(found, "summary") == "All 4 conditions are undetermined."
-    assert said(found, "limits").count("a: how many cases would settle it is not known.") == 1
-    assert "2 skills say nothing" in said(found, "limits")
-
-
-def test_a_verdict_that_is_not_known_is_not_counted() -> None:
-    assert said(findings(decided(verdict=NAN)), "summary") == ""
+def test_conditions_are_not_counted_as_skills_and_unknown_verdicts_not_at_all() -> None:
+    open_ = [decided(skill=s, condition=c, verdict="undetermined") for s in "ab" for c in "xy"]
+    rows = findings(pd.concat(open_, ignore_index=True))
+    assert sentences_on(rows, "summary") == "All 4 conditions are undetermined."
+    limits = sentences_on(rows, "limits")
+    assert limits.count("a: how many cases would settle it is not known.") == 1
+    assert "2 skills say nothing" in limits
+    assert sentences_on(findings(decided(verdict=NAN)), "summary") == ""
     both = findings(pd.concat([decided(), decided(skill="oak", verdict=NAN)], ignore_index=True))
-    assert said(both, "summary") == "Of 2 skills 1 teaches."
-
-
-def test_a_missing_column_is_named() -> None:
-    with pytest.raises(FrameError, match=r"report\.findings: there is no column 'verdict'"):
-        findings(decided().drop(columns="verdict"))
+    assert sentences_on(both, "summary") == "Of 2 skills 1 teaches."
 
 
 # Whole studies
@@ -217,92 +209,70 @@ JUDGES = (
     sc.simulate.Grader("judge", version="1"),
     sc.simulate.Grader("judge", specificity=0.7, version="2"),
 )
-STUDIES = {
-    "harms": {"n_skills": 2, "n_cases": 30, "delta": -0.35, "baseline_rate": 0.95,
-              "conditions": ("baseline", "skill", "placebo"), "between_skill_sd": 0.0},
-    "helps": {"n_skills": 2, "n_cases": 30, "delta": 0.45, "between_skill_sd": 0.0,
-              "conditions": ("baseline", "skill", "placebo"), "graders": JUDGES},
-    "nothing": {"n_skills": 1, "n_cases": 150, "n_repeats": 4, "delta": 0.0,
-                "baseline_rate": 0.9, "between_skill_sd": 0.0, "case_effect_sd": 0.0,
-                "unit": "attempt", "gold_fraction": 0.0},
-    "open": {"n_skills": 6, "n_cases": 8, "delta": 0.1, "between_skill_sd": 0.0},
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, sc.report.Answer]:
-    made = {}
-    for number, (name, plan) in enumerate(STUDIES.items()):
-        study = sc.simulate.study(**plan, seed=number + 1)
-        folder = written(tmp_path_factory.mktemp(name), study)
-        made[name] = answer(sc.RunStore(folder))
-    return made
+def small() -> sc.report.Answer:
+    """The answer of a study too small to decide."""
+    plan = {"n_skills": 6, "n_cases": 8, "delta": 0.1, "between_skill_sd": 0.0}
+    return answer(frames_of(sc.simulate.study(**plan, seed=4)))
 
 
-def test_a_harmful_study_is_told_to_harm_whatever_the_pilot_said(answers: dict) -> None:
-    found = answers["harms"].findings
-    assert said(found, "summary").startswith("Both skills harm.")
-    assert "points fewer" in said(found, "skill") and "teach" not in said(found, "skill")
-    assert "placebo" in said(found, "skill") and "placebo" not in said(found, "limits")
+def frames_of(study: sc.simulate.Study) -> sc.frames.Frames:
+    outcomes = sc.frames.outcomes(study.verdicts, study.cases)
+    names = ("cases", "attempts", "verdicts", "gold")
+    return sc.frames.Frames(outcomes=outcomes, **{name: getattr(study, name) for name in names})
 
 
-def test_a_helpful_study_is_told_to_teach_with_both_versions_of_its_grader(answers: dict) -> None:
-    one = answers["helps"]
-    assert said(one.findings, "summary").startswith("Both skills teach.")
-    assert one.grader == "judge (version 1)"
-    assert "judge (version 2) lets through" in said(one.findings, "drift")
-    assert said(one.findings, "correction").count("corrected for its errors") == 2
+def test_a_helpful_study_is_told_to_teach_with_both_versions_of_its_grader() -> None:
+    study = sc.simulate.study(
+        n_skills=2, n_cases=30, delta=0.45, between_skill_sd=0.0, seed=2, graders=JUDGES,
+        conditions=("baseline", "skill", "placebo"),
+    )  # fmt: skip
+    helps = answer(frames_of(study))
+    assert sentences_on(helps.findings, "summary").startswith("Both skills teach.")
+    assert helps.grader == "judge (version 1)"
+    assert "judge (version 2) lets through" in sentences_on(helps.findings, "drift")
+    assert sentences_on(helps.findings, "correction").count("corrected for its errors") == 2
 
 
-def test_a_study_of_nothing_says_so_and_what_it_lacks(answers: dict) -> None:
-    found = answers["nothing"].findings
-    assert said(found, "summary") == "skill-01 changes nothing."
-    assert "There are no gold labels" in said(found, "grader")
-    assert "Without a placebo" in said(found, "limits")
-
-
-def test_a_small_study_says_how_many_cases_would_settle_it(answers: dict) -> None:
-    found = answers["open"].findings
-    assert said(found, "summary").startswith("All 6 skills are undetermined.")
+def test_a_small_study_says_how_many_cases_would_settle_it(small: sc.report.Answer) -> None:
+    assert sentences_on(small.findings, "summary").startswith("All 6 skills are undetermined.")
     assert re.search(
         r"6 skills are undetermined: \d+ to \d+ cases each of 2 repeats would show a change of "
         r"10 points with 80 % power; they have 8\.",
-        said(found, "limits"),
+        sentences_on(small.findings, "limits"),
     )
-
-
-def test_every_number_of_a_sentence_stands_in_a_frame(answers: dict) -> None:
-    for one in answers.values():
-        for row in one.frames["decided"].query("condition == 'skill'").itertuples():
-            told = one.findings.query("about == @row.skill and topic == 'skill'")["sentence"].item()
-            assert (
-                f"{abs(100 * row.estimate):.0f} point" in told
-                or "no change" in told
-                or (row.verdict == "ineffective")
-            )
-            assert f"{row.n:.0f} cases" in told
-
-
-def test_the_headline_keeps_groups_together_in_order_of_effect(answers: dict) -> None:
-    one = answers["open"]
-    names = list(dict.fromkeys(one.frames["decided"]["skill"]))
-    effects = one.frames["decided"]["estimate"].tolist()
+    # groups stay together, in order of effect
+    names = list(dict.fromkeys(small.frames["decided"]["skill"]))
+    effects = small.frames["decided"]["estimate"].tolist()
     assert effects == sorted(effects, reverse=True)
     groups = {name: "even" if number % 2 else "odd" for number, name in enumerate(names)}
-    grouped = sc.report.Answer(one.findings, one.frames, groups, one.grader, one.facts)
+    grouped = sc.report.Answer(small.findings, small.frames, groups, small.grader, small.facts)
     assert grouped.headline()["group"].tolist() == ["odd"] * 3 + ["even"] * 3
 
 
-def test_what_cannot_be_answered_is_an_error_that_says_why(tmp_path: Path) -> None:
+def test_every_number_of_a_sentence_is_in_a_frame(small: sc.report.Answer) -> None:
+    for row in small.frames["decided"].query("condition == 'skill'").itertuples():
+        sentence = small.findings.query("about == @row.skill and topic == 'skill'")["sentence"]
+        change = f"{abs(100 * row.estimate):.0f} point"
+        assert change in sentence.item() or "no change" in sentence.item()
+        assert f"{row.n:.0f} cases" in sentence.item()
+
+
+def test_what_cannot_be_answered_is_an_error_that_says_why(
+    small: sc.report.Answer, tmp_path: Path
+) -> None:
     with pytest.raises(StoreError, match="there is no study here"):
         answer(sc.RunStore(tmp_path / "mistyped"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(StudyError, match="holds no verdicts yet"):
         answer(sc.RunStore(tmp_path / "empty"))
-    study = sc.simulate.study(n_skills=1, n_cases=5, seed=1)
-    store = sc.RunStore(written(tmp_path / "named", study))
+    study = frames_of(sc.simulate.study(n_skills=1, n_cases=5, seed=1))
     with pytest.raises(StudyError, match=r"there is no grader 'jugde'.*Did you mean 'judge'"):
-        answer(store, grader="jugde")
+        answer(study, grader="jugde")
+    with pytest.raises(FrameError, match=r"report\.findings: there is no column 'verdict'"):
+        findings(decided().drop(columns="verdict"))
 
 
 # Content and form
@@ -333,9 +303,9 @@ def explained(**columns: object) -> pd.DataFrame:
 
 
 def test_content_and_form_are_told_with_the_room_that_form_had() -> None:
-    found = findings(None, effects=experiment(), explained=explained())
-    assert found["topic"].eq("structure").all()
-    assert found["sentence"].tolist() == [
+    rows = findings(None, effects=experiment(), explained=explained())
+    assert rows["topic"].eq("structure").all()
+    assert rows["sentence"].tolist() == [
         "The document changes the share of answers that pass by +60 [+30, +75] points: its content "
         "by +50 [+40, +65], its form by +10 [−2, +25] and any document by 0 [−10, +15] on 48 "
         "cases.",
@@ -358,35 +328,18 @@ def test_what_an_experiment_and_a_score_do_not_say_is_said_to_be_unknown() -> No
     first = findings(None, effects=bare)["sentence"].iloc[0]
     assert first.startswith("The document changes the share of answers that pass, in points: its")
     known = explained(ci_low=0.0, ci_high=0.2)
-    assert "explains 1.2 % [0.0 % to 20.0 %] of" in said(
+    assert "explains 1.2 % [0.0 % to 20.0 %] of" in sentences_on(
         findings(None, explained=known), "structure"
     )
-
-
-def test_the_recorded_experiment_says_it_on_its_first_page(tmp_path: Path) -> None:
-    found = answer(sc.datasets.load("execution"))
-    told = said(found.findings, "structure")
-    effect = found.frames["effects"].set_index(["effect", "at"])["estimate"]
-    assert f"its content by +{100 * effect['content', '']:.0f} [" in told
-    assert "24 documents of 6 skills" in told
-    assert "Without a placebo" not in said(found.findings, "limits")
-    page = sc.report.build(sc.datasets.path("execution"), tmp_path, notebooks=[], progress=False)
-    text = page.read_text("utf-8")
-    assert "<h3>Content and form</h3>" in text and "its content by" in text
-
-
-def test_a_study_without_a_design_says_nothing_of_it() -> None:
-    found = answer(sc.datasets.load("pilot"))
-    assert not found.findings["topic"].eq("structure").any()
 
 
 # A study that asks whether skills fire
 
 
 def test_a_study_of_triggering_is_answered_without_a_verdict_or_a_baseline() -> None:
-    found = answer(sc.datasets.load("triggers"))
-    sentences = list(found.findings["sentence"])
-    assert set(found.findings["topic"]) == {"trigger"} and len(sentences) == 3
+    result = answer(sc.datasets.load("triggers"))
+    sentences = list(result.findings["sentence"])
+    assert set(result.findings["topic"]) == {"trigger"} and len(sentences) == 3
     assert sentences[0].startswith(
         "Triggering (precise): just the right skills are invoked at 100 % [96 % to 100 %] of the "
         "prompts; a skill that should fire does at 100 % "
@@ -394,8 +347,8 @@ def test_a_study_of_triggering_is_answered_without_a_verdict_or_a_baseline() -> 
     assert ["a ceiling" in one for one in sentences] == [True, False, False]
     assert "the skill tested fires at 16 % [6 % to 32 %] of its negative prompts" in sentences[2]
     assert "(named 100 %, only meant 89 %)" in sentences[2]
-    assert found.facts == {"skills": 6, "cases": 84, "attempts": 756}
-    assert found.headline().empty and found.grader == ""
+    assert result.facts == {"skills": 6, "cases": 84, "attempts": 756}
+    assert result.headline().empty and result.grader == ""
 
 
 def test_the_goals_that_a_grader_gave_are_told_beside_what_fired(tmp_path: Path) -> None:
@@ -407,11 +360,15 @@ def test_the_goals_that_a_grader_gave_are_told_beside_what_fired(tmp_path: Path)
     about = {"skill": "tea", "condition": "skill", "offered": ["tea", "milk"], "agent": "x"}
     rows = [{"attempt_id": n, "case_id": f"tea/{n}", "invoked": ["tea"]} | about for n in "ab"]
     store.append("attempts", rows)
-    told = {"grader": "rules", "status": "ok"}
+    about_verdict = {"grader": "rules", "status": "ok"}
     checks = [("exit_code", True), ("thrashing", False)]
     store.append(
         "verdicts",
-        [{"attempt_id": n, "check_id": c, "passed": p} | told for n in "ab" for c, p in checks],
+        [
+            {"attempt_id": n, "check_id": c, "passed": p} | about_verdict
+            for n in "ab"
+            for c, p in checks
+        ],
     )
     sentences = list(answer(store).findings["sentence"])
     assert "fires at 100 % [" in sentences[0] and "a ceiling" not in sentences[0]
@@ -419,34 +376,15 @@ def test_the_goals_that_a_grader_gave_are_told_beside_what_fired(tmp_path: Path)
     assert "efficiency 0 % [" in sentences[1]
 
 
-def test_the_page_of_a_study_of_triggering_opens_with_what_fired(tmp_path: Path) -> None:
-    page = sc.report.build(sc.datasets.path("triggers"), tmp_path, notebooks=[], progress=False)
-    text = page.read_text("utf-8")
-    assert "Triggering (opaque): just the right skills" in text
-    assert "gives no answer yet" not in text and "Skill by skill" not in text
-    assert "Verdicts of" not in text
-
-
-def test_a_chapter_keeps_its_own_data_where_the_study_lacks_the_frame(tmp_path: Path) -> None:
-    chapter = sc.datasets.path("pilot").parents[1] / "notebooks" / "10-triggers-and-process.ipynb"
-    pilot = sc.datasets.path("pilot")
-    page = sc.report.build(pilot, tmp_path, notebooks=[chapter], progress=False)
-    text = page.with_name("10-triggers-and-process.html").read_text("utf-8")
-    assert "Opaque names with vague descriptions cost exact sets" in text  # its prose stays
-    recorded = sc.datasets.load("triggers").fingerprint
-    assert recorded in (tmp_path / "10-detection.json").read_text("utf-8")
-
-
 def test_the_reason_why_nothing_is_recommended_is_that_of_the_recommendation() -> None:
     study = sc.simulate.study(n_skills=2, n_cases=8, n_repeats=1, gold_fraction=0.3, seed=3)
     plain = study.verdicts[study.verdicts["condition"].isin(["baseline", "skill"])]
-    told = sc.correction.delta(plain, study.gold, by=["grader"], cases=study.cases)
-    assert not told["recommended"].any()
-    (reason,) = told["reason"].unique()
-    decided = sc.skillverdicts.decide(sc.frames.outcomes(study.verdicts, study.cases))
-    found = findings(decided, corrected=told)
-    (said,) = found.loc[found["topic"].eq("correction"), "sentence"]
-    assert said == f"judge: no correction is recommended ({reason})."
+    corrected = sc.correction.delta(plain, study.gold, by=["grader"], cases=study.cases)
+    assert not corrected["recommended"].any()
+    (reason,) = corrected["reason"].unique()
+    verdicts = sc.skillverdicts.decide(sc.frames.outcomes(study.verdicts, study.cases))
+    sentence = sentences_on(findings(verdicts, corrected=corrected), "correction")
+    assert sentence == f"judge: no correction is recommended ({reason})."
 
 
 def test_gradings_that_failed_are_told_and_count_as_unknown(tmp_path: Path) -> None:
@@ -456,14 +394,13 @@ def test_gradings_that_failed_are_told_and_count_as_unknown(tmp_path: Path) -> N
     verdicts.loc[lost, "passed"] = pd.NA
     verdicts.loc[lost[:15], "status"] = "malformed"
     verdicts.loc[lost[15:], "status"] = "error"
-    made = sc.frames.Frames(
-        cases=study.cases, attempts=study.attempts, verdicts=verdicts, gold=study.gold,
-        outcomes=sc.frames.outcomes(verdicts, study.cases),
-    )  # fmt: skip
+    made = frames_of(study)._replace(
+        verdicts=verdicts, outcomes=sc.frames.outcomes(verdicts, study.cases)
+    )
     n = len(verdicts)
-    said = answer(made).findings.query("topic == 'grader'")["sentence"]
-    (told,) = said[said.str.contains("cannot be used")]
-    assert told.startswith(f"20 of {n:,} verdicts by judge cannot be used (15 malformed, 5 error):")
-    assert told.endswith("of the checks are unknown, and none of them counts as failed.")
+    sentences = answer(made).findings.query("topic == 'grader'")["sentence"]
+    (text,) = sentences[sentences.str.contains("cannot be used")]
+    assert text.startswith(f"20 of {n:,} verdicts by judge cannot be used (15 malformed, 5 error):")
+    assert text.endswith("of the checks are unknown, and none of them counts as failed.")
     whole = answer(made._replace(verdicts=study.verdicts)).findings
     assert not whole["sentence"].str.contains("cannot be used").any()

@@ -39,22 +39,16 @@ def test_what_all_rows_share_is_said_once() -> None:
 def test_numbers_are_set_by_what_they_are() -> None:
     frame = pd.DataFrame(
         {"reference_rate": [0.333, NAN], "n_cases": [1234, 5], "p_value": [0.04999, 0.0004],
-         "score": [0.12345, 2.0], "passed": [True, None]}
+         "score": [0.12345, 2.0], "passed": [True, None], "input_tokens": [1469040.5, 12.0],
+         "cost_usd": [6.9, 0.1], "change": ["+1.2 [−3, +4]", "n/a"], "name": ["a", "b"]}
     )  # fmt: skip
-    cells = sc.table(frame).cells
-    assert cells["Reference rate"].tolist() == ["33.3 %", "n/a"]
-    assert cells["Cases"].tolist() == ["1,234", "5"]
-    assert cells["p"].tolist() == [".050", "< .001"]
-    assert cells["Score"].tolist() == ["0.123", "2"]
-    assert cells["Passed"].tolist() == ["yes", "n/a"]
-
-
-def test_rows_of_several_units_keep_each_its_own() -> None:
-    made = sc.table(delta(unit=["points", "logits"], measure=["delta_passed", "severity_shift"]))
-    assert made.cells["Estimate [interval]"].tolist() == [
-        "+50.0 [+30.0, +70.0]", "−0.071 [−0.35, +0.2]",
-    ]  # fmt: skip
-    assert made.cells["Unit"].tolist() == ["points", "logits"]
+    made = sc.table(frame)
+    assert made.cells.to_dict("list") == {
+        "Reference rate": ["33.3 %", "n/a"], "Cases": ["1,234", "5"], "p": [".050", "< .001"],
+        "Score": ["0.123", "2"], "Passed": ["yes", "n/a"], "Input tokens": ["1,469,040", "12"],
+        "Cost (US$)": ["6.9", "0.1"], "Change": ["+1.2 [−3, +4]", "n/a"], "Name": ["a", "b"],
+    }  # fmt: skip
+    assert made.numeric[-2:] == (True, False)  # a quantity in words is set to the right as well
 
 
 def test_a_unit_that_was_left_out_is_that_of_the_measure() -> None:
@@ -88,24 +82,16 @@ def test_rates_spread_over_a_table_stay_percentages() -> None:
     assert across["N raw agreement"].tolist() == ["820", "820"]
 
 
-def test_large_numbers_have_no_exponent_and_limits_between_counts_are_not_rounded() -> None:
-    cells = sc.table(
-        pd.DataFrame({"input_tokens": [1469040.5, 12.0], "cost_usd": [6.9, 0.1]})
-    ).cells
-    assert cells["Input tokens"].tolist() == ["1,469,040", "12"]
-    assert list(cells)[1] == "Cost (US$)"
+def test_limits_between_counts_are_not_rounded() -> None:
     chosen = {"measure": "chosen_n", "unit": "count", "estimate": 4.0, "ci_low": 3.5}
     made = sc.table(pd.DataFrame([chosen | {"ci_high": 5.5}]))
     assert made.cells["Estimate [interval]"].item() == "4 [3.5, 5.5]"
 
 
-def test_an_index_that_says_something_becomes_columns() -> None:
+def test_an_informative_index_becomes_columns_and_two_that_read_alike_are_kept() -> None:
     pivot = delta().pivot(index="skill", columns="measure", values=["estimate", "n"])
     assert list(sc.table(pivot).cells) == ["Skill", "Estimate delta passed", "N delta passed"]
     assert list(sc.table(delta()[["skill"]].iloc[[1]]).cells) == ["Skill"]
-
-
-def test_two_columns_that_read_alike_both_stand() -> None:
     runs = pd.DataFrame({"skill": ["a", "a"], "condition": ["skill", "baseline"]})
     cells = sc.table(runs.groupby(["skill", "condition"]).size().unstack()).cells
     assert cells.columns.tolist() == ["Skill", "Baseline", "Skill"]
@@ -160,13 +146,6 @@ def test_a_table_without_rows_says_so_and_a_level_that_is_not_known_stays() -> N
     spread = pd.DataFrame({"skills": [6, 6], "measure": ["a", "b"], "estimate": [NAN, NAN]})
     made = sc.table(spread.pivot(index="skills", columns="measure", values="estimate"))
     assert made.cells.values.tolist() == [["6", "n/a", "n/a"]]
-
-
-def test_quantities_that_are_texts_are_set_to_the_right() -> None:
-    texts = pd.DataFrame(
-        {"name": ["a", "b"], "said": ["+1.2 [−3, +4]", "n/a"], "share": ["41 %", "0"]}
-    )
-    assert sc.table(texts).numeric == (False, True, True)
 
 
 def test_columns_can_be_chosen_and_a_wrong_one_is_named() -> None:

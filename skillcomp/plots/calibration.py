@@ -114,7 +114,7 @@ def overlap(
         )
     draw.legend(ax, entries, legend)
     rows = "; ".join(" ".join(t.get_text().split()) for t in ax.get_yticklabels())
-    draw.tell(ax, f"{text.removesuffix(' (%)')}, one mark a text, {draw.each(y)}", rows)
+    draw.describe_axes(ax, f"{text.removesuffix(' (%)')}, one mark a text, {draw.each(y)}", rows)
     return ax
 
 
@@ -197,7 +197,7 @@ def threshold(
     draw.label_x(ax, label if label is not None else text)
     draw.legend(ax, entries, legend)
     about = "Texts found and texts flagged wrongly at each threshold"
-    draw.tell(ax, f"{about}, {text[:1].lower()}{text[1:]}")
+    draw.describe_axes(ax, f"{about}, {text[:1].lower()}{text[1:]}")
     return ax
 
 
@@ -303,7 +303,7 @@ def roc(
     chance: list[draw.Entry] = [("chance", draw.dashed_mark())] if zoom > 0.5 else []
     draw.legend(ax, [*entries, *chance], legend, title=_key_title(hue))
     about = "True positives against false positives along the thresholds"
-    _tell_curves(ax, frame, x, y, hue, about, ("no false positive", 0.0))
+    _describe_curves(ax, frame, x, y, hue, about, ("no false positive", 0.0))
     return ax
 
 
@@ -348,7 +348,7 @@ def precision_recall(
         entries.append((text, draw.dashed_mark()))
     draw.legend(ax, entries, legend if len(entries) > 1 or hue else False, title=_key_title(hue))
     about = "Precision against recall along the thresholds"
-    _tell_curves(ax, frame, x, y, hue, about, ("full recall", 1.0))
+    _describe_curves(ax, frame, x, y, hue, about, ("full recall", 1.0))
     return ax
 
 
@@ -357,7 +357,7 @@ def _key_title(hue: str | None) -> str | None:
     return "length of n-gram" if hue == "n" else called(hue) if hue else None
 
 
-def _tell_curves(
+def _describe_curves(
     ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None, what: str, at: tuple[str, float]
 ) -> None:
     """Describe the curves for captions, with the value of each at one end."""
@@ -370,7 +370,7 @@ def _tell_curves(
             best = draw.number_text(float(np.nanmax(here)), percent=True, digits=3)
             name = f"{_key_title(hue)} {level}: " if hue else ""
             heights.append(f"{name}{draw.words(y).lower()} {best} % at {at[0]}")
-    draw.tell(
+    draw.describe_axes(
         ax, f"{what}, a curve {draw.each(_key_title(hue))}" if hue else what, "; ".join(heights)
     )
 

@@ -99,7 +99,9 @@ def cusum(
     about = [f"{len(frame):,} checks"]
     about += [f"highest value {finite.max():.3g}"] if len(finite) else []
     about += [str(name) for name, _ in entries[1:]]
-    draw.tell(ax, "CUSUM statistic of the checks in their order, with its limit", ", ".join(about))
+    draw.describe_axes(
+        ax, "CUSUM statistic of the checks in their order, with its limit", ", ".join(about)
+    )
     return ax
 
 
@@ -183,7 +185,7 @@ def power(
     draw.legend(ax, entries, legend)
     size = ax.get_xlabel().replace("\n", " ")
     about = f"Power to see the effect by {size[:1].lower()}{size[1:]}"
-    draw.tell(ax, about + (f", a curve {draw.each(hue)}" if hue else ""))
+    draw.describe_axes(ax, about + (f", a curve {draw.each(hue)}" if hue else ""))
     return ax
 
 
@@ -243,7 +245,7 @@ def coverage(
     draw.scale(ax.xaxis, percent=True)
     draw.label_x(ax, label, taken=taken)
     draw.legend(ax, entries, legend)
-    draw.tell(ax, f"How often intervals held the truth, {draw.each(y)}")
+    draw.describe_axes(ax, f"How often intervals held the truth, {draw.each(y)}")
     return ax
 
 
@@ -318,7 +320,7 @@ def scores(
     draw.label_y(ax, name)
     draw.legend(ax, entries if hue else [], legend)
     what = f"{name.partition(' (')[0]} of each document against its {label[:1].lower()}{label[1:]}"
-    draw.tell(ax, what + (f", {draw.each(hue)}" if hue else ""))
+    draw.describe_axes(ax, what + (f", {draw.each(hue)}" if hue else ""))
     return ax
 
 

@@ -134,7 +134,7 @@ def estimates(
     if bare.any():
         entries.append(("hollow: no interval", draw.marker(Look(INK, "o"), hollow=True)))
     draw.legend(ax, entries, legend)
-    draw.tell(ax, f"{text} {draw.each(names, hue)}")
+    draw.describe_axes(ax, f"{text} {draw.each(names, hue)}")
     return ax
 
 
@@ -186,7 +186,9 @@ def severity(
     if text is None:
         text = f"Shift in severity (logits{draw.level_text(frame)})\n← more lenient · harder →"
     ax = estimates(frame, y=y, hue=hue, percent=False, label=text, legend=legend, ax=ax)
-    draw.tell(ax, f"Shift in severity {draw.each(y, hue)}, in logits, above 0 where it is harder")
+    draw.describe_axes(
+        ax, f"Shift in severity {draw.each(y, hue)}, in logits, above 0 where it is harder"
+    )
     return ax
 
 
@@ -244,7 +246,7 @@ def corrected(
     if filled is not None and filled.any():
         entries.append(("filled: recommended", draw.marker(Look(INK, "o"), line="-")))
     draw.legend(ax, entries if len(entries) > 1 else [], legend)
-    draw.tell(ax, f"{text} {draw.each(names, hue)}, the recommended one filled")
+    draw.describe_axes(ax, f"{text} {draw.each(names, hue)}, the recommended one filled")
     return ax
 
 
@@ -514,7 +516,7 @@ def transfer(
         ink = Look(INK, "o")
         entries += [(scope, draw.marker(ink, hollow=scope != scopes[0])) for scope in scopes]
     draw.legend(ax, [*entries, *unknown], legend)
-    draw.tell(ax, f"{_without_level(ax.get_ylabel())} of near and far cases")
+    draw.describe_axes(ax, f"{_without_level(ax.get_ylabel())} of near and far cases")
     return ax
 
 

@@ -112,7 +112,7 @@ def dimensions(
     _name_grid(ax, columns, rows, _size_texts(frame, y, rows, where))
     hatched = bool((there & np.isnan(cells)).any())
     draw.legend(ax, [("undefined", Patch(**_HATCHED))] if hatched else [], legend)
-    draw.tell(
+    draw.describe_axes(
         ax, f"{text.removesuffix(' (%)')} {draw.each(x, 'dimension' if 'dimension' in y else y)}"
     )
     return ax
@@ -192,7 +192,9 @@ def flips(
         for j, new in enumerate(order)
         if np.isfinite(cells[i, j])
     ]
-    draw.tell(ax, f"How many verdicts stayed and how many flipped {pair}", ", ".join(cell_texts))
+    draw.describe_axes(
+        ax, f"How many verdicts stayed and how many flipped {pair}", ", ".join(cell_texts)
+    )
     return ax
 
 
