@@ -288,6 +288,7 @@ def test_the_study_ends_in_tables_a_figure_a_page_and_a_status(
     few = list({(cell.quantity, cell.family): cell for cell in small}.values())
     few.append(replace(logit(layout=designs.INDEPENDENT, size=10), family=designs.INDEPENDENT))
     monkeypatch.setattr(validity, "designs", lambda runs: few)
+    monkeypatch.setattr(scan, "LARGER", scan.LARGER[:2])
     monkeypatch.setattr(
         validity.scan,
         "scans",

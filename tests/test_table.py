@@ -121,6 +121,7 @@ def test_a_unit_that_the_cells_show_needs_no_column_and_others_keep_theirs() -> 
          "estimate": [0.5, 0.8], "ci_low": [0.3, 0.7], "ci_high": [0.7, 0.9]}
     )  # fmt: skip
     assert list(sc.table(rates).cells) == ["Measure", "Estimate [interval]"]
+    assert sc.table(rates.assign(unit="rate")).about == ""
     points = sc.table(rates.assign(unit=["rate", "points"]))
     assert list(points.cells) == ["Measure", "Estimate [interval]"]
     assert points.about == "Differences in points."
