@@ -30,20 +30,11 @@ Fault = Callable[[int, dict[str, Any]], str]
 # status, body, further headers, and how the connection breaks off
 Response = tuple[int, bytes, dict[str, str], str]
 _KINDS = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    402: "billing_error",
-    403: "permission_error",
-    404: "not_found_error",
-    408: "timeout_error",
-    409: "conflict_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    500: "api_error",
-    503: "api_error",
-    504: "timeout_error",
-    529: "overloaded_error",
-}
+    400: "invalid_request_error", 401: "authentication_error", 402: "billing_error",
+    403: "permission_error", 404: "not_found_error", 408: "timeout_error", 409: "conflict_error",
+    413: "request_too_large", 429: "rate_limit_error", 500: "api_error", 503: "api_error",
+    504: "timeout_error", 529: "overloaded_error",
+}  # fmt: skip
 _STOPS = ("refusal", "max_tokens", "pause_turn")
 
 

@@ -11,7 +11,6 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
-import fake_rules as rules
 import pytest
 from fake_anthropic import KEY, FakeAnthropic
 
@@ -185,13 +184,12 @@ def graded(store):
 class Dated(FakeAnthropic):
     """Dates its batches, as the real service does.
 
-    `lose` has the numbers of the POSTs of batches whose answer is lost although the batch exists,
-    and `refuse` of those that are refused.
+    `lose` has the numbers of the POSTs whose answer is lost although the batch exists.
     """
 
-    def __init__(self, *args, lose=(), refuse=(), **kw):
+    def __init__(self, *args, lose=(), **kw):
         super().__init__(*args, **kw)
-        self.lose, self.refuse, self.n_posts = lose, refuse, 0
+        self.lose, self.n_posts = lose, 0
 
     def shown(self, batch):
         batch.setdefault("made", datetime.now(UTC).isoformat())
@@ -201,7 +199,5 @@ class Dated(FakeAnthropic):
         if (method, path) != ("POST", "/v1/messages/batches"):
             return super()._batch_route(method, path, body)
         self.n_posts += 1
-        if self.n_posts in self.refuse:
-            raise rules.RefusedError(529, "overloaded_error", "Overloaded")
         response = super()._batch_route(method, path, body)
         return (*response[:3], "drop") if self.n_posts in self.lose else response

@@ -193,13 +193,6 @@ def test_ctrl_c_leaves_a_batch_with_the_service_and_finds_it_again(store):
     assert len(ok_cells(store)) == N_CELLS
 
 
-def test_a_batch_whose_answer_got_lost_is_not_paid_for_twice(store):
-    with Dated(lose=(1,), refuse=(2,)) as server:
-        table = run_batches(store, server)
-        assert len(server.batches) == 1
-    assert table["n_ok"].sum() == N_CELLS
-
-
 def test_a_batch_that_is_refused_is_told_and_forgotten(store):
     with Dated() as server:
         server.create_batch = lambda _: (_ for _ in ()).throw(rules.bad("requests: too many"))

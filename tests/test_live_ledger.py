@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from skillcomp.errors import StoreError
 from skillcomp.io.store import RunStore
 from skillcomp.live.ledger import Ledger
@@ -72,18 +70,3 @@ def test_when_the_disk_refuses_nothing_is_written_twice(tmp_path, monkeypatch):
     told = write_together(store, *(("attempts", [attempt(i)]) for i in range(3)))
     assert [str(error) for error in told] == ["no space left"] * 3
     assert asked == [3]
-
-
-@pytest.mark.parametrize("table", ["attempts", "notes"])
-def test_a_ledger_goes_on_after_a_bad_record(tmp_path, table):
-    store = RunStore(tmp_path / "s")
-    bad, good = attempt(1, answer=HALF), attempt(2)
-
-    async def main():
-        ledger = Ledger(store)
-        with pytest.raises(StoreError):
-            await ledger.write(table, [bad])
-        await ledger.write(table, [good])
-
-    asyncio.run(main())
-    assert len(list(store.records(table))) == 1

@@ -52,7 +52,7 @@ RecordReply = Callable[[str, Reply], Awaitable[None]]
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """How large a batch may be and how patiently it is awaited.
+    """Limits on the size of a batch and on the time to wait for it.
 
     Attributes
     ----------
@@ -289,7 +289,7 @@ class Batches:
             stop=tenacity.stop_after_attempt(_TRIES),
             wait=seconds_to_wait,
             sleep=self.stop.sleep,
-            retry=tenacity.retry_if_exception(_is_transient),
+            retry=tenacity.retry_if_exception(lambda error: getattr(error, "is_transient", False)),
             reraise=True,
         )
         return await retrying(one_try)
@@ -564,20 +564,13 @@ class Batches:
                     await _await_all(self._record_one(key, reply, sent) for key, reply in waiting)
                     waiting = []
         is_whole = n_results >= state.size
+        absent = Reply(status="error", error="not among the results", settings=self.agent.settings)
         for name, key in missing.items() if is_whole else ():
             if (request_id := f"{state.batch_id}/{name}") not in self.recorded:
-                waiting.append((key, self._absent_reply(request_id)))
+                waiting.append((key, absent.model_copy(update={"request_id": request_id})))
         await _await_all(self._record_one(key, reply, sent) for key, reply in waiting)
         if not is_whole:
             raise BatchError(f"{n_results} of {state.size} results came", is_transient=True)
-
-    def _absent_reply(self, request_id: str) -> Reply:
-        return Reply(
-            status="error",
-            error="not among the results",
-            request_id=request_id,
-            settings=self.agent.settings,
-        )
 
     async def _record_one(self, key: str, reply: Reply, sent: Sent) -> None:
         reply = with_upper_cost(reply, lambda: sent.usd_per_request)
@@ -590,10 +583,6 @@ class Batches:
         for reserved in sent.reserved.values():
             await self.budget.settle(reserved, None)
         sent.reserved.clear()
-
-
-def _is_transient(error: BaseException) -> bool:
-    return isinstance(error, BatchError) and error.is_transient
 
 
 def _may_be_batch_of(state: BatchState, sent: Sent) -> bool:

@@ -53,7 +53,7 @@ from skillcomp.live.ledger import (
 )
 from skillcomp.live.status import most_frequent
 
-_REFUSED = 3  # failures by a missing login of an agent that has answered nothing
+_REFUSED = 3  # login failures after which an agent without any answer is given up
 # Messages of programs and proxies about a missing login, whatever status they answer with.
 _NO_ACCESS = re.compile(
     r"authenticat|unauthori[sz]ed|forbidden|permission.denied|"
@@ -254,7 +254,7 @@ class Engine(ABC, Generic[J]):
                 await participant.aclose()
 
     async def collect_earlier(self) -> None:
-        """Collect the batches that earlier calls left under way; send nothing."""
+        """Collect the batches that earlier calls left with the service; send nothing."""
         under_way = Counter(purpose for purpose, _ in open_batches(self.store))
         for purpose, agent in self.purposes.items():
             if not under_way[purpose] or self.stop.reason:
@@ -409,7 +409,7 @@ class Judging(Engine[J]):
         return f"grader '{self.grader.name}'"
 
     async def collect(self, budget: Budget, stop: Stop) -> None:
-        """Collect the batches that earlier calls left under way; send nothing."""
+        """Collect the batches that earlier calls left with the service; send nothing."""
         open_ = {purpose for purpose, _ in open_batches(self.store)}
         if open_ & set(self.purposes) and not stop.reason:
             async with self.at_work(budget, stop):
@@ -522,7 +522,7 @@ class Judging(Engine[J]):
 
 
 def judge_all(works: Sequence[Judging[Any]], budget_usd: float | None, what: str) -> None:
-    """Run graders one after the other, after collecting the batches under way."""
+    """Collect the open batches of all graders, then run one grader after the other."""
     store, stage = works[0].store, works[0].stage
     own = [purpose for work in works for purpose in work.purposes]
     spent = float(sum(charged_usd(row) for row in store.records(works[0].reply_table)))
@@ -542,7 +542,7 @@ def judge_all(works: Sequence[Judging[Any]], budget_usd: float | None, what: str
 
 
 async def _collect_all(works: Sequence[Judging[Any]], budget: Budget, stop: Stop) -> str | None:
-    """Collect every batch under way before any prompt is sent; return why that was interrupted."""
+    """Collect the open batches of all graders; return the reason if that was interrupted."""
     errors = []
     for work in works:
         try:

@@ -122,7 +122,7 @@ class Tried:
     settled: bool = False
 
     def is_done(self, again: Collection[str] = ()) -> bool:
-        """Return whether the cell is done; one whose last status is in `again` is asked anew."""
+        """Return whether the cell is done; a last status in `again` reopens it."""
         if "ok" in self.paid or self.settled:
             return True
         return bool(self.paid) and self.paid[-1] not in again

@@ -62,7 +62,7 @@ _ALWAYS = {"claude": {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"
 _MAX_TRACE = 1_000_000  # characters of the output that are kept
 _SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re.IGNORECASE)
 _KEY_LIKE = re.compile(r"\bsk-[A-Za-z0-9_-]{8,}|(?<=Bearer )\S{8,}")
-# Permissions of claude: it has no sandbox, and nobody is there to answer its questions.
+# Permissions of claude, which has no sandbox; no user is there to answer its questions.
 _PERMISSIONS = {"read-only": "default", "workspace-write": "acceptEdits"}
 _RESULT = (
     "agent '{name}': its whole output is one JSON object of the type 'result', kept as the answer, "

@@ -32,7 +32,7 @@ MAX_LEFT, MAX_LEFT_BYTES = 1000, 50_000_000  # files of a working folder that ar
 _TRACE, _STDERR, LEFT = "trace.jsonl", "stderr.txt", "left.json"
 _GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 _PREFIX, _LOCK = "skillcomp-", ".lock"
-# Reads the process groups under way. Its input ends with this process, even after SIGKILL.
+# Reads the running process groups. Its input ends with this process, even after SIGKILL.
 _WATCHDOG = """
 import os, shutil, signal, sys
 left = set()

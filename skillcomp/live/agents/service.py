@@ -146,8 +146,8 @@ class CacheGate:
 
     A cache entry can be read only after the response that writes it has begun: sixty calls sent at
     once would all write it and none would read it. After a failed call no call waits for 30
-    seconds, so that failures do not queue up. A prefix that is too short for the cache is open for
-    good after its first call.
+    seconds, so that failures do not queue up. A prefix that is too short for the cache stays open
+    after its first call.
     """
 
     def __init__(self, seconds: float, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -171,7 +171,7 @@ class CacheGate:
 
     @asynccontextmanager
     async def passing(self, prefix: str) -> AsyncIterator[None]:
-        """Wait until the prefix is open, or be the call that opens it."""
+        """Wait until the prefix is open; the first call passes and opens it."""
         if not self.is_open(prefix):
             async with self._locks[prefix]:
                 if not self.is_open(prefix):
