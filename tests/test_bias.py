@@ -7,7 +7,6 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import expit, logit
 
 import skillcomp as sc
 from skillcomp import simulate
@@ -163,17 +162,31 @@ def test_without_gold_only_paired_evidence_is_left(made: simulate.Study) -> None
 
 def small(cells: dict[tuple[str, str], list[tuple[bool, bool]]]) -> tuple[pd.DataFrame, ...]:
     """Verdict and gold of single-check attempts by skill and condition, one case each."""
-    verdicts, attempts, gold = [], [], []
-    for (skill, condition), pairs in cells.items():
-        for number, (passed, label) in enumerate(pairs):
-            name = f"{skill}/{number}/{condition}"
-            place = {"attempt_id": name, "skill": skill, "case_id": f"{skill}/{number}"}
-            attempts.append({**place, "condition": condition, "answer": "one two three"})
-            verdicts.append(
-                {**place, "condition": condition, "check_id": "c", "grader": "g", "passed": passed}
-            )
-            gold.append({"attempt_id": name, "check_id": "c", "passed": label})
-    return pd.DataFrame(verdicts), pd.DataFrame(attempts), pd.DataFrame(gold)
+    rows = [
+        (f"{skill}/{n}/{condition}", skill, f"{skill}/{n}", condition, passed, label)
+        for (skill, condition), pairs in cells.items()
+        for n, (passed, label) in enumerate(pairs)
+    ]
+    names = ["attempt_id", "skill", "case_id", "condition", "passed", "label"]
+    frame = pd.DataFrame(rows, columns=names).assign(check_id="c")
+    verdicts = frame.drop(columns="label").assign(grader="g")
+    attempts = frame[names[:4]].assign(answer="one two three")
+    return verdicts, attempts, frame[["attempt_id", "check_id"]].assign(passed=frame["label"])
+
+
+def leniency(cells: dict[tuple[str, str], list[tuple[bool, bool]]], **how: object) -> pd.DataFrame:
+    found = sc.bias.audit(*small(cells), **how)
+    return found[found["bias"].eq("condition leniency")].set_index("stratum")
+
+
+def with_copies(
+    study: simulate.Study, *graders: simulate.Grader
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Verdicts and attempts of a study with padded copies."""
+    copies = sc.bias.perturb(study.attempts, kind="pad")
+    graded = [simulate.grade(study, grader, attempts=copies, seed=7) for grader in graders]
+    verdicts = pd.concat([study.verdicts, *graded], ignore_index=True)
+    return verdicts, pd.concat([study.attempts, copies], ignore_index=True)
 
 
 def test_what_does_not_vary_or_is_not_recorded_is_not_identified() -> None:
@@ -195,17 +208,14 @@ def test_leniency_compares_answers_of_one_skill_and_gold_label() -> None:
     # easy skill: everything passes in truth; hard skill: everything fails in truth. The grader
     # passes half of the failing answers of either condition: no leniency, although the skill
     # condition has more answers of the easy skill and the crude pass rates differ.
-    found = sc.bias.audit(
-        *small(
-            {
-                ("easy", "baseline"): [(True, True)] * 4,
-                ("easy", "skill"): [(True, True)] * 12,
-                ("hard", "baseline"): [(True, False)] * 6 + [(False, False)] * 6,
-                ("hard", "skill"): [(True, False)] * 2 + [(False, False)] * 2,
-            }
-        )
+    rows = leniency(
+        {
+            ("easy", "baseline"): [(True, True)] * 4,
+            ("easy", "skill"): [(True, True)] * 12,
+            ("hard", "baseline"): [(True, False)] * 6 + [(False, False)] * 6,
+            ("hard", "skill"): [(True, False)] * 2 + [(False, False)] * 2,
+        }
     )
-    rows = found[found["bias"].eq("condition leniency")].set_index("stratum")
     assert rows.loc["all", "estimate"] == pytest.approx(0)
     assert rows.loc["gold fail", "estimate"] == pytest.approx(0)
     assert rows.loc["gold fail", "ci_low"] < 0 < rows.loc["gold fail", "ci_high"]
@@ -217,34 +227,24 @@ def test_leniency_compares_answers_of_one_skill_and_gold_label() -> None:
 def test_leniency_within_skill_is_the_weighted_difference_by_hand() -> None:
     # gold fails only. Skill a: 3 of 6 pass in the baseline, 2 of 2 with the skill; skill b: 1 of 4
     # and 2 of 4. Least squares weighs a stratum by n1 n0 / (n1 + n0): 1.5 and 2.
-    found = sc.bias.audit(
-        *small(
-            {
-                ("a", "baseline"): [(True, False)] * 3 + [(False, False)] * 3,
-                ("a", "skill"): [(True, False)] * 2,
-                ("b", "baseline"): [(True, False)] + [(False, False)] * 3,
-                ("b", "skill"): [(True, False)] * 2 + [(False, False)] * 2,
-            }
-        )
+    rows = leniency(
+        {
+            ("a", "baseline"): [(True, False)] * 3 + [(False, False)] * 3,
+            ("a", "skill"): [(True, False)] * 2,
+            ("b", "baseline"): [(True, False)] + [(False, False)] * 3,
+            ("b", "skill"): [(True, False)] * 2 + [(False, False)] * 2,
+        }
     )
-    row = pick(found, bias="condition leniency", stratum="gold fail")
-    assert row["estimate"] == pytest.approx(100 * (1.5 * 0.5 + 2 * 0.25) / 3.5)
-    both = pick(found, bias="condition leniency", stratum="all")
-    assert np.isnan(both["estimate"])
-    assert "not identified: no skill has gold passes in both" in both["note"]
+    weighted = 100 * (1.5 * 0.5 + 2 * 0.25) / 3.5
+    assert rows.loc["gold fail", "estimate"] == pytest.approx(weighted)
+    assert np.isnan(rows.loc["all", "estimate"])
+    assert "not identified: no skill has gold passes in both" in rows.loc["all", "note"]
 
 
 def test_an_empty_stratum_of_one_skill_is_not_identified() -> None:
-    found = sc.bias.audit(
-        *small(
-            {
-                ("a", "baseline"): [(True, True)] * 6 + [(False, False)] * 6,
-                ("a", "skill"): [(True, True)] * 12,
-            }
-        ),
-        by=["skill"],
-    )
-    rows = found[found["bias"].eq("condition leniency")].set_index("stratum")
+    baseline = [(True, True)] * 6 + [(False, False)] * 6
+    cells = {("a", "baseline"): baseline, ("a", "skill"): [(True, True)] * 12}
+    rows = leniency(cells, by=["skill"])
     assert np.isnan(rows.loc["gold fail", "estimate"])
     assert rows.loc["gold fail", "note"] == (
         "not identified: no skill has gold fails in both 'skill' and 'baseline'"
@@ -255,9 +255,8 @@ def test_an_empty_stratum_of_one_skill_is_not_identified() -> None:
 
 
 def test_excluded_checks_are_left_out_and_must_exist(made: simulate.Study) -> None:
-    fewer = audited(made, exclude_checks=["check-1"])
-    row = pick(fewer, grader="fair", bias="verbosity")
-    assert row["n"] == made.gold["check_id"].ne("check-1").sum()
+    row = pick(audited(made, exclude_checks=["-1", "-2"]), grader="fair", bias="verbosity")
+    assert row["n"] == (~made.gold["check_id"].isin(["check-1", "check-2"])).sum()
     with pytest.raises(FrameError, match="exclude_checks 'check-one' is in no check id"):
         audited(made, exclude_checks=["check-one"])
 
@@ -271,12 +270,6 @@ def test_frames_that_do_not_belong_together_are_refused(made: simulate.Study) ->
         audited(made, reference="base")
 
 
-def test_a_text_leaves_out_every_check_that_contains_it(made: simulate.Study) -> None:
-    both = audited(made, exclude_checks=["-1", "-2"])
-    row = pick(both, grader="fair", bias="verbosity")
-    assert row["n"] == (~made.gold["check_id"].isin(["check-1", "check-2"])).sum()
-
-
 def test_a_grader_that_passes_everything_is_lenient_to_no_condition() -> None:
     # gold: 8 of 40 in the baseline, 31 of 40 with the skill; verdicts all PASS. 31/40 - 8/40 is
     # what gold says of the conditions and no leniency.
@@ -284,14 +277,13 @@ def test_a_grader_that_passes_everything_is_lenient_to_no_condition() -> None:
         ("a", "baseline"): [(True, True)] * 8 + [(True, False)] * 32,
         ("a", "skill"): [(True, True)] * 31 + [(True, False)] * 9,
     }
-    found = sc.bias.audit(*small(sides))
-    for _, row in found[found["bias"].eq("condition leniency")].iterrows():
+    for _, row in leniency(sides).iterrows():
         assert row["estimate"] == pytest.approx(0) and row["p_value"] == 1
         assert row["ci_low"] < 0 < row["ci_high"]
         assert "no verdict varies within a skill and gold label" in row["note"]
     split = {**sides, ("b", "baseline"): [(False, True)] * 9 + [(False, False)],
              ("b", "skill"): [(False, True)] * 3 + [(False, False)] * 8}  # fmt: skip
-    row = pick(sc.bias.audit(*small(split)), bias="condition leniency", stratum="all")
+    row = leniency(split).loc["all"]
     assert row["estimate"] == pytest.approx(0) and row["ci_low"] < 0 < row["ci_high"]
 
 
@@ -301,29 +293,18 @@ def test_p_of_one_stratum_agrees_with_its_interval() -> None:
         ("a", "baseline"): [(True, False)] + [(False, False)] * 19,
         ("a", "skill"): [(True, False)] * 8 + [(False, False)] * 12,
     }
-    frames = small(sides)
-    p = pick(sc.bias.audit(*frames), bias="condition leniency", stratum="gold fail")["p_value"]
+    p = leniency(sides).loc["gold fail", "p_value"]
     for nudge, inside in ((1.05, False), (0.95, True)):
-        wide = sc.bias.audit(*frames, ci_level=1 - p * nudge)
-        row = pick(wide, bias="condition leniency", stratum="gold fail")
+        row = leniency(sides, ci_level=1 - p * nudge).loc["gold fail"]
         assert (row["ci_low"] <= 0) == inside
-
-
-def described(words: list[int]) -> tuple[pd.DataFrame, ...]:
-    """Attempts of one check with answers of the given lengths; all fail in truth."""
-    verdicts, attempts, gold = small(
-        {("a", "skill"): [(i % 3 == 0, False) for i in range(len(words))]}
-    )
-    attempts["answer"] = [" ".join(["word"] * k) for k in words]
-    return tuple(
-        f.replace({"condition": {"skill": "baseline"}}) for f in (verdicts, attempts, gold)
-    )
 
 
 def test_a_feature_that_spans_less_than_its_unit_is_not_identified() -> None:
     # log2(120 / 100) = 0.26 of a doubling: the slope per doubling would be an extrapolation
-    found = sc.bias.audit(*described([100 + i % 21 for i in range(40)]))
-    row = pick(found, bias="verbosity")
+    side = [(i % 3 == 0, False) for i in range(40)]
+    verdicts, attempts, gold = small({("a", "baseline"): side})
+    attempts["answer"] = [" ".join(["word"] * (100 + i % 21)) for i in range(40)]
+    row = pick(sc.bias.audit(verdicts, attempts, gold), bias="verbosity")
     assert np.isnan(row["estimate"])
     assert row["note"] == (
         "not identified: log2_words spans 0.26, less than the unit of the effect"
@@ -392,47 +373,19 @@ def test_case_ids_may_repeat_between_skills() -> None:
 @pytest.fixture(scope="module")
 def padded(made: simulate.Study) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The study with padded copies, graded by a biased and a fair grader."""
-    copies = sc.bias.perturb(made.attempts, kind="pad")
-    graded = [simulate.grade(made, one, attempts=copies, seed=7) for one in (FAIR, BIASED)]
-    verdicts = pd.concat([made.verdicts, *graded], ignore_index=True)
-    return verdicts, pd.concat([made.attempts, copies], ignore_index=True)
+    return with_copies(made, FAIR, BIASED)
 
 
 def test_padded_copies_show_the_verbosity_bias_without_gold(
     made: simulate.Study, padded: tuple[pd.DataFrame, pd.DataFrame]
 ) -> None:
-    verdicts, attempts = padded
-    found = sc.bias.perturbed(verdicts, attempts, by=["grader"]).set_index("grader")
+    found = sc.bias.perturbed(*padded, by=["grader"]).set_index("grader")
     assert found["n_pairs"].tolist() == [len(made.labels)] * 2
     assert found.loc["fair", "ci_low"] < 0 < found.loc["fair", "ci_high"]
     biased = found.loc["biased"]
-    # what the logistic model of the grader gives for copies longer by this factor
-    words = attempts.set_index("attempt_id")["n_words"].astype(float)
-    about = made.labels.merge(made.attempts, on="attempt_id")
-    base = [BIASED.sensitivity, BIASED.specificity]
-    odds = np.where(
-        about["passed"].astype(bool),
-        logit(about["condition"].map(base[0])),
-        -logit(about["condition"].map(base[1])),
-    )
-    planted = made.planted.set_index("attempt_id")
-    length = np.log2(planted["n_words"])
-    hedges = 100 * planted["n_hedges"] / planted["n_words"]
-    odds += BIASED.family_bias * about["agent_family"].eq("family-a")
-    odds += BIASED.list_bias * about["attempt_id"].map(planted["listed"])
-    odds += BIASED.hedging_bias * (about["attempt_id"].map(hedges) - hedges.mean())
-    before = odds + BIASED.verbosity_bias * (about["attempt_id"].map(length) - length.mean())
-    longer = np.log2(words[about["attempt_id"] + "/pad"].to_numpy()) - length.mean()
-    thinner = (
-        about["attempt_id"].map(planted["n_hedges"]).to_numpy()
-        * 100
-        / 2 ** (longer + length.mean())
-        - about["attempt_id"].map(hedges).to_numpy()
-    )
-    after = odds + BIASED.hedging_bias * thinner + BIASED.verbosity_bias * longer
-    truth = 100 * (expit(after) - expit(before)).mean()
-    assert biased["ci_low"] < truth < biased["ci_high"]
+    assert biased["ci_low"] > 0
     assert biased["p_mcnemar"] < 0.01 and biased["n_to_pass"] > biased["n_to_fail"]
+    assert sc.bias.perturbed(made.verdicts, made.attempts, by=["grader"]).empty
 
 
 def test_the_audit_sets_copies_beside_the_effect_and_keeps_them_out_of_it(
@@ -450,10 +403,9 @@ def test_the_audit_sets_copies_beside_the_effect_and_keeps_them_out_of_it(
 
 def test_verdicts_that_name_their_perturbation_give_the_same_rows() -> None:
     study = planted_study(2, n_cases=6, graders=(FAIR,))
-    copies = sc.bias.perturb(study.attempts, kind="pad")
-    graded = simulate.grade(study, FAIR, attempts=copies).assign(perturbation="pad")
-    verdicts = pd.concat([study.verdicts, graded], ignore_index=True)
-    attempts = pd.concat([study.attempts, copies], ignore_index=True)
+    verdicts, attempts = with_copies(study, FAIR)
+    names = verdicts["attempt_id"].map(attempts.set_index("attempt_id")["perturbation"])
+    verdicts = verdicts.assign(perturbation=names)
     unnamed = verdicts.drop(columns="perturbation")
     audit = sc.bias.audit(unnamed, attempts, study.gold)
     pairs = sc.bias.perturbed(unnamed, attempts)
@@ -468,23 +420,16 @@ def test_pairs_by_hand() -> None:
     # and a check whose original has no verdict. Cases weigh alike: (1/2 + 0 - 1) / 3
     rows = [("1", "x", 0, 1), ("1", "y", 1, 1), ("2", "x", 1, 1), ("3", "x", 1, 0),
             ("3", "y", None, 1)]  # fmt: skip
-    verdicts = pd.DataFrame(
-        [
-            {"attempt_id": f"{case}{end}", "skill": "s", "case_id": case, "condition": "skill",
-             "check_id": check, "grader": "g", "passed": bool(value)}
-            for case, check, before, after in rows
-            for end, value in (("", before), ("+", after))
-            if value is not None
-        ]
-    )  # fmt: skip
-    attempts = pd.DataFrame(
-        [
-            {"attempt_id": f"{case}{end}", "skill": "s", "case_id": case, "condition": "skill",
-             "source_attempt_id": case if end else None, "perturbation": "pad" if end else None}
-            for case in "123"
-            for end in ("", "+")
-        ]
-    )  # fmt: skip
+    values = [
+        (f"{case}{end}", case, check, bool(value), case if end else None, "pad" if end else None)
+        for case, check, before, after in rows
+        for end, value in (("", before), ("+", after))
+        if value is not None
+    ]
+    names = ["attempt_id", "case_id", "check_id", "passed", "source_attempt_id", "perturbation"]
+    frame = pd.DataFrame(values, columns=names).assign(skill="s", condition="skill", grader="g")
+    verdicts = frame.drop(columns=names[4:])
+    attempts = frame.drop(columns=["check_id", "passed", "grader"]).drop_duplicates("attempt_id")
     row = sc.bias.perturbed(verdicts, attempts).iloc[0]
     assert row["estimate"] == pytest.approx(100 * (0.5 + 0 - 1) / 3)
     assert (row["n_pairs"], row["n_to_pass"], row["n_to_fail"], row["n_dropped"]) == (4, 1, 1, 1)
@@ -497,18 +442,12 @@ def test_pairs_by_hand() -> None:
 
 def test_the_members_of_a_contrast_pair_are_one_cluster() -> None:
     study = planted_study(2, n_cases=8, contrast_pairs=2, graders=(FAIR,))
-    copies = sc.bias.perturb(study.attempts, kind="pad")
-    verdicts = pd.concat([study.verdicts, simulate.grade(study, FAIR, attempts=copies)])
-    attempts = pd.concat([study.attempts, copies])
+    verdicts, attempts = with_copies(study, FAIR)
     for cases, clusters in ((None, 32), (study.cases, 24)):
         found = sc.bias.audit(verdicts, attempts, study.gold, cases=cases)
         assert pick(found, bias="hedging")["n_clusters"] == clusters
         pads = sc.bias.perturbed(verdicts, attempts, cases=cases).iloc[0]
         assert (pads["n"], pads["n_clusters"]) == (32, clusters)
-
-
-def test_no_copies_give_no_rows(made: simulate.Study) -> None:
-    assert sc.bias.perturbed(made.verdicts, made.attempts, by=["grader"]).empty
 
 
 def test_the_layout_of_our_frame_gives_the_same_as_the_foreign_one(made: simulate.Study) -> None:
@@ -626,21 +565,21 @@ def test_pairs_of_cases_numbered_alike_in_two_skills_are_two_pairs() -> None:
     assert found["n"].iloc[0] == 2
 
 
-def test_the_audit_of_each_case_or_answer_is_that_of_its_rows_and_takes_no_second_each():
-    made = planted_study(3, n_skills=1, n_cases=40)
+def test_the_audit_of_each_case_is_that_of_its_rows_and_takes_no_second_each():
+    made = planted_study(3, n_skills=1, n_cases=12)
     begun = time.process_time()
     found = sc.bias.audit(made.verdicts, made.attempts, made.gold, by=["grader", "case_id"])
     n_groups = len(found[["grader", "case_id"]].drop_duplicates())
     # a fifth of a second for each group was 80 seconds for 50,000 verdicts on 500 cases
     assert time.process_time() - begun < 0.1 * n_groups
-    for case_id in made.verdicts["case_id"].unique()[:2]:
-        alone = made.verdicts[made.verdicts["case_id"].eq(case_id)]
-        same = sc.bias.audit(alone, made.attempts, made.gold, by=["grader", "case_id"])
-        keys = ["grader", "bias", "condition", "stratum", "measure", "estimate", "n", "p_value"]
-        here = found[found["case_id"].eq(case_id)]
-        pd.testing.assert_frame_equal(
-            here[keys].reset_index(drop=True), same[keys].reset_index(drop=True)
-        )
+    case_id = made.verdicts["case_id"].iloc[0]
+    alone = made.verdicts[made.verdicts["case_id"].eq(case_id)]
+    same = sc.bias.audit(alone, made.attempts, made.gold, by=["grader", "case_id"])
+    keys = ["grader", "bias", "condition", "stratum", "measure", "estimate", "n", "p_value"]
+    here = found[found["case_id"].eq(case_id)]
+    pd.testing.assert_frame_equal(
+        here[keys].reset_index(drop=True), same[keys].reset_index(drop=True)
+    )
 
 
 @pytest.mark.parametrize("name", ["condition", "bias", "stratum"])

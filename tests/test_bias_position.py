@@ -147,11 +147,15 @@ def test_case_ids_may_repeat_between_skills_in_a_foreign_layout() -> None:
     assert found.loc["position_consistency", "note"] == ""
 
 
+def some_frames(pilot: sc.RunStore) -> tuple[pd.DataFrame, ...]:
+    verdicts, attempts = sc.frames.verdicts(pilot).head(50), sc.frames.attempts(pilot)
+    graded = attempts["attempt_id"].isin(verdicts["attempt_id"])
+    return verdicts, attempts[graded], sc.frames.empty("gold")
+
+
 def test_the_audit_clusters_position_by_contrast_pair(pilot: sc.RunStore) -> None:
-    verdicts = sc.frames.verdicts(pilot).head(50)
-    frames = (verdicts, sc.frames.attempts(pilot), sc.frames.empty("gold"))
     cases, pairwise = sc.frames.cases(pilot), sc.frames.pairwise(pilot)
-    found = sc.bias.audit(*frames, by=["grader"], pairwise=pairwise, cases=cases)
+    found = sc.bias.audit(*some_frames(pilot), by=["grader"], pairwise=pairwise, cases=cases)
     row = found[found["grader"].eq("pairwise")].iloc[0]
     alone = sc.bias.position(pairwise, cases=cases).set_index("measure").loc["position_points"]
     assert row["n_clusters"] == 72 and row["n"] == 84
@@ -159,9 +163,7 @@ def test_the_audit_clusters_position_by_contrast_pair(pilot: sc.RunStore) -> Non
 
 
 def test_the_audit_takes_judgements_that_name_no_case_as_independent(pilot: sc.RunStore) -> None:
-    verdicts = sc.frames.verdicts(pilot).head(50)
-    frames = (verdicts, sc.frames.attempts(pilot), sc.frames.empty("gold"))
-    cases = sc.frames.cases(pilot)
+    frames, cases = some_frames(pilot), sc.frames.cases(pilot)
     foreign = pd.DataFrame({"pair": [1, 1, 2, 2, 3, 3], "order": ["AB", "BA"] * 3,
                             "winner": list("AAABBB")})  # fmt: skip
     found = sc.bias.audit(*frames, pairwise=foreign, cases=cases).set_index("bias")

@@ -139,7 +139,7 @@ def test_unequal_chances_of_being_labelled_are_noted() -> None:
     assert "drawn with unequal probabilities" in table.loc["sensitivity", "note"]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=12), st.randoms())
 def test_the_order_of_the_rows_does_not_matter(pairs: list[tuple[bool, bool]], rnd: object) -> None:
     rows, labels = verdicts([a for a, _ in pairs]), gold([b for _, b in pairs])

@@ -11,17 +11,11 @@ from skillcomp.simulate import Grader
 ANSWER = "It’s a “sieve”.\n\nThe  rate is 4.3%, and no more."
 
 
+PLACE = {"attempt_id": "a", "skill": "s", "case_id": "s/1", "condition": "skill", "repeat": 1}
+
+
 def attempts(answer: str | None = ANSWER) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "attempt_id": ["a"],
-            "skill": "s",
-            "case_id": "s/1",
-            "condition": "skill",
-            "repeat": 1,
-            "answer": pd.Series([answer], dtype="str"),
-        }
-    )
+    return pd.DataFrame([PLACE]).assign(answer=pd.Series([answer], dtype="str"))
 
 
 CHECKS = pd.DataFrame(
@@ -40,25 +34,12 @@ def verdicts(
     rationale: str | None = "It is stated.",
     **columns: object,
 ) -> pd.DataFrame:
-    rows = pd.DataFrame(
-        {
-            "attempt_id": "a",
-            "skill": "s",
-            "case_id": "s/1",
-            "condition": "skill",
-            "repeat": 1,
-            "check_id": CHECKS["check_id"][: len(passed)],
-            "check_kind": CHECKS["check_kind"][: len(passed)],
-            "grader": "g",
-            "grader_version": "1",
-            "round": 1,
-            "status": ["error" if one is None else "ok" for one in passed],
-            "passed": pd.array(passed, dtype="boolean"),
-            "evidence_quote": pd.Series([quote] * len(passed), dtype="str"),
-            "rationale": pd.Series([rationale] * len(passed), dtype="str"),
-        }
-    )
-    return rows.assign(**columns)
+    rows = CHECKS[["check_id", "check_kind"]][: len(passed)]
+    texts = {"evidence_quote": quote, "rationale": rationale}
+    rows = rows.assign(**PLACE, grader="g", grader_version="1", round=1)
+    rows = rows.assign(**{name: pd.Series([text] * 3, dtype="str") for name, text in texts.items()})
+    status = ["error" if one is None else "ok" for one in passed]
+    return rows.assign(passed=pd.array(passed, dtype="boolean"), status=status).assign(**columns)
 
 
 def marks(rows: pd.DataFrame, answer: str | None = ANSWER, **settings: object) -> pd.DataFrame:
@@ -251,35 +232,27 @@ def test_rates_never_pool_graders_or_rounds() -> None:
     assert integrity_rates(found, by=["grader", "round"])["round"].nunique() == 2
 
 
-def test_planted_wrong_quotes_are_found_at_their_rate() -> None:
-    graders = (Grader("j", quote_error_rate=0.2), Grader("plain", asks_evidence=False))
-    made = sc.simulate.study(n_cases=8, graders=graders, seed=2)
-    found = integrity(made.verdicts, made.attempts, made.checks)
-    rates = integrity_rates(found).set_index(["grader", "measure"])
-    one = rates.loc[("j", "quote_not_found")]
-    assert one["ci_low"] < 0.2 < one["ci_high"] and one["ci_high"] - one["ci_low"] < 0.1
-    assert np.isnan(rates.loc[("plain", "quote_not_found"), "estimate"])
-    assert rates.loc[("plain", "ids_differ"), "estimate"] == 0
-
-
-def test_planted_contradictions_of_the_dimension_are_found_at_their_rate() -> None:
+def test_planted_errors_are_found_at_their_rate() -> None:
     graders = (
-        Grader("j", dimension_error_rate=0.2),
+        Grader("j", dimension_error_rate=0.2, quote_error_rate=0.2),
         Grader("sound", failure_rate=0.1),
         Grader("plain", asks_evidence=False),
     )
     made = sc.simulate.study(n_cases=14, graders=graders, seed=3)
     found = integrity(made.verdicts, made.attempts, made.checks)
-    one_reply = found.groupby(["grader", "attempt_id"])["dimension_inconsistent"]
-    assert one_reply.nunique().max() == 1
+    by_reply = found.groupby(["grader", "attempt_id"])["dimension_inconsistent"]
+    assert by_reply.nunique().max() == 1
     rates = integrity_rates(found).set_index(["grader", "measure"])
-    one = rates.loc[("j", "dimension_inconsistent")]
-    assert one["counted"] == "attempts" and one["n"] == len(made.attempts)
-    assert one["ci_low"] < 0.2 < one["ci_high"] and one["ci_high"] - one["ci_low"] < 0.12
-    other = rates.loc[("sound", "dimension_inconsistent")]
+    for measure in ("dimension_inconsistent", "quote_not_found"):
+        row = rates.loc[("j", measure)]
+        assert row["ci_low"] < 0.2 < row["ci_high"] and row["ci_high"] - row["ci_low"] < 0.12
+        assert np.isnan(rates.loc[("plain", measure), "estimate"])
+    row = rates.loc[("j", "dimension_inconsistent")]
+    assert row["counted"] == "attempts" and row["n"] == len(made.attempts)
     # unknown where no behaviour failed and one has no verdict
-    assert other["estimate"] == 0 and 0 < other["n"] < len(made.attempts)
-    assert np.isnan(rates.loc[("plain", "dimension_inconsistent"), "estimate"])
+    sound = rates.loc[("sound", "dimension_inconsistent")]
+    assert sound["estimate"] == 0 and 0 < sound["n"] < len(made.attempts)
+    assert rates.loc[("plain", "ids_differ"), "estimate"] == 0
 
 
 def test_the_pilot_breaks_one_rule_only(pilot: sc.RunStore, pilot_cases: pd.DataFrame) -> None:
@@ -299,35 +272,17 @@ def test_the_pilot_breaks_one_rule_only(pilot: sc.RunStore, pilot_cases: pd.Data
 
 
 def test_the_rate_of_the_dimension_rule_says_why_it_is_unknown() -> None:
-    verdicts = pd.DataFrame(
-        {
-            "attempt_id": ["s/1/skill/1"],
-            "skill": "s",
-            "case_id": "s/1",
-            "condition": "skill",
-            "check_id": "c",
-            "grader": "g",
-            "passed": [True],
-        }
-    )
-    attempts = verdicts[["attempt_id", "skill", "case_id", "condition"]].assign(answer="Yes.")
-    checks = pd.DataFrame({"skill": ["s"], "case_id": "s/1", "check_id": "c"})
-    found = integrity_rates(integrity(verdicts, attempts, checks)).set_index("measure")
-    one = found.loc["dimension_inconsistent"]
-    assert np.isnan(one["estimate"]) and "no dimension_passed" in one["note"]
+    found = integrity_rates(integrity(verdicts(), attempts(), CHECKS)).set_index("measure")
+    row = found.loc["dimension_inconsistent"]
+    assert np.isnan(row["estimate"]) and "no dimension_passed" in row["note"]
 
 
 def test_attempts_of_another_study_are_refused() -> None:
-    strange = attempts().assign(attempt_id="z-a")
     message = r"3 verdicts of attempts that are not in the attempts frame, the first is 'a'"
-    for others in (strange, attempts().iloc[:0]):
+    for others in (attempts().assign(attempt_id="z-a"), attempts().head(0)):
         with pytest.raises(FrameError, match=message):
             integrity(verdicts(), others, CHECKS)
-
-
-def test_frames_without_rows_give_marks_without_rows() -> None:
-    for none in (attempts(), attempts().iloc[:0]):
-        assert integrity(verdicts().iloc[:0], none, CHECKS).empty
+        assert integrity(verdicts().head(0), others, CHECKS).empty
 
 
 def test_answers_that_were_not_recorded_leave_the_quotes_open() -> None:

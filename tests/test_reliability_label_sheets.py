@@ -1,4 +1,5 @@
 import csv
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -16,31 +17,20 @@ Frames = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 
 
 def study(sizes: dict[str, int], *, repeats: int = 2, answer: str = "An answer.") -> Frames:
-    """Cases of each skill, baseline and skill, two checks a case."""
-    cases = pd.DataFrame(
-        [
-            {"skill": skill, "case_id": f"{skill}/{k}", "prompt": f"What is {skill} {k}?"}
-            for skill, size in sizes.items()
-            for k in range(size)
-        ]
-    )
-    checks = cases[["skill", "case_id"]].merge(
-        pd.DataFrame(
-            {
-                "check_id": ["says_it", "no_copy"],
-                "check_kind": ["positive", "negative"],
-                "description": ["Says it.", "Does not copy."],
-            }
-        ),
-        how="cross",
-    )
-    sides = pd.DataFrame(
-        [(c, r) for c in ("baseline", "skill", "placebo") for r in range(1, repeats + 1)],
-        columns=["condition", "repeat"],
-    )
-    attempts = cases[["skill", "case_id"]].merge(sides, how="cross")
+    """Cases of each skill under three conditions, two checks a case."""
+    keys = [(skill, f"{skill}/{k}") for skill, size in sizes.items() for k in range(size)]
+    cases = pd.DataFrame(keys, columns=["skill", "case_id"])
+    kinds = [("says_it", "positive", "Says it."), ("no_copy", "negative", "Does not copy.")]
+    checks = pd.DataFrame(kinds, columns=["check_id", "check_kind", "description"])
+    sides = product(("baseline", "skill", "placebo"), range(1, repeats + 1))
+    attempts = cases.merge(pd.DataFrame(sides, columns=["condition", "repeat"]), how="cross")
     name = attempts["case_id"] + "/" + attempts["condition"] + "/" + attempts["repeat"].astype(str)
-    return attempts.assign(attempt_id=name, answer=answer), cases, checks
+    prompts = "What is " + cases["case_id"] + "?"
+    return (
+        attempts.assign(attempt_id=name, answer=answer),
+        cases.assign(prompt=prompts),
+        cases.merge(checks, how="cross"),
+    )
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -79,12 +69,12 @@ def test_every_case_is_drawn_as_often_as_its_inclusion_probability_says() -> Non
     attempts, cases, _ = study({"a": 6, "b": 3})
     pool = drawable(sc.frames.check(attempts, "attempts"), cases, ["baseline", "skill"])
     rng = np.random.default_rng(0)
-    drawn = pd.concat([draw_cases(pool, set(), 3, rng) for _ in range(300)])
-    share = drawn["attempt_id"].value_counts() / 300
+    drawn = pd.concat([draw_cases(pool, set(), 3, rng) for _ in range(60)])
+    share = drawn["attempt_id"].value_counts() / 60
     assert len(share) == 9 * 2 * 2
-    # 3 of 9 cases, one of two repeats: 1/6; four standard errors of 300 draws are 0.086
+    # 3 of 9 cases, one of two repeats: 1/6; four standard errors of 60 draws are 0.192
     assert drawn["inclusion_probability"].unique().tolist() == [pytest.approx(1 / 6)]
-    assert share.sub(1 / 6).abs().max() < 0.086
+    assert share.sub(1 / 6).abs().max() < 0.192
 
 
 def test_the_sheet_is_blind_and_shuffled(tmp_path: Path) -> None:
@@ -135,13 +125,9 @@ def test_gold_read_back_goes_straight_into_the_analyses(tmp_path: Path) -> None:
 
 
 def test_a_cell_is_never_a_formula(tmp_path: Path) -> None:
-    for k, risky in enumerate(("=1+1", "+cmd", "-2", "@sum", "\t=1", "  =1", "|x", "＝1", "'=1")):
-        path = tmp_path / f"{k}.csv"
-        label_sheet(*study({"a": 1}, answer=risky), path=path, n_cases=1)
-        assert all(row["answer"].startswith("'") for row in rows_of(path)), risky
-    path = tmp_path / "plain.csv"
-    label_sheet(*study({"a": 1}, answer='A "b", c;\r\nd = e\x00'), path=path, n_cases=1)
-    assert rows_of(path)[0]["answer"] == 'A "b", c;\nd = e'
+    for k, (answer, cell) in enumerate((("=1+1", "'=1+1"), ('A "b";\r\nd\x00', 'A "b";\nd'))):
+        label_sheet(*study({"a": 1}, answer=answer), path=tmp_path / f"{k}.csv", n_cases=1)
+        assert {row["answer"] for row in rows_of(tmp_path / f"{k}.csv")} == {cell}
 
 
 @settings(max_examples=200, deadline=None)
@@ -187,8 +173,10 @@ def test_every_mistake_in_a_sheet_is_told_at_once(tmp_path: Path) -> None:
     filled.drop(columns="label").to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(FrameError, match="there is no column 'label'"):
         read_labels(tmp_path / "t.csv", labeller="ann", key=tmp_path / "s.key.csv")
-    with pytest.raises(FrameError, match="there is no such file"):
-        read_labels(tmp_path / "none.csv", labeller="ann")
+    (tmp_path / "folder.csv").mkdir()
+    for name in ("none.csv", "folder.csv"):
+        with pytest.raises(FrameError, match="there is no such file"):
+            read_labels(tmp_path / name, labeller="ann", key=tmp_path / "s.key.csv")
 
 
 def test_rows_that_were_lost_come_back_without_a_label(tmp_path: Path) -> None:
@@ -203,10 +191,8 @@ def test_cases_with_labels_are_not_drawn_again_and_the_chance_counts_both_draws(
     tmp_path: Path,
 ) -> None:
     frames = study({"a": 10})
-    label_sheet(*frames, path=tmp_path / "one.csv", n_cases=4, seed=1)
-    first = read_labels(tmp_path / "one.csv", labeller="ann")
-    label_sheet(*frames, path=tmp_path / "two.csv", n_cases=3, gold=first, seed=2)
-    second = read_labels(tmp_path / "two.csv", labeller="ann")
+    first = labelled(frames, tmp_path / "one.csv", 4, None, 1)
+    second = labelled(frames, tmp_path / "two.csv", 3, first, 2)
     case = [set(part["attempt_id"].str.rsplit("/", n=2).str[0]) for part in (first, second)]
     assert not case[0] & case[1]
     assert second["inclusion_probability"].unique().tolist() == [pytest.approx(7 / 10 / 2)]
@@ -239,16 +225,16 @@ def test_over_many_draws_a_joined_label_is_as_frequent_as_it_says() -> None:
     attempts, cases, _ = study({"a": 8}, repeats=1)
     pool = drawable(sc.frames.check(attempts, "attempts"), cases, ["baseline", "skill"])
     rng, hits = np.random.default_rng(3), pd.Series(0, index=cases["case_id"])
-    for _ in range(300):
+    for _ in range(60):
         first = draw_cases(pool, set(), 2, rng)
         second = draw_cases(pool, set(zip(first["skill"], first["case_id"], strict=True)), 3, rng)
         hits[pd.concat([first, second])["case_id"].unique()] += 1
     ids = pd.concat([first, second])["attempt_id"]
     gold = pd.DataFrame({"attempt_id": ids, "check_id": "c", "labeller": "x", "passed": True})
-    told = join_labels([gold], attempts, cases)["inclusion_probability"]
-    assert told.unique().tolist() == [pytest.approx(5 / 8)]
-    # four standard errors of 300 draws: 4 sqrt(.625 .375 / 300) = 0.112
-    assert hits.div(300).sub(5 / 8).abs().max() < 0.112
+    joined = join_labels([gold], attempts, cases)["inclusion_probability"]
+    assert joined.unique().tolist() == [pytest.approx(5 / 8)]
+    # four standard errors of 60 draws: 4 sqrt(.625 .375 / 60) = 0.25
+    assert hits.div(60).sub(5 / 8).abs().max() < 0.25
 
 
 def test_batches_that_do_not_join_are_refused(tmp_path: Path) -> None:
@@ -310,18 +296,15 @@ def test_a_skill_without_labels_is_never_left_out(tmp_path: Path) -> None:
 def test_the_count_comes_from_the_plan(tmp_path: Path, pilot: sc.RunStore) -> None:
     rows = sc.frames.verdicts(pilot)
     plan = sc.planning.gold_needed(
-        rows[rows["grader"].eq("g2")], sc.frames.gold(pilot), width=0.2, n_resamples=50
+        rows[rows["grader"].eq("g2")], sc.frames.gold(pilot), width=0.2, n_resamples=20
     )
     frames = sc.frames.attempts(pilot), sc.frames.cases(pilot), sc.frames.checks(pilot)
     label_sheet(*frames, path=tmp_path / "s.csv", plan=plan)
-    wanted = plan.loc[plan["measure"].eq("gold_cases") & plan["condition"].eq("skill"), "estimate"]
+    planned = plan.loc[plan["measure"].eq("gold_cases") & plan["condition"].eq("skill"), "estimate"]
     key = pd.DataFrame(rows_of(tmp_path / "s.key.csv"))
-    assert key["attempt_id"].nunique() == 2 * int(wanted.iloc[0])
-    twice = sc.planning.gold_needed(
-        rows[rows["grader"].eq("g2")], sc.frames.gold(pilot), width=[0.1, 0.2], n_resamples=10
-    )
+    assert key["attempt_id"].nunique() == 2 * int(planned.iloc[0])
     with pytest.raises(FrameError, match="2 rows of measure 'gold_cases'"):
-        label_sheet(*frames, path=tmp_path / "t.csv", plan=twice)
+        label_sheet(*frames, path=tmp_path / "t.csv", plan=pd.concat([plan_of(4), plan_of(6)]))
 
 
 @pytest.mark.parametrize(
@@ -381,11 +364,4 @@ def test_a_sheet_that_is_no_csv_is_one_clear_error(tmp_path, sheet, key, message
     (tmp_path / "s.csv").write_text(sheet, encoding="latin1")
     (tmp_path / "s.key.csv").write_text(key)
     with pytest.raises(FrameError, match=message):
-        read_labels(tmp_path / "s.csv", labeller="me")
-
-
-def test_a_folder_in_the_place_of_a_sheet_is_told(tmp_path):
-    (tmp_path / "s.csv").mkdir()
-    (tmp_path / "s.key.csv").write_text(KEY)
-    with pytest.raises(FrameError, match="there is no such file"):
         read_labels(tmp_path / "s.csv", labeller="me")
