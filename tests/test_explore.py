@@ -480,19 +480,11 @@ def test_two_labellers_share_a_store_and_do_not_see_each_other(tmp_path: Path) -
     assert stored(tmp_path, "bob")["passed"].tolist() == [False]
 
 
-def test_a_drawn_sheet_says_which_attempts_to_label_and_their_chances(tmp_path: Path) -> None:
+def test_the_inclusion_probability_of_an_attempt_is_stored_with_its_label(tmp_path: Path) -> None:
     frames = study()
-    sc.reliability.label_sheet(
-        frames["attempts"], frames["cases"], frames["checks"], path=tmp_path / "s.csv", n_cases=2
-    )
-    key = pd.read_csv(tmp_path / "s.key.csv")
-    chances = key.drop_duplicates("attempt_id")[["attempt_id", "inclusion_probability"]]
-    frames["attempts"] = frames["attempts"].merge(chances, on="attempt_id")
-    one = editor(tmp_path / "labels", frames)
-    for _ in range(8):
-        one.do("label", True)
-    gold = stored(tmp_path / "labels")
-    assert len(gold) == 8 and gold["inclusion_probability"].eq(1.0).all()
+    frames["attempts"]["inclusion_probability"] = 0.25
+    editor(tmp_path, frames).do("label", True)
+    assert stored(tmp_path)["inclusion_probability"].tolist() == [0.25]
 
 
 def test_attempts_without_an_answer_are_not_asked(tmp_path: Path) -> None:

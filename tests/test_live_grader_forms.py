@@ -77,11 +77,8 @@ def a1(*, case_id="i1", dimension="C1", marks=None, overall="PASS", shared=(), *
 def told(server, n=0):
     """Return system and user of the n-th question."""
     body = server.bodies[n]
-    system = body.get("system") or ""
-    system = system if isinstance(system, str) else "".join(part["text"] for part in system)
-    content = body["messages"][0]["content"]
-    user = content if isinstance(content, str) else "".join(part["text"] for part in content)
-    return system, user
+    system = "".join(part["text"] for part in body.get("system", []))
+    return system, body["messages"][0]["content"]
 
 
 # -- the report's own JSON -------------------------------------------------------------------

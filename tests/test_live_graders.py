@@ -52,16 +52,8 @@ ANSWER = "It is a practice: “the team” draws\na mark, and x < y & z."
 
 
 def attempt(answer=ANSWER, **more):
-    return Attempt(
-        **{
-            "attempt_id": "tides/01/baseline/1",
-            "skill": "tides",
-            "case_id": "tides/1",
-            "condition": "baseline",
-            "answer": answer,
-            **more,
-        }
-    )
+    place = {"skill": "tides", "case_id": "tides/1", "condition": "baseline"}
+    return Attempt(attempt_id="tides/01/baseline/1", answer=answer, **place, **more)
 
 
 @pytest.fixture(autouse=True)
@@ -439,11 +431,10 @@ def test_the_pilots_recorded_replies_keep_every_rule_and_its_overlap_check_is_ou
     for name, rows in by_attempt.items():
         made = attempts[name]
         case = cases[made["case_id"]]
+        keys = ("check_id", "passed", "evidence_quote", "rationale")
         told = [
-            verdict(
-                r["check_id"], ("FAIL", "PASS")[r["passed"]], r["evidence_quote"], r["rationale"]
-            )
-            for r in rows
+            verdict(name, ("FAIL", "PASS")[passed], *texts)
+            for name, passed, *texts in ([row[key] for key in keys] for row in rows)
         ]
         overlap = overlap_of_the_pilot(made["answer"], case, pilot.skills[made["skill"]])
         _, problems = judged(reply(*told), made["answer"], checks=case.checks, overlap=overlap)

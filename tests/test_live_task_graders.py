@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import sys
 import time
-import weakref
 from pathlib import Path
 
 import pytest
@@ -23,7 +21,6 @@ from skillcomp import cli
 from skillcomp.errors import GraderError
 from skillcomp.live import AnthropicAgent
 from skillcomp.live.graders import sandbox
-from skillcomp.live.graders import task_graders as tasks
 from skillcomp.records import Attempt, Case, Check, Skill, TaskJudge
 
 SKILL = Skill(slug="tide", text="# Tide\nDraw the mark.")
@@ -140,27 +137,6 @@ def test_the_probe_believes_no_program_that_does_not_work(monkeypatch, tmp_path)
     assert why is not None and "No permissions to create new namespace" in why
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     assert sandbox.why_no_sandbox.__wrapped__() is not None
-
-
-def test_the_loop_of_a_call_that_is_over_is_let_go(suite, monkeypatch):
-    async def wait(*_, **__):
-        await asyncio.sleep(0)
-        return sandbox.Report(reason="x")
-
-    monkeypatch.setattr(tasks, "run_tests", wait)
-    monkeypatch.setattr(tasks.os, "cpu_count", lambda: 1)
-    grader = sc.live.Pytest(suite, trust=True)
-    case = case_of(suite, "run")
-
-    async def both():
-        loops.append(weakref.ref(asyncio.get_running_loop()))
-        await asyncio.gather(*(grader.judge(case, case.checks[0], "x") for _ in range(2)))
-
-    loops = []
-    for _ in range(3):
-        asyncio.run(both())
-    gc.collect()
-    assert [one() is None for one in loops] == [True, True, False]
 
 
 def test_tests_that_pass_and_tests_that_fail(suite, mode):
@@ -310,9 +286,7 @@ def scored(*scores):
     left = list(scores)
 
     def answer(body):
-        text = body["messages"][-1]["content"]
-        text = text if isinstance(text, str) else "".join(part["text"] for part in text)
-        item = text.split('<item id="')[1].split('"')[0]
+        item = body["messages"][-1]["content"].split('<item id="')[1].split('"')[0]
         score = left.pop(0) if len(left) > 1 else left[0]
         if isinstance(score, str):
             return score

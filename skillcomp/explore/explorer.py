@@ -78,20 +78,12 @@ class Control:
 
     def browser_state(self, name: str) -> dict[str, Any]:
         """Return the control as the browser draws it."""
-        state: dict[str, Any] = {
-            "name": name,
-            "kind": self.kind,
-            "label": self.label,
-            "value": self.at,
-        }
+        state = {"name": name, "kind": self.kind, "label": self.label, "value": self.at}
         state |= {"key": self.key} if self.key else {}
         if self.kind == "slider":
             caption = self.captions[self.at] if self.captions else ""
-            return state | {
-                "min": 0,
-                "max": max(len(self.values) - 1, 0),
-                "shown": visible(caption),
-            }
+            last = max(len(self.values) - 1, 0)
+            return state | {"min": 0, "max": last, "shown": visible(caption)}
         return state | {"options": [visible(caption) for caption in self.captions]}
 
 
@@ -283,10 +275,8 @@ class Explorer(anywidget.AnyWidget):
 
     def still(self) -> str:
         """Return the view as HTML without controls, for static pages and notebooks."""
-        status = self.status
-        return str(
-            render("still", title=self.title, status=status, view=self._render_view(live=False))
-        )
+        view = self._render_view(live=False)
+        return str(render("still", title=self.title, status=self.status, view=view))
 
     def __repr__(self) -> str:
         """Return the title and the status."""

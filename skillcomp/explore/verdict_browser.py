@@ -32,12 +32,8 @@ _FILTERS = {
     "gold": "Gold",
 }
 _NARROWED = ("case_id", "check_id")  # offer only values that pass the filters before them
-_OF_VERDICTS = {
-    "condition",
-    "grader",
-    "passed",
-    "gold",
-}  # these select among the verdicts on one check
+# these filters select among the verdicts on one check
+_OF_VERDICTS = {"condition", "grader", "passed", "gold"}
 _AGREES, _DISAGREES, _OPEN = "agrees", "disagrees", "not comparable"
 _PASSED, _FAILED, _NONE = "passed", "failed", "no verdict"
 _FIXED = {"passed": (_PASSED, _FAILED, _NONE), "gold": (_AGREES, _DISAGREES, _OPEN)}
@@ -82,14 +78,12 @@ class Answers:
         self._labels = _positions_by_key(self._gold, ["attempt_id", "check_id"])
         self.graders = list(dict.fromkeys(self._verdicts["grader"]))
         cases = empty("cases") if cases is None else check(cases, "cases")
-        self._prompts: dict[Item, Any] = dict(
-            zip(_row_keys(cases, CASE), cases["prompt"], strict=True)
-        )
+        keys = _row_keys(cases, CASE)
+        self._prompts: dict[Item, Any] = dict(zip(keys, cases["prompt"], strict=True))
         checks = empty("checks") if checks is None else check(checks, "checks")
         descriptions = zip(checks["description"], checks["check_kind"], strict=True)
-        self._descriptions = dict(
-            zip(_row_keys(checks, [*CASE, "check_id"]), descriptions, strict=True)
-        )
+        keys = _row_keys(checks, [*CASE, "check_id"])
+        self._descriptions = dict(zip(keys, descriptions, strict=True))
         self._skills, self._ngram = dict(skills or {}), ngram
         self._cached_spans = cache(self._copied_spans)
 
@@ -230,9 +224,8 @@ class Answers:
             notes.append(entry | _verdict_word(row["passed"], row["status"]))
         cut: list[Any] = []
         if answer is not None:
-            cut = ui.pieces(
-                answer, ui.quote_spans(answer, quotes), self._cached_spans(answer, skill, case)
-            )
+            copies = self._cached_spans(answer, skill, case)
+            cut = ui.pieces(answer, ui.quote_spans(answer, quotes), copies)
         return {"name": attempt["name"], "pieces": cut, "notes": notes}
 
     def _copied_spans(self, answer: str, skill: str, case: str) -> list[tuple[int, int]]:
@@ -461,11 +454,9 @@ class VerdictBrowser(ui.Explorer):
         first, graders = self._table.iloc[rows[0]], self._filter_levels["grader"]
         name, attempts = first["check_id"], self._table["attempt_id"]
         lit = {(attempts.iloc[at], name, graders[at]) for at in rows}
-        narrowed = any(
-            self.choices[name].value is not None for name in _OF_VERDICTS & {*self.choices}
-        )
+        chosen = [self.choices[name].value for name in _OF_VERDICTS & {*self.choices}]
         repeat = 0 if ui.absent(first["repeat"]) else int(first["repeat"])
-        highlighted = lit if narrowed else ()
+        highlighted = lit if any(value is not None for value in chosen) else ()
         return self._answers.page(first["skill"], first["case_id"], repeat, [name], lit=highlighted)
 
 
@@ -474,9 +465,7 @@ def _filter_levels(
 ) -> dict[str, NDArray[np.object_]]:
     """Return the level of every verdict, by filter."""
     passed = table["passed"].map({True: _PASSED, False: _FAILED}).fillna(_NONE)
-    columns: dict[str, Any] = {
-        name: table[name] for name in ("skill", "case_id", "condition", "check_id")
-    }
+    columns: dict[str, Any] = dict(table[["skill", "case_id", "condition", "check_id"]].items())
     columns |= {"grader": grader_names(table), "passed": passed}
     if gold is not None:
         columns["gold"] = _gold_agreement(table, gold)

@@ -54,25 +54,23 @@ class _Reporter:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
 
-    def write_line(self, **line: Any) -> None:
+    def write(self, **line: Any) -> None:
         os.write(self.descriptor, (json.dumps(line) + "\n").encode())
 
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
             last = str(report.longrepr).strip().splitlines()[-1]
-            self.write_line(broken=report.nodeid, message=last.removeprefix("E").strip()[:2000])
+            self.write(broken=report.nodeid, message=last.removeprefix("E").strip()[:2000])
 
     def pytest_collection_finish(self, session: Any) -> None:
-        self.write_line(collected=[item.nodeid for item in session.items])
+        self.write(collected=[item.nodeid for item in session.items])
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         message = _failure_message(report) if report.outcome == "failed" else ""
-        self.write_line(
-            test=report.nodeid, when=report.when, outcome=report.outcome, message=message
-        )
+        self.write(test=report.nodeid, when=report.when, outcome=report.outcome, message=message)
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        self.write_line(end=int(exitstatus))
+        self.write(end=int(exitstatus))
 
 
 def _failure_message(report: Any) -> str:

@@ -191,14 +191,10 @@ class Pytest(_TaskGrader):
             return Judgement(reason=report.reason or "no test was collected", status="error")
         if report.failed:
             return Judgement(False, n_passed / n_tests, reason)
-        reference_passes = await self._reference_passes(case, check)
-        if reference_passes:
+        passes = await self._reference_passes(case, check)
+        if passes:
             return Judgement(False, min(n_passed / n_tests, 1 - 1 / n_tests), reason)
-        why = (
-            "there is no reference answer"
-            if reference_passes is None
-            else "the reference answer fails too"
-        )
+        why = "there is no reference answer" if passes is None else "the reference answer fails too"
         return Judgement(reason=f"{reason}; {why}", status="error")
 
     async def _reference_passes(self, case: Case, check: Check) -> bool | None:
