@@ -307,8 +307,8 @@ def verdicts(
         The verdicts to read; select rows beforehand to see those behind one estimate. Graders,
         versions and rounds are shown side by side and can be filtered.
     attempts : pandas.DataFrame
-        The answers. A verdict whose attempt is missing is shown without an answer. With ``label``,
-        the attempts to label: those without an answer are left out, and the label stores their
+        The answers. Verdicts on other attempts are shown without an answer. With ``label``, the
+        attempts to label: those without an answer are left out, and the label stores their
         ``inclusion_probability`` (the chance of being drawn), if the column exists.
     gold : pandas.DataFrame, optional
         Reference labels, shown next to the verdicts. A verdict disagrees if the label of any

@@ -374,7 +374,7 @@ def gold_stream(
     n_streams: int = 1,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Simulate a stream of gold checks whose error rate rises at a known time.
+    """Simulate a stream of gold checks with an error rate that rises at a known time.
 
     Parameters
     ----------

@@ -156,7 +156,7 @@ def study(
     attempt_failure_rate: float = 0.0,
     seed: int = 0,
 ) -> Study:
-    """Simulate a study whose true delta, gap and grader errors are known.
+    """Simulate a study with known delta, gap and grader errors.
 
     A check of an attempt is met with chance p, where logit p = intercept + skill level + case level
     + attempt level, plus effects of the condition that vary between skills and cases. The

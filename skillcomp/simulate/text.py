@@ -202,7 +202,7 @@ def quotes(answers: WrittenAnswers, row: Ints, rng: np.random.Generator) -> list
 def passages(
     skills: Mapping[str, Skill | str], *, topics: int = 6, n_words: int = 60, seed: int = 0
 ) -> pd.DataFrame:
-    """Simulate passages whose degree of copying from a skill is known by construction.
+    """Simulate passages with a known degree of copying from a skill.
 
     Parameters
     ----------
