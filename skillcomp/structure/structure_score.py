@@ -340,7 +340,7 @@ def _selected_scores(
         numbers = pd.to_numeric(frame["value"]).astype("float64")
     except (TypeError, ValueError):
         raise FrameError("structure: scores: column 'value' holds what is no number.") from None
-    table = frame[["document", "feature"]].astype("str").reset_index(drop=True)
+    table: pd.DataFrame = frame[["document", "feature"]].astype("str").reset_index(drop=True)
     table["score"] = numbers.where(np.isfinite(numbers)).to_numpy()
     repeated = table.loc[table.duplicated(["document", "feature"]), "document"]
     if len(repeated):
