@@ -1,7 +1,7 @@
-"""Ask whether a Skill teaches an agent, and whether the grader that says so can be trusted.
+"""Measure whether a skill teaches an agent, and whether its grader can be trusted.
 
-``import skillcomp as sc`` is light: every part below loads on first use. What there is, and where
-it is defined, stands in ``__init__.pyi``, which editors and type checkers read as well.
+``import skillcomp as sc`` is fast, since every part loads on first use. ``__init__.pyi`` lists all
+names and the files that define them; editors and type checkers read it too.
 """
 
 from importlib.metadata import version as _version

@@ -6,7 +6,6 @@ import json
 import multiprocessing
 import os
 import re
-import signal
 import threading
 import time
 import warnings
@@ -262,21 +261,6 @@ def test_killed_in_the_middle_nothing_that_was_stored_is_asked_again(store):
         compare(again, server)
     assert n_paid(server) - paid == 2 * N_PAIRS - stored
     assert set(judged(store).values()) == {1} and len(judged(store)) == 2 * N_PAIRS
-
-
-def test_after_ctrl_c_the_same_call_goes_on(store):
-    def interrupted(n, body):
-        if n == 7:
-            os.kill(os.getpid(), signal.SIGINT)
-        return "ok"
-
-    with FakeAnthropic(interrupted, answer=stronger) as server:
-        with pytest.raises(KeyboardInterrupt):
-            compare(store, server, concurrency=2)
-        n = n_paid(server)
-        assert 0 < n == len(judged(store)) < 2 * N_PAIRS
-        compare(store, server)
-    assert n_paid(server) == 2 * N_PAIRS == len(judged(store))
 
 
 def test_batches_bring_the_same_judgements(store):

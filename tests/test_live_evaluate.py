@@ -371,13 +371,6 @@ def test_a_ranking_of_strangers_is_told_and_leaves_nothing(call, place, change, 
     assert message in err and "Traceback" not in err
 
 
-def test_a_suite_with_faults_lists_them_all(call, place):
-    text = SUITE.replace("expected: [water]", "expected: []").replace('"1.0"', "2")
-    (place / "suite" / "task_suite.yaml").write_text(text)
-    code, _, _, err = call(*STANDALONE, "--mock")
-    assert code == 2 and "2 problems" in err and "line 3" in err and "line 6" in err
-
-
 def test_without_a_program_or_a_sandbox_nothing_is_asked(call, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     code, _, _, err = call(*STANDALONE)

@@ -337,17 +337,6 @@ def test_without_a_price_one_call_at_a_time_shows_what_the_next_may_cost():
 # -- notebooks, interrupts, two processes ---------------------------------------------------------
 
 
-def test_it_runs_inside_a_running_event_loop(store):
-    async def cell():
-        return run(store, server)
-
-    with FakeAnthropic() as server:
-        table = asyncio.run(cell())
-        assert table["n_ok"].sum() == N_CELLS
-        table = asyncio.run(cell())  # a second loop, the same agent objects elsewhere
-    assert len(ok_cells(store)) == N_CELLS
-
-
 @pytest.mark.parametrize("in_loop", [False, True])
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_waits_for_what_is_paid_and_leaves_a_study_that_goes_on(store, in_loop, sign, capfd):
@@ -372,7 +361,10 @@ def test_ctrl_c_waits_for_what_is_paid_and_leaves_a_study_that_goes_on(store, in
         assert len(ok_cells(store)) == n_paid  # nothing that was paid for is lost
         last = list(store.records("receipts"))[-1]
         assert last["event"] == "ended" and last["stopped"] == "interrupted"
-        run(store, server)
+        if in_loop:
+            asyncio.run(cell())  # a second loop
+        else:
+            run(store, server)
         assert server.log["POST /v1/messages 200"] == N_CELLS
     assert set(ok_cells(store).values()) == {1}
 

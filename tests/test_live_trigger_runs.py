@@ -266,7 +266,7 @@ def test_a_killed_background_run_resumes_and_repeats_nothing(repo, trigger):
 
 
 CODEX = """
-import json, os, pathlib, sys, time
+import json, os, pathlib, sys
 prompt = sys.stdin.read()
 home = pathlib.Path(os.environ["HOME"])
 args = sys.argv[1:]
@@ -277,19 +277,12 @@ with pathlib.Path({log!r}).open("a") as stream:
         "schema": json.load(open(schema)) if schema else None}}) + "\\n")
 def tell(**event):
     print(json.dumps(event), flush=True)
-if "garbage" in prompt:
-    print("\\x00\\x01 not an event {{{{")
-    sys.exit()
 tell(type="thread.started", thread_id="t")
 tell(type="turn.started")
 if "quota" in prompt:
     tell(type="error", message="You've hit your usage limit.")
     tell(type="turn.failed", error={{"message": "You've hit your usage limit."}})
     sys.exit(1)
-if "hang" in prompt:
-    time.sleep(60)
-if "killed" in prompt:
-    os.kill(os.getpid(), 9)
 def ran(ident, command):
     tell(type="item.completed", item={{"id": ident, "type": "command_execution",
         "command": f"/bin/bash -lc '{{command}}'", "exit_code": 0, "status": "completed"}})
@@ -301,7 +294,6 @@ answer = json.dumps({{"invoked_skills": []}}) if schema else "The mark is read."
 tell(type="item.completed", item={{"id": "a", "type": "agent_message", "text": answer}})
 tell(type="turn.completed", usage={{"input_tokens": 9, "output_tokens": 2}})
 """
-LOST = ("hang-1", "garbage-1", "kill-1")
 
 
 def test_codex_is_asked_in_its_own_way(repo, trigger, monkeypatch):
@@ -310,7 +302,7 @@ def test_codex_is_asked_in_its_own_way(repo, trigger, monkeypatch):
     program.chmod(0o755)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     args = ["run", "--program", "codex", "--suite", "all", "--run-id", "c", "--no-judge", "--quiet"]
-    for case in ("implicit-1", "negative-1", "quota-1", "schema-1", *LOST):
+    for case in ("implicit-1", "negative-1", "quota-1", "schema-1"):
         args += ["--case", case]
     code, _, err = trigger(*args, "--neighbour", "none")
     assert code == 1, err
@@ -330,8 +322,6 @@ def test_codex_is_asked_in_its_own_way(repo, trigger, monkeypatch):
     assert quota["deterministic"]["pass"] is None
     assert all(one["pass"] is None for one in quota["case_checks"])
     assert "usage limit" in quota["case_checks"][0]["notes"]
-    rows = {row["case_id"]: row["pass"] for row in load(work.parents[1] / "summary.json")["rows"]}
-    assert [rows[case] for case in LOST] == [False, None, None]  # its own time ran out; unknown
     log = asked(repo)
     assert all(one["skills"] == ["tides"] for one in log)
     assert all(one["args"][one["args"].index("--sandbox") + 1] == "workspace-write" for one in log)

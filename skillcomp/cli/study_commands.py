@@ -1,6 +1,6 @@
 """The commands of live studies: ``skillcomp run``, ``grade``, ``compare`` and ``status``.
 
-Exit status: 0 if nothing is open, 1 if something is open, 2 if the input cannot be used, 130 after
+Exit status: 0 if all is done, 1 if something stays open, 2 if the input cannot be used, 130 after
 Ctrl-C or SIGTERM.
 """
 
@@ -240,7 +240,7 @@ def warnings_as_notes(store: RunStore, again: str = "The same command") -> Itera
 
 
 def _print_state(table: pd.DataFrame, store: RunStore, *, exits: bool = True) -> None:
-    """Print a state and the reasons of failures; exit with 1 if something is open."""
+    """Print a state and the reasons of failures; exit with 1 if something stays open."""
     from skillcomp.live.status import errors
 
     filled = table.drop(columns=list(_LEFT_OUT)).dropna(axis="columns", how="all")

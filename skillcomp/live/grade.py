@@ -377,7 +377,7 @@ class PlannedGrader(Record):
     grader, version : str, str or None
         Name and version. Frames keep the verdicts of several versions apart.
     round : int or None
-        Round of a recorded grader, whose model can differ between rounds; None for a grader that
+        Round of a recorded grader (its model can differ between rounds); None for a grader that
         asks a model, which is the same in all rounds.
     kind, model, family : str or None
         Those of the grader.

@@ -62,7 +62,7 @@ def status(store: RunStore) -> pd.DataFrame:
         - n_ok: answers, or answers with all verdicts, or judgements.
         - n_not_ok: paid for without a result (refused, truncated, paused).
         - n_failed: cells with failed tries only, or malformed gradings; the next call asks again.
-          NA for a recorded grader, whose malformed gradings are in n_not_ok.
+          NA for a recorded grader; its malformed gradings are in n_not_ok.
         - n_open: wanted, and neither ok nor not ok.
         - cost_usd: dollars of all recorded replies; NaN if no cost is known.
         - models: as the service reported them.

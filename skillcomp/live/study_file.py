@@ -380,7 +380,7 @@ class StudyFile(Record):
         return store
 
     def open_suites(self, store: RunStore) -> list[Suite] | None:
-        """Add the suites of the file to the store and return them; None stands for all suites."""
+        """Add the suites of the file to the store and return them; None means all suites."""
         suites = [
             store.add_suite(_existing_file(self.folder, path, "suites")) for path in self.suites
         ]

@@ -153,8 +153,8 @@ def prepare_run(
     max_cases : int, optional
         Maximum number of cases of each skill.
     judge : bool, optional
-        Whether the rubric judge judges all cases or none. Default: the cases whose column
-        ``judge`` says so.
+        Whether the rubric judge judges all cases or none. Default: the cases with
+        a true column ``judge``.
     neighbours : sequence of str, optional
         Slugs of skills to install next to the skill under test. Default: all others in `skills`.
 
