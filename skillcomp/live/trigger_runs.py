@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -222,10 +222,9 @@ def prepare_run(
     return plan
 
 
-def _require_names(what: str, names: Sequence[str], known: Iterable[str]) -> None:
-    known = list(known)
+def _require_names(what: str, names: Sequence[str], there: Collection[str]) -> None:
     for name in names:
-        require_known(f"trigger: there is no {what}", name, known, StudyError, label="there")
+        require_known(f"trigger: there is no {what}", name, there, StudyError, label="there")
 
 
 def _require_sound(suite: Suite, cases: Sequence[Case], file: Path) -> None:
