@@ -25,10 +25,9 @@ import skillcomp as sc
 from skillcomp.errors import AgentError, GraderError, StoreError, StudyError
 from skillcomp.io.store import RunStore
 from skillcomp.live import ReplayAgent
-from skillcomp.live.agents.agent import Reply, StudyWarning
+from skillcomp.live.agents.agent import StudyWarning
 from skillcomp.live.graders.grader import GraderWarning
 from skillcomp.live.graders.replay import ReplayGrader
-from skillcomp.live.ledger import Budget
 from skillcomp.live.plan import interleaved, n_tokens
 from skillcomp.live.status import status, writer
 from skillcomp.live.study_file import read_study
@@ -313,25 +312,6 @@ def test_a_grading_stops_before_it_passes_its_budget(store):
         assert 0 < sum(row["cost_usd"] for row in store.records("replies")) <= 0.003
         grade(store, server)
     assert len(graded(store)) == 2 * N_CELLS
-
-
-def test_without_a_price_one_call_at_a_time_shows_what_the_next_may_cost():
-    async def main():
-        budget = Budget(1.0)
-        first = await budget.reserve(float("nan"))
-        assert first == 1.0  # all there is, so it goes alone
-        assert budget.reserve_now(float("nan")) is None
-        await budget.settle(first, Reply(cost_usd=0.3))
-        second = await budget.reserve(float("nan"))
-        assert second == pytest.approx(0.7)  # again alone, since twice the dearest would fit
-        await budget.settle(second, Reply(cost_usd=0.3))
-        assert await budget.reserve(float("nan")) is None and "0.6000 are spent" in budget.exhausted
-        unknown = Budget(1.0)
-        taken = await unknown.reserve(0.1)
-        await unknown.settle(taken, Reply(cost_note="no price for model 'x'"))
-        assert await unknown.reserve(0.1) is None and "no price for model" in unknown.exhausted
-
-    asyncio.run(main())
 
 
 # -- notebooks, interrupts, two processes ---------------------------------------------------------
