@@ -1,1 +1,1 @@
-"""Speed and validity of skillcomp, measured beside its peers."""
+"""Speed and validity of skillcomp, compared with other packages."""

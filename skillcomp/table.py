@@ -274,7 +274,7 @@ def _unit_if_known(measure: object) -> str | None:
 
 
 def _spread_rates(frame: pd.DataFrame) -> dict[Any, list[str | None]]:
-    """Find the rates in a table whose measures are column levels or the index.
+    """Find the rates in a table with measures as column levels or as the index.
 
     Only rates get a unit: percent signs explain themselves, other units would need another head.
     """

@@ -72,15 +72,18 @@ def test_the_wheel_holds_the_recorded_data_and_stays_small(wheel: Path) -> None:
     assert not any(name.startswith(("tests/", "benchmarks/", "data/")) for name in names)
 
 
-def test_the_wheel_loads_the_pilot_and_builds_the_report(installed: Path, tmp_path: Path) -> None:
-    code = "import skillcomp as sc; print(sc.__file__, sc.datasets.load('pilot').fingerprint)"
-    where, fingerprint = run(installed, tmp_path, "python", "-c", code).split()
-    assert str(installed.parent) in where and fingerprint
-    command = ["skillcomp", "report", "--out", "page", "--quiet", "--notebook", "03"]
-    assert "report: " in run(installed, tmp_path, *command)
+def test_the_wheel_loads_the_pilot_and_builds_a_report(installed: Path, tmp_path: Path) -> None:
+    code = (
+        "import skillcomp as sc; print(sc.__file__, sc.datasets.load('pilot').fingerprint); "
+        "print(sc.datasets.path('triggers'), sc.datasets.load('triggers').fingerprint)"
+    )
+    where, pilot, study, fingerprint = run(installed, tmp_path, "python", "-c", code).split()
+    assert str(installed.parent) in where and pilot
+    command = ["skillcomp", "report", "--data", study, "--out", "page", "--quiet"]
+    assert "report: " in run(installed, tmp_path, *command, "--notebook", "10")
     page = (tmp_path / "page" / "index.html").read_text("utf-8")
-    assert fingerprint in page and "03-near-vs-far" in page
-    assert (tmp_path / "page" / "00-answer.svg").is_file()
+    assert fingerprint in page and "10-triggers-and-process" in page
+    assert (tmp_path / "page" / "10-detection.svg").is_file()
 
 
 def test_the_wheel_hands_out_its_notebooks(installed: Path, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ _CHARACTER = 0.56  # mean width of a character of DejaVu Sans, in font sizes
 
 
 def require(frame: pd.DataFrame, columns: Iterable[str | None], where: str) -> None:
-    """Raise FrameError if a column that the plot reads is missing; None stands for no column."""
+    """Raise FrameError if a column that the plot reads is missing; entries of None are skipped."""
     require_columns(frame, [name for name in columns if name is not None], where)
 
 

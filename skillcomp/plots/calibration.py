@@ -135,8 +135,8 @@ def threshold(
         ``false_flags_baseline``, ``false_flags_fresh``, ``auc`` or others, at most six),
         ``estimate``, ``ci_low``, ``ci_high``. Optional: ``rule`` (shown by the line style, at most
         four), ``chosen`` (bool; these points are ringed), ``limit`` (allowed rate of false flags, a
-        dashed line) and rows of the measure ``chosen_n``, whose limits are the spread of the choice
-        over resamples (a bracket at the bottom).
+        dashed line) and rows of the measure ``chosen_n``, with the spread of the choice
+        over resamples as limits (a bracket at the bottom).
     x : str, default "n"
         Column of thresholds.
     label : str, optional

@@ -87,7 +87,7 @@ def estimates(
     width : {"column", "text", "page"}
         Width of the new figure if `ax` is not given.
     ax : matplotlib.axes.Axes, optional
-        Axes to draw on; by default those of a new figure, whose height fits the rows.
+        Axes to draw on; by default those of a new figure, with a height that fits the rows.
 
     Returns
     -------

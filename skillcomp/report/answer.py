@@ -48,7 +48,7 @@ class Answer:
     groups : dict of str to str
         The group of each skill, if the study names groups.
     grader : str
-        The grader whose verdicts the results of skills are based on.
+        The grader that the results of skills are based on.
     facts : dict of str to int
         Numbers of skills, cases, attempts, verdicts, gold labels and graders.
     """
@@ -118,7 +118,7 @@ def answer(
     study : skillcomp.RunStore, its path or skillcomp.frames.Frames
         A recorded study, or the frames of your own table.
     grader : str, optional
-        The grader whose verdicts count. By default the grader with the highest agreement with
+        The grader to use. By default the grader with the highest agreement with
         gold or, without gold, the first by name.
     groups : mapping of str to str, optional
         The group of each skill; skills of a group are shown together. By default the groups in

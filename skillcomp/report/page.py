@@ -30,12 +30,12 @@ from skillcomp.report.notebooks import NotebookError, execute, find_notebooks, n
 
 ARCHIVE = "figures.zip"
 _OWN_TABLE = "your table"  # name of a study that has no folder
-# parameters that only `build` sets; NEEDS names a frame, and a chapter whose frame has no rows in
-# the study shows its recorded study instead, on a page of its own
+# parameters that only `build` sets; NEEDS names a frame, and if the study has no rows of it, the
+# chapter shows the recorded study instead, on a separate page
 _OWN_PARAMETERS = {"DATA", "OUT", "PILOT", "NEEDS"}
 _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
 _MARKS = {"teaching": "▲", "harmful": "▼", "redundant": "●", "ineffective": "="}
-# topics of the findings that open a chapter whose text was written about another study
+# topics of the findings that open a chapter if its text is about another study
 _TOPICS = {"02": ("summary", "skill"), "03": ("transfer",), "04": ("limits",)}
 _TOPICS |= {"09": ("structure",)}
 _TOPICS |= {"05": ("grader", "drift"), "07": ("correction",)}
@@ -88,10 +88,10 @@ def build(
 
     Notes
     -----
-    A chapter whose text was written about another study shows headings, tables, figures and
-    computed sentences, but not the text. If the study lacks data that the chapter needs, the
-    chapter ends early with a message. A chapter whose parameter ``NEEDS`` names the missing data
-    (a frame of its store, or ``design``) shows the recorded study it was written about instead.
+    A chapter with a text about another study shows headings, tables, figures and computed
+    sentences, but not the text. If the study lacks data that the chapter needs, the
+    chapter ends early with a message. If its parameter ``NEEDS`` names the missing data (a frame of
+    the store, or ``design``), it shows the recorded study that it was written about instead.
     """
     if order not in ("effect", "name"):
         raise StudyError(f"report: order '{order}'; allowed: effect, name.")
