@@ -64,7 +64,7 @@ def documents(max_size: int) -> st.SearchStrategy[str]:
     return st.lists(piece, max_size=max_size).map("".join)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     source=documents(40),
     prompt=documents(12),
@@ -73,29 +73,15 @@ def documents(max_size: int) -> st.SearchStrategy[str]:
     n=st.sampled_from([[1], [6], [2, 5], [1, 2, 3], list(range(3, 13)), [2, 10**12]]),
     split=st.sampled_from([None, str.split]),
 )
-def test_every_count_is_that_of_sets(
-    source: str,
-    prompt: str,
-    own: list[str],
-    cut: tuple[int, int],
-    n: list[int],
-    split: Tokenizer | None,
-) -> None:
+def test_every_count_is_that_of_sets(source, prompt, own, cut, n, split) -> None:
     copied = source[min(cut) : max(cut)]
     texts = [*own, *(copied + text for text in own), prompt + copied, source]
-    found = match(
-        texts,
-        [source],
-        [0] * len(texts),
-        excludes=[prompt],
-        exclude_of=[0] * len(texts),
-        n=n,
-        tokenizer=split,
-    )
+    zeros = [0] * len(texts)
+    found = match(texts, [source], zeros, excludes=[prompt], exclude_of=zeros, n=n, tokenizer=split)
     check_against_sets(found, texts, source, prompt, split or tokenize)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     parts=st.lists(st.sampled_from(["alpha ", "beta1 ", "gamma "]), min_size=1, max_size=60),
     prompt=st.lists(st.sampled_from(["alpha ", "beta1 ", "gamma "]), max_size=30),
@@ -109,7 +95,7 @@ def test_few_words_repeated_often_are_counted_right(parts: list[str], prompt: li
     check_against_sets(found, texts, source, "".join(prompt), tokenize)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.text(max_size=80))
 @example("\u0130\u0130abcd\u0130 efgh")
 @example("\ud800\0word\U0001f600word")
@@ -147,16 +133,6 @@ def test_a_hand_worked_text_gives_its_numbers() -> None:
     assert found.n_shared.tolist() == [[3, 2]]
     assert found.longest_run.tolist() == [4]
     assert found.longest_text == ["narrow unknown values leak"]
-
-
-@settings(max_examples=60, deadline=None)
-@given(source=documents(30), text=documents(30))
-def test_without_a_prompt_a_shared_ngram_means_that_shorter_ones_are_shared(
-    source: str, text: str
-) -> None:
-    found = match([text, source + text], [source], [0, 0], n=range(1, 13))
-    assert (((found.n_shared > 0)[:, :-1]) >= ((found.n_shared > 0)[:, 1:])).all()
-    assert (found.n_shared <= found.n_distinct).all()
 
 
 def test_results_do_not_depend_on_how_the_texts_fall_into_batches(
@@ -209,12 +185,6 @@ def test_a_tokenizer_that_rewrites_gives_its_tokens_as_the_longest_text() -> Non
 
     found = match(["narrowing unknowns leaks"], ["narrow unknown"], [0], n=[2], tokenizer=stems)
     assert found.longest_text == ["NAR# UNK#"]
-
-
-def test_a_tokenizer_for_another_language_can_be_given() -> None:
-    found = match(["我喜欢类型安全"], ["类型安全很重要"], [0], n=[3], tokenizer=list)
-    assert found.longest_run.tolist() == [4]
-    assert found.longest_text == ["类型安全"]
 
 
 def test_a_tokenizer_that_returns_text_is_refused() -> None:

@@ -28,7 +28,7 @@ from skillcomp.planning.gold_needed import (
 )
 from skillcomp.planning.power import gap_limits
 from skillcomp.simulate import Grader
-from skillcomp.stats.bounded import DELTAS, bounded_mean, bounded_mean_counts, bounded_mean_many
+from skillcomp.stats.bounded import DELTAS, bounded_mean, bounded_mean_counts
 from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.ppi import ppi_paired
 
@@ -102,62 +102,6 @@ def test_components_are_an_estimates_frame_and_refuse_pooled_graders():
         planning.variance_components(both, by=["grader"], reference="base")
 
 
-def draws(n_runs, seed, *, n_skills=6, n_cases=10, n_repeats=2, tau=0.15, omega=0.2, sigma=0.3):
-    """Normal pilots whose components are known: tau2, omega2, sigma2 = squares of these."""
-    rng = np.random.default_rng(seed)
-    skill = np.repeat(np.arange(n_skills), n_cases)
-    far = np.tile([0.0, 1.0], len(skill) // 2)
-    size = (n_runs, len(skill))
-    true = tau * rng.standard_normal((n_runs, n_skills))[:, skill]
-    true = true + omega * rng.standard_normal(size)
-    sides = sigma * rng.standard_normal((2, n_repeats, *size)) / 2 + 0.5
-    counts = np.full(len(skill), float(n_repeats))
-    for run in range(n_runs):
-        one = np.clip(sides[:, :, run], 0, 1)
-        mean = one.mean(axis=1)
-        yield PilotCases(
-            skill, far, mean[1] + true[run], mean[0], counts, counts, *one.var(axis=1, ddof=1)
-        )
-
-
-@pytest.mark.slow
-def test_components_are_unbiased_and_their_limits_cover():
-    found = {"tau2": [], "omega2": [], "omega2_gap": []}
-    inside = {name: 0 for name in found}
-    true = {"tau2": 0.15**2, "omega2": 0.2**2, "omega2_gap": 0.2**2}
-    n_runs = 300
-    for pairs in draws(n_runs, 1):
-        # means may leave [0, 1] here; only the variances are looked at
-        result = {
-            "tau2": tau2_interval(pairs, 0.95),
-            **{
-                name: omega2_interval(
-                    spread_of_cases(pairs.delta, codes),
-                    noise_of_repeats(
-                        pairs,
-                        {
-                            "sigma2_skill": sigma2_interval(pairs.variance1, 0.95),
-                            "sigma2_baseline": sigma2_interval(pairs.variance0, 0.95),
-                        },
-                    ),
-                    0.95,
-                )
-                for name, codes in (
-                    ("omega2", pairs.skill),
-                    ("omega2_gap", 2 * pairs.skill + pairs.far.astype(int)),
-                )
-            },
-        }
-        for name, one in result.items():
-            found[name].append(one.estimate)
-            inside[name] += one.low <= true[name] <= one.high
-    for name, values in found.items():
-        error = np.std(values) / np.sqrt(n_runs)
-        assert abs(np.mean(values) - true[name]) < 4 * error + 0.002
-        # Monte Carlo standard error of 95 % over 300 runs: 1.3 points
-        assert inside[name] / n_runs > 0.91
-
-
 def test_every_component_is_within_its_limits_for_a_pilot_without_any_variation():
     pairs = PilotCases(
         np.repeat([0, 1], 3), np.tile([0.0, 1.0, 1.0], 2), *(np.full(6, v) for v in (1.0, 0.0)),
@@ -181,11 +125,11 @@ def test_the_planned_length_is_that_of_the_printed_interval(noise, n_gold):
     pilot = differences_of(np.stack([gold, grader, grader], axis=1), 5.0)
     planned, _ = expected_length(pilot, np.array([n_gold]), 60, 0.95)
     lengths = []
-    for _ in range(150):
+    for _ in range(100):
         drawn = rng.integers(0, 4000, 60)
         found = ppi_paired(np.where(np.arange(60) < n_gold, gold[drawn], np.nan), grader[drawn])
         lengths.append(found.high - found.low)
-    assert planned[0] == pytest.approx(np.mean(lengths), rel=0.05)
+    assert planned[0] == pytest.approx(np.mean(lengths), rel=0.06)
 
 
 def test_with_gold_on_every_case_the_planned_variance_is_ppis_too():
@@ -221,91 +165,12 @@ def test_a_perfect_grader_needs_the_fewest_labels_and_a_useless_one_saves_none()
     assert value(useless, "gold_cases", "correlation") == pytest.approx(0)
 
 
-def test_gold_counts_scale_to_attempts_and_labels():
-    made = simulate.study(seed=1, n_repeats=1, graders=(Grader("g"),))
-    found = planning.gold_needed(made.verdicts, made.gold, width=0.25, n_resamples=200)
-    cases, attempts, labels = (
-        value(found, name) for name in ("gold_cases", "gold_attempts", "gold_labels")
-    )
-    assert attempts == 2 * cases
-    assert labels == 10 * cases
-    row = found.iloc[0]
-    assert row["ci_low"] <= row["estimate"] <= row["ci_high"]
-    assert row["expected_width"] <= 0.25
-
-
-def test_wider_intervals_need_fewer_labels_and_better_graders_too():
-    made = simulate.study(
-        seed=1, n_repeats=1, graders=(Grader("good", 0.97, 0.97), Grader("poor", 0.7, 0.7))
-    )
-    found = planning.gold_needed(
-        made.verdicts, made.gold, width=[0.2, 0.3], by=["grader"], n_resamples=50
-    )
-    cases = found[found["measure"].eq("gold_cases")].set_index(["grader", "width"])["estimate"]
-    assert cases["good", 0.3] <= cases["good", 0.2]
-    assert cases["good", 0.3] <= cases["poor", 0.3]
-
-
-def test_the_planned_count_gives_the_wanted_width_in_a_new_study():
-    pilot = simulate.study(
-        seed=3, n_skills=10, n_cases=30, n_repeats=1, graders=(Grader("g"),), gold_fraction=1.0
-    )
-    found = planning.gold_needed(pilot.verdicts, pilot.gold, width=0.2, n_cases=84, n_resamples=10)
-    n_gold = int(value(found, "gold_cases"))
-    widths = []
-    for seed in range(20):
-        made = simulate.study(
-            seed=100 + seed, n_repeats=1, graders=(Grader("g"),), gold_fraction=n_gold / 84
-        )
-        ((part,), _) = case_differences(made.verdicts, made.gold, [], "behaviour", "baseline")
-        interval = ppi_paired(part.cases["gold"], part.cases["grader"])
-        widths.append(interval.high - interval.low)
-    assert np.mean(widths) == pytest.approx(0.2, abs=0.02)
-
-
 def test_gold_on_every_case_that_is_not_enough_says_so():
     about = dict(sensitivity=0.9, specificity=0.9, baseline_rate=0.5, delta=0.2, gold_variance=0.1)
     found = planning.gold_needed(width=0.05, n_cases=84, **about)
     assert found["estimate"].isna().all()
     # 2 * t(83) * sqrt(0.1 / 84) = 2 * 1.98896 * 0.034503 = 0.137 without pseudo-case and errors
     assert "gold on all 84 cases gives an interval 16.0 points long" in found["note"].iloc[0]
-
-
-def test_a_condition_without_gold_is_unknown_not_zero():
-    made = simulate.study(conditions=("baseline", "skill", "placebo"), graders=(Grader("g"),))
-    placebo = made.attempts.loc[made.attempts["condition"].eq("placebo"), "attempt_id"]
-    gold = made.gold[~made.gold["attempt_id"].isin(placebo)]
-    found = planning.gold_needed(made.verdicts, gold, width=0.3, n_resamples=20)
-    without = found[found["condition"].eq("placebo")]
-    assert without["estimate"].isna().all()
-    assert without["note"].str.contains("0 cases have gold in both conditions").all()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"n_cases": 84}, "missing: sensitivity, specificity, baseline_rate, delta, gold_variance"),
-        ({"sensitivity": 1.5}, r"sensitivity, specificity of 'baseline': found 1\.5"),
-        ({"width": 0.0}, "width: found 0.0"),
-        ({"n_cases": 5}, "n_cases: found 5; allowed: a whole number of at least 10"),
-    ],
-)
-def test_impossible_gold_plans_are_refused(arguments, message):
-    about = dict(
-        n_cases=84, sensitivity=0.9, specificity=0.9, baseline_rate=0.5, delta=0.2,
-        gold_variance=0.1,
-    )  # fmt: skip
-    if arguments == {"n_cases": 84}:
-        about = {}
-    with pytest.raises(StudyError, match=message):
-        planning.gold_needed(**(about | arguments))
-
-
-def test_several_labellers_without_an_adjudicated_one_are_refused():
-    made = simulate.study(graders=(Grader("g"),), labeller_error=0.1, n_skills=2)
-    gold = made.gold[made.gold["labeller"].ne("adjudicated")]
-    with pytest.raises(FrameError, match="more than one labeller and none is 'adjudicated'"):
-        planning.gold_needed(made.verdicts, gold)
 
 
 def labelled_frames(passes, checks=2):
@@ -337,10 +202,10 @@ def test_a_failed_grader_is_no_fail_and_an_attempt_with_an_unknown_check_no_pass
         }
     )
     verdicts.loc[verdicts["attempt_id"].eq("a/skill") & ~verdicts["passed"], "status"] = "error"
-    whole = differences(verdicts, gold, "attempt")
+    whole = differences(verdicts, gold, "passed")
     # a: one check passed, the other unknown: neither a pass nor a fail, so no case at all
     assert list(whole.index) == ["b"]
-    shares = differences(verdicts, gold, "behaviour")
+    shares = differences(verdicts, gold, "share_passed")
     assert shares.loc["a", "grader"] == 1.0
 
 
@@ -351,18 +216,9 @@ def test_the_grader_on_gold_is_read_on_the_checks_that_carry_gold():
             ("a", "skill"): ([True, False], [True, None]),
         }
     )
-    found = differences(verdicts, gold, "behaviour").loc["a"]
+    found = differences(verdicts, gold, "share_passed").loc["a"]
     # over both checks the grader sees 1/2 - 0; on the labelled check 1 - 0
     assert (found["grader"], found["on_gold"], found["gold"]) == (0.5, 1.0, 1.0)
-
-
-def test_a_labeller_who_is_not_named_is_another_labeller():
-    made = simulate.study(graders=(Grader("g"),), n_skills=2)
-    gold = made.gold.assign(labeller="alice")
-    other = gold.assign(labeller=pd.NA, passed=~gold["passed"])
-    gold = pd.concat([gold, other], ignore_index=True)
-    with pytest.raises(FrameError, match="more than one labeller"):
-        planning.gold_needed(made.verdicts, gold)
 
 
 def test_labels_of_other_attempts_are_counted():
@@ -391,30 +247,6 @@ def test_a_pilot_of_few_cases_is_unknown_and_names_what_to_state(n_cases):
         "state n_cases, at least 10" if n_cases == 6 else "have gold in both conditions: 5 needed"
     )
     assert found["note"].str.contains(words).all()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"ci_level": 95}, "ci_level: found 95; allowed: strictly between 0 and 1"),
-        ({"n_resamples": 0}, "n_resamples: found 0; allowed: a whole number of at least 1"),
-        ({"n_checks": 0}, "n_checks: found 0"),
-        ({"n_cases": 84.5}, "n_cases: found 84.5"),
-        ({"width": "0.1"}, "width: found '0.1'; allowed"),
-        ({"width": []}, "width: found nothing"),
-        ({"baseline_rate": 0.9}, r"0\.9 and 0\.2, a rate of 1\.1 with the skill"),
-        ({"gold_variance": -1}, "gold_variance: found -1; allowed: from 0 to 1"),
-        ({"sensitivity": {"skill": 0.9}}, "sensitivity, specificity of 'baseline': found None"),
-    ],
-)
-def test_numbers_out_of_range_are_refused_by_the_gold_plan(arguments, message):
-    about = dict(
-        n_cases=84, sensitivity=0.9, specificity=0.9, baseline_rate=0.5, delta=0.2,
-        gold_variance=0.1,
-    )  # fmt: skip
-    with pytest.raises(StudyError, match=message):
-        planning.gold_needed(**(about | arguments))
-    assert one(planning.gold_needed(**(about | {"n_cases": np.int64(84)})), "gold_cases")["n"] == 84
 
 
 ASSUMED = dict(omega2=0.05, sigma2=0.15, baseline_rate=0.4)
@@ -451,33 +283,11 @@ def test_power_is_that_of_the_interval_that_the_deltas_print():
     assert np.isnan(answer["ci_low"]) and "no limits" in answer["note"]
 
 
-def test_drawn_deltas_are_judged_as_deltas_paired_judges_them():
-    about = dict(n_skills=1, n_cases=20, n_repeats=1, omega2=0.2, sigma2=0.1, n_studies=50)
-    power = one(planning.power_curve(sizes=0.3, **about))["estimate"]
-    rng = np.random.default_rng(0)
-    counts = rng.multinomial(20, [0.095, 0.51, 0.395], 50)
-    shown = [
-        bounded_mean(np.repeat([-1.0, 0.0, 1.0], row), quantity=DELTAS).low > 0 for row in counts
-    ]
-    assert power == np.mean(shown)
-
-
 def test_a_plan_costs_no_more_than_the_t_formula_and_the_pseudo_case():
     # Where deltas are many and small the interval is nearly the t interval of Miller 2024:
     # variance (0.05 + 0.15 / 2 + 0.15 / 2) / 560; (1.96 + 0.84) * 0.018898 = 0.0529
     found = one(planning.minimum_detectable_delta(n_cases=560 // 8, n_skills=8, **ASSUMED))
     assert found["estimate"] == pytest.approx(0.0529, abs=0.004)
-
-
-def test_the_gap_needs_about_four_times_the_cases_of_a_delta_of_its_size():
-    counts = {
-        effect: one(
-            planning.cases_needed(size=0.1, effect=effect, delta=0.2, **ASSUMED), "cases_in_all"
-        )["estimate"]
-        for effect in ("delta", "gap")
-    }
-    # four times for the variance, a little less as one pseudo-case serves both sides
-    assert 3.2 < counts["gap"] / counts["delta"] < 4.5
 
 
 def test_planned_gaps_are_judged_as_transfer_gap_judges_them():
@@ -510,31 +320,12 @@ def test_shares_of_checks_are_planned_by_simulation_too():
     assert shares == pytest.approx(whole, abs=0.05)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("cluster", ["case", "skill"])
-@pytest.mark.parametrize("delta", [0.0, 0.3, 0.9])
-def test_planned_intervals_cover_their_effect(cluster, delta):
-    """Power at the true effect as null: drawn studies exclude their own delta in 5 % or fewer."""
-    rng = np.random.default_rng(1)
-    chance, fits = planning.power.case_deltas(delta, 0.09, 2)
-    assert fits
-    counts = rng.multinomial(
-        84 if cluster == "case" else 14, chance, (2000, 6)[: 1 + (cluster == "skill")]
-    )
-    values = np.array([-1, -0.5, 0, 0.5, 1])
-    if cluster == "case":
-        found = bounded_mean_counts(values, counts, quantity=DELTAS)
-    else:
-        found = bounded_mean_many(counts @ values / 14, quantity=DELTAS)
-    assert ((found.low <= delta) & (delta <= found.high)).mean() >= 0.94
-
-
 def test_power_without_an_effect_is_at_most_half_the_error_rate():
     found = planning.power_curve(sizes=[0.0], n_studies=2000, **ASSUMED)
     assert one(found)["ci_low"] < 0.025
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(
     n_cases=st.integers(8, 40),
     n_repeats=st.integers(1, 4),
@@ -546,15 +337,14 @@ def test_more_of_anything_never_hurts(n_cases, n_repeats, omega2, tau2, cluster)
     def power(**more):
         about = dict(
             n_skills=12, n_cases=n_cases, n_repeats=n_repeats, cluster=cluster, omega2=omega2,
-            tau2=tau2, sigma2=0.1, sizes=0.2,
+            tau2=tau2, sigma2=0.1, sizes=0.2, n_studies=400,
         )  # fmt: skip
         return one(planning.power_curve(**(about | more)))["estimate"]
 
     base = power()
     # four standard errors of the difference of two simulations
-    assert power(n_cases=2 * n_cases) >= base - 0.06
-    assert power(n_repeats=n_repeats + 1) >= base - 0.06
-    assert power(n_skills=24) >= base - 0.06
+    for more in ({"n_cases": 2 * n_cases}, {"n_repeats": n_repeats + 1}, {"n_skills": 24}):
+        assert power(**more) >= base - 0.14
 
 
 def test_the_cases_needed_reach_the_power_and_one_fewer_does_not():
@@ -580,12 +370,16 @@ def test_the_detectable_delta_has_the_power_by_simulation():
 def test_skills_that_differ_make_more_cases_useless():
     # standard error at least sqrt(0.04 / 6) = 0.0816; a delta of 0.1 is 1.2 of these
     found = planning.cases_needed(
-        size=0.1, cluster="skill", n_skills=[6, 60], tau2=0.04, n_studies=300, **ASSUMED
+        size=0.1, cluster="skill", n_skills=[6, 60], tau2=0.04, n_studies=100, **ASSUMED
     )
     cases = found[found["measure"].eq("cases_per_skill")].set_index("n_skills")
     assert np.isnan(cases["estimate"][6])
     assert "6 skills differ too much from each other" in cases["note"][6]
     assert cases["estimate"][60] < 60
+    alike = planning.cases_needed(
+        size=0.1, cluster="skill", n_skills=5, tau2=0.0, n_studies=100, **ASSUMED
+    )
+    assert "5 skills are too few for this effect" in alike["note"].iloc[0]
 
 
 def test_a_claim_about_skills_from_one_or_few_skills_is_refused():
@@ -598,13 +392,6 @@ def test_a_claim_about_skills_from_one_or_few_skills_is_refused():
     # as deltas.paired refuses to speak of so few skills
     assert "4 skills are too few to speak of skills in general" in few["note"]
     assert np.isfinite(one(planning.power_curve(n_skills=5, **about))["estimate"])
-
-
-def test_skills_that_are_all_alike_are_not_said_to_differ():
-    about = dict(size=0.1, cluster="skill", n_skills=5, n_studies=100, **ASSUMED)
-    for tau2, why in ((0.0, "5 skills are too few for this effect"), (0.04, "differ too much")):
-        note = planning.cases_needed(tau2=tau2, **about)["note"].iloc[0]
-        assert why in note and ("differ" in note) == (tau2 > 0)
 
 
 def test_an_impossible_effect_is_unknown_with_a_note():
@@ -627,7 +414,7 @@ def test_a_variance_that_no_delta_has_becomes_the_nearest_one_with_a_note():
 
 
 @given(st.floats(-0.99, 0.99), st.floats(0.0, 1.0), st.integers(1, 8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_drawn_deltas_have_the_mean_and_variance_that_are_asked_for(delta, variance, steps):
     chance, possible = planning.power.case_deltas(delta, variance, steps)
     values = np.arange(-steps, steps + 1) / steps
@@ -641,11 +428,11 @@ def test_a_pilot_and_its_components_give_the_same_plan():
     made = simulate.study(graders=(Grader("a", 1.0, 1.0), Grader("b")), seed=1)
     pilot = outcomes(made.verdicts, made.cases)
     components_frame = planning.variance_components(pilot, by=["grader"])
-    about = dict(by=["grader"], n_cases=[14, 28], n_studies=200)
+    about = dict(by=["grader"], n_studies=100)
     direct = planning.minimum_detectable_delta(pilot, **about)
     through = planning.minimum_detectable_delta(components_frame, **about)
     pd.testing.assert_frame_equal(direct, through)
-    assert len(direct) == 4
+    assert len(direct) == 2
     assert check(direct, "estimates") is not None
     with pytest.raises(FrameError, match="name their columns in by="):
         planning.minimum_detectable_delta(components_frame)
@@ -654,8 +441,8 @@ def test_a_pilot_and_its_components_give_the_same_plan():
 def test_what_is_stated_takes_the_place_of_what_the_pilot_says():
     made = simulate.study(graders=PERFECT, seed=1)
     pilot = outcomes(made.verdicts, made.cases)
-    calm = planning.minimum_detectable_delta(pilot, tau2=0.0, omega2=0.0)
-    wild = planning.minimum_detectable_delta(pilot, tau2=0.0, omega2=0.3)
+    calm = planning.minimum_detectable_delta(pilot, tau2=0.0, omega2=0.0, n_studies=100)
+    wild = planning.minimum_detectable_delta(pilot, tau2=0.0, omega2=0.3, n_studies=100)
     assert one(calm)["estimate"] < one(wild)["estimate"]
 
 
@@ -698,25 +485,6 @@ def test_planned_power_comes_true_in_full_studies():
         shown.append(delta["ci_low"].iloc[0] > 0)
     # Monte Carlo standard error over 100 studies: at most 5 points
     assert np.mean(shown) == pytest.approx(planned["estimate"], abs=0.13)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"omega2": None}, "stated assumptions leaves unknown what is needed: omega2"),
-        ({"effect": "gap"}, "needed: delta"),
-        ({"cluster": "skill"}, "needed: tau2"),
-        ({"cluster": "skills"}, "cluster: found 'skills'.*Did you mean 'skill'"),
-        ({"effect": "interaction"}, "effect: found 'interaction'; allowed: delta, gap"),
-        ({"omega2": -0.1}, "omega2, a variance: found -0.1; allowed: a number of at least 0"),
-        ({"n_cases": 0}, "n_cases: found 0; allowed: a whole number of at least 1"),
-        ({"power": 0.01}, "power: found 0.01; allowed: above 0.05"),
-        ({"far_share": 1.0}, "far_share: found 1.0"),
-    ],
-)
-def test_a_plan_without_what_it_needs_is_refused(arguments, message):
-    with pytest.raises(StudyError, match=message):
-        planning.minimum_detectable_delta(**(ASSUMED | arguments))
 
 
 def test_deltas_calmer_than_repeats_allow_have_no_interval_of_one_point():
@@ -777,41 +545,6 @@ def test_a_group_that_lacks_a_component_leaves_the_others_and_alone_is_refused()
         planning.power_curve(pilot[pilot["group"].eq("near only")], **about)
 
 
-def test_no_variance_at_all_plans_nothing():
-    calm = dict(omega2=0.0, sigma2=0.0, baseline_rate=0.4)
-    for found in (
-        planning.power_curve(sizes=0.1, **calm),
-        planning.minimum_detectable_delta(**calm),
-        planning.cases_needed(size=0.1, **calm),
-    ):
-        assert found["estimate"].isna().all()
-        assert found["note"].str.contains("no variance at all").all()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"ci_level": 95}, "ci_level: found 95; allowed: strictly between 0 and 1"),
-        ({"n_cases": 14.5}, r"n_cases: found 14\.5; allowed: a whole number"),
-        ({"n_cases": [14, "20"]}, "n_cases: found '20'"),
-        ({"n_repeats": True}, "n_repeats: found True"),
-        ({"n_skills": []}, "n_skills: found nothing"),
-        ({"sizes": "0.1"}, r"sizes: found '0\.1'"),
-        ({"sizes": []}, "sizes: found nothing"),
-        ({"n_studies": 0}, "n_studies: found 0"),
-        ({"seed": -1}, "seed: found -1"),
-        ({"baseline_rate": 1.2}, r"baseline_rate: found 1\.2; allowed: from 0 to 1"),
-        ({"omega2": "much"}, "omega2, a variance: found 'much'"),
-        ({"scope": "pool"}, "scope: found 'pool'.*Did you mean 'pooled'"),
-    ],
-)
-def test_numbers_out_of_range_are_refused_by_a_plan(arguments, message):
-    with pytest.raises(StudyError, match=message):
-        planning.power_curve(**(ASSUMED | arguments))
-    with pytest.raises(StudyError, match=r"size: found '0\.1'"):
-        planning.cases_needed(size="0.1", **ASSUMED)
-
-
 def test_numbers_of_numpy_and_single_sizes_are_numbers():
     plain = planning.power_curve(sizes=[0.1], n_cases=[14], **ASSUMED)
     other = planning.power_curve(sizes=np.float64(0.1), n_cases=np.int64(14), **ASSUMED)
@@ -829,21 +562,18 @@ def test_a_pooled_gap_takes_the_spread_between_skills_for_noise():
     }
     assert found["pooled"]["estimate"] < found["within_dimensions"]["estimate"] - 0.1
     assert [one["scope"] for one in found.values()] == list(found)
+    by_skill = [
+        one(
+            planning.power_curve(
+                sizes=-0.2, effect="gap", cluster="skill", scope=scope, delta=0.2, tau2=0.03,
+                n_studies=100, **ASSUMED,
+            )
+        )["estimate"]
+        for scope in found
+    ]  # fmt: skip
+    assert by_skill[0] == by_skill[1]
     with pytest.raises(StudyError, match="needed: tau2"):
         planning.minimum_detectable_delta(effect="gap", scope="pooled", delta=0.2, **ASSUMED)
-
-
-def test_the_scope_changes_no_delta_and_no_claim_about_skills():
-    for about in ({"effect": "delta"}, {"effect": "gap", "cluster": "skill"}):
-        both = [
-            one(
-                planning.power_curve(
-                    sizes=-0.2, tau2=0.03, delta=0.2, scope=scope, n_studies=100, **about, **ASSUMED
-                )
-            )["estimate"]
-            for scope in ("within_dimensions", "pooled")
-        ]
-        assert both[0] == both[1]
 
 
 def test_curves_say_their_numbers_in_words():
@@ -870,3 +600,112 @@ def test_a_gap_is_planned_where_few_cases_are_far_or_near(far_share: float) -> N
     about = {"omega2": 0.02, "sigma2": 0.05, "delta": 0.1, "effect": "gap", "n_studies": 200}
     found = planning.cases_needed(size=0.3, far_share=far_share, **about).iloc[0]
     assert 5 < found["estimate"] < 60
+
+
+def test_better_graders_and_wider_intervals_need_less_gold():
+    made = simulate.study(
+        seed=1, n_repeats=1, graders=(Grader("good", 0.97, 0.97), Grader("poor", 0.7, 0.7))
+    )
+    table = planning.gold_needed(
+        made.verdicts, made.gold, width=[0.2, 0.3], by=["grader"], n_resamples=50
+    ).set_index(["grader", "width", "measure"])
+    cases = table["estimate"].unstack()["gold_cases"]
+    assert cases["good", 0.3] <= min(cases["good", 0.2], cases["poor", 0.3])
+    rows = table.loc["good", 0.3]
+    assert (rows["estimate"] == cases["good", 0.3] * np.array([1, 2, 10])).all()
+    assert rows["estimate"].between(rows["ci_low"], rows["ci_high"]).all()
+    assert (rows["expected_width"] <= 0.3).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"sensitivity": None, "delta": None}, "all assumptions; missing: sensitivity, delta"),
+        ({"sensitivity": 1.5}, r"sensitivity, specificity of 'baseline': found 1\.5"),
+        ({"sensitivity": {"skill": 0.9}}, "sensitivity, specificity of 'baseline': found None"),
+        ({"width": 0.0}, "width: found 0.0"),
+        ({"width": "0.1"}, "width: found '0.1'; allowed"),
+        ({"width": []}, "width: found nothing"),
+        ({"n_cases": 5}, "n_cases: found 5; allowed: a whole number of at least 10"),
+        ({"n_cases": 84.5}, "n_cases: found 84.5"),
+        ({"ci_level": 95}, "ci_level: found 95; allowed: strictly between 0 and 1"),
+        ({"n_resamples": 0}, "n_resamples: found 0; allowed: a whole number of at least 1"),
+        ({"n_checks": 0}, "n_checks: found 0"),
+        ({"baseline_rate": 0.9}, r"0\.9 and 0\.2, a rate of 1\.1 with the skill"),
+        ({"gold_variance": -1}, "gold_variance: found -1; allowed: from 0 to 1"),
+    ],
+)
+def test_impossible_gold_plans_are_refused(arguments, message):
+    about = dict(
+        n_cases=84, sensitivity=0.9, specificity=0.9, baseline_rate=0.5, delta=0.2,
+        gold_variance=0.1,
+    )  # fmt: skip
+    with pytest.raises(StudyError, match=message):
+        planning.gold_needed(**(about | arguments))
+
+
+@pytest.mark.slow
+def test_components_are_unbiased_and_their_limits_cover():
+    """Simulate normal pilots with tau2 = 0.15^2, omega2 = 0.2^2 and sigma2 = 0.3^2 / 4."""
+    rng, n_runs = np.random.default_rng(1), 300
+    skill, far = np.repeat(np.arange(6), 10), np.tile([0.0, 1.0], 30)
+    codes = {"omega2": skill, "omega2_gap": 2 * skill + far.astype(int)}
+    intervals = []
+    for _ in range(n_runs):
+        true = 0.15 * rng.standard_normal(6)[skill] + 0.2 * rng.standard_normal(60)
+        # clipped for the interval of sigma2; the means below may leave [0, 1]
+        sides = np.clip(0.15 * rng.standard_normal((2, 2, 60)) + 0.5, 0, 1)
+        mean, spread = sides.mean(axis=1), sides.var(axis=1, ddof=1)
+        two = np.full(60, 2.0)
+        pairs = PilotCases(skill, far, mean[1] + true, mean[0], two, two, *spread)
+        names = ("sigma2_skill", "sigma2_baseline")
+        sigma = {n: sigma2_interval(v, 0.95) for n, v in zip(names, spread, strict=True)}
+        noise = noise_of_repeats(pairs, sigma)
+        row = [
+            omega2_interval(spread_of_cases(pairs.delta, c), noise, 0.95) for c in codes.values()
+        ]
+        intervals.append([tau2_interval(pairs, 0.95), *row])
+    truth = np.array([0.15**2, 0.2**2, 0.2**2])
+    numbers = np.array([[(i.estimate, i.low, i.high) for i in row] for row in intervals])
+    estimate, low, high = np.moveaxis(numbers, 2, 0)
+    error = estimate.std(axis=0) / np.sqrt(n_runs)
+    assert (np.abs(estimate.mean(axis=0) - truth) < 4 * error + 0.002).all()
+    # Monte Carlo standard error of 95 % over 300 runs: 1.3 points
+    assert (((low <= truth) & (truth <= high)).mean(axis=0) > 0.91).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"omega2": None}, "stated assumptions leaves unknown what is needed: omega2"),
+        ({"effect": "gap"}, "needed: delta"),
+        ({"cluster": "skill"}, "needed: tau2"),
+        ({"cluster": "skills"}, "cluster: found 'skills'.*Did you mean 'skill'"),
+        ({"effect": "interaction"}, "effect: found 'interaction'; allowed: delta, gap"),
+        ({"scope": "pool"}, "scope: found 'pool'.*Did you mean 'pooled'"),
+        ({"omega2": -0.1}, "omega2, a variance: found -0.1; allowed: a number of at least 0"),
+        ({"omega2": "much"}, "omega2, a variance: found 'much'"),
+        ({"power": 0.01}, "power: found 0.01; allowed: above 0.05"),
+        ({"far_share": 1.0}, "far_share: found 1.0"),
+        ({"ci_level": 95}, "ci_level: found 95; allowed: strictly between 0 and 1"),
+        ({"baseline_rate": 1.2}, r"baseline_rate: found 1\.2; allowed: from 0 to 1"),
+        ({"n_cases": 0}, "n_cases: found 0; allowed: a whole number of at least 1"),
+        ({"n_cases": 14.5}, r"n_cases: found 14\.5; allowed: a whole number"),
+        ({"n_cases": [14, "20"]}, "n_cases: found '20'"),
+        ({"n_repeats": True}, "n_repeats: found True"),
+        ({"n_skills": []}, "n_skills: found nothing"),
+        ({"n_studies": 0}, "n_studies: found 0"),
+        ({"seed": -1}, "seed: found -1"),
+    ],
+)
+def test_impossible_plans_are_refused(arguments, message):
+    with pytest.raises(StudyError, match=message):
+        planning.minimum_detectable_delta(**(ASSUMED | arguments))
+
+
+@pytest.mark.parametrize(("sizes", "found"), [("0.1", "'0.1'"), ([], "nothing")])
+def test_impossible_sizes_are_refused(sizes, found):
+    with pytest.raises(StudyError, match=f"sizes: found {found}"):
+        planning.power_curve(sizes=sizes, **ASSUMED)
+    with pytest.raises(StudyError, match=f"size: found {found}"):
+        planning.cases_needed(size=sizes, **ASSUMED)

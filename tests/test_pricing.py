@@ -37,7 +37,7 @@ def test_the_long_tier_applies_to_the_whole_request_and_counts_cached_tokens():
     name=st.sampled_from(NAMES),
     parts=st.tuples(*[st.integers(0, 200_000)] * 4),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_batch_costs_half_and_the_parts_add_up(name, parts):
     plain, read, write, out = parts
     usage = Usage(plain + read + write, out, read, write)
@@ -55,10 +55,6 @@ def test_prices_are_those_of_the_day():
     early = cost(Usage(10, 10), "claude-fable-5-2", on=date(2026, 11, 8))
     assert np.isnan(early.usd)
     assert "on 2026-11-08; the table begins on 2026-11-09" in early.note
-
-
-def test_a_snapshot_is_priced_as_its_model():
-    assert price("claude-haiku-4-5-20251001").input == 1
 
 
 def test_an_unknown_model_costs_nan_with_a_note_and_never_nothing():

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import krippendorff
 import numpy as np
 import pytest
@@ -24,13 +21,6 @@ from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.grader_errors import sensitivity, specificity
 from skillcomp.stats.intervals import wilson
 
-REFERENCE = {
-    entry["name"]: entry
-    for entry in json.loads(
-        (Path(__file__).parent / "reference" / "stats_reference.json").read_text("utf-8")
-    )
-}
-TABLES = [name for name in REFERENCE if "table" in REFERENCE[name]["inputs"] and "agree" in name]
 COEFFICIENTS = ["raw_agreement", "cohen_kappa", "gwet_ac1", "krippendorff_alpha"]
 
 
@@ -47,30 +37,6 @@ def test_the_three_coefficients_by_hand():
     assert bootstrap_agreement(ratings_of(table), "raw_agreement").estimate == pytest.approx(0.85)
     assert cohen_kappa(table).estimate == pytest.approx((0.85 - 0.5008) / 0.4992)
     assert gwet_ac1(table).estimate == pytest.approx((0.85 - 0.49875) / 0.50125)
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_coefficients_and_standard_errors_equal_irrcac(name):
-    table, expected = REFERENCE[name]["inputs"]["table"], REFERENCE[name]["expected"]
-    for key, found in (("cohen_kappa", cohen_kappa(table)), ("gwet_ac1", gwet_ac1(table))):
-        assert [found.estimate, found.se] == pytest.approx(expected[key], abs=1e-8)
-    alpha = krippendorff_alpha(ratings_of(table))
-    # irrCAC divides by n for tables and by n - 1 for ratings.
-    n = np.sum(table)
-    rescaled = alpha.se * np.sqrt((n - 1) / n)
-    assert [alpha.estimate, rescaled] == pytest.approx(expected["krippendorff"], abs=1e-8)
-    if "percent" in expected:
-        raw = bootstrap_agreement(ratings_of(table), "raw_agreement")
-        assert raw.estimate == pytest.approx(expected["percent"][0])
-
-
-def test_four_raters_with_gaps_equal_the_handbook():
-    entry = REFERENCE["agreement_gwet_raw4raters"]
-    ratings = np.array(entry["inputs"]["ratings_units_by_raters"], float)
-    found = bootstrap_agreement(ratings, "gwet_ac1")
-    assert [found.estimate, found.se] == pytest.approx(entry["expected"]["gwet_ac1"], abs=1e-5)
-    expected = REFERENCE["krippendorff_canonical"]["expected"]
-    assert krippendorff_alpha(ratings).estimate == pytest.approx(expected["nominal"], abs=1e-9)
 
 
 def test_kappa_collapses_at_a_skewed_rate_and_its_interval_says_so():
@@ -98,7 +64,7 @@ def test_ratings_equal_a_second_implementation(name):
 
 
 @given(arrays(float, (12, 3), elements=st.sampled_from([0.0, 1.0, 2.0, np.nan])))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_alpha_from_sums_equals_the_library(ratings):
     found = bootstrap_agreement(ratings, "krippendorff_alpha", n_resamples=20)
     assume(not np.isnan(found.estimate))
@@ -111,7 +77,7 @@ def test_alpha_from_sums_equals_the_library(ratings):
     st.sampled_from(COEFFICIENTS),
     st.integers(1, 15),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_an_interval_holds_its_estimate_keeps_a_width_or_says_why_not(ratings, name, cases):
     found = bootstrap_agreement(
         ratings, name, clusters=np.arange(15) % cases, n_categories=2, n_resamples=200
@@ -125,7 +91,7 @@ def test_an_interval_holds_its_estimate_keeps_a_width_or_says_why_not(ratings, n
 
 
 @given(st.lists(st.integers(0, 30), min_size=4, max_size=4).filter(any))
-@settings(max_examples=60)
+@settings(max_examples=30, deadline=None)
 def test_tables_keep_range_width_and_symmetry(cells):
     table = np.reshape(cells, (2, 2))
     for method in (cohen_kappa, gwet_ac1):
@@ -155,17 +121,14 @@ def test_every_unit_twice_in_its_case_changes_nothing(name):
     )
 
 
-@pytest.mark.parametrize("name", ["cohen_kappa", "krippendorff_alpha"])
-def test_agreement_beyond_chance_is_undefined_when_all_ratings_are_equal(name):
-    found = bootstrap_agreement(np.ones((20, 2)), name)
-    assert np.isnan(found.estimate) and np.isnan(found.low)
-    assert "one category" in found.note
-
-
 def test_constant_tables_are_never_certain():
     kappa = cohen_kappa([[50, 0], [0, 0]])
     assert np.isnan(kappa.estimate) and "one category" in kappa.note
     assert np.isnan(krippendorff_alpha(np.zeros((9, 3))).estimate)
+    for name in ("cohen_kappa", "krippendorff_alpha"):
+        undefined = bootstrap_agreement(np.ones((20, 2)), name)
+        assert np.isnan([undefined.estimate, undefined.low]).all()
+        assert "one category" in undefined.note
     # AC1 is defined here (no chance agreement), but rests on raw agreement alone.
     ac1 = gwet_ac1([[50, 0], [0, 0]])
     assert ac1.low == pytest.approx(wilson(50, 50).low)
@@ -251,27 +214,6 @@ def test_units_of_one_case_only_say_next_to_nothing(name):
     assert "only 1.0 effective clusters" in found.note
 
 
-def test_what_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match=r"must be one of .*Did you mean 'cohen_kappa'"):
-        bootstrap_agreement(np.ones((3, 2)), "cohens_kappa")
-    with pytest.raises(ValueError, match="two raters, found 3"):
-        bootstrap_agreement(np.ones((3, 3)), "cohen_kappa")
-    with pytest.raises(ValueError, match="at least two raters"):
-        krippendorff_alpha([1, 0, 1])
-    with pytest.raises(ValueError, match="the case of each of 3 units"):
-        krippendorff_alpha(np.ones((3, 2)), clusters=[1, 2])
-    with pytest.raises(ValueError, match="square"):
-        gwet_ac1([[1, 2, 3], [4, 5, 6]])
-    with pytest.raises(ValueError, match="counts"):
-        cohen_kappa([[1, -2], [3, 4]])
-    with pytest.raises(ValueError, match="0, 1 or NaN"):
-        sensitivity([2, 1], [1, 1])
-    with pytest.raises(ValueError, match="one length"):
-        specificity([1, 1, 1], [1, 1])
-    with pytest.raises(ValueError, match="2 different ratings"):
-        bootstrap_agreement([[0, 1], [1, 1]], n_categories=1)
-
-
 def coverage(name, rate, right, cases, runs):
     rng = np.random.default_rng(5)
 
@@ -281,19 +223,19 @@ def coverage(name, rate, right, cases, runs):
         raters = [np.where(rng.random((size, 3)) < right, truth, ~truth) for _ in range(2)]
         return np.stack(raters, axis=-1).reshape(-1, 2).astype(float)
 
-    truth = bootstrap_agreement(draw(200_000), name, n_resamples=2).estimate
+    truth = bootstrap_agreement(draw(50_000), name, n_resamples=2).estimate
     case = np.repeat(np.arange(cases), 3)
     hits = 0
     for _ in range(runs):
-        found = bootstrap_agreement(draw(cases), name, clusters=case, n_resamples=399)
+        found = bootstrap_agreement(draw(cases), name, clusters=case, n_resamples=199)
         hits += found.low <= truth <= found.high
     return hits / runs
 
 
 @pytest.mark.parametrize("name", ["cohen_kappa", "gwet_ac1"])
 def test_the_case_bootstrap_covers(name):
-    # 400 runs: two standard errors below 95 % are 0.928.
-    assert coverage(name, 0.6, 0.9, 30, 400) >= 0.92
+    # 100 runs: two standard errors below 95 % are 0.906.
+    assert coverage(name, 0.6, 0.9, 30, 100) >= 0.9
 
 
 @pytest.mark.slow
@@ -304,16 +246,25 @@ def test_the_case_bootstrap_covers_over_the_design(name, rate, right, cases):
     assert coverage(name, rate, right, cases, 1000) >= 0.925
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("cases", "share"), [(8, 0.9), (14, 0.9), (14, 0.97), (30, 0.95)])
-def test_specificity_covers_with_few_gold_fails(cases, share):
-    # one to three gold fails a case, a third of the cases always graded alike
-    rng = np.random.default_rng(23)
-    hits, runs = 0, 1500
-    for _ in range(runs):
-        case = np.repeat(np.arange(cases), rng.integers(1, 4, cases))
-        whole = (rng.random(cases) < share)[case]
-        right = np.where(rng.random(len(case)) < 1 / 3, whole, rng.random(len(case)) < share)
-        found = specificity((~right).astype(float), np.zeros(len(case)), clusters=case)
-        hits += found.low <= share <= found.high
-    assert hits / runs >= 0.93
+@pytest.mark.parametrize(
+    ("call", "arguments", "message"),
+    [
+        (bootstrap_agreement, (np.ones((3, 2)), "cohens_kappa"), "Did you mean 'cohen_kappa'"),
+        (bootstrap_agreement, (np.ones((3, 3)), "cohen_kappa"), "two raters, found 3"),
+        (krippendorff_alpha, ([1, 0, 1],), "at least two raters"),
+        (gwet_ac1, ([[1, 2, 3], [4, 5, 6]],), "square"),
+        (cohen_kappa, ([[1, -2], [3, 4]],), "counts"),
+        (sensitivity, ([2, 1], [1, 1]), "0, 1 or NaN"),
+        (specificity, ([1, 1, 1], [1, 1]), "one length"),
+    ],
+)
+def test_bad_ratings_are_refused(call, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        call(*arguments)
+
+
+def test_bad_clusters_and_categories_are_refused():
+    with pytest.raises(ValueError, match="the case of each of 3 units"):
+        krippendorff_alpha(np.ones((3, 2)), clusters=[1, 2])
+    with pytest.raises(ValueError, match="2 different ratings"):
+        bootstrap_agreement([[0, 1], [1, 1]], n_categories=1)

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -43,14 +42,6 @@ def test_it_gives_what_r_prints_of_the_cars() -> None:
     assert found.r_squared.low < 0.6511 < found.r_squared.high
 
 
-def test_it_agrees_with_statsmodels_and_scipy() -> None:
-    x, y, label = drawn(60, 12)
-    found, fit = association(x, y, label), sm.OLS(y, sm.add_constant(x)).fit()
-    assert found.r_squared.estimate == pytest.approx(fit.rsquared)
-    assert found.adjusted.estimate == pytest.approx(fit.rsquared_adj)
-    assert found.spearman.estimate == pytest.approx(stats.spearmanr(x, y).statistic)
-
-
 def test_the_cross_validated_share_is_that_of_sklearn() -> None:
     x, y, label = drawn(60, 12)
     fold = {"groups": label, "cv": LeaveOneGroupOut()}
@@ -82,7 +73,7 @@ def test_limits_that_enclose_no_correlation_reach_down_to_0() -> None:
 numbers = st.lists(st.integers(-50, 50), min_size=12, max_size=30)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(numbers, st.integers(0, 10**6), st.floats(-9, 9).filter(lambda a: abs(a) > 0.01))
 def test_scale_order_and_direction_change_nothing(x: list[int], seed: int, a: float) -> None:
     rng = np.random.default_rng(seed)

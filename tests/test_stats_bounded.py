@@ -21,33 +21,8 @@ from skillcomp.stats.bounded import (
 
 MIXED = [1, 1, 0.5, 0.5, 0.5, 0, 0, 0, -0.5, 1, 1, 0, 0.5, 0.5]
 THIRDS = [2 / 3, 1 / 3, 1, 0, 1 / 3, 2 / 3, 0, -1 / 3]
-# limits at 95 % for c = 1/2, 3/4 and 1, made by inverting Imhof's integral elsewhere
-PUBLISHED = [
-    ([0] * 14, -1, [(-0.16690, 0.16690), (-0.20236, 0.20236), (-0.23164, 0.23164)]),
-    ([1] + [0] * 9, 0, [(0.00266, 0.39722), (0.00259, 0.42238), (0.00253, 0.44502)]),
-    ([1] * 14, 0, [(0.83310, 1), (0.79764, 1), (0.76836, 1)]),
-    ([1] * 3 + [0] * 97, -1, [(-0.00548, 0.07827), (-0.01101, 0.08175), (-0.01597, 0.08518)]),
-    (
-        [1] * 8 + [0] * 4 + [-1] * 2,
-        -1,
-        [(-0.03187, 0.76514), (-0.05718, 0.76999), (-0.08098, 0.77464)],
-    ),
-    (MIXED, -1, [(0.10307, 0.66970), (0.06625, 0.67736), (0.03303, 0.68465)]),
-    (THIRDS, -1, [(-0.09501, 0.64099), (-0.15349, 0.65815), (-0.20189, 0.67352)]),
-    ([1, 1, 0, 1, 0.5], -1, [(-0.03493, 0.95798), (-0.13705, 0.96041), (-0.21400, 0.96258)]),
-]
-
 thirds = st.integers(-3, 3).map(lambda k: k / 3)
 cases = st.lists(thirds, min_size=1, max_size=20)
-
-
-@pytest.mark.parametrize(("values", "low", "limits"), PUBLISHED)
-def test_the_limits_are_the_published_ones(
-    values: list[float], low: float, limits: list[tuple[float, float]]
-) -> None:
-    for c, (lower, upper) in zip((0.5, 0.75, 1.0), limits, strict=True):
-        found = bounded_mean(values, quantity=Quantity(low, 1, c))
-        assert (found.low, found.high) == pytest.approx((lower, upper), abs=6e-6)
 
 
 @pytest.mark.parametrize(("n", "k"), [(1, 0), (1, 1), (10, 1), (14, 14), (100, 3), (30, 15)])
@@ -58,7 +33,9 @@ def test_yes_no_data_with_a_whole_pseudo_case_are_clopper_pearson(n: int, k: int
 
 
 @pytest.mark.parametrize("c", [0.5, 0.7, 1.0])
-@pytest.mark.parametrize("values", [MIXED, THIRDS, [1, 1, 0, 1, 0.5], [0.2], [0.1, 0.9]])
+@pytest.mark.parametrize(
+    "values", [MIXED, THIRDS, [1, 1, 0, 1, 0.5], [0.2], [0.1, 0.9], [0] * 14, [1] * 3 + [0] * 20]
+)
 def test_at_the_limits_imhofs_integral_gives_the_tails(values: list[float], c: float) -> None:
     found = bounded_mean(values, quantity=Quantity(-1, 1, c))
     assert chance_below(values, found.low, -1, c) == pytest.approx(0.025, abs=1e-8)
@@ -88,7 +65,7 @@ def test_a_mean_at_its_bound_is_as_far_as_it_can_go() -> None:
 
 
 @given(cases)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_p_values_invert_the_interval(values: list[float]) -> None:
     found = bounded_mean(values, quantity=DELTAS, null=0.0)
     inside = found.low < 0 < found.high
@@ -100,7 +77,7 @@ def test_p_values_invert_the_interval(values: list[float]) -> None:
 
 
 @given(cases, st.randoms())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_order_does_not_matter_and_the_sign_mirrors(values: list[float], random) -> None:
     shuffled = list(values)
     random.shuffle(shuffled)
@@ -117,7 +94,7 @@ def test_order_does_not_matter_and_the_sign_mirrors(values: list[float], random)
 
 
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=12), st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_raising_one_value_never_lowers_a_limit(values: list[float], data) -> None:
     place = data.draw(st.integers(0, len(values) - 1))
     raised = list(values)
@@ -135,47 +112,6 @@ def test_the_interval_moves_no_more_than_the_data() -> None:
         one, other = bounded_means([(base, None, None), (moved, None, None)], quantity=DELTAS)
         assert 0 <= other.low - one.low <= step
         assert 0 <= other.high - one.high <= step
-
-
-def test_one_more_failure_never_makes_the_interval_much_narrower() -> None:
-    # all outcomes of small studies, cases x repeats: one attempt turned from pass to fail. The
-    # largest step is from one pass to none, where no room is left below: Clopper-Pearson of 0 of
-    # 14 has .69 of the width of 1 of 14
-    for n, repeats in ((3, 4), (5, 3), (8, 2), (14, 1)):
-        levels = list(itertools.combinations_with_replacement(range(repeats + 1), n))
-        width = dict(
-            zip(levels, _width(bounded_mean_many(np.array(levels) / repeats)), strict=True)
-        )
-        for before in levels:
-            for i in range(n):
-                if before[i]:
-                    after = tuple(sorted((*before[:i], before[i] - 1, *before[i + 1 :])))
-                    assert width[after] > 0.6 * width[before]
-
-
-def test_one_more_failure_never_makes_the_interval_of_a_delta_much_narrower() -> None:
-    for n, repeats in ((4, 3), (8, 1), (14, 1)):
-        steps = range(-repeats, repeats + 1)
-        levels = list(itertools.combinations_with_replacement(steps, n))
-        many = bounded_mean_many(np.array(levels) / repeats, quantity=DELTAS)
-        width = dict(zip(levels, _width(many), strict=True))
-        for before in levels:
-            for i in range(n):
-                if before[i] > -repeats:
-                    after = tuple(sorted((*before[:i], before[i] - 1, *before[i + 1 :])))
-                    assert 0.75 < width[after] / width[before] < 1 / 0.75
-
-
-def _width(found) -> np.ndarray:
-    return found.high - found.low
-
-
-def test_a_failure_among_many_repeats_widens_a_perfect_study() -> None:
-    # 140 of 140 and 139 of 140 in 14 cases of 10 attempts, both conditions
-    perfect, one_less = bounded_means(
-        [([0.0] * 14, None, None), ([0.0] * 13 + [-0.1], None, None)], quantity=DELTAS
-    )
-    assert one_less.high - one_less.low > 0.95 * (perfect.high - perfect.low)
 
 
 def test_copies_of_attempts_change_nothing_and_clusters_are_not_counted_as_cases() -> None:
@@ -237,17 +173,6 @@ def test_se_and_df_are_those_of_cr2_and_unknown_without_spread() -> None:
     assert found.se == pytest.approx(np.sqrt(1 / 3 / 4))
     assert found.df == pytest.approx(3)
     assert np.isnan([bounded_mean([1, 1]).se, bounded_mean([1]).df]).all()
-
-
-def test_bad_values_are_refused_with_what_was_found() -> None:
-    with pytest.raises(ValueError, match=r"between 0 and 1, found 0 to 1\.5"):
-        bounded_mean([0, 1.5])
-    with pytest.raises(ValueError, match="weights must be above 0"):
-        bounded_mean([0, 1], weights=[1, 0])
-    with pytest.raises(ValueError, match="there are \\(2,\\) values"):
-        bounded_mean([0, 1], weights=[1])
-    with pytest.raises(ValueError, match="studies by cases"):
-        bounded_mean_many([1, 0])
 
 
 @pytest.mark.parametrize("n", [1, 4, 10, 14, 25])
@@ -318,3 +243,43 @@ def test_a_null_outside_the_bounds_is_refused(null: float) -> None:
 def test_counts_are_checked_as_cases_are(values, counts, weights, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         bounded_mean_counts(values, counts, weights=weights)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "n", "repeats", "least", "most"),
+    [
+        # the largest step is from one pass to none, because there is no room below:
+        # Clopper-Pearson of 0 of 14 has .69 of the width of 1 of 14
+        (RATES, 3, 4, 0.6, math.inf),
+        (RATES, 8, 2, 0.6, math.inf),
+        (RATES, 14, 1, 0.6, math.inf),
+        (DELTAS, 4, 3, 0.75, 1 / 0.75),
+        (DELTAS, 14, 1, 0.75, 1 / 0.75),
+    ],
+)
+def test_one_more_failure_changes_the_width_little(quantity, n, repeats, least, most) -> None:
+    """Compare all outcomes of small studies with those that have one failed attempt more."""
+    lowest = round(quantity.low) * repeats
+    levels = list(itertools.combinations_with_replacement(range(lowest, repeats + 1), n))
+    many = bounded_mean_many(np.array(levels) / repeats, quantity=quantity)
+    width = dict(zip(levels, many.high - many.low, strict=True))
+    for before in levels:
+        for i in range(n):
+            if before[i] > lowest:
+                after = tuple(sorted((*before[:i], before[i] - 1, *before[i + 1 :])))
+                assert least < width[after] / width[before] < most
+
+
+@pytest.mark.parametrize(
+    ("values", "weights", "message"),
+    [
+        ([0, 1.5], None, r"between 0 and 1, found 0 to 1\.5"),
+        ([0, 1], [1, 0], "weights must be above 0"),
+        ([0, 1], [1], r"there are \(2,\) values"),
+    ],
+)
+def test_bad_values_are_refused(values, weights, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        bounded_mean(values, weights=weights)
+    with pytest.raises(ValueError, match="studies by cases"):
+        bounded_mean_many([1, 0])

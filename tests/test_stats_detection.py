@@ -81,7 +81,7 @@ labels_and_scores = st.integers(4, 40).flatmap(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(labels_and_scores)
 def test_the_area_agrees_with_scikit_learn_and_flips_with_the_scores(data):
     y, scores = data

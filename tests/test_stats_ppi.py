@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,29 +15,11 @@ from skillcomp.stats.clusters import cr2_mean
 from skillcomp.stats.ppi import ppi_limits, ppi_mean, ppi_paired
 from skillcomp.stats.results import within_range
 
-REFERENCE = {
-    entry["name"]: entry
-    for entry in json.loads(
-        (Path(__file__).parent / "reference" / "stats_reference.json").read_text("utf-8")
-    )
-}
 NAN = float("nan")
 # Sensitivity and specificity of the grader in the baseline and in the skill condition.
 EVEN = ((0.92, 0.80), (0.92, 0.80))
 LENIENT = ((0.90, 0.85), (0.96, 0.70))
 GOOD = ((0.98, 0.97), (0.98, 0.95))
-
-
-@pytest.mark.parametrize(("name", "lam"), [("ppi_mean_lambda1", 1.0), ("ppi_plusplus_mean", None)])
-def test_the_mean_equals_ppi_python(name, lam):
-    i, expected = REFERENCE[name]["inputs"], REFERENCE[name]["expected"]
-    ones = i["F_unlabelled_ones"]
-    gold = np.r_[i["Y"], np.full(i["F_unlabelled_n"], NAN)]
-    grader = np.r_[i["F_labelled"], np.ones(ones), np.zeros(i["F_unlabelled_n"] - ones)]
-    found = ppi_mean(gold, grader, lam=lam, distribution="normal")
-    assert [found.estimate, found.low, found.high] == pytest.approx(
-        [expected["estimate"], expected["lower"], expected["upper"]], abs=expected["tol"]
-    )
 
 
 def test_gold_on_a_subset_by_hand():
@@ -104,16 +83,6 @@ def test_a_grader_without_weight_leaves_about_the_interval_of_gold_alone(quantit
     assert found.high - found.low < 1.1 * (alone.high - alone.low)
 
 
-def test_the_p_value_inverts_the_interval():
-    rng = np.random.default_rng(2)
-    gold = rng.choice([-1.0, 0.0, 1.0], 80, p=[0.1, 0.5, 0.4])
-    known = np.where(np.arange(80) < 50, gold, NAN)
-    found = ppi_paired(known, rng.choice([-1.0, 0.0, 1.0], 80))
-    again = ppi_paired(known, rng.choice([-1.0, 0.0, 1.0], 80) * 0, ci_level=0.95)
-    assert (found.p_value < 0.05) == (found.low > 0 or found.high < 0)
-    assert (again.p_value < 0.05) == (again.low > 0 or again.high < 0)
-
-
 def rare_flips(rng, n, n_gold, up, base):
     """Nearly deterministic agent, three attempts a case; a lenient grader."""
     before = rng.random(n) < base
@@ -160,6 +129,7 @@ cases = st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=4, max_s
 
 
 @given(cases, st.data())
+@settings(max_examples=40, deadline=None)
 def test_a_grader_equal_to_gold_gives_the_mean_of_all_cases(values, data):
     values = np.array(values)
     labelled = data.draw(st.integers(2, values.size - 1))
@@ -172,6 +142,7 @@ def test_a_grader_equal_to_gold_gives_the_mean_of_all_cases(values, data):
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=2, max_size=30))
+@settings(max_examples=40, deadline=None)
 def test_so_it_does_with_gold_on_one_repeat_of_every_case(repeats):
     y = np.array(repeats, float)
     if np.all(y[:, 0] == y.mean(axis=1)):
@@ -181,6 +152,7 @@ def test_so_it_does_with_gold_on_one_repeat_of_every_case(repeats):
 
 
 @given(cases, st.data())
+@settings(max_examples=40, deadline=None)
 def test_swapping_the_conditions_mirrors_the_interval(gold, data):
     gold = np.array(gold)
     grader = np.array(
@@ -204,7 +176,7 @@ def test_swapping_the_conditions_mirrors_the_interval(gold, data):
     st.integers(1, 6),
     st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_no_interval_collapses_or_leaves_its_range(pairs, skills, clustered):
     gold, grader = np.array(pairs).T
     clusters = np.arange(gold.size) % skills if clustered else None
@@ -254,7 +226,7 @@ def test_coverage_where_whole_answers_fool_the_grader(n, n_gold, fooled, paired)
     """Few gold cases seldom show an answer that is wrong throughout and passed throughout."""
     rng = np.random.default_rng(5)
     inside = 0
-    for _ in range(300):
+    for _ in range(200):
         met = rng.random((n, 5)) < 0.9
         said = met.copy()
         wrong = rng.random(n) < fooled
@@ -264,7 +236,7 @@ def test_coverage_where_whole_answers_fool_the_grader(n, n_gold, fooled, paired)
         found = (ppi_paired if paired else ppi_mean)(gold, said.mean(axis=1) - base)
         true = 0.9 * (1 - fooled) - (0.6 if paired else 0.0)
         inside += found.low <= true <= found.high
-    assert inside / 300 >= 0.95
+    assert inside / 200 >= 0.95
 
 
 @pytest.mark.parametrize(("n_checks", "logit"), [(5, 2.0), (8, 3.0), (1, 0.0)])
@@ -320,21 +292,6 @@ def test_a_case_whose_grader_failed_is_left_out_and_counted():
     found = ppi_mean([1, 0, 1, NAN, NAN], [1, 0, NAN, NAN, 1])
     assert "2 cases without a prediction left out, 1 of them with gold" in found.note
     assert found.n == 2
-
-
-def test_what_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match=r"gold must lie between 0 and 1, found -1 to 1"):
-        ppi_mean([1, -1, NAN], [1, 0, 1])
-    with pytest.raises(ValueError, match="one value for each of 3 cases"):
-        ppi_paired([1, -1, NAN], [1, 0])
-    with pytest.raises(ValueError, match="lam must lie between 0 and 1"):
-        ppi_paired([1, NAN], [1, 0], lam=1.5)
-    with pytest.raises(ValueError, match="'t' or 'normal'"):
-        ppi_mean([1, NAN], [1, 0], distribution="z")
-    with pytest.raises(ValueError, match="one cluster for each of 2 cases"):
-        ppi_mean([1, NAN], [1, 0], clusters=[1])
-    with pytest.raises(ValueError, match="inclusion_probability must lie in"):
-        ppi_mean([1, 0, NAN], [1, 0, 1], inclusion_probability=[0.5, 0.0, NAN])
 
 
 def test_an_interval_outside_its_range_keeps_its_length():
@@ -412,9 +369,9 @@ def simulate(
     ],
 )
 def test_delta_and_rate_are_unbiased_and_covered(design, setting):
-    bias, error, covered = simulate(design, 400, **setting)
+    bias, error, covered = simulate(design, 250, **setting)
     assert np.all(np.abs(bias) < 3.3 * error)
-    # 400 runs: two standard errors below 95 % are 0.928.
+    # 250 runs: two standard errors below 95 % are 0.922.
     assert np.all(covered >= 0.92)
 
 
@@ -440,53 +397,6 @@ def test_delta_and_rate_over_the_design(design, setting, shift, grader):
     assert np.all(np.abs(bias) < 3.5 * error + room)
     # 1,500 runs, 126 figures: 3.2 standard errors below 95 % are 0.932; the top row a point less.
     assert np.all(covered >= (0.92 if room else 0.93))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("groups", [5, 10, 20])
-@pytest.mark.parametrize("lopsided", [False, True])
-@pytest.mark.parametrize("spread", [0.0, 1.0])
-@pytest.mark.parametrize("design", ["subset", "one repeat of every case"])
-def test_delta_over_skills(design, groups, lopsided, spread):
-    even = np.arange(200) % groups
-    skill = np.where(np.arange(200) < 80, 0, 1 + np.arange(200) % (groups - 1))
-    bias, error, covered = simulate(
-        design,
-        800,
-        labels=60,
-        repeats=1 if design == "subset" else 3,
-        skill=skill if lopsided else even,
-        spread=spread,
-    )
-    assert abs(bias[0]) < 3.5 * error[0]
-    # 800 runs, 24 figures: 3 standard errors below 94 % are 0.915.
-    assert covered[0] >= 0.915
-
-
-def unequal(runs, seed):
-    rng = np.random.default_rng(seed)
-    # Half of the cases are hard; they are labelled three times as often.
-    chance = np.repeat([0.45, 0.15], 150)
-    true = (truth((0.2, 0.2))[1] + truth((0.2, 1.7))[1]) / 2
-    found = []
-    for _ in range(runs):
-        hard = study(rng, 150, 1, (0.2, 0.2), LENIENT)
-        easy = study(rng, 150, 1, (0.2, 1.7), LENIENT)
-        gold, seen = (np.r_[h[1, :, 0], e[1, :, 0]] for h, e in zip(hard, easy, strict=True))
-        known = np.where(rng.random(300) < chance, gold, NAN)
-        told = ppi_mean(known, seen, inclusion_probability=chance)
-        found.append((told, ppi_mean(known, seen).estimate))
-    errors = np.array([f.estimate for f, _ in found]) - true
-    naive = np.mean([e for _, e in found]) - true
-    covered = np.mean([f.low <= true <= f.high for f, _ in found])
-    return errors.mean(), errors.std() / np.sqrt(runs), covered, naive
-
-
-def test_gold_drawn_with_unequal_chances_needs_them_told():
-    bias, error, covered, naive = unequal(500, 7)
-    assert abs(bias) < 3 * error
-    assert covered >= 0.925
-    assert naive < -0.01
 
 
 def unequal_study(rng, ratio, n=100):
@@ -542,6 +452,35 @@ def test_labels_that_stand_for_too_few_cases_are_named():
     assert "may have no gold" not in told.note
 
 
+@pytest.mark.slow
 def test_a_lambda_fixed_beforehand_has_no_bias_at_the_ceiling():
     bias, error, _ = simulate("subset", 800, labels=15, shift=(1.6, 4.5), grader=GOOD, lam=0.9)
     assert abs(bias[0]) < 3 * error[0]
+
+
+def test_the_p_value_inverts_the_interval():
+    rng = np.random.default_rng(2)
+    gold = rng.choice([-1.0, 0.0, 1.0], 80, p=[0.1, 0.5, 0.4])
+    known = np.where(np.arange(80) < 50, gold, NAN)
+    p_value = ppi_paired(known, rng.choice([-1.0, 0.0, 1.0], 80)).p_value
+    assert 0 < p_value < 0.05
+    assert ppi_paired(known, np.zeros(80)).low > 0
+
+
+@pytest.mark.parametrize(
+    ("method", "gold", "predicted", "options", "message"),
+    [
+        (ppi_mean, [1, -1, NAN], [1, 0, 1], {}, "gold must lie between 0 and 1, found -1 to 1"),
+        (ppi_paired, [1, -1, NAN], [1, 0], {}, "one value for each of 3 cases"),
+        (ppi_paired, [1, NAN], [1, 0], {"lam": 1.5}, "lam must lie between 0 and 1"),
+        (ppi_mean, [1, NAN], [1, 0], {"distribution": "z"}, "'t' or 'normal'"),
+        (ppi_mean, [1, NAN], [1, 0], {"clusters": [1]}, "one cluster for each of 2 cases"),
+        (
+            ppi_mean, [1, 0, NAN], [1, 0, 1], {"inclusion_probability": [0.5, 0.0, NAN]},
+            "inclusion_probability must lie in",
+        ),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused(method, gold, predicted, options, message):
+    with pytest.raises(ValueError, match=message):
+        method(gold, predicted, **options)

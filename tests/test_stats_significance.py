@@ -1,6 +1,4 @@
-"""Severity of grader versions on the logit scale."""
-
-from __future__ import annotations
+"""Tests of paired verdicts, severity of grader versions, and Holm's adjustment."""
 
 import math
 
@@ -8,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from statsmodels.discrete.conditional_models import ConditionalLogit
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.multitest import multipletests
 
-from skillcomp.stats.significance import cochran_q, severity_shift
+from skillcomp.stats.significance import cochran_q, holm, mcnemar_midp, severity_shift
 
 
 def _rows(both, only_new, only_old, neither):
@@ -32,17 +31,6 @@ def test_severity_above_0_means_fewer_passes_by_every_way_of_computing_it():
         harder, milder = (severity_shift(table[:, [0, k]], clusters) for k in (1, 2))
         assert harder.estimate > 0 > milder.estimate
         assert harder.low < harder.estimate < harder.high
-
-
-def test_the_shift_is_that_of_a_conditional_logit():
-    rng = np.random.default_rng(6)
-    table = (rng.random((150, 2)) < [0.6, 0.45]).astype(float)
-    told = table[table[:, 0] != table[:, 1]]
-    item, version = np.indices(told.shape).reshape(2, -1)
-    fit = ConditionalLogit(1 - told.ravel(), version[:, None].astype(float), groups=item)
-    oracle, found = fit.fit(disp=False), severity_shift(table)
-    assert found.estimate == pytest.approx(float(oracle.params[0]), abs=1e-4)
-    assert found.se == pytest.approx(float(oracle.bse[0]), abs=1e-4)
 
 
 @settings(max_examples=40, deadline=None)
@@ -125,15 +113,6 @@ def test_the_interval_covers_over_the_design(informative, shape):
     assert min(covered(informative, m, shape, 2000) for m in (1, 4, 10)) >= 0.935
 
 
-@pytest.mark.slow
-def test_cochrans_q_keeps_its_level_for_independent_items():
-    rng, trials = np.random.default_rng(5), 3000
-    ease = rng.beta(2, 2, (trials, 60, 1))
-    tables = rng.random((trials, 60, 3)) < ease
-    rejected = np.mean([cochran_q(t.astype(float)).p_value <= 0.05 for t in tables])
-    assert 0.035 < rejected < 0.062
-
-
 def test_a_missing_verdict_leaves_out_that_item():
     rng = np.random.default_rng(4)
     table = (rng.random((200, 3)) < [0.4, 0.6, 0.6]).astype(float)
@@ -156,3 +135,50 @@ def test_bad_verdicts_are_refused():
         severity_shift([[1, 0, 1]])
     with pytest.raises(ValueError, match="verdicts must be 0, 1 or NaN"):
         severity_shift([[0.5, 1.0]])
+
+
+@settings(max_examples=30, deadline=None)
+@given(b=st.integers(0, 30), c=st.integers(0, 30))
+def test_mid_p_is_the_exact_p_value_less_the_observed_table(b, c):
+    assume(b + c > 0)
+    exact = mcnemar([[1, b], [c, 1]], exact=True).pvalue
+    observed = math.comb(b + c, b) / 2 ** (b + c)
+    midp = mcnemar_midp(b, c).p_value
+    assert midp == pytest.approx(1 - observed / 2 if b == c else exact - observed)
+    assert 0 <= midp <= exact
+
+
+def test_without_discordant_cases_mcnemar_has_p_1_and_a_note():
+    test = mcnemar_midp(0, 0)
+    assert test.p_value == 1.0 and "no discordant case" in test.note
+
+
+def test_an_untestable_comparison_stays_unknown_but_counts():
+    # three comparisons, two p-values: Holm multiplies by 3 and 2, not by 2 and 1
+    assert holm([0.01, math.nan, 0.04]) == pytest.approx([0.03, math.nan, 0.08], nan_ok=True)
+    assert np.isnan(holm([math.nan, math.nan])).all() and holm([]).size == 0
+
+
+def test_a_family_declared_larger_counts_in_full():
+    assert holm([0.01, 0.02], family=9) == pytest.approx([0.09, 0.16])
+    assert holm([0.01, math.nan], family=9) == pytest.approx([0.09, math.nan], nan_ok=True)
+
+
+def test_holm_agrees_with_statsmodels_if_an_unknown_p_value_counts_as_1():
+    raw = np.array([0.03, math.nan, 0.001, 0.2, 0.04, 0.04, 1.0])
+    family = np.append(np.where(np.isnan(raw), 1.0, raw), [1.0, 1.0])
+    expected = np.where(np.isnan(raw), np.nan, multipletests(family, method="holm")[1][:7])
+    np.testing.assert_array_equal(holm(raw, family=9), expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: holm([0.1, 1.2]), "p_values must lie in 0..1, found 1.2 at position 1"),
+        (lambda: holm([0.1, 0.2], family=1), "family must be at least the 2 p-values"),
+        (lambda: mcnemar_midp(1.5, 2), "b and c must be whole numbers"),
+    ],
+)
+def test_bad_numbers_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
