@@ -217,26 +217,16 @@ def gold_needed(
     n_resamples, n_checks = whole("n_resamples", n_resamples), whole("n_checks", n_checks)
     if n_cases is not None:
         n_cases = whole("n_cases", n_cases, least=FEWEST)
+    rows: list[dict[str, Any]] = []
     if verdicts is None or gold is None:
-        assumed = _assumed_differences(
-            n_checks,
-            n_cases=n_cases,
-            sensitivity=sensitivity,
-            specificity=specificity,
-            baseline_rate=baseline_rate,
-            delta=delta,
-            gold_variance=gold_variance,
-        )
+        rates = {"sensitivity": sensitivity, "specificity": specificity}
+        rates |= {"baseline_rate": baseline_rate, "delta": delta, "gold_variance": gold_variance}
+        assumed = _assumed_differences(n_checks, n_cases=n_cases, **rates)
         assert n_cases is not None
-        rows = [
-            planned
-            for length in widths
-            for planned in _count_rows(
-                assumed, None, length, n_cases, ci_level, {"condition": "skill"}
-            )
-        ]
+        for length in widths:
+            about = {"condition": "skill"}
+            rows += _count_rows(assumed, None, length, n_cases, ci_level, about)
         return estimates(rows, by=["condition"], extra=_EXTRA)
-    rows = []
     parts, strays = case_differences(verdicts, gold, names, value, reference)
     for part in parts:
         values = part.cases[["gold", "grader", "on_gold"]].to_numpy(dtype=np.float64)

@@ -239,6 +239,19 @@ def _cluster_factors(
     return gram, (vectors * adjust[:, None, :]) @ vectors.transpose(0, 2, 1)
 
 
+def _satterthwaite_of_fit(adjusted: Floats, gram: Floats, root: Floats) -> Floats:
+    """Return the degrees of freedom of all coefficients: tr(Q)^2 / tr(Q^2) by cluster sums."""
+    weights = adjusted @ root
+    images = gram @ weights
+    own = np.einsum("gij,gij->gj", weights, images)
+    overlap = np.einsum("gij,gij->gj", images, images)
+    crossed = np.einsum("gij,glj->jil", images, images)
+    trace = (own - overlap).sum(axis=0)
+    trace_of_square = (own**2 - 2.0 * own * overlap).sum(axis=0) + (crossed**2).sum(axis=(1, 2))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(trace_of_square > 0, trace**2 / trace_of_square, np.nan)
+
+
 def cr2(
     y: ArrayLike,
     X: ArrayLike,
@@ -316,16 +329,7 @@ def cr2(
     factor = n_clusters / (n_clusters - 1) if kind == "CR1" and n_clusters > 1 else 1.0
     covariance = factor * scores.T @ scores
 
-    # tr Q and tr Q^2 of all coefficients, from sums over clusters.
-    weights = adjusted @ root
-    images = gram @ weights
-    own = np.einsum("gij,gij->gj", weights, images)
-    overlap = np.einsum("gij,gij->gj", images, images)
-    crossed = np.einsum("gij,glj->jil", images, images)
-    trace = (own - overlap).sum(axis=0)
-    trace_of_square = (own**2 - 2.0 * own * overlap).sum(axis=0) + (crossed**2).sum(axis=(1, 2))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        df: Floats = np.where(trace_of_square > 0, trace**2 / trace_of_square, np.nan)
+    df = _satterthwaite_of_fit(adjusted, gram, root)
     label = f"{kind} with Satterthwaite t"
     # scale of each coefficient, to recognise a standard error that is only rounding
     scale = np.abs(response).max() / np.abs(design).max(axis=0)

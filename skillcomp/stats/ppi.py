@@ -155,6 +155,14 @@ def _beta_shapes(
     return shapes
 
 
+def _check_settings(lam: float | None, distribution: str, ci_level: float) -> None:
+    if lam is not None and not 0.0 <= lam <= 1.0:
+        raise ValueError(f"lam must lie between 0 and 1, found {lam!r}.")
+    if distribution not in ("t", "normal"):
+        raise ValueError(f"distribution must be 't' or 'normal', found {distribution!r}.")
+    check_level(ci_level)
+
+
 def _ppi_interval(
     label: str,
     columns: tuple[Any, ...],
@@ -163,11 +171,7 @@ def _ppi_interval(
     ci_level: float,
     bounds: tuple[float, float],
 ) -> Interval:
-    if lam is not None and not 0.0 <= lam <= 1.0:
-        raise ValueError(f"lam must lie between 0 and 1, found {lam!r}.")
-    if distribution not in ("t", "normal"):
-        raise ValueError(f"distribution must be 't' or 'normal', found {distribution!r}.")
-    check_level(ci_level)
+    _check_settings(lam, distribution, ci_level)
     data = _collect_cases(bounds, *columns)
     has, groups, notes = data.labelled, data.gold_clusters, [data.note]
     if not has.any():
