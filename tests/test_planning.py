@@ -325,26 +325,19 @@ def test_power_without_an_effect_is_at_most_half_the_error_rate():
     assert one(found)["ci_low"] < 0.025
 
 
-@settings(max_examples=4, deadline=None)
-@given(
-    n_cases=st.integers(8, 40),
-    n_repeats=st.integers(1, 4),
-    omega2=st.floats(0.02, 0.2),
-    tau2=st.floats(0, 0.02),
-    cluster=st.sampled_from(["case", "skill"]),
-)
-def test_more_of_anything_never_hurts(n_cases, n_repeats, omega2, tau2, cluster):
-    def power(**more):
-        about = dict(
-            n_skills=12, n_cases=n_cases, n_repeats=n_repeats, cluster=cluster, omega2=omega2,
-            tau2=tau2, sigma2=0.1, sizes=0.2, n_studies=400,
-        )  # fmt: skip
-        return one(planning.power_curve(**(about | more)))["estimate"]
-
-    base = power()
-    # four standard errors of the difference of two simulations
-    for more in ({"n_cases": 2 * n_cases}, {"n_repeats": n_repeats + 1}, {"n_skills": 24}):
-        assert power(**more) >= base - 0.14
+@pytest.mark.parametrize(("cluster", "size"), [("case", 0.1), ("skill", 0.25)])
+def test_a_larger_study_has_no_less_power(cluster, size):
+    about = dict(
+        n_skills=12, n_cases=10, n_repeats=1, cluster=cluster, omega2=0.1, tau2=0.01, sigma2=0.1,
+        sizes=size, n_studies=400,
+    )  # fmt: skip
+    larger = ({}, {"n_skills": 24}, {"n_cases": 20}, {"n_repeats": 2})
+    base, skills, *others = (
+        one(planning.power_curve(**(about | more)))["estimate"] for more in larger
+    )
+    assert skills > base
+    # with 12 skills the bounded mean of the skills limits the power, not the cases of a skill
+    assert min(others) >= base - 0.06
 
 
 def test_the_cases_needed_reach_the_power_and_one_fewer_does_not():
@@ -368,9 +361,9 @@ def test_the_detectable_delta_has_the_power_by_simulation():
 
 
 def test_skills_that_differ_make_more_cases_useless():
-    # standard error at least sqrt(0.04 / 6) = 0.0816; a delta of 0.1 is 1.2 of these
+    # standard error at least sqrt(0.04 / 6) = 0.0816; a delta of 0.15 is 1.8 of these
     found = planning.cases_needed(
-        size=0.1, cluster="skill", n_skills=[6, 60], tau2=0.04, n_studies=100, **ASSUMED
+        size=0.15, cluster="skill", n_skills=[6, 60], tau2=0.04, n_studies=100, **ASSUMED
     )
     cases = found[found["measure"].eq("cases_per_skill")].set_index("n_skills")
     assert np.isnan(cases["estimate"][6])

@@ -298,6 +298,7 @@ def test_an_interval_outside_its_range_keeps_its_length():
     assert within_range(0.5, -0.2, 0.7, (0.0, 1.0)) == (0.5, 0.0, 0.7, "")
     estimate, low, high, note = within_range(-0.5, -0.75, -0.25, (0.0, 1.0))
     assert (estimate, low, high) == (0.0, 0.0, 0.25)
+    assert within_range(1.5, 1.25, 1.75, (0.0, 1.0))[:3] == (1.0, 0.75, 1.0)
     assert "is cut to it" in note
 
 
@@ -369,10 +370,10 @@ def simulate(
     ],
 )
 def test_delta_and_rate_are_unbiased_and_covered(design, setting):
-    bias, error, covered = simulate(design, 250, **setting)
+    bias, error, covered = simulate(design, 150, **setting)
     assert np.all(np.abs(bias) < 3.3 * error)
-    # 250 runs: two standard errors below 95 % are 0.922.
-    assert np.all(covered >= 0.92)
+    # 150 runs: two standard errors below 95 % are 0.914.
+    assert np.all(covered >= 0.91)
 
 
 @pytest.mark.slow
@@ -415,7 +416,7 @@ def test_gold_of_very_unequal_chances_is_covered(ratio):
     rng, inside = np.random.default_rng(4), np.zeros(2)
     parts = [truth((a, b)) for a, b in ((-1, 0), (1, 2))]
     true = np.mean(parts, axis=0)
-    for _ in range(300):
+    for _ in range(150):
         gold, seen, chance = unequal_study(rng, ratio)
         drawn = np.isfinite(chance)
         for i, (method, y, f) in enumerate(
@@ -423,7 +424,7 @@ def test_gold_of_very_unequal_chances_is_covered(ratio):
         ):
             found = method(np.where(drawn, y, NAN), f, inclusion_probability=chance)
             inside[i] += found.low <= true[i] <= found.high
-    assert (inside / 300 >= 0.94).all()
+    assert (inside / 150 >= 0.93).all()
 
 
 def test_cases_of_unequal_weight_count_by_kishs_formula():
